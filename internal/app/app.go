@@ -1,0 +1,191 @@
+// Package app builds the operator out of its stages, runs it, and stops it in order.
+// It is the only package that knows them all.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/source/schedule"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
+	"github.com/shell-operator/shell-operator/internal/spool"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// Options of the operator. Log is required, and all durations have to be given.
+type Options struct {
+	HooksDir, TmpDir string
+	KeepTmpFiles     bool
+	Cluster          ClusterOptions
+	JQLibraryPath    []string
+	// Env is the environment that hooks inherit.
+	Env []string
+	Log *slog.Logger
+
+	// ConfigTimeout ends a config call, HookTimeout a run (0 means none).
+	ConfigTimeout, HookTimeout time.Duration
+	// RetryMin and RetryMax bound the delay before a failed run is tried again.
+	RetryMin, RetryMax time.Duration
+	// ShutdownTimeout is the time from the first signal to the end. Hooks that are running then get
+	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
+	ShutdownTimeout   time.Duration
+	ContextsPerRun    int
+	KeepManagedFields bool
+	ProxyHookJSON     bool
+}
+
+// queuedBytes is how much of the objects in waiting events stays in memory.
+const queuedBytes = 32 << 20
+
+// ErrKilled tells that hooks had to be killed at shutdown.
+var ErrKilled = errors.New("hooks were still running when the shutdown timeout was over, they were killed: raise --shutdown-timeout, or make the hooks shorter")
+
+// operator is everything together.
+type operator struct {
+	log     *slog.Logger
+	hooks   []*hook.Hook
+	queues  *queue.Set
+	runner  *run.Runner
+	watcher *watch.Watcher
+	clock   *schedule.Clock
+	spool   *spool.Spool
+	// startedUp is closed when all onStartup runs have succeeded.
+	startedUp chan struct{}
+
+	mu sync.Mutex
+	// ticking are the hooks whose schedules are enabled.
+	ticking map[*hook.Hook]bool
+}
+
+// Run runs the operator until ctx ends, and then for at most the shutdown timeout.
+// When kill ends, running hooks are killed at once.
+func Run(ctx, kill context.Context, o Options) (err error) {
+	o.Log.Info("start shell-operator")
+	if err := checkDirectories(&o); err != nil {
+		return err
+	}
+	workspace, err := run.OpenWorkspace(o.TmpDir, o.KeepTmpFiles)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, workspace.Close()) }()
+	cl, err := connect(o.Cluster, workspace.Dir())
+	if err != nil {
+		return err
+	}
+	o.Env = append(o.Env[:len(o.Env):len(o.Env)], cl.env...)
+
+	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
+	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
+	hooks, err := discover.Hooks(ctx, discover.Options{
+		Dir: o.HooksDir, Log: o.Log, ConfigTimeout: o.ConfigTimeout, Env: o.Env,
+		Config: wire.ConfigOptions{JQ: filters, CheckCrontab: checkCrontab},
+	})
+	if err != nil {
+		return err
+	}
+	op := &operator{
+		log: o.Log, hooks: hooks, spool: spool.New(workspace.Dir(), queuedBytes),
+		startedUp: make(chan struct{}), ticking: map[*hook.Hook]bool{},
+	}
+	op.watcher, err = watch.New(watch.Options{
+		Config: cl.config, JQ: filters, Sink: sink{op}, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
+	})
+	if err != nil {
+		return err
+	}
+	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
+	op.queues = queue.NewSet(queue.Options{Backoff: queue.DefaultBackoff(o.RetryMin, o.RetryMax), OnFailure: op.failed, OnPanic: op.panicked})
+	op.runner = run.New(hooks, run.Options{
+		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5}),
+		Snapshots: op.watcher, Effects: unsupported{}, Workspace: workspace, Log: o.Log, Env: o.Env,
+		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
+	})
+	return op.serve(ctx, kill, o.ShutdownTimeout)
+}
+
+// serve starts the stages, last one first, so that each finds the next one ready; and ends them the
+// other way round.
+func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) error {
+	// Runs outlive ctx: a hook that is running may finish.
+	runs, endRuns := context.WithCancel(kill)
+	defer endRuns()
+	var background sync.WaitGroup
+	defer background.Wait()
+	background.Go(func() { op.watcher.Run(ctx) })
+	background.Go(func() { op.clock.Run(ctx) })
+	background.Go(func() { op.start(ctx) })
+
+	over := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		op.log.Info("shutdown begin", "phase", "shutdown")
+		grace := time.NewTimer(timeout * 4 / 5)
+		defer grace.Stop()
+		select {
+		case <-over:
+		case <-grace.C:
+			op.log.Warn("Hooks are still running, they get SIGTERM and then SIGKILL", "phase", "shutdown")
+			endRuns()
+		}
+	})()
+	err := op.queues.Run(ctx, runs)
+	close(over)
+	if err == nil && runs.Err() != nil {
+		err = ErrKilled
+	}
+	op.log.Info("shutdown done", "phase", "shutdown")
+	return err
+}
+
+func checkCrontab(text string) error {
+	_, err := schedule.Parse(text)
+	return err
+}
+
+func checkDirectories(o *Options) error {
+	for _, dir := range []struct {
+		path       *string
+		flag, name string
+	}{{&o.HooksDir, "--hooks-dir", "hooks"}, {&o.TmpDir, "--tmp-dir", "temp"}} {
+		if *dir.path == "" && dir.name == "temp" {
+			made, err := os.MkdirTemp("", "shell-operator-")
+			if err != nil {
+				return fmt.Errorf("cannot make a temp directory: %w", err)
+			}
+			*dir.path = made
+		}
+		if *dir.path == "" {
+			return fmt.Errorf("the %s directory is not set: give %s", dir.name, dir.flag)
+		}
+		abs, err := filepath.Abs(*dir.path)
+		if err != nil {
+			return fmt.Errorf("cannot find the %s directory: %w", dir.name, err)
+		}
+		*dir.path = abs
+	}
+	if err := os.Mkdir(o.TmpDir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("cannot make the temp directory: %w: make its parent, or give another one with --tmp-dir", err)
+	}
+	for flag, dir := range map[string]string{"--hooks-dir": o.HooksDir, "--tmp-dir": o.TmpDir} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return fmt.Errorf("cannot use the directory of %s: %w", flag, err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("%s is %s, which is not a directory", flag, dir)
+		}
+	}
+	return nil
+}

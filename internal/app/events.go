@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run"
+)
+
+// queueEvent makes a task of an event and puts it into its queue.
+func (op *operator) queueEvent(ev event.Event) {
+	t := op.runner.Task(ev)
+	op.log.Info("queue task", "event.id", t.ID(), "binding", ev.Type.String(), "queue", t.Queue(), "name", "HookRun")
+	op.queues.Add(t.Queue(), t)
+}
+
+// tick queues a run for every enabled schedule with this crontab, in the order of hooks and bindings.
+func (op *operator) tick(crontab string, _ time.Time) {
+	for _, h := range op.hooks {
+		op.mu.Lock()
+		ticking := op.ticking[h]
+		op.mu.Unlock()
+		if !ticking {
+			continue
+		}
+		for i, s := range h.Schedules {
+			if s.Crontab == crontab {
+				op.queueEvent(event.Event{Type: event.Tick, Hook: h, Index: i})
+			}
+		}
+	}
+}
+
+// sink takes what comes out of watching.
+type sink struct{ *operator }
+
+func (s sink) Event(ev event.Event)                 { s.queueEvent(ev) }
+func (s sink) Keep(b []byte) event.Payload          { return s.spool.Put(b) }
+func (s sink) Objects(h *hook.Hook, index, n int)   {}
+func (s sink) FilterFailed(h *hook.Hook, index int) {}
+
+func (op *operator) failed(_ string, t queue.Task, failures int, err error, delay time.Duration) {
+	var fields []any
+	if t, ok := t.(*run.Task); ok {
+		fields = t.LogFields()
+	}
+	op.log.Error("Hook failed. Will retry after delay.", append(fields, "failedCount", failures, "delay", delay.String(), "error", err.Error())...)
+}
+
+// step is a task of our own in a queue: something to do once everything before it is done.
+type step struct {
+	name string
+	do   func()
+}
+
+func (s step) Ready(ctx context.Context) error { return ctx.Err() }
+func (s step) Run(context.Context) error       { s.do(); return nil }
+func (s step) Absorb(queue.Task) bool          { return false }
+func (s step) String() string                  { return s.name }
+
+// unsupported refuses what later versions will do: nothing that a hook asks for may be lost silently.
+type unsupported struct{}
+
+func (unsupported) Apply(_ context.Context, h *hook.Hook, out run.Outputs) error {
+	var errs []error
+	for _, o := range []struct {
+		variable string
+		content  []byte
+		instead  string
+	}{
+		{"KUBERNETES_PATCH_PATH", out.Patch, "use kubectl in the hook"},
+		{"METRICS_PATH", out.Metrics, "leave the file empty"},
+		{"ADMISSION_RESPONSE_PATH", out.Admission, "leave the file empty"},
+		{"CONVERSION_RESPONSE_PATH", out.Conversion, "leave the file empty"},
+	} {
+		if o.content != nil {
+			errs = append(errs, fmt.Errorf("%s FAILED: the hook wrote %d bytes into $%s, which this version cannot carry out yet: %s", h.Name, len(o.content), o.variable, o.instead))
+		}
+	}
+	return errors.Join(errs...)
+}

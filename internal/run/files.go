@@ -1,0 +1,163 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+)
+
+// Workspace is a private directory of this process below the temp directory. Each run gets its own
+// directory in it, which disappears as a whole.
+type Workspace struct {
+	dir  string
+	lock *os.File
+	keep bool
+}
+
+const (
+	workspacePrefix = "operator-"
+	lockName        = "lock"
+)
+
+// OpenWorkspace makes a workspace below dir, and removes those that dead processes have left behind.
+// With keep nothing is ever removed.
+func OpenWorkspace(dir string, keep bool) (*Workspace, error) {
+	if !keep {
+		sweep(dir)
+	}
+	own, err := os.MkdirTemp(dir, workspacePrefix) // mode 0700
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a private directory for runs: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(own, lockName), os.O_CREATE)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock the private directory for runs: %w", err)
+	}
+	return &Workspace{dir: own, lock: lock, keep: keep}, nil
+}
+
+// lockFile opens a file and locks it, unless another process has.
+func lockFile(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// sweep removes workspaces whose lock nobody holds. What it cannot remove it leaves: another operator,
+// or another user, may share the directory.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, workspacePrefix+"*", lockName))
+	for _, path := range left {
+		if lock, err := lockFile(path, 0); err == nil {
+			_ = os.RemoveAll(filepath.Dir(path))
+			lock.Close()
+		}
+	}
+}
+
+// Dir is the directory itself, for other private files of the process.
+func (w *Workspace) Dir() string { return w.dir }
+
+// Close removes the workspace.
+func (w *Workspace) Close() error {
+	defer w.lock.Close()
+	if w.keep {
+		return nil
+	}
+	return os.RemoveAll(w.dir)
+}
+
+// files are those of one run.
+type files struct {
+	dir                                             string
+	contexts, metrics, admission, conversion, patch string
+}
+
+// open makes the directory and the empty output files of a run. When it fails nothing is left.
+func (w *Workspace) open(hookName string) (*files, error) {
+	dir, err := os.MkdirTemp(w.dir, "hook-"+safe(hookName)+"-")
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the directory of a run: %w", err)
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	f := &files{
+		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
+		admission: in("admission-response.json"), conversion: in("conversion-response.json"), patch: in("object-patch"),
+	}
+	for _, path := range []string{f.metrics, f.admission, f.conversion, f.patch} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			_ = os.RemoveAll(dir)
+			return nil, fmt.Errorf("cannot make a file of a run: %w", err)
+		}
+	}
+	return f, nil
+}
+
+// environment are the variables that tell a hook about its files.
+func (f *files) environment() []string {
+	return []string{
+		"BINDING_CONTEXT_PATH=" + f.contexts,
+		"METRICS_PATH=" + f.metrics,
+		"KUBERNETES_PATCH_PATH=" + f.patch,
+		"VALIDATING_RESPONSE_PATH=" + f.admission,
+		"ADMISSION_RESPONSE_PATH=" + f.admission,
+		"CONVERSION_RESPONSE_PATH=" + f.conversion,
+	}
+}
+
+// Outputs is what a hook wrote into its files, as it is; nil stands for nothing.
+type Outputs struct {
+	Metrics, Admission, Conversion, Patch []byte
+}
+
+// outputs reads the files that a hook may have written. A file that is gone is an error: nobody could
+// tell what was meant.
+func (f *files) outputs() (Outputs, error) {
+	var out Outputs
+	var errs []error
+	for _, file := range []struct {
+		variable, path string
+		into           *[]byte
+	}{
+		{"METRICS_PATH", f.metrics, &out.Metrics},
+		{"ADMISSION_RESPONSE_PATH", f.admission, &out.Admission},
+		{"CONVERSION_RESPONSE_PATH", f.conversion, &out.Conversion},
+		{"KUBERNETES_PATCH_PATH", f.patch, &out.Patch},
+	} {
+		content, err := os.ReadFile(file.path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			errs = append(errs, fmt.Errorf("the hook removed the file that $%s names: leave it empty instead", file.variable))
+		case err != nil:
+			errs = append(errs, fmt.Errorf("cannot read the file that $%s names: %w", file.variable, err))
+		case len(content) > 0:
+			*file.into = content
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func (w *Workspace) close(f *files) error {
+	if w.keep {
+		return nil
+	}
+	return os.RemoveAll(f.dir)
+}
+
+var unsafeCharacters = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
+// safe is a hook's name as part of a file name.
+func safe(hookName string) string {
+	s := strings.Trim(unsafeCharacters.ReplaceAllString(hookName, "-"), "-")
+	return s[:min(len(s), 100)]
+}

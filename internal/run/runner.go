@@ -1,0 +1,243 @@
+// Package run hands events to hooks: it makes the tasks that queues order, and runs them.
+//
+// Callers may rely on this:
+//   - A run sees snapshots that are fresh when it starts, each taken once and the same in all its contexts.
+//   - A failed run changes nothing; its events stay in the task and are handed over again by the next attempt.
+//   - Bindings are let go when a run of their Synchronization has ended well, or was allowed to fail.
+//   - Files of a run are private to the operator's user and are gone when the run has ended.
+//
+// It starts processes through an Executor, and changes the world only through Effects.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// Executor runs a hook file once. It fails when the hook did.
+type Executor interface {
+	Execute(ctx context.Context, in process.Invocation) (process.Result, error)
+}
+
+// Snapshots are what kubernetes bindings see. See package watch for the promises.
+type Snapshots interface {
+	Snapshot(h *hook.Hook, index int) event.Snapshot
+	Synchronize(h *hook.Hook, index int) event.Snapshot
+	Unlock(h *hook.Hook, index int)
+}
+
+// Effects change the world as a hook asked for.
+type Effects interface {
+	// Apply checks all of out before it does anything of it.
+	Apply(ctx context.Context, h *hook.Hook, out Outputs) error
+}
+
+// Options of a Runner. Executor, Snapshots, Effects, Workspace and Log are required.
+type Options struct {
+	Executor  Executor
+	Snapshots Snapshots
+	Effects   Effects
+	Workspace *Workspace
+	Log       *slog.Logger
+	// Env is the environment of every run, to which the variables of the run are added.
+	Env []string
+	// Timeout ends runs of hooks that set no limit of their own; 0 means none.
+	Timeout time.Duration
+	// ContextsPerRun limits the contexts of hooks that set no limit of their own; 0 means none.
+	ContextsPerRun int
+	// ProxyJSON makes log records of the JSON objects that hooks print.
+	ProxyJSON bool
+	// Observe, if set, is told about every run that has ended.
+	Observe func(Report)
+}
+
+// Report is what is known of a run that has ended.
+type Report struct {
+	Hook           *hook.Hook
+	Binding, Queue string
+	Waited         time.Duration
+	Wall           time.Duration
+	Usage          process.Usage
+	// Err is why the run failed; Allowed tells that it may.
+	Err     error
+	Allowed bool
+}
+
+// Runner runs hooks.
+type Runner struct {
+	opts   Options
+	limits map[*hook.Hook]*rate.Limiter
+	lastID atomic.Int64
+}
+
+// New returns a Runner for hooks.
+func New(hooks []*hook.Hook, opts Options) *Runner {
+	r := &Runner{opts: opts, limits: map[*hook.Hook]*rate.Limiter{}}
+	for _, h := range hooks {
+		if h.Settings.MinInterval > 0 {
+			r.limits[h] = rate.NewLimiter(rate.Every(h.Settings.MinInterval), max(1, h.Settings.Burst))
+		}
+	}
+	return r
+}
+
+func (r *Runner) wait(ctx context.Context, h *hook.Hook) error {
+	if limit := r.limits[h]; limit != nil {
+		return limit.Wait(ctx)
+	}
+	return ctx.Err()
+}
+
+func (r *Runner) contextsPerRun(h *hook.Hook) int {
+	if h.Settings.ContextsPerRun > 0 {
+		return h.Settings.ContextsPerRun
+	}
+	return r.opts.ContextsPerRun
+}
+
+func (r *Runner) timeout(h *hook.Hook) time.Duration {
+	if h.Settings.ExecutionTimeout != nil {
+		return *h.Settings.ExecutionTimeout
+	}
+	return r.opts.Timeout
+}
+
+// run is one attempt of a task.
+func (r *Runner) run(ctx context.Context, t *Task) error {
+	log := r.opts.Log.With(t.LogFields()...)
+	r.logMerge(log, t)
+	started := time.Now()
+	var usage process.Usage
+	var err error
+	if len(t.events) > 0 {
+		log.Info("Execute hook")
+		usage, err = r.attempt(ctx, t, log)
+	}
+	if r.opts.Observe != nil {
+		r.opts.Observe(Report{
+			Hook: t.hook, Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited,
+			Wall: time.Since(started), Usage: usage, Err: err, Allowed: t.mayFail,
+		})
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil && !t.mayFail:
+		return err
+	case err != nil:
+		log.Info("Hook failed, but allowed to fail", "error", err.Error())
+	case len(t.events) > 0:
+		log.Info("Hook executed successfully")
+	}
+	if t.synchronizes() {
+		log.Info("Unlock kubernetes.Event tasks")
+		for _, index := range t.unlocks {
+			r.opts.Snapshots.Unlock(t.hook, index)
+		}
+	}
+	return nil
+}
+
+func (r *Runner) logMerge(log *slog.Logger, t *Task) {
+	if t.merged > 0 {
+		log.Info("Binding contexts from are dropped from queue", "count", t.merged, "dropped", t.dropped,
+			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", t.merged, t.dropped))
+	}
+	t.merged, t.dropped = 0, 0
+}
+
+// attempt runs the process with the task's contexts and hands its outputs to the effects.
+func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage process.Usage, err error) {
+	f, err := r.opts.Workspace.open(t.hook.Name)
+	if err != nil {
+		return usage, fmt.Errorf("%w: is the temp directory full, or not writable?", err)
+	}
+	defer func() {
+		if cerr := r.opts.Workspace.close(f); cerr != nil {
+			log.Warn("Cannot remove the files of the run", "error", cerr.Error())
+		}
+	}()
+	if err := r.writeContexts(f.contexts, t); err != nil {
+		return usage, err
+	}
+	result, err := r.execute(ctx, t, f, log)
+	if err != nil {
+		return result.Usage, err
+	}
+	out, err := f.outputs()
+	if err != nil {
+		return result.Usage, fmt.Errorf("%s FAILED: %w", t.hook.Name, err)
+	}
+	return result.Usage, r.opts.Effects.Apply(ctx, t.hook, out)
+}
+
+func (r *Runner) writeContexts(path string, t *Task) (err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot make the binding context file: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := wire.WriteContexts(file, t.hook.Contexts, r.contexts(t)); err != nil {
+		return fmt.Errorf("cannot write the binding context file: %w", err)
+	}
+	return nil
+}
+
+// contexts joins the task's events with the snapshots that they include, each taken once.
+func (r *Runner) contexts(t *Task) []wire.Context {
+	taken := map[int]event.Snapshot{}
+	for _, index := range t.unlocks {
+		// A binding that runs nothing on Synchronization wants the changes since then as events, so what it
+		// has held back must stay.
+		if t.hook.Kubernetes[index].Initial == hook.InitialList {
+			taken[index] = r.opts.Snapshots.Synchronize(t.hook, index)
+		}
+	}
+	snapshot := func(index int) event.Snapshot {
+		if _, ok := taken[index]; !ok {
+			taken[index] = r.opts.Snapshots.Snapshot(t.hook, index)
+		}
+		return taken[index]
+	}
+	contexts := make([]wire.Context, len(t.events))
+	for i, ev := range t.events {
+		c := wire.Context{Event: ev}
+		if ev.Type == event.Synchronization {
+			c.Objects = snapshot(ev.Index)
+		}
+		for _, index := range ev.Binding().Includes {
+			c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: t.hook.Kubernetes[index].Name, Snapshot: snapshot(index)})
+		}
+		contexts[i] = c
+	}
+	return contexts
+}
+
+func (r *Runner) execute(ctx context.Context, t *Task, f *files, log *slog.Logger) (process.Result, error) {
+	stdout := process.NewLineLogger(log, "stdout", r.opts.ProxyJSON)
+	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)
+	defer stdout.Close()
+	defer stderr.Close()
+	result, err := r.opts.Executor.Execute(ctx, process.Invocation{
+		Hook: t.hook.Name, Path: t.hook.Path, Dir: filepath.Dir(t.hook.Path),
+		Env: append(r.opts.Env[:len(r.opts.Env):len(r.opts.Env)], f.environment()...), Timeout: r.timeout(t.hook),
+		Stdout: stdout.Line, Stderr: stderr.Line,
+	})
+	if result.HeldOpen {
+		log.Warn("The hook has ended, but a process that it left behind kept its output open; what that prints is not logged: redirect the output of background processes")
+	}
+	return result, err
+}

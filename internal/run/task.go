@@ -1,0 +1,155 @@
+package run
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
+)
+
+// Task is events that wait to be handed to one hook in one run.
+//
+// A task that lets bindings go (unlocks is not empty) is a Synchronization. It may have no events at all:
+// then no process is started, and the bindings are let go nevertheless.
+type Task struct {
+	runner *Runner
+	hook   *hook.Hook
+	queue  string
+	// kind and binding are those of the first event; logs and metrics keep them over merges.
+	kind    event.Type
+	binding string
+	group   string
+
+	// events are what the hook will be told, in order. Of neighbours with the same group only the last is here.
+	events []event.Event
+	// unlocks are the kubernetes bindings whose events a success lets through.
+	unlocks []int
+	// mayFail is true when every event may be lost by a failed run.
+	mayFail bool
+
+	// merged and dropped count the tasks taken over, and the contexts that groups made superfluous, since
+	// the last run.
+	merged, dropped int
+
+	id       int64
+	attempts int
+	waited   time.Duration
+}
+
+var _ queue.Task = (*Task)(nil)
+
+var lastID atomic.Int64
+
+// Task returns a task for one event.
+func (r *Runner) Task(ev event.Event) *Task {
+	b := ev.Binding()
+	t := &Task{
+		runner: r, hook: ev.Hook, queue: ev.Queue(), kind: ev.Type, binding: b.Name, group: b.Group,
+		mayFail: ev.AllowFailure(), id: r.lastID.Add(1),
+	}
+	if ev.Type == event.Synchronization {
+		t.unlocks = []int{ev.Index}
+		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {
+			return t
+		}
+	}
+	t.events = []event.Event{ev}
+	return t
+}
+
+// Queue is the name of the queue that the task belongs to.
+func (t *Task) Queue() string { return t.queue }
+
+// Hook is the hook that the task runs.
+func (t *Task) Hook() *hook.Hook { return t.hook }
+
+func (t *Task) synchronizes() bool { return len(t.unlocks) > 0 }
+
+// Absorb takes over the events of the task directly behind, if one run may tell the hook of both.
+func (t *Task) Absorb(behind queue.Task) bool {
+	next, ok := behind.(*Task)
+	if !ok || next.hook != t.hook || t.kind == event.Startup || next.kind == event.Startup || len(t.events) == 0 {
+		return false
+	}
+	if t.synchronizes() || next.synchronizes() {
+		// Synchronizations are told one by one, but those of a group are one.
+		if !t.synchronizes() || !next.synchronizes() || t.group == "" || t.group != next.group {
+			return false
+		}
+	}
+	if limit := t.runner.contextsPerRun(t.hook); limit > 0 && len(t.events)+len(next.events)-overlap(t.events, next.events) > limit {
+		return false
+	}
+	over := overlap(t.events, next.events)
+	t.events = append(t.events[:len(t.events)-over], next.events...)
+	t.unlocks = append(t.unlocks, next.unlocks...)
+	t.mayFail = t.mayFail && next.mayFail
+	t.merged += 1 + next.merged
+	t.dropped += over + next.dropped
+	return true
+}
+
+// overlap is the number of events at the end of a (0 or 1) that the beginning of b makes superfluous.
+func overlap(a, b []event.Event) int {
+	if len(a) == 0 || len(b) == 0 {
+		return 0
+	}
+	if group := a[len(a)-1].Binding().Group; group != "" && group == b[0].Binding().Group {
+		return 1
+	}
+	return 0
+}
+
+// Ready waits for the hook's rate limit.
+func (t *Task) Ready(ctx context.Context) error { return t.runner.wait(ctx, t.hook) }
+
+// Waited is told how long the task has waited in its queue since it came, or since its last failure.
+func (t *Task) Waited(d time.Duration) { t.waited = d }
+
+// Run runs the hook once.
+func (t *Task) Run(ctx context.Context) error {
+	t.attempts++
+	return t.runner.run(ctx, t)
+}
+
+// String describes the task for queue dumps.
+func (t *Task) String() string {
+	parts := []string{"HookRun", t.queueLabel(), t.kind.String(), t.hook.Name}
+	if t.group != "" {
+		parts = append(parts, "group="+t.group)
+	}
+	if t.kind != event.Startup {
+		parts = append(parts, t.binding)
+	}
+	return strings.Join(parts, ":")
+}
+
+// queueLabel and bindingLabel are empty for start-up runs, as logs and metrics have always had it.
+func (t *Task) queueLabel() string {
+	if t.kind == event.Startup {
+		return ""
+	}
+	return t.queue
+}
+
+func (t *Task) bindingLabel() string {
+	if t.kind == event.Startup {
+		return ""
+	}
+	return t.binding
+}
+
+// LogFields identify the task in a log record.
+func (t *Task) LogFields() []any {
+	return []any{
+		"hook", t.hook.Name, "binding", t.bindingLabel(), "event", t.kind.String(),
+		"queue", t.queueLabel(), "task", "HookRun", "task.id", t.ID(),
+	}
+}
+
+// ID identifies the task in log records.
+func (t *Task) ID() string { return strconv.FormatInt(t.id, 10) }

@@ -1,0 +1,79 @@
+package watch
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// follower keeps a binding subscribed to exactly the namespaces that have the right labels.
+//
+// It is a consumer of the stream of namespaces. Each namespace gets a stream of its own: one wider stream
+// would have to be listed anew whenever a namespace joins, and over HTTP/2 they share a connection.
+type follower struct {
+	watcher *Watcher
+	monitor *monitor
+	base    scope
+	labels  string
+	// subs is by namespace. Only the goroutine of the stream of namespaces uses it.
+	subs map[string][]*subscription
+}
+
+var _ consumer = (*follower)(nil)
+
+func newFollower(w *Watcher, m *monitor, base scope, labels string) *follower {
+	return &follower{watcher: w, monitor: m, base: base, labels: labels, subs: map[string][]*subscription{}}
+}
+
+func (f *follower) start() {
+	namespaces := scope{
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
+		labels:               f.labels, keepManagedFields: true,
+	}
+	f.watcher.subscribe(f.monitor, f, []scope{namespaces}, f.monitor.binding.Resync)
+}
+
+func (f *follower) wants(*object) bool                          { return true }
+func (f *follower) needs() (decoded, json bool)                 { return false, false }
+func (f *follower) filter(context.Context, *object, any) []byte { return nil }
+
+func (f *follower) replace(sub *subscription, entries []entry) {
+	selected := map[string]bool{}
+	for _, e := range entries {
+		selected[e.object.name] = true
+		f.add(e.object.name)
+	}
+	for namespace := range f.subs {
+		if !selected[namespace] {
+			f.drop(namespace)
+		}
+	}
+	// Not before the namespaces' own subscriptions are awaited: the first set consists of those.
+	f.monitor.mu.Lock()
+	defer f.monitor.mu.Unlock()
+	f.monitor.arrived(sub)
+}
+
+func (f *follower) change(_ *subscription, e entry)   { f.add(e.object.name) }
+func (f *follower) remove(_ *subscription, o *object) { f.drop(o.name) }
+
+func (f *follower) answered(sub *subscription, verb string, err error) {
+	f.monitor.answered(sub, verb, err)
+}
+
+func (f *follower) add(namespace string) {
+	if f.subs[namespace] != nil {
+		return
+	}
+	b := f.monitor.binding
+	scopes := narrow(f.base, []string{namespace}, b.Names)
+	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.monitor, scopes, b.Resync)
+}
+
+func (f *follower) drop(namespace string) {
+	for _, sub := range f.subs[namespace] {
+		f.monitor.abandon(sub)
+		f.watcher.leave(sub)
+	}
+	delete(f.subs, namespace)
+}

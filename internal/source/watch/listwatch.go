@@ -1,0 +1,115 @@
+package watch
+
+import (
+	"context"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// newClient returns a client that speaks JSON about every resource. It decodes nothing but errors.
+func newClient(cfg *rest.Config) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	cfg = rest.CopyConfig(cfg)
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	cfg.AcceptContentTypes = runtime.ContentTypeJSON
+	cfg.ContentType = runtime.ContentTypeJSON
+	cfg.GroupVersion = &schema.GroupVersion{Version: "v1"}
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
+}
+
+// scope is what one list and one watch cover.
+type scope struct {
+	schema.GroupVersionResource
+	namespace         string // empty: all
+	labels, fields    string
+	keepManagedFields bool
+}
+
+func (s scope) path() string {
+	path := "/apis/" + s.Group + "/" + s.Version
+	if s.Group == "" {
+		path = "/api/" + s.Version
+	}
+	if s.namespace != "" {
+		path += "/namespaces/" + s.namespace
+	}
+	return path + "/" + s.Resource
+}
+
+// listWatch lists and watches a scope as bytes.
+type listWatch struct {
+	client rest.Interface
+	scope  scope
+	// report is told about every answer of the API server: nil or what went wrong.
+	report func(verb string, err error)
+}
+
+var _ cache.ListerWatcherWithContext = (*listWatch)(nil)
+
+func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	body, err := l.open(ctx, "list", opts, false)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	list, err := decodeList(body, newIndexer(l.scope.keepManagedFields))
+	if err != nil {
+		l.report("list", err)
+		return nil, err
+	}
+	return list, nil
+}
+
+func (l *listWatch) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
+	// Compression of a watch delays small events in some proxies and saves nothing on them.
+	body, err := l.open(ctx, "watch", opts, true)
+	if err != nil {
+		return nil, err
+	}
+	return newEventStream(body, newIndexer(l.scope.keepManagedFields)), nil
+}
+
+// List and Watch complete cache.ListerWatcher; the reflector calls the variants with a context.
+func (l *listWatch) List(opts metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), opts)
+}
+
+func (l *listWatch) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), opts)
+}
+
+func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptions, identity bool) (io.ReadCloser, error) {
+	opts.LabelSelector, opts.FieldSelector = l.scope.labels, l.scope.fields
+	req := l.client.Get().AbsPath(l.scope.path()).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
+	if identity {
+		req = req.SetHeader("Accept-Encoding", "identity")
+	}
+	if opts.TimeoutSeconds != nil {
+		// The server ends the watch; should it have died silently, we do.
+		req = req.Timeout(time.Duration(*opts.TimeoutSeconds+30) * time.Second)
+	}
+	body, err := req.Stream(ctx)
+	if ctx.Err() == nil {
+		l.report(verb, err)
+	}
+	return body, err
+}
+
+func isNotFound(err error) bool { return apierrors.IsNotFound(err) }
+
+func isForbidden(err error) bool { return apierrors.IsForbidden(err) }

@@ -1,0 +1,341 @@
+package watch
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/tidwall/btree"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+// monitor is what one kubernetes binding sees: its objects, and whether events may leave already.
+//
+//	filling → locked → unlocked
+//
+// While filling, objects only go into the set. While locked, events are kept back until the
+// Synchronization has succeeded; taking the set for it forgets them, because it shows what they tell.
+type monitor struct {
+	hook    *hook.Hook
+	index   int
+	binding *hook.Kubernetes
+	program *jq.Filter // nil without jqFilter
+	// only and onlyIn narrow a stream that is wider than the binding; nil means no narrowing.
+	only, onlyIn map[string]bool
+	sink         Sink
+	log          *slog.Logger
+	// stuck is told why the binding cannot be enabled yet.
+	stuck func(error)
+	// filled is closed when the first complete set is there.
+	filled chan struct{}
+
+	mu sync.Mutex
+	// items is ordered by object key. Copies of it are cheap and may be read without the lock.
+	items btree.Map[string, item]
+	// awaited are the subscriptions without which the first set is not complete. It is nil afterwards.
+	awaited  map[*subscription]bool
+	unlocked bool
+	// held are the events since the set was last taken for a Synchronization. Empty when unlocked.
+	held []event.Event
+	// troubles remembers, for each stream and verb, what is in the log already.
+	troubles map[requestKey]troubleKind
+}
+
+type requestKey struct {
+	stream *stream
+	verb   string
+}
+
+// item is an object in the set of a binding.
+type item struct {
+	entry
+	from *subscription
+}
+
+var _ consumer = (*monitor)(nil)
+
+func (m *monitor) wants(o *object) bool {
+	return (m.only == nil || m.only[o.name]) && (m.onlyIn == nil || m.onlyIn[o.namespace])
+}
+
+func (m *monitor) needs() (decoded, json bool) {
+	return m.program != nil, m.binding.KeepFullObjects
+}
+
+// null stands for the result of a filter that failed.
+var null = []byte("null")
+
+func (m *monitor) filter(ctx context.Context, o *object, decoded any) []byte {
+	result, err := m.program.Apply(ctx, decoded)
+	if err != nil {
+		if ctx.Err() == nil {
+			m.sink.FilterFailed(m.hook, m.index)
+			m.log.Error("jqFilter failed, the object's filterResult is null", "namespace", o.namespace, "name", o.name, "kind", o.kind, "error", err.Error())
+		}
+		return null
+	}
+	return result
+}
+
+// expect makes the first set wait for sub.
+func (m *monitor) expect(sub *subscription) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.awaited != nil {
+		m.awaited[sub] = true
+	}
+}
+
+// arrived tells that sub's part of the first set is there.
+func (m *monitor) arrived(sub *subscription) {
+	if m.awaited == nil {
+		return
+	}
+	delete(m.awaited, sub)
+	if len(m.awaited) == 0 {
+		m.awaited = nil
+		close(m.filled)
+	}
+}
+
+func (m *monitor) replace(sub *subscription, entries []entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if sub.left {
+		return
+	}
+	present := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		present[e.object.key] = true
+	}
+	var gone []item
+	if m.items.Len() > 0 {
+		m.items.Scan(func(key string, it item) bool {
+			if it.from == sub && !present[key] {
+				gone = append(gone, it)
+			}
+			return true
+		})
+	}
+	for _, it := range gone {
+		m.drop(it, it.object)
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.object.key, b.object.key) })
+	for _, e := range entries {
+		m.put(sub, e)
+	}
+	m.arrived(sub)
+	m.sink.Objects(m.hook, m.index, m.items.Len())
+}
+
+func (m *monitor) change(sub *subscription, e entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !sub.left {
+		m.put(sub, e)
+		m.sink.Objects(m.hook, m.index, m.items.Len())
+	}
+}
+
+func (m *monitor) remove(sub *subscription, o *object) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if sub.left {
+		return
+	}
+	if it, ok := m.items.Get(o.key); ok {
+		// The filter is not asked again: what the hook knows of the object is the last result.
+		m.drop(it, o)
+		m.sink.Objects(m.hook, m.index, m.items.Len())
+	}
+}
+
+// abandon forgets all objects that came by sub; to the hook they are deleted.
+func (m *monitor) abandon(sub *subscription) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sub.left = true
+	var gone []item
+	m.items.Scan(func(_ string, it item) bool {
+		if it.from == sub {
+			gone = append(gone, it)
+		}
+		return true
+	})
+	for _, it := range gone {
+		m.drop(it, it.object)
+	}
+	m.arrived(sub)
+	m.sink.Objects(m.hook, m.index, m.items.Len())
+}
+
+// put stores an entry and fires what it means compared with what was there.
+func (m *monitor) put(sub *subscription, e entry) {
+	old, had := m.items.Get(e.object.key)
+	switch {
+	case !had:
+		m.items.Set(e.object.key, item{e, sub})
+		m.fire(event.Added, e)
+	case old.object.uid != e.object.uid:
+		// Deleted and created again while we could not see it.
+		m.drop(old, old.object)
+		m.items.Set(e.object.key, item{e, sub})
+		m.fire(event.Added, e)
+	case m.same(old.entry, e):
+		e.filtered = old.filtered // one copy is enough
+		m.items.Set(e.object.key, item{e, sub})
+	default:
+		m.items.Set(e.object.key, item{e, sub})
+		m.fire(event.Modified, e)
+	}
+}
+
+func (m *monitor) same(a, b entry) bool {
+	if m.program != nil {
+		return bytes.Equal(a.filtered, b.filtered)
+	}
+	return a.object.resourceVersion == b.object.resourceVersion
+}
+
+// drop removes an item; last is the object's last known state.
+func (m *monitor) drop(it item, last *object) {
+	m.items.Delete(it.object.key)
+	m.fire(event.Deleted, entry{last, it.filtered})
+}
+
+// fire sends an event, or keeps it back, if the binding wants it.
+func (m *monitor) fire(watch event.Watch, e entry) {
+	b := m.binding
+	wanted := watch == event.Added && b.Added || watch == event.Modified && b.Modified || watch == event.Deleted && b.Deleted
+	if !wanted || m.awaited != nil {
+		return
+	}
+	ev := m.event(watch, e)
+	if m.unlocked {
+		m.sink.Event(ev)
+		return
+	}
+	m.held = append(m.held, ev)
+}
+
+func (m *monitor) event(watch event.Watch, e entry) event.Event {
+	ev := event.Event{
+		Type: event.Change, Hook: m.hook, Index: m.index, Watch: watch,
+		Object: event.Object{Namespace: e.object.namespace, Name: e.object.name, Kind: e.object.kind},
+	}
+	if m.binding.Group != "" {
+		return ev // its context shows snapshots only
+	}
+	if m.binding.KeepFullObjects {
+		ev.Object.Full = m.sink.Keep(e.object.json)
+	}
+	if m.program != nil {
+		ev.Object.Filtered = m.sink.Keep(e.filtered)
+	}
+	return ev
+}
+
+// snapshot returns the set as it is now.
+func (m *monitor) snapshot() event.Snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.copy()
+}
+
+// synchronize returns the set as it is now and forgets the events that led to it.
+func (m *monitor) synchronize() event.Snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = nil
+	return m.copy()
+}
+
+func (m *monitor) copy() event.Snapshot {
+	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil}
+}
+
+// unlock lets events through, first those that were kept back.
+func (m *monitor) unlock() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, ev := range m.held {
+		m.sink.Event(ev)
+	}
+	m.held, m.unlocked = nil, true
+}
+
+// announce sends every object as if it had just been added, and then lets events through.
+func (m *monitor) announce() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held, m.unlocked = nil, true
+	m.items.Scan(func(_ string, it item) bool {
+		m.fire(event.Added, it.entry)
+		return true
+	})
+}
+
+// answered keeps the log true about what the binding is waiting for.
+func (m *monitor) answered(sub *subscription, verb string, err error) {
+	kind := kindOfTrouble(err)
+	if kind == expired {
+		return
+	}
+	m.mu.Lock()
+	filling := m.awaited != nil
+	if filling && verb == "watch" && (kind == forbidden || kind == notServed) {
+		// A streamed list is tried first. The list that follows it tells more exactly what is missing.
+		m.mu.Unlock()
+		return
+	}
+	key := requestKey{sub.stream, verb}
+	before := m.troubles[key]
+	if m.troubles == nil {
+		m.troubles = map[requestKey]troubleKind{}
+	}
+	m.troubles[key] = kind
+	m.mu.Unlock()
+
+	switch kind {
+	case before:
+	case noTrouble:
+		m.log.Info("Watch recovered", "verb", verb, "scope", sub.stream.scope.String())
+	default:
+		m.complain(filling, explain(sub.stream.scope, verb, err))
+	}
+}
+
+func (m *monitor) complain(filling bool, err error) {
+	if filling {
+		m.stuck(err)
+		return
+	}
+	m.log.Error("Watch Failed", "error", err.Error())
+}
+
+// snapshot is a set of objects at one moment.
+type snapshot struct {
+	items          *btree.Map[string, item]
+	full, filtered bool
+}
+
+func (s *snapshot) Len() int { return s.items.Len() }
+
+func (s *snapshot) Each(yield func(event.Object) bool) {
+	s.items.Scan(func(_ string, it item) bool {
+		o := event.Object{Namespace: it.object.namespace, Name: it.object.name, Kind: it.object.kind}
+		if s.full {
+			o.Full = event.Memory(it.object.json)
+		}
+		if s.filtered {
+			o.Filtered = event.Memory(it.filtered)
+		}
+		return yield(o)
+	})
+}

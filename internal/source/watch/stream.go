@@ -1,0 +1,292 @@
+package watch
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+// consumer is who wants the objects of a stream. All methods are called by the stream's goroutine,
+// one after the other, except wants and filter, which several goroutines may call at once.
+type consumer interface {
+	// wants narrows the stream on our side, where it was made wider than the consumer asked for.
+	wants(*object) bool
+	// needs tells whether filter wants decoded objects, and whether objects have to keep their JSON.
+	needs() (decoded, json bool)
+	// filter computes what the consumer keeps beside the object. It fails by returning null.
+	filter(ctx context.Context, o *object, decoded any) []byte
+	// replace hands over the complete set, change an object that is new or different, remove one that
+	// has gone.
+	replace(*subscription, []entry)
+	change(*subscription, entry)
+	remove(*subscription, *object)
+	// answered is told how the API server took a request; nil means well.
+	answered(sub *subscription, verb string, err error)
+}
+
+// entry is an object with its filter result.
+type entry struct {
+	object   *object
+	filtered []byte
+}
+
+// subscription connects a consumer to a stream.
+type subscription struct {
+	consumer
+	stream *stream
+	// listed is set once the consumer has had a complete set. Only the stream's goroutine uses it.
+	listed bool
+	// left is set when the consumer wants no more. The consumer's own lock guards it.
+	left bool
+}
+
+// stream is one list and one watch of the API server, shared by all who want the same.
+//
+// It keeps no objects itself: its consumers do, and they share the bytes. Whoever joins late causes a new
+// list, of which the others see the differences only, that is to say nothing.
+type stream struct {
+	scope  scope
+	client rest.Interface
+	// again asks for a new list. Capacity 1: one that is about to start serves all who ask.
+	again chan struct{}
+	stop  context.CancelFunc
+	stopc context.Context
+
+	mu sync.Mutex
+	// subs is replaced, never changed, so a copy of the slice header may be used without the lock.
+	subs []*subscription
+	// listed tells that the current reflector has delivered a complete set.
+	listed bool
+	// resync is the shortest period that a consumer asked for; 0 means never.
+	resync time.Duration
+}
+
+func newStream(client rest.Interface, sc scope) *stream {
+	s := &stream{scope: sc, client: client, again: make(chan struct{}, 1)}
+	s.stopc, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// join adds a consumer. Its first call is replace.
+func (s *stream) join(sub *subscription, resync time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subs = append(slices.Clone(s.subs), sub)
+	if resync > 0 && (s.resync == 0 || resync < s.resync) {
+		s.resync = resync
+	}
+	if s.listed {
+		s.relist()
+	}
+}
+
+// leave removes a consumer and tells whether it was the last.
+func (s *stream) leave(sub *subscription) (empty bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subs = slices.DeleteFunc(slices.Clone(s.subs), func(other *subscription) bool { return other == sub })
+	return len(s.subs) == 0
+}
+
+func (s *stream) relist() {
+	select {
+	case s.again <- struct{}{}:
+	default:
+	}
+}
+
+func (s *stream) consumers() []*subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.subs
+}
+
+// run keeps a reflector going until ctx ends or nobody wants the stream any more.
+func (s *stream) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.stopc, cancel)()
+	for ctx.Err() == nil {
+		s.reflect(ctx)
+	}
+}
+
+// reflect runs one reflector until ctx ends or a new list is due.
+func (s *stream) reflect(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+
+	s.mu.Lock()
+	s.listed = false
+	resync := s.resync
+	s.mu.Unlock()
+	waiting.Go(func() {
+		defer cancel()
+		var due <-chan time.Time
+		if resync > 0 {
+			timer := time.NewTimer(resync)
+			defer timer.Stop()
+			due = timer.C
+		}
+		select {
+		case <-s.again:
+		case <-due:
+		case <-ctx.Done():
+		}
+	})
+
+	lw := &listWatch{client: s.client, scope: s.scope, report: s.answered}
+	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
+	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
+	r := cache.NewReflectorWithOptions(lw, nil, &feed{s, ctx}, cache.ReflectorOptions{
+		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: stoppableClock{ctx: ctx},
+	})
+	r.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // listWatch has reported it
+	r.RunWithContext(ctx)
+}
+
+func (s *stream) answered(verb string, err error) {
+	for _, sub := range s.consumers() {
+		sub.answered(sub, verb, err)
+	}
+}
+
+// feed is the store that the reflector fills: it passes everything on.
+type feed struct {
+	*stream
+	ctx context.Context
+}
+
+var _ cache.ReflectorStore = (*feed)(nil)
+
+func (f *feed) Resync() error { return nil }
+
+func (f *feed) Add(obj any) error    { return f.changed(obj) }
+func (f *feed) Update(obj any) error { return f.changed(obj) }
+
+func (f *feed) changed(obj any) error {
+	o, ok := obj.(*object)
+	if !ok {
+		return nil // the reflector made it up; nothing of ours is lost
+	}
+	subs := f.consumers()
+	results := evaluate(f.ctx, o, subs)
+	for i, sub := range subs {
+		if sub.listed && sub.wants(o) {
+			sub.change(sub, entry{o, results[i]})
+		}
+	}
+	return nil
+}
+
+func (f *feed) Delete(obj any) error {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	o, ok := obj.(*object)
+	if !ok {
+		return nil
+	}
+	for _, sub := range f.consumers() {
+		if sub.listed && sub.wants(o) {
+			sub.remove(sub, o)
+		}
+	}
+	return nil
+}
+
+// Replace takes a complete list. Filters are evaluated on all processors.
+func (f *feed) Replace(list []any, _ string) error {
+	f.mu.Lock()
+	f.listed = true
+	subs := f.subs
+	f.mu.Unlock()
+
+	results := make([][][]byte, len(list)) // by object, by consumer
+	inParallel(len(list), func(i int) {
+		if o, ok := list[i].(*object); ok {
+			results[i] = evaluate(f.ctx, o, subs)
+		}
+	})
+	if f.ctx.Err() != nil {
+		return nil // results may be incomplete; whoever cancelled us lists again or stops
+	}
+	for s, sub := range subs {
+		entries := make([]entry, 0, len(list))
+		for i, obj := range list {
+			if o, ok := obj.(*object); ok && sub.wants(o) {
+				entries = append(entries, entry{o, results[i][s]})
+			}
+		}
+		sub.listed = true
+		sub.replace(sub, entries)
+	}
+	return nil
+}
+
+// evaluate computes what each consumer keeps of o, decoding it at most once, and drops its JSON when
+// nobody needs it any more.
+func evaluate(ctx context.Context, o *object, subs []*subscription) [][]byte {
+	results := make([][]byte, len(subs))
+	var tree any
+	var keep, isDecoded bool
+	for i, sub := range subs {
+		decoded, json := sub.needs()
+		keep = keep || json
+		if !decoded || !sub.wants(o) {
+			continue
+		}
+		if !isDecoded {
+			isDecoded = true
+			// What cannot be decoded is handed on as nil: the filter's error will tell.
+			tree, _ = jq.Decode(o.json)
+		}
+		results[i] = sub.filter(ctx, o, tree)
+	}
+	if !keep {
+		o.json = nil
+	}
+	return results
+}
+
+// inParallel calls f for 0…n-1 on all processors and waits. Small work stays here.
+func inParallel(n int, f func(i int)) {
+	const chunk = 64
+	workers := min(runtime.GOMAXPROCS(0), (n+chunk-1)/chunk)
+	if workers <= 1 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var next sync.Mutex
+	from := 0
+	take := func() (int, int) {
+		next.Lock()
+		defer next.Unlock()
+		lo := from
+		from = min(n, from+chunk)
+		return lo, from
+	}
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
+			for lo, hi := take(); lo < hi; lo, hi = take() {
+				for i := lo; i < hi; i++ {
+					f(i)
+				}
+			}
+		})
+	}
+	working.Wait()
+}

@@ -1,0 +1,90 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+func (s scope) String() string {
+	var b strings.Builder
+	b.WriteString(s.Resource)
+	if s.Group != "" {
+		b.WriteString("." + s.Group)
+	}
+	b.WriteString(" (" + s.Version + ")")
+	if s.namespace != "" {
+		b.WriteString(" in namespace " + s.namespace)
+	}
+	for _, sel := range []struct{ name, text string }{{"labels", s.labels}, {"fields", s.fields}} {
+		if sel.text != "" {
+			fmt.Fprintf(&b, " with %s %s", sel.name, sel.text)
+		}
+	}
+	return b.String()
+}
+
+// rule is the RBAC rule that lets the operator watch the scope, and where it belongs.
+func (s scope) rule() string {
+	where := "a ClusterRole"
+	if s.namespace != "" {
+		where = fmt.Sprintf("a Role in namespace %q (or a ClusterRole)", s.namespace)
+	}
+	return fmt.Sprintf(`give the operator's ServiceAccount, by %s, the rule {apiGroups: [%q], resources: [%q], verbs: ["get", "list", "watch"]}`,
+		where, s.Group, s.Resource)
+}
+
+// troubleKind sorts errors by what a user has to do about them. A change of kind is worth a log line,
+// the tenth refused connection is not.
+type troubleKind string
+
+const (
+	noTrouble    troubleKind = ""
+	forbidden    troubleKind = "forbidden"
+	unauthorized troubleKind = "unauthorized"
+	notServed    troubleKind = "not served"
+	unreachable  troubleKind = "unreachable"
+	otherTrouble troubleKind = "other"
+	// expired is no trouble: the reflector lists again by itself.
+	expired troubleKind = "expired"
+)
+
+func kindOfTrouble(err error) troubleKind {
+	var unknown *unknownKindError
+	var netErr net.Error
+	var urlErr *url.Error
+	switch {
+	case err == nil:
+		return noTrouble
+	case isForbidden(err):
+		return forbidden
+	case apierrors.IsUnauthorized(err):
+		return unauthorized
+	case errors.As(err, &unknown), isNotFound(err):
+		return notServed
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return expired
+	case errors.As(err, &netErr), errors.As(err, &urlErr):
+		return unreachable
+	}
+	return otherTrouble
+}
+
+// explain adds to an error of the API server what was asked of it and what mends it.
+func explain(s scope, verb string, err error) error {
+	switch kindOfTrouble(err) {
+	case forbidden:
+		return fmt.Errorf("no permission to %s %s: %s", verb, s, s.rule())
+	case unauthorized:
+		return fmt.Errorf("the API server does not accept the operator's credentials for %s: check the kubeconfig or the ServiceAccount token: %w", s, err)
+	case notServed:
+		return fmt.Errorf("the API server does not serve %s: is its CRD missing?", s)
+	case unreachable:
+		return fmt.Errorf("cannot %s %s, the API server cannot be reached: %w", verb, s, err)
+	}
+	return fmt.Errorf("cannot %s %s: %w", verb, s, err)
+}

@@ -1,0 +1,282 @@
+// Package watch turns changes of Kubernetes objects into events, and keeps the snapshots of them.
+//
+// Callers may rely on this:
+//   - Between the first complete set of a binding and its events there is no gap and no overlap: whatever
+//     is not in the set that Synchronize returned comes as an event afterwards, once, in order per object.
+//   - Bindings with the same resource, namespace and selectors share one list and one watch, whatever
+//     hook they belong to, and they share the objects' bytes.
+//   - A binding that cannot be enabled (no such kind yet, no permission, no API server) delays only its
+//     own hook, says why, and goes on by itself as soon as it can.
+//   - Losing the API server loses no last state: what changed meanwhile comes as the difference.
+//   - A filter that fails yields null and is reported; it never stops a binding.
+//
+// Not attempted: intermediate states of an object that changed while the connection was lost, and an
+// order between different objects.
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+// Sink takes what comes out of watching. Its methods are called while a binding is locked, so they must
+// return at once and must not call the Watcher.
+type Sink interface {
+	// Event takes an event of an unlocked binding.
+	Event(event.Event)
+	// Keep stores bytes that an event carries until its run.
+	Keep([]byte) event.Payload
+	// Objects is told how many objects a binding sees.
+	Objects(h *hook.Hook, index, n int)
+	// FilterFailed counts a failure of a binding's filter.
+	FilterFailed(h *hook.Hook, index int)
+}
+
+// Options of a Watcher. All but KeepManagedFields and Log are required.
+type Options struct {
+	Config *rest.Config
+	JQ     *jq.Compiler
+	Sink   Sink
+	Log    *slog.Logger
+	// KeepManagedFields is for bindings that do not say.
+	KeepManagedFields bool
+}
+
+// Watcher watches on behalf of all kubernetes bindings of all hooks.
+type Watcher struct {
+	opts     Options
+	client   rest.Interface
+	resolver *resolver
+	// start hands streams to Run, stopped tells that nobody takes them any more.
+	start   chan *stream
+	stopped chan struct{}
+
+	mu sync.Mutex
+	// streams that have at least one consumer.
+	streams  map[scope]*stream
+	monitors map[address]*monitor
+}
+
+// address identifies a kubernetes binding.
+type address struct {
+	hook  *hook.Hook
+	index int
+}
+
+// New returns a Watcher. The API server need not be reachable yet.
+func New(opts Options) (*Watcher, error) {
+	client, err := newClient(opts.Config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client for the API server: %w", err)
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Watcher{
+		opts: opts, client: client, resolver: &resolver{client: client},
+		start: make(chan *stream), stopped: make(chan struct{}),
+		streams: map[scope]*stream{}, monitors: map[address]*monitor{},
+	}, nil
+}
+
+// Run watches until ctx ends, and until everything that it started has ended.
+func (w *Watcher) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer close(w.stopped)
+	for {
+		select {
+		case s := <-w.start:
+			running.Go(func() { s.run(ctx) })
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Enable starts the kubernetes bindings of a hook and waits until each has its first complete set.
+// While that is not possible stuck is told why, and Enable tries on until ctx ends.
+// Events are held back until Unlock or Announce.
+func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
+	errs := make([]error, len(h.Kubernetes))
+	var enabling sync.WaitGroup
+	for i := range h.Kubernetes {
+		enabling.Go(func() {
+			errs[i] = w.enable(ctx, h, i, func(err error) { stuck(i, err) })
+		})
+	}
+	enabling.Wait()
+	return errors.Join(errs...)
+}
+
+func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
+	b := &h.Kubernetes[index]
+	m := &monitor{
+		hook: h, index: index, binding: b, sink: w.opts.Sink, stuck: stuck,
+		log:     w.opts.Log.With("hook", h.Name, "binding", b.Name),
+		filled:  make(chan struct{}),
+		awaited: map[*subscription]bool{},
+	}
+	if b.JQFilter != "" {
+		program, err := w.opts.JQ.Compile(b.JQFilter)
+		if err != nil {
+			return fmt.Errorf("cannot compile jqFilter of hook %q, binding %q: %w", h.Name, b.Name, err)
+		}
+		m.program = program
+	}
+	res, err := w.resolvePatiently(ctx, b, stuck)
+	if err != nil {
+		return err
+	}
+	namespaces := b.Namespaces
+	if !res.namespaced && (namespaces.ByLabels || len(namespaces.Names) > 0) {
+		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
+		namespaces = hook.Namespaces{}
+	}
+	base := scope{
+		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields,
+		keepManagedFields: w.keepManagedFields(b),
+	}
+	w.mu.Lock()
+	w.monitors[address{h, index}] = m
+	w.mu.Unlock()
+	if namespaces.ByLabels {
+		newFollower(w, m, base, namespaces.Labels).start()
+	} else {
+		scopes := w.plan(ctx, m, base, namespaces.Names, b.Names)
+		w.subscribe(m, m, scopes, b.Resync)
+	}
+	select {
+	case <-m.filled:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *Watcher) keepManagedFields(b *hook.Kubernetes) bool {
+	if b.KeepManagedFields != nil {
+		return *b.KeepManagedFields
+	}
+	return w.opts.KeepManagedFields
+}
+
+// resolvePatiently finds the resource of a binding, however long it takes for it to exist.
+func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuck func(error)) (resource, error) {
+	delay := 500 * time.Millisecond
+	for {
+		res, err := w.resolver.resolve(ctx, b.APIVersion, b.Kind)
+		if err == nil {
+			return res, nil
+		}
+		if ctx.Err() != nil {
+			return resource{}, ctx.Err()
+		}
+		stuck(err)
+		select {
+		case <-time.After(delay):
+			delay = min(delay*2, 5*time.Second)
+		case <-ctx.Done():
+			return resource{}, ctx.Err()
+		}
+	}
+}
+
+// subscribe connects a consumer to the streams of scopes. The monitor m waits for all of them together.
+func (w *Watcher) subscribe(m *monitor, c consumer, scopes []scope, resync time.Duration) []*subscription {
+	subs := make([]*subscription, len(scopes))
+	for i, sc := range scopes {
+		subs[i] = &subscription{consumer: c}
+		m.expect(subs[i])
+		_ = sc
+	}
+	for i, sc := range scopes {
+		w.join(subs[i], sc, resync)
+	}
+	return subs
+}
+
+// join connects sub to the stream of a scope, and starts the stream if there is none.
+func (w *Watcher) join(sub *subscription, sc scope, resync time.Duration) {
+	w.mu.Lock()
+	s, ok := w.streams[sc]
+	if !ok {
+		s = newStream(w.client, sc)
+		w.streams[sc] = s
+	}
+	sub.stream = s
+	s.join(sub, resync)
+	w.mu.Unlock()
+	if ok {
+		return
+	}
+	select {
+	case w.start <- s:
+	case <-w.stopped:
+	}
+}
+
+// leave ends a subscription, and its stream if it was the last one.
+func (w *Watcher) leave(sub *subscription) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if sub.stream.leave(sub) {
+		delete(w.streams, sub.stream.scope)
+		sub.stream.stop()
+	}
+}
+
+func (w *Watcher) monitor(h *hook.Hook, index int) *monitor {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.monitors[address{h, index}]
+}
+
+// Snapshot returns what a binding sees now. A binding that is not enabled yet sees nothing.
+func (w *Watcher) Snapshot(h *hook.Hook, index int) event.Snapshot {
+	if m := w.monitor(h, index); m != nil {
+		return m.snapshot()
+	}
+	return event.NoObjects{}
+}
+
+// Synchronize returns what a binding sees now, and forgets the events it has held back so far: they are
+// part of what was returned.
+func (w *Watcher) Synchronize(h *hook.Hook, index int) event.Snapshot {
+	if m := w.monitor(h, index); m != nil {
+		return m.synchronize()
+	}
+	return event.NoObjects{}
+}
+
+// Unlock lets the events of a binding through, first those it has held back.
+// It is the acknowledgement that a Synchronization was delivered.
+func (w *Watcher) Unlock(h *hook.Hook, index int) {
+	if m := w.monitor(h, index); m != nil {
+		m.unlock()
+	}
+}
+
+// Announce sends an Added event for every object that a binding sees, then lets events through.
+func (w *Watcher) Announce(h *hook.Hook, index int) {
+	if m := w.monitor(h, index); m != nil {
+		m.announce()
+	}
+}
+
+// Streams is the number of lists and watches in use.
+func (w *Watcher) Streams() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.streams)
+}

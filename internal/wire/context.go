@@ -1,0 +1,180 @@
+package wire
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Context is one binding context: an event and the snapshots that go with it.
+type Context struct {
+	Event event.Event
+	// Objects is the set that a Synchronization hands over, nil for all others.
+	Objects event.Snapshot
+	// Snapshots are those that the binding includes, in order.
+	Snapshots []NamedSnapshot
+}
+
+// NamedSnapshot is a snapshot under the name by which the hook knows it.
+type NamedSnapshot struct {
+	Name     string
+	Snapshot event.Snapshot
+}
+
+// WriteContexts writes the file that BINDING_CONTEXT_PATH names: a JSON array and a newline.
+// Objects are copied as the bytes they are. It fails when w or a payload does.
+func WriteContexts(w io.Writer, form hook.ContextForm, contexts []Context) error {
+	out := &contextWriter{w: bufio.NewWriterSize(w, 64<<10)}
+	for i := range contexts {
+		out.raw(separator(i == 0, '['))
+		if form == hook.NameContexts {
+			out.names(&contexts[i])
+		} else {
+			out.full(&contexts[i])
+		}
+	}
+	out.raw("]\n")
+	if out.err != nil {
+		return out.err
+	}
+	return out.w.Flush()
+}
+
+func separator(first bool, opening byte) string {
+	if first {
+		return string(opening)
+	}
+	return ","
+}
+
+// contextWriter writes JSON by hand and keeps the first error. bufio.Writer does so for its own.
+type contextWriter struct {
+	w       *bufio.Writer
+	scratch []byte
+	err     error
+}
+
+func (o *contextWriter) raw(s string) { _, _ = o.w.WriteString(s) }
+
+func (o *contextWriter) quoted(s string) {
+	quoted, err := jsontext.AppendQuote(o.scratch[:0], s)
+	if err != nil && o.err == nil {
+		// Invalid UTF-8 has been replaced; hook and binding names come from JSON and cannot have any.
+		o.err = fmt.Errorf("cannot write %q as JSON: %w", s, err)
+	}
+	o.scratch = quoted
+	_, _ = o.w.Write(quoted)
+}
+
+func (o *contextWriter) field(name, value string) {
+	o.raw(`,"` + name + `":`)
+	o.quoted(value)
+}
+
+func (o *contextWriter) payload(name string, p event.Payload) {
+	text, err := p.Bytes()
+	if err != nil {
+		if o.err == nil {
+			o.err = fmt.Errorf("cannot read back %s of a waiting event: %w", name, err)
+		}
+		return
+	}
+	o.raw(`"` + name + `":`)
+	_, _ = o.w.Write(text)
+}
+
+// names writes the legacy form.
+func (o *contextWriter) names(c *Context) {
+	o.raw(`{"binding":`)
+	o.quoted(c.Event.Binding().Name)
+	if c.Event.Type == event.Change {
+		o.field("resourceEvent", legacyWatch(c.Event.Watch))
+		o.field("resourceNamespace", c.Event.Object.Namespace)
+		o.field("resourceKind", c.Event.Object.Kind)
+		o.field("resourceName", c.Event.Object.Name)
+	}
+	o.raw("}")
+}
+
+func legacyWatch(w event.Watch) string {
+	switch w {
+	case event.Added:
+		return "add"
+	case event.Modified:
+		return "update"
+	default:
+		return "delete"
+	}
+}
+
+func (o *contextWriter) full(c *Context) {
+	binding := c.Event.Binding()
+	o.raw(`{"binding":`)
+	o.quoted(binding.Name)
+	switch {
+	case c.Event.Type == event.Startup:
+	case binding.Group != "" && groups(c.Event.Type):
+		o.raw(`,"type":"Group"`)
+		o.field("groupName", binding.Group)
+	case c.Event.Type == event.Tick:
+		o.raw(`,"type":"Schedule"`)
+	case c.Event.Type == event.Synchronization:
+		o.raw(`,"type":"Synchronization","objects":`)
+		o.snapshot(c.Objects)
+	case c.Event.Type == event.Change:
+		o.raw(`,"type":"Event","watchEvent":"` + c.Event.Watch.String() + `"`)
+		if c.Event.Object.Full != nil {
+			o.raw(",")
+			o.payload("object", c.Event.Object.Full)
+		}
+		if c.Event.Object.Filtered != nil {
+			o.raw(",")
+			o.payload("filterResult", c.Event.Object.Filtered)
+		}
+	}
+	if len(c.Snapshots) > 0 {
+		o.raw(`,"snapshots":`)
+		for i, s := range c.Snapshots {
+			o.raw(separator(i == 0, '{'))
+			o.quoted(s.Name)
+			o.raw(":")
+			o.snapshot(s.Snapshot)
+		}
+		o.raw("}")
+	}
+	o.raw("}")
+}
+
+// groups tells whether a group replaces the context's own type. Reviews only gain snapshots by it.
+func groups(t event.Type) bool {
+	return t == event.Tick || t == event.Synchronization || t == event.Change
+}
+
+func (o *contextWriter) snapshot(s event.Snapshot) {
+	o.raw("[")
+	first := true
+	s.Each(func(obj event.Object) bool {
+		if !first {
+			o.raw(",")
+		}
+		first = false
+		o.raw("{")
+		if obj.Full != nil {
+			o.payload("object", obj.Full)
+		}
+		if obj.Filtered != nil {
+			if obj.Full != nil {
+				o.raw(",")
+			}
+			o.payload("filterResult", obj.Filtered)
+		}
+		o.raw("}")
+		return o.err == nil
+	})
+	o.raw("]")
+}
