@@ -109,7 +109,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
 	op.queues = queue.NewSet(queue.Options{Backoff: queue.DefaultBackoff(o.RetryMin, o.RetryMax), OnFailure: op.failed, OnPanic: op.panicked})
 	op.runner = run.New(hooks, run.Options{
-		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5}),
+		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}),
 		Snapshots: op.watcher, Effects: unsupported{}, Workspace: workspace, Log: o.Log, Env: o.Env,
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
 	})

@@ -42,8 +42,6 @@ type Task struct {
 
 var _ queue.Task = (*Task)(nil)
 
-var lastID atomic.Int64
-
 // Task returns a task for one event.
 func (r *Runner) Task(ev event.Event) *Task {
 	b := ev.Binding()

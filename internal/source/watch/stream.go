@@ -7,9 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
@@ -151,8 +153,8 @@ func (s *stream) reflect(ctx context.Context) {
 	r := cache.NewReflectorWithOptions(lw, nil, &feed{s, ctx}, cache.ReflectorOptions{
 		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: stoppableClock{ctx: ctx},
 	})
-	r.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // listWatch has reported it
-	r.RunWithContext(ctx)
+	// What goes wrong has been reported by listWatch, in words that help.
+	r.RunWithContext(klog.NewContext(ctx, logr.Discard()))
 }
 
 func (s *stream) answered(verb string, err error) {

@@ -1,0 +1,82 @@
+// Command shell-operator runs hook scripts on Kubernetes events.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
+
+// run is the whole program: it returns the exit code.
+func run(args, env []string, stdout, stderr io.Writer) int {
+	s := newSettings(env)
+	root := &cobra.Command{
+		Use:   "shell-operator",
+		Short: "Run hook scripts on Kubernetes events",
+		Long: `shell-operator runs executable files ("hooks") on Kubernetes events, schedules and at start-up.
+
+Each file below the hooks directory is asked with --config for the events that it wants, and is then run
+with them as JSON in the file that $BINDING_CONTEXT_PATH names.
+
+Without a command it starts the operator.`,
+		Version:           version,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return s.complete(cmd.Flags()) },
+		Args:              cobra.NoArgs,
+	}
+	start := newStartCommand(s, stdout)
+	root.RunE = start.RunE
+	s.addFlags(root.Flags())
+	s.addFlags(start.Flags())
+	root.SetVersionTemplate("shell-operator {{.Version}}\n")
+	root.AddCommand(start, newVersionCommand(stdout))
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	if code, ok := exitCode(err); ok {
+		return code
+	}
+	fmt.Fprintf(stderr, "Error: %v\n", err)
+	if hint := hintFor(err); hint != "" {
+		fmt.Fprintf(stderr, "Hint: %s\n", hint)
+	}
+	return exitError
+}
+
+// Exit codes. A second signal ends with 128 and its number, as shells have it.
+const (
+	exitOK    = 0
+	exitError = 1
+)
+
+// signals returns a context that ends with the first SIGINT or SIGTERM. The second one calls again.
+func signals(again func(syscall.Signal)) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-ch
+		cancel()
+		if sig, ok := (<-ch).(syscall.Signal); ok {
+			again(sig)
+		}
+	}()
+	return ctx, cancel
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// settings are all flags of the operator. Each has an environment variable, which the flag overrides.
+type settings struct {
+	hooksDir, tmpDir           string
+	keepTmpFiles               lenientBool
+	kubeContext, kubeConfig    string
+	kubeServer                 string
+	kubeQPS                    float32
+	kubeBurst                  int
+	jqLibraryPath              []string
+	logLevel, logType          string
+	logNoTime, logProxyJSON    bool
+	debugKubernetesAPI         bool
+	configTimeout, hookTimeout time.Duration
+	retryMin, retryMax         time.Duration
+	shutdownTimeout            time.Duration
+	contextsPerRun             int
+	keepManagedFields          bool
+
+	// reserved are settings of stages that are not there yet. They are accepted, so that installations
+	// that set them start, and checked for their type.
+	reserved reserved
+
+	env  map[string]string
+	list []setting
+}
+
+type reserved struct {
+	listenAddress, listenPort, metricsPrefix, namespace            string
+	patchQPS                                                       float32
+	patchBurst                                                     int
+	patchTimeout                                                   time.Duration
+	configurationName, validatingService, validatingCert           string
+	validatingKey, validatingCA, failurePolicy                     string
+	validatingClientCA, conversionClientCA                         []string
+	validatingPort, validatingAddress                              string
+	conversionService, conversionCert, conversionKey, conversionCA string
+	conversionPort, conversionAddress                              string
+	debugSocket, debugHTTP                                         string
+}
+
+// setting is one row of the table of flags.
+type setting struct {
+	flag, env string
+	hidden    bool
+	bind      func(*pflag.FlagSet, string)
+	usage     string
+}
+
+func newSettings(environ []string) *settings {
+	s := &settings{env: map[string]string{}}
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			s.env[name] = value
+		}
+	}
+	s.list = s.table()
+	return s
+}
+
+// text, duration, … make the bind function of a row.
+func text(p *string, def string) func(*pflag.FlagSet, string) {
+	return func(fs *pflag.FlagSet, name string) { fs.StringVar(p, name, def, "") }
+}
+
+func texts(p *[]string) func(*pflag.FlagSet, string) {
+	return func(fs *pflag.FlagSet, name string) { fs.StringSliceVar(p, name, nil, "") }
+}
+
+func number(p *int, def int) func(*pflag.FlagSet, string) {
+	return func(fs *pflag.FlagSet, name string) { fs.IntVar(p, name, def, "") }
+}
+
+func float(p *float32, def float32) func(*pflag.FlagSet, string) {
+	return func(fs *pflag.FlagSet, name string) { fs.Float32Var(p, name, def, "") }
+}
+
+func truth(p *bool, def bool) func(*pflag.FlagSet, string) {
+	return func(fs *pflag.FlagSet, name string) { fs.BoolVar(p, name, def, "") }
+}
+
+func duration(p *time.Duration, def time.Duration) func(*pflag.FlagSet, string) {
+	return func(fs *pflag.FlagSet, name string) { fs.DurationVar(p, name, def, "") }
+}
+
+// table lists every flag in the order of the help text.
+func (s *settings) table() []setting {
+	r := &s.reserved
+	return []setting{
+		{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory with the hooks"},
+		{flag: "tmp-dir", env: "SHELL_OPERATOR_TMP_DIR", bind: text(&s.tmpDir, "/tmp/shell-operator"), usage: "directory for temporary files; its last element is made if it is missing, empty means a new one"},
+		{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
+		{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
+		{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: number(&s.contextsPerRun, 0), usage: "most binding contexts in one run, for hooks without settings.contextsPerRun; 0 means no limit"},
+		{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "delay before a failed run is tried again for the first time"},
+		{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.retryMax, 32*time.Second), usage: "longest delay before a failed run is tried again"},
+		{flag: "shutdown-timeout", env: "SHELL_OPERATOR_SHUTDOWN_TIMEOUT", bind: duration(&s.shutdownTimeout, 25*time.Second), usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
+		{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.keepManagedFields, true), usage: "leave metadata.managedFields in objects, for bindings without keepManagedFields"},
+		{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.jqLibraryPath), usage: "directory with jq modules that jqFilter may import (repeatable)"},
+		{flag: "kube-config", env: "KUBE_CONFIG", bind: text(&s.kubeConfig, ""), usage: "kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount"},
+		{flag: "kube-context", env: "KUBE_CONTEXT", bind: text(&s.kubeContext, ""), usage: "context of the kubeconfig"},
+		{flag: "kube-server", env: "KUBE_SERVER", bind: text(&s.kubeServer, ""), usage: "address of the API server, instead of the kubeconfig's"},
+		{flag: "kube-client-qps", env: "KUBE_CLIENT_QPS", bind: float(&s.kubeQPS, 100), usage: "most requests per second to the API server"},
+		{flag: "kube-client-burst", env: "KUBE_CLIENT_BURST", bind: number(&s.kubeBurst, 200), usage: "most requests to the API server at once"},
+		{flag: "log-level", env: "LOG_LEVEL", bind: text(&s.logLevel, "info"), usage: "trace, debug, info, warn, error or fatal"},
+		{flag: "log-type", env: "LOG_TYPE", bind: text(&s.logType, "text"), usage: "text, json or color"},
+		{flag: "log-no-time", env: "LOG_NO_TIME", bind: truth(&s.logNoTime, false), usage: "leave the time out of log records"},
+		{flag: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON", bind: truth(&s.logProxyJSON, false), usage: "make log records of the JSON objects that hooks print"},
+
+		{flag: "listen-address", env: "SHELL_OPERATOR_LISTEN_ADDRESS", bind: text(&r.listenAddress, "0.0.0.0"), usage: "address of the HTTP server (not in use yet)"},
+		{flag: "listen-port", env: "SHELL_OPERATOR_LISTEN_PORT", bind: text(&r.listenPort, "9115"), usage: "port of the HTTP server (not in use yet)"},
+		{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&r.metricsPrefix, "shell_operator_"), usage: "prefix of the operator's own metrics (not in use yet)"},
+		{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&r.namespace, ""), usage: "own namespace (not in use yet)"},
+		{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&r.patchQPS, 100), usage: "most patch requests per second (not in use yet)"},
+		{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&r.patchBurst, 200), usage: "most patch requests at once (not in use yet)"},
+		{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&r.patchTimeout, 10*time.Second), usage: "time limit of a patch request (not in use yet)"},
+		{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&r.configurationName, "shell-operator-hooks"), usage: "name of the webhook configurations (not in use yet)"},
+		{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&r.validatingService, "shell-operator-validating-svc"), usage: "Service of admission webhooks (not in use yet)"},
+		{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", bind: text(&r.validatingCert, "/validating-certs/tls.crt"), usage: "certificate of admission webhooks (not in use yet)"},
+		{flag: "validating-webhook-server-key", env: "VALIDATING_WEBHOOK_SERVER_KEY", bind: text(&r.validatingKey, "/validating-certs/tls.key"), usage: "key of admission webhooks (not in use yet)"},
+		{flag: "validating-webhook-ca", env: "VALIDATING_WEBHOOK_CA", bind: text(&r.validatingCA, "/validating-certs/ca.crt"), usage: "CA of admission webhooks (not in use yet)"},
+		{flag: "validating-webhook-client-ca", env: "VALIDATING_WEBHOOK_CLIENT_CA", bind: texts(&r.validatingClientCA), usage: "CA of clients of admission webhooks, repeatable (not in use yet)"},
+		{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", bind: text(&r.failurePolicy, "Fail"), usage: "failure policy of bindings without one, Fail or Ignore (not in use yet)"},
+		{flag: "validating-webhook-listen-port", env: "VALIDATING_WEBHOOK_LISTEN_PORT", bind: text(&r.validatingPort, "9680"), usage: "port of admission webhooks (not in use yet)"},
+		{flag: "validating-webhook-listen-address", env: "VALIDATING_WEBHOOK_LISTEN_ADDRESS", bind: text(&r.validatingAddress, "0.0.0.0"), usage: "address of admission webhooks (not in use yet)"},
+		{flag: "conversion-webhook-service-name", env: "CONVERSION_WEBHOOK_SERVICE_NAME", bind: text(&r.conversionService, "shell-operator-conversion-svc"), usage: "Service of conversion webhooks (not in use yet)"},
+		{flag: "conversion-webhook-server-cert", env: "CONVERSION_WEBHOOK_SERVER_CERT", bind: text(&r.conversionCert, "/conversion-certs/tls.crt"), usage: "certificate of conversion webhooks (not in use yet)"},
+		{flag: "conversion-webhook-server-key", env: "CONVERSION_WEBHOOK_SERVER_KEY", bind: text(&r.conversionKey, "/conversion-certs/tls.key"), usage: "key of conversion webhooks (not in use yet)"},
+		{flag: "conversion-webhook-ca", env: "CONVERSION_WEBHOOK_CA", bind: text(&r.conversionCA, "/conversion-certs/ca.crt"), usage: "CA of conversion webhooks (not in use yet)"},
+		{flag: "conversion-webhook-client-ca", env: "CONVERSION_WEBHOOK_CLIENT_CA", bind: texts(&r.conversionClientCA), usage: "CA of clients of conversion webhooks, repeatable (not in use yet)"},
+		{flag: "conversion-webhook-listen-port", env: "CONVERSION_WEBHOOK_LISTEN_PORT", bind: text(&r.conversionPort, "9681"), usage: "port of conversion webhooks (not in use yet)"},
+		{flag: "conversion-webhook-listen-address", env: "CONVERSION_WEBHOOK_LISTEN_ADDRESS", bind: text(&r.conversionAddress, "0.0.0.0"), usage: "address of conversion webhooks (not in use yet)"},
+
+		{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", hidden: true, bind: func(fs *pflag.FlagSet, name string) {
+			fs.Var(&s.keepTmpFiles, name, "")
+			fs.Lookup(name).NoOptDefVal = "true"
+		}, usage: "keep the files of runs"},
+		{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", hidden: true, bind: truth(&s.debugKubernetesAPI, false), usage: "log requests to the API server"},
+		{flag: "debug-unix-socket", env: "DEBUG_UNIX_SOCKET", hidden: true, bind: text(&r.debugSocket, "/var/run/shell-operator/debug.socket"), usage: "socket of the debug API (not in use yet)"},
+		{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", hidden: true, bind: text(&r.debugHTTP, ""), usage: "TCP address of the debug API (not in use yet)"},
+	}
+}
+
+func (s *settings) addFlags(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	for _, row := range s.list {
+		row.bind(fs, row.flag)
+		f := fs.Lookup(row.flag)
+		f.Usage = fmt.Sprintf("%s [$%s]", row.usage, row.env)
+		f.Hidden = row.hidden
+	}
+}
+
+// complete sets flags that were not given from the environment, and checks what the types cannot.
+func (s *settings) complete(fs *pflag.FlagSet) error {
+	// Every command checks the environment, so that a mistake shows wherever it is first looked for.
+	if fs.Lookup(s.list[0].flag) == nil {
+		fs = pflag.NewFlagSet("", pflag.ContinueOnError)
+		s.addFlags(fs)
+	}
+	var errs []error
+	for _, row := range s.list {
+		value := s.env[row.env]
+		if value == "" || fs.Changed(row.flag) {
+			continue
+		}
+		if err := fs.Set(row.flag, value); err != nil {
+			f := fs.Lookup(row.flag)
+			errs = append(errs, fmt.Errorf("configuration error: %s=%q is not a %s", row.env, value, strings.TrimSuffix(f.Value.Type(), "32")))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return s.check()
+}
+
+func (s *settings) check() error {
+	var errs []error
+	wrong := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("configuration error: "+format, args...))
+	}
+	if s.hooksDir == "" {
+		wrong("--hooks-dir is empty: name the directory with the hooks")
+	}
+	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
+		wrong("--log-type %q: use text, json or color", s.logType)
+	}
+	if p := s.reserved.failurePolicy; p != "Fail" && p != "Ignore" {
+		wrong("--validating-webhook-failure-policy %q: use Fail or Ignore", p)
+	}
+	if s.retryMin <= 0 || s.retryMax < s.retryMin {
+		wrong("--retry-min-delay %s and --retry-max-delay %s: the first must be above 0 and not above the second", s.retryMin, s.retryMax)
+	}
+	for flag, d := range map[string]time.Duration{"--config-timeout": s.configTimeout, "--shutdown-timeout": s.shutdownTimeout} {
+		if d <= 0 {
+			wrong("%s %s: it must be above 0", flag, d)
+		}
+	}
+	if s.hookTimeout < 0 || s.contextsPerRun < 0 {
+		wrong("--hook-timeout and --contexts-per-run cannot be negative; 0 means no limit")
+	}
+	return errors.Join(errs...)
+}
+
+// lenientBool also takes yes and no, which the variable was documented with for years.
+type lenientBool bool
+
+func (b *lenientBool) String() string { return fmt.Sprint(bool(*b)) }
+func (b *lenientBool) Type() string   { return "bool" }
+
+func (b *lenientBool) Set(text string) error {
+	switch strings.ToLower(text) {
+	case "1", "t", "true", "yes", "y":
+		*b = true
+	case "0", "f", "false", "no", "n":
+		*b = false
+	default:
+		return fmt.Errorf("%q is not a bool", text)
+	}
+	return nil
+}
+
+// hintFor is the next step for errors that have one.
+func hintFor(err error) string {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "unknown flag"), strings.Contains(text, "unknown command"):
+		return "shell-operator --help lists commands and flags"
+	case errors.Is(err, os.ErrPermission):
+		return "check the owner and mode of that path, and the user that the operator runs as"
+	}
+	return ""
+}

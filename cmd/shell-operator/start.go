@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
+)
+
+// signalled is the error of a run that a second signal has ended.
+type signalled syscall.Signal
+
+func (s signalled) Error() string { return "ended by a second signal: " + syscall.Signal(s).String() }
+
+func exitCode(err error) (int, bool) {
+	var s signalled
+	if errors.As(err, &s) {
+		return 128 + int(s), true
+	}
+	return 0, false
+}
+
+func newStartCommand(s *settings, stdout io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "start",
+		Short: "Run the operator (the default)",
+		Long: `Run the operator until SIGINT or SIGTERM.
+
+The first signal lets running hooks finish within --shutdown-timeout; the second one kills them at once.
+
+Exit codes: 0 after a clean stop, 1 after an error, at start-up or because hooks had to be killed,
+128+n after a second signal n.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return start(s, stdout) },
+	}
+}
+
+func start(s *settings, stdout io.Writer) error {
+	level := new(slog.LevelVar)
+	level.Set(telemetry.ParseLevel(s.logLevel))
+	log := telemetry.NewLogger(stdout, telemetry.LogOptions{Level: level, Type: strings.ToLower(s.logType), NoTime: s.logNoTime})
+	telemetry.RouteKlog(log, s.debugKubernetesAPI)
+
+	kill, killNow := context.WithCancelCause(context.Background())
+	defer killNow(nil)
+	ctx, stop := signals(func(sig syscall.Signal) { killNow(signalled(sig)) })
+	defer stop()
+	err := app.Run(ctx, kill, app.Options{
+		HooksDir: s.hooksDir, TmpDir: s.tmpDir, KeepTmpFiles: bool(s.keepTmpFiles),
+		Cluster: app.ClusterOptions{
+			Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst,
+		},
+		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), Log: log,
+		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
+		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: s.contextsPerRun,
+		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
+	})
+	var second signalled
+	if errors.As(context.Cause(kill), &second) {
+		return second
+	}
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // stopped while starting
+	}
+	return err
+}

@@ -1,0 +1,190 @@
+// Package jq compiles a filter once and applies it to many objects.
+//
+// Callers may rely on this:
+//   - A text is compiled once, however many bindings use it.
+//   - Equal values give equal bytes: keys are sorted, numbers keep the text that they came with.
+//   - A filter ends: it has a time limit and a limit on what it puts out.
+//   - A filter sees nothing but its input: no environment, no files but modules, no further inputs.
+//
+// The dialect is that of gojq.
+package jq
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/itchyny/gojq"
+)
+
+// Options of a Compiler.
+type Options struct {
+	// LibraryPath are directories with modules that filters may import.
+	LibraryPath []string
+	// Timeout ends one application of a filter; 0 means 5 s.
+	Timeout time.Duration
+}
+
+// Limits on the result of one application.
+const (
+	defaultTimeout = 5 * time.Second
+	maxOutputs     = 100_000
+	maxBytes       = 64 << 20
+)
+
+// Compiler compiles filters. It is safe for concurrent use.
+type Compiler struct {
+	opts Options
+
+	mu       sync.Mutex
+	compiled map[string]*Filter
+}
+
+// NewCompiler returns a Compiler.
+func NewCompiler(opts Options) *Compiler {
+	if opts.Timeout == 0 {
+		opts.Timeout = defaultTimeout
+	}
+	return &Compiler{opts: opts, compiled: map[string]*Filter{}}
+}
+
+// Compile returns the filter for a text. It fails with the reason and the place when the text is not a
+// jq program.
+func (c *Compiler) Compile(text string) (*Filter, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, ok := c.compiled[text]; ok {
+		return f, nil
+	}
+	query, err := gojq.Parse(text)
+	if err != nil {
+		return nil, parseError(text, err)
+	}
+	if len(query.Imports) > 0 && len(c.opts.LibraryPath) == 0 {
+		return nil, fmt.Errorf("cannot import %q: no directory with jq modules is known: start the operator with --jq-library-path", modules(query))
+	}
+	options := []gojq.CompilerOption{gojq.WithEnvironLoader(func() []string { return nil })}
+	if len(c.opts.LibraryPath) > 0 {
+		options = append(options, gojq.WithModuleLoader(gojq.NewModuleLoader(c.opts.LibraryPath)))
+	}
+	code, err := gojq.Compile(query, options...)
+	if err != nil {
+		return nil, err
+	}
+	f := &Filter{code: code, timeout: c.opts.Timeout}
+	c.compiled[text] = f
+	return f, nil
+}
+
+func parseError(text string, err error) error {
+	var parse *gojq.ParseError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	before := text[:min(len(text), parse.Offset)]
+	line := 1 + strings.Count(before, "\n")
+	column := len(before) - strings.LastIndexByte(before, '\n')
+	return fmt.Errorf("%w at line %d, column %d", err, line, column)
+}
+
+func modules(q *gojq.Query) string {
+	var names []string
+	for _, i := range q.Imports {
+		names = append(names, i.ImportPath+i.IncludePath)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Filter is a compiled program. It is safe for concurrent use.
+type Filter struct {
+	code    *gojq.Code
+	timeout time.Duration
+}
+
+// Decode makes of JSON what filters take. It may be handed to several filters, one after the other or at
+// once: they do not change it.
+func Decode(text []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, fmt.Errorf("cannot decode the object for jqFilter: %w", err)
+	}
+	return v, nil
+}
+
+// Apply returns the JSON text of the filter's result for a decoded value: null for no output, the output
+// for one, an array for more.
+func (f *Filter) Apply(ctx context.Context, v any) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	var outputs []any
+	iter := f.code.RunWithContext(ctx, v)
+	for {
+		out, ok := iter.Next()
+		if !ok {
+			break
+		}
+		if err, failed := out.(error); failed {
+			var halt *gojq.HaltError
+			if errors.As(err, &halt) && halt.Value() == nil {
+				break // halt ends quietly
+			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				return nil, fmt.Errorf("the filter takes longer than %s: simplify it", f.timeout)
+			}
+			return nil, err
+		}
+		if outputs = append(outputs, out); len(outputs) > maxOutputs {
+			return nil, fmt.Errorf("the filter has more than %d outputs: does it end?", maxOutputs)
+		}
+	}
+	return marshal(outputs)
+}
+
+func marshal(outputs []any) ([]byte, error) {
+	var result any = outputs
+	switch len(outputs) {
+	case 0:
+		result = nil
+	case 1:
+		result = outputs[0]
+	}
+	if !finite(result) {
+		return nil, errors.New("the result has a number that JSON cannot express (nan or infinite)")
+	}
+	text, err := gojq.Marshal(result)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("the result is %d bytes long, more than %d: select less", len(text), maxBytes)
+	}
+	return append(make([]byte, 0, len(text)), text...), nil // memory of exactly the right size
+}
+
+func finite(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return !math.IsNaN(v) && !math.IsInf(v, 0)
+	case []any:
+		for _, e := range v {
+			if !finite(e) {
+				return false
+			}
+		}
+	case map[string]any:
+		for _, e := range v {
+			if !finite(e) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,161 @@
+// Package queue runs tasks in named queues.
+//
+// Callers may rely on this:
+//   - A queue runs one task at a time, head first. Different queues run at the same time.
+//   - A task that fails stays at the head and is tried again after a delay, until it succeeds. Nothing
+//     behind it runs meanwhile.
+//   - A task may take over the work of the one directly behind it: when that one is added, and just
+//     before it runs itself. So neighbours become one, and order never changes.
+//   - Workers wake by signal. An idle queue uses no CPU.
+//
+// Not attempted: persistence, and limits on the length.
+package queue
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Task is a unit of work. Absorb and String are called with the queue's lock held: they must be quick
+// and must not call the queue.
+type Task interface {
+	// Ready waits until the task may start. An error means that it never may.
+	Ready(ctx context.Context) error
+	// Run makes one attempt. Nil means that the task is done.
+	Run(ctx context.Context) error
+	// Absorb takes over the work of the task directly behind, which then leaves the queue, or returns false.
+	// It is never called while Run is running.
+	Absorb(behind Task) bool
+	// String describes the task for people, on one line.
+	String() string
+}
+
+// Waiter is a Task that wants to know how long it has waited since it was added, or since its last failure.
+type Waiter interface {
+	Waited(time.Duration)
+}
+
+// Options of a Set. Backoff is required.
+type Options struct {
+	// Backoff is the delay before the next attempt, given how often the task had failed before.
+	Backoff func(failures int) time.Duration
+	// OnFailure is told about each failure, OnPanic about panics of a task, before OnFailure.
+	OnFailure func(queue string, t Task, failures int, err error, delay time.Duration)
+	OnPanic   func(queue string, t Task, reason any, stack []byte)
+}
+
+// Set is a set of named queues. It is safe for concurrent use.
+type Set struct {
+	opts Options
+
+	mu     sync.Mutex
+	queues map[string]*queue
+	// running is set while Run takes new queues.
+	running *running
+}
+
+type running struct {
+	stop, runs context.Context
+	workers    sync.WaitGroup
+}
+
+// NewSet returns a Set without queues.
+func NewSet(opts Options) *Set {
+	return &Set{opts: opts, queues: map[string]*queue{}}
+}
+
+// Run runs the tasks of all queues, those that are added later included. When stop ends no run starts any
+// more, and Run returns as soon as those that are running have ended. Tasks run with the context runs.
+func (s *Set) Run(stop, runs context.Context) error {
+	state := &running{stop: stop, runs: runs}
+	s.mu.Lock()
+	s.running = state
+	for _, q := range s.queues {
+		s.work(q)
+	}
+	s.mu.Unlock()
+	<-stop.Done()
+	s.mu.Lock()
+	s.running = nil
+	s.mu.Unlock()
+	state.workers.Wait()
+	return nil
+}
+
+func (s *Set) work(q *queue) {
+	state := s.running
+	state.workers.Go(func() { q.work(state.stop, state.runs, &s.opts) })
+}
+
+// Ensure makes a queue, if there is none of that name.
+func (s *Set) Ensure(name string) { s.queue(name) }
+
+func (s *Set) queue(name string) *queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, ok := s.queues[name]
+	if !ok {
+		q = &queue{name: name, wake: make(chan struct{}, 1)}
+		s.queues[name] = q
+		if s.running != nil {
+			s.work(q)
+		}
+	}
+	return q
+}
+
+// Add appends a task to a queue, unless the last one there takes over its work.
+func (s *Set) Add(name string, t Task) { s.queue(name).add(t) }
+
+// AddFirst puts a task before everything that waits in a queue, but behind the one that is running or
+// being tried again, and behind those that came by AddFirst before and still wait.
+func (s *Set) AddFirst(name string, t Task) { s.queue(name).addFirst(t) }
+
+// Len is the number of tasks in a queue, the running one included.
+func (s *Set) Len(name string) int {
+	q := s.queue(name)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.tasks.len()
+}
+
+// State is what a queue looks like at one moment.
+type State struct {
+	Name string
+	// Status is empty for an idle queue.
+	Status string
+	Tasks  []TaskState
+}
+
+// TaskState is one task in a State.
+type TaskState struct {
+	Description string
+	Failures    int
+	LastError   string
+}
+
+// Dump returns the states of all queues, those with the name first before the others, which are sorted.
+func (s *Set) Dump(first string) []State {
+	s.mu.Lock()
+	queues := make([]*queue, 0, len(s.queues))
+	for _, q := range s.queues {
+		queues = append(queues, q)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(queues, func(a, b *queue) int {
+		switch {
+		case a.name == b.name:
+			return 0
+		case a.name == first, b.name != first && a.name < b.name:
+			return -1
+		}
+		return 1
+	})
+	states := make([]State, len(queues))
+	for i, q := range queues {
+		states[i] = q.state()
+	}
+	return states
+}

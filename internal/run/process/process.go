@@ -1,0 +1,293 @@
+// Package process runs a hook file as a process.
+//
+// Callers may rely on this:
+//   - The process leads a group of its own. When a run is ended early, the whole group is ended: SIGTERM
+//     first and SIGKILL after a delay, or SIGKILL at once when Options.Kill has ended.
+//   - Lines of output are delivered whole, whatever their length, in order per stream.
+//   - Execute returns when the process has ended and its output is read. Output that another process keeps
+//     open is not waited for longer than a short time; that process is left alone.
+//   - Nothing that Execute started is left running in this program when it returns.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Options of an Executor. Zero values get defaults.
+type Options struct {
+	// TermDelay is the time between SIGTERM and SIGKILL; 0 means 5 s.
+	TermDelay time.Duration
+	// DrainDelay is how long output that others keep open is read after the end; 0 means 1 s.
+	DrainDelay time.Duration
+	// Kill ends when there is no time for SIGTERM any more; nil means never.
+	Kill context.Context
+}
+
+// Executor runs processes. It has no state.
+type Executor struct{ opts Options }
+
+// New returns an Executor.
+func New(opts Options) *Executor {
+	if opts.TermDelay == 0 {
+		opts.TermDelay = 5 * time.Second
+	}
+	if opts.DrainDelay == 0 {
+		opts.DrainDelay = time.Second
+	}
+	if opts.Kill == nil {
+		opts.Kill = context.Background()
+	}
+	return &Executor{opts}
+}
+
+// Invocation is what to run.
+type Invocation struct {
+	// Hook is the name for error texts, Path the file.
+	Hook, Path string
+	Args       []string
+	Dir        string
+	Env        []string
+	// Stdout and Stderr take lines without their ends. They are called from one goroutine each.
+	Stdout, Stderr func(line []byte)
+	// Timeout ends the run; 0 means never.
+	Timeout time.Duration
+}
+
+// Result is what is known of a process that has ended.
+type Result struct {
+	Usage Usage
+	// HeldOpen tells that another process kept the output open after the end.
+	HeldOpen bool
+}
+
+// Usage is what a process, and children that it waited for, have used.
+type Usage struct {
+	User, System time.Duration
+	// MaxRSS is the largest resident set of a single process, in bytes.
+	MaxRSS int64
+	Wall   time.Duration
+}
+
+// Execute runs a process until its end. The error is an *ExitError, a *TimeoutError, or tells why the
+// process could not be started.
+func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
+	}
+	var timeout *TimeoutError
+	if in.Timeout > 0 {
+		var cancel context.CancelFunc
+		timeout = &TimeoutError{in.Hook, in.Timeout}
+		ctx, cancel = context.WithTimeoutCause(ctx, in.Timeout, timeout)
+		defer cancel()
+	}
+	tail := &tail{}
+	stdout, err := openStream(in.Stdout, nil)
+	if err != nil {
+		return Result{}, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
+	}
+	defer stdout.close()
+	stderr, err := openStream(in.Stderr, tail)
+	if err != nil {
+		return Result{}, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
+	}
+	defer stderr.close()
+
+	started := time.Now()
+	process, err := start(in, stdout.write, stderr.write)
+	stdout.write.Close()
+	stderr.write.Close()
+	if err != nil {
+		return Result{}, err
+	}
+	state, err := e.await(ctx, process)
+	result := Result{Usage: usage(state, time.Since(started))}
+	result.HeldOpen = e.drain(stdout, stderr)
+	if err != nil {
+		return result, fmt.Errorf("%s FAILED: %w", in.Hook, err)
+	}
+	if cause := context.Cause(ctx); timeout != nil && cause == error(timeout) && !state.Success() {
+		return result, timeout
+	}
+	if !state.Success() {
+		return result, &ExitError{Hook: in.Hook, Status: describe(state), Stderr: tail.text()}
+	}
+	return result, nil
+}
+
+// start starts the process. A file that was written a moment ago may still be open for writing in a child
+// that another run is just starting; that passes by itself.
+func start(in Invocation, stdout, stderr *os.File) (*os.Process, error) {
+	devNull, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, fmt.Errorf("%s FAILED: %w", in.Hook, err)
+	}
+	defer devNull.Close()
+	attr := &os.ProcAttr{
+		Dir: in.Dir, Env: in.Env, Files: []*os.File{devNull, stdout, stderr},
+		Sys: &syscall.SysProcAttr{Setpgid: true},
+	}
+	argv := append([]string{in.Path}, in.Args...)
+	for try := 0; ; try++ {
+		process, err := os.StartProcess(in.Path, argv, attr)
+		if err == nil {
+			return process, nil
+		}
+		if !errors.Is(err, syscall.ETXTBSY) || try == 5 {
+			return nil, &StartError{Hook: in.Hook, Path: in.Path, Err: err}
+		}
+		time.Sleep(time.Millisecond << try)
+	}
+}
+
+// await waits for the end of the process, and brings it about when ctx ends.
+func (e *Executor) await(ctx context.Context, process *os.Process) (*os.ProcessState, error) {
+	ended := make(chan struct{})
+	var ending sync.WaitGroup
+	ending.Go(func() { e.endEarly(ctx, process.Pid, ended) })
+	// The process is left a zombie until its group has been dealt with, so that the number stays ours.
+	err := waitid(process.Pid)
+	close(ended)
+	ending.Wait()
+	state, waitErr := process.Wait()
+	return state, errors.Join(err, waitErr)
+}
+
+// endEarly ends a process group when ctx ends before the process does.
+func (e *Executor) endEarly(ctx context.Context, group int, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	_ = syscall.Kill(-group, syscall.SIGTERM)
+	delay := time.NewTimer(e.opts.TermDelay)
+	defer delay.Stop()
+	select {
+	case <-ended: // children that are left do not outlive the run
+	case <-delay.C:
+	case <-e.opts.Kill.Done():
+	}
+	_ = syscall.Kill(-group, syscall.SIGKILL)
+}
+
+// drain reads what is left in the pipes. It tells whether somebody kept one open for too long.
+func (e *Executor) drain(streams ...*stream) (heldOpen bool) {
+	late := time.NewTimer(e.opts.DrainDelay)
+	defer late.Stop()
+	for _, s := range streams {
+		select {
+		case <-s.done:
+			continue
+		default:
+		}
+		select {
+		case <-s.done:
+		case <-late.C:
+			heldOpen = true
+			late.Reset(0)
+		}
+	}
+	return heldOpen
+}
+
+func usage(state *os.ProcessState, wall time.Duration) Usage {
+	u := Usage{Wall: wall}
+	if state == nil {
+		return u
+	}
+	u.User, u.System = state.UserTime(), state.SystemTime()
+	if ru, ok := state.SysUsage().(*syscall.Rusage); ok {
+		u.MaxRSS = ru.Maxrss * 1024
+	}
+	return u
+}
+
+func describe(state *os.ProcessState) string {
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return "signal: " + ws.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", state.ExitCode())
+}
+
+// ExitError tells that the process ran and failed.
+type ExitError struct {
+	Hook string
+	// Status is "exit status N" or "signal: …".
+	Status string
+	// Stderr is what the process printed there, the end of it if it is long.
+	Stderr string
+}
+
+func (e *ExitError) Error() string {
+	if e.Stderr != "" {
+		return fmt.Sprintf("%s FAILED: %s", e.Hook, e.Stderr)
+	}
+	return fmt.Sprintf("%s FAILED: cmd run: %s", e.Hook, e.Status)
+}
+
+// TimeoutError tells that a run took too long.
+type TimeoutError struct {
+	Hook  string
+	Limit time.Duration
+}
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("%s FAILED: still running after %s, killed: raise settings.executionTimeout of the hook or --hook-timeout, or make the hook faster", e.Hook, e.Limit)
+}
+
+// StartError tells that the process could not be started, and what may be done about it.
+type StartError struct {
+	Hook, Path string
+	Err        error
+}
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+func (e *StartError) Error() string {
+	text := fmt.Sprintf("%s FAILED: cmd start: %v", e.Hook, e.Err)
+	if mend := e.mend(); mend != "" {
+		text += ": " + mend
+	}
+	return text
+}
+
+func (e *StartError) mend() string {
+	interpreter := interpreterOf(e.Path)
+	switch {
+	case strings.HasSuffix(interpreter, "\r"):
+		return "the file has Windows line ends: convert it, for instance with sed -i 's/\\r$//'"
+	case errors.Is(e.Err, syscall.ENOEXEC):
+		return "the file is neither a program for this machine nor a script: begin it with a line such as #!/usr/bin/env bash"
+	case errors.Is(e.Err, os.ErrNotExist) && interpreter != "":
+		return fmt.Sprintf("its interpreter %q does not exist here: install it, or change the first line of the file", strings.Fields(interpreter)[0])
+	case errors.Is(e.Err, os.ErrPermission):
+		return "the operator's user may not execute it: check the modes of the file and its directories, and the noexec option of the file system"
+	}
+	return ""
+}
+
+// interpreterOf returns what follows #! in the first line of a file.
+func interpreterOf(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head)
+	line, isScript := strings.CutPrefix(string(head[:n]), "#!")
+	if !isScript {
+		return ""
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	return strings.TrimLeft(line, " \t")
+}

@@ -1,0 +1,155 @@
+package schedule
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	from := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC) // a Saturday
+	for _, tt := range []struct{ crontab, want string }{
+		{"*/5 * * * *", "2026-11-21T10:05:00Z"},
+		{"*/10 * * * * *", "2026-11-21T10:00:10Z"},
+		{"TZ=Asia/Tokyo 0 9 * * *", "2026-11-22T00:00:00Z"},
+		{"@every 90s", "2026-11-21T10:01:30Z"},
+		{"@every 1.9s", "2026-11-21T10:00:01Z"},
+		{"@every 10ms", "2026-11-21T10:00:01Z"},
+		{"@hourly", "2026-11-21T11:00:00Z"},
+		{"@yearly", "2027-01-01T00:00:00Z"},
+		{"@annually", "2027-01-01T00:00:00Z"},
+		{"@monthly", "2026-12-01T00:00:00Z"},
+		{"@weekly", "2026-11-22T00:00:00Z"},
+		{"@daily", "2026-11-22T00:00:00Z"},
+		{"@midnight", "2026-11-22T00:00:00Z"},
+		{"0 0 ? * MON", "2026-11-23T00:00:00Z"},
+		{"0 0 1,15 * 1-5", "2026-11-23T00:00:00Z"}, // neither has a star: one is enough
+		{"0 0 14 * */2", "2027-01-14T00:00:00Z"},   // a star in one: both must match
+		{"0 0 29 feb *", "2028-02-29T00:00:00Z"},
+		{"30 50/5 10 * * *", "2026-11-21T10:50:30Z"},
+		{"0 0 31 2 *", "0001-01-01T00:00:00Z"}, // never
+	} {
+		text := tt.crontab
+		if !strings.Contains(text, "TZ=") && !strings.HasPrefix(text, "@every") {
+			text = "TZ=UTC " + text
+		}
+		s, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := s.Next(from).UTC().Format(time.RFC3339); got != tt.want {
+			t.Errorf("%s: next after %s is %s, want %s", text, from.Format(time.RFC3339), got, tt.want)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for crontab, want := range map[string]string{
+		"":                          "empty",
+		"* * * *":                   "found 4 fields",
+		"* * * * * * *":             "found 7 fields",
+		"*/0 * * * *":               "the step is 0",
+		"* * * * 7":                 "Sunday is 0",
+		"* * * * 5-7":               "Sunday is 0",
+		"60 * * * *":                "not between 0 and 59",
+		"* 24 * * *":                "hour",
+		"* * 0 * *":                 "day of month",
+		"* * * 13 *":                "month",
+		"5-1 * * * *":               "reversed",
+		"x * * * *":                 `"x" is not a number`,
+		"* * L * *":                 `"L"`,
+		"CRON_TZ=UTC * * * * *":     "write TZ= instead",
+		"TZ=Nowhere/None * * * * *": "unknown time zone",
+		"@reboot":                   "use onStartup",
+		"@every soon":               "duration",
+		"-1 * * * *":                "not a number",
+	} {
+		if _, err := Parse(crontab); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", crontab, err, want)
+		}
+	}
+}
+
+// Clocks in Berlin went forward on 2026-03-29 at 02:00 and back on 2026-10-25 at 03:00.
+func TestClocksThatChange(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, crontab string
+		from, to      time.Time
+		want          []string
+	}{
+		{
+			"skipped hour", "30 2 * * *", time.Date(2026, 3, 28, 12, 0, 0, 0, berlin), time.Date(2026, 3, 30, 12, 0, 0, 0, berlin),
+			[]string{"29 03:30 +0200", "30 02:30 +0200"},
+		}, {
+			"repeated hour", "30 2 * * *", time.Date(2026, 10, 24, 12, 0, 0, 0, berlin), time.Date(2026, 10, 26, 12, 0, 0, 0, berlin),
+			[]string{"25 02:30 +0200", "26 02:30 +0100"},
+		}, {
+			"every half hour, back", "*/30 * * * *", time.Date(2026, 10, 25, 1, 45, 0, 0, berlin), time.Date(2026, 10, 25, 3, 10, 0, 0, berlin),
+			[]string{"25 02:00 +0200", "25 02:30 +0200", "25 02:00 +0100", "25 02:30 +0100", "25 03:00 +0100"},
+		}, {
+			"every half hour, forward", "*/30 * * * *", time.Date(2026, 3, 29, 1, 15, 0, 0, berlin), time.Date(2026, 3, 29, 3, 40, 0, 0, berlin),
+			[]string{"29 01:30 +0100", "29 03:00 +0200", "29 03:30 +0200"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := Parse("TZ=Europe/Berlin " + tt.crontab)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for at := s.Next(tt.from); at.Before(tt.to); at = s.Next(at) {
+				got = append(got, at.Format("02 15:04 -0700"))
+			}
+			if strings.Join(got, ", ") != strings.Join(tt.want, ", ") {
+				t.Errorf("fires at %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fired []string
+		ctx, stop := context.WithCancel(t.Context())
+		start := time.Now()
+		c := New(Options{Fire: func(crontab string, _ time.Time) {
+			fired = append(fired, crontab+" "+time.Since(start).String())
+		}})
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+
+		time.Sleep(10 * time.Second)
+		c.Register("@every 2s")
+		c.Register("@every 2s")
+		c.Register("@every 3s")
+		time.Sleep(7 * time.Second)
+		synctest.Wait()
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		got := strings.Join(fired, ", ")
+		if want := "@every 2s 12s, @every 3s 13s, @every 2s 14s, @every 2s 16s, @every 3s 16s"; got != want {
+			t.Errorf("fired %s\n want %s", got, want)
+		}
+	})
+}
+
+func TestOneTickAfterAGap(t *testing.T) {
+	c := New(Options{Fire: func(string, time.Time) {}})
+	c.Register("* * * * * *")
+	due, wait := c.due(wallNow().Add(time.Hour))
+	if len(due) != 1 {
+		t.Errorf("%d activations after an hour's gap, want 1", len(due))
+	}
+	if wait > time.Second {
+		t.Errorf("next activation in %s", wait)
+	}
+}

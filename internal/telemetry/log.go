@@ -1,0 +1,210 @@
+// Package telemetry builds what the operator reports with: its logger.
+//
+// Callers may rely on this:
+//   - A record is one line and one write, in the format that users' tools know: docs/reference/logs.md.
+//   - Fields come sorted by name, so equal records are equal text.
+//   - client-go's own log goes the same way.
+package telemetry
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Levels that slog has no names for.
+const (
+	LevelTrace = slog.LevelDebug - 4
+	LevelFatal = slog.LevelError + 4
+)
+
+// LogOptions are those of a logger.
+type LogOptions struct {
+	// Level is the lowest level that is logged; nil means info. It may be changed at any time.
+	Level slog.Leveler
+	// Type is "text", "json" or "color"; anything else is text.
+	Type string
+	// NoTime leaves the time out.
+	NoTime bool
+
+	now func() time.Time
+}
+
+// NewLogger returns a logger that writes to w.
+func NewLogger(w io.Writer, o LogOptions) *slog.Logger {
+	if o.Level == nil {
+		o.Level = slog.LevelInfo
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	sink := &sink{w: w, opts: o, format: textFormat{}}
+	switch o.Type {
+	case "json":
+		sink.format = jsonFormat{}
+	case "color":
+		sink.format = textFormat{color: true}
+	}
+	return slog.New(&handler{sink: sink})
+}
+
+// ParseLevel returns the level of a name, in any case. Unknown names are info.
+func ParseLevel(name string) slog.Level {
+	switch strings.ToLower(name) {
+	case "trace":
+		return LevelTrace
+	case "debug":
+		return slog.LevelDebug
+	case "warn", "warning":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	case "fatal":
+		return LevelFatal
+	}
+	return slog.LevelInfo
+}
+
+func levelName(l slog.Level) string {
+	switch {
+	case l >= LevelFatal:
+		return "fatal"
+	case l >= slog.LevelError:
+		return "error"
+	case l >= slog.LevelWarn:
+		return "warn"
+	case l >= slog.LevelInfo:
+		return "info"
+	case l >= slog.LevelDebug:
+		return "debug"
+	}
+	return "trace"
+}
+
+// RouteKlog sends client-go's log to log: its warnings and errors, and with verbose its requests too.
+func RouteKlog(log *slog.Logger, verbose bool) {
+	klog.SetSlogLogger(log.With("source", "klog"))
+	if verbose {
+		var level klog.Level
+		_ = level.Set("10")
+	}
+}
+
+// record is a log record with all its fields.
+type record struct {
+	time   time.Time // zero: not shown
+	level  slog.Level
+	msg    string
+	source string // empty: not shown
+	fields []slog.Attr
+}
+
+// format writes a record as one line.
+type format interface {
+	append(buf []byte, r *record) []byte
+}
+
+// sink is where all loggers made of one logger write to.
+type sink struct {
+	opts   LogOptions
+	format format
+
+	mu sync.Mutex // guards w and buf
+	w  io.Writer
+	// buf is used again for each record.
+	buf []byte
+}
+
+func (s *sink) write(r *record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buf = s.format.append(s.buf[:0], r)
+	_, err := s.w.Write(s.buf)
+	if cap(s.buf) > 1<<20 {
+		s.buf = nil
+	}
+	return err
+}
+
+// handler implements slog.Handler. Groups become dotted prefixes of names.
+type handler struct {
+	sink   *sink
+	prefix string
+	// fields are sorted by name, the last of equal names wins.
+	fields []slog.Attr
+}
+
+func (h *handler) Enabled(_ context.Context, l slog.Level) bool {
+	return l >= h.sink.opts.Level.Level()
+}
+
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{sink: h.sink, prefix: h.prefix, fields: merge(h.fields, h.prefix, attrs)}
+}
+
+func (h *handler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	return &handler{sink: h.sink, prefix: h.prefix + name + ".", fields: h.fields}
+}
+
+func (h *handler) Handle(_ context.Context, in slog.Record) error {
+	r := record{level: in.Level, msg: in.Message, fields: h.fields}
+	if !h.sink.opts.NoTime {
+		r.time = h.sink.opts.now()
+	}
+	if h.sink.opts.Level.Level() < slog.LevelInfo && in.PC != 0 {
+		frame, _ := runtime.CallersFrames([]uintptr{in.PC}).Next()
+		r.source = filepath.Base(frame.File) + ":" + strconv.Itoa(frame.Line)
+	}
+	if in.NumAttrs() > 0 {
+		attrs := make([]slog.Attr, 0, in.NumAttrs())
+		in.Attrs(func(a slog.Attr) bool {
+			attrs = append(attrs, a)
+			return true
+		})
+		r.fields = merge(h.fields, h.prefix, attrs)
+	}
+	return h.sink.write(&r)
+}
+
+// merge returns sorted fields with attrs added, groups taken apart.
+func merge(fields []slog.Attr, prefix string, attrs []slog.Attr) []slog.Attr {
+	all := slices.Clip(slices.Clone(fields))
+	var add func(prefix string, attrs []slog.Attr)
+	add = func(prefix string, attrs []slog.Attr) {
+		for _, a := range attrs {
+			v := a.Value.Resolve()
+			if v.Kind() == slog.KindGroup {
+				inner := prefix
+				if a.Key != "" {
+					inner += a.Key + "."
+				}
+				add(inner, v.Group())
+				continue
+			}
+			if a.Key == "" {
+				continue
+			}
+			named := slog.Attr{Key: prefix + a.Key, Value: v}
+			at, found := slices.BinarySearchFunc(all, named, func(x, y slog.Attr) int { return strings.Compare(x.Key, y.Key) })
+			if found {
+				all[at] = named
+			} else {
+				all = slices.Insert(all, at, named)
+			}
+		}
+	}
+	add(prefix, attrs)
+	return all
+}
