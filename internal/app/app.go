@@ -90,7 +90,8 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
 	hooks, err := discover.Hooks(ctx, discover.Options{
-		Dir: o.HooksDir, Log: o.Log, ConfigTimeout: o.ConfigTimeout, Env: o.Env,
+		Dir: o.HooksDir, Log: o.Log,
+		Caller: configCaller{process.New(process.Options{Kill: kill}), o.Env, o.ConfigTimeout},
 		Config: wire.ConfigOptions{JQ: filters, CheckCrontab: checkCrontab},
 	})
 	if err != nil {
@@ -129,24 +130,34 @@ func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) erro
 	background.Go(func() { op.start(ctx) })
 
 	over := make(chan struct{})
-	defer context.AfterFunc(ctx, func() {
-		op.log.Info("shutdown begin", "phase", "shutdown")
-		grace := time.NewTimer(timeout * 4 / 5)
-		defer grace.Stop()
-		select {
-		case <-over:
-		case <-grace.C:
-			op.log.Warn("Hooks are still running, they get SIGTERM and then SIGKILL", "phase", "shutdown")
-			endRuns()
-		}
-	})()
+	var ending sync.WaitGroup
+	ending.Go(func() { op.endRuns(ctx, over, timeout*4/5, endRuns) })
 	err := op.queues.Run(ctx, runs)
 	close(over)
+	ending.Wait()
 	if err == nil && runs.Err() != nil {
 		err = ErrKilled
 	}
 	op.log.Info("shutdown done", "phase", "shutdown")
 	return err
+}
+
+// endRuns waits for ctx to end, gives running hooks a while, and then ends them, unless all is over earlier.
+func (op *operator) endRuns(ctx context.Context, over <-chan struct{}, grace time.Duration, end func()) {
+	select {
+	case <-ctx.Done():
+	case <-over:
+		return
+	}
+	op.log.Info("shutdown begin", "phase", "shutdown")
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	select {
+	case <-over:
+	case <-late.C:
+		op.log.Warn("Hooks are still running, they get SIGTERM and then SIGKILL", "phase", "shutdown")
+		end()
+	}
 }
 
 func checkCrontab(text string) error {

@@ -52,6 +52,11 @@ func (op *operator) failed(_ string, t queue.Task, failures int, err error, dela
 	op.log.Error("Hook failed. Will retry after delay.", append(fields, "failedCount", failures, "delay", delay.String(), "error", err.Error())...)
 }
 
+func (op *operator) panicked(name string, t queue.Task, reason any, stack []byte) {
+	op.log.Warn("panic recovered in TaskQueue Start", "queue", name, "task_type", t.String(),
+		"error", fmt.Sprint(reason), "stack", string(stack))
+}
+
 // step is a task of our own in a queue: something to do once everything before it is done.
 type step struct {
 	name string

@@ -253,11 +253,15 @@ type StartError struct {
 func (e *StartError) Unwrap() error { return e.Err }
 
 func (e *StartError) Error() string {
-	text := fmt.Sprintf("%s FAILED: cmd start: %v", e.Hook, e.Err)
+	return fmt.Sprintf("%s FAILED: cmd start: %s", e.Hook, e.Reason())
+}
+
+// Reason is the error without the hook's name.
+func (e *StartError) Reason() string {
 	if mend := e.mend(); mend != "" {
-		text += ": " + mend
+		return fmt.Sprintf("%v: %s", e.Err, mend)
 	}
-	return text
+	return e.Err.Error()
 }
 
 func (e *StartError) mend() string {

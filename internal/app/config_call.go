@@ -1,0 +1,46 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// configCaller asks hooks for their configuration. It makes the executor of runs fit for discovery.
+type configCaller struct {
+	executor *process.Executor
+	env      []string
+	timeout  time.Duration
+}
+
+func (c configCaller) Call(ctx context.Context, f discover.File, dir string) (stdout, stderr []byte, err error) {
+	var out, errOut bytes.Buffer
+	_, err = c.executor.Execute(ctx, process.Invocation{
+		Hook: f.Name, Path: f.Path, Args: []string{"--config"}, Dir: dir, Env: c.env, Timeout: c.timeout,
+		Stdout: collect(&out), Stderr: collect(&errOut),
+	})
+	var exit *process.ExitError
+	var timeout *process.TimeoutError
+	var start *process.StartError
+	switch {
+	case errors.As(err, &exit):
+		err = errors.New(exit.Status)
+	case errors.As(err, &timeout):
+		err = fmt.Errorf("it was still running after %s and was killed: make it print the configuration and exit, or raise --config-timeout", c.timeout)
+	case errors.As(err, &start):
+		err = errors.New(start.Reason())
+	}
+	return out.Bytes(), errOut.Bytes(), err
+}
+
+func collect(b *bytes.Buffer) func(line []byte) {
+	return func(line []byte) {
+		b.Write(line)
+		b.WriteByte('\n')
+	}
+}

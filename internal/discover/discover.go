@@ -1,0 +1,116 @@
+// Package discover finds hook files and asks each for its configuration.
+//
+// Callers may rely on this:
+//   - Hooks come in the byte-wise order of their names, whatever order they answered in.
+//   - All broken hooks are reported together, each with what it printed. There is no half-loaded result.
+//   - A config call ends: it has a time limit, and takes its children with it.
+//
+// Files are read once. A hook that is added later needs a restart.
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// Caller runs a hook file with --config in the hooks directory.
+type Caller interface {
+	// Call returns what was printed, as much of it as there is, also together with an error. The error says
+	// what to do about a hook that did not end in time.
+	Call(ctx context.Context, h File, dir string) (stdout, stderr []byte, err error)
+}
+
+// File is a hook file that has not been asked yet.
+type File struct {
+	// Name is the path relative to the hooks directory, Path the absolute one.
+	Name, Path string
+}
+
+// Options of Hooks. All but Parallel are required.
+type Options struct {
+	// Dir is the absolute path of the hooks directory.
+	Dir    string
+	Caller Caller
+	Config wire.ConfigOptions
+	Log    *slog.Logger
+	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
+	Parallel int
+}
+
+// Hooks returns the hooks below the directory, in order.
+func Hooks(ctx context.Context, o Options) ([]*hook.Hook, error) {
+	if o.Parallel == 0 {
+		o.Parallel = 2 * runtime.GOMAXPROCS(0)
+	}
+	root, files, err := find(o.Dir, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		o.Log.Warn("No hooks found: put executable files into the hooks directory and start again", "path", o.Dir)
+	}
+	hooks := make([]*hook.Hook, len(files))
+	errs := make([]error, len(files))
+	slots := make(chan struct{}, o.Parallel)
+	var calls sync.WaitGroup
+	for i, f := range files {
+		o.Log.Info("Load config", "hook", f.Name, "phase", "config", "path", f.Path)
+		slots <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-slots }()
+			hooks[i], errs[i] = load(ctx, o, root, f)
+		})
+	}
+	calls.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("cannot load hooks: %w", err)
+	}
+	for _, h := range hooks {
+		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", summary(h))
+	}
+	return hooks, nil
+}
+
+// load asks one hook for its configuration.
+func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, error) {
+	log := o.Log.With("hook", f.Name, "phase", "config")
+	stdout, stderr, err := o.Caller.Call(ctx, f, root)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		log.Error("Hook config output", "value", string(stdout))
+		log.Error("Hook config stderr", "value", string(stderr))
+		return nil, fmt.Errorf("hook %q: the call with --config failed: %w%s", f.Name, err, printed(stderr))
+	}
+	h, warnings, err := wire.ParseConfig(f.Name, f.Path, stdout, o.Config)
+	if err != nil {
+		if len(stderr) > 0 {
+			err = fmt.Errorf("%w%s", err, printed(stderr))
+		}
+		return nil, err
+	}
+	for _, w := range warnings {
+		log.Warn("Configuration is accepted, but look at this", "warning", w.String())
+	}
+	return &h, nil
+}
+
+func printed(stderr []byte) string {
+	text := strings.TrimSpace(string(stderr))
+	if text == "" {
+		return ""
+	}
+	return "\nThe hook wrote to stderr:\n" + text
+}

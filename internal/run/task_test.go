@@ -1,0 +1,122 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// hookOf makes a hook with one kubernetes binding per letter; the letter is its group, "-" is none.
+func hookOf(letters string) *hook.Hook {
+	h := &hook.Hook{Name: "h"}
+	for i, c := range letters {
+		k := hook.Kubernetes{Queue: hook.MainQueue}
+		k.Name = string(rune('a' + i))
+		if c != '-' {
+			k.Group = string(c)
+		}
+		h.Kubernetes = append(h.Kubernetes, k)
+	}
+	return h
+}
+
+func change(h *hook.Hook, index int) event.Event {
+	return event.Event{Type: event.Change, Hook: h, Index: index, Watch: event.Added}
+}
+
+func names(t *Task) string {
+	var b strings.Builder
+	for _, ev := range t.events {
+		b.WriteString(ev.Binding().Name)
+	}
+	return b.String()
+}
+
+func TestAbsorbCompactsGroups(t *testing.T) {
+	for groups, want := range map[string]string{
+		"xx-xyy": "bcdf", // x x - x y y becomes x - x y
+		"---":    "abc",
+		"xxxx":   "d",
+		"xyxy":   "abcd",
+		"x":      "a",
+	} {
+		h := hookOf(groups)
+		r := New([]*hook.Hook{h}, Options{})
+		head := r.Task(change(h, 0))
+		for i := 1; i < len(groups); i++ {
+			if !head.Absorb(r.Task(change(h, i))) {
+				t.Fatalf("%s: event %d is not absorbed", groups, i)
+			}
+		}
+		if got := names(head); got != want {
+			t.Errorf("groups %s: contexts of %s, want %s", groups, got, want)
+		}
+	}
+}
+
+func TestWhatIsNotAbsorbed(t *testing.T) {
+	h, other := hookOf("--gg"), hookOf("-")
+	limited := hookOf("--")
+	limited.Settings.ContextsPerRun = 1
+	legacy := hookOf("--")
+	legacy.Contexts, legacy.Settings.ContextsPerRun = hook.NameContexts, 1
+	skipped := hookOf("g-")
+	skipped.Kubernetes[0].Initial = hook.InitialNone
+	r := New(nil, Options{})
+	synchronization := func(h *hook.Hook, i int) event.Event {
+		return event.Event{Type: event.Synchronization, Hook: h, Index: i}
+	}
+	for _, tt := range []struct {
+		name       string
+		head, next event.Event
+	}{
+		{"another hook", change(h, 0), change(other, 0)},
+		{"a Synchronization behind an event", change(h, 0), synchronization(h, 1)},
+		{"an event behind a Synchronization", synchronization(h, 2), change(h, 2)},
+		{"Synchronizations without a group", synchronization(h, 0), synchronization(h, 1)},
+		{"a group's Synchronization and one without", synchronization(h, 2), synchronization(h, 1)},
+		{"more contexts than the hook wants", change(limited, 0), change(limited, 1)},
+		{"contexts of a legacy hook", change(legacy, 0), change(legacy, 1)},
+		{"behind a Synchronization that runs nothing", synchronization(skipped, 0), change(skipped, 1)},
+		{"behind start-up", event.Event{Type: event.Startup, Hook: h}, change(h, 0)},
+	} {
+		if r.Task(tt.head).Absorb(r.Task(tt.next)) {
+			t.Errorf("absorbed: %s", tt.name)
+		}
+	}
+}
+
+func TestAbsorbSynchronizationsOfAGroup(t *testing.T) {
+	h := hookOf("ggg")
+	h.Kubernetes[1].Initial = hook.InitialNone
+	r := New(nil, Options{})
+	head := r.Task(event.Event{Type: event.Synchronization, Hook: h, Index: 0})
+	for i := 1; i < 3; i++ {
+		if !head.Absorb(r.Task(event.Event{Type: event.Synchronization, Hook: h, Index: i})) {
+			t.Fatalf("Synchronization %d is not absorbed", i)
+		}
+	}
+	if len(head.unlocks) != 3 {
+		t.Errorf("%d bindings will be let go, want 3", len(head.unlocks))
+	}
+	if got := names(head); got != "c" {
+		t.Errorf("contexts of %s, want c", got)
+	}
+}
+
+func TestMergedRunMayFailOnlyIfAllMay(t *testing.T) {
+	h := hookOf("---")
+	h.Kubernetes[0].AllowFailure, h.Kubernetes[1].AllowFailure = true, true
+	r := New(nil, Options{})
+	head := r.Task(change(h, 0))
+	head.Absorb(r.Task(change(h, 1)))
+	if !head.mayFail {
+		t.Error("both may fail, the run may not")
+	}
+	head.Absorb(r.Task(change(h, 2)))
+	if head.mayFail {
+		t.Error("one of three must not fail, the run may")
+	}
+}

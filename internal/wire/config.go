@@ -1,0 +1,146 @@
+// Package wire speaks with hooks: it reads their configuration and writes their binding contexts.
+//
+// Callers may rely on this:
+//   - It alone knows the hook-facing JSON and YAML, and the words v0 and v1. What comes out is typed and valid.
+//   - All mistakes of a configuration are reported together, each with its place and its mend.
+//   - Objects are copied into contexts as the bytes they are, never decoded.
+//
+// The source of truth for both formats is docs/reference/hook-configuration.md and docs/reference/binding-contexts.md.
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+// ConfigOptions are what checking a configuration needs from elsewhere. All fields are required.
+type ConfigOptions struct {
+	JQ *jq.Compiler
+	// CheckCrontab tells what is wrong with a crontab.
+	CheckCrontab func(string) error
+}
+
+// Warning is something that is accepted but probably not meant.
+type Warning struct {
+	Path    string
+	Problem string
+}
+
+func (w Warning) String() string { return strings.TrimPrefix(w.Path+": "+w.Problem, ": ") }
+
+// Violation is one mistake in a configuration.
+type Violation struct {
+	// Path is where, as in "kubernetes[1].nameSelector.matchNames".
+	Path string
+	// Binding is the name of the binding that the path leads into, if it has one.
+	Binding string
+	// Problem says what is wrong and Mend what to do; Mend may be empty.
+	Problem, Mend string
+}
+
+func (v Violation) String() string {
+	var b strings.Builder
+	b.WriteString(v.Path)
+	if v.Binding != "" {
+		fmt.Fprintf(&b, " (binding %q)", v.Binding)
+	}
+	b.WriteString(" " + v.Problem)
+	if v.Mend != "" {
+		b.WriteString(": " + v.Mend)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// ConfigError is everything that is wrong with the configuration of one hook.
+type ConfigError struct {
+	Hook       string
+	Violations []Violation
+	// Output is what the hook printed.
+	Output string
+}
+
+func (e *ConfigError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "hook %q: the configuration is not valid", e.Hook)
+	if len(e.Violations) > 1 {
+		fmt.Fprintf(&b, ", %d problems", len(e.Violations))
+	}
+	b.WriteString(":")
+	for _, v := range e.Violations {
+		b.WriteString("\n  * " + v.String())
+	}
+	if e.Output == "" {
+		b.WriteString("\nThe hook printed nothing when it was called with --config.")
+	} else {
+		b.WriteString("\nThe hook printed:\n" + e.Output)
+	}
+	return b.String()
+}
+
+// ParseConfig makes a hook of what its config call printed. An error is a *ConfigError.
+func ParseConfig(name, path string, output []byte, opts ConfigOptions) (hook.Hook, []Warning, error) {
+	p := &parser{ConfigOptions: opts}
+	h := hook.Hook{Name: name, Path: path}
+	if root, ok := p.decode(output); ok {
+		p.root(root, &h)
+	}
+	if len(p.violations) > 0 {
+		return hook.Hook{}, nil, &ConfigError{Hook: name, Violations: p.violations, Output: string(output)}
+	}
+	return h, p.warnings, nil
+}
+
+// parser collects what is wrong while it goes through one configuration.
+type parser struct {
+	ConfigOptions
+	violations []Violation
+	warnings   []Warning
+}
+
+func (p *parser) warn(path, format string, args ...any) {
+	p.warnings = append(p.warnings, Warning{path, fmt.Sprintf(format, args...)})
+}
+
+// root finds the version and leaves the rest to it.
+func (p *parser) root(fields map[string]any, h *hook.Hook) {
+	o := &object{p: p, fields: fields}
+	value, given := fields["configVersion"]
+	text, isText := value.(string)
+	switch {
+	case !given, text == "v0":
+		delete(fields, "configVersion")
+		p.v0(o, h)
+	case value == nil:
+		o.violation("configVersion", "has no value", `write "configVersion: v1"`)
+	case !isText:
+		o.violation("configVersion", fmt.Sprintf("must be of type string: string expected, found %s", typeOf(value)), `write "configVersion: v1"`)
+	case text == "v1":
+		p.v1(o, h)
+	default:
+		o.violation("configVersion", fmt.Sprintf("%q is not supported", text), `use "v1"`)
+	}
+}
+
+// typeOf names the JSON type of a decoded value.
+func typeOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case json.Number:
+		return "number"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	default:
+		return fmt.Sprintf("%T", v)
+	}
+}

@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// decode reads the first YAML document, by the rules of YAML 1.1 that Kubernetes uses.
+func (p *parser) decode(output []byte) (map[string]any, bool) {
+	text, err := sigsyaml.YAMLToJSON(output)
+	if err != nil {
+		p.violations = append(p.violations, Violation{
+			Problem: "the output is neither YAML nor JSON: " + strings.TrimPrefix(err.Error(), "yaml: "),
+			Mend:    "print the configuration and nothing else to stdout; messages belong to stderr",
+		})
+		return nil, false
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		p.violations = append(p.violations, Violation{Problem: "the output cannot be read as JSON: " + err.Error()})
+		return nil, false
+	}
+	p.warnAboutText(output)
+	switch value := value.(type) {
+	case map[string]any:
+		return value, true
+	case nil:
+		return map[string]any{}, true
+	default:
+		p.violations = append(p.violations, Violation{
+			Problem: "the output must be an object with keys such as configVersion, not a " + typeOf(value),
+			Mend:    "print the configuration and nothing else to stdout",
+		})
+		return nil, false
+	}
+}
+
+// warnAboutText looks for what the decoded value no longer shows.
+func (p *parser) warnAboutText(output []byte) {
+	dec := yaml.NewDecoder(bytes.NewReader(output))
+	var first, next yaml.Node
+	if err := dec.Decode(&first); err != nil {
+		return // empty, or one of the few texts that only the other decoder reads
+	}
+	p.warnAboutDuplicates(&first, "")
+	if err := dec.Decode(&next); !errors.Is(err, io.EOF) {
+		p.warn("", "only the first YAML document is read, what follows the second \"---\" is ignored")
+	}
+}
+
+func (p *parser) warnAboutDuplicates(n *yaml.Node, path string) {
+	if n.Kind != yaml.MappingNode {
+		for i, child := range n.Content {
+			if n.Kind == yaml.SequenceNode {
+				p.warnAboutDuplicates(child, indexed(path, i))
+			} else {
+				p.warnAboutDuplicates(child, path)
+			}
+		}
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := joined(path, key.Value)
+		if line, ok := seen[key.Value]; ok {
+			p.warn(at, "the key is given twice, in lines %d and %d: the last one counts", line, key.Line)
+		}
+		seen[key.Value] = key.Line
+		p.warnAboutDuplicates(value, at)
+	}
+}

@@ -1,0 +1,198 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// v1 reads configuration version 1.
+func (p *parser) v1(o *object, h *hook.Hook) {
+	o.lookup("configVersion")
+	if len(o.fields) < 2 {
+		o.violation("configuration", "should have at least 2 properties", "add a binding, such as onStartup, schedule or kubernetes")
+	}
+	h.OnStartup = o.integer("onStartup")
+	p.settings(o, h)
+	bindings := &bindings{hook: h}
+	for i, item := range o.objects("kubernetes", 1) {
+		h.Kubernetes = append(h.Kubernetes, hook.Kubernetes{})
+		if item != nil {
+			h.Kubernetes[i] = p.kubernetes(item, bindings)
+		}
+	}
+	for i, item := range o.objects("schedule", 1) {
+		h.Schedules = append(h.Schedules, hook.Schedule{})
+		if item != nil {
+			h.Schedules[i] = p.schedule(item, bindings)
+		}
+	}
+	h.Validating = p.admissions(o, "kubernetesValidating", bindings)
+	h.Mutating = p.admissions(o, "kubernetesMutating", bindings)
+	for i, item := range o.objects("kubernetesCustomResourceConversion", 1) {
+		h.Conversions = append(h.Conversions, hook.Conversion{})
+		if item != nil {
+			h.Conversions[i] = p.conversion(item, bindings)
+		}
+	}
+	o.close()
+	p.link(bindings)
+}
+
+func (p *parser) settings(root *object, h *hook.Hook) {
+	o := root.object("settings")
+	if o == nil {
+		return
+	}
+	if d := o.duration("executionMinInterval"); d != nil {
+		h.Settings.MinInterval = *d
+	}
+	burst := o.integer("executionBurst")
+	switch {
+	case burst == nil:
+		h.Settings.Burst = 1
+	case *burst < 0:
+		o.violation("executionBurst", fmt.Sprintf("is %d", *burst), "use 1 or more")
+	default:
+		h.Settings.Burst = max(1, *burst)
+	}
+	h.Settings.ExecutionTimeout = o.duration("executionTimeout")
+	if n := o.integer("contextsPerRun"); n != nil {
+		if *n < 1 {
+			o.violation("contextsPerRun", fmt.Sprintf("is %d", *n), "use 1 or more, or leave the key out for no limit of the hook's own")
+		}
+		h.Settings.ContextsPerRun = *n
+	}
+	o.close()
+}
+
+func (p *parser) schedule(o *object, all *bindings) hook.Schedule {
+	var s hook.Schedule
+	s.Name = p.bindingName(o, "schedule")
+	s.Crontab = o.requiredText("crontab")
+	if typeOf(o.fields["crontab"]) == "string" {
+		p.crontab(o, s.Crontab)
+	}
+	s.AllowFailure = o.truth("allowFailure", false)
+	s.Queue = queueName(o)
+	p.includes(o, &s.Binding, all)
+	o.close()
+	return s
+}
+
+func (p *parser) crontab(o *object, crontab string) {
+	if err := p.CheckCrontab(crontab); err != nil {
+		o.violation("crontab", fmt.Sprintf("%q cannot be read: %v", crontab, err), "")
+	}
+}
+
+// bindingName reads the name and puts it into the messages about the binding.
+func (p *parser) bindingName(o *object, def string) string {
+	name := o.text("name")
+	o.binding = name
+	if name == "" {
+		return def
+	}
+	return name
+}
+
+func queueName(o *object) string {
+	if name := o.text("queue"); name != "" {
+		return name
+	}
+	return hook.MainQueue
+}
+
+// bindings remembers what bindings include until all kubernetes bindings are known.
+type bindings struct {
+	hook    *hook.Hook
+	pending []pendingIncludes
+}
+
+type pendingIncludes struct {
+	at    *object
+	group string
+	names []string
+}
+
+// includes reads group and includeSnapshotsFrom; link resolves them.
+func (p *parser) includes(o *object, b *hook.Binding, all *bindings) {
+	b.Group = o.text("group")
+	all.pending = append(all.pending, pendingIncludes{
+		at: o, group: b.Group, names: o.texts("includeSnapshotsFrom", 1),
+	})
+}
+
+// link resolves names of snapshots to bindings and expands groups: a binding with a group also includes the
+// group's kubernetes bindings.
+func (p *parser) link(all *bindings) {
+	h := all.hook
+	var targets []*hook.Binding
+	for i := range h.Kubernetes {
+		targets = append(targets, &h.Kubernetes[i].Binding)
+	}
+	for i := range h.Schedules {
+		targets = append(targets, &h.Schedules[i].Binding)
+	}
+	for i := range h.Validating {
+		targets = append(targets, &h.Validating[i].Binding)
+	}
+	for i := range h.Mutating {
+		targets = append(targets, &h.Mutating[i].Binding)
+	}
+	for i := range h.Conversions {
+		targets = append(targets, &h.Conversions[i].Binding)
+	}
+	if len(targets) != len(all.pending) {
+		return // an item was no object, which has been reported
+	}
+	for i, pending := range all.pending {
+		for j, name := range pending.names {
+			index, ok := p.included(pending.at, indexed("includeSnapshotsFrom", j), name, h)
+			if ok && !slices.Contains(targets[i].Includes, index) {
+				targets[i].Includes = append(targets[i].Includes, index)
+			}
+		}
+		p.expandGroup(pending.at, targets[i], h)
+	}
+}
+
+func (p *parser) included(o *object, key, name string, h *hook.Hook) (int, bool) {
+	index, count := 0, 0
+	for i := range h.Kubernetes {
+		if h.Kubernetes[i].Name == name {
+			index, count = i, count+1
+		}
+	}
+	switch count {
+	case 0:
+		o.violation(key, fmt.Sprintf("names %q, which is not found among the kubernetes bindings", name), "use the name of a kubernetes binding of this hook")
+	case 1:
+	default:
+		o.violation(key, fmt.Sprintf("is ambiguous: %d kubernetes bindings are called %q", count, name), "give each a name of its own")
+	}
+	return index, count == 1
+}
+
+func (p *parser) expandGroup(o *object, b *hook.Binding, h *hook.Hook) {
+	if b.Group == "" {
+		return
+	}
+	named := map[string]bool{}
+	for _, i := range b.Includes {
+		named[h.Kubernetes[i].Name] = true
+	}
+	for i := range h.Kubernetes {
+		k := &h.Kubernetes[i]
+		if k.Group != b.Group || slices.Contains(b.Includes, i) {
+			continue
+		}
+		if named[k.Name] {
+			p.warn(indexed("kubernetes", i), "another binding in group %q is called %q too: snapshots have one entry for a name, that of the first one; give each a name of its own", b.Group, k.Name)
+			continue
+		}
+		named[k.Name] = true
+		b.Includes = append(b.Includes, i)
+	}
+}

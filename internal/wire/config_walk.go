@@ -1,0 +1,298 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// object is one level of a configuration. Its methods read keys; what does not fit becomes a violation and
+// gives the zero value. close reports the keys that nobody has read.
+type object struct {
+	p      *parser
+	path   string
+	fields map[string]any
+	// binding is the name of the binding that the object is a part of.
+	binding string
+	// lenient objects are those of v0: keys in any case, scalars for strings, null for nothing, unknown keys.
+	lenient bool
+	known   []string
+}
+
+func joined(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
+func indexed(path string, i int) string {
+	return fmt.Sprintf("%s[%d]", path, i)
+}
+
+func (o *object) violation(key, problem, mend string) {
+	path := o.path
+	if key != "" {
+		path = joined(path, key)
+	}
+	o.p.violations = append(o.p.violations, Violation{Path: path, Binding: o.binding, Problem: problem, Mend: mend})
+}
+
+// lookup returns a key's value and whether it is there.
+func (o *object) lookup(key string) (any, bool) {
+	o.known = append(o.known, key)
+	v, ok := o.fields[key]
+	if o.lenient {
+		if !ok {
+			for _, k := range slices.Sorted(maps.Keys(o.fields)) {
+				if strings.EqualFold(k, key) {
+					v, ok = o.fields[k], true
+				}
+			}
+		}
+		ok = ok && v != nil
+	}
+	return v, ok
+}
+
+func (o *object) has(key string) bool {
+	_, ok := o.lookup(key)
+	return ok
+}
+
+func (o *object) wrongType(key, want string, v any) {
+	o.violation(key, fmt.Sprintf("must be of type %s: %q", want, typeOf(v)), mendType(want, v))
+}
+
+func mendType(want string, v any) string {
+	_, isText := v.(string)
+	switch {
+	case v == nil:
+		return "give it a value or leave the key out"
+	case isText && (want == "integer" || want == "boolean"):
+		return "write it without quotes"
+	case want == "string" && (typeOf(v) == "number" || typeOf(v) == "boolean"):
+		return "write it in quotes"
+	case want == "array":
+		return "write a list, even for one item"
+	}
+	return ""
+}
+
+func (o *object) text(key string) string {
+	v, ok := o.lookup(key)
+	if !ok {
+		return ""
+	}
+	text, ok := o.asText(v)
+	if !ok {
+		o.wrongType(key, "string", v)
+	}
+	return text
+}
+
+func (o *object) asText(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), o.lenient
+	case json.Number:
+		return v.String(), o.lenient
+	}
+	return "", false
+}
+
+func (o *object) requiredText(key string) string {
+	if !o.has(key) {
+		o.violation(key, "is required", "")
+	}
+	return o.text(key)
+}
+
+// oneOf reads a string that has to be one of few.
+func (o *object) oneOf(key string, allowed ...string) string {
+	text := o.text(key)
+	if v, ok := o.lookup(key); ok && typeOf(v) == "string" && !slices.Contains(allowed, text) {
+		o.violation(key, notOneOf(text, allowed), "")
+	}
+	return text
+}
+
+func notOneOf(text string, allowed []string) string {
+	return fmt.Sprintf("should be one of [%s], not %q", strings.Join(allowed, " "), text)
+}
+
+func (o *object) truth(key string, def bool) bool {
+	v, ok := o.lookup(key)
+	if !ok {
+		return def
+	}
+	b, ok := v.(bool)
+	if !ok {
+		o.wrongType(key, "boolean", v)
+	}
+	return b
+}
+
+// integer returns nil when the key is missing.
+func (o *object) integer(key string) *int {
+	v, ok := o.lookup(key)
+	if !ok {
+		return nil
+	}
+	n, isNumber := v.(json.Number)
+	f, err := n.Float64()
+	if !isNumber || err != nil || f != math.Trunc(f) || math.Abs(f) > math.MaxInt32 {
+		o.violation(key, fmt.Sprintf("must be of type integer: %q", typeOf(v)), mendType("integer", v))
+		return nil
+	}
+	i := int(f)
+	return &i
+}
+
+// duration reads Go's notation of durations.
+func (o *object) duration(key string) *time.Duration {
+	text := o.text(key)
+	if text == "" {
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		o.violation(key, fmt.Sprintf("%q is not a duration", text), `use a number with a unit, such as "300ms", "3s" or "1m30s"`)
+		return nil
+	}
+	return &d
+}
+
+// list returns the items of an array that has at least least of them.
+func (o *object) list(key string, least int) []any {
+	v, ok := o.lookup(key)
+	if !ok {
+		return nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		o.wrongType(key, "array", v)
+		return nil
+	}
+	if len(list) < least {
+		o.violation(key, fmt.Sprintf("should have at least %d items", least), "add one, or leave the key out")
+	}
+	return list
+}
+
+// texts reads an array of strings.
+func (o *object) texts(key string, least int) []string {
+	var texts []string
+	for i, v := range o.list(key, least) {
+		text, ok := o.asText(v)
+		if !ok {
+			o.wrongType(indexed(key, i), "string", v)
+			continue
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+func (o *object) requiredTexts(key string, least int) []string {
+	if !o.has(key) {
+		o.violation(key, "is required", "")
+	}
+	return o.texts(key, least)
+}
+
+// textMap reads an object whose values are strings.
+func (o *object) textMap(key string) map[string]string {
+	child := o.object(key)
+	if child == nil {
+		return nil
+	}
+	texts := make(map[string]string, len(child.fields))
+	for _, k := range slices.Sorted(maps.Keys(child.fields)) {
+		text, ok := child.asText(child.fields[k])
+		if !ok {
+			child.wrongType(k, "string", child.fields[k])
+		}
+		texts[k] = text
+	}
+	return texts
+}
+
+// object returns the object under a key, or nil. The caller closes it.
+func (o *object) object(key string) *object {
+	v, ok := o.lookup(key)
+	if !ok {
+		return nil
+	}
+	return o.child(key, v)
+}
+
+func (o *object) child(key string, v any) *object {
+	fields, ok := v.(map[string]any)
+	if !ok {
+		o.wrongType(key, "object", v)
+		return nil
+	}
+	return &object{p: o.p, path: joined(o.path, key), fields: fields, binding: o.binding, lenient: o.lenient}
+}
+
+// objects returns the objects in an array. Items of another type are reported and come as nil, so that
+// places in the result are places in the configuration.
+func (o *object) objects(key string, least int) []*object {
+	list := o.list(key, least)
+	objects := make([]*object, len(list))
+	for i, v := range list {
+		objects[i] = o.child(indexed(key, i), v)
+	}
+	return objects
+}
+
+// close reports the keys that nobody asked for. Two are tolerated everywhere: editors and schema tools add them.
+func (o *object) close() {
+	if o.lenient {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.fields)) {
+		if slices.Contains(o.known, key) || key == "id" || key == "$schema" {
+			continue
+		}
+		mend := "remove it; known here are " + strings.Join(slices.Compact(slices.Sorted(slices.Values(o.known))), ", ")
+		if near := nearest(key, o.known); near != "" {
+			mend = fmt.Sprintf("did you mean %q?", near)
+		}
+		o.violation(key, "is a forbidden property", mend)
+	}
+}
+
+// nearest returns the known key that a mistyped one probably stands for, or "".
+func nearest(key string, known []string) string {
+	best, least := "", 3
+	for _, k := range known {
+		if d := distance(strings.ToLower(key), strings.ToLower(k)); d < least && d < len(key)/2+1 {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, delete or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,172 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// admissions reads the list kubernetesValidating or kubernetesMutating.
+func (p *parser) admissions(root *object, key string, all *bindings) []hook.Admission {
+	var list []hook.Admission
+	names := map[string]int{}
+	for i, o := range root.objects(key, 1) {
+		if o == nil {
+			list = append(list, hook.Admission{})
+			continue
+		}
+		a := p.admission(o, key == "kubernetesMutating", all)
+		if first, ok := names[a.Name]; ok && a.Name != "" {
+			o.violation("name", fmt.Sprintf("is also the name of %s", indexed(key, first)), "give each a name of its own")
+		} else {
+			names[a.Name] = i
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+func (p *parser) admission(o *object, mutating bool, all *bindings) hook.Admission {
+	var a hook.Admission
+	a.Name = o.requiredText("name")
+	o.binding = a.Name
+	if typeOf(o.fields["name"]) == "string" {
+		checkWebhookName(o, a.Name)
+	}
+	for _, r := range o.objects("rules", 1) {
+		if r != nil {
+			a.Rules = append(a.Rules, readRule(r))
+		}
+	}
+	if !o.has("rules") {
+		p.warn(o.path, "has no rules: it will never be asked")
+	}
+	if a.ObjectLabels = p.labelSelector(o); a.ObjectLabels != nil {
+		p.selectorText(o, "labelSelector", a.ObjectLabels)
+	}
+	if ns := o.object("namespace"); ns != nil {
+		if a.NamespaceLabels = p.labelSelector(ns); a.NamespaceLabels != nil {
+			p.selectorText(ns, "labelSelector", a.NamespaceLabels)
+		} else if !ns.has("labelSelector") {
+			ns.violation("labelSelector", "is required", "")
+		}
+		ns.close()
+	}
+	for _, c := range o.objects("matchConditions", 0) {
+		if c != nil {
+			a.MatchConditions = append(a.MatchConditions, hook.MatchCondition{Name: c.requiredText("name"), Expression: c.requiredText("expression")})
+		}
+	}
+	a.FailurePolicy = o.oneOf("failurePolicy", "Fail", "Ignore")
+	if a.SideEffects = o.oneOf("sideEffects", "None", "NoneOnDryRun"); a.SideEffects == "" {
+		a.SideEffects = "None"
+	}
+	a.TimeoutSeconds = 10
+	if n := o.integer("timeoutSeconds"); n != nil {
+		a.TimeoutSeconds = *n
+		if *n < 1 || *n > 30 {
+			o.violation("timeoutSeconds", fmt.Sprintf("is %d", *n), "use 1 to 30")
+		}
+	}
+	a.MatchPolicy = o.oneOf("matchPolicy", "Exact", "Equivalent")
+	if mutating {
+		a.ReinvocationPolicy = o.oneOf("reinvocationPolicy", "Never", "IfNeeded")
+	}
+	p.includes(o, &a.Binding, all)
+	o.close()
+	return a
+}
+
+func checkWebhookName(o *object, name string) {
+	problems := validation.IsDNS1123Subdomain(name)
+	if len(problems) == 0 && strings.Count(name, ".") < 2 {
+		problems = []string{"it should have at least three parts"}
+	}
+	if len(problems) > 0 {
+		o.violation("name", fmt.Sprintf("%q is not a webhook name: %s", name, problems[0]), `use a domain name such as "deny-latest.example.com"`)
+	}
+}
+
+func readRule(o *object) hook.Rule {
+	r := hook.Rule{
+		APIGroups:   o.requiredTexts("apiGroups", 1),
+		APIVersions: o.requiredTexts("apiVersions", 1),
+		Resources:   o.requiredTexts("resources", 1),
+		Operations:  o.requiredTexts("operations", 1),
+		Scope:       o.oneOf("scope", "Cluster", "Namespaced", "*"),
+	}
+	operations := []string{"CREATE", "UPDATE", "DELETE", "CONNECT", "*"}
+	for i, op := range r.Operations {
+		if !slices.Contains(operations, op) {
+			o.violation(indexed("operations", i), notOneOf(op, operations), "")
+		}
+	}
+	alone(o, "operations", r.Operations)
+	alone(o, "apiGroups", r.APIGroups)
+	alone(o, "apiVersions", r.APIVersions)
+	notEmpty(o, "apiVersions", r.APIVersions)
+	notEmpty(o, "resources", r.Resources)
+	checkResources(o, r.Resources)
+	o.close()
+	return r
+}
+
+func alone(o *object, key string, values []string) {
+	if len(values) > 1 && slices.Contains(values, "*") {
+		o.violation(key, `has "*" beside others`, `"*" must stand alone`)
+	}
+}
+
+func notEmpty(o *object, key string, values []string) {
+	if i := slices.Index(values, ""); i >= 0 {
+		o.violation(indexed(key, i), "is empty", "")
+	}
+}
+
+// checkResources finds entries that another one covers, which the API server refuses.
+func checkResources(o *object, resources []string) {
+	if len(resources) > 1 && slices.Contains(resources, "*/*") {
+		o.violation("resources", `has "*/*" beside others`, `"*/*" must stand alone`)
+	}
+	star := slices.Contains(resources, "*")
+	all, sub := map[string]bool{}, map[string]bool{} // x of "x/*", y of "*/y"
+	for i, text := range resources {
+		resource, part, hasPart := strings.Cut(text, "/")
+		at := indexed("resources", i)
+		switch {
+		case !hasPart && star && text != "*":
+			o.violation(at, fmt.Sprintf(`%q is covered by "*"`, text), `"*" must not be mixed with names of resources`)
+		case !hasPart:
+		case all[resource] && part != "*":
+			o.violation(at, fmt.Sprintf("%q is covered by \"%s/*\"", text, resource), "remove it")
+		case sub[part] && resource != "*":
+			o.violation(at, fmt.Sprintf("%q is covered by \"*/%s\"", text, part), "remove it")
+		}
+		all[resource] = all[resource] || part == "*"
+		sub[part] = sub[part] || hasPart && resource == "*"
+	}
+}
+
+func (p *parser) conversion(o *object, all *bindings) hook.Conversion {
+	var c hook.Conversion
+	c.Name = o.requiredText("name")
+	o.binding = c.Name
+	c.CRDName = o.requiredText("crdName")
+	if !o.has("conversions") {
+		o.violation("conversions", "is required", "")
+	}
+	for _, step := range o.objects("conversions", 1) {
+		if step == nil {
+			continue
+		}
+		c.Steps = append(c.Steps, hook.ConversionStep{From: step.requiredText("fromVersion"), To: step.requiredText("toVersion")})
+		step.close()
+	}
+	p.includes(o, &c.Binding, all)
+	o.close()
+	return c
+}
