@@ -7,7 +7,7 @@ import (
 
 // DefaultBackoff returns delays that grow from shortest to longest: exactly shortest after the first
 // failure, then shortest plus 1, 2, 4, 8, 16 seconds and a random part of a second, then longest.
-// Delays never exceed longest and are multiples of 100 ms, unless shortest is not.
+// Delays that grow never exceed longest. They are multiples of 100 ms, unless shortest is less than a second.
 // With a shortest delay other than 5 s the growing part is scaled with it.
 func DefaultBackoff(shortest, longest time.Duration) func(failures int) time.Duration {
 	return backoff(shortest, longest, func() time.Duration { return rand.N(time.Second) })

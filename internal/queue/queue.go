@@ -90,8 +90,10 @@ func (q *queue) take(stop context.Context) (entry, error) {
 		q.mu.Lock()
 		if q.tasks.len() > 0 {
 			head := q.tasks.at(0)
-			q.busy = true
-			q.first = max(0, q.first-1)
+			if !q.busy { // else it was taken before, by a worker that has been stopped
+				q.busy = true
+				q.first = max(0, q.first-1)
+			}
 			q.mu.Unlock()
 			return head, nil
 		}

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -94,7 +95,7 @@ func (t textFormat) append(buf []byte, r *record) []byte {
 	for _, f := range r.fields {
 		if f.Key == loggerField {
 			buf = append(buf, " logger="...)
-			buf = append(buf, f.Value.String()...)
+			buf = appendOneLine(buf, f.Value.String())
 		}
 	}
 	buf = appendText(buf, "msg", r.msg)
@@ -111,9 +112,14 @@ func (t textFormat) append(buf []byte, r *record) []byte {
 
 func appendText(buf []byte, key, value string) []byte {
 	buf = append(buf, ' ')
-	buf = append(buf, key...)
+	buf = appendOneLine(buf, key)
 	buf = append(buf, "='"...)
-	for _, c := range []byte(value) {
+	buf = appendOneLine(buf, value)
+	return append(buf, '\'')
+}
+
+func appendOneLine(buf []byte, s string) []byte {
+	for _, c := range []byte(s) {
 		switch c {
 		case '\n':
 			buf = append(buf, `\n`...)
@@ -125,7 +131,7 @@ func appendText(buf []byte, key, value string) []byte {
 			buf = append(buf, c)
 		}
 	}
-	return append(buf, '\'')
+	return buf
 }
 
 // appendNested takes JSON values apart: keys are joined with dots, list items are key[0].
@@ -143,7 +149,9 @@ func appendNested(buf []byte, key string, v slog.Value) []byte {
 		return appendText(buf, key, value)
 	}
 	var tree any
-	if json.Unmarshal(text, &tree) != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if decoder.Decode(&tree) != nil {
 		return appendText(buf, key, string(text))
 	}
 	return appendTree(buf, key, tree)
@@ -152,11 +160,17 @@ func appendNested(buf []byte, key string, v slog.Value) []byte {
 func appendTree(buf []byte, key string, tree any) []byte {
 	switch tree := tree.(type) {
 	case map[string]any:
+		if len(tree) == 0 {
+			return appendText(buf, key, "{}")
+		}
 		for name, value := range sorted(tree) {
 			buf = appendTree(buf, key+"."+name, value)
 		}
 		return buf
 	case []any:
+		if len(tree) == 0 {
+			return appendText(buf, key, "[]")
+		}
 		for i, value := range tree {
 			buf = appendTree(buf, fmt.Sprintf("%s[%d]", key, i), value)
 		}

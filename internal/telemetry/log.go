@@ -92,11 +92,36 @@ func levelName(l slog.Level) string {
 
 // RouteKlog sends client-go's log to log: its warnings and errors, and with verbose its requests too.
 func RouteKlog(log *slog.Logger, verbose bool) {
-	klog.SetSlogLogger(log.With("source", "klog"))
+	log = log.With("source", "klog")
 	if verbose {
 		var level klog.Level
-		_ = level.Set("10")
+		_ = level.Set(strconv.Itoa(klogVerbosity))
+		log = slog.New(klogHandler{log.Handler()})
 	}
+	klog.SetSlogLogger(log)
+}
+
+// klogVerbosity is that of whole requests and responses.
+const klogVerbosity = 10
+
+// klogHandler shows as info what klog has been asked for: its verbosity n is level -n, which is below trace.
+type klogHandler struct{ slog.Handler }
+
+func (h klogHandler) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= -klogVerbosity && h.Handler.Enabled(ctx, max(l, slog.LevelInfo))
+}
+
+func (h klogHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = max(r.Level, slog.LevelInfo)
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h klogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return klogHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h klogHandler) WithGroup(name string) slog.Handler {
+	return klogHandler{h.Handler.WithGroup(name)}
 }
 
 // record is a log record with all its fields.
@@ -174,6 +199,9 @@ func (h *handler) Handle(_ context.Context, in slog.Record) error {
 			return true
 		})
 		r.fields = merge(h.fields, h.prefix, attrs)
+	}
+	if slices.ContainsFunc(r.fields, func(f slog.Attr) bool { return f.Key == "source" }) {
+		r.source = "" // the record says it itself
 	}
 	return h.sink.write(&r)
 }

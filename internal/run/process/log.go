@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -45,17 +47,28 @@ func (l *LineLogger) Line(line []byte) {
 	}
 	l.started = append(l.started, bytes.Clone(line))
 	l.size += len(line)
-	if line[len(line)-1] == '}' {
+	if len(l.started) == 1 || line[len(line)-1] == '}' {
+		text := bytes.Join(l.started, []byte("\n"))
 		var object map[string]json.RawMessage
-		if json.Unmarshal(bytes.Join(l.started, []byte("\n")), &object) == nil {
+		if json.Unmarshal(text, &object) == nil {
 			l.started, l.size = nil, 0
 			l.object(object)
+			return
+		}
+		if broken(text) {
+			l.Close()
 			return
 		}
 	}
 	if len(l.started) >= maxObjectLines || l.size >= maxObjectBytes {
 		l.Close()
 	}
+}
+
+// broken tells that no JSON object begins like text.
+func broken(text []byte) bool {
+	err := json.NewDecoder(bytes.NewReader(text)).Decode(new(json.RawMessage))
+	return !errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // Close logs what is still kept.
@@ -90,7 +103,8 @@ func (l *LineLogger) object(object map[string]json.RawMessage) {
 
 func stringOf(raw json.RawMessage) (string, bool) {
 	var s string
-	return s, raw != nil && json.Unmarshal(raw, &s) == nil
+	ok := len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) == nil
+	return s, ok
 }
 
 func levelOf(text string) slog.Level {

@@ -179,7 +179,8 @@ func (e *Executor) endEarly(ctx context.Context, group int, ended <-chan struct{
 	_ = syscall.Kill(-group, syscall.SIGKILL)
 }
 
-// drain reads what is left in the pipes. It tells whether somebody kept one open for too long.
+// drain reads what is left in the pipes; when it returns, nothing is read any more. It tells whether somebody
+// kept one open for too long.
 func (e *Executor) drain(streams ...*stream) (heldOpen bool) {
 	late := time.NewTimer(e.opts.DrainDelay)
 	defer late.Stop()
@@ -193,6 +194,7 @@ func (e *Executor) drain(streams ...*stream) (heldOpen bool) {
 		case <-s.done:
 		case <-late.C:
 			heldOpen = true
+			s.close() // what comes later belongs to no run
 			late.Reset(0)
 		}
 	}
@@ -271,15 +273,15 @@ func (e *StartError) mend() string {
 		return "the file has Windows line ends: convert it, for instance with sed -i 's/\\r$//'"
 	case errors.Is(e.Err, syscall.ENOEXEC):
 		return "the file is neither a program for this machine nor a script: begin it with a line such as #!/usr/bin/env bash"
-	case errors.Is(e.Err, os.ErrNotExist) && interpreter != "":
-		return fmt.Sprintf("its interpreter %q does not exist here: install it, or change the first line of the file", strings.Fields(interpreter)[0])
+	case errors.Is(e.Err, os.ErrNotExist) && interpreter != "" && !exists(interpreter):
+		return fmt.Sprintf("its interpreter %q does not exist here: install it, or change the first line of the file", interpreter)
 	case errors.Is(e.Err, os.ErrPermission):
 		return "the operator's user may not execute it: check the modes of the file and its directories, and the noexec option of the file system"
 	}
 	return ""
 }
 
-// interpreterOf returns what follows #! in the first line of a file.
+// interpreterOf returns the path that follows #! in the first line of a file, with the line end if that is \r.
 func interpreterOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -293,5 +295,14 @@ func interpreterOf(path string) string {
 		return ""
 	}
 	line, _, _ = strings.Cut(line, "\n")
-	return strings.TrimLeft(line, " \t")
+	line = strings.TrimLeft(line, " \t")
+	if end := strings.IndexAny(line, " \t"); end >= 0 {
+		line = line[:end]
+	}
+	return line
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -50,15 +50,16 @@ func readLines(r io.Reader, deliver func([]byte), keep *tail) {
 		if keep != nil {
 			keep.add(buf[len(buf) : len(buf)+n])
 		}
+		seen := len(buf) // there is no line end in rest[:seen]
 		buf = buf[:len(buf)+n]
 		rest := buf
 		for {
-			line, after, found := bytes.Cut(rest, []byte{'\n'})
-			if !found {
+			end := bytes.IndexByte(rest[seen:], '\n')
+			if end < 0 {
 				break
 			}
-			deliver(line)
-			rest = after
+			deliver(rest[:seen+end])
+			rest, seen = rest[seen+end+1:], 0
 		}
 		if len(rest) >= maxLine || err != nil && len(rest) > 0 {
 			deliver(rest)
@@ -67,7 +68,9 @@ func readLines(r io.Reader, deliver func([]byte), keep *tail) {
 		if err != nil {
 			return
 		}
-		buf = append(buf[:0], rest...)
+		if len(rest) < len(buf) {
+			buf = append(buf[:0], rest...)
+		}
 	}
 }
 

@@ -1,0 +1,306 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestScripts runs the files in testdata. A file has blocks, with an empty line between them:
+//
+//	# a comment
+//	add main a
+//	tick 5s
+//	----
+//	0s main: run a
+//
+// Above the dashes are commands, below is what happened until the last of them. A task with a number, as x1,
+// is an event of a hook: x1 absorbs x2 and is x1+x2 then. A task without absorbs nothing. Commands are:
+//
+//	add QUEUE TASK        append a task
+//	addfirst QUEUE TASK   put a task before those that wait
+//	takes TASK 3s         its runs take that long
+//	ready TASK 3s         it may start only that long after its turn has come
+//	never TASK            it may not start, once
+//	fail TASK [N]         its next run fails, or the next N
+//	panic TASK            its next run panics
+//	run                   start the workers
+//	stop                  start no runs any more
+//	kill                  end the context of runs
+//	tick 5s               let time pass
+//	dump                  show the queues
+//
+// TASK is the first event of a merged task. The time is not real.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			synctest.Test(t, func(t *testing.T) { runScript(t, &got, string(text)) })
+			if got.String() == string(text) {
+				return
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			t.Errorf("%s: got\n%s\nwant\n%s\n(-update rewrites it)", file, got.String(), text)
+		})
+	}
+}
+
+func runScript(t *testing.T, out *strings.Builder, text string) {
+	w := newWorld(t)
+	defer w.end()
+	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		if i > 0 {
+			out.WriteString("\n")
+		}
+		commands, _, hasOutput := strings.Cut(block+"\n", "----\n")
+		out.WriteString(commands)
+		for line := range strings.Lines(commands) {
+			if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
+				w.do(words)
+				synctest.Wait()
+			}
+		}
+		if happened := w.happened(); hasOutput || len(happened) > 0 {
+			fmt.Fprintf(out, "----\n%s", strings.Join(happened, ""))
+		}
+	}
+}
+
+// world is a Set, what its tasks shall do, and what has happened.
+type world struct {
+	t          *testing.T
+	set        *Set
+	began      time.Time
+	stop, kill context.CancelFunc
+	stopped    context.Context
+	runs       context.Context
+	running    sync.WaitGroup
+
+	mu                   sync.Mutex // guards what follows
+	events               []happening
+	takes, ready         map[string]time.Duration
+	fails, panics, never map[string]int
+}
+
+type happening struct {
+	at    time.Duration
+	queue string
+	text  string
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t: t, began: time.Now(), takes: map[string]time.Duration{}, ready: map[string]time.Duration{},
+		fails: map[string]int{}, panics: map[string]int{}, never: map[string]int{},
+	}
+	w.stopped, w.stop = context.WithCancel(t.Context())
+	w.runs, w.kill = context.WithCancel(t.Context())
+	w.set = NewSet(Options{
+		Backoff: backoff(5*time.Second, 32*time.Second, func() time.Duration { return 567 * time.Millisecond }),
+		OnFailure: func(queue string, task Task, failures int, err error, delay time.Duration) {
+			w.log(queue, "failure %d of %s: %v; again in %s", failures, task, err, delay)
+		},
+		OnPanic: func(queue string, task Task, reason any, stack []byte) {
+			w.log(queue, "panic of %s: %v", task, reason)
+			if !strings.Contains(string(stack), "scriptTask") {
+				t.Errorf("the stack does not show the task:\n%s", stack)
+			}
+		},
+	})
+	return w
+}
+
+func (w *world) end() {
+	w.stop()
+	w.kill()
+	w.running.Wait()
+}
+
+func (w *world) do(words []string) {
+	command, args := words[0], append(words[1:], "", "")
+	duration := func(text string) time.Duration {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			w.t.Fatalf("%s: %v", words, err)
+		}
+		return d
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch command {
+	case "takes":
+		w.takes[args[0]] = duration(args[1])
+	case "ready":
+		w.ready[args[0]] = duration(args[1])
+	case "never":
+		w.never[args[0]]++
+	case "fail":
+		times, _ := strconv.Atoi(cmp.Or(args[1], "1"))
+		w.fails[args[0]] += times
+	case "panic":
+		w.panics[args[0]]++
+	default:
+		w.mu.Unlock()
+		defer w.mu.Lock()
+		switch command {
+		case "add":
+			w.set.Add(args[0], &scriptTask{w, args[0], args[1:2]})
+		case "addfirst":
+			w.set.AddFirst(args[0], &scriptTask{w, args[0], args[1:2]})
+		case "run":
+			w.stopped, w.stop = context.WithCancel(w.t.Context())
+			w.running.Go(func() {
+				_ = w.set.Run(w.stopped, w.runs)
+				w.log("", "all queues have ended")
+			})
+		case "stop":
+			w.stop()
+		case "kill":
+			w.kill()
+		case "tick":
+			time.Sleep(duration(args[0]))
+		case "dump":
+			for _, q := range w.set.Dump("main") {
+				w.logState(q)
+			}
+		default:
+			w.t.Fatalf("unknown command %q", command)
+		}
+	}
+}
+
+func (w *world) logState(q State) {
+	text := fmt.Sprintf("has %d", len(q.Tasks))
+	if q.Status != "" {
+		text += " (" + q.Status + ")"
+	}
+	for _, task := range q.Tasks {
+		text += " " + task.Description
+		if task.Failures > 0 {
+			text += fmt.Sprintf("[failed %d times: %s]", task.Failures, task.LastError)
+		}
+	}
+	w.log(q.Name, "%s", text)
+}
+
+func (w *world) log(queue, text string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, happening{time.Since(w.began), queue, fmt.Sprintf(text, args...)})
+}
+
+// happened tells what is new. At one moment queues come sorted, for they have no order among them.
+func (w *world) happened() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.SortStableFunc(w.events, func(a, b happening) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.queue, b.queue))
+	})
+	var lines []string
+	for _, e := range w.events {
+		if e.queue != "" {
+			e.queue += ": "
+		}
+		lines = append(lines, fmt.Sprintf("%s %s%s\n", e.at, e.queue, e.text))
+	}
+	w.events = nil
+	return lines
+}
+
+// scriptTask does what its world says.
+type scriptTask struct {
+	w      *world
+	queue  string
+	events []string
+}
+
+var _ Waiter = (*scriptTask)(nil)
+
+func (s *scriptTask) String() string { return strings.Join(s.events, "+") }
+
+func (s *scriptTask) hook() string { return strings.TrimRight(s.events[0], "0123456789") }
+
+func (s *scriptTask) Absorb(behind Task) bool {
+	next := behind.(*scriptTask)
+	if s.hook() != next.hook() || s.hook() == s.events[0] {
+		return false
+	}
+	s.events = append(s.events, next.events...)
+	return true
+}
+
+func (s *scriptTask) Waited(d time.Duration) {
+	if d > 0 {
+		s.w.log(s.queue, "%s has waited %s", s, d)
+	}
+}
+
+func (s *scriptTask) Ready(ctx context.Context) error {
+	s.w.mu.Lock()
+	delay, never := s.w.ready[s.events[0]], s.w.never[s.events[0]] > 0
+	if never {
+		s.w.never[s.events[0]]--
+	}
+	s.w.mu.Unlock()
+	if never {
+		return errors.New("never ready")
+	}
+	select {
+	case <-time.After(delay):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *scriptTask) Run(ctx context.Context) error {
+	s.w.log(s.queue, "run %s", s)
+	name := s.events[0]
+	s.w.mu.Lock()
+	took, fails, panics := s.w.takes[name], s.w.fails[name] > 0, s.w.panics[name] > 0
+	if panics {
+		s.w.panics[name]--
+	} else if fails {
+		s.w.fails[name]--
+	}
+	s.w.mu.Unlock()
+	if took > 0 {
+		select {
+		case <-time.After(took):
+			s.w.log(s.queue, "end %s", s)
+		case <-ctx.Done():
+			s.w.log(s.queue, "end %s early", s)
+			return ctx.Err()
+		}
+	}
+	if panics {
+		panic("boom")
+	}
+	if fails {
+		return errors.New("no luck")
+	}
+	return nil
+}

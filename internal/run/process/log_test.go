@@ -1,0 +1,143 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// logged returns the records that are made of what a hook prints, one a line, and of the end of the run.
+func logged(proxy bool, level slog.Level, printed string) string {
+	var out bytes.Buffer
+	l := NewLineLogger(slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})), "stdout", proxy)
+	for line := range strings.SplitSeq(printed, "\n") {
+		l.Line([]byte(line))
+	}
+	l.Close()
+	return out.String()
+}
+
+const everything = slog.LevelDebug - 8
+
+func TestLogLines(t *testing.T) {
+	for _, test := range []struct {
+		name, printed string
+		proxy         bool
+		want          string
+	}{
+		{name: "plain", printed: "one\n  two \r\n\n \nthree", want: `
+{"level":"INFO","msg":"one","output":"stdout"}
+{"level":"INFO","msg":"two","output":"stdout"}
+{"level":"INFO","msg":"three","output":"stdout"}`},
+		{name: "JSON without proxy", printed: `{"level":"error","msg":"x"}`, want: `
+{"level":"INFO","msg":"{\"level\":\"error\",\"msg\":\"x\"}","output":"stdout"}`},
+		{name: "one object", proxy: true,
+			printed: `{"level":"warn","msg":"quota low","time":"2024-05-05T10:00:00Z","left":3,"source":"quota.py:7"}`, want: `
+{"level":"WARN","msg":"quota low","output":"stdout","proxyJsonLog":true,"hook_left":3,"hook_source":"quota.py:7"}`},
+		{name: "fields come sorted, values stay JSON", proxy: true, printed: `{"z":{"y":[1,{"x":null}]},"a":1.50,"n":12345678901234567890}`, want: `
+{"level":"INFO","msg":"hook result","output":"stdout","proxyJsonLog":true,"hook_a":1.50,"hook_n":12345678901234567890,"hook_z":{"y":[1,{"x":null}]}}`},
+		{name: "an object on several lines between others", proxy: true, printed: "before\n{\n  \"msg\": \"long\",\n  \"in\": {\n  }\n}\nafter", want: `
+{"level":"INFO","msg":"before","output":"stdout"}
+{"level":"INFO","msg":"long","output":"stdout","proxyJsonLog":true,"hook_in":{}}
+{"level":"INFO","msg":"after","output":"stdout"}`},
+		{name: "two objects", proxy: true, printed: "{\"msg\":\"one\"}\n{\"msg\":\"two\"}", want: `
+{"level":"INFO","msg":"one","output":"stdout","proxyJsonLog":true}
+{"level":"INFO","msg":"two","output":"stdout","proxyJsonLog":true}`},
+		{name: "level and msg that are no text", proxy: true, printed: `{"level":30,"msg":null,"a":1}`, want: `
+{"level":"INFO","msg":"hook result","output":"stdout","proxyJsonLog":true,"hook_a":1}`},
+		{name: "JSON that is no object", proxy: true, printed: "[1,2]\n\"text\"\n7", want: `
+{"level":"INFO","msg":"[1,2]","output":"stdout"}
+{"level":"INFO","msg":"\"text\"","output":"stdout"}
+{"level":"INFO","msg":"7","output":"stdout"}`},
+		{name: "what is no object does not keep the next one", proxy: true, printed: "{not JSON\n{oops}\n{\"a\":1} {}\n{\"msg\":\"x\"}", want: `
+{"level":"INFO","msg":"{not JSON","output":"stdout"}
+{"level":"INFO","msg":"{oops}","output":"stdout"}
+{"level":"INFO","msg":"{\"a\":1} {}","output":"stdout"}
+{"level":"INFO","msg":"x","output":"stdout","proxyJsonLog":true}`},
+		{name: "several lines that are no object", proxy: true, printed: "{\n\"a\": oops\n}\n{\"msg\":\"x\"}", want: `
+{"level":"INFO","msg":"{","output":"stdout"}
+{"level":"INFO","msg":"\"a\": oops","output":"stdout"}
+{"level":"INFO","msg":"}","output":"stdout"}
+{"level":"INFO","msg":"x","output":"stdout","proxyJsonLog":true}`},
+		{name: "an object that never ends is lines", proxy: true, printed: "{\"a\":1,\n\"b\":2", want: `
+{"level":"INFO","msg":"{\"a\":1,","output":"stdout"}
+{"level":"INFO","msg":"\"b\":2","output":"stdout"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := strings.TrimSpace(logged(test.proxy, everything, test.printed))
+			if want := strings.TrimSpace(test.want); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestProxiedLevels(t *testing.T) {
+	for level, want := range map[string]string{
+		"trace": "DEBUG-4", "debug": "DEBUG", "info": "INFO", "Warn": "WARN", "WARNING": "WARN",
+		"error": "ERROR", "fatal": "ERROR+4", "loud": "INFO", "": "INFO",
+	} {
+		got := logged(true, everything, fmt.Sprintf(`{"level":%q}`, level))
+		if !strings.HasPrefix(got, fmt.Sprintf(`{"level":%q,`, want)) {
+			t.Errorf("%q is logged as %s", level, got)
+		}
+	}
+	if got := logged(true, slog.LevelInfo, `{"level":"debug","msg":"x"}`); got != "" {
+		t.Errorf("below the logger's level, but logged: %s", got)
+	}
+}
+
+// What belongs together is not kept for ever when it never becomes an object.
+func TestUnfinishedObjectIsLimited(t *testing.T) {
+	for name, line := range map[string]string{"lines": "1,", "bytes": strings.Repeat("1", 1000) + ","} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			l := NewLineLogger(slog.New(slog.NewTextHandler(&out, nil)), "stdout", true)
+			l.Line([]byte(`{"a":[`))
+			for range maxObjectLines - 2 {
+				if l.Line([]byte(line)); out.Len() > 0 {
+					break
+				}
+			}
+			if name == "lines" && out.Len() > 0 {
+				t.Error("it was given up too early")
+			}
+			if l.Line([]byte(line)); out.Len() == 0 || l.size > 2*maxObjectBytes {
+				t.Errorf("%d bytes are kept", l.size)
+			}
+		})
+	}
+}
+
+func TestLargeObjectIsCut(t *testing.T) {
+	text := strings.Repeat("x", maxProxied)
+	got := logged(true, everything, `{"msg":"big","text":"`+text+`"}`)
+	want := `{"level":"INFO","msg":"big","output":"stdout","proxyJsonLog":true,"hook":{"truncated":"{\"text\":\"` +
+		text[:maxProxied-len(`{"text":"`)] + `:truncated"}}` + "\n"
+	if got != want {
+		t.Errorf("got %d bytes, want %d: %.200s", len(got), len(want), got)
+	}
+}
+
+// Lines from the reader are only valid until the next; an object keeps copies.
+func TestObjectKeepsCopies(t *testing.T) {
+	var out bytes.Buffer
+	l := NewLineLogger(slog.New(slog.NewTextHandler(&out, nil)), "stdout", true)
+	line := []byte(`{"a":1,`)
+	l.Line(line)
+	copy(line, "xxxxxxx")
+	l.Line([]byte(`"b":2}`))
+	if !strings.Contains(out.String(), "proxyJsonLog=true") {
+		t.Errorf("got %s", out.String())
+	}
+}
