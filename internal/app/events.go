@@ -15,7 +15,7 @@ import (
 // queueEvent makes a task of an event and puts it into its queue.
 func (op *operator) queueEvent(ev event.Event) {
 	t := op.runner.Task(ev)
-	op.log.Info("queue task", "event.id", t.ID(), "binding", ev.Type.String(), "queue", t.Queue(), "name", "HookRun")
+	op.log.Info("queue task", "event.id", t.ID(), "hook", ev.Hook.Name, "binding", ev.Type.String(), "queue", t.Queue(), "name", "HookRun")
 	op.queues.Add(t.Queue(), t)
 }
 

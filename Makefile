@@ -1,0 +1,63 @@
+# What people do with this repository. Everything is built here; only Go, make, bash, git and python3 must be there.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+KUBERNETES := $(shell sed -n 's/^\tk8s.io\/kubernetes //p' testcluster/go.mod)
+LINT_VERSION := v2.12.2
+
+# The race detector needs a C compiler.
+RACE := $(if $(filter 1,$(CGO_ENABLED)),-race)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/shell-operator
+	@go build -ldflags '-X main.version=$(VERSION)' -o bin/shell-operator ./cmd/shell-operator
+
+testcluster: bin/testcluster ## build bin/testcluster: etcd, API server, controller manager and kubectl in one file
+
+# Clients parse the version that the API server reports.
+STAMP := k8s.io/component-base/version
+TESTCLUSTER_FLAGS := -s -w -X $(STAMP).gitVersion=$(KUBERNETES) -X $(STAMP).gitTreeState=clean
+TESTCLUSTER_FLAGS += -X $(STAMP).gitMajor=$(patsubst v%,%,$(word 1,$(subst ., ,$(KUBERNETES))))
+TESTCLUSTER_FLAGS += -X $(STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
+bin/testcluster: $(wildcard testcluster/*.go) testcluster/go.mod testcluster/go.sum
+	@scripts/build-testcluster.sh '$(TESTCLUSTER_FLAGS)'
+
+tools: bin/tools/jq bin/tools/htpasswd bin/tools/kubectl ## build bin/tools: jq, htpasswd and kubectl for hooks
+
+bin/tools/jq: tools/go.mod
+	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/jq github.com/itchyny/gojq/cmd/gojq
+bin/tools/htpasswd: tools/go.mod $(wildcard tools/htpasswd/*.go)
+	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/htpasswd ./htpasswd
+bin/tools/kubectl:
+	@mkdir -p bin/tools && ln -sf ../testcluster bin/tools/kubectl
+
+demo: build testcluster tools ## see a hook run on a real control plane; HOOKS=dir keeps running with your hooks
+	@HOOKS='$(HOOKS)' scripts/demo.sh
+
+test: testcluster tools ## run all tests, with the race detector where there is a C compiler
+	@scripts/test.sh $(RACE)
+
+bench: build testcluster tools ## print the figures for speed and memory
+	@go run ./bench
+
+vet: ## run go vet
+	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet .
+
+lint: bin/tools/golangci-lint-$(LINT_VERSION) ## run golangci-lint
+	@bin/tools/golangci-lint-$(LINT_VERSION) run ./...
+
+bin/tools/golangci-lint-$(LINT_VERSION):
+	@echo 'building golangci-lint $(LINT_VERSION), a few minutes the first time' >&2
+	@GOBIN=$(CURDIR)/bin/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	@mv bin/tools/golangci-lint $@
+
+clean: ## remove what was built
+	@rm -rf bin
+
+.PHONY: help build testcluster tools demo test bench vet lint clean

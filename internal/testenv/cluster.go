@@ -1,0 +1,247 @@
+// Package testenv gives tests a real control plane and a real operator.
+//
+// Callers may rely on this:
+//   - A test that gets a Cluster has one. Without the binary of testcluster/ the test is skipped and says how to
+//     get it; with TESTCLUSTER=required it fails instead. With -short it is always skipped.
+//   - Everything that was started for a test has ended when the test has.
+//   - Waiting is done on signals, never by looking again and again.
+package testenv
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Patience is how long tests wait for what should take moments, on a busy machine.
+const Patience = 60 * time.Second
+
+// Cluster is a running control plane.
+type Cluster struct {
+	// Dir holds its files. Kubeconfig is that of an administrator, UserKubeconfig that of "alice", who may do nothing
+	// until RBAC says so.
+	Dir, Kubeconfig, UserKubeconfig string
+}
+
+// Shared returns the control plane that tests share. It is the one whose directory TESTCLUSTER_DIR names, or one for
+// this process, which ends with it.
+func Shared(t testing.TB) *Cluster {
+	t.Helper()
+	require(t)
+	c, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var shared = sync.OnceValues(func() (*Cluster, error) {
+	if dir := os.Getenv("TESTCLUSTER_DIR"); dir != "" {
+		return open(dir), nil
+	}
+	dir, err := os.MkdirTemp("", "testcluster-")
+	if err != nil {
+		return nil, err
+	}
+	// The process is told to end by the pipe that it reads: it closes when this process ends, however that happens.
+	_, err = start(dir, true)
+	return open(dir), err
+})
+
+// Own starts a control plane for one test, which may kill parts of it.
+func Own(t testing.TB) *Cluster {
+	t.Helper()
+	require(t)
+	dir, err := os.MkdirTemp("", "testcluster-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, err := start(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("testcluster ended: %v", err)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return open(dir)
+}
+
+func open(dir string) *Cluster {
+	return &Cluster{Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), UserKubeconfig: filepath.Join(dir, "user.kubeconfig")}
+}
+
+// require skips or fails a test that cannot have a cluster.
+func require(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane, which -short leaves out")
+	}
+	if _, err := os.Stat(testclusterBinary()); err == nil {
+		return
+	}
+	const how = "needs a control plane: run 'make testcluster' once, or all tests with 'make test'"
+	if os.Getenv("TESTCLUSTER") == "required" {
+		t.Fatal(how)
+	}
+	t.Skip(how)
+}
+
+func testclusterBinary() string { return filepath.Join(Root(), "bin", "testcluster") }
+
+// Root is the top folder of the repository.
+var Root = sync.OnceValue(func() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "testcluster", "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			panic("the tests do not run inside the repository")
+		}
+		dir = parent
+	}
+})
+
+// start returns when the control plane is ready.
+func start(dir string, endWithUs bool) (*exec.Cmd, error) {
+	cmd := exec.Command(testclusterBinary(), "start", "--dir", dir)
+	if endWithUs {
+		cmd.SysProcAttr = endWithParent()
+	}
+	var errors bytes.Buffer
+	cmd.Stderr = &errors
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := startWithParent(cmd); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != "ready" {
+		_ = cmd.Wait()
+		return nil, fmt.Errorf("testcluster did not start: %s", errors.String())
+	}
+	return cmd, nil
+}
+
+// startWithParent starts a process from a thread that lives as long as this process: the kernel ties a child that
+// ends with its parent to the thread that started it.
+func startWithParent(cmd *exec.Cmd) error {
+	if cmd.SysProcAttr == nil {
+		return cmd.Start()
+	}
+	started := make(chan error)
+	go func() {
+		lockThreadForever()
+		started <- cmd.Start()
+		select {}
+	}()
+	return <-started
+}
+
+// Kill ends a component at once; it stays dead until Restart.
+func (c *Cluster) Kill(t testing.TB, component string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.Dir, component+".pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart starts a component and returns when it is healthy.
+func (c *Cluster) Restart(t testing.TB, component string) {
+	t.Helper()
+	if out, err := exec.Command(testclusterBinary(), "restart", "--dir", c.Dir, component).CombinedOutput(); err != nil {
+		t.Fatalf("restart %s: %s", component, out)
+	}
+}
+
+// Config is the client configuration of the administrator, without limits.
+func (c *Cluster) Config(t testing.TB) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS, config.Burst = -1, -1
+	return config
+}
+
+// Kubectl runs kubectl as the administrator and returns what it printed. The test fails when kubectl does.
+func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
+	t.Helper()
+	return c.KubectlInput(t, "", args...)
+}
+
+// KubectlInput is Kubectl with text for its standard input.
+func (c *Cluster) KubectlInput(t testing.TB, input string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(testclusterBinary(), append([]string{"kubectl"}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+var namespaces atomic.Int64
+
+// Namespace makes a namespace for one test, which is removed with the test.
+func (c *Cluster) Namespace(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test-%d-%d", os.Getpid(), namespaces.Add(1))
+	c.Kubectl(t, "create", "namespace", name)
+	t.Cleanup(func() { c.Kubectl(t, "delete", "namespace", name, "--wait=false") })
+	return name
+}
+
+// copyKubeconfig writes a kubeconfig with other words in it.
+func copyKubeconfig(t testing.TB, from, to string, replacements ...string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, []byte(strings.NewReplacer(replacements...).Replace(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// KubeconfigFor writes a kubeconfig whose context has a namespace, and returns its path.
+func (c *Cluster) KubeconfigFor(t testing.TB, from, namespace string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	copyKubeconfig(t, from, path, "    cluster: testcluster\n", "    cluster: testcluster\n    namespace: "+namespace+"\n")
+	return path
+}

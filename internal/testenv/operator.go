@@ -1,0 +1,283 @@
+package testenv
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Binary returns the path of the operator's program, built with the race detector if the test is.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(Root(), "bin", "test", "shell-operator")
+	args := []string{"build"}
+	if raceDetector {
+		path += "-race"
+		args = append(args, "-race")
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	// Test processes build at the same time: each to a file of its own, put in place at once.
+	own := fmt.Sprintf("%s.%d", path, os.Getpid())
+	defer os.Remove(own)
+	cmd := exec.Command("go", append(args, "-o", own, "./cmd/shell-operator")...)
+	cmd.Dir = Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build the operator: %w\n%s", err, out)
+	}
+	return path, os.Rename(own, path)
+})
+
+// Tools is the folder with jq, kubectl and other programs that hooks call.
+func Tools(t testing.TB) string {
+	t.Helper()
+	dir, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+var tools = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("make", "--no-print-directory", "tools")
+	cmd.Dir = Root()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("cannot build the programs that hooks call: %w\n%s", err, out)
+	}
+	return filepath.Join(Root(), "bin", "tools"), nil
+})
+
+// OperatorOptions say how an operator is started.
+type OperatorOptions struct {
+	HooksDir string
+	// Kubeconfig is the cluster to work on.
+	Kubeconfig string
+	Args       []string
+	// Env is added to that of the test.
+	Env []string
+	// Binary is another program than the one of the working tree.
+	Binary string
+	// Dir is the working directory.
+	Dir string
+	// Status is the exit status that the test expects; a different one fails it.
+	Status int
+}
+
+// Operator is a running operator.
+type Operator struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	// Started is when the process was started.
+	Started time.Time
+	status  int
+	// Errors is what was printed to stderr, complete when the process has ended.
+	Errors bytes.Buffer
+
+	mu sync.Mutex
+	// records are all so far; more is closed and replaced whenever there are more, or none any more.
+	records []Record
+	more    chan struct{}
+	ended   bool
+
+	// read is closed when everything that the operator printed has been read.
+	read chan struct{}
+	wait sync.Once
+}
+
+// Record is one log record.
+type Record struct {
+	Fields map[string]string
+	// At is when the test read it.
+	At time.Time
+	// Text is the record as it was printed.
+	Text string
+}
+
+// Start starts an operator. It is stopped at the end of the test, and must then end with Status.
+func Start(t testing.TB, o OperatorOptions) *Operator {
+	t.Helper()
+	if o.Binary == "" {
+		o.Binary = Binary(t)
+	}
+	args := append([]string{
+		"start", "--hooks-dir", o.HooksDir, "--tmp-dir", filepath.Join(t.TempDir(), "tmp"), "--log-type", "json", "--kube-config", o.Kubeconfig,
+	}, o.Args...)
+	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status}
+	op.cmd.Dir = o.Dir
+	op.cmd.Env = append(append(os.Environ(), "PATH="+Tools(t)+":"+os.Getenv("PATH")), o.Env...)
+	op.cmd.Stderr = &op.Errors
+	out, err := op.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	op.Started = time.Now()
+	if err := op.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go op.follow(out)
+	t.Cleanup(func() {
+		op.Signal(syscall.SIGTERM)
+		if status := op.Wait(); status != op.status {
+			t.Errorf("the operator ended with status %d, not %d\n%s", status, op.status, op.Errors.String())
+		}
+		if t.Failed() {
+			t.Log(op.Log())
+		}
+	})
+	return op
+}
+
+func (op *Operator) follow(out io.Reader) {
+	defer close(op.read)
+	lines := bufio.NewReaderSize(out, 1<<20)
+	for {
+		line, err := lines.ReadString('\n')
+		op.mu.Lock()
+		if line = strings.TrimSuffix(line, "\n"); line != "" {
+			op.records = append(op.records, record(line))
+		}
+		op.ended = err != nil
+		close(op.more)
+		op.more = make(chan struct{})
+		op.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func record(line string) Record {
+	r := Record{At: time.Now(), Text: line, Fields: map[string]string{}}
+	var fields map[string]any
+	if json.Unmarshal([]byte(line), &fields) != nil {
+		r.Fields["msg"] = line
+		return r
+	}
+	for k, v := range fields {
+		if s, ok := v.(string); ok {
+			r.Fields[k] = s
+			continue
+		}
+		text, _ := json.Marshal(v)
+		r.Fields[k] = string(text)
+	}
+	return r
+}
+
+// Records returns the log records so far.
+func (op *Operator) Records() []Record {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	return append([]Record(nil), op.records...)
+}
+
+// Log returns the log so far, long lines cut.
+func (op *Operator) Log() string {
+	var b strings.Builder
+	for _, r := range op.Records() {
+		fmt.Fprintln(&b, r.Text[:min(len(r.Text), 800)])
+	}
+	return b.String()
+}
+
+// Until waits until done says so about the records so far. It is asked whenever there are more. The test fails with
+// what it was waiting for when the operator ends first or it takes too long.
+func (op *Operator) Until(what string, done func([]Record) bool) {
+	op.t.Helper()
+	if err := op.TryUntil(Patience, done); err != nil {
+		op.t.Fatalf("waited for %s: %v", what, err)
+	}
+}
+
+// TryUntil is Until for callers who know what to say.
+func (op *Operator) TryUntil(patience time.Duration, done func([]Record) bool) error {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		op.mu.Lock()
+		records, more, ended := op.records, op.more, op.ended
+		op.mu.Unlock()
+		if done(records) {
+			return nil
+		}
+		if ended {
+			return fmt.Errorf("the operator has ended\n%s", op.Errors.String())
+		}
+		select {
+		case <-more:
+		case <-late.C:
+			return errors.New("it did not come within " + patience.String())
+		}
+	}
+}
+
+// UntilLog waits for a record that has a message and, if given, fields (name, value, …).
+func (op *Operator) UntilLog(message string, fields ...string) Record {
+	op.t.Helper()
+	var found Record
+	op.Until(fmt.Sprintf("the record %q %q", message, fields), func(records []Record) bool {
+		for _, r := range records {
+			if r.Has(message, fields...) {
+				found = r
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// Has tells whether the message is, or begins with, this text and the fields have these values.
+func (r Record) Has(message string, fields ...string) bool {
+	if !strings.HasPrefix(r.Fields["msg"], message) {
+		return false
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		if r.Fields[fields[i]] != fields[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+// Signal sends a signal to the operator, if it still runs.
+func (op *Operator) Signal(s os.Signal) { _ = op.cmd.Process.Signal(s) }
+
+// Pid is the operator's process id.
+func (op *Operator) Pid() int { return op.cmd.Process.Pid }
+
+// Wait waits for the end and returns the exit status, -1 if a signal ended the operator.
+func (op *Operator) Wait() int {
+	op.t.Helper()
+	op.wait.Do(func() {
+		late := time.AfterFunc(Patience, func() { _ = op.cmd.Process.Signal(syscall.SIGQUIT) })
+		defer late.Stop()
+		<-op.read // before Wait closes the pipe
+		_ = op.cmd.Wait()
+	})
+	return op.cmd.ProcessState.ExitCode()
+}
+
+// Expect sets the exit status that the end of the test checks.
+func (op *Operator) Expect(status int) { op.status = status }

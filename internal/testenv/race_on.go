@@ -1,0 +1,6 @@
+//go:build race
+
+package testenv
+
+// raceDetector tells whether the race detector is on: then the operator gets it too.
+const raceDetector = true
