@@ -44,7 +44,7 @@ test: testcluster tools ## run all tests, with the race detector where there is 
 	@scripts/test.sh $(RACE)
 
 bench: build testcluster tools ## print the figures for speed and memory
-	@go run ./bench
+	@BENCH=1 TESTCLUSTER=required go test -count=1 ./bench
 
 vet: ## run go vet
 	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet .
