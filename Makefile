@@ -44,7 +44,7 @@ test: testcluster tools ## run all tests, with the race detector where there is 
 	@scripts/test.sh $(RACE)
 
 bench: build testcluster tools ## print the figures for speed and memory
-	@BENCH=1 TESTCLUSTER=required go test -count=1 ./bench
+	@BENCH=1 TESTCLUSTER=required go test -count=1 -v ./bench | grep -v "^=== "
 
 vet: ## run go vet
 	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet .

@@ -125,8 +125,9 @@ func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) erro
 	defer endRuns()
 	var background sync.WaitGroup
 	defer background.Wait()
-	background.Go(func() { op.watcher.Run(ctx) })
-	background.Go(func() { op.clock.Run(ctx) })
+	// Both end with ctx and for no other reason.
+	background.Go(func() { _ = op.watcher.Run(ctx) })
+	background.Go(func() { _ = op.clock.Run(ctx) })
 	background.Go(func() { op.start(ctx) })
 
 	over := make(chan struct{})

@@ -2,12 +2,13 @@ package app
 
 import (
 	"context"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"slices"
 )
 
 // patience is how long the Synchronizations of later hooks wait for a hook that is neither enabled nor in
@@ -56,10 +57,18 @@ func (op *operator) start(ctx context.Context) {
 			select {
 			case <-e.ready:
 				op.release(e.hook)
+				op.queueTrim()
 			case <-ctx.Done():
 			}
 		})
 	}
+	op.queueTrim()
+}
+
+// queueTrim gives memory back once the Synchronizations that are queued now are over. First lists leave many times
+// their size in garbage, and an operator that is idle afterwards would keep it for minutes.
+func (op *operator) queueTrim() {
+	op.queues.Add(hook.MainQueue, step{"ReleaseMemory", debug.FreeOSMemory})
 }
 
 func (op *operator) queueStartup() {
