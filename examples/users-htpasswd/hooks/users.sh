@@ -63,8 +63,8 @@ while IFS= read -r user; do
   line=$(printf '%s\n' "$user" | jq -r '.line // ""')
   if [ -z "$line" ]; then
     name=$(printf '%s\n' "$user" | jq -r .name)
-    password=$(printf '%s\n' "$user" | jq -r .password)
-    line=$(htpasswd -nbB "$name" "$password") # an empty line that follows is cut off here
+    # By standard input: arguments can be read in the list of processes. An empty line that follows is cut off here.
+    line=$(printf '%s\n' "$user" | jq -r .password | htpasswd -niB "$name")
     echo "Hashed the password of '$name'"
   fi
   lines="$lines$line
