@@ -16,6 +16,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/shell-operator
+	@echo 'building bin/shell-operator' >&2
 	@go build -ldflags '-X main.version=$(VERSION)' -o bin/shell-operator ./cmd/shell-operator
 
 testcluster: bin/testcluster ## build bin/testcluster: etcd, API server, controller manager and kubectl in one file
