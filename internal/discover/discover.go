@@ -62,8 +62,11 @@ func Hooks(ctx context.Context, o Options) ([]*hook.Hook, error) {
 	slots := make(chan struct{}, o.Parallel)
 	var calls sync.WaitGroup
 	for i, f := range files {
-		o.Log.Info("Load config", "hook", f.Name, "phase", "config", "path", f.Path)
 		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		o.Log.Info("Load config", "hook", f.Name, "phase", "config", "path", f.Path)
 		calls.Go(func() {
 			defer func() { <-slots }()
 			hooks[i], errs[i] = load(ctx, o, root, f)

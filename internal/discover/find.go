@@ -88,6 +88,9 @@ func warnAboutLib(lib string, log *slog.Logger) {
 			}
 			return fs.SkipDir
 		}
+		if path == lib && !entry.IsDir() {
+			return nil // a file with this name is an ordinary hook
+		}
 		if entry.IsDir() {
 			if path != lib && strings.HasPrefix(entry.Name(), ".") {
 				return fs.SkipDir

@@ -11,6 +11,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -101,8 +102,11 @@ type parser struct {
 	warnings   []Warning
 }
 
+// warn adds a warning, once: several bindings can run into the same one.
 func (p *parser) warn(path, format string, args ...any) {
-	p.warnings = append(p.warnings, Warning{path, fmt.Sprintf(format, args...)})
+	if w := (Warning{path, fmt.Sprintf(format, args...)}); !slices.Contains(p.warnings, w) {
+		p.warnings = append(p.warnings, w)
+	}
 }
 
 // root finds the version and leaves the rest to it.
@@ -123,6 +127,13 @@ func (p *parser) root(fields map[string]any, h *hook.Hook) {
 	default:
 		o.violation("configVersion", fmt.Sprintf("%q is not supported", text), `use "v1"`)
 	}
+}
+
+func withArticle(noun string) string {
+	if strings.ContainsRune("aeiou", rune(noun[0])) {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 // typeOf names the JSON type of a decoded value.

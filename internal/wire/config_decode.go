@@ -36,7 +36,7 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 		return map[string]any{}, true
 	default:
 		p.violations = append(p.violations, Violation{
-			Problem: "the output must be an object with keys such as configVersion, not a " + typeOf(value),
+			Problem: "the output must be an object with keys such as configVersion, not " + withArticle(typeOf(value)),
 			Mend:    "print the configuration and nothing else to stdout",
 		})
 		return nil, false
@@ -51,9 +51,16 @@ func (p *parser) warnAboutText(output []byte) {
 		return // empty, or one of the few texts that only the other decoder reads
 	}
 	p.warnAboutDuplicates(&first, "")
-	if err := dec.Decode(&next); !errors.Is(err, io.EOF) {
-		p.warn("", "only the first YAML document is read, what follows the second \"---\" is ignored")
+	if err := dec.Decode(&next); err == nil && !isEmpty(&next) {
+		p.warn("", "only the first YAML document is read, the one that begins in line %d is ignored", next.Line)
+	} else if err != nil && !errors.Is(err, io.EOF) {
+		p.warn("", "only the first YAML document is read, what follows it is ignored")
 	}
+}
+
+// isEmpty tells whether nothing follows the "---" that begins a document.
+func isEmpty(doc *yaml.Node) bool {
+	return len(doc.Content) == 1 && doc.Content[0].Tag == "!!null"
 }
 
 func (p *parser) warnAboutDuplicates(n *yaml.Node, path string) {

@@ -2,12 +2,13 @@ package wire
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -51,12 +52,7 @@ func (p *parser) watchEvents(o *object, k *hook.Kubernetes) {
 		if !o.has(key) {
 			continue
 		}
-		events = o.texts(key, 0)
-		for i, e := range events {
-			if !slices.Contains(allowed, e) {
-				o.violation(indexed(key, i), notOneOf(e, allowed), "")
-			}
-		}
+		events = o.texts(key, 0, allowed...)
 	}
 	k.Added = slices.Contains(events, "Added")
 	k.Modified = slices.Contains(events, "Modified")
@@ -70,7 +66,7 @@ func (p *parser) initial(o *object, k *hook.Kubernetes) {
 	}
 	k.WaitForSynchronization = true
 	if !o.truth("waitForSynchronization", true) {
-		if o.text("queue") == "" {
+		if queue, ok := o.lookup("queue"); !ok || queue == "" {
 			p.warn(joined(o.path, "waitForSynchronization"), "has no effect without a queue of the binding's own")
 		} else {
 			k.WaitForSynchronization = false
@@ -102,33 +98,28 @@ func (p *parser) resync(o *object) time.Duration {
 
 func (p *parser) selectors(o *object, k *hook.Kubernetes) {
 	k.Names = matchNames(o.object("nameSelector"))
-	if s := p.labelSelector(o); s != nil {
-		k.Labels = p.selectorText(o, "labelSelector", s)
-	}
+	_, k.Labels = p.labelSelector(o, "labelSelector")
 	k.Fields = p.fieldSelector(o, len(k.Names) > 0)
 	ns := o.object("namespace")
 	if ns == nil {
 		return
 	}
 	k.Namespaces.Names = matchNames(ns.object("nameSelector"))
-	if s := p.labelSelector(ns); s != nil {
+	if s, text := p.labelSelector(ns, "labelSelector"); s != nil {
 		if len(k.Namespaces.Names) > 0 {
 			p.warn(joined(ns.path, "nameSelector"), "is ignored because labelSelector is given too: keep one of them")
 		}
-		k.Namespaces = hook.Namespaces{Labels: p.selectorText(ns, "labelSelector", s), ByLabels: true}
+		k.Namespaces = hook.Namespaces{Labels: text, ByLabels: true}
 	}
 	atLeastOne(ns)
 	ns.close()
 }
 
-// atLeastOne rejects an object without any known key.
+// atLeastOne rejects an object without keys.
 func atLeastOne(o *object) {
-	for _, key := range o.known {
-		if _, ok := o.fields[key]; ok {
-			return
-		}
+	if len(o.fields) == 0 && !o.lenient {
+		o.violation("", "should have at least 1 properties", "add one of "+o.knownKeys())
 	}
-	o.violation("", "should have at least 1 properties", "add one of "+strings.Join(slices.Compact(slices.Sorted(slices.Values(o.known))), ", "))
 }
 
 // matchNames reads a nameSelector. The result is sorted and has no duplicates.
@@ -142,16 +133,25 @@ func matchNames(o *object) []string {
 	return slices.Compact(names)
 }
 
-// labelSelector reads the labelSelector of an object, or returns nil.
-func (p *parser) labelSelector(parent *object) *hook.LabelSelector {
-	o := parent.object("labelSelector")
+// labelSelector reads a label selector and gives also its form for the API server's query. It returns nil if
+// there is none or it has violations.
+func (p *parser) labelSelector(parent *object, key string) (*hook.LabelSelector, string) {
+	o := parent.object(key)
 	if o == nil {
-		return nil
+		return nil, ""
 	}
+	before := len(p.violations)
 	s := readLabelSelector(o)
 	atLeastOne(o)
 	o.close()
-	return s
+	if len(p.violations) > before {
+		return nil, ""
+	}
+	text := checkLabelSelector(o, s)
+	if len(p.violations) > before {
+		return nil, ""
+	}
+	return s, text
 }
 
 func readLabelSelector(o *object) *hook.LabelSelector {
@@ -171,20 +171,27 @@ func readLabelSelector(o *object) *hook.LabelSelector {
 	return s
 }
 
-// selectorText gives the selector's form for the API server's query, and reports one that it would refuse.
-func (p *parser) selectorText(parent *object, key string, s *hook.LabelSelector) string {
-	selector := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
-	for _, e := range s.MatchExpressions {
-		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+// checkLabelSelector reports what the API server would refuse, part by part, and gives the form for its query.
+func checkLabelSelector(o *object, s *hook.LabelSelector) string {
+	var all labels.Requirements
+	add := func(key string, part metav1.LabelSelector) {
+		selector, err := metav1.LabelSelectorAsSelector(&part)
+		if err != nil {
+			o.violation(key, "is not a selector: "+err.Error(), "")
+			return
+		}
+		requirements, _ := selector.Requirements()
+		all = append(all, requirements...)
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+		add(joined("matchLabels", k), metav1.LabelSelector{MatchLabels: map[string]string{k: s.MatchLabels[k]}})
+	}
+	for i, e := range s.MatchExpressions {
+		add(indexed("matchExpressions", i), metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values,
-		})
+		}}})
 	}
-	parsed, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		parent.violation(key, "is not a selector: "+err.Error(), "")
-		return ""
-	}
-	return parsed.String()
+	return labels.NewSelector().Add(all...).String()
 }
 
 func (p *parser) fieldSelector(parent *object, named bool) string {

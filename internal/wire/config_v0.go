@@ -2,6 +2,7 @@ package wire
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -29,11 +30,23 @@ func (p *parser) v0(o *object, h *hook.Hook) {
 	if len(o.fields) == 0 {
 		o.violation("configuration", "should have at least 1 properties", `print a configuration that begins with "configVersion: v1"`)
 	}
-	if slices.ContainsFunc([]string{"kubernetes", "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion", "settings"},
-		func(key string) bool { _, ok := o.fields[key]; return ok }) {
-		o.violation("configVersion", "is missing", `add "configVersion: v1"`)
-	}
+	p.newerKeys(o)
 	o.close()
+}
+
+// newerKeys reports a configuration that means to be v1 and does not say so.
+func (p *parser) newerKeys(o *object) {
+	o.lookup("configVersion") // is known now: a mistyped one gets its suggestion
+	var newer []string
+	for _, key := range []string{"kubernetes", "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion", "settings"} {
+		if _, ok := o.fields[key]; ok {
+			o.lookup(key)
+			newer = append(newer, key)
+		}
+	}
+	if len(newer) > 0 {
+		o.violation("configVersion", "must be v1 for "+strings.Join(newer, ", "), `write "configVersion: v1"`)
+	}
 }
 
 func (p *parser) legacySchedule(o *object) hook.Schedule {
@@ -49,16 +62,15 @@ func (p *parser) legacySchedule(o *object) hook.Schedule {
 func (p *parser) legacyKubernetes(o *object) hook.Kubernetes {
 	k := hook.Kubernetes{Queue: hook.MainQueue, Initial: hook.InitialEvents, WaitForSynchronization: true}
 	k.Name = p.bindingName(o, "onKubernetesEvent")
-	if k.Kind = o.text("kind"); k.Kind == "" {
+	k.Kind = o.text("kind")
+	if kind, ok := o.lookup("kind"); !ok || kind == "" {
 		o.violation("kind", "is required", `name a kind such as "Pod", a plural or a short name`)
 	}
 	p.legacyEvents(o, &k)
 	if name := o.text("objectName"); name != "" {
 		k.Names = []string{name}
 	}
-	if s := o.object("selector"); s != nil {
-		k.Labels = p.selectorText(o, "selector", readLabelSelector(s))
-	}
+	_, k.Labels = p.labelSelector(o, "selector")
 	if ns := o.object("namespaceSelector"); ns != nil && !ns.truth("any", false) {
 		k.Namespaces.Names = ns.texts("matchNames", 0)
 		slices.Sort(k.Namespaces.Names)
@@ -75,17 +87,8 @@ func (p *parser) legacyEvents(o *object, k *hook.Kubernetes) {
 		k.Added, k.Modified, k.Deleted = true, true, true
 		return
 	}
-	allowed := []string{"add", "update", "delete"}
-	for i, e := range o.texts("event", 0) {
-		switch e {
-		case "add":
-			k.Added = true
-		case "update":
-			k.Modified = true
-		case "delete":
-			k.Deleted = true
-		default:
-			o.violation(indexed("event", i), notOneOf(e, allowed), "")
-		}
-	}
+	events := o.texts("event", 0, "add", "update", "delete")
+	k.Added = slices.Contains(events, "add")
+	k.Modified = slices.Contains(events, "update")
+	k.Deleted = slices.Contains(events, "delete")
 }

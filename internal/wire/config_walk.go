@@ -63,6 +63,9 @@ func (o *object) wrongType(key, want string, v any) {
 	o.violation(key, fmt.Sprintf("must be of type %s: %q", want, typeOf(v)), mendType(want, v))
 }
 
+// quoteBooleans is for those who wrote such a word and meant the word.
+const quoteBooleans = "YAML reads a bare y, yes, on, true, n, no, off or false as a boolean: write it in quotes"
+
 func mendType(want string, v any) string {
 	_, isText := v.(string)
 	switch {
@@ -70,7 +73,9 @@ func mendType(want string, v any) string {
 		return "give it a value or leave the key out"
 	case isText && (want == "integer" || want == "boolean"):
 		return "write it without quotes"
-	case want == "string" && (typeOf(v) == "number" || typeOf(v) == "boolean"):
+	case want == "string" && typeOf(v) == "boolean":
+		return quoteBooleans
+	case want == "string" && typeOf(v) == "number":
 		return "write it in quotes"
 	case want == "array":
 		return "write a list, even for one item"
@@ -86,6 +91,7 @@ func (o *object) text(key string) string {
 	text, ok := o.asText(v)
 	if !ok {
 		o.wrongType(key, "string", v)
+		return ""
 	}
 	return text
 }
@@ -142,8 +148,12 @@ func (o *object) integer(key string) *int {
 	}
 	n, isNumber := v.(json.Number)
 	f, err := n.Float64()
-	if !isNumber || err != nil || f != math.Trunc(f) || math.Abs(f) > math.MaxInt32 {
-		o.violation(key, fmt.Sprintf("must be of type integer: %q", typeOf(v)), mendType("integer", v))
+	switch {
+	case !isNumber || err == nil && f != math.Trunc(f):
+		o.wrongType(key, "integer", v)
+		return nil
+	case err != nil || math.Abs(f) > math.MaxInt32:
+		o.violation(key, fmt.Sprintf("is %s", n), fmt.Sprintf("use a number between -%d and %[1]d", math.MaxInt32))
 		return nil
 	}
 	i := int(f)
@@ -153,7 +163,7 @@ func (o *object) integer(key string) *int {
 // duration reads Go's notation of durations.
 func (o *object) duration(key string) *time.Duration {
 	text := o.text(key)
-	if text == "" {
+	if v, ok := o.lookup(key); !ok || typeOf(v) != "string" {
 		return nil
 	}
 	d, err := time.ParseDuration(text)
@@ -176,30 +186,39 @@ func (o *object) list(key string, least int) []any {
 		return nil
 	}
 	if len(list) < least {
-		o.violation(key, fmt.Sprintf("should have at least %d items", least), "add one, or leave the key out")
+		o.violation(key, fmt.Sprintf("should have at least %d items", least), "add one; an optional key may be left out")
 	}
 	return list
 }
 
-// texts reads an array of strings.
-func (o *object) texts(key string, least int) []string {
+// texts reads an array of strings, of those that are allowed if there are any. It returns nil when an item is
+// something else, so that places in the result are places in the configuration.
+func (o *object) texts(key string, least int, allowed ...string) []string {
 	var texts []string
+	fit := true
 	for i, v := range o.list(key, least) {
 		text, ok := o.asText(v)
-		if !ok {
+		switch {
+		case !ok:
 			o.wrongType(indexed(key, i), "string", v)
-			continue
+			fit = false
+		case len(allowed) > 0 && !slices.Contains(allowed, text):
+			o.violation(indexed(key, i), notOneOf(text, allowed), "")
+			fit = false
 		}
 		texts = append(texts, text)
+	}
+	if !fit {
+		return nil
 	}
 	return texts
 }
 
-func (o *object) requiredTexts(key string, least int) []string {
+func (o *object) requiredTexts(key string, least int, allowed ...string) []string {
 	if !o.has(key) {
 		o.violation(key, "is required", "")
 	}
-	return o.texts(key, least)
+	return o.texts(key, least, allowed...)
 }
 
 // textMap reads an object whose values are strings.
@@ -213,6 +232,9 @@ func (o *object) textMap(key string) map[string]string {
 		text, ok := child.asText(child.fields[k])
 		if !ok {
 			child.wrongType(k, "string", child.fields[k])
+		}
+		if isBoolean(k) {
+			o.p.warn(joined(child.path, k), "a key is %q: %s", k, quoteBooleans)
 		}
 		texts[k] = text
 	}
@@ -257,13 +279,23 @@ func (o *object) close() {
 		if slices.Contains(o.known, key) || key == "id" || key == "$schema" {
 			continue
 		}
-		mend := "remove it; known here are " + strings.Join(slices.Compact(slices.Sorted(slices.Values(o.known))), ", ")
+		mend := "remove it; known here: " + o.knownKeys()
 		if near := nearest(key, o.known); near != "" {
 			mend = fmt.Sprintf("did you mean %q?", near)
+		}
+		if isBoolean(key) {
+			mend = quoteBooleans
 		}
 		o.violation(key, "is a forbidden property", mend)
 	}
 }
+
+func (o *object) knownKeys() string {
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(o.known))), ", ")
+}
+
+// isBoolean tells whether a key is what YAML makes of a bare y, n, on, ….
+func isBoolean(key string) bool { return key == "true" || key == "false" }
 
 // nearest returns the known key that a mistyped one probably stands for, or "".
 func nearest(key string, known []string) string {

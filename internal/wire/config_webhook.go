@@ -45,13 +45,9 @@ func (p *parser) admission(o *object, mutating bool, all *bindings) hook.Admissi
 	if !o.has("rules") {
 		p.warn(o.path, "has no rules: it will never be asked")
 	}
-	if a.ObjectLabels = p.labelSelector(o); a.ObjectLabels != nil {
-		p.selectorText(o, "labelSelector", a.ObjectLabels)
-	}
+	a.ObjectLabels, _ = p.labelSelector(o, "labelSelector")
 	if ns := o.object("namespace"); ns != nil {
-		if a.NamespaceLabels = p.labelSelector(ns); a.NamespaceLabels != nil {
-			p.selectorText(ns, "labelSelector", a.NamespaceLabels)
-		} else if !ns.has("labelSelector") {
+		if a.NamespaceLabels, _ = p.labelSelector(ns, "labelSelector"); !ns.has("labelSelector") {
 			ns.violation("labelSelector", "is required", "")
 		}
 		ns.close()
@@ -96,14 +92,8 @@ func readRule(o *object) hook.Rule {
 		APIGroups:   o.requiredTexts("apiGroups", 1),
 		APIVersions: o.requiredTexts("apiVersions", 1),
 		Resources:   o.requiredTexts("resources", 1),
-		Operations:  o.requiredTexts("operations", 1),
+		Operations:  o.requiredTexts("operations", 1, "CREATE", "UPDATE", "DELETE", "CONNECT", "*"),
 		Scope:       o.oneOf("scope", "Cluster", "Namespaced", "*"),
-	}
-	operations := []string{"CREATE", "UPDATE", "DELETE", "CONNECT", "*"}
-	for i, op := range r.Operations {
-		if !slices.Contains(operations, op) {
-			o.violation(indexed("operations", i), notOneOf(op, operations), "")
-		}
 	}
 	alone(o, "operations", r.Operations)
 	alone(o, "apiGroups", r.APIGroups)
@@ -141,6 +131,8 @@ func checkResources(o *object, resources []string) {
 		case !hasPart && star && text != "*":
 			o.violation(at, fmt.Sprintf(`%q is covered by "*"`, text), `"*" must not be mixed with names of resources`)
 		case !hasPart:
+		case text != "*/*" && slices.Contains(resources[:i], text):
+			o.violation(at, fmt.Sprintf("%q is given twice", text), "remove it")
 		case all[resource] && part != "*":
 			o.violation(at, fmt.Sprintf("%q is covered by \"%s/*\"", text, resource), "remove it")
 		case sub[part] && resource != "*":

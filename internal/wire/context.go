@@ -30,8 +30,11 @@ type NamedSnapshot struct {
 // Objects are copied as the bytes they are. It fails when w or a payload does.
 func WriteContexts(w io.Writer, form hook.ContextForm, contexts []Context) error {
 	out := &contextWriter{w: bufio.NewWriterSize(w, 64<<10)}
+	out.raw("[")
 	for i := range contexts {
-		out.raw(separator(i == 0, '['))
+		if i > 0 {
+			out.raw(",")
+		}
 		if form == hook.NameContexts {
 			out.names(&contexts[i])
 		} else {
@@ -43,13 +46,6 @@ func WriteContexts(w io.Writer, form hook.ContextForm, contexts []Context) error
 		return out.err
 	}
 	return out.w.Flush()
-}
-
-func separator(first bool, opening byte) string {
-	if first {
-		return string(opening)
-	}
-	return ","
 }
 
 // contextWriter writes JSON by hand and keeps the first error. bufio.Writer does so for its own.
@@ -84,7 +80,9 @@ func (o *contextWriter) payload(name string, p event.Payload) {
 		}
 		return
 	}
-	o.raw(`"` + name + `":`)
+	o.raw(`"`)
+	o.raw(name)
+	o.raw(`":`)
 	_, _ = o.w.Write(text)
 }
 
@@ -138,9 +136,11 @@ func (o *contextWriter) full(c *Context) {
 		}
 	}
 	if len(c.Snapshots) > 0 {
-		o.raw(`,"snapshots":`)
+		o.raw(`,"snapshots":{`)
 		for i, s := range c.Snapshots {
-			o.raw(separator(i == 0, '{'))
+			if i > 0 {
+				o.raw(",")
+			}
 			o.quoted(s.Name)
 			o.raw(":")
 			o.snapshot(s.Snapshot)

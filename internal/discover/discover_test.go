@@ -1,0 +1,203 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// answers are what hooks do when they are called.
+type answers map[string]func(ctx context.Context) (stdout, stderr string, err error)
+
+func (a answers) Call(ctx context.Context, f File, dir string) ([]byte, []byte, error) {
+	if f.Path != filepath.Join(dir, f.Name) {
+		return nil, nil, fmt.Errorf("called %s in %s", f.Path, dir)
+	}
+	stdout, stderr, err := a[f.Name](ctx)
+	return []byte(stdout), []byte(stderr), err
+}
+
+// prints is a hook that answers at once.
+func prints(stdout, stderr string, err error) func(context.Context) (string, string, error) {
+	return func(context.Context) (string, string, error) { return stdout, stderr, err }
+}
+
+// options returns Options for a tree that has a hook for each answer.
+func options(t *testing.T, a answers) (Options, *lines) {
+	t.Helper()
+	var tree strings.Builder
+	for name := range a {
+		fmt.Fprintln(&tree, name)
+	}
+	log, logged := newLog()
+	return Options{
+		Dir: makeTree(t, tree.String()), Caller: a, Log: log, Parallel: 1,
+		Config: wire.ConfigOptions{JQ: jq.NewCompiler(jq.Options{}), CheckCrontab: func(string) error { return nil }},
+	}, logged
+}
+
+func TestHooks(t *testing.T) {
+	o, log := options(t, answers{
+		"b.sh":   prints("configVersion: v1\nonStartup: 2\nonStartup: 3\n", "this is not shown", nil),
+		"a/b.sh": prints("configVersion: v1\nkubernetes: [{kind: Pod}, {kind: svc}]\n", "", nil),
+	})
+	hooks, err := Hooks(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(hooks) != 2 || hooks[0].Name != "a/b.sh" || hooks[1].Name != "b.sh" || *hooks[1].OnStartup != 3 {
+		t.Errorf("hooks %+v", hooks)
+	}
+	want := `INFO Load config: a/b.sh, a/b.sh
+INFO Load config: b.sh, b.sh
+WARN Configuration is accepted, but look at this: b.sh, onStartup: the key is given twice, in lines 2 and 3: the last one counts
+INFO Loaded config: a/b.sh, Watch k8s kinds: 'Pod, svc'
+INFO Loaded config: b.sh, OnStartup:3
+`
+	if got := strings.ReplaceAll(log.String(), o.Dir+"/", ""); got != want {
+		t.Errorf("log\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestNoHooksIsAWarning(t *testing.T) {
+	o, log := options(t, nil)
+	hooks, err := Hooks(t.Context(), o)
+	if err != nil || len(hooks) != 0 {
+		t.Errorf("hooks %v, error %v", hooks, err)
+	}
+	if want := "WARN No hooks found: put executable files into the hooks directory and start again: " + o.Dir + "\n"; log.String() != want {
+		t.Errorf("log %q, want %q", log, want)
+	}
+}
+
+// TestParallelCallsKeepOrder lets the last hook answer first.
+func TestParallelCallsKeepOrder(t *testing.T) {
+	const count, parallel = 9, 3
+	var mu sync.Mutex
+	var running, most int // calls at a time
+	enter := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		running += n
+		most = max(most, running)
+	}
+	a := answers{}
+	for i := range count {
+		a[fmt.Sprintf("%d.sh", i)] = func(context.Context) (string, string, error) {
+			enter(1)
+			defer enter(-1)
+			time.Sleep(time.Duration(count-i) * time.Second)
+			return fmt.Sprintf("{configVersion: v1, onStartup: %d}", i), "", nil
+		}
+	}
+	o, _ := options(t, a)
+	synctest.Test(t, func(t *testing.T) {
+		for o.Parallel = range parallel + 1 { // 0 is the default
+			most = 0
+			hooks, err := Hooks(t.Context(), o)
+			if err != nil || len(hooks) != count {
+				t.Fatalf("%d hooks, error %v", len(hooks), err)
+			}
+			for i, h := range hooks {
+				if want := fmt.Sprintf("%d.sh", i); h.Name != want || *h.OnStartup != i {
+					t.Errorf("hook %d is %s with onStartup %d", i, h.Name, *h.OnStartup)
+				}
+			}
+			if o.Parallel > 0 && most != o.Parallel {
+				t.Errorf("%d calls at a time, want %d", most, o.Parallel)
+			}
+		}
+	})
+}
+
+func TestAllBrokenHooksAreReported(t *testing.T) {
+	o, log := options(t, answers{
+		"a-fails.sh":   prints("half", "no such command: jq\n", errors.New("exit status 127")),
+		"b-good.sh":    prints("configVersion: v1\nonStartup: 1\n", "", nil),
+		"c-invalid.sh": prints("configVersion: v2\n", "warning: old\n", nil),
+		"d-quiet.sh":   prints("", "", nil),
+	})
+	hooks, err := Hooks(t.Context(), o)
+	if hooks != nil || err == nil {
+		t.Fatalf("hooks %v, error %v", hooks, err)
+	}
+	want := `cannot load hooks: hook "a-fails.sh": the call with --config failed: exit status 127
+The hook wrote to stderr:
+no such command: jq
+hook "c-invalid.sh": the configuration is not valid:
+  * configVersion "v2" is not supported: use "v1"
+The hook printed:
+configVersion: v2
+
+The hook wrote to stderr:
+warning: old
+hook "d-quiet.sh": the configuration is not valid:
+  * configuration should have at least 1 properties: print a configuration that begins with "configVersion: v1"
+The hook printed nothing when it was called with --config.`
+	if err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if broken := (*wire.ConfigError)(nil); !errors.As(err, &broken) || broken.Hook != "c-invalid.sh" {
+		t.Errorf("the *ConfigError is lost: %v", broken)
+	}
+	for _, line := range []string{"ERROR Hook config output: a-fails.sh, half\n", "ERROR Hook config stderr: a-fails.sh, no such command: jq\n"} {
+		if !strings.Contains(log.String(), line) {
+			t.Errorf("log\n%s\nhas no %q", log, line)
+		}
+	}
+}
+
+// TestCancel ends the context during the first call: it ends, and no other is made.
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := func(ctx context.Context) (string, string, error) {
+		cancel()
+		<-ctx.Done()
+		return "", "", errors.New("killed")
+	}
+	o, log := options(t, answers{"a.sh": waits, "b.sh": waits, "c.sh": waits})
+	if _, err := Hooks(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if got := strings.Count(log.String(), "Load config"); got != 1 {
+		t.Errorf("%d calls, want 1; log\n%s", got, log)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	const rules = `rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods, nodes], operations: [CREATE]}]`
+	for _, tt := range []struct{ name, config, want string }{
+		{"start-up", `onStartup: -1`, `OnStartup:-1`},
+		{"crontabs", `schedule: [{crontab: '1 * * * *'}, {crontab: '2 * * * *'}, {crontab: '1 * * * *'}]`, `Schedules: '1 * * * *, 2 * * * *'`},
+		{"kinds", `kubernetes: [{kind: Pod}, {kind: Secret}, {kind: Pod}]`, `Watch k8s kinds: 'Pod, Secret'`},
+		{"validating", `kubernetesValidating: [{name: a.b.c, ` + rules + `}, {name: d.e.f}]`, `Validate k8s kinds: pods, nodes`},
+		{"mutating", `kubernetesMutating: [{name: a.b.c, ` + rules + `}]`, `Mutate k8s kinds: pods, nodes`},
+		{"conversion", `kubernetesCustomResourceConversion: [{name: c, crdName: ws.b.c, conversions: [{fromVersion: a, toVersion: b}]}]`, `Conversion for crds: ws.b.c`},
+		{"rate", `settings: {executionMinInterval: 3s, executionBurst: 5}`, `Rate: 3s/5`},
+		{"no rate", `settings: {executionBurst: 5}`, ``},
+		{
+			"several", "onStartup: 1\nschedule: [{crontab: '* * * * *'}]\nkubernetes: [{kind: Pod}]\nsettings: {executionMinInterval: 1m}",
+			`OnStartup:1, Schedules: '* * * * *', Watch k8s kinds: 'Pod', Rate: 1m0s/1`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o, _ := options(t, answers{"hook.sh": prints("configVersion: v1\n"+tt.config, "", nil)})
+			hooks, err := Hooks(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := summary(hooks[0]); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,266 @@
+package wire
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+var update = flag.Bool("update", false, "rewrite the expectations in testdata")
+
+// TestParseConfig runs the archives in testdata/config. For each file in an archive, which is what a hook
+// printed, there is a file NAME.want: the hook that comes of it (fields with zero values are left out) and the
+// warnings, or what is wrong with it.
+func TestParseConfig(t *testing.T) {
+	for _, path := range configFiles(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := &txtar.Archive{Comment: archive.Comment}
+			for _, f := range archive.Files {
+				if strings.HasSuffix(f.Name, ".want") {
+					continue
+				}
+				want, outcome := wanted(archive, f.Name), parsed(f.Data)
+				got.Files = append(got.Files, f, txtar.File{Name: f.Name + ".want", Data: []byte(outcome)})
+				t.Run(f.Name, func(t *testing.T) {
+					if outcome != want && !*update {
+						t.Errorf("got\n%s\nwant\n%s\n(-update rewrites it)", outcome, want)
+					}
+				})
+			}
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func configFiles(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/config/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no configurations: %v", err)
+	}
+	return files
+}
+
+func wanted(a *txtar.Archive, name string) string {
+	for _, f := range a.Files {
+		if f.Name == name+".want" {
+			return string(f.Data)
+		}
+	}
+	return ""
+}
+
+func testOptions() ConfigOptions {
+	return ConfigOptions{JQ: jq.NewCompiler(jq.Options{}), CheckCrontab: checkCrontab}
+}
+
+// checkCrontab stands in for the one of package schedule.
+func checkCrontab(text string) error {
+	if n := len(strings.Fields(text)); n != 5 && n != 6 {
+		return fmt.Errorf("%d fields", n)
+	}
+	return nil
+}
+
+// parsed tells in lines what comes of a configuration.
+func parsed(output []byte) string {
+	h, warnings, err := ParseConfig("hook.sh", "/hooks/hook.sh", output, testOptions())
+	var b strings.Builder
+	if broken := (*ConfigError)(nil); errors.As(err, &broken) {
+		for _, v := range broken.Violations {
+			fmt.Fprintf(&b, "invalid: %s\n", v)
+		}
+		return b.String()
+	}
+	h.Name, h.Path = "", ""
+	for field, value := range reflect.ValueOf(h).Fields() {
+		if value.Kind() == reflect.Slice {
+			for i := range value.Len() {
+				fmt.Fprintf(&b, "%s[%d] %s\n", field.Name, i, show(value.Index(i)))
+			}
+		} else if !value.IsZero() {
+			fmt.Fprintf(&b, "%s %s\n", field.Name, show(value))
+		}
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(&b, "warning: %s\n", w)
+	}
+	return b.String()
+}
+
+// show writes a value in one line: structs as fields that are not zero, true fields as their names.
+func show(v reflect.Value) string {
+	switch v := v.Interface().(type) {
+	case hook.ContextForm:
+		return []string{"full", "names"}[v]
+	case hook.Initial:
+		return []string{"list", "none", "events"}[v]
+	case time.Duration:
+		return v.String()
+	}
+	var parts []string
+	switch v.Kind() {
+	case reflect.Pointer:
+		return show(v.Elem())
+	case reflect.String:
+		return fmt.Sprintf("%q", v)
+	case reflect.Slice:
+		for i := range v.Len() {
+			parts = append(parts, show(v.Index(i)))
+		}
+		return "[" + strings.Join(parts, " ") + "]"
+	case reflect.Struct:
+		for field, value := range v.Fields() {
+			switch {
+			case field.Anonymous:
+				parts = append(parts, strings.Trim(show(value), "{}"))
+			case value.Kind() == reflect.Bool && value.Bool():
+				parts = append(parts, field.Name)
+			case !value.IsZero():
+				parts = append(parts, field.Name+"="+show(value))
+			}
+		}
+		return "{" + strings.Join(parts, " ") + "}"
+	}
+	return fmt.Sprint(v)
+}
+
+func TestConfigErrorText(t *testing.T) {
+	for _, tt := range []struct{ name, output, want string }{
+		{"one problem", "configVersion: v2\n", `hook "a/b.sh": the configuration is not valid:
+  * configVersion "v2" is not supported: use "v1"
+The hook printed:
+configVersion: v2
+`},
+		{"two problems", "configVersion: v1\nonStartup: first\nschedule: [{name: tick, crontab: '* *'}]\n", `hook "a/b.sh": the configuration is not valid, 2 problems:
+  * onStartup must be of type integer: "string": write it without quotes
+  * schedule[0].crontab (binding "tick") "* *" cannot be read: 2 fields
+The hook printed:
+configVersion: v1
+onStartup: first
+schedule: [{name: tick, crontab: '* *'}]
+`},
+		{"nothing printed", "", `hook "a/b.sh": the configuration is not valid:
+  * configuration should have at least 1 properties: print a configuration that begins with "configVersion: v1"
+The hook printed nothing when it was called with --config.`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, err := ParseConfig("a/b.sh", "/hooks/a/b.sh", []byte(tt.output), testOptions())
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("got\n%v\nwant\n%s", err, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzParseConfig checks what callers rely on: an error is a *ConfigError that tells something, and a hook
+// refers only to what it has.
+func FuzzParseConfig(f *testing.F) {
+	for _, path := range configFiles(f) {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range archive.Files {
+			if !strings.HasSuffix(file.Name, ".want") {
+				f.Add(file.Data)
+			}
+		}
+	}
+	opts := testOptions()
+	f.Fuzz(func(t *testing.T, output []byte) {
+		h, _, err := ParseConfig("hook.sh", "/hooks/hook.sh", output, opts)
+		if err != nil {
+			broken, ok := err.(*ConfigError)
+			if !ok || len(broken.Violations) == 0 || slices.ContainsFunc(broken.Violations, func(v Violation) bool { return v.Problem == "" }) {
+				t.Errorf("error %#v", err)
+			}
+			return
+		}
+		for _, b := range allBindings(&h) {
+			names := map[string]bool{}
+			for _, i := range b.Includes {
+				if i < 0 || i >= len(h.Kubernetes) {
+					t.Fatalf("binding %q includes number %d of %d", b.Name, i, len(h.Kubernetes))
+				}
+				if name := h.Kubernetes[i].Name; names[name] {
+					t.Errorf("binding %q includes two with the name %q", b.Name, name)
+				}
+				names[h.Kubernetes[i].Name] = true
+			}
+			if b.Name == "" {
+				t.Error("a binding has no name")
+			}
+		}
+		for _, k := range h.Kubernetes {
+			if k.Kind == "" || k.Queue == "" || !slices.IsSorted(k.Names) || !slices.IsSorted(k.Namespaces.Names) {
+				t.Errorf("kubernetes binding %+v", k)
+			}
+		}
+	})
+}
+
+func allBindings(h *hook.Hook) []hook.Binding {
+	var all []hook.Binding
+	for _, b := range h.Schedules {
+		all = append(all, b.Binding)
+	}
+	for _, b := range h.Kubernetes {
+		all = append(all, b.Binding)
+	}
+	for _, b := range slices.Concat(h.Validating, h.Mutating) {
+		all = append(all, b.Binding)
+	}
+	for _, b := range h.Conversions {
+		all = append(all, b.Binding)
+	}
+	return all
+}
+
+func BenchmarkParseConfig(b *testing.B) {
+	text := []byte(`
+configVersion: v1
+onStartup: 10
+schedule:
+- {name: tick, crontab: '*/5 * * * *', group: pods}
+kubernetes:
+- name: pods
+  apiVersion: v1
+  kind: Pod
+  group: pods
+  labelSelector: {matchExpressions: [{key: app, operator: In, values: [a, b]}]}
+  fieldSelector: {matchExpressions: [{field: status.phase, operator: Equals, value: Running}]}
+  namespace: {nameSelector: {matchNames: [shop, shop-eu]}}
+  jqFilter: '{ip: .status.podIP, labels: .metadata.labels}'
+- {name: config, kind: ConfigMap, nameSelector: {matchNames: [settings]}, executeHookOnEvent: []}
+settings: {executionMinInterval: 3s, executionBurst: 5}
+`)
+	opts := testOptions()
+	b.ReportAllocs()
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, _, err := ParseConfig("hook.sh", "/hooks/hook.sh", text, opts); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

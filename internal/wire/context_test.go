@@ -1,0 +1,248 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// objects is a Snapshot.
+type objects []event.Object
+
+func (s objects) Len() int { return len(s) }
+
+func (s objects) Each(yield func(event.Object) bool) {
+	for _, o := range s {
+		if !yield(o) {
+			return
+		}
+	}
+}
+
+// kept is an object of which the binding keeps the texts that are not empty.
+func kept(full, filtered string) event.Object {
+	o := event.Object{Namespace: "shop", Name: "web", Kind: "Pod"}
+	if full != "" {
+		o.Full = event.Memory(full)
+	}
+	if filtered != "" {
+		o.Filtered = event.Memory(filtered)
+	}
+	return o
+}
+
+// shapes are the objects of the four combinations of jqFilter and keepFullObjectsInMemory.
+var shapes = objects{kept(`{"a":1}`, ""), kept(`{"a":1}`, `"x"`), kept("", "null"), kept("", "")}
+
+const shapesJSON = `[{"object":{"a":1}},{"object":{"a":1},"filterResult":"x"},{"filterResult":null},{}]`
+
+// At 0 are bindings without a group, at 1 with one.
+var testHook = hook.Hook{
+	Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "tick"}}, {Binding: hook.Binding{Name: "tock", Group: "g"}}},
+	Kubernetes: []hook.Kubernetes{
+		{Binding: hook.Binding{Name: "pods"}}, {Binding: hook.Binding{Name: "nodes", Group: "g"}},
+		{Binding: hook.Binding{Name: "\"<ü>\"\n\x00\u2028"}},
+	},
+}
+
+func TestWriteContexts(t *testing.T) {
+	of := func(kind event.Type, index int) event.Event {
+		return event.Event{Type: kind, Hook: &testHook, Index: index}
+	}
+	change := func(index int, w event.Watch, o event.Object) event.Event {
+		e := of(event.Change, index)
+		e.Watch, e.Object = w, o
+		return e
+	}
+	snapshots := []NamedSnapshot{{"z", shapes}, {"empty", event.NoObjects{}}}
+	const snapshotsJSON = `"snapshots":{"z":` + shapesJSON + `,"empty":[]}`
+
+	for _, tt := range []struct {
+		name string
+		form hook.ContextForm
+		in   []Context
+		want string
+	}{
+		{"onStartup", hook.FullContexts, []Context{{Event: of(event.Startup, 0)}}, `[{"binding":"onStartup"}]`},
+		{"schedule", hook.FullContexts, []Context{{Event: of(event.Tick, 0)}}, `[{"binding":"tick","type":"Schedule"}]`},
+		{
+			"schedule with snapshots", hook.FullContexts,
+			[]Context{{Event: of(event.Tick, 0), Snapshots: snapshots}},
+			`[{"binding":"tick","type":"Schedule",` + snapshotsJSON + `}]`,
+		},
+		{
+			"synchronization", hook.FullContexts,
+			[]Context{{Event: of(event.Synchronization, 0), Objects: shapes}},
+			`[{"binding":"pods","type":"Synchronization","objects":` + shapesJSON + `}]`,
+		},
+		{
+			"synchronization of nothing", hook.FullContexts,
+			[]Context{{Event: of(event.Synchronization, 0), Objects: event.NoObjects{}}},
+			`[{"binding":"pods","type":"Synchronization","objects":[]}]`,
+		},
+		{
+			"synchronization with snapshots", hook.FullContexts,
+			[]Context{{Event: of(event.Synchronization, 0), Objects: event.NoObjects{}, Snapshots: snapshots}},
+			`[{"binding":"pods","type":"Synchronization","objects":[],` + snapshotsJSON + `}]`,
+		},
+		{
+			"change: full object", hook.FullContexts,
+			[]Context{{Event: change(0, event.Added, shapes[0])}},
+			`[{"binding":"pods","type":"Event","watchEvent":"Added","object":{"a":1}}]`,
+		},
+		{
+			"change: object and filter result", hook.FullContexts,
+			[]Context{{Event: change(0, event.Modified, shapes[1])}},
+			`[{"binding":"pods","type":"Event","watchEvent":"Modified","object":{"a":1},"filterResult":"x"}]`,
+		},
+		{
+			"change: filter result null", hook.FullContexts,
+			[]Context{{Event: change(0, event.Deleted, shapes[2]), Snapshots: snapshots}},
+			`[{"binding":"pods","type":"Event","watchEvent":"Deleted","filterResult":null,` + snapshotsJSON + `}]`,
+		},
+		{
+			"change: neither", hook.FullContexts,
+			[]Context{{Event: change(0, event.Added, shapes[3])}},
+			`[{"binding":"pods","type":"Event","watchEvent":"Added"}]`,
+		},
+		{
+			"group without kubernetes bindings", hook.FullContexts,
+			[]Context{{Event: of(event.Tick, 1)}},
+			`[{"binding":"tock","type":"Group","groupName":"g"}]`,
+		},
+		{
+			"group: tick, synchronization and change look the same", hook.FullContexts,
+			[]Context{
+				{Event: of(event.Tick, 1), Snapshots: snapshots[1:]},
+				{Event: of(event.Synchronization, 1), Objects: shapes, Snapshots: snapshots[1:]},
+				{Event: change(1, event.Added, shapes[1]), Snapshots: snapshots[1:]},
+			},
+			`[{"binding":"tock","type":"Group","groupName":"g","snapshots":{"empty":[]}},` +
+				`{"binding":"nodes","type":"Group","groupName":"g","snapshots":{"empty":[]}},` +
+				`{"binding":"nodes","type":"Group","groupName":"g","snapshots":{"empty":[]}}]`,
+		},
+		{
+			"order is kept", hook.FullContexts,
+			[]Context{{Event: change(0, event.Deleted, shapes[2])}, {Event: of(event.Tick, 0)}, {Event: change(0, event.Added, shapes[2])}},
+			`[{"binding":"pods","type":"Event","watchEvent":"Deleted","filterResult":null},` +
+				`{"binding":"tick","type":"Schedule"},` +
+				`{"binding":"pods","type":"Event","watchEvent":"Added","filterResult":null}]`,
+		},
+		{
+			"special characters", hook.FullContexts,
+			[]Context{{Event: of(event.Synchronization, 2), Objects: event.NoObjects{}, Snapshots: []NamedSnapshot{{"a\"b\\\t", event.NoObjects{}}}}},
+			`[{"binding":"\"<ü>\"\n\u0000` + "\u2028" + `","type":"Synchronization","objects":[],"snapshots":{"a\"b\\\t":[]}}]`,
+		},
+		{
+			"objects are copied as they are", hook.FullContexts,
+			[]Context{{Event: change(0, event.Added, kept(`{"z": 1.0, "a":"\u003c"}`, "9007199254740993"))}},
+			`[{"binding":"pods","type":"Event","watchEvent":"Added","object":{"z": 1.0, "a":"\u003c"},"filterResult":9007199254740993}]`,
+		},
+		{"no contexts", hook.FullContexts, nil, `[]`},
+
+		{"v0 onStartup", hook.NameContexts, []Context{{Event: of(event.Startup, 0)}}, `[{"binding":"onStartup"}]`},
+		{"v0 schedule", hook.NameContexts, []Context{{Event: of(event.Tick, 0)}}, `[{"binding":"tick"}]`},
+		{
+			"v0 changes", hook.NameContexts,
+			[]Context{
+				{Event: change(0, event.Added, kept("", ""))},
+				{Event: change(0, event.Modified, kept(`{"a":1}`, `"x"`))},
+				{Event: change(0, event.Deleted, event.Object{Name: "n1", Kind: "Node"})},
+			},
+			`[{"binding":"pods","resourceEvent":"add","resourceNamespace":"shop","resourceKind":"Pod","resourceName":"web"},` +
+				`{"binding":"pods","resourceEvent":"update","resourceNamespace":"shop","resourceKind":"Pod","resourceName":"web"},` +
+				`{"binding":"pods","resourceEvent":"delete","resourceNamespace":"","resourceKind":"Node","resourceName":"n1"}]`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got bytes.Buffer
+			if err := WriteContexts(&got, tt.form, tt.in); err != nil {
+				t.Fatal(err)
+			}
+			if !json.Valid(got.Bytes()) {
+				t.Error("the output is not JSON")
+			}
+			if got.String() != tt.want+"\n" {
+				t.Errorf("got\n%s\nwant\n%s", got.String(), tt.want)
+			}
+		})
+	}
+}
+
+// lost is a payload that cannot be read back.
+type lost struct{}
+
+func (lost) Len() int               { return 1 }
+func (lost) Bytes() ([]byte, error) { return nil, errors.New("disk is gone") }
+
+// full is a writer without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestWriteContextsFails(t *testing.T) {
+	ev := event.Event{Type: event.Change, Hook: &testHook, Watch: event.Added}
+	bad := event.Event{Type: event.Tick, Hook: &hook.Hook{Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "\xff"}}}}}
+	ev.Object.Full = lost{}
+	for _, tt := range []struct {
+		name string
+		w    io.Writer
+		in   Context
+		want string
+	}{
+		{"object", io.Discard, Context{Event: ev}, "cannot read back object of a waiting event: disk is gone"},
+		{
+			"snapshot", io.Discard,
+			Context{
+				Event:     event.Event{Type: event.Tick, Hook: &testHook},
+				Snapshots: []NamedSnapshot{{"s", objects{kept("", "1"), {Filtered: lost{}}, {Full: lost{}}}}},
+			},
+			"cannot read back filterResult of a waiting event: disk is gone",
+		},
+		{"not UTF-8", io.Discard, Context{Event: bad}, "as JSON"},
+		{"writer", full{}, Context{Event: event.Event{Type: event.Startup}}, "no space left"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := WriteContexts(tt.w, hook.FullContexts, []Context{tt.in})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// BenchmarkWriteContexts hands over 10,000 objects of 2 KiB each.
+func BenchmarkWriteContexts(b *testing.B) {
+	var list objects
+	for i := range 10_000 {
+		text := fmt.Sprintf(`{"metadata":{"name":"pod-%d"},"text":"`, i)
+		text += strings.Repeat("x", 2048-len(text)-2) + `"}`
+		list = append(list, event.Object{Name: fmt.Sprint("pod-", i), Full: event.Memory(text)})
+	}
+	contexts := []Context{{Event: event.Event{Type: event.Synchronization, Hook: &testHook}, Objects: list}}
+	var size counter
+	if err := WriteContexts(&size, hook.FullContexts, contexts); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := WriteContexts(io.Discard, hook.FullContexts, contexts); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
