@@ -12,9 +12,22 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 )
 
+// task is a run in the eyes of a queue.
+type task struct{ *run.Task }
+
+var _ queue.Waiter = task{}
+
+func (t task) Absorb(behind queue.Task) bool {
+	next, ok := behind.(task)
+	return ok && t.Task.Absorb(next.Task)
+}
+
+// task makes a task of an event.
+func (op *operator) task(ev event.Event) task { return task{op.runner.Task(ev)} }
+
 // queueEvent makes a task of an event and puts it into its queue.
 func (op *operator) queueEvent(ev event.Event) {
-	t := op.runner.Task(ev)
+	t := op.task(ev)
 	op.log.Info("queue task", "event.id", t.ID(), "hook", ev.Hook.Name, "binding", ev.Type.String(), "queue", t.Queue(), "name", "HookRun")
 	op.queues.Add(t.Queue(), t)
 }
@@ -46,7 +59,7 @@ func (s sink) FilterFailed(h *hook.Hook, index int) {}
 
 func (op *operator) failed(_ string, t queue.Task, failures int, err error, delay time.Duration) {
 	var fields []any
-	if t, ok := t.(*run.Task); ok {
+	if t, ok := t.(task); ok {
 		fields = t.LogFields()
 	}
 	op.log.Error("Hook failed. Will retry after delay.", append(fields, "failedCount", failures, "delay", delay.String(), "error", err.Error())...)

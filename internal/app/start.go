@@ -81,7 +81,7 @@ func (op *operator) queueStartup() {
 	slices.SortStableFunc(starting, func(a, b *hook.Hook) int { return *a.OnStartup - *b.OnStartup })
 	for _, h := range starting {
 		op.log.Info("queue task with hook", "operator.component", "initMainQueue", "hook", h.Name, "task", "HookRun")
-		op.queues.Add(hook.MainQueue, op.runner.Task(event.Event{Type: event.Startup, Hook: h}))
+		op.queues.Add(hook.MainQueue, op.task(event.Event{Type: event.Startup, Hook: h}))
 	}
 	op.queues.Add(hook.MainQueue, step{"StartUp", func() { close(op.startedUp) }})
 	// Queues show up in dumps before their first task.
@@ -102,7 +102,7 @@ func (op *operator) release(h *hook.Hook) {
 			op.queues.AddFirst(hook.MainQueue, step{"AnnounceObjects:" + h.Name, func() { op.watcher.Announce(h, i) }})
 			continue
 		}
-		t := op.runner.Task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
+		t := op.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
 		op.queues.AddFirst(t.Queue(), t)
 	}
 	if len(h.Schedules) > 0 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/queue"
 )
 
 // Task is events that wait to be handed to one hook in one run.
@@ -40,8 +39,6 @@ type Task struct {
 	waited   time.Duration
 }
 
-var _ queue.Task = (*Task)(nil)
-
 // Task returns a task for one event.
 func (r *Runner) Task(ev event.Event) *Task {
 	b := ev.Binding()
@@ -68,9 +65,8 @@ func (t *Task) Hook() *hook.Hook { return t.hook }
 func (t *Task) synchronizes() bool { return len(t.unlocks) > 0 }
 
 // Absorb takes over the events of the task directly behind, if one run may tell the hook of both.
-func (t *Task) Absorb(behind queue.Task) bool {
-	next, ok := behind.(*Task)
-	if !ok || next.hook != t.hook || t.kind == event.Startup || next.kind == event.Startup || len(t.events) == 0 {
+func (t *Task) Absorb(next *Task) bool {
+	if next.hook != t.hook || t.kind == event.Startup || next.kind == event.Startup || len(t.events) == 0 {
 		return false
 	}
 	if t.synchronizes() || next.synchronizes() {

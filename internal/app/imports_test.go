@@ -1,0 +1,91 @@
+package app
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/shell-operator/shell-operator/"
+
+// Imports point one way: cmd → app → stages → formats → values. Each package of ours may import the ones in its row
+// and no others.
+var directions = []struct {
+	pkg    string
+	may    []string
+	reason string
+}{
+	{"internal/hook", nil, "values know nothing else"},
+	{"internal/event", []string{"internal/hook"}, "an event carries its address"},
+	{"internal/queue", nil, "order has nothing to do with what is ordered"},
+	{"internal/jq", nil, "a library for formats and stages"},
+	{"internal/telemetry", nil, "a logger is made before anything else"},
+	{"internal/wire", []string{"internal/hook", "internal/event", "internal/jq"}, "formats make values and write values"},
+	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
+	{"internal/discover", []string{"internal/hook", "internal/wire"}, "a stage; app lends it the executor"},
+	{"internal/source/schedule", nil, "a stage that fires texts"},
+	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq"}, "a stage that makes events"},
+	{"internal/run/process", nil, "executes files, whatever they are"},
+	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
+	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+}
+
+// Libraries that only some packages may use.
+var reserved = []struct {
+	library string
+	users   []string
+	reason  string
+}{
+	{"k8s.io/client-go", []string{"internal/source/watch", "internal/app", "internal/testenv"}, "few packages talk to the API server, app only finds out where it is"},
+	{"sigs.k8s.io/yaml", []string{"internal/wire"}, "wire alone knows hook-facing YAML"},
+	{"go.yaml.in/yaml/v3", []string{"internal/wire"}, "wire alone knows hook-facing YAML"},
+	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},
+	{"github.com/itchyny/gojq", []string{"internal/jq"}, "one dialect of jq"},
+	{"os/exec", []string{"internal/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
+	{"testing", []string{"internal/testenv"}, "tests stay out of the program"},
+}
+
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"cmd/...", module+"internal/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		pkg := strings.TrimPrefix(words[0], module)
+		for _, imported := range words[1:] {
+			if own, isOwn := strings.CutPrefix(imported, module); isOwn {
+				checkDirection(t, pkg, own)
+			}
+			for _, r := range reserved {
+				if under(imported, r.library) && !slices.Contains(r.users, pkg) {
+					t.Errorf("%s imports %s: %s", pkg, imported, r.reason)
+				}
+			}
+		}
+	}
+}
+
+func checkDirection(t *testing.T, pkg, imported string) {
+	if pkg == "internal/testenv" {
+		return // tests may look at everything
+	}
+	for _, d := range directions {
+		if d.pkg != pkg {
+			continue
+		}
+		if !slices.ContainsFunc(d.may, func(may string) bool {
+			return imported == may || strings.HasSuffix(may, "/") && strings.HasPrefix(imported, may)
+		}) {
+			t.Errorf("%s imports %s, but may import only %v: %s", pkg, imported, d.may, d.reason)
+		}
+		return
+	}
+	t.Errorf("%s has no row in this test: say what it may import, and why", pkg)
+}
+
+func under(imported, library string) bool {
+	return imported == library || strings.HasPrefix(imported, library+"/")
+}
