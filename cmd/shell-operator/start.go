@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,9 @@ Exit codes: 0 after a clean stop, 1 after an error, at start-up or because hooks
 	}
 }
 
+// killPatience is the time to put things in order after a second signal. Hooks are killed before it begins.
+const killPatience = 2 * time.Second
+
 func start(s *settings, stdout io.Writer) error {
 	level := new(slog.LevelVar)
 	level.Set(telemetry.ParseLevel(s.logLevel))
@@ -51,7 +55,11 @@ func start(s *settings, stdout io.Writer) error {
 
 	kill, killNow := context.WithCancelCause(context.Background())
 	defer killNow(nil)
-	ctx, stop := signals(func(sig syscall.Signal) { killNow(signalled(sig)) })
+	ctx, stop := signals(func(sig syscall.Signal) {
+		killNow(signalled(sig))
+		// Nothing that hangs can keep a person from ending the program.
+		time.AfterFunc(killPatience, func() { os.Exit(128 + int(sig)) })
+	})
 	defer stop()
 	err := app.Run(ctx, kill, app.Options{
 		HooksDir: s.hooksDir, TmpDir: s.tmpDir, KeepTmpFiles: bool(s.keepTmpFiles),

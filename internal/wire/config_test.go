@@ -191,8 +191,8 @@ func FuzzParseConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, output []byte) {
 		h, _, err := ParseConfig("hook.sh", "/hooks/hook.sh", output, opts)
 		if err != nil {
-			broken, ok := err.(*ConfigError)
-			if !ok || len(broken.Violations) == 0 || slices.ContainsFunc(broken.Violations, func(v Violation) bool { return v.Problem == "" }) {
+			var broken *ConfigError
+			if !errors.As(err, &broken) || len(broken.Violations) == 0 || slices.ContainsFunc(broken.Violations, func(v Violation) bool { return v.Problem == "" }) {
 				t.Errorf("error %#v", err)
 			}
 			return

@@ -114,7 +114,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err != nil {
 		return result, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
-	if cause := context.Cause(ctx); timeout != nil && cause == error(timeout) && !state.Success() {
+	if timeout != nil && errors.Is(context.Cause(ctx), timeout) && !state.Success() {
 		return result, timeout
 	}
 	if !state.Success() {
