@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -158,6 +159,52 @@ func TestManyObjects(t *testing.T) {
 		report(t, "10 jq hooks over 10,000: watches", watches(t, cluster)-before, 1, "")
 		fmt.Printf("  (peak %.0f MiB; the original: 365 MiB, 13 s)\n", peak(t, op.Pid()))
 	})
+}
+
+// TestFlood measures an operator whose hook is busy while 3,000 changes of 64 KiB arrive: none may be lost, but not all
+// of them can be in memory.
+func TestFlood(t *testing.T) {
+	require(t)
+	cluster := testenv.Own(t)
+	client := clientOf(t, cluster)
+	namespace := cluster.Namespace(t)
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(hookText, namespace, "  labelSelector: {matchLabels: {flood: \"\"}}")
+	text = strings.Replace(text, "echo \"run", "jq length $BINDING_CONTEXT_PATH\nif grep -q '\"Added\"' $BINDING_CONTEXT_PATH; then echo busy; cat "+gate+"; fi\necho \"run", 1)
+	op := start(t, cluster, hooks(t, text))
+	op.UntilLog("Unlock kubernetes.Event tasks")
+	flood := configMap("flood", 64<<10)
+	flood.Labels = map[string]string{"flood": ""}
+	const changes = 3000
+	for i := range changes + 1 {
+		var err error
+		if flood.Data["v1"] = fmt.Sprint(i); i == 0 {
+			_, err = client.CoreV1().ConfigMaps(namespace).Create(t.Context(), flood, metav1.CreateOptions{})
+		} else {
+			_, err = client.CoreV1().ConfigMaps(namespace).Update(t.Context(), flood, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	op.Until("all changes in the queue", func(rs []testenv.Record) bool {
+		n := 0
+		for _, r := range rs {
+			if r.Has("queue task") {
+				n++
+			}
+		}
+		return n == changes+1
+	})
+	report(t, "3,000 waiting changes of 64 KiB (190 MiB): resident", resident(t, op.Pid()), 110, "MiB")
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	op.UntilLog(fmt.Sprint(changes))
+	fmt.Println("  (all 3,000 came in one run)")
 }
 
 // filters are what hooks that drop the object typically want to know of it.
