@@ -18,17 +18,21 @@ var directions = []struct {
 }{
 	{"internal/hook", nil, "values know nothing else"},
 	{"internal/event", []string{"internal/hook"}, "an event carries its address"},
+	{"internal/effect", nil, "values know nothing else"},
+	{"internal/resource", nil, "a library for those who talk to the API server"},
 	{"internal/queue", nil, "order has nothing to do with what is ordered"},
 	{"internal/jq", nil, "a library for formats and stages"},
 	{"internal/telemetry", nil, "a logger is made before anything else"},
-	{"internal/wire", []string{"internal/hook", "internal/event", "internal/jq"}, "formats make values and write values"},
+	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq"}, "formats make values and write values"},
 	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
 	{"internal/discover", []string{"internal/hook", "internal/wire"}, "a stage; app lends it the executor"},
 	{"internal/source/schedule", nil, "a stage that fires texts"},
-	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq"}, "a stage that makes events"},
+	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/resource"}, "a stage that makes events"},
 	{"internal/run/process", nil, "executes files, whatever they are"},
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
-	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
+	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/resource"}, "a stage that changes the cluster"},
+	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
+	{"internal/app", []string{"internal/", "sdk/shell"}, "the only package that knows them all"},
 	{"cmd/shell-operator", []string{"internal/app", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
@@ -38,7 +42,7 @@ var reserved = []struct {
 	users   []string
 	reason  string
 }{
-	{"k8s.io/client-go", []string{"internal/source/watch", "internal/app", "internal/testenv"}, "few packages talk to the API server, app only finds out where it is"},
+	{"k8s.io/client-go", []string{"internal/source/watch", "internal/effect/patch", "internal/resource", "internal/app", "internal/testenv"}, "few packages talk to the API server, app only finds out where it is"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire"}, "wire alone knows hook-facing YAML"},
 	{"go.yaml.in/yaml/v3", []string{"internal/wire"}, "wire alone knows hook-facing YAML"},
 	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},

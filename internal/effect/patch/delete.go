@@ -1,0 +1,88 @@
+package patch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// delete returns the uid of the object that it deleted, or "" when there is none any more.
+func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropagation) (types.UID, error) {
+	options := metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		PropagationPolicy: &propagation,
+	}
+	if r.DryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	body, err := json.Marshal(options)
+	if err != nil {
+		return "", err
+	}
+	text, err := r.Client.Delete().AbsPath(r.object("")...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	// The answer is the object while it is going, or a status that names it once it has gone.
+	var answer struct {
+		Metadata struct{ UID types.UID }
+		Details  struct{ UID types.UID }
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return "", err
+	}
+	if answer.Metadata.UID != "" {
+		return answer.Metadata.UID, nil
+	}
+	return "", nil
+}
+
+// deletePause is the longest time between two looks at an object that is going; the first ones follow quickly, because
+// most objects have nothing to wait for.
+const deletePause = time.Second
+
+// deleteAndWait waits until the object is gone, or another one has its name.
+func (r *request) deleteAndWait(ctx context.Context) error {
+	uid, err := r.delete(ctx, metav1.DeletePropagationForeground)
+	if err != nil || uid == "" || r.DryRun {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.DeleteTimeout)
+	defer cancel()
+	progress := time.NewTicker(5 * time.Second)
+	defer progress.Stop()
+	pause := 10 * time.Millisecond
+	for {
+		var live metav1.PartialObjectMetadata
+		text, err := r.Client.Get().AbsPath(r.object("")...).Do(ctx).Raw()
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil && ctx.Err() == nil:
+			return fmt.Errorf("cannot see whether it is gone: %w", err)
+		case err == nil:
+			if err := json.Unmarshal(text, &live); err != nil {
+				return err
+			}
+			if live.UID != uid {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it is still there after %s, with finalizers %q: look for what does not remove them, or use DeleteInBackground", r.DeleteTimeout, live.Finalizers)
+		case <-progress.C:
+			r.log.Info("Wait for the object to be gone", "finalizers", live.Finalizers)
+		case <-time.After(pause):
+			pause = min(2*pause, deletePause)
+		}
+	}
+}

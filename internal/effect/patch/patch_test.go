@@ -1,0 +1,156 @@
+package patch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// newApplier returns an Applier for the cluster, and the log that it writes.
+func newApplier(t *testing.T, cluster *testenv.Cluster, change func(*Options)) (*Applier, *bytes.Buffer) {
+	t.Helper()
+	client, err := resource.NewClient(cluster.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	opts := Options{
+		Client: client, Resolver: resource.NewResolver(client), Filters: jq.NewCompiler(jq.Options{}),
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), DeleteTimeout: time.Second,
+	}
+	if change != nil {
+		change(&opts)
+	}
+	return New(opts), &log
+}
+
+// apply parses the text as a hook would write it and carries it out. It returns what went wrong.
+func apply(t *testing.T, a *Applier, text string) string {
+	t.Helper()
+	patches, err := wire.ParsePatches([]byte(text), jq.NewCompiler(jq.Options{}))
+	if err == nil {
+		err = a.Apply(context.Background(), "hook.sh", patches)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// TestOperations runs the files of testdata. Each has "before" (for kubectl apply), "patches", "look" (arguments of
+// kubectl) and "want" (what it prints then), and "error" with a part of the expected error. $NS is a namespace.
+func TestOperations(t *testing.T) {
+	cluster := testenv.Shared(t)
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, files)
+	}
+	a, _ := newApplier(t, cluster, nil)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			namespace := cluster.Namespace(t)
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts := map[string]string{}
+			for _, f := range txtar.Parse(bytes.ReplaceAll(text, []byte("$NS"), []byte(namespace))).Files {
+				parts[f.Name] = strings.TrimSpace(string(f.Data))
+			}
+			if before := parts["before"]; before != "" {
+				cluster.KubectlInput(t, before, "-n", namespace, "apply", "-f", "-")
+			}
+			// What a hook hands back has to hold when it is handed back again.
+			for _, round := range []string{"patches", "again"} {
+				if parts[round] == "" {
+					continue
+				}
+				got, want := apply(t, a, parts[round]), parts["error"]
+				if want == "" && got != "" || !strings.Contains(got, want) {
+					t.Errorf("%s: error %q, want %q", round, got, want)
+				}
+			}
+			if look := parts["look"]; look != "" {
+				got := strings.TrimSpace(cluster.Kubectl(t, append([]string{"-n", namespace}, strings.Fields(look)...)...))
+				if got != parts["want"] {
+					t.Errorf("kubectl %s: %q, want %q", look, got, parts["want"])
+				}
+			}
+		})
+	}
+}
+
+func TestDeleteWaits(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	a, _ := newApplier(t, cluster, nil)
+	cluster.KubectlInput(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}`, "-n", namespace, "apply", "-f", "-")
+	del := fmt.Sprintf(`{"operation": "Delete", "kind": "cm", "namespace": %q, "name": "held"}`, namespace)
+	if got := apply(t, a, del); !strings.Contains(got, "it is still there after 1s") || !strings.Contains(got, "example.com/hold") {
+		t.Errorf("error %q", got)
+	}
+	cluster.Kubectl(t, "-n", namespace, "patch", "configmap", "held", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	if got := apply(t, a, del); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	a, log := newApplier(t, cluster, func(o *Options) { o.DryRun = true })
+	object := `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one", "namespace": "` + namespace + `"}, "stringData": {"key": "top secret"}}`
+	if got := apply(t, a, `{"operation": "Create", "object": `+object+`}`); got != "" {
+		t.Fatal(got)
+	}
+	if got := cluster.Kubectl(t, "-n", namespace, "get", "secret", "-o", "name"); got != "" {
+		t.Errorf("the dry run made %s", got)
+	}
+	if !strings.Contains(log.String(), "Dry run") || strings.Contains(log.String(), "top secret") {
+		t.Errorf("log: %s", log)
+	}
+	// The server checks what a dry run sends.
+	bad := strings.Replace(object, "one", "Not A Name", 1)
+	if got := apply(t, a, `{"operation": "Create", "object": `+bad+`}`); !strings.Contains(got, "Invalid value") {
+		t.Errorf("error %q", got)
+	}
+}
+
+// Many writers of one object: conflicts are tried again, and nothing is lost.
+func TestConflicts(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	a, _ := newApplier(t, cluster, nil)
+	if got := apply(t, a, `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "`+namespace+`"}}}`); got != "" {
+		t.Fatal(got)
+	}
+	const writers = 3
+	errs := make(chan string, writers)
+	for i := range writers {
+		go func() {
+			errs <- apply(t, a, fmt.Sprintf(`{"operation": "JQPatch", "kind": "ConfigMap", "namespace": %q, "name": "one", "jqFilter": ".data.w%d = \"done\""}`, namespace, i))
+		}()
+	}
+	for range writers {
+		if got := <-errs; got != "" {
+			t.Error(got)
+		}
+	}
+	if got := cluster.Kubectl(t, "-n", namespace, "get", "cm", "one", "-o", "jsonpath={.data.w0}{.data.w1}{.data.w2}"); got != "donedonedone" {
+		t.Errorf("data %q", got)
+	}
+}

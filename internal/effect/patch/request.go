@@ -1,0 +1,224 @@
+package patch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/resource"
+)
+
+// request is one patch on its way to the API server.
+type request struct {
+	*Options
+	patch    *effect.Patch
+	resource resource.Resource
+	log      *slog.Logger
+}
+
+// conflicts are tried again three times.
+var conflicts = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 5, Jitter: 0.1, Steps: 4}
+
+func (r *request) do(ctx context.Context) error {
+	if r.patch.Namespace == "" && r.resource.Namespaced {
+		field := "namespace"
+		if r.patch.Operation.HasObject() {
+			field = "object.metadata.namespace"
+		}
+		return fmt.Errorf("%s is namespaced, but %s is not set", r.resource.Kind, field)
+	}
+	switch r.patch.Operation {
+	case effect.Create:
+		return r.create(ctx)
+	case effect.CreateIfNotExists:
+		if err := r.create(ctx); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	case effect.CreateOrUpdate:
+		return r.createOrUpdate(ctx)
+	case effect.ServerSideApply:
+		return r.apply(ctx)
+	case effect.Delete:
+		return r.deleteAndWait(ctx)
+	case effect.DeleteInBackground:
+		_, err := r.delete(ctx, metav1.DeletePropagationBackground)
+		return err
+	case effect.DeleteNonCascading:
+		_, err := r.delete(ctx, metav1.DeletePropagationOrphan)
+		return err
+	case effect.MergePatch:
+		return r.send(ctx, types.MergePatchType)
+	case effect.JSONPatch:
+		return r.send(ctx, types.JSONPatchType)
+	case effect.JQPatch:
+		return r.filter(ctx)
+	}
+	return fmt.Errorf("unknown operation %d", r.patch.Operation)
+}
+
+// to completes a request that changes something.
+func (r *request) to(req *rest.Request, path []string) *rest.Request {
+	req = req.AbsPath(path...).Param("fieldManager", fieldManager)
+	if r.DryRun {
+		req = req.Param("dryRun", "All")
+	}
+	return req
+}
+
+func (r *request) collection() []string { return r.resource.Path(r.patch.Namespace) }
+
+func (r *request) object(subresource string) []string {
+	path := append(r.resource.Path(r.patch.Namespace), r.patch.Name)
+	if subresource != "" {
+		path = append(path, subresource)
+	}
+	return path
+}
+
+func (r *request) create(ctx context.Context) error {
+	path := r.collection()
+	if r.patch.Subresource != "" {
+		path = r.object(r.patch.Subresource)
+	}
+	return r.to(r.Client.Post(), path).SetHeader("Content-Type", "application/json").Body(r.patch.Object).Do(ctx).Error()
+}
+
+// retry runs do again when somebody else has changed the object at the same time.
+func (r *request) retry(ctx context.Context, do func() error) error {
+	backoff := conflicts
+	for {
+		err := do()
+		if !apierrors.IsConflict(err) || backoff.Steps <= 1 {
+			return err
+		}
+		timer := time.NewTimer(backoff.Step())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// createOrUpdate replaces an object that exists: what is not in the manifest is gone afterwards.
+func (r *request) createOrUpdate(ctx context.Context) error {
+	if err := r.create(ctx); !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return r.retry(ctx, func() error {
+		var live metav1.PartialObjectMetadata
+		// Only the metadata is asked for, where the server can do that.
+		text, err := r.Client.Get().AbsPath(r.object("")...).
+			SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json").Do(ctx).Raw()
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &live); err != nil {
+			return err
+		}
+		body, err := withResourceVersion(r.patch.Object, live.ResourceVersion)
+		if err != nil {
+			return err
+		}
+		return r.to(r.Client.Put(), r.object("")).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+	})
+}
+
+func withResourceVersion(object []byte, version string) ([]byte, error) {
+	var tree map[string]json.RawMessage
+	if err := json.Unmarshal(object, &tree); err != nil {
+		return nil, err
+	}
+	var metadata map[string]json.RawMessage
+	if err := json.Unmarshal(tree["metadata"], &metadata); err != nil {
+		return nil, err
+	}
+	metadata["resourceVersion"], _ = json.Marshal(version)
+	tree["metadata"], _ = json.Marshal(metadata)
+	return json.Marshal(tree)
+}
+
+// apply lets the server merge the manifest.
+func (r *request) apply(ctx context.Context) error {
+	return r.retry(ctx, func() error {
+		req := r.to(r.Client.Patch(types.ApplyPatchType), r.object(r.patch.Subresource)).Body(r.patch.Object)
+		if r.patch.Force {
+			req = req.Param("force", "true")
+		}
+		err := req.Do(ctx).Error()
+		if apierrors.IsConflict(err) {
+			// Asking again would not help: somebody else owns the field.
+			return fmt.Errorf("%v: set \"force: true\" to take the fields over", err)
+		}
+		return err
+	})
+}
+
+func (r *request) send(ctx context.Context, kind types.PatchType) error {
+	return r.retry(ctx, func() error {
+		err := r.to(r.Client.Patch(kind), r.object(r.patch.Subresource)).Body(r.patch.Body).Do(ctx).Error()
+		return r.forgive(err)
+	})
+}
+
+// forgive makes a missing object fine where the hook said so.
+func (r *request) forgive(err error) error {
+	if r.patch.IgnoreMissingObject && apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// filter changes an object by a jq program.
+func (r *request) filter(ctx context.Context) error {
+	program, err := r.Filters.Compile(r.patch.Filter)
+	if err != nil {
+		return err
+	}
+	identity, err := r.Filters.Compile(".")
+	if err != nil {
+		return err
+	}
+	return r.retry(ctx, func() error {
+		text, err := r.Client.Get().AbsPath(r.object("")...).Do(ctx).Raw()
+		if err != nil {
+			return r.forgive(err)
+		}
+		tree, err := jq.Decode(text)
+		if err != nil {
+			return err
+		}
+		// The same form for both, so that equal objects are equal bytes.
+		before, err := identity.Apply(ctx, tree)
+		if err != nil {
+			return err
+		}
+		after, err := program.Apply(ctx, tree)
+		if err != nil {
+			return fmt.Errorf("jqFilter: %w", err)
+		}
+		var result struct{ Kind string }
+		if json.Unmarshal(after, &result) != nil || result.Kind == "" {
+			return errors.New("jqFilter must have exactly one result, which is the changed object")
+		}
+		if bytes.Equal(before, after) {
+			return nil
+		}
+		err = r.to(r.Client.Put(), r.object(r.patch.Subresource)).SetHeader("Content-Type", "application/json").Body(after).Do(ctx).Error()
+		return r.forgive(err)
+	})
+}

@@ -1,0 +1,25 @@
+package resource
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+)
+
+// NewClient returns a client that speaks JSON about every resource. It decodes nothing but errors.
+func NewClient(cfg *rest.Config) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	cfg = rest.CopyConfig(cfg)
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	cfg.AcceptContentTypes = runtime.ContentTypeJSON
+	cfg.ContentType = runtime.ContentTypeJSON
+	cfg.GroupVersion = &schema.GroupVersion{Version: "v1"}
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
+}

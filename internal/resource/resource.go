@@ -1,0 +1,222 @@
+// Package resource finds out what users mean by a kind.
+//
+// Callers may rely on this:
+//   - A kind, plural, singular or short name is found in any case, with or without its group and version.
+//   - What the API server said is remembered until something is asked for that is not there, so that a definition
+//     made a moment ago is found.
+//   - A group whose server is down does not hide the others.
+//
+// client-go has a discovery client, but it brings all types of the Kubernetes API into the process, which is more
+// memory than a small operator needs for everything else.
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// Resource is what a kind resolved to.
+type Resource struct {
+	schema.GroupVersionResource
+	Kind       string
+	Namespaced bool
+}
+
+// Path is that of the collection in a namespace. Of resources without namespaces, and for no namespace, it is that of
+// all.
+func (r Resource) Path(namespace string) []string {
+	path := []string{"/apis", r.Group, r.Version}
+	if r.Group == "" {
+		path = []string{"/api", r.Version}
+	}
+	if r.Namespaced && namespace != "" {
+		path = append(path, "namespaces", namespace)
+	}
+	return append(path, r.Resource)
+}
+
+// UnknownKindError says that the API server serves no such kind (yet).
+type UnknownKindError struct{ APIVersion, Kind string }
+
+func (e *UnknownKindError) Error() string {
+	if e.APIVersion == "" {
+		return fmt.Sprintf("the API server knows no kind, plural or short name %q in any group: is its CRD missing?", e.Kind)
+	}
+	return fmt.Sprintf("the API server knows no kind, plural or short name %q in %q: is its CRD missing, or is it served in another version?", e.Kind, e.APIVersion)
+}
+
+// Resolver finds resources by what users call them. It is safe for concurrent use.
+type Resolver struct {
+	client rest.Interface
+
+	mu     sync.Mutex
+	groups []string                        // group versions, core first, of each group the preferred one first; nil when not known
+	lists  map[string][]metav1.APIResource // by group version
+}
+
+// NewResolver returns a Resolver that knows nothing yet.
+func NewResolver(client rest.Interface) *Resolver { return &Resolver{client: client} }
+
+// Resolve finds the resource that can do all the verbs, such as "list" and "watch". An error is an *UnknownKindError,
+// or tells what the API server said.
+func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
+	res, err := r.search(ctx, apiVersion, kind, verbs)
+	if err == nil {
+		return res, nil
+	}
+	r.forget()
+	var unknown *UnknownKindError
+	if !errors.As(err, &unknown) {
+		return Resource{}, err // what does not answer now will not answer at once
+	}
+	return r.search(ctx, apiVersion, kind, verbs)
+}
+
+// ResolveSubresource finds the resource that has a subresource which takes objects of this kind: pods for an Eviction.
+func (r *Resolver) ResolveSubresource(ctx context.Context, apiVersion, kind, subresource string) (Resource, error) {
+	versions, err := r.preferred(ctx)
+	if err != nil {
+		return Resource{}, err
+	}
+	for _, version := range versions {
+		list, err := r.resources(ctx, version)
+		if err != nil {
+			continue
+		}
+		for _, res := range list {
+			parent, isSub := strings.CutSuffix(res.Name, "/"+subresource)
+			own := schema.GroupVersion{Group: res.Group, Version: res.Version}.String()
+			if res.Version == "" {
+				own = version
+			}
+			if isSub && strings.EqualFold(res.Kind, kind) && own == apiVersion {
+				gv, err := schema.ParseGroupVersion(version)
+				return Resource{gv.WithResource(parent), res.Kind, res.Namespaced}, err
+			}
+		}
+	}
+	return Resource{}, fmt.Errorf("the API server knows no subresource %q that takes a %s of %s", subresource, kind, apiVersion)
+}
+
+func (r *Resolver) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.groups, r.lists = nil, nil
+}
+
+func (r *Resolver) search(ctx context.Context, apiVersion, kind string, verbs []string) (Resource, error) {
+	versions := []string{apiVersion}
+	if apiVersion == "" {
+		var err error
+		if versions, err = r.preferred(ctx); err != nil {
+			return Resource{}, err
+		}
+	}
+	var broken error
+	for _, version := range versions {
+		list, err := r.resources(ctx, version)
+		if err != nil {
+			broken = err
+			continue
+		}
+		for _, res := range list {
+			if called(res, kind) && can(res, verbs) {
+				gv, err := schema.ParseGroupVersion(version)
+				return Resource{gv.WithResource(res.Name), res.Kind, res.Namespaced}, err
+			}
+		}
+	}
+	if broken != nil {
+		return Resource{}, fmt.Errorf("cannot find out about kind %q: %w", kind, broken)
+	}
+	return Resource{}, &UnknownKindError{apiVersion, kind}
+}
+
+// called tells whether a user may mean res by text. Sub-resources never are meant.
+func called(res metav1.APIResource, text string) bool {
+	if strings.Contains(res.Name, "/") || len(res.Verbs) == 0 {
+		return false
+	}
+	return strings.EqualFold(res.Kind, text) || strings.EqualFold(res.Name, text) || strings.EqualFold(res.SingularName, text) ||
+		slices.ContainsFunc(res.ShortNames, func(short string) bool { return strings.EqualFold(short, text) })
+}
+
+func can(res metav1.APIResource, verbs []string) bool {
+	for _, verb := range verbs {
+		if !slices.Contains(res.Verbs, verb) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Resolver) preferred(ctx context.Context) ([]string, error) {
+	r.mu.Lock()
+	known := r.groups
+	r.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	var list metav1.APIGroupList
+	if err := r.get(ctx, "/apis", &list); err != nil {
+		return nil, fmt.Errorf("cannot list the API groups: %w", err)
+	}
+	groups := []string{"v1"}
+	for _, g := range list.Groups {
+		preferred := g.PreferredVersion.GroupVersion
+		groups = append(groups, preferred)
+		for _, v := range g.Versions {
+			// Custom resources of one group need not have a version in common.
+			if v.GroupVersion != preferred {
+				groups = append(groups, v.GroupVersion)
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.groups = groups
+	return groups, nil
+}
+
+func (r *Resolver) resources(ctx context.Context, groupVersion string) ([]metav1.APIResource, error) {
+	r.mu.Lock()
+	known, ok := r.lists[groupVersion]
+	r.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	path := "/apis/" + groupVersion
+	if !strings.Contains(groupVersion, "/") {
+		path = "/api/" + groupVersion
+	}
+	var list metav1.APIResourceList
+	if err := r.get(ctx, path, &list); err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("cannot list the resources of %s: %w", groupVersion, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lists == nil {
+		r.lists = map[string][]metav1.APIResource{}
+	}
+	r.lists[groupVersion] = list.APIResources
+	return list.APIResources, nil
+}
+
+func (r *Resolver) get(ctx context.Context, path string, into any) error {
+	// Whoever asks tries again, and wants to say why meanwhile.
+	raw, err := r.client.Get().AbsPath(path).MaxRetries(0).Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into, json.MatchCaseInsensitiveNames(true))
+}

@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+// TestParsePatches reads testdata/patches: each NAME has what NAME.want says. -update rewrites that.
+func TestParsePatches(t *testing.T) {
+	files, err := filepath.Glob("testdata/patches/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, files)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants := map[string][]byte{}
+		for _, f := range archive.Files {
+			if name, isWant := strings.CutSuffix(f.Name, ".want"); isWant {
+				wants[name] = f.Data
+			}
+		}
+		var updated []txtar.File
+		for _, f := range archive.Files {
+			if strings.HasSuffix(f.Name, ".want") {
+				continue
+			}
+			got := describePatches(ParsePatches(f.Data, jq.NewCompiler(jq.Options{})))
+			updated = append(updated, f, txtar.File{Name: f.Name + ".want", Data: []byte(got)})
+			if !*update && got != string(wants[f.Name]) {
+				t.Errorf("%s: %s:\n%s--- want:\n%s", file, f.Name, got, wants[f.Name])
+			}
+		}
+		if *update {
+			archive.Files = updated
+			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func describePatches(patches []effect.Patch, err error) string {
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	if len(patches) == 0 {
+		return "nothing\n"
+	}
+	var b strings.Builder
+	for _, p := range patches {
+		fmt.Fprintf(&b, "%d %s %q %q %q %q", p.Number, p.Operation, p.APIVersion, p.Kind, p.Namespace, p.Name)
+		if p.Subresource != "" {
+			b.WriteString(" subresource " + p.Subresource)
+		}
+		for _, flag := range []struct {
+			set  bool
+			name string
+		}{{p.Force, "force"}, {p.IgnoreMissingObject, "ignoreMissingObject"}, {p.IgnoreHookError, "ignoreHookError"}} {
+			if flag.set {
+				b.WriteString(" " + flag.name)
+			}
+		}
+		fmt.Fprintf(&b, " %s%s%s\n", p.Object, p.Body, p.Filter)
+	}
+	return b.String()
+}
+
+// Whatever a hook writes: an answer, never a panic, and valid patches have what their operation needs.
+func FuzzParsePatches(f *testing.F) {
+	files, _ := filepath.Glob("testdata/patches/*.txtar")
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, a := range archive.Files {
+			f.Add(a.Data)
+		}
+	}
+	filters := jq.NewCompiler(jq.Options{})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		patches, err := ParsePatches(text, filters)
+		var broken *PatchError
+		if err != nil && (!errors.As(err, &broken) || len(broken.Violations) == 0) {
+			t.Fatalf("error %#v", err)
+		}
+		for i, p := range patches {
+			if p.Number != i+1 || p.Kind == "" || p.Operation.HasObject() != (p.Object != nil) || !p.Operation.HasObject() && p.Name == "" {
+				t.Errorf("patch %+v", p)
+			}
+		}
+	})
+}
+
+func BenchmarkParsePatches(b *testing.B) {
+	var file bytes.Buffer
+	for i := range 1000 {
+		fmt.Fprintf(&file, `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-%d", "namespace": "x"}, "data": {"key": %q}}}`+"\n", i, strings.Repeat("x", 1000))
+	}
+	b.SetBytes(int64(file.Len()))
+	filters := jq.NewCompiler(jq.Options{})
+	for b.Loop() {
+		if _, err := ParsePatches(file.Bytes(), filters); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
