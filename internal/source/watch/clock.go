@@ -16,16 +16,10 @@ type stoppableClock struct {
 
 func (c stoppableClock) After(d time.Duration) <-chan time.Time {
 	ch := make(chan time.Time, 1)
-	ring := func() {
-		select {
-		case ch <- time.Now():
-		default:
-		}
-	}
-	timer := time.AfterFunc(d, ring)
-	context.AfterFunc(c.ctx, func() {
-		timer.Stop()
-		ring()
+	wait, cancel := context.WithTimeout(c.ctx, d)
+	context.AfterFunc(wait, func() {
+		cancel()
+		ch <- time.Now()
 	})
 	return ch
 }

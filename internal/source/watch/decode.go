@@ -116,8 +116,8 @@ func (s *eventStream) read(x *indexer) {
 
 func decodeEvent(dec *jsontext.Decoder, x *indexer) (watch.Event, error) {
 	var ev watch.Event
-	if _, err := dec.ReadToken(); err != nil {
-		return ev, err
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return ev, errors.Join(errors.New("the event is not a JSON object"), err)
 	}
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadToken()

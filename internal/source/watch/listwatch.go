@@ -68,7 +68,7 @@ func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions
 	defer body.Close()
 	list, err := decodeList(body, newIndexer(l.scope.keepManagedFields))
 	if err != nil {
-		l.report("list", err)
+		l.answered(ctx, "list", err)
 		return nil, err
 	}
 	return list, nil
@@ -104,10 +104,15 @@ func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptio
 		req = req.Timeout(time.Duration(*opts.TimeoutSeconds+30) * time.Second)
 	}
 	body, err := req.Stream(ctx)
+	l.answered(ctx, verb, err)
+	return body, err
+}
+
+// answered reports an answer, unless we have broken off the request ourselves.
+func (l *listWatch) answered(ctx context.Context, verb string, err error) {
 	if ctx.Err() == nil {
 		l.report(verb, err)
 	}
-	return body, err
 }
 
 func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -43,7 +44,7 @@ type monitor struct {
 	unlocked bool
 	// held are the events since the set was last taken for a Synchronization. Empty when unlocked.
 	held []event.Event
-	// troubles remembers, for each stream and verb, what is in the log already.
+	// troubles remembers, for each stream and verb that is in trouble, what has been told already.
 	troubles map[requestKey]troubleKind
 }
 
@@ -161,6 +162,7 @@ func (m *monitor) abandon(sub *subscription) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	sub.left = true
+	maps.DeleteFunc(m.troubles, func(key requestKey, _ troubleKind) bool { return key.stream == sub.stream })
 	var gone []item
 	m.items.Scan(func(_ string, it item) bool {
 		if it.from == sub {
@@ -289,6 +291,10 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	}
 	m.mu.Lock()
 	filling := m.awaited != nil
+	if sub.left {
+		m.mu.Unlock()
+		return
+	}
 	if filling && verb == "watch" && (kind == forbidden || kind == notServed) {
 		// A streamed list is tried first. The list that follows it tells more exactly what is missing.
 		m.mu.Unlock()
@@ -296,10 +302,14 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	}
 	key := requestKey{sub.stream, verb}
 	before := m.troubles[key]
-	if m.troubles == nil {
-		m.troubles = map[requestKey]troubleKind{}
+	if kind == noTrouble {
+		delete(m.troubles, key)
+	} else {
+		if m.troubles == nil {
+			m.troubles = map[requestKey]troubleKind{}
+		}
+		m.troubles[key] = kind
 	}
-	m.troubles[key] = kind
 	m.mu.Unlock()
 
 	switch kind {

@@ -88,7 +88,7 @@ func (x *indexer) index(raw []byte) (*object, error) {
 	x.src.Reset(raw)
 	x.dec.Reset(x.src, lenient...)
 	o := &object{}
-	var hasVersion bool
+	var hasKind, hasVersion bool
 	managed := span{}
 	if tok, err := x.dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return nil, errors.Join(errors.New("object is not a JSON object"), err)
@@ -100,7 +100,8 @@ func (x *indexer) index(raw []byte) (*object, error) {
 		}
 		switch string(name) {
 		case `"kind"`:
-			o.kind, err = x.text()
+			hasKind = true
+			o.kind, err = x.interned(x.text())
 		case `"apiVersion"`:
 			hasVersion = true
 			err = x.dec.SkipValue()
@@ -116,19 +117,24 @@ func (x *indexer) index(raw []byte) (*object, error) {
 	if _, err := x.dec.ReadToken(); err != nil {
 		return nil, err
 	}
-	o.json = x.assemble(raw, o, hasVersion, managed)
+	o.json = x.assemble(raw, o, hasKind, hasVersion, managed)
 	return o, nil
 }
 
-// span is a range of bytes; the zero value is none.
-type span struct{ from, to int64 }
+// span is where a member of an object stands, with the comma before it; the zero value is nowhere.
+type span struct {
+	from, to int64
+	// first tells that there is no comma before it.
+	first bool
+}
 
 func (x *indexer) metadata(o *object) (managed span, err error) {
 	if tok, err := x.dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return span{}, errors.Join(errors.New("metadata is not a JSON object"), err)
 	}
 	var uid, version, name, namespace string
-	before := x.dec.InputOffset()
+	open := x.dec.InputOffset()
+	before := open
 	for x.dec.PeekKind() == '"' {
 		key, err := x.dec.ReadValue()
 		if err != nil {
@@ -136,21 +142,20 @@ func (x *indexer) metadata(o *object) (managed span, err error) {
 		}
 		switch string(key) {
 		case `"name"`:
-			name, err = x.text()
+			name, err = x.copied(x.text())
 		case `"namespace"`:
-			namespace, err = x.text()
-			namespace = x.interned(namespace)
+			namespace, err = x.interned(x.text())
 		case `"uid"`:
-			uid, err = x.text()
+			uid, err = x.copied(x.text())
 		case `"resourceVersion"`:
-			version, err = x.text()
+			version, err = x.copied(x.text())
 		case `"annotations"`:
 			var v jsontext.Value
 			v, err = x.dec.ReadValue()
 			o.initialEventsEnd = err == nil && bytes.Contains(v, []byte(`"`+metav1.InitialEventsAnnotationKey+`":"true"`))
 		case `"managedFields"`:
 			err = x.dec.SkipValue()
-			managed = span{before, x.dec.InputOffset()}
+			managed = span{before, x.dec.InputOffset(), before == open}
 		default:
 			err = x.dec.SkipValue()
 		}
@@ -162,55 +167,71 @@ func (x *indexer) metadata(o *object) (managed span, err error) {
 	o.key = objectKey(namespace, name)
 	o.namespace, o.name = namespace, o.key[len(namespace)+1:]
 	o.uid, o.resourceVersion = uid, version
-	o.kind = x.interned(o.kind)
 	_, err = x.dec.ReadToken()
 	return managed, err
 }
 
 func objectKey(namespace, name string) string { return namespace + "\x00" + name }
 
-func (x *indexer) text() (string, error) {
+// text reads a string; null is an empty one. What it returns is valid until the next read.
+func (x *indexer) text() ([]byte, error) {
 	v, err := x.dec.ReadValue()
-	if err != nil {
-		return "", err
+	switch {
+	case err != nil:
+		return nil, err
+	case v.Kind() == 'n':
+		return nil, nil
+	case v.Kind() != '"':
+		return nil, fmt.Errorf("found %s where a string was expected", v)
+	case bytes.IndexByte(v, '\\') < 0:
+		return v[1 : len(v)-1], nil
 	}
-	if v.Kind() != '"' {
-		return "", fmt.Errorf("found %s where a string was expected", v)
-	}
-	if !bytes.ContainsRune(v, '\\') {
-		return string(v[1 : len(v)-1]), nil
-	}
-	unquoted, err := jsontext.AppendUnquote(nil, v)
-	return string(unquoted), err
+	return jsontext.AppendUnquote(nil, v)
 }
 
-func (x *indexer) interned(s string) string {
-	if kept, ok := x.intern[s]; ok {
-		return kept
+func (x *indexer) copied(text []byte, err error) (string, error) { return string(text), err }
+
+// interned is for what many objects have in common.
+func (x *indexer) interned(text []byte, err error) (string, error) {
+	if kept, ok := x.intern[string(text)]; ok {
+		return kept, err
 	}
+	s := string(text)
 	x.intern[s] = s
-	return s
+	return s, err
 }
 
 // assemble copies raw into memory of exactly the right size, without managedFields if they are not
 // wanted, and with kind and apiVersion if the list that raw comes from held them back.
-func (x *indexer) assemble(raw []byte, o *object, hasVersion bool, managed span) []byte {
+func (x *indexer) assemble(raw []byte, o *object, hasKind, hasVersion bool, managed span) []byte {
+	open := bytes.IndexByte(raw, '{') + 1
 	var head []byte
-	if o.kind == "" && x.fallbackKind != "" {
+	add := func(name, value string) {
+		head = append(head, '"')
+		head = append(head, name...)
+		head = append(head, '"', ':')
+		head, _ = jsontext.AppendQuote(head, value)
+		head = append(head, ',')
+	}
+	if o.kind == "" {
 		o.kind = x.fallbackKind
-		head = fmt.Appendf(head, `"kind":%q,`, x.fallbackKind)
+	}
+	if !hasKind && x.fallbackKind != "" {
+		add("kind", x.fallbackKind)
 	}
 	if !hasVersion && x.fallbackVersion != "" {
-		head = fmt.Appendf(head, `"apiVersion":%q,`, x.fallbackVersion)
+		add("apiVersion", x.fallbackVersion)
 	}
-	open := bytes.IndexByte(raw, '{') + 1
+	if len(head) > 0 && bytes.TrimLeft(raw[open:], space)[0] == '}' {
+		head = head[:len(head)-1]
+	}
 	cut := managed
 	if x.keepManagedFields {
 		cut = span{}
 	}
-	if cut.to > 0 && raw[cut.from] != ',' {
-		// first member of metadata: the comma to remove is the one behind it
-		if rest := bytes.TrimLeft(raw[cut.to:], " \t\r\n"); len(rest) > 0 && rest[0] == ',' {
+	if cut.first {
+		// the comma to remove is the one behind it
+		if rest := bytes.TrimLeft(raw[cut.to:], space); rest[0] == ',' {
 			cut.to = int64(len(raw)-len(rest)) + 1
 		}
 	}
@@ -223,3 +244,6 @@ func (x *indexer) assemble(raw []byte, o *object, hasVersion bool, managed span)
 	out = append(out, raw[open:cut.from]...)
 	return append(out, raw[cut.to:]...)
 }
+
+// space is what JSON takes for white space.
+const space = " \t\r\n"

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	authorization "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -51,7 +52,7 @@ func narrow(base scope, namespaces, names []string) []scope {
 				if sc.fields != "" {
 					sc.fields += ","
 				}
-				sc.fields += "metadata.name=" + name
+				sc.fields += "metadata.name=" + fields.EscapeValue(name)
 			}
 			scopes = append(scopes, sc)
 		}

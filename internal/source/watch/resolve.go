@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,16 +40,21 @@ type resolver struct {
 	client rest.Interface
 
 	mu     sync.Mutex
-	groups []string                        // preferred group versions, core first; nil when not known
+	groups []string                        // group versions, core first, of each group the preferred one first; nil when not known
 	lists  map[string][]metav1.APIResource // by group version
 }
 
 // resolve finds the resource of a kind, plural or short name in any case.
 func (r *resolver) resolve(ctx context.Context, apiVersion, kind string) (resource, error) {
-	if res, err := r.search(ctx, apiVersion, kind); err == nil {
+	res, err := r.search(ctx, apiVersion, kind)
+	if err == nil {
 		return res, nil
 	}
 	r.forget()
+	var unknown *unknownKindError
+	if !errors.As(err, &unknown) {
+		return resource{}, err // what does not answer now will not answer at once
+	}
 	return r.search(ctx, apiVersion, kind)
 }
 
@@ -108,7 +114,14 @@ func (r *resolver) preferred(ctx context.Context) ([]string, error) {
 	}
 	groups := []string{"v1"}
 	for _, g := range list.Groups {
-		groups = append(groups, g.PreferredVersion.GroupVersion)
+		preferred := g.PreferredVersion.GroupVersion
+		groups = append(groups, preferred)
+		for _, v := range g.Versions {
+			// Custom resources of one group need not have a version in common.
+			if v.GroupVersion != preferred {
+				groups = append(groups, v.GroupVersion)
+			}
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +154,8 @@ func (r *resolver) resources(ctx context.Context, groupVersion string) ([]metav1
 }
 
 func getJSON(ctx context.Context, client rest.Interface, path string, into any) error {
-	raw, err := client.Get().AbsPath(path).Do(ctx).Raw()
+	// Whoever asks tries again, and wants to say why meanwhile.
+	raw, err := client.Get().AbsPath(path).MaxRetries(0).Do(ctx).Raw()
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,8 @@ type stream struct {
 	listed bool
 	// resync is the shortest period that a consumer asked for; 0 means never.
 	resync time.Duration
+	// due rings when the last complete set is as old as that. Nil without a set, or without a period.
+	due *time.Timer
 }
 
 func newStream(client rest.Interface, sc scope) *stream {
@@ -123,29 +125,8 @@ func (s *stream) run(ctx context.Context) {
 
 // reflect runs one reflector until ctx ends or a new list is due.
 func (s *stream) reflect(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	defer cancel()
-
-	s.mu.Lock()
-	s.listed = false
-	resync := s.resync
-	s.mu.Unlock()
-	waiting.Go(func() {
-		defer cancel()
-		var due <-chan time.Time
-		if resync > 0 {
-			timer := time.NewTimer(resync)
-			defer timer.Stop()
-			due = timer.C
-		}
-		select {
-		case <-s.again:
-		case <-due:
-		case <-ctx.Done():
-		}
-	})
+	ctx, end := s.round(ctx)
+	defer end()
 
 	lw := &listWatch{client: s.client, scope: s.scope, report: s.answered}
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
@@ -155,6 +136,44 @@ func (s *stream) reflect(ctx context.Context) {
 	})
 	// What goes wrong has been reported by listWatch, in words that help.
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard()))
+}
+
+// round returns a context that ends with ctx, or when a new list is due. The caller has to call end.
+func (s *stream) round(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	s.mu.Lock()
+	s.listed = false
+	select {
+	case <-s.again: // this list serves all who asked
+	default:
+	}
+	s.mu.Unlock()
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		defer cancel()
+		select {
+		case <-s.again:
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel()
+		waiting.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ring(0)
+	}
+}
+
+// ring lets due ring after a period, and not as it was set before; 0 means never. The caller holds mu.
+func (s *stream) ring(period time.Duration) {
+	if s.due != nil {
+		s.due.Stop()
+		s.due = nil
+	}
+	if period > 0 {
+		s.due = time.AfterFunc(period, s.relist)
+	}
 }
 
 func (s *stream) answered(verb string, err error) {
@@ -183,6 +202,9 @@ func (f *feed) changed(obj any) error {
 	}
 	subs := f.consumers()
 	results := evaluate(f.ctx, o, subs)
+	if f.ctx.Err() != nil {
+		return nil // as in Replace
+	}
 	for i, sub := range subs {
 		if sub.listed && sub.wants(o) {
 			sub.change(sub, entry{o, results[i]})
@@ -211,6 +233,7 @@ func (f *feed) Delete(obj any) error {
 func (f *feed) Replace(list []any, _ string) error {
 	f.mu.Lock()
 	f.listed = true
+	f.ring(f.resync)
 	subs := f.subs
 	f.mu.Unlock()
 

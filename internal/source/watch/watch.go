@@ -10,8 +10,8 @@
 //   - Losing the API server loses no last state: what changed meanwhile comes as the difference.
 //   - A filter that fails yields null and is reported; it never stops a binding.
 //
-// Not attempted: intermediate states of an object that changed while the connection was lost, and an
-// order between different objects.
+// Not attempted: intermediate states of an object that changed while the connection was lost or while a
+// new list was made, and an order between different objects.
 package watch
 
 import (

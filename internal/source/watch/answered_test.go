@@ -1,0 +1,167 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+var (
+	errForbidden   = apierrors.NewForbidden(pods.GroupResource(), "", errors.New("no"))
+	errNotFound    = apierrors.NewNotFound(pods.GroupResource(), "")
+	errUnreachable = &url.Error{Op: "Get", URL: "https://x/", Err: io.EOF}
+	errExpired     = apierrors.NewResourceExpired("too old")
+)
+
+// answer is how the API server took a request.
+type answer struct {
+	verb string
+	err  error
+}
+
+// TestAnswered shows what is said about answers: while the first set is awaited to whoever enables the binding,
+// later in the log, and each thing once.
+func TestAnswered(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		filling bool
+		answers []answer
+		want    []string
+	}{
+		{"all is well", false, []answer{{"watch", nil}, {"watch", nil}, {"list", nil}}, nil},
+		{"the end of a long watch", false, []answer{{"watch", nil}, {"watch", errExpired}, {"watch", nil}}, nil},
+		{
+			"an outage", false, []answer{{"watch", nil}, {"watch", errUnreachable}, {"watch", errUnreachable}, {"watch", errUnreachable}, {"watch", nil}, {"watch", nil}},
+			[]string{"ERROR cannot watch pods (v1), the API server cannot be reached", "INFO Watch recovered"},
+		},
+		{
+			"two outages", false, []answer{{"watch", errUnreachable}, {"watch", nil}, {"watch", errUnreachable}, {"watch", nil}},
+			[]string{"ERROR cannot watch", "INFO Watch recovered", "ERROR cannot watch", "INFO Watch recovered"},
+		},
+		{
+			"another trouble after the first", false, []answer{{"watch", errUnreachable}, {"watch", errForbidden}, {"watch", errExpired}, {"watch", errForbidden}},
+			[]string{"ERROR cannot watch pods (v1), the API server cannot be reached", "ERROR no permission to watch pods (v1)"},
+		},
+		{
+			"watch is forbidden, list is not", false, []answer{{"watch", errForbidden}, {"list", nil}, {"watch", errForbidden}, {"list", nil}},
+			[]string{"ERROR no permission to watch"},
+		},
+		{
+			"a first set without permission", true, []answer{{"watch", errForbidden}, {"list", errForbidden}, {"watch", errForbidden}, {"list", errForbidden}},
+			[]string{"stuck: no permission to list pods (v1)"},
+		},
+		{
+			"a first set of something that is not served", true, []answer{{"watch", errNotFound}, {"list", errNotFound}},
+			[]string{"stuck: the API server does not serve pods (v1)"},
+		},
+		{
+			"a first set in an outage", true, []answer{{"watch", errUnreachable}, {"watch", errUnreachable}, {"list", errUnreachable}},
+			[]string{"stuck: cannot watch pods (v1), the API", "stuck: cannot list pods (v1), the API"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := said(test.filling, test.answers)
+			if len(got) != len(test.want) {
+				t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+			for i, want := range test.want {
+				if !strings.HasPrefix(got[i], want) {
+					t.Errorf("got %s, want %s…", got[i], want)
+				}
+			}
+		})
+	}
+}
+
+func said(filling bool, answers []answer) []string {
+	var got []string
+	log := slog.New(sayer{slog.DiscardHandler, func(r slog.Record) {
+		text := r.Message
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "error" {
+				text = a.Value.String()
+			}
+			return true
+		})
+		got = append(got, r.Level.String()+" "+text)
+	}})
+	m := &monitor{log: log, stuck: func(err error) { got = append(got, "stuck: "+err.Error()) }}
+	sub := &subscription{consumer: m, stream: newStream(nil, pods)}
+	if filling {
+		m.awaited = map[*subscription]bool{sub: true}
+	}
+	for _, a := range answers {
+		m.answered(sub, a.verb, a.err)
+	}
+	return got
+}
+
+// sayer hands records on.
+type sayer struct {
+	slog.Handler
+	say func(slog.Record)
+}
+
+func (s sayer) Enabled(context.Context, slog.Level) bool { return true }
+func (s sayer) Handle(_ context.Context, r slog.Record) error {
+	s.say(r)
+	return nil
+}
+
+// Namespaces come and go for years; what is remembered of their streams goes with them.
+func TestTroublesAreForgotten(t *testing.T) {
+	w := newStage(t)
+	for _, command := range []string{"binding b", "join b home", "list home"} {
+		w.do(strings.Fields(command))
+	}
+	m := w.bindings["b"].monitor
+	for range 10 {
+		w.do(strings.Fields("join b visitor"))
+		sub := w.bindings["b"].subs["visitor"]
+		m.answered(sub, "watch", nil)
+		m.answered(sub, "list", errForbidden)
+		w.do(strings.Fields("leave b visitor"))
+		m.answered(sub, "watch", errUnreachable) // a request that was still on its way
+	}
+	if len(m.troubles) != 0 {
+		t.Errorf("%d troubles are remembered", len(m.troubles))
+	}
+}
+
+// A request that we break off ourselves is no trouble of the API server.
+func TestBrokenOffRequestsAreNotReported(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	o := observe(t, c.Kubeconfig)
+	ctx, cancel := context.WithCancel(t.Context())
+	roles := scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}}
+	var reports []string
+	lw := &listWatch{client: o.client, scope: roles, report: func(verb string, err error) {
+		cancel() // between the answer and its body
+		reports = append(reports, verb+" "+errorText(err))
+	}}
+	_, err := lw.ListWithContext(ctx, metav1.ListOptions{})
+	if len(reports) != 1 || reports[0] != "list ok" {
+		t.Errorf("reported %q (%v)", reports, err)
+	}
+	if _, err := lw.WatchWithContext(ctx, metav1.ListOptions{}); err == nil || len(reports) != 1 {
+		t.Errorf("a watch with a context that has ended: %v, reported %q", err, reports)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return err.Error()
+}

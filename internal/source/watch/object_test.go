@@ -1,0 +1,275 @@
+package watch
+
+import (
+	"cmp"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestIndex(t *testing.T) {
+	for _, test := range []struct {
+		name, raw string
+		want      object
+		wantError string
+	}{
+		{
+			name: "a namespaced object",
+			raw:  `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"7"},"spec":{"x":[1,2]}}`,
+			want: object{key: "shop\x00web", namespace: "shop", name: "web", kind: "Pod", uid: "u-1", resourceVersion: "7"},
+		},
+		{
+			name: "a cluster-scoped object, as custom resources are printed: sorted",
+			raw:  `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"creationTimestamp":null,"name":"a.b","resourceVersion":"10","uid":"u"}}`,
+			want: object{key: "\x00a.b", name: "a.b", kind: "Thing", uid: "u", resourceVersion: "10"},
+		},
+		{
+			name: "metadata first, fields of the same names elsewhere",
+			raw:  `{"metadata":{"labels":{"name":"no"},"name":"yes","ownerReferences":[{"uid":"no","kind":"No","name":"no"}]},"spec":{"metadata":{"name":"no"},"kind":"No"},"kind":"Yes","apiVersion":"v1"}`,
+			want: object{key: "\x00yes", name: "yes", kind: "Yes"},
+		},
+		{
+			name: "white space everywhere",
+			raw:  "{ \"kind\" : \"Pod\" ,\n\t\"metadata\" : { \"name\" : \"web\" , \"uid\" : \"u\" } , \"apiVersion\" : \"v1\" }",
+			want: object{key: "\x00web", name: "web", kind: "Pod", uid: "u"},
+		},
+		{
+			name: "escapes in values that are indexed and in those that are not",
+			raw:  `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"w\u0065b\"\\","namespace":"sh\u006fp","annotations":{"a":"\n\u2028<&>","b":"\ud83d\ude00"}}}`,
+			want: object{key: "shop\x00web\"\\", namespace: "shop", name: "web\"\\", kind: "Pod"},
+		},
+		{
+			name: "numbers that a float64 does not hold, strings that are not UTF-8, a key twice",
+			raw:  "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"web\"},\"spec\":{\"n\":12345678901234567890.10,\"e\":1e400,\"s\":\"\xff\",\"s\":2}}",
+			want: object{key: "\x00web", name: "web", kind: "Pod"},
+		},
+		{
+			name: "nulls are as good as nothing",
+			raw:  `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":null,"uid":null,"annotations":null,"managedFields":null}}`,
+			want: object{key: "\x00web", name: "web", kind: "Pod"},
+		},
+		{
+			name: "the bookmark that ends a streamed list",
+			raw:  `{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"a":"b","k8s.io/initial-events-end":"true"}}}`,
+			want: object{key: "\x00", kind: "Pod", resourceVersion: "9", initialEventsEnd: true},
+		},
+		{name: "not an object", raw: `[]`, wantError: "not a JSON object"},
+		{name: "metadata of another type", raw: `{"metadata":"x"}`, wantError: "metadata is not a JSON object"},
+		{name: "a name of another type", raw: `{"kind":"Pod","metadata":{"name":7}}`, wantError: "found 7 where a string was expected"},
+		{name: "cut off", raw: `{"kind":"Pod","metadata":{"name":"web"`, wantError: "EOF"},
+		{name: "cut off before the last brace", raw: `{"kind":"Pod","metadata":{"name":"web"}`, wantError: "EOF"},
+		{name: "nothing", raw: ``, wantError: "EOF"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			raw := []byte(test.raw)
+			got, err := newIndexer(true).index(raw)
+			if test.wantError != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantError) {
+					t.Fatalf("got error %v, want one with %q", err, test.wantError)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.json) != test.raw {
+				t.Errorf("the bytes changed:\n got %s\nwant %s", got.json, test.raw)
+			}
+			clear(raw)
+			if string(got.json) != test.raw || cap(got.json) != len(test.raw) {
+				t.Error("the object does not own memory of exactly its size")
+			}
+			got.json = nil
+			if !reflect.DeepEqual(*got, test.want) {
+				t.Errorf("got %+v\nwant %+v", *got, test.want)
+			}
+		})
+	}
+}
+
+func TestManagedFieldsAreCut(t *testing.T) {
+	for _, test := range []struct{ name, raw, want string }{
+		{"last", `{"metadata":{"name":"a","managedFields":[{"f":{}}]},"kind":"A"}`, `{"metadata":{"name":"a"},"kind":"A"}`},
+		{"first", `{"metadata":{"managedFields":[{"f":{}}],"name":"a"},"kind":"A"}`, `{"metadata":{"name":"a"},"kind":"A"}`},
+		{"between", `{"metadata":{"name":"a","managedFields":[],"uid":"u"}}`, `{"metadata":{"name":"a","uid":"u"}}`},
+		{"alone", `{"metadata":{"managedFields":[1]},"kind":"A"}`, `{"metadata":{},"kind":"A"}`},
+		{"null", `{"metadata":{"name":"a","managedFields":null}}`, `{"metadata":{"name":"a"}}`},
+		{"absent", `{"metadata":{"name":"a"}}`, `{"metadata":{"name":"a"}}`},
+		{"elsewhere it stays", `{"metadata":{"name":"a"},"managedFields":1,"spec":{"metadata":{"managedFields":2}}}`, `{"metadata":{"name":"a"},"managedFields":1,"spec":{"metadata":{"managedFields":2}}}`},
+		{"first, with space", `{"metadata":{ "managedFields" : [] , "name":"a"}}`, `{"metadata":{ "name":"a"}}`},
+		{"last, with space", `{"metadata":{"name":"a" , "managedFields" : [] }}`, `{"metadata":{"name":"a" }}`},
+		{"between, with space", `{"metadata":{"name":"a" , "managedFields" : [] , "uid":"u"}}`, `{"metadata":{"name":"a" , "uid":"u"}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o, err := newIndexer(false).index([]byte(test.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !json.Valid(o.json) {
+				t.Fatalf("not JSON any more: %s", o.json)
+			}
+			if got := compact(t, o.json); got != compact(t, []byte(test.want)) {
+				t.Errorf("got %s, want %s", o.json, test.want)
+			}
+			if len(o.json) != cap(o.json) {
+				t.Errorf("%d bytes in memory of %d", len(o.json), cap(o.json))
+			}
+		})
+	}
+}
+
+// A list may say kind and apiVersion once for all of its items.
+func TestItemsGetKindAndVersionOfTheirList(t *testing.T) {
+	for _, test := range []struct{ raw, want, kind string }{
+		{`{"metadata":{"name":"a"}}`, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`, "Pod"},
+		{`{"kind":"Own","metadata":{"name":"a"}}`, `{"apiVersion":"v1","kind":"Own","metadata":{"name":"a"}}`, "Own"},
+		{`{"metadata":{"name":"a"},"apiVersion":"own/v1"}`, `{"kind":"Pod","metadata":{"name":"a"},"apiVersion":"own/v1"}`, "Pod"},
+		{`{"metadata":{"name":"a"},"apiVersion":"own/v1","kind":"Own"}`, `{"metadata":{"name":"a"},"apiVersion":"own/v1","kind":"Own"}`, "Own"},
+		{`{"kind":null,"apiVersion":null}`, `{"kind":null,"apiVersion":null}`, "Pod"},
+		{`{}`, `{"kind":"Pod","apiVersion":"v1"}`, "Pod"},
+		{`{ }`, `{"kind":"Pod","apiVersion":"v1" }`, "Pod"},
+	} {
+		x := newIndexer(true)
+		x.fallbackKind, x.fallbackVersion = "Pod", "v1"
+		o, err := x.index([]byte(test.raw))
+		if err != nil {
+			t.Errorf("%s: %v", test.raw, err)
+			continue
+		}
+		if string(o.json) != test.want || o.kind != test.kind {
+			t.Errorf("%s: got %s (%s), want %s (%s)", test.raw, o.json, o.kind, test.want, test.kind)
+		}
+		if len(o.json) != cap(o.json) {
+			t.Errorf("%s: %d bytes in memory of %d", test.raw, len(o.json), cap(o.json))
+		}
+	}
+}
+
+// An indexer is used again after an object that it could not read.
+func TestIndexerForgets(t *testing.T) {
+	x := newIndexer(false)
+	first, err := x.index([]byte(`{"kind":"Pod","metadata":{"name":"a","namespace":"x","managedFields":[],"uid":"1"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.index([]byte(`{"kind":"Pod","metadata":{"name":`)); err == nil {
+		t.Fatal("half an object was accepted")
+	}
+	second, err := x.index([]byte(`{"kind":"Pod","metadata":{"name":"b"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.namespace != "" || second.uid != "" || string(second.json) != `{"kind":"Pod","metadata":{"name":"b"}}` {
+		t.Errorf("something of %s is in %s", first.json, second.json)
+	}
+}
+
+func compact(t *testing.T, text []byte) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := json.Marshal(v)
+	return string(out)
+}
+
+// FuzzIndex: what is accepted is JSON afterwards, means the same but for managedFields, kind and apiVersion,
+// and the index says what the object says.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte(samplePod(1)), true)
+	f.Add([]byte(samplePod(1)), false)
+	f.Add([]byte(`{ "metadata" : { "managedFields" : [ ] , "name":"a" } }`), false)
+	f.Add([]byte(`{"metadata":{"name":"\u0061\ud800"},"kind":null}`), false)
+	f.Add([]byte(`{}`), true)
+	f.Fuzz(func(t *testing.T, raw []byte, keepManagedFields bool) {
+		x := newIndexer(keepManagedFields)
+		x.fallbackKind, x.fallbackVersion = "Thing", "example.com/v1"
+		// Only objects come this way: a decoder has cut them out of a list or a stream.
+		if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) {
+			_, _ = x.index(raw)
+			return
+		}
+		if strings.Contains(string(raw), `\`) {
+			return // in keys they hide a field from the index, as no API server does
+		}
+		o, err := x.index(raw)
+		if err != nil {
+			return
+		}
+		if !json.Valid(o.json) {
+			t.Fatalf("%s became %s, which is no JSON", raw, o.json)
+		}
+		if hasTwins(raw) {
+			return // which one counts is nobody's business
+		}
+		var was, is map[string]any
+		if err := json.Unmarshal(raw, &was); err != nil {
+			return // a number that is too large
+		}
+		if err := json.Unmarshal(o.json, &is); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := was["kind"]; !ok {
+			was["kind"] = "Thing"
+		}
+		if _, ok := was["apiVersion"]; !ok {
+			was["apiVersion"] = "example.com/v1"
+		}
+		metadata, _ := was["metadata"].(map[string]any)
+		if metadata != nil && !keepManagedFields {
+			delete(metadata, "managedFields")
+		}
+		if !reflect.DeepEqual(was, is) {
+			t.Fatalf("%s became %s", raw, o.json)
+		}
+		if !utf8.Valid(raw) {
+			return // encoding/json replaces what is wrong, we keep it
+		}
+		name, _ := metadata["name"].(string)
+		version, _ := metadata["resourceVersion"].(string)
+		kind, _ := is["kind"].(string)
+		if o.name != name || o.resourceVersion != version || o.kind != cmp.Or(kind, "Thing") {
+			t.Fatalf("%s was indexed as %+v", raw, o)
+		}
+	})
+}
+
+// hasTwins tells whether any object in text has a key twice.
+func hasTwins(text []byte) bool {
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	type level struct {
+		keys map[string]bool // nil in an array
+		key  bool            // a key is next
+	}
+	var levels []level
+	for {
+		tok, err := dec.Token()
+		if err != nil {
+			return false
+		}
+		switch tok {
+		case json.Delim('{'):
+			levels = append(levels, level{map[string]bool{}, true})
+			continue
+		case json.Delim('['):
+			levels = append(levels, level{})
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			levels = levels[:len(levels)-1]
+		default:
+			if top := len(levels) - 1; top >= 0 && levels[top].key {
+				if levels[top].keys[tok.(string)] {
+					return true
+				}
+				levels[top].keys[tok.(string)], levels[top].key = true, false
+				continue
+			}
+		}
+		if top := len(levels) - 1; top >= 0 && levels[top].keys != nil {
+			levels[top].key = true
+		}
+	}
+}

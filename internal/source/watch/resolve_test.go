@@ -1,0 +1,78 @@
+package watch
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	o := observe(t, c.Kubeconfig)
+	// Nobody else in the cluster has kinds of these names.
+	group, unique := ns+".example.com", strings.ReplaceAll(ns, "-", "")
+	gadget, widget := "Gadget"+unique, "Widget"+unique
+	gadgets, widgets := "gadget"+unique+"s", "widget"+unique+"s"
+	crd(t, c, group, gadget, "Namespaced", "v1", "v1beta1")
+	crd(t, c, group, widget, "Cluster", "v1alpha1")
+
+	for _, test := range []struct{ apiVersion, kind, want string }{
+		{"", "Pod", "/v1, Resource=pods Pod namespaced"},
+		{"", "pod", "/v1, Resource=pods Pod namespaced"},
+		{"", "pods", "/v1, Resource=pods Pod namespaced"},
+		{"", "PODS", "/v1, Resource=pods Pod namespaced"},
+		{"", "po", "/v1, Resource=pods Pod namespaced"},
+		{"v1", "Po", "/v1, Resource=pods Pod namespaced"},
+		{"", "ns", "/v1, Resource=namespaces Namespace"},
+		{"v1", "configMap", "/v1, Resource=configmaps ConfigMap namespaced"},
+		{"", "Deployment", "apps/v1, Resource=deployments Deployment namespaced"},
+		{"", "deploy", "apps/v1, Resource=deployments Deployment namespaced"},
+		{"apps/v1", "deployments", "apps/v1, Resource=deployments Deployment namespaced"},
+		{"", "ClusterRole", "rbac.authorization.k8s.io/v1, Resource=clusterroles ClusterRole"},
+		// Two groups have events: the core group comes first, an explicit version decides.
+		{"", "Event", "/v1, Resource=events Event namespaced"},
+		{"events.k8s.io/v1", "Event", "events.k8s.io/v1, Resource=events Event namespaced"},
+		// Custom resources
+		{"", gadget, group + "/v1, Resource=" + gadgets + " " + gadget + " namespaced"},
+		{"", gadgets, group + "/v1, Resource=" + gadgets + " " + gadget + " namespaced"},
+		{"", "One-" + gadget, group + "/v1, Resource=" + gadgets + " " + gadget + " namespaced"},
+		{"", "sh-" + gadget, group + "/v1, Resource=" + gadgets + " " + gadget + " namespaced"},
+		{group + "/v1beta1", gadget, group + "/v1beta1, Resource=" + gadgets + " " + gadget + " namespaced"},
+		{group + "/v1alpha1", widget, group + "/v1alpha1, Resource=" + widgets + " " + widget},
+		// The group prefers v1, which does not have this one.
+		{"", widget, group + "/v1alpha1, Resource=" + widgets + " " + widget},
+	} {
+		got, err := o.resolver.resolve(t.Context(), test.apiVersion, test.kind)
+		text := got.GroupVersionResource.String() + " " + got.kind
+		if got.namespaced {
+			text += " namespaced"
+		}
+		if err != nil || text != test.want {
+			t.Errorf("%q %q is %s, %v, want %s", test.apiVersion, test.kind, text, err, test.want)
+		}
+	}
+
+	for _, test := range []struct{ apiVersion, kind string }{
+		{"", "NoSuchKind"},
+		{"v1", "Deployment"},
+		{"apps/v1", "Pod"},
+		{"apps/v2", "Deployment"},
+		{"nosuch.example.com/v1", "Thing"},
+		{group + "/v1", widget},
+		// W-5: sub-resources, and what cannot be listed or watched
+		{"apps/v1", "Scale"},
+		{"apps/v1", "deployments/scale"},
+		{"v1", "Binding"},
+		{"authorization.k8s.io/v1", "SelfSubjectAccessReview"},
+	} {
+		got, err := o.resolver.resolve(t.Context(), test.apiVersion, test.kind)
+		var unknown *unknownKindError
+		if !errors.As(err, &unknown) {
+			t.Errorf("%q %q is %v, %v, want an unknownKindError", test.apiVersion, test.kind, got, err)
+		}
+	}
+}

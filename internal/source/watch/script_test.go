@@ -1,0 +1,305 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+// TestScripts runs the files in testdata/script. A file has blocks, with an empty line between them:
+//
+//	# a comment
+//	list pods x/a:one
+//	unlock b
+//	set pods x/a:two
+//	----
+//	b: Modified x/a@2 "two"
+//
+// Above the dashes are commands, below is what came of them. Commands are:
+//
+//	binding B [OPTION…]     a kubernetes binding; options see below
+//	join B STREAM…          it subscribes to streams; the first set waits for all of them
+//	leave B STREAM          it wants no more
+//	list STREAM OBJECT…     the stream has a complete set
+//	set STREAM OBJECT       an object is new or different
+//	delete STREAM OBJECT    an object has gone
+//	stop STREAM             what its reflector still does is in vain
+//	snapshot B              show the set
+//	synchronize B           show the set, as a Synchronization does
+//	unlock B                the Synchronization was delivered
+//	announce B              let each object be added
+//
+// An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each
+// mention, or that of OBJECT@VERSION. Its uid is that of NAME#UID. The text is its field .text, which the filter of
+// a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which narrow the
+// stream, events=Added,Deleted, slim (no full objects) and group.
+//
+// Events show the version of the full object, if it is kept, and the result of the filter, if there is one.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/script/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := runScript(t, string(text))
+			if got == string(text) {
+				return
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			t.Errorf("%s: got\n%s\nwant\n%s\n(-update rewrites it)", file, got, text)
+		})
+	}
+}
+
+func runScript(t *testing.T, text string) string {
+	var out strings.Builder
+	w := newStage(t)
+	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		if i > 0 {
+			out.WriteString("\n")
+		}
+		commands, _, hasOutput := strings.Cut(block+"\n", "----\n")
+		out.WriteString(commands)
+		for line := range strings.Lines(commands) {
+			if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
+				w.do(words)
+			}
+		}
+		if hasOutput || len(w.happened) > 0 {
+			fmt.Fprintf(&out, "----\n%s", strings.Join(w.happened, ""))
+		}
+		w.happened = nil
+	}
+	return out.String()
+}
+
+// stage has bindings and streams without an API server.
+type stage struct {
+	t        *testing.T
+	compiler *jq.Compiler
+	bindings map[string]*staged
+	feeds    map[string]*feed
+	stops    map[string]context.CancelFunc
+	version  int
+	happened []string
+}
+
+// staged is a binding and its subscriptions by stream. It is the Sink of its events.
+type staged struct {
+	*stage
+	name    string
+	monitor *monitor
+	subs    map[string]*subscription
+	filled  bool
+}
+
+func newStage(t *testing.T) *stage {
+	return &stage{
+		t: t, compiler: jq.NewCompiler(jq.Options{}),
+		bindings: map[string]*staged{}, feeds: map[string]*feed{}, stops: map[string]context.CancelFunc{},
+	}
+}
+
+func (w *stage) log(text string, args ...any) {
+	w.happened = append(w.happened, fmt.Sprintf(text+"\n", args...))
+}
+
+func (w *stage) do(words []string) {
+	command, name, args := words[0], words[1], words[2:]
+	b := w.bindings[name]
+	switch command {
+	case "binding":
+		w.bindings[name] = w.binding(name, args)
+	case "join":
+		for _, stream := range args {
+			b.subs[stream] = &subscription{consumer: b.monitor, stream: w.feed(stream).stream}
+			b.monitor.expect(b.subs[stream])
+		}
+		for _, stream := range args {
+			w.feed(stream).join(b.subs[stream], 0)
+		}
+	case "leave":
+		b.monitor.abandon(b.subs[args[0]])
+		w.feed(args[0]).leave(b.subs[args[0]])
+	case "list":
+		list := make([]any, len(args))
+		for i, arg := range args {
+			list[i] = w.object(arg)
+		}
+		if err := w.feed(name).Replace(list, ""); err != nil {
+			w.t.Fatal(err)
+		}
+	case "set":
+		if err := w.feed(name).Update(w.object(args[0])); err != nil {
+			w.t.Fatal(err)
+		}
+	case "delete":
+		if err := w.feed(name).Delete(w.object(args[0])); err != nil {
+			w.t.Fatal(err)
+		}
+	case "stop":
+		w.feed(name)
+		w.stops[name]()
+	case "snapshot":
+		w.log("%s: %s", name, b.show(b.monitor.snapshot()))
+	case "synchronize":
+		w.log("%s: %s", name, b.show(b.monitor.synchronize()))
+	case "unlock":
+		b.monitor.unlock()
+	case "announce":
+		b.monitor.announce()
+	default:
+		w.t.Fatalf("unknown command %q", command)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.bindings)) {
+		b := w.bindings[name]
+		select {
+		case <-b.monitor.filled:
+			if !b.filled {
+				b.filled = true
+				w.log("%s has its first set", name)
+			}
+		default:
+		}
+	}
+}
+
+func (w *stage) feed(name string) *feed {
+	if w.feeds[name] == nil {
+		ctx, cancel := context.WithCancel(w.t.Context())
+		w.feeds[name], w.stops[name] = &feed{newStream(nil, scope{}), ctx}, cancel
+	}
+	return w.feeds[name]
+}
+
+func (w *stage) binding(name string, options []string) *staged {
+	kube := hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
+	b := &staged{stage: w, name: name, subs: map[string]*subscription{}}
+	b.monitor = &monitor{
+		hook: &hook.Hook{Name: name}, binding: &kube, sink: b, log: slog.New(slog.DiscardHandler),
+		filled: make(chan struct{}), awaited: map[*subscription]bool{},
+	}
+	for _, option := range options {
+		option, value, _ := strings.Cut(option, "=")
+		switch option {
+		case "jq":
+			var err error
+			if b.monitor.program, err = w.compiler.Compile(`if .text == "bad" then error("it is bad") else .text end`); err != nil {
+				w.t.Fatal(err)
+			}
+		case "names":
+			b.monitor.only = set(strings.Split(value, ","))
+		case "in":
+			b.monitor.onlyIn = set(strings.Split(value, ","))
+		case "events":
+			kube.Added, kube.Modified, kube.Deleted = strings.Contains(value, "Added"), strings.Contains(value, "Modified"), strings.Contains(value, "Deleted")
+		case "slim":
+			kube.KeepFullObjects = false
+		case "group":
+			kube.Group = "group"
+		default:
+			w.t.Fatalf("unknown option %q", option)
+		}
+	}
+	return b
+}
+
+// object reads NAMESPACE/NAME#UID@VERSION:TEXT.
+func (w *stage) object(arg string) any {
+	if arg == "nonsense" {
+		return "nonsense"
+	}
+	if arg, ok := strings.CutPrefix(arg, "last-known-"); ok {
+		return cache.DeletedFinalStateUnknown{Key: arg, Obj: w.object(arg)}
+	}
+	w.version++
+	id, text, _ := strings.Cut(arg, ":")
+	id, version, given := strings.Cut(id, "@")
+	if !given {
+		version = fmt.Sprint(w.version)
+	}
+	id, uid, _ := strings.Cut(id, "#")
+	namespace, name, namespaced := strings.Cut(id, "/")
+	if !namespaced {
+		namespace, name = "", id
+	}
+	o, err := newIndexer(true).index(fmt.Appendf(nil, `{"kind":"Thing","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q},"text":%q}`,
+		namespace, name, uid, version, text))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+func (b *staged) show(s event.Snapshot) string {
+	var texts []string
+	s.Each(func(o event.Object) bool {
+		texts = append(texts, b.describe(o))
+		return true
+	})
+	if len(texts) != s.Len() {
+		b.t.Errorf("a snapshot of %d objects has %d", s.Len(), len(texts))
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+func (b *staged) describe(o event.Object) string {
+	text := o.Name
+	if o.Namespace != "" {
+		text = o.Namespace + "/" + o.Name
+	}
+	if o.Full != nil {
+		full, _ := o.Full.Bytes()
+		var object struct {
+			Metadata struct{ ResourceVersion string }
+		}
+		if err := json.Unmarshal(full, &object); err != nil {
+			b.t.Errorf("the full object is %q: %v", full, err)
+		}
+		text += "@" + object.Metadata.ResourceVersion
+	}
+	if o.Filtered != nil {
+		filtered, _ := o.Filtered.Bytes()
+		text += " " + string(filtered)
+	}
+	return text
+}
+
+var _ Sink = (*staged)(nil)
+
+func (b *staged) Event(ev event.Event) {
+	if ev.Hook != b.monitor.hook || ev.Type != event.Change || ev.Object.Kind != "Thing" {
+		b.t.Errorf("the event's address is wrong: %+v", ev)
+	}
+	b.log("%s: %s %s", b.name, ev.Watch, b.describe(ev.Object))
+}
+func (b *staged) Keep(text []byte) event.Payload { return event.Memory(text) }
+func (b *staged) Objects(_ *hook.Hook, _ int, n int) {
+	if n != b.monitor.items.Len() {
+		b.t.Errorf("told of %d objects, there are %d", n, b.monitor.items.Len())
+	}
+}
+func (b *staged) FilterFailed(*hook.Hook, int) { b.log("%s: filter failed", b.name) }

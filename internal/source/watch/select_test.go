@@ -1,0 +1,188 @@
+package watch
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+func TestSelectors(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	namespaces := someNamespaces(t, c, 3)
+	one, two, three := namespaces[0], namespaces[1], namespaces[2]
+	for _, ns := range namespaces {
+		secret(t, c, ns, "a", "1")
+		secret(t, c, ns, "b", "2")
+		secret(t, c, ns, "c", "2")
+	}
+	all := inNamespaces(one, two)
+	for _, test := range []struct {
+		name    string
+		binding hook.Kubernetes
+		want    []string
+	}{
+		{"a namespace", hook.Kubernetes{Namespaces: inNamespaces(one)}, []string{one + "/a", one + "/b", one + "/c"}},
+		{"namespaces", hook.Kubernetes{Namespaces: all}, []string{one + "/a", one + "/b", one + "/c", two + "/a", two + "/b", two + "/c"}},
+		{"a name", hook.Kubernetes{Namespaces: all, Names: []string{"a"}}, []string{one + "/a", two + "/a"}},
+		{"names", hook.Kubernetes{Namespaces: all, Names: []string{"a", "c", "nosuch"}}, []string{one + "/a", one + "/c", two + "/a", two + "/c"}},
+		{"labels", hook.Kubernetes{Namespaces: all, Labels: "v=2"}, []string{one + "/b", one + "/c", two + "/b", two + "/c"}},
+		{"expressions of labels", hook.Kubernetes{Namespaces: inNamespaces(one), Labels: "v in (1,3),v,!w"}, []string{one + "/a"}},
+		{"fields", hook.Kubernetes{Namespaces: inNamespaces(one), Fields: "metadata.name!=a"}, []string{one + "/b", one + "/c"}},
+		{"labels, fields and names", hook.Kubernetes{Namespaces: all, Names: []string{"a", "b"}, Labels: "v=2", Fields: "type=Opaque"}, []string{one + "/b", two + "/b"}},
+		{"nothing there", hook.Kubernetes{Namespaces: inNamespaces("nosuch-" + one)}, nil},
+		{"a field and no namespace", hook.Kubernetes{Fields: "metadata.namespace=" + three}, []string{three + "/a", three + "/b", three + "/c"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			o := observe(t, c.Kubeconfig)
+			test.binding.APIVersion, test.binding.Kind = "v1", "Secret"
+			h := bindings("selector", test.binding)
+			o.enable(h)
+			o.sees(h, 0, test.want...)
+			if n := o.told(h, 0); n != len(test.want) {
+				t.Errorf("the sink was told of %d objects", n)
+			}
+		})
+	}
+}
+
+// An object that begins to match is added, one that ends to match is deleted, with the state that still matched.
+func TestChangeOfLabels(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	secret(t, c, ns, "a", "1")
+	secret(t, c, ns, "b", "2")
+	o := observe(t, c.Kubeconfig)
+	h := o.unlocked(bindings("labels", hook.Kubernetes{Kind: "secret", Namespaces: inNamespaces(ns), Labels: "v=1", JQFilter: ".metadata.labels"}))
+	secret(t, c, ns, "b", "1")
+	secret(t, c, ns, "a", "3")
+	c.Kubectl(t, "-n", ns, "label", "secret", "b", "w=1")
+	c.Kubectl(t, "-n", ns, "delete", "secret", "a", "b")
+	o.expect(
+		"Added "+ns+`/b {"v":"1"}`,
+		"Deleted "+ns+`/a {"v":"1"}`,
+		"Modified "+ns+`/b {"v":"1","w":"1"}`,
+		"Deleted "+ns+`/b {"v":"1","w":"1"}`,
+	)
+	o.sees(h, 0)
+}
+
+// What a hook gets is what the API server said.
+func TestObjectsAreComplete(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	o := observe(t, c.Kubeconfig)
+	no := false
+	with := hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns), JQFilter: `[.kind, .apiVersion, (.metadata.managedFields | type)]`}
+	without := with
+	without.KeepManagedFields = &no
+	h := o.unlocked(bindings("whole", with, without))
+	secret(t, c, ns, "a", "1")
+	o.expectAnyOrder("Added "+ns+`/a ["Secret","v1","array"]`, "Added "+ns+`/a ["Secret","v1","null"]`)
+	for i, want := range []bool{true, false} {
+		o.Snapshot(h, i).Each(func(object event.Object) bool {
+			text, err := object.Full.Bytes()
+			if got := strings.Contains(string(text), `"managedFields"`); err != nil || got != want {
+				t.Errorf("managedFields in binding %d: %t (%v)\n%s", i, got, err, text)
+			}
+			return true
+		})
+	}
+	// The last items of a list have them too, wherever the server says it.
+	late := observe(t, c.Kubeconfig)
+	late.enable(h)
+	late.sees(h, 0, ns+`/a ["Secret","v1","array"]`)
+	late.sees(h, 1, ns+`/a ["Secret","v1","null"]`)
+}
+
+// C-15: a restriction to namespaces says nothing about a kind that has none.
+func TestClusterScopedKindWithNamespaces(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	for _, namespaces := range []hook.Namespaces{inNamespaces("default", ns), {ByLabels: true, Labels: "nosuch=" + ns}} {
+		o := observe(t, c.Kubeconfig)
+		h := o.unlocked(bindings("cluster", hook.Kubernetes{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Names: []string{ns}, Namespaces: namespaces}))
+		c.Kubectl(t, "create", "clusterrole", ns, "--verb=get", "--resource=pods")
+		c.Kubectl(t, "delete", "clusterrole", ns)
+		o.expect("Added "+ns, "Deleted "+ns)
+		o.sees(h, 0)
+		if n := strings.Count(o.log(), "its restriction to namespaces is ignored"); n != 1 {
+			t.Errorf("%d warnings", n)
+		}
+	}
+}
+
+// Names of RBAC objects may have signs that mean something in selectors.
+func TestNamesAreNotSelectors(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	name := ns + `:a,b=c\d`
+	o := observe(t, c.Kubeconfig)
+	o.unlocked(bindings("names", hook.Kubernetes{Kind: "clusterrole", Names: []string{name}}))
+	c.Kubectl(t, "create", "clusterrole", name, "--verb=get", "--resource=pods")
+	c.Kubectl(t, "delete", "clusterrole", name)
+	o.expect("Added "+name, "Deleted "+name)
+}
+
+func TestSnapshotOrder(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	namespaces := someNamespaces(t, c, 2)
+	one, two := namespaces[0], namespaces[1]
+	o := observe(t, c.Kubeconfig)
+	h := bindings("order", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(one, two)})
+	secret(t, c, two, "z", "1")
+	secret(t, c, one, "b", "1")
+	secret(t, c, one, "a-2", "1")
+	o.unlocked(h)
+	secret(t, c, one, "a", "1")
+	secret(t, c, two, "m", "1")
+	secret(t, c, one, "a.3", "1")
+	for range 3 {
+		o.next()
+	}
+	o.sees(h, 0, one+"/a", one+"/a-2", one+"/a.3", one+"/b", two+"/m", two+"/z")
+}
+
+func TestFilterFailsOnOneObject(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	secret(t, c, ns, "a", "1")
+	secret(t, c, ns, "b", "bad")
+	secret(t, c, ns, "c", "2")
+	o := observe(t, c.Kubeconfig)
+	h := o.unlocked(bindings("filter", hook.Kubernetes{
+		Kind: "Secret", Namespaces: inNamespaces(ns), JQFilter: `.metadata.labels.v | if . == "bad" then error("it is bad") else tonumber end`,
+	}))
+	if got := receive(t, o.failures, "failure"); got != "filter 0" {
+		t.Errorf("the failure was counted for %s", got)
+	}
+	o.sees(h, 0, ns+"/a 1", ns+"/b null", ns+"/c 2")
+	for _, want := range []string{"it is bad", "hook=filter binding=binding-0 namespace=" + ns + " name=b kind=Secret"} {
+		if !strings.Contains(o.log(), want) {
+			t.Errorf("no %q in the log\n%s", want, o.log())
+		}
+	}
+	secret(t, c, ns, "b", "3")
+	secret(t, c, ns, "a", "bad")
+	c.Kubectl(t, "-n", ns, "delete", "secret", "a")
+	o.expect("Modified "+ns+"/b 3", "Modified "+ns+"/a null", "Deleted "+ns+"/a null")
+}
+
+func TestFilterDoesNotCompile(t *testing.T) {
+	c := testenv.Shared(t)
+	o := observe(t, c.Kubeconfig)
+	_, done := o.begin(bindings("broken", hook.Kubernetes{Kind: "Secret", JQFilter: ".a |"}))
+	if err := receive(t, done, "end"); err == nil || !strings.Contains(err.Error(), `cannot compile jqFilter of hook "broken", binding "binding-0"`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,194 @@
+package watch
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// allow lets a user do something, everywhere or in a namespace.
+func allow(t *testing.T, c *testenv.Cluster, user, namespace, group, resource string, verbs ...string) {
+	t.Helper()
+	kind, name := "ClusterRole", fmt.Sprintf("%s-%s.%s", user, resource, group)
+	if namespace != "" {
+		kind = "Role"
+	}
+	c.KubectlInput(t, fmt.Sprintf(`
+{apiVersion: rbac.authorization.k8s.io/v1, kind: %[1]s, metadata: {name: %[2]q, namespace: %[3]q}, rules: [{apiGroups: [%[4]q], resources: [%[5]q], verbs: [%[6]s]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: %[1]sBinding, metadata: {name: %[2]q, namespace: %[3]q}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %[1]s, name: %[2]q}, subjects: [{kind: User, name: %[7]q}]}
+`, kind, name, namespace, group, resource, strings.Join(verbs, ","), user), "apply", "-f", "-")
+	if namespace == "" {
+		t.Cleanup(func() { c.Kubectl(t, "delete", "clusterrole/"+name, "clusterrolebinding/"+name, "--ignore-not-found") })
+	}
+}
+
+func TestMissingPermission(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	group := ns + ".example.com"
+	crd(t, c, group, "Thing", "Namespaced", "v1")
+	custom(t, c, group+"/v1", "Thing", ns, "a")
+	o := observe(t, c.UserKubeconfig)
+	h := bindings("alice",
+		hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: inNamespaces(ns)},
+		hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing"},
+	)
+	stuck, done := o.begin(h)
+	want := []string{
+		`no permission to list things.` + group + ` (v1) in namespace ` + ns + `: give the operator's ServiceAccount, by a Role in namespace "` + ns + `" (or a ClusterRole), the rule {apiGroups: ["` + group + `"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
+		`no permission to list things.` + group + ` (v1): give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["` + group + `"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
+	}
+	for range want {
+		tr := receive(t, stuck, "trouble")
+		if tr.text != want[tr.index] {
+			t.Errorf("binding %d: got\n%s\nwant\n%s", tr.index, tr.text, want[tr.index])
+		}
+	}
+	// Each binding goes on as soon as it can, and says nothing twice.
+	allow(t, c, "alice", ns, group, "things", "get", "list", "watch")
+	allow(t, c, "alice", "", group, "things", "get", "list", "watch")
+	if err := receive(t, done, "end of Enable"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case tr := <-stuck:
+		t.Errorf("binding %d was told of trouble again: %s", tr.index, tr.text)
+	default:
+	}
+	o.sees(h, 0, ns+"/a")
+	o.Unlock(h, 0)
+	custom(t, c, group+"/v1", "Thing", ns, "b")
+	o.expect("Added " + ns + "/b")
+}
+
+// Who may list but not watch gets a first set, and an error that says what is missing.
+func TestWatchForbidden(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	group := ns + ".example.com"
+	crd(t, c, group, "Thing", "Namespaced", "v1")
+	custom(t, c, group+"/v1", "Thing", ns, "a")
+	allow(t, c, "alice", ns, group, "things", "get", "list")
+	o := observe(t, c.UserKubeconfig)
+	h := o.unlocked(bindings("alice", hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: inNamespaces(ns)}))
+	o.sees(h, 0, ns+"/a")
+	// It lists again and again, so changes come all the same.
+	custom(t, c, group+"/v1", "Thing", ns, "b")
+	o.expect("Added " + ns + "/b")
+	if text := `no permission to watch things.` + group + ` (v1) in namespace ` + ns + `: give the`; strings.Count(o.log(), text) != 1 {
+		t.Errorf("the log says not once: %s\n%s", text, o.log())
+	}
+	allow(t, c, "alice", ns, group, "things", "get", "list", "watch")
+	custom(t, c, group+"/v1", "Thing", ns, "c")
+	o.expect("Added " + ns + "/c")
+}
+
+// Without permission for namespaces the binding tells, and follows them as soon as it may.
+func TestFollowForbidden(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	one, two := c.Namespace(t), c.Namespace(t)
+	label := "follow=" + one
+	group := one + ".example.com"
+	crd(t, c, group, "Thing", "Namespaced", "v1")
+	for _, ns := range []string{one, two} {
+		custom(t, c, group+"/v1", "Thing", ns, "a")
+		c.Kubectl(t, "label", "namespace", ns, label)
+	}
+	user := "user-" + one
+	o := observe(t, c.Kubeconfig, as(user))
+	h := bindings("forbidden", hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}})
+	stuck, done := o.begin(h)
+	want := `no permission to list namespaces (v1) with labels ` + label + `: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [""], resources: ["namespaces"], verbs: ["get", "list", "watch"]}`
+	if tr := receive(t, stuck, "trouble"); tr.text != want {
+		t.Errorf("got\n%s\nwant\n%s", tr.text, want)
+	}
+	allow(t, c, user, "", "", "namespaces", "get", "list", "watch")
+	for range 2 {
+		if tr := receive(t, stuck, "trouble"); !strings.HasPrefix(tr.text, "no permission to list things."+group+" (v1) in namespace ") {
+			t.Errorf("got %s", tr.text)
+		}
+	}
+	// W-9: one namespace without permission does not count as done.
+	allow(t, c, user, one, group, "things", "get", "list", "watch")
+	allow(t, c, user, two, group, "things", "get", "list", "watch")
+	if err := receive(t, done, "end of Enable"); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(contents(t, o.Snapshot(h, 0))); got != 2 {
+		t.Errorf("it sees %d objects", got)
+	}
+	// A namespace that joins later and may not be watched is in the log, and recovers too.
+	three := c.Namespace(t)
+	o.Synchronize(h, 0)
+	o.Unlock(h, 0)
+	custom(t, c, group+"/v1", "Thing", three, "a")
+	c.Kubectl(t, "label", "namespace", three, label)
+	custom(t, c, group+"/v1", "Thing", one, "b")
+	o.expect("Added " + one + "/b")
+	allow(t, c, user, three, group, "things", "get", "list", "watch")
+	o.expect("Added " + three + "/a")
+}
+
+func TestMissingCRD(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	group := ns + ".example.com"
+	o := observe(t, c.Kubeconfig)
+	here := hook.Kubernetes{APIVersion: "v1", Kind: "Secret", Namespaces: inNamespaces(ns)}
+	missing := hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: inNamespaces(ns)}
+	h := bindings("early", here, missing)
+	stuck, done := o.begin(h)
+	tr := receive(t, stuck, "trouble")
+	if want := `the API server knows no kind, plural or short name "Thing" in "` + group + `/v1": is its CRD missing, or is it served in another version?`; tr.index != 1 || tr.text != want {
+		t.Errorf("binding %d got\n%s\nwant\n%s", tr.index, tr.text, want)
+	}
+	// It delays nobody else.
+	other := o.unlocked(bindings("other", here))
+	o.sees(other, 0)
+	o.sees(h, 1)
+
+	crd(t, c, group, "Thing", "Namespaced", "v1")
+	if err := receive(t, done, "end of Enable"); err != nil {
+		t.Fatal(err)
+	}
+	o.Unlock(h, 1)
+	custom(t, c, group+"/v1", "Thing", ns, "a")
+	o.expect("Added " + ns + "/a")
+
+	// A CRD that goes takes its objects along; the binding recovers when it comes back.
+	c.Kubectl(t, "delete", "crd", "things."+group)
+	o.expect("Deleted " + ns + "/a")
+	crd(t, c, group, "Thing", "Namespaced", "v1")
+	custom(t, c, group+"/v1", "Thing", ns, "b")
+	o.expect("Added " + ns + "/b")
+}
+
+// What nobody can enable ends with the operator.
+func TestEnableEnds(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
+	proxy.Cut()
+	for _, test := range []struct{ name, kubeconfig, user, kind, text string }{
+		{"unknown kind", c.Kubeconfig, "admin", "nosuch" + ns, "knows no kind"},
+		{"no permission", c.Kubeconfig, "user-" + ns, "Secret", "no permission to list secrets (v1) in namespace " + ns},
+		{"no API server", kubeconfig, "admin", "Secret", "cannot find out about kind"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := observe(t, test.kubeconfig, as(test.user))
+			stuck, _ := o.begin(bindings("hook", hook.Kubernetes{APIVersion: "v1", Kind: test.kind, Namespaces: inNamespaces(ns)}))
+			if tr := receive(t, stuck, "trouble"); !strings.Contains(tr.text, test.text) {
+				t.Errorf("got %s", tr.text)
+			}
+		}) // observe sees to the end of Enable and Run
+	}
+}

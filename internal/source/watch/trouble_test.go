@@ -1,0 +1,111 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"syscall"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	pods   = scope{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+	things = scope{
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1alpha1", Resource: "things"},
+		namespace:            "shop", labels: "app=web,tier!=db", fields: "metadata.name=a",
+	}
+)
+
+func TestScopeTexts(t *testing.T) {
+	for _, test := range []struct {
+		sc                 scope
+		text, path, remedy string
+	}{
+		{
+			pods, "pods (v1)", "/api/v1/pods",
+			`give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"]}`,
+		},
+		{
+			things, "things.example.com (v1alpha1) in namespace shop with labels app=web,tier!=db with fields metadata.name=a",
+			"/apis/example.com/v1alpha1/namespaces/shop/things",
+			`give the operator's ServiceAccount, by a Role in namespace "shop" (or a ClusterRole), the rule {apiGroups: ["example.com"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
+		},
+	} {
+		if got := test.sc.String(); got != test.text {
+			t.Errorf("got %s\nwant %s", got, test.text)
+		}
+		if got := test.sc.path(); got != test.path {
+			t.Errorf("got %s\nwant %s", got, test.path)
+		}
+		if got := test.sc.rule(); got != test.remedy {
+			t.Errorf("got %s\nwant %s", got, test.remedy)
+		}
+	}
+}
+
+func TestTroubles(t *testing.T) {
+	resource := things.GroupResource()
+	refused := &url.Error{Op: "Get", URL: "https://x/", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	for _, test := range []struct {
+		err  error
+		kind troubleKind
+		text string
+	}{
+		{nil, noTrouble, ""},
+		{
+			apierrors.NewForbidden(resource, "", errors.New(`User "alice" cannot list`)), forbidden,
+			`no permission to list ` + things.String() + `: give the operator's ServiceAccount, by a Role in namespace "shop" (or a ClusterRole), the rule {apiGroups: ["example.com"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
+		},
+		{
+			fmt.Errorf("wrapped: %w", apierrors.NewUnauthorized("token expired")), unauthorized,
+			`the API server does not accept the operator's credentials for ` + things.String() + `: check the kubeconfig or the ServiceAccount token: wrapped: token expired`,
+		},
+		{
+			apierrors.NewNotFound(resource, ""), notServed,
+			`the API server does not serve ` + things.String() + `: is its CRD missing?`,
+		},
+		{
+			refused, unreachable,
+			`cannot list ` + things.String() + `, the API server cannot be reached: Get "https://x/": dial: connection refused`,
+		},
+		{&url.Error{Op: "Get", URL: "https://x/", Err: io.EOF}, unreachable, `cannot list ` + things.String() + `, the API server cannot be reached: Get "https://x/": EOF`},
+		{io.ErrUnexpectedEOF, otherTrouble, `cannot list ` + things.String() + `: unexpected EOF`},
+		{context.DeadlineExceeded, unreachable, `cannot list ` + things.String() + `, the API server cannot be reached: context deadline exceeded`},
+		{apierrors.NewInternalError(errors.New("etcd")), otherTrouble, `cannot list ` + things.String() + `: Internal error occurred: etcd`},
+		{apierrors.NewResourceExpired("too old"), expired, `cannot list ` + things.String() + `: too old`},
+		{apierrors.NewGone("gone"), expired, `cannot list ` + things.String() + `: gone`},
+	} {
+		if got := kindOfTrouble(test.err); got != test.kind {
+			t.Errorf("%v is %q, want %q", test.err, got, test.kind)
+		}
+		if test.err == nil {
+			continue
+		}
+		if got := explain(things, "list", test.err).Error(); got != test.text {
+			t.Errorf("%v:\n got %s\nwant %s", test.err, got, test.text)
+		}
+	}
+}
+
+func TestUnknownKind(t *testing.T) {
+	for _, test := range []struct {
+		err  *unknownKindError
+		want string
+	}{
+		{&unknownKindError{"", "Thing"}, `the API server knows no kind, plural or short name "Thing" in any group: is its CRD missing?`},
+		{&unknownKindError{"example.com/v1", "Thing"}, `the API server knows no kind, plural or short name "Thing" in "example.com/v1": is its CRD missing, or is it served in another version?`},
+	} {
+		if got := test.err.Error(); got != test.want {
+			t.Errorf("got %s\nwant %s", got, test.want)
+		}
+		if kind := kindOfTrouble(fmt.Errorf("wrapped: %w", test.err)); kind != notServed {
+			t.Errorf("it is trouble of kind %q", kind)
+		}
+	}
+}
