@@ -30,7 +30,7 @@ func (f *follower) start() {
 		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
 		labels:               f.labels, keepManagedFields: true,
 	}
-	f.watcher.subscribe(f.monitor, f, []scope{namespaces}, f.monitor.binding.Resync)
+	f.watcher.subscribe(f.monitor, f, []scope{namespaces}, f.monitor.binding.Resync, false)
 }
 
 func (f *follower) wants(*object) bool                          { return true }
@@ -67,7 +67,7 @@ func (f *follower) add(namespace string) {
 	}
 	b := f.monitor.binding
 	scopes := narrow(f.base, []string{namespace}, b.Names)
-	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.monitor, scopes, b.Resync)
+	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.monitor, scopes, b.Resync, true)
 }
 
 func (f *follower) drop(namespace string) {

@@ -9,27 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
-
-// newClient returns a client that speaks JSON about every resource. It decodes nothing but errors.
-func newClient(cfg *rest.Config) (rest.Interface, error) {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	cfg = rest.CopyConfig(cfg)
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	cfg.AcceptContentTypes = runtime.ContentTypeJSON
-	cfg.ContentType = runtime.ContentTypeJSON
-	cfg.GroupVersion = &schema.GroupVersion{Version: "v1"}
-	httpClient, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
-}
 
 // scope is what one list and one watch cover.
 type scope struct {
@@ -114,7 +97,5 @@ func (l *listWatch) answered(ctx context.Context, verb string, err error) {
 		l.report(verb, err)
 	}
 }
-
-func isNotFound(err error) bool { return apierrors.IsNotFound(err) }
 
 func isForbidden(err error) bool { return apierrors.IsForbidden(err) }

@@ -312,12 +312,27 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	}
 	m.mu.Unlock()
 
+	if filling && sub.optional && verb == "list" && (kind == forbidden || kind == notServed) {
+		m.doWithout(sub, explain(sub.stream.scope, verb, err))
+		return
+	}
 	switch kind {
 	case before:
 	case noTrouble:
 		m.log.Info("Watch recovered", "verb", verb, "scope", sub.stream.scope.String())
 	default:
 		m.complain(filling, explain(sub.stream.scope, verb, err))
+	}
+}
+
+// doWithout lets the first set be complete without a part of it. What belongs to it comes as Added once it can be seen.
+func (m *monitor) doWithout(sub *subscription, err error) {
+	m.mu.Lock()
+	waiting := m.awaited[sub]
+	m.arrived(sub)
+	m.mu.Unlock()
+	if waiting {
+		m.log.Error("Watch Failed", "error", err.Error(), "consequence", "the hook starts without the objects of this namespace")
 	}
 }
 

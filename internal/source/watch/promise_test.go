@@ -13,6 +13,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/resource"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -189,7 +190,7 @@ func newWriter(t *testing.T, c *testenv.Cluster, namespace string) *writer {
 	t.Helper()
 	config := c.Config(t)
 	t.Cleanup(connections(config))
-	client, err := newClient(config)
+	client, err := resource.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}

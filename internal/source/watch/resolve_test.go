@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/resource"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -46,9 +47,9 @@ func TestKinds(t *testing.T) {
 		// The group prefers v1, which does not have this one.
 		{"", widget, group + "/v1alpha1, Resource=" + widgets + " " + widget},
 	} {
-		got, err := o.resolver.resolve(t.Context(), test.apiVersion, test.kind)
-		text := got.GroupVersionResource.String() + " " + got.kind
-		if got.namespaced {
+		got, err := o.resolver.Resolve(t.Context(), test.apiVersion, test.kind, "list", "watch")
+		text := got.GroupVersionResource.String() + " " + got.Kind
+		if got.Namespaced {
 			text += " namespaced"
 		}
 		if err != nil || text != test.want {
@@ -69,10 +70,10 @@ func TestKinds(t *testing.T) {
 		{"v1", "Binding"},
 		{"authorization.k8s.io/v1", "SelfSubjectAccessReview"},
 	} {
-		got, err := o.resolver.resolve(t.Context(), test.apiVersion, test.kind)
-		var unknown *unknownKindError
+		got, err := o.resolver.Resolve(t.Context(), test.apiVersion, test.kind, "list", "watch")
+		var unknown *resource.UnknownKindError
 		if !errors.As(err, &unknown) {
-			t.Errorf("%q %q is %v, %v, want an unknownKindError", test.apiVersion, test.kind, got, err)
+			t.Errorf("%q %q is %v, %v, want an UnknownKindError", test.apiVersion, test.kind, got, err)
 		}
 	}
 }

@@ -44,6 +44,8 @@ type entry struct {
 type subscription struct {
 	consumer
 	stream *stream
+	// optional subscriptions are not waited for when they are forbidden: the hook does without.
+	optional bool
 	// listed is set once the consumer has had a complete set. Only the stream's goroutine uses it.
 	listed bool
 	// left is set when the consumer wants no more. The consumer's own lock guards it.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
 func (s scope) String() string {
@@ -54,7 +56,7 @@ const (
 )
 
 func kindOfTrouble(err error) troubleKind {
-	var unknown *unknownKindError
+	var unknown *resource.UnknownKindError
 	var netErr net.Error
 	var urlErr *url.Error
 	switch {
@@ -64,7 +66,7 @@ func kindOfTrouble(err error) troubleKind {
 		return forbidden
 	case apierrors.IsUnauthorized(err):
 		return unauthorized
-	case errors.As(err, &unknown), isNotFound(err):
+	case errors.As(err, &unknown), apierrors.IsNotFound(err):
 		return notServed
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return expired

@@ -12,6 +12,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
 var (
@@ -50,7 +52,7 @@ func TestScopeTexts(t *testing.T) {
 }
 
 func TestTroubles(t *testing.T) {
-	resource := things.GroupResource()
+	group := things.GroupResource()
 	refused := &url.Error{Op: "Get", URL: "https://x/", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
 	for _, test := range []struct {
 		err  error
@@ -59,7 +61,7 @@ func TestTroubles(t *testing.T) {
 	}{
 		{nil, noTrouble, ""},
 		{
-			apierrors.NewForbidden(resource, "", errors.New(`User "alice" cannot list`)), forbidden,
+			apierrors.NewForbidden(group, "", errors.New(`User "alice" cannot list`)), forbidden,
 			`no permission to list ` + things.String() + `: give the operator's ServiceAccount, by a Role in namespace "shop" (or a ClusterRole), the rule {apiGroups: ["example.com"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
 		},
 		{
@@ -67,7 +69,7 @@ func TestTroubles(t *testing.T) {
 			`the API server does not accept the operator's credentials for ` + things.String() + `: check the kubeconfig or the ServiceAccount token: wrapped: token expired`,
 		},
 		{
-			apierrors.NewNotFound(resource, ""), notServed,
+			apierrors.NewNotFound(group, ""), notServed,
 			`the API server does not serve ` + things.String() + `: is its CRD missing?`,
 		},
 		{
@@ -95,11 +97,11 @@ func TestTroubles(t *testing.T) {
 
 func TestUnknownKind(t *testing.T) {
 	for _, test := range []struct {
-		err  *unknownKindError
+		err  *resource.UnknownKindError
 		want string
 	}{
-		{&unknownKindError{"", "Thing"}, `the API server knows no kind, plural or short name "Thing" in any group: is its CRD missing?`},
-		{&unknownKindError{"example.com/v1", "Thing"}, `the API server knows no kind, plural or short name "Thing" in "example.com/v1": is its CRD missing, or is it served in another version?`},
+		{&resource.UnknownKindError{Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in any group: is its CRD missing?`},
+		{&resource.UnknownKindError{APIVersion: "example.com/v1", Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in "example.com/v1": is its CRD missing, or is it served in another version?`},
 	} {
 		if got := test.err.Error(); got != test.want {
 			t.Errorf("got %s\nwant %s", got, test.want)

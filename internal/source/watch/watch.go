@@ -27,6 +27,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
 // Sink takes what comes out of watching. Its methods are called while a binding is locked, so they must
@@ -56,7 +57,7 @@ type Options struct {
 type Watcher struct {
 	opts     Options
 	client   rest.Interface
-	resolver *resolver
+	resolver *resource.Resolver
 	// start hands streams to Run, stopped tells that nobody takes them any more.
 	start   chan *stream
 	stopped chan struct{}
@@ -75,7 +76,7 @@ type address struct {
 
 // New returns a Watcher. The API server need not be reachable yet.
 func New(opts Options) (*Watcher, error) {
-	client, err := newClient(opts.Config)
+	client, err := resource.NewClient(opts.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for the API server: %w", err)
 	}
@@ -83,7 +84,7 @@ func New(opts Options) (*Watcher, error) {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Watcher{
-		opts: opts, client: client, resolver: &resolver{client: client},
+		opts: opts, client: client, resolver: resource.NewResolver(client),
 		start: make(chan *stream), stopped: make(chan struct{}),
 		streams: map[scope]*stream{}, monitors: map[address]*monitor{},
 	}, nil
@@ -139,7 +140,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		return err
 	}
 	namespaces := b.Namespaces
-	if !res.namespaced && (namespaces.ByLabels || len(namespaces.Names) > 0) {
+	if !res.Namespaced && (namespaces.ByLabels || len(namespaces.Names) > 0) {
 		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
 		namespaces = hook.Namespaces{}
 	}
@@ -154,7 +155,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		newFollower(w, m, base, namespaces.Labels).start()
 	} else {
 		scopes := w.plan(ctx, m, base, namespaces.Names, b.Names)
-		w.subscribe(m, m, scopes, b.Resync)
+		w.subscribe(m, m, scopes, b.Resync, false)
 	}
 	select {
 	case <-m.filled:
@@ -172,31 +173,35 @@ func (w *Watcher) keepManagedFields(b *hook.Kubernetes) bool {
 }
 
 // resolvePatiently finds the resource of a binding, however long it takes for it to exist.
-func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuck func(error)) (resource, error) {
+func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuck func(error)) (resource.Resource, error) {
 	delay := 500 * time.Millisecond
+	told := ""
 	for {
-		res, err := w.resolver.resolve(ctx, b.APIVersion, b.Kind)
+		res, err := w.resolver.Resolve(ctx, b.APIVersion, b.Kind, "list", "watch")
 		if err == nil {
 			return res, nil
 		}
 		if ctx.Err() != nil {
-			return resource{}, ctx.Err()
+			return resource.Resource{}, ctx.Err()
 		}
-		stuck(err)
+		if text := err.Error(); text != told {
+			told = text
+			stuck(err)
+		}
 		select {
 		case <-time.After(delay):
 			delay = min(delay*2, 5*time.Second)
 		case <-ctx.Done():
-			return resource{}, ctx.Err()
+			return resource.Resource{}, ctx.Err()
 		}
 	}
 }
 
 // subscribe connects a consumer to the streams of scopes. The monitor m waits for all of them together.
-func (w *Watcher) subscribe(m *monitor, c consumer, scopes []scope, resync time.Duration) []*subscription {
+func (w *Watcher) subscribe(m *monitor, c consumer, scopes []scope, resync time.Duration, optional bool) []*subscription {
 	subs := make([]*subscription, len(scopes))
 	for i, sc := range scopes {
-		subs[i] = &subscription{consumer: c}
+		subs[i] = &subscription{consumer: c, optional: optional}
 		m.expect(subs[i])
 		_ = sc
 	}

@@ -1,0 +1,90 @@
+package metric
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+)
+
+// Describe says nothing: nobody knows what hooks will come up with.
+func (s *Store) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends all series as they are at one moment.
+func (s *Store) Collect(to chan<- prometheus.Metric) {
+	samples := s.samples()
+	for i := range samples {
+		to <- &samples[i]
+	}
+}
+
+func (s *Store) samples() []sample {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, f := range s.families {
+		n += len(f.series)
+	}
+	samples := make([]sample, 0, n)
+	for _, f := range s.families {
+		for _, sr := range f.series {
+			samples = append(samples, sr.sample())
+		}
+	}
+	return samples
+}
+
+// sample is a series at one moment.
+type sample struct {
+	desc   *prometheus.Desc
+	action effect.MetricAction
+	pairs  []*dto.LabelPair
+	value  float64
+	// buckets, counts and count are as in family and series.
+	buckets []float64
+	counts  []uint64
+	count   uint64
+}
+
+var _ prometheus.Metric = (*sample)(nil)
+
+func (s *series) sample() sample {
+	f := s.family
+	if len(s.pairs) != len(f.labels) { // the family has learned a label; it forgets none
+		s.pairs = make([]*dto.LabelPair, len(f.labels))
+		for i, name := range f.labels {
+			s.pairs[i] = &dto.LabelPair{Name: new(name), Value: new(s.labels[name])}
+		}
+	}
+	sm := sample{desc: f.desc, action: f.action, pairs: s.pairs, value: s.value}
+	if f.action == effect.Observe {
+		sm.buckets, sm.counts, sm.count = f.buckets, append([]uint64(nil), s.counts...), s.count
+	}
+	return sm
+}
+
+func (s *sample) Desc() *prometheus.Desc { return s.desc }
+
+// Write fills in what Prometheus asks for.
+func (s *sample) Write(out *dto.Metric) error {
+	out.Label = s.pairs
+	switch s.action {
+	case effect.Add:
+		out.Counter = &dto.Counter{Value: &s.value}
+	case effect.Set:
+		out.Gauge = &dto.Gauge{Value: &s.value}
+	default:
+		out.Histogram = s.histogram()
+	}
+	return nil
+}
+
+func (s *sample) histogram() *dto.Histogram {
+	h := &dto.Histogram{SampleSum: &s.value, SampleCount: &s.count, Bucket: make([]*dto.Bucket, len(s.buckets))}
+	below := uint64(0)
+	for i, bound := range s.buckets {
+		below += s.counts[i]
+		h.Bucket[i] = &dto.Bucket{UpperBound: new(bound), CumulativeCount: new(below)}
+	}
+	return h
+}

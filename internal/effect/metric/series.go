@@ -1,0 +1,123 @@
+package metric
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+)
+
+// hookLabel is the label that tells which hook a series comes from.
+const hookLabel = "hook"
+
+// family is all series with one name.
+type family struct {
+	name string
+	// action is the one that made the family. It stands for the type.
+	action effect.MetricAction
+	// buckets are the upper bounds of a histogram, ascending, without doubles.
+	buckets []float64
+	// labels are the names of all labels that a series of this family has ever had, sorted.
+	labels []string
+	series map[string]*series
+	desc   *prometheus.Desc
+}
+
+func newFamily(op *effect.Metric) *family {
+	f := &family{name: op.Name, action: op.Action, labels: []string{hookLabel}, series: map[string]*series{}}
+	if op.Action == effect.Observe {
+		f.buckets = op.Buckets
+		if len(f.buckets) == 0 {
+			f.buckets = prometheus.DefBuckets
+		}
+		f.buckets = slices.Compact(slices.Sorted(slices.Values(f.buckets)))
+	}
+	f.describe()
+	return f
+}
+
+func (f *family) describe() { f.desc = prometheus.NewDesc(f.name, f.name, f.labels, nil) }
+
+// series is one set of label values. Its family's lock guards it.
+type series struct {
+	family *family
+	key    string
+	// labels are those with a value, hookLabel among them.
+	labels map[string]string
+	// pairs are labels as the protocol has them, one for each of the family's. They are never changed, only replaced,
+	// because scrapes hold on to them.
+	pairs []*dto.LabelPair
+
+	// group is the owner. It is empty only until the first operation.
+	group string
+	// written is the count of the last Apply that wrote the series.
+	written uint64
+
+	// value is that of a counter or gauge, the sum of a histogram.
+	value float64
+	// counts are the values in each bucket by itself; count is all of them.
+	counts []uint64
+	count  uint64
+}
+
+// get returns the series of a hook with labels, a new one if there is none.
+func (f *family) get(hookName string, given map[string]string) *series {
+	f.learn(given)
+	key := f.key(hookName, given)
+	if s := f.series[key]; s != nil {
+		return s
+	}
+	labels := maps.Clone(given)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[hookLabel] = hookName
+	s := &series{family: f, key: key, labels: labels, counts: make([]uint64, len(f.buckets))}
+	f.series[key] = s
+	return s
+}
+
+// learn adds new label names to those of the family.
+func (f *family) learn(labels map[string]string) {
+	before := len(f.labels)
+	for name := range labels {
+		if _, known := slices.BinarySearch(f.labels[:before], name); !known {
+			f.labels = append(f.labels, name)
+		}
+	}
+	if len(f.labels) > before {
+		slices.Sort(f.labels)
+		f.describe()
+	}
+}
+
+// key is the same text for the same set of labels. An empty value is no label.
+func (f *family) key(hookName string, labels map[string]string) string {
+	var b strings.Builder
+	for _, name := range f.labels {
+		value := labels[name]
+		if name == hookLabel {
+			value = hookName
+		}
+		if value != "" {
+			b.WriteString(name)
+			b.WriteString(strconv.Quote(value))
+		}
+	}
+	return b.String()
+}
+
+// observe counts a value in the first bucket that it fits into. Negative values are in none but the infinite one,
+// as hooks know it from flant/shell-operator.
+func (s *series) observe(value float64) {
+	s.value += value
+	s.count++
+	if i, _ := slices.BinarySearch(s.family.buckets, value); value >= 0 && i < len(s.counts) {
+		s.counts[i]++
+	}
+}

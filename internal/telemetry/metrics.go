@@ -1,0 +1,235 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// MetricsOptions are those of Metrics. All fields may be left out.
+type MetricsOptions struct {
+	// Registry gets the metrics; without one they are counted and nobody sees them.
+	Registry prometheus.Registerer
+	// Prefix begins all names. It may be empty.
+	Prefix string
+	// NoQueueActions leaves out how long operations on queues take.
+	NoQueueActions bool
+	// Queues returns what is in the queues now. It is called by scrapes.
+	Queues func() []QueueTasks
+
+	now func() time.Time
+}
+
+// Metrics are the metrics of the operator itself. Methods may be called at the same time.
+type Metrics struct {
+	opts MetricsOptions
+
+	queueActions *prometheus.HistogramVec
+	merged       *prometheus.CounterVec
+
+	enableSeconds, enableSuccess *prometheus.GaugeVec
+	enableErrors                 *prometheus.CounterVec
+
+	waited                              *prometheus.CounterVec
+	runSeconds, userSeconds, sysSeconds *prometheus.HistogramVec
+	maxRSS                              *prometheus.GaugeVec
+	failures, allowed, successes        *prometheus.CounterVec
+
+	objects             *prometheus.GaugeVec
+	filtering, handling *prometheus.HistogramVec
+	watchErrors         *prometheus.CounterVec
+	requests            *prometheus.CounterVec
+	latency, oldLatency *prometheus.HistogramVec
+}
+
+// NewMetrics makes the metrics and registers them. It fails when the prefix cannot begin a name, or the registry has
+// other metrics with these names.
+func NewMetrics(o MetricsOptions) (*Metrics, error) {
+	if !validPrefix.MatchString(o.Prefix) {
+		return nil, fmt.Errorf("the metrics prefix %q is not valid: use letters, digits and \"_\", and do not begin with a digit", o.Prefix)
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	r := registration{prefix: o.Prefix, registry: o.Registry}
+	m := &Metrics{
+		opts:          o,
+		queueActions:  r.histogram("tasks_queue_action_duration_seconds"),
+		merged:        r.counter("tasks_queue_compaction_operations_total"),
+		enableSeconds: r.gauge("hook_enable_kubernetes_bindings_seconds"),
+		enableSuccess: r.gauge("hook_enable_kubernetes_bindings_success"),
+		enableErrors:  r.counter("hook_enable_kubernetes_bindings_errors_total"),
+		waited:        r.counter("task_wait_in_queue_seconds_total"),
+		runSeconds:    r.histogram("hook_run_seconds"),
+		userSeconds:   r.histogram("hook_run_user_cpu_seconds"),
+		sysSeconds:    r.histogram("hook_run_sys_cpu_seconds"),
+		maxRSS:        r.gauge("hook_run_max_rss_bytes"),
+		failures:      r.counter("hook_run_errors_total"),
+		allowed:       r.counter("hook_run_allowed_errors_total"),
+		successes:     r.counter("hook_run_success_total"),
+		objects:       r.gauge("kube_snapshot_objects"),
+		filtering:     r.histogram("kube_jq_filter_duration_seconds"),
+		handling:      r.histogram("kube_event_duration_seconds"),
+		watchErrors:   r.counter("kubernetes_client_watch_errors_total"),
+		requests:      r.counter("kubernetes_client_request_result_total"),
+		latency:       r.histogram("kubernetes_client_request_latency_seconds"),
+		oldLatency:    r.histogram("kubernetes_client_rate_limiter_latency_seconds"),
+	}
+	// These stand for what cannot happen here. Their names stay taken.
+	r.counter("binding_monitor_missing_total")
+	r.counter("factory_informer_dead_total")
+	r.register(newScraped(o))
+	if err := errors.Join(r.errs...); err != nil {
+		return nil, fmt.Errorf("cannot register the metrics of the operator: %w", err)
+	}
+	return m, nil
+}
+
+var validPrefix = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)?$`)
+
+// registration makes metrics of their definitions.
+type registration struct {
+	prefix   string
+	registry prometheus.Registerer
+	errs     []error
+}
+
+func (r *registration) register(c prometheus.Collector) {
+	if r.registry != nil {
+		r.errs = append(r.errs, r.registry.Register(c))
+	}
+}
+
+func (r *registration) counter(name string) *prometheus.CounterVec {
+	d := define(name, counter)
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.fullName(r.prefix), Help: d.help}, d.labels)
+	r.register(v)
+	return v
+}
+
+func (r *registration) gauge(name string) *prometheus.GaugeVec {
+	d := define(name, gauge)
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.fullName(r.prefix), Help: d.help}, d.labels)
+	r.register(v)
+	return v
+}
+
+func (r *registration) histogram(name string) *prometheus.HistogramVec {
+	d := define(name, histogram)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.fullName(r.prefix), Help: d.help, Buckets: d.buckets.bounds}, d.labels)
+	r.register(v)
+	return v
+}
+
+// valid is a hook's name as the value of a label, which has to be UTF-8. Names of files need not be.
+func valid(hook string) string { return strings.ToValidUTF8(hook, "\uFFFD") }
+
+// QueueAction is told how long an operation on a queue took.
+func (m *Metrics) QueueAction(queue, action string, took time.Duration) {
+	if !m.opts.NoQueueActions {
+		m.queueActions.WithLabelValues(queue, action).Observe(took.Seconds())
+	}
+}
+
+// Merged is told that tasks of a hook went into another one.
+func (m *Metrics) Merged(queue, hook string, tasks int) {
+	m.merged.WithLabelValues(queue, valid(hook)).Add(float64(tasks))
+}
+
+// BindingsEnabled is told that all kubernetes bindings of a hook are enabled, and how long that took.
+func (m *Metrics) BindingsEnabled(hook string, took time.Duration) {
+	hook = valid(hook)
+	m.enableSeconds.WithLabelValues(hook).Set(took.Seconds())
+	m.enableSuccess.WithLabelValues(hook).Set(1)
+	m.enableErrors.WithLabelValues(hook)
+}
+
+// BindingsFailed is told of an attempt to enable a hook's kubernetes bindings that failed.
+func (m *Metrics) BindingsFailed(hook string) {
+	hook = valid(hook)
+	m.enableErrors.WithLabelValues(hook).Inc()
+	m.enableSuccess.WithLabelValues(hook).Set(0)
+}
+
+// Run is a run that has ended.
+type Run struct {
+	// Hook, Binding and Queue are as in log records: start-up runs have no binding and no queue.
+	Hook, Binding, Queue string
+	// Waited is how long the task waited for the run, Wall how long the run and its effects took.
+	Waited, Wall time.Duration
+	// Process tells that there was a process. The next fields are what it has used.
+	Process      bool
+	User, System time.Duration
+	// MaxRSS is in bytes.
+	MaxRSS int64
+	// Failed tells that the run failed, Allowed that it may.
+	Failed, Allowed bool
+}
+
+// RunEnded is told of every run.
+func (m *Metrics) RunEnded(r Run) {
+	labels := []string{valid(r.Hook), r.Binding, r.Queue}
+	m.waited.WithLabelValues(labels...).Add(r.Waited.Seconds())
+	m.runSeconds.WithLabelValues(labels...).Observe(r.Wall.Seconds())
+	if r.Process {
+		m.userSeconds.WithLabelValues(labels...).Observe(r.User.Seconds())
+		m.sysSeconds.WithLabelValues(labels...).Observe(r.System.Seconds())
+		m.maxRSS.WithLabelValues(labels...).Set(float64(r.MaxRSS))
+	}
+	// All three are there from the first run on, so that the first failure is an increase.
+	failures, allowed, successes := m.failures.WithLabelValues(labels...), m.allowed.WithLabelValues(labels...), m.successes.WithLabelValues(labels...)
+	switch {
+	case r.Failed && r.Allowed:
+		allowed.Inc()
+	case r.Failed:
+		failures.Inc()
+	default:
+		successes.Inc()
+	}
+}
+
+// WatchFailed is told why a watch ended: expired, eof, unexpected-eof, fail or nil.
+func (m *Metrics) WatchFailed(errorType string) { m.watchErrors.WithLabelValues(errorType).Inc() }
+
+// Binding are the metrics of one kubernetes binding. Bindings whose labels are the same add up.
+type Binding struct {
+	objects             prometheus.Gauge
+	filtering, handling prometheus.Observer
+	// seen is the share of this binding in objects.
+	seen atomic.Int64
+}
+
+// Binding returns the metrics of a binding. There should be one for each binding, made at the start: then what
+// happens for every object needs no look-up.
+func (m *Metrics) Binding(hook, binding, queue string) *Binding {
+	hook = valid(hook)
+	return &Binding{
+		objects:   m.objects.WithLabelValues(hook, binding, queue),
+		filtering: m.filtering.WithLabelValues(hook, binding, queue),
+		handling:  m.handling.WithLabelValues(hook, binding, queue),
+	}
+}
+
+// Objects is told how many objects the binding sees.
+func (b *Binding) Objects(n int) {
+	if before := b.seen.Swap(int64(n)); before != int64(n) {
+		b.objects.Add(float64(int64(n) - before))
+	}
+}
+
+// Filtered is told how long the filter took for an object.
+func (b *Binding) Filtered(took time.Duration) { b.filtering.Observe(took.Seconds()) }
+
+// Handled is told how long a change took until it was queued, or found to be none.
+func (b *Binding) Handled(took time.Duration) { b.handling.Observe(took.Seconds()) }
+
+// Transport measures requests to the API server. The component tells clients apart.
+func (m *Metrics) Transport(component string, next http.RoundTripper) http.RoundTripper {
+	return transport{m, component, next}
+}

@@ -1,0 +1,63 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// QueueTasks is what is in a queue at one moment.
+type QueueTasks struct {
+	Queue string
+	// Tasks counts all of them, Hooks those of each hook.
+	Tasks int
+	Hooks map[string]int
+}
+
+// crowd is how many tasks of one hook in a queue are worth a series.
+const crowd = 20
+
+// tickPeriod is the time between two live ticks.
+const tickPeriod = 10 * time.Second
+
+// scraped are metrics that are found out when somebody asks, so that an idle operator has nothing to do.
+type scraped struct {
+	opts                  MetricsOptions
+	started               time.Time
+	ticks, length, byHook *prometheus.Desc
+}
+
+func newScraped(o MetricsOptions) *scraped {
+	describe := func(name string, typ metricType) *prometheus.Desc {
+		d := define(name, typ)
+		return prometheus.NewDesc(d.fullName(o.Prefix), d.help, d.labels, nil)
+	}
+	return &scraped{
+		opts: o, started: o.now(),
+		ticks:  describe("live_ticks", counter),
+		length: describe("tasks_queue_length", gauge),
+		byHook: describe("tasks_queue_compaction_tasks_by_hook", gauge),
+	}
+}
+
+func (s *scraped) Describe(to chan<- *prometheus.Desc) {
+	to <- s.ticks
+	to <- s.length
+	to <- s.byHook
+}
+
+func (s *scraped) Collect(to chan<- prometheus.Metric) {
+	ticks := 1 + s.opts.now().Sub(s.started)/tickPeriod
+	to <- prometheus.MustNewConstMetric(s.ticks, prometheus.CounterValue, float64(ticks))
+	if s.opts.Queues == nil {
+		return
+	}
+	for _, q := range s.opts.Queues() {
+		to <- prometheus.MustNewConstMetric(s.length, prometheus.GaugeValue, float64(q.Tasks), q.Queue)
+		for hook, n := range q.Hooks {
+			if n > crowd {
+				to <- prometheus.MustNewConstMetric(s.byHook, prometheus.GaugeValue, float64(n), q.Queue, valid(hook))
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package telemetry
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// DefaultPrefix begins the names of the operator's own metrics, unless the user wants another one.
+const DefaultPrefix = "shell_operator_"
+
+// metricType is the type of a metric.
+type metricType string
+
+const (
+	counter   metricType = "counter"
+	gauge     metricType = "gauge"
+	histogram metricType = "histogram"
+)
+
+// definition is one metric of the operator. Names, types and labels are a promise to dashboards and alerts.
+type definition struct {
+	// vendor comes before the prefix; empty for all but a few old names.
+	vendor string
+	// name comes after the prefix.
+	name    string
+	typ     metricType
+	labels  []string
+	buckets bucketSet
+	help    string
+}
+
+func (d *definition) fullName(prefix string) string { return d.vendor + prefix + d.name }
+
+// bucketSet is a set of upper bounds that histograms share.
+type bucketSet struct {
+	name   string
+	bounds []float64
+}
+
+var (
+	runBuckets   = bucketSet{"H", []float64{0, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 50, 100, 200, 500}}
+	queueBuckets = bucketSet{"Q", []float64{0, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5}}
+	kubeBuckets  = bucketSet{"K", []float64{0, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}}
+	apiBuckets   = bucketSet{"A", []float64{0, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 50}}
+	oldBuckets   = bucketSet{"D", prometheus.DefBuckets}
+)
+
+var (
+	hookLabels    = []string{"hook"}
+	bindingLabels = []string{"hook", "binding", "queue"}
+	mergeLabels   = []string{"queue_name", "hook"}
+)
+
+// definitions are all metrics of the operator. The documentation is made of them.
+var definitions = []definition{
+	{name: "live_ticks", typ: counter, help: "Grows by 1 at the start and every 10 seconds: the operator is alive."},
+
+	{name: "tasks_queue_length", typ: gauge, labels: []string{"queue"},
+		help: "Tasks in a queue, the running one included."},
+	{name: "tasks_queue_action_duration_seconds", typ: histogram, labels: []string{"queue_name", "queue_action"}, buckets: queueBuckets,
+		help: "Time that one operation on a queue takes."},
+	{name: "tasks_queue_compaction_operations_total", vendor: "d8_telemetry_", typ: counter, labels: mergeLabels,
+		help: "Tasks that went into another task of the same hook."},
+	{name: "tasks_queue_compaction_tasks_by_hook", vendor: "d8_telemetry_", typ: gauge, labels: mergeLabels,
+		help: "Tasks of one hook in a queue, while there are more than 20."},
+	{name: "task_wait_in_queue_seconds_total", typ: counter, labels: bindingLabels,
+		help: "Time that tasks waited for their runs, the wait for the rate limit included."},
+
+	{name: "hook_enable_kubernetes_bindings_seconds", typ: gauge, labels: hookLabels,
+		help: "Time until the kubernetes bindings of a hook had their objects."},
+	{name: "hook_enable_kubernetes_bindings_errors_total", typ: counter, labels: hookLabels,
+		help: "Failed attempts to enable the kubernetes bindings of a hook."},
+	{name: "hook_enable_kubernetes_bindings_success", typ: gauge, labels: hookLabels,
+		help: "1 when the kubernetes bindings of a hook are enabled, 0 after a failed attempt."},
+
+	{name: "hook_run_seconds", typ: histogram, labels: bindingLabels, buckets: runBuckets,
+		help: "Time that a run takes, what it asked for included."},
+	{name: "hook_run_user_cpu_seconds", typ: histogram, labels: bindingLabels, buckets: runBuckets,
+		help: "CPU time of a run's processes in user mode."},
+	{name: "hook_run_sys_cpu_seconds", typ: histogram, labels: bindingLabels, buckets: runBuckets,
+		help: "CPU time of a run's processes in the kernel."},
+	{name: "hook_run_max_rss_bytes", typ: gauge, labels: bindingLabels,
+		help: "Memory of the largest process of the last run."},
+	{name: "hook_run_errors_total", typ: counter, labels: bindingLabels,
+		help: "Failed runs that are tried again."},
+	{name: "hook_run_allowed_errors_total", typ: counter, labels: bindingLabels,
+		help: "Failed runs of bindings with allowFailure."},
+	{name: "hook_run_success_total", typ: counter, labels: bindingLabels,
+		help: "Runs that went well."},
+
+	{name: "kube_snapshot_objects", typ: gauge, labels: bindingLabels,
+		help: "Objects that a binding sees."},
+	{name: "kube_jq_filter_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,
+		help: "Time that jqFilter takes for one object."},
+	{name: "kube_event_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,
+		help: "Time that one change of an object takes until it is queued."},
+	{name: "kubernetes_client_watch_errors_total", typ: counter, labels: []string{"error_type"},
+		help: "Watches that ended with an error: expired, eof, unexpected-eof, fail or nil."},
+	{name: "binding_monitor_missing_total", typ: counter, labels: []string{"binding"},
+		help: "Always absent: a binding cannot lose its watch here."},
+	{name: "factory_informer_dead_total", typ: counter, labels: []string{"gvr", "namespace"},
+		help: "Always absent: a watch cannot die here."},
+
+	{name: "kubernetes_client_request_result_total", typ: counter, labels: []string{"component", "code", "method", "host"},
+		help: "Requests to the API server by the status of the answer."},
+	{name: "kubernetes_client_request_latency_seconds", typ: histogram, labels: []string{"component", "verb", "url"}, buckets: apiBuckets,
+		help: "Time until the API server begins to answer."},
+	{name: "kubernetes_client_rate_limiter_latency_seconds", typ: histogram, labels: []string{"verb", "url"}, buckets: oldBuckets,
+		help: "The same as kubernetes_client_request_latency_seconds, under a wrong name; it will go."},
+}
+
+// define finds a definition. A name that is not there is a bug that every test would find.
+func define(name string, typ metricType) *definition {
+	for i := range definitions {
+		if d := &definitions[i]; d.name == name && d.typ == typ {
+			return d
+		}
+	}
+	panic(fmt.Sprintf("telemetry: there is no %s %q", typ, name))
+}

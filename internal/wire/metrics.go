@@ -1,0 +1,328 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+)
+
+// MetricsError is everything that is wrong with the metrics file of one run.
+type MetricsError struct{ Violations []Violation }
+
+// maxReported bounds error texts and warnings: a hook can repeat one mistake thousands of times.
+const maxReported = 50
+
+func (e *MetricsError) Error() string {
+	if len(e.Violations) == 1 {
+		return "got bad metrics: " + e.Violations[0].String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "got bad metrics: %d problems:", len(e.Violations))
+	for _, v := range e.Violations[:min(len(e.Violations), maxReported)] {
+		b.WriteString("\n  * " + v.String())
+	}
+	if more := len(e.Violations) - maxReported; more > 0 {
+		fmt.Fprintf(&b, "\n  … and %d more", more)
+	}
+	return b.String()
+}
+
+// ParseMetrics reads the metrics file of a run. An error is a *MetricsError: the file as a whole must not be used.
+// A warning tells of an operation that is left out.
+func ParseMetrics(file []byte) ([]effect.Metric, []Warning, error) {
+	p := &metricsParser{}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(file), lenientJSON)
+	for n := 1; ; n++ {
+		raw, err := dec.ReadValue()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		o := &metricOperation{p: p, place: n}
+		if err != nil {
+			o.notJSON(file, dec.InputOffset(), err) // and nobody can tell where the next one begins
+			break
+		}
+		o.read(raw)
+	}
+	if len(p.violations) > 0 {
+		return nil, nil, &MetricsError{p.violations}
+	}
+	if more := len(p.warnings) - maxReported; more > 0 {
+		p.warnings = append(p.warnings[:maxReported], Warning{Problem: fmt.Sprintf("%d more operations are dropped", more)})
+	}
+	return p.metrics, p.warnings, nil
+}
+
+// lenientJSON accepts what hooks always could write: keys in any case, a key twice (the last one counts), and text
+// that is not UTF-8, so that it can be reported with its place.
+var lenientJSON = jsontext.Options(json.JoinOptions(
+	json.MatchCaseInsensitiveNames(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
+))
+
+type metricsParser struct {
+	metrics    []effect.Metric
+	violations []Violation
+	warnings   []Warning
+}
+
+// metricOperation is one object of the file while it is read. Its methods decode fields; what does not fit becomes a
+// violation and gives a value that brings no further ones.
+type metricOperation struct {
+	p *metricsParser
+	// place counts from 1.
+	place int
+	// name is the metric's name as far as it is known, for messages.
+	name string
+}
+
+func (o *metricOperation) String() string {
+	if o.name == "" {
+		return fmt.Sprintf("operation %d", o.place)
+	}
+	return fmt.Sprintf("operation %d (%q)", o.place, o.name)
+}
+
+func (o *metricOperation) violation(field, problem, mend string) {
+	path := o.String()
+	if field != "" {
+		path += ", " + field
+	}
+	o.p.violations = append(o.p.violations, Violation{Path: path, Problem: problem, Mend: mend})
+}
+
+// drop leaves the operation out and says so. It does not fail the run, because it never did.
+func (o *metricOperation) drop(format string, args ...any) {
+	o.p.warnings = append(o.p.warnings, Warning{o.String(), "the operation is dropped, " + fmt.Sprintf(format, args...)})
+}
+
+func (o *metricOperation) notJSON(file []byte, offset int64, err error) {
+	if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
+		offset, err = syntax.ByteOffset, syntax.Err
+	}
+	line := 1 + bytes.Count(file[:min(int(offset), len(file))], []byte("\n"))
+	o.violation("", fmt.Sprintf("cannot be read as JSON: %v in line %d", err, line),
+		"write one object for each operation; JSON has no comments, no NaN and no infinity")
+}
+
+// metricFields are the keys of an operation, undecoded, so that each can be reported by itself.
+type metricFields struct {
+	Name, Action, Value, Buckets, Labels, Group, Set, Add jsontext.Value
+}
+
+// read reads one operation and adds it to the metrics, or says why not.
+func (o *metricOperation) read(raw jsontext.Value) {
+	var f metricFields
+	if kind := typeOfJSON(raw); kind != "object" && kind != "null" {
+		o.violation("", "must be an object, not "+withArticle(kind), "write the operations one after the other, not as a list")
+		return
+	}
+	if err := json.Unmarshal(raw, &f, lenientJSON); err != nil {
+		o.violation("", "cannot be read: "+err.Error(), "")
+		return
+	}
+	before := len(o.p.violations)
+	o.name = o.text("name", f.Name)
+	m := effect.Metric{
+		Name: o.name, Group: o.text("group", f.Group),
+		Buckets: o.numbers("buckets", f.Buckets), Labels: o.labels(f.Labels),
+	}
+	action, field, value := o.action(&f)
+	if m.Action = metricActions[action]; m.Action == 0 {
+		o.dropAction(action, &f)
+		return
+	}
+	o.check(&m, field, value)
+	if len(o.p.violations) == before && o.usable(&m) {
+		o.p.metrics = append(o.p.metrics, m)
+	}
+}
+
+var metricActions = map[string]effect.MetricAction{
+	"add": effect.Add, "set": effect.Set, "observe": effect.Observe, "expire": effect.Expire,
+}
+
+// action returns the word for what to do, the value to do it with and the field that the value is in. A single
+// shortcut wins over the explicit form, two shortcuts mean nothing.
+func (o *metricOperation) action(f *metricFields) (action, field string, value *float64) {
+	action, value = o.text("action", f.Action), o.number("value", f.Value)
+	set, add := o.number("set", f.Set), o.number("add", f.Add)
+	switch {
+	case set != nil && add == nil:
+		return "set", "set", set
+	case add != nil && set == nil:
+		return "add", "add", add
+	}
+	return action, "value", value
+}
+
+func (o *metricOperation) dropAction(action string, f *metricFields) {
+	switch {
+	case action != "":
+		o.drop("its action %q is not known: use add, set, observe or expire", action)
+	case given(f.Set) && given(f.Add):
+		o.drop("it has both set and add: keep one of them")
+	default:
+		o.drop("it has no action: give it one of add, set, observe and expire")
+	}
+}
+
+// check gives m its value, and takes from it what means nothing. It reports what the action does not allow.
+func (o *metricOperation) check(m *effect.Metric, field string, value *float64) {
+	if m.Action == effect.Expire {
+		*m = effect.Metric{Action: effect.Expire, Group: m.Group}
+		return
+	}
+	if m.Name == "" {
+		o.violation("name", "is required", "")
+	}
+	switch {
+	case value == nil:
+		o.violation("value", fmt.Sprintf("is required for %q", m.Action), "give it a number")
+	case m.Action == effect.Add && *value < 0:
+		o.violation(field, fmt.Sprintf("is %v, but a counter can only grow", *value), `use "set" for what goes up and down`)
+	default:
+		m.Value = *value
+	}
+	if m.Action == effect.Observe {
+		o.checkHistogram(m)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
+		if !labelName.MatchString(name) || strings.HasPrefix(name, "__") {
+			o.violation("labels", fmt.Sprintf("must not have the name %q", name),
+				`use letters, digits and "_"; begin with a letter or one "_"`)
+		}
+	}
+}
+
+func (o *metricOperation) checkHistogram(m *effect.Metric) {
+	if m.Buckets == nil {
+		o.violation("buckets", `is required for "observe"`, "list the upper bounds; [] stands for the usual ones")
+	}
+	if _, ok := m.Labels["le"]; ok {
+		o.violation("labels", `must not have the name "le"`, "histograms need it for themselves, use another one")
+	}
+}
+
+// usable tells whether the metric's name can be exposed. Others were always left out with no harm to the run.
+func (o *metricOperation) usable(m *effect.Metric) bool {
+	if m.Action == effect.Expire || metricName.MatchString(m.Name) {
+		return true
+	}
+	o.drop(`its name is not valid: use letters, digits, "_" and ":"; do not begin with a digit`)
+	return false
+}
+
+// Names that every version of Prometheus can read.
+var (
+	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
+	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+)
+
+// given tells whether a key is there. Null stands for a key that is not.
+func given(raw jsontext.Value) bool { return len(raw) > 0 && raw.Kind() != 'n' }
+
+func (o *metricOperation) wrongType(field, want string, raw jsontext.Value) {
+	mend := ""
+	switch got := typeOfJSON(raw); {
+	case want == "string" && (got == "number" || got == "boolean"):
+		mend = "write it in quotes"
+	case want == "number" && got == "string":
+		mend = "write it without quotes"
+	}
+	o.violation(field, fmt.Sprintf("must be of type %s: %q", want, typeOfJSON(raw)), mend)
+}
+
+func (o *metricOperation) text(field string, raw jsontext.Value) string {
+	if !given(raw) {
+		return ""
+	}
+	if raw.Kind() != '"' {
+		o.wrongType(field, "string", raw)
+		return string(raw)
+	}
+	text, err := jsontext.AppendUnquote(nil, raw)
+	if err != nil {
+		o.violation(field, fmt.Sprintf("is %q, which is not valid UTF-8", text), "")
+	}
+	return string(text)
+}
+
+// number returns nil for a key that is not there.
+func (o *metricOperation) number(field string, raw jsontext.Value) *float64 {
+	if !given(raw) {
+		return nil
+	}
+	if raw.Kind() != '0' {
+		o.wrongType(field, "number", raw)
+		return new(float64)
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		o.violation(field, fmt.Sprintf("is %s, which is too large", raw), "")
+	}
+	return &f
+}
+
+func (o *metricOperation) numbers(field string, raw jsontext.Value) []float64 {
+	if !given(raw) {
+		return nil
+	}
+	var items []jsontext.Value
+	if raw.Kind() != '[' || json.Unmarshal(raw, &items, lenientJSON) != nil {
+		o.wrongType(field, "array", raw)
+		return []float64{}
+	}
+	numbers := make([]float64, 0, len(items))
+	for i, item := range items {
+		if n := o.number(indexed(field, i), item); n != nil {
+			numbers = append(numbers, *n)
+		} else if !given(item) {
+			o.wrongType(indexed(field, i), "number", item)
+		}
+	}
+	return numbers
+}
+
+// labels reads label values. Null is an empty one: that is what jq gives for a label that an object does not have.
+func (o *metricOperation) labels(raw jsontext.Value) map[string]string {
+	if !given(raw) {
+		return nil
+	}
+	var items map[string]jsontext.Value
+	if raw.Kind() != '{' || json.Unmarshal(raw, &items, lenientJSON) != nil {
+		o.wrongType("labels", "object", raw)
+		return nil
+	}
+	labels := make(map[string]string, len(items))
+	for _, name := range slices.Sorted(maps.Keys(items)) {
+		labels[name] = o.text("labels."+name, items[name])
+	}
+	return labels
+}
+
+func typeOfJSON(raw jsontext.Value) string {
+	switch raw.Kind() {
+	case 'n':
+		return "null"
+	case '"':
+		return "string"
+	case '0':
+		return "number"
+	case '[':
+		return "array"
+	case '{':
+		return "object"
+	}
+	return "boolean"
+}

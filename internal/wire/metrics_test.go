@@ -1,0 +1,201 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+)
+
+// TestParseMetrics runs the archives in testdata/metrics. For each file in an archive, which is what a hook wrote,
+// there is a file NAME.want: the operations and the warnings that come of it, or the whole error.
+func TestParseMetrics(t *testing.T) {
+	for _, path := range metricFiles(t) {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := &txtar.Archive{Comment: archive.Comment}
+		for _, f := range archive.Files {
+			if strings.HasSuffix(f.Name, ".want") {
+				continue
+			}
+			want, outcome := wanted(archive, f.Name), parsedMetrics(f.Data)
+			got.Files = append(got.Files, f, txtar.File{Name: f.Name + ".want", Data: []byte(outcome)})
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar")+"/"+f.Name, func(t *testing.T) {
+				if outcome != want && !*update {
+					t.Errorf("got\n%s\nwant\n%s\n(-update rewrites it)", outcome, want)
+				}
+			})
+		}
+		if *update {
+			if err := os.WriteFile(path, txtar.Format(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func metricFiles(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/metrics/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no metrics files: %v", err)
+	}
+	return files
+}
+
+// parsedMetrics tells in lines what comes of a metrics file.
+func parsedMetrics(file []byte) string {
+	metrics, warnings, err := ParseMetrics(file)
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	var b strings.Builder
+	for _, m := range metrics {
+		b.WriteString(showMetric(m) + "\n")
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(&b, "warning: %s\n", w)
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
+
+func showMetric(m effect.Metric) string {
+	words := []string{m.Action.String()}
+	if m.Name != "" {
+		words = append(words, m.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
+		words = append(words, fmt.Sprintf("%s=%q", name, m.Labels[name]))
+	}
+	if m.Action != effect.Expire {
+		words = append(words, fmt.Sprint(m.Value))
+	}
+	if m.Buckets != nil {
+		words = append(words, fmt.Sprint("buckets ", m.Buckets))
+	}
+	if m.Group != "" {
+		words = append(words, "group "+m.Group)
+	}
+	return strings.Join(words, " ")
+}
+
+// What is not UTF-8 cannot stand in an archive that people read.
+func TestParseMetricsInvalidUTF8(t *testing.T) {
+	const want = "got bad metrics: 3 problems:\n" +
+		"  * operation 1 (\"a\"), labels.pod is \"x\uFFFD\", which is not valid UTF-8\n" +
+		"  * operation 2 (\"a\"), labels.pod is \"\uFFFD\", which is not valid UTF-8\n" +
+		"  * operation 3, name is \"b\uFFFD\", which is not valid UTF-8"
+	file := "{\"name\":\"a\",\"set\":1,\"labels\":{\"pod\":\"x\xff\"}}\n" +
+		`{"name":"a","set":1,"labels":{"pod":"\ud800"}}` + "\n" +
+		"{\"name\":\"b\xff\",\"set\":1}"
+	if _, _, err := ParseMetrics([]byte(file)); err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestParseMetricsBoundsItsMessages(t *testing.T) {
+	_, _, err := ParseMetrics([]byte(strings.Repeat(`{"name":"a","action":"set"}`, 1000)))
+	if lines := strings.Split(fmt.Sprint(err), "\n"); len(lines) != maxReported+2 || lines[len(lines)-1] != "  … and 950 more" {
+		t.Errorf("the error has %d lines, the last one is %q", len(lines), lines[len(lines)-1])
+	}
+	_, warnings, err := ParseMetrics([]byte(strings.Repeat(`{"name":"a"}`, 1000)))
+	if err != nil || len(warnings) != maxReported+1 || warnings[maxReported].String() != "950 more operations are dropped" {
+		t.Errorf("%d warnings, error %v", len(warnings), err)
+	}
+}
+
+// FuzzParseMetrics checks what the fields of effect.Metric promise, and that metrics written anew are the same.
+func FuzzParseMetrics(f *testing.F) {
+	for _, path := range metricFiles(f) {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range archive.Files {
+			if !strings.HasSuffix(file.Name, ".want") {
+				f.Add(file.Data)
+			}
+		}
+	}
+	f.Add([]byte("{\"name\":\"a\",\"set\":1,\"labels\":{\"pod\":\"\xff\"}}"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		metrics, _, err := ParseMetrics(file)
+		if broken := (*MetricsError)(nil); err != nil && (!errors.As(err, &broken) || metrics != nil) {
+			t.Fatalf("metrics %v with error %v", metrics, err)
+		}
+		var again []byte
+		for _, m := range metrics {
+			checkMetric(t, m)
+			again = append(again, encodeMetric(t, m)...)
+		}
+		if same, _, err := ParseMetrics(again); err != nil || !reflect.DeepEqual(same, metrics) {
+			t.Fatalf("%+v becomes %+v, error %v", metrics, same, err)
+		}
+	})
+}
+
+func checkMetric(t *testing.T, m effect.Metric) {
+	if m.Action == effect.Expire {
+		if m.Name != "" || m.Labels != nil {
+			t.Fatalf("expire of one metric: %+v", m)
+		}
+		return
+	}
+	if !metricName.MatchString(m.Name) {
+		t.Fatalf("name of %+v", m)
+	}
+	if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) || m.Action == effect.Add && m.Value < 0 {
+		t.Fatalf("value of %+v", m)
+	}
+	for name, value := range m.Labels {
+		if !labelName.MatchString(name) || strings.HasPrefix(name, "__") || !utf8.ValidString(value) {
+			t.Fatalf("label %q of %+v", name, m)
+		}
+	}
+}
+
+func encodeMetric(t *testing.T, m effect.Metric) []byte {
+	text, err := json.Marshal(struct {
+		Name    string            `json:"name"`
+		Action  string            `json:"action"`
+		Value   float64           `json:"value"`
+		Buckets []float64         `json:"buckets"`
+		Labels  map[string]string `json:"labels"`
+		Group   string            `json:"group"`
+	}{m.Name, m.Action.String(), m.Value, m.Buckets, m.Labels, m.Group})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func BenchmarkParseMetrics(b *testing.B) {
+	var file []byte
+	for i := range 1000 {
+		file = fmt.Appendf(file, `{"group":"pods","name":"pod_ready","set":%d,"labels":{"namespace":"team-%d","pod":"web-%d"}}`+"\n", i%2, i%20, i)
+	}
+	b.SetBytes(int64(len(file)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := ParseMetrics(file); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
