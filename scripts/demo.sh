@@ -34,7 +34,7 @@ read -r line <"$dir/ready" || true
 export KUBECONFIG=$dir/cluster/kubeconfig
 kubectl version | sed -n 's/^Server Version: /   ready: Kubernetes /p'
 
-operator_command=(bin/shell-operator start --hooks-dir "$hooks" --tmp-dir "$dir/tmp" --listen-address 127.0.0.1)
+operator_command=(bin/shell-operator start --hooks-dir "$hooks" --tmp-dir "$dir/tmp" --listen-address 127.0.0.1 --listen-port 0)
 
 if [[ -n ${HOOKS:-} ]]; then
 	say "2. The operator with the hooks in $hooks, until Ctrl-C. In another terminal:"

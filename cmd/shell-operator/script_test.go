@@ -19,6 +19,11 @@ func TestScript(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		UpdateScripts:       os.Getenv("UPDATE") != "",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SHELL_OPERATOR_LISTEN_ADDRESS", "127.0.0.1")
+			e.Setenv("SHELL_OPERATOR_LISTEN_PORT", "0")
+			return nil
+		},
+		UpdateScripts: os.Getenv("UPDATE") != "",
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,14 @@ type settings struct {
 	shutdownTimeout            time.Duration
 	contextsPerRun             int
 	keepManagedFields          bool
+	listenAddress, listenPort  string
+	metricsPrefix              string
+	restartHookCounters        bool
+	profiling, dryRun          bool
+	patchQPS                   float32
+	patchBurst                 int
+	patchTimeout               time.Duration
+	deleteTimeout              time.Duration
 
 	// reserved are settings of stages that are not there yet. They are accepted, so that installations
 	// that set them start, and checked for their type.
@@ -38,10 +47,7 @@ type settings struct {
 }
 
 type reserved struct {
-	listenAddress, listenPort, metricsPrefix, namespace            string
-	patchQPS                                                       float32
-	patchBurst                                                     int
-	patchTimeout                                                   time.Duration
+	namespace                                                      string
 	configurationName, validatingService, validatingCert           string
 	validatingKey, validatingCA, failurePolicy                     string
 	validatingClientCA, conversionClientCA                         []string
@@ -119,13 +125,17 @@ func (s *settings) table() []setting {
 		{flag: "log-no-time", env: "LOG_NO_TIME", bind: truth(&s.logNoTime, false), usage: "leave the time out of log records"},
 		{flag: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON", bind: truth(&s.logProxyJSON, false), usage: "make log records of the JSON objects that hooks print"},
 
-		{flag: "listen-address", env: "SHELL_OPERATOR_LISTEN_ADDRESS", bind: text(&r.listenAddress, "0.0.0.0"), usage: "address of the HTTP server (not in use yet)"},
-		{flag: "listen-port", env: "SHELL_OPERATOR_LISTEN_PORT", bind: text(&r.listenPort, "9115"), usage: "port of the HTTP server (not in use yet)"},
-		{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&r.metricsPrefix, "shell_operator_"), usage: "prefix of the operator's own metrics (not in use yet)"},
+		{flag: "listen-address", env: "SHELL_OPERATOR_LISTEN_ADDRESS", bind: text(&s.listenAddress, "0.0.0.0"), usage: "address on which metrics and health are served"},
+		{flag: "listen-port", env: "SHELL_OPERATOR_LISTEN_PORT", bind: text(&s.listenPort, "9115"), usage: "port on which metrics and health are served; 0 means any free one"},
+		{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&s.metricsPrefix, "shell_operator_"), usage: "prefix of the operator's own metrics"},
+		{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.restartHookCounters, false), usage: "let counters and histograms of hooks begin anew with each run that names their group"},
+		{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.profiling, false), usage: "serve profiles of the operator below /debug/pprof"},
+		{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false), usage: "let the API server check the changes that hooks ask for, and change nothing; kubectl in hooks is not held back"},
 		{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&r.namespace, ""), usage: "own namespace (not in use yet)"},
-		{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&r.patchQPS, 100), usage: "most patch requests per second (not in use yet)"},
-		{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&r.patchBurst, 200), usage: "most patch requests at once (not in use yet)"},
-		{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&r.patchTimeout, 10*time.Second), usage: "time limit of a patch request (not in use yet)"},
+		{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&s.patchQPS, 1000), usage: "most requests per second for changes that hooks ask for"},
+		{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.patchBurst, 2000), usage: "most of these requests at once"},
+		{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&s.patchTimeout, 10*time.Second), usage: "time limit of one of these requests; 0 means none"},
+		{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.deleteTimeout, 20*time.Second), usage: "how long a Delete waits for the object to be gone"},
 		{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&r.configurationName, "shell-operator-hooks"), usage: "name of the webhook configurations (not in use yet)"},
 		{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&r.validatingService, "shell-operator-validating-svc"), usage: "Service of admission webhooks (not in use yet)"},
 		{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", bind: text(&r.validatingCert, "/validating-certs/tls.crt"), usage: "certificate of admission webhooks (not in use yet)"},
@@ -197,6 +207,12 @@ func (s *settings) check() error {
 	}
 	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
 		wrong("--log-type %q: use text, json or color", s.logType)
+	}
+	if port, err := strconv.Atoi(s.listenPort); err != nil || port < 0 || port > 65535 {
+		wrong("--listen-port %q: use a number from 0 to 65535", s.listenPort)
+	}
+	if s.deleteTimeout <= 0 {
+		wrong("--object-patcher-delete-timeout %s: it must be above 0", s.deleteTimeout)
 	}
 	if p := s.reserved.failurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("--validating-webhook-failure-policy %q: use Fail or Ignore", p)

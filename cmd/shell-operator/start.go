@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -70,6 +71,13 @@ func start(s *settings, stdout io.Writer) error {
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: s.contextsPerRun,
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
+		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
+		Patches: app.PatchOptions{
+			QPS: s.patchQPS, Burst: s.patchBurst, Timeout: s.patchTimeout, DeleteTimeout: s.deleteTimeout, DryRun: s.dryRun,
+		},
+		Metrics: app.MetricsOptions{
+			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,
+		},
 	})
 	var second signalled
 	if errors.As(context.Cause(kill), &second) {

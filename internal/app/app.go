@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/endpoint"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/queue"
@@ -21,6 +23,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/spool"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -44,6 +47,35 @@ type Options struct {
 	ContextsPerRun    int
 	KeepManagedFields bool
 	ProxyHookJSON     bool
+
+	// Patches limits the requests that carry out what hooks ask for.
+	Patches PatchOptions
+	// ListenAddress is where the operator's own pages are served, as "host:port".
+	ListenAddress string
+	Profiling     bool
+	Metrics       MetricsOptions
+}
+
+// PatchOptions are about changes of the cluster that hooks ask for.
+type PatchOptions struct {
+	QPS   float32
+	Burst int
+	// Timeout ends one request; 0 means none.
+	Timeout time.Duration
+	// DeleteTimeout is how long a Delete waits for the object to be gone.
+	DeleteTimeout time.Duration
+	// DryRun lets the API server check everything and change nothing.
+	DryRun bool
+}
+
+// MetricsOptions are about metrics.
+type MetricsOptions struct {
+	// Prefix begins the names of the operator's own metrics.
+	Prefix string
+	// NoQueueActions leaves out how long operations on queues take.
+	NoQueueActions bool
+	// RestartHookCounters lets counters and histograms of hooks begin anew with each run that names them.
+	RestartHookCounters bool
 }
 
 // queuedBytes is how much of the objects in waiting events stays in memory.
@@ -61,6 +93,9 @@ type operator struct {
 	watcher *watch.Watcher
 	clock   *schedule.Clock
 	spool   *spool.Spool
+	meter   *meter
+	pages   *endpoint.Server
+	health  *health
 	// startedUp is closed when all onStartup runs have succeeded.
 	startedUp chan struct{}
 
@@ -81,15 +116,25 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, workspace.Close()) }()
+	op := &operator{
+		log: o.Log, spool: spool.New(workspace.Dir(), queuedBytes),
+		startedUp: make(chan struct{}), ticking: map[*hook.Hook]bool{}, health: newHealth(),
+	}
+	if op.meter, err = newMeter(o.Metrics, op.tasks); err != nil {
+		return err
+	}
 	cl, err := connect(o.Cluster, workspace.Dir())
 	if err != nil {
 		return err
 	}
+	patches := cl.forPatches(o.Patches)
+	op.meter.count(cl.config, "main")
+	op.meter.count(patches, "object_patcher")
 	o.Env = append(o.Env[:len(o.Env):len(o.Env)], cl.env...)
 
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
-	hooks, err := discover.Hooks(ctx, discover.Options{
+	op.hooks, err = discover.Hooks(ctx, discover.Options{
 		Dir: o.HooksDir, Log: o.Log,
 		Caller: configCaller{process.New(process.Options{Kill: kill}), o.Env, o.ConfigTimeout},
 		Config: wire.ConfigOptions{JQ: filters, CheckCrontab: checkCrontab},
@@ -97,22 +142,35 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	op := &operator{
-		log: o.Log, hooks: hooks, spool: spool.New(workspace.Dir(), queuedBytes),
-		startedUp: make(chan struct{}), ticking: map[*hook.Hook]bool{},
-	}
+	warnAboutWebhooks(o.Log, op.hooks)
+	op.meter.bind(op.hooks)
+	op.health.expect(op.hooks)
 	op.watcher, err = watch.New(watch.Options{
-		Config: cl.config, JQ: filters, Sink: sink{op}, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
+		Config: cl.config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
 	})
 	if err != nil {
 		return err
 	}
+	effects, err := newEffects(patches, filters, o)
+	if err != nil {
+		return err
+	}
+	op.pages, err = endpoint.New(endpoint.Options{
+		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.ready, Log: o.Log,
+		Metrics: telemetry.MetricsHandler(op.meter.registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(effects.metrics, o.Log),
+	})
+	if err != nil {
+		return err
+	}
+	host, port, _ := net.SplitHostPort(op.pages.Address())
+	o.Log.Info("base http server started", "address", host, "port", port)
 	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
-	op.queues = queue.NewSet(queue.Options{Backoff: queue.DefaultBackoff(o.RetryMin, o.RetryMax), OnFailure: op.failed, OnPanic: op.panicked})
-	op.runner = run.New(hooks, run.Options{
+	op.queues = queue.NewSet(queue.Options{Backoff: queue.DefaultBackoff(o.RetryMin, o.RetryMax), OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction})
+	op.runner = run.New(op.hooks, run.Options{
 		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}),
-		Snapshots: op.watcher, Effects: unsupported{}, Workspace: workspace, Log: o.Log, Env: o.Env,
+		Snapshots: op.watcher, Effects: effects, Workspace: workspace, Log: o.Log, Env: o.Env,
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
+		Observe: op.meter.RunEnded,
 	})
 	return op.serve(ctx, kill, o.ShutdownTimeout)
 }
@@ -129,6 +187,14 @@ func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) erro
 	background.Go(func() { _ = op.watcher.Run(ctx) })
 	background.Go(func() { _ = op.clock.Run(ctx) })
 	background.Go(func() { op.start(ctx) })
+	// The pages show the shutdown too, until the queues are empty.
+	pages, endPages := context.WithCancel(context.WithoutCancel(ctx))
+	background.Go(func() {
+		if err := op.pages.Run(pages); err != nil {
+			op.log.Error("The operator's own pages are no longer served", "error", err.Error())
+		}
+	})
+	defer endPages()
 
 	over := make(chan struct{})
 	var ending sync.WaitGroup

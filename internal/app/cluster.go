@@ -57,6 +57,14 @@ func connect(o ClusterOptions, dir string) (*cluster, error) {
 	return c, nil
 }
 
+// forPatches returns the configuration of a client with limits of its own, so that many changes do not hold up the
+// watches.
+func (c *cluster) forPatches(o PatchOptions) *rest.Config {
+	config := rest.CopyConfig(c.config)
+	config.QPS, config.Burst, config.Timeout = o.QPS, o.Burst, o.Timeout
+	return config
+}
+
 // kubeconfigForHooks returns the variable that leads kubectl to our cluster. Where it would go to another
 // one by itself, because of overrides, it gets a private kubeconfig.
 func kubeconfigForHooks(o ClusterOptions, raw clientcmdapi.Config, dir string) ([]string, error) {

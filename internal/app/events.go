@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -54,8 +53,8 @@ type sink struct{ *operator }
 
 func (s sink) Event(ev event.Event)                 { s.queueEvent(ev) }
 func (s sink) Keep(b []byte) event.Payload          { return s.spool.Put(b) }
-func (s sink) Objects(h *hook.Hook, index, n int)   {}
-func (s sink) FilterFailed(h *hook.Hook, index int) {}
+func (s sink) Objects(h *hook.Hook, index, n int)   { s.meter.objects(h, index, n) }
+func (s sink) FilterFailed(h *hook.Hook, index int) {} // the log tells of it, with the object
 
 func (op *operator) failed(_ string, t queue.Task, failures int, err error, delay time.Duration) {
 	var fields []any
@@ -80,25 +79,3 @@ func (s step) Ready(ctx context.Context) error { return ctx.Err() }
 func (s step) Run(context.Context) error       { s.do(); return nil }
 func (s step) Absorb(queue.Task) bool          { return false }
 func (s step) String() string                  { return s.name }
-
-// unsupported refuses what later versions will do: nothing that a hook asks for may be lost silently.
-type unsupported struct{}
-
-func (unsupported) Apply(_ context.Context, h *hook.Hook, out run.Outputs) error {
-	var errs []error
-	for _, o := range []struct {
-		variable string
-		content  []byte
-		instead  string
-	}{
-		{"KUBERNETES_PATCH_PATH", out.Patch, "use kubectl in the hook"},
-		{"METRICS_PATH", out.Metrics, "leave the file empty"},
-		{"ADMISSION_RESPONSE_PATH", out.Admission, "leave the file empty"},
-		{"CONVERSION_RESPONSE_PATH", out.Conversion, "leave the file empty"},
-	} {
-		if o.content != nil {
-			errs = append(errs, fmt.Errorf("%s FAILED: the hook wrote %d bytes into $%s, which this version cannot carry out yet: %s", h.Name, len(o.content), o.variable, o.instead))
-		}
-	}
-	return errors.Join(errs...)
-}

@@ -28,6 +28,7 @@ var directions = []struct {
 	{"internal/discover", []string{"internal/hook", "internal/wire"}, "a stage; app lends it the executor"},
 	{"internal/source/schedule", nil, "a stage that fires texts"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/resource"}, "a stage that makes events"},
+	{"internal/endpoint", nil, "a stage that serves what it is given"},
 	{"internal/run/process", nil, "executes files, whatever they are"},
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/resource"}, "a stage that changes the cluster"},
@@ -47,6 +48,7 @@ var reserved = []struct {
 	{"go.yaml.in/yaml/v3", []string{"internal/wire"}, "wire alone knows hook-facing YAML"},
 	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},
 	{"github.com/itchyny/gojq", []string{"internal/jq"}, "one dialect of jq"},
+	{"github.com/prometheus", []string{"internal/effect/metric", "internal/telemetry", "internal/app"}, "metrics are made in two places, app hands out the registry"},
 	{"os/exec", []string{"internal/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
 	{"testing", []string{"internal/testenv"}, "tests stay out of the program"},
 }

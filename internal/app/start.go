@@ -150,6 +150,7 @@ func (e *enabler) run(ctx context.Context) {
 		close(e.ready)
 		return
 	}
+	started := time.Now()
 	log := e.op.log.With("hook", e.hook.Name, "binding", "", "task", "EnableKubernetesBindings", "queue", hook.MainQueue)
 	log.Info("Enable kubernetes binding for hook")
 	err := e.op.watcher.Enable(ctx, e.hook, func(index int, err error) {
@@ -159,6 +160,8 @@ func (e *enabler) run(ctx context.Context) {
 		e.mu.Unlock()
 		log.Error("Enable Kubernetes binding for hook failed. Will retry after delay.",
 			"failedCount", failures, "kubernetes", e.hook.Kubernetes[index].Name, "error", err.Error())
+		e.op.meter.operator.BindingsFailed(e.hook.Name)
+		e.op.health.trouble(e.hook, err)
 		e.once.Do(func() { close(e.stuck) })
 	})
 	switch {
@@ -168,6 +171,8 @@ func (e *enabler) run(ctx context.Context) {
 		log.Error("Enable Kubernetes binding for hook failed for good", "error", err.Error())
 	default:
 		log.Info("Kubernetes bindings for hook are enabled successfully", "count", len(e.hook.Kubernetes))
+		e.op.meter.operator.BindingsEnabled(e.hook.Name, time.Since(started))
+		e.op.health.enabled(e.hook)
 		close(e.ready)
 	}
 }

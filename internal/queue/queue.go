@@ -77,7 +77,9 @@ func (q *queue) work(stop, runs context.Context, opts *Options) {
 				return
 			}
 		}
+		removed := opts.action(q.name, "Remove")
 		q.remove()
+		removed()
 	}
 }
 
@@ -188,6 +190,16 @@ func (q *queue) remove() {
 	defer q.mu.Unlock()
 	q.tasks.removeAt(0)
 	q.busy, q.failures, q.lastError = false, 0, nil
+}
+
+func (q *queue) list() []Task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	tasks := make([]Task, q.tasks.len())
+	for i := range tasks {
+		tasks[i] = q.tasks.at(i).Task
+	}
+	return tasks
 }
 
 func (q *queue) state() State {

@@ -44,6 +44,17 @@ type Options struct {
 	// OnFailure is told about each failure, OnPanic about panics of a task, before OnFailure.
 	OnFailure func(queue string, t Task, failures int, err error, delay time.Duration)
 	OnPanic   func(queue string, t Task, reason any, stack []byte)
+	// OnAction is told how long an operation took: "AddLast", "AddFirst" or "Remove". It must be quick.
+	OnAction func(queue, action string, took time.Duration)
+}
+
+// action measures an operation: call it before, and what it returns after.
+func (o *Options) action(queue, name string) func() {
+	if o.OnAction == nil {
+		return func() {}
+	}
+	started := time.Now()
+	return func() { o.OnAction(queue, name, time.Since(started)) }
 }
 
 // Set is a set of named queues. It is safe for concurrent use.
@@ -107,11 +118,34 @@ func (s *Set) queue(name string) *queue {
 }
 
 // Add appends a task to a queue, unless the last one there takes over its work.
-func (s *Set) Add(name string, t Task) { s.queue(name).add(t) }
+func (s *Set) Add(name string, t Task) {
+	defer s.opts.action(name, "AddLast")()
+	s.queue(name).add(t)
+}
 
 // AddFirst puts a task before everything that waits in a queue, but behind the one that is running or
 // being tried again, and behind those that came by AddFirst before and still wait.
-func (s *Set) AddFirst(name string, t Task) { s.queue(name).addFirst(t) }
+func (s *Set) AddFirst(name string, t Task) {
+	defer s.opts.action(name, "AddFirst")()
+	s.queue(name).addFirst(t)
+}
+
+// Visit hands out the tasks of every queue, in no order, the running one included.
+func (s *Set) Visit(visit func(queue string, tasks []Task)) {
+	for _, q := range s.all() {
+		visit(q.name, q.list())
+	}
+}
+
+func (s *Set) all() []*queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queues := make([]*queue, 0, len(s.queues))
+	for _, q := range s.queues {
+		queues = append(queues, q)
+	}
+	return queues
+}
 
 // Len is the number of tasks in a queue, the running one included.
 func (s *Set) Len(name string) int {
@@ -138,12 +172,7 @@ type TaskState struct {
 
 // Dump returns the states of all queues, those with the name first before the others, which are sorted.
 func (s *Set) Dump(first string) []State {
-	s.mu.Lock()
-	queues := make([]*queue, 0, len(s.queues))
-	for _, q := range s.queues {
-		queues = append(queues, q)
-	}
-	s.mu.Unlock()
+	queues := s.all()
 	slices.SortFunc(queues, func(a, b *queue) int {
 		switch {
 		case a.name == b.name:

@@ -43,6 +43,8 @@ type Snapshots interface {
 type Effects interface {
 	// Apply checks all of out before it does anything of it.
 	Apply(ctx context.Context, h *hook.Hook, out Outputs) error
+	// ApplyFailed does the little that a hook wants to be done even though it failed.
+	ApplyFailed(ctx context.Context, h *hook.Hook, out Outputs) error
 }
 
 // Options of a Runner. Executor, Snapshots, Effects, Workspace and Log are required.
@@ -69,8 +71,10 @@ type Report struct {
 	Hook           *hook.Hook
 	Binding, Queue string
 	Waited         time.Duration
-	Wall           time.Duration
-	Usage          process.Usage
+	// Merged is how many other tasks went into the run.
+	Merged int
+	Wall   time.Duration
+	Usage  process.Usage
 	// Err is why the run failed; Allowed tells that it may.
 	Err     error
 	Allowed bool
@@ -118,6 +122,7 @@ func (r *Runner) timeout(h *hook.Hook) time.Duration {
 // run is one attempt of a task.
 func (r *Runner) run(ctx context.Context, t *Task) error {
 	log := r.opts.Log.With(t.LogFields()...)
+	merged := t.merged
 	r.logMerge(log, t)
 	started := time.Now()
 	var usage process.Usage
@@ -126,9 +131,9 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		log.Info("Execute hook")
 		usage, err = r.attempt(ctx, t, log)
 	}
-	if r.opts.Observe != nil {
+	if r.opts.Observe != nil && (err == nil || ctx.Err() == nil) {
 		r.opts.Observe(Report{
-			Hook: t.hook, Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited,
+			Hook: t.hook, Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited, Merged: merged,
 			Wall: time.Since(started), Usage: usage, Err: err, Allowed: t.mayFail,
 		})
 	}
@@ -174,12 +179,15 @@ func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage 
 		return usage, err
 	}
 	result, err := r.execute(ctx, t, f, log)
+	out, outErr := f.outputs()
 	if err != nil {
+		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
+			err = errors.Join(err, r.opts.Effects.ApplyFailed(ctx, t.hook, out))
+		}
 		return result.Usage, err
 	}
-	out, err := f.outputs()
-	if err != nil {
-		return result.Usage, fmt.Errorf("%s FAILED: %w", t.hook.Name, err)
+	if outErr != nil {
+		return result.Usage, fmt.Errorf("%s FAILED: %w", t.hook.Name, outErr)
 	}
 	return result.Usage, r.opts.Effects.Apply(ctx, t.hook, out)
 }

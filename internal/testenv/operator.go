@@ -122,6 +122,7 @@ func Start(t testing.TB, o OperatorOptions) *Operator {
 	}
 	args := append([]string{
 		"start", "--hooks-dir", o.HooksDir, "--tmp-dir", filepath.Join(t.TempDir(), "tmp"), "--log-type", "json", "--kube-config", o.Kubeconfig,
+		"--listen-address", "127.0.0.1", "--listen-port", "0",
 	}, o.Args...)
 	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status}
 	op.cmd.Dir = o.Dir

@@ -8,6 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,6 +42,7 @@ func TestConformance(t *testing.T) {
 			"ends":     endsCommand,
 			"kubectl":  kubectlCommand,
 			"touch":    touchCommand,
+			"page":     pageCommand,
 		},
 	})
 }
@@ -238,5 +242,24 @@ func kubectlCommand(ts *testscript.TestScript, neg bool, args []string) {
 func touchCommand(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range args {
 		ts.Check(os.WriteFile(ts.MkAbs(name), nil, 0o644))
+	}
+}
+
+// page PATH [STATUS]: get one of the operator's own pages; stdout is what it says.
+func pageCommand(ts *testscript.TestScript, _ bool, args []string) {
+	server := of(ts).operator.UntilLog("base http server started")
+	status := http.StatusOK
+	if len(args) == 2 {
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		status = n
+	}
+	res, err := http.Get("http://" + net.JoinHostPort(server.Fields["address"], server.Fields["port"]) + args[0])
+	ts.Check(err)
+	defer res.Body.Close()
+	_, err = io.Copy(ts.Stdout(), res.Body)
+	ts.Check(err)
+	if res.StatusCode != status {
+		ts.Fatalf("%s: %s", args[0], res.Status)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tidwall/btree"
 
@@ -30,6 +31,7 @@ type monitor struct {
 	// only and onlyIn narrow a stream that is wider than the binding; nil means no narrowing.
 	only, onlyIn map[string]bool
 	sink         Sink
+	meter        Meter // nil: nobody measures
 	log          *slog.Logger
 	// stuck is told why the binding cannot be enabled yet.
 	stuck func(error)
@@ -73,7 +75,11 @@ func (m *monitor) needs() (decoded, json bool) {
 var null = []byte("null")
 
 func (m *monitor) filter(ctx context.Context, o *object, decoded any) []byte {
+	started := time.Now()
 	result, err := m.program.Apply(ctx, decoded)
+	if m.meter != nil {
+		m.meter.Filtered(m.hook, m.index, time.Since(started))
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			m.sink.FilterFailed(m.hook, m.index)
@@ -136,6 +142,7 @@ func (m *monitor) replace(sub *subscription, entries []entry) {
 }
 
 func (m *monitor) change(sub *subscription, e entry) {
+	defer m.handled(time.Now())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !sub.left {
@@ -144,7 +151,14 @@ func (m *monitor) change(sub *subscription, e entry) {
 	}
 }
 
+func (m *monitor) handled(since time.Time) {
+	if m.meter != nil {
+		m.meter.Handled(m.hook, m.index, time.Since(since))
+	}
+}
+
 func (m *monitor) remove(sub *subscription, o *object) {
+	defer m.handled(time.Now())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if sub.left {

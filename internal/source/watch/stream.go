@@ -59,6 +59,7 @@ type subscription struct {
 type stream struct {
 	scope  scope
 	client rest.Interface
+	meter  Meter
 	// again asks for a new list. Capacity 1: one that is about to start serves all who ask.
 	again chan struct{}
 	stop  context.CancelFunc
@@ -76,7 +77,7 @@ type stream struct {
 }
 
 func newStream(client rest.Interface, sc scope) *stream {
-	s := &stream{scope: sc, client: client, again: make(chan struct{}, 1)}
+	s := &stream{scope: sc, client: client, meter: noMeter{}, again: make(chan struct{}, 1)}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -179,6 +180,13 @@ func (s *stream) ring(period time.Duration) {
 }
 
 func (s *stream) answered(verb string, err error) {
+	if err != nil && verb == "watch" {
+		reason := "fail"
+		if kindOfTrouble(err) == expired {
+			reason = "expired"
+		}
+		s.meter.WatchFailed(reason)
+	}
 	for _, sub := range s.consumers() {
 		sub.answered(sub, verb, err)
 	}

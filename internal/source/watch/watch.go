@@ -43,12 +43,28 @@ type Sink interface {
 	FilterFailed(h *hook.Hook, index int)
 }
 
-// Options of a Watcher. All but KeepManagedFields and Log are required.
+// Meter measures what watching costs. Its methods must return at once.
+type Meter interface {
+	// Filtered is told how long a binding's filter took, Handled how long a binding took to handle a change.
+	Filtered(h *hook.Hook, index int, took time.Duration)
+	Handled(h *hook.Hook, index int, took time.Duration)
+	// WatchFailed is told of a watch that the API server refused or ended: "expired" or "fail".
+	WatchFailed(reason string)
+}
+
+type noMeter struct{}
+
+func (noMeter) Filtered(*hook.Hook, int, time.Duration) {}
+func (noMeter) Handled(*hook.Hook, int, time.Duration)  {}
+func (noMeter) WatchFailed(string)                      {}
+
+// Options of a Watcher. Config, JQ and Sink are required.
 type Options struct {
 	Config *rest.Config
 	JQ     *jq.Compiler
 	Sink   Sink
 	Log    *slog.Logger
+	Meter  Meter
 	// KeepManagedFields is for bindings that do not say.
 	KeepManagedFields bool
 }
@@ -82,6 +98,9 @@ func New(opts Options) (*Watcher, error) {
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Meter == nil {
+		opts.Meter = noMeter{}
 	}
 	return &Watcher{
 		opts: opts, client: client, resolver: resource.NewResolver(client),
@@ -123,7 +142,7 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
 	b := &h.Kubernetes[index]
 	m := &monitor{
-		hook: h, index: index, binding: b, sink: w.opts.Sink, stuck: stuck,
+		hook: h, index: index, binding: b, sink: w.opts.Sink, meter: w.opts.Meter, stuck: stuck,
 		log:     w.opts.Log.With("hook", h.Name, "binding", b.Name),
 		filled:  make(chan struct{}),
 		awaited: map[*subscription]bool{},
@@ -217,6 +236,7 @@ func (w *Watcher) join(sub *subscription, sc scope, resync time.Duration) {
 	s, ok := w.streams[sc]
 	if !ok {
 		s = newStream(w.client, sc)
+		s.meter = w.opts.Meter
 		w.streams[sc] = s
 	}
 	sub.stream = s

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/effect/metric"
+	"github.com/shell-operator/shell-operator/internal/effect/patch"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// effects carry out what hooks hand back.
+type effects struct {
+	log     *slog.Logger
+	filters *jq.Compiler
+	patches *patch.Applier
+	metrics *metric.Store
+}
+
+var _ run.Effects = (*effects)(nil)
+
+func newEffects(config *rest.Config, filters *jq.Compiler, o Options) (*effects, error) {
+	client, err := resource.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client for patches: %w", err)
+	}
+	return &effects{
+		log: o.Log, filters: filters,
+		patches: patch.New(patch.Options{
+			Client: client, Resolver: resource.NewResolver(client), Filters: filters, Log: o.Log,
+			DryRun: o.Patches.DryRun, DeleteTimeout: o.Patches.DeleteTimeout,
+		}),
+		metrics: metric.New(metric.Options{Log: o.Log, Restart: o.Metrics.RestartHookCounters}),
+	}, nil
+}
+
+// Apply checks everything first. Then the cluster is changed; metrics count only if that went well.
+func (e *effects) Apply(ctx context.Context, h *hook.Hook, out run.Outputs) error {
+	metrics, warnings, err := wire.ParseMetrics(out.Metrics)
+	if err != nil {
+		return fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	for _, w := range warnings {
+		e.log.Warn("A metric operation is ignored", "hook", h.Name, "warning", w.String())
+	}
+	if err := checkAnswers(out); err != nil {
+		return fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	patches, err := wire.ParsePatches(out.Patch, e.filters)
+	if err != nil {
+		return fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	if err := e.patches.Apply(ctx, h.Name, patches); err != nil {
+		return fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	e.metrics.Apply(h.Name, metrics)
+	return nil
+}
+
+// ApplyFailed carries out what a hook wants to be done even though it failed: to report that in a status.
+func (e *effects) ApplyFailed(ctx context.Context, h *hook.Hook, out run.Outputs) error {
+	patches, err := wire.ParsePatches(out.Patch, e.filters)
+	if err != nil {
+		e.log.Warn("The patches of a failed hook are ignored", "hook", h.Name, "error", err.Error())
+		return nil
+	}
+	var kept []effect.Patch
+	for _, p := range patches {
+		if p.IgnoreHookError {
+			kept = append(kept, p)
+		}
+	}
+	return e.patches.Apply(ctx, h.Name, kept)
+}
+
+// checkAnswers refuses broken answers, even of runs that nobody waits for an answer of.
+func checkAnswers(out run.Outputs) error {
+	var errs []error
+	if out.Admission != nil {
+		if _, err := wire.ParseAdmission(out.Admission); err != nil {
+			errs = append(errs, fmt.Errorf("got bad validating response: %w", err))
+		}
+	}
+	if out.Conversion != nil {
+		if _, err := wire.ParseConversion(out.Conversion); err != nil {
+			errs = append(errs, fmt.Errorf("got bad conversion response: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// health is what /readyz tells: the operator is ready when those who ask it get a right answer, that is, when the
+// snapshots of hooks that answer reviews are filled. Other hooks that wait are notes.
+type health struct {
+	mu sync.Mutex
+	// waiting are the hooks whose kubernetes bindings are not enabled yet, with what they wait for.
+	waiting map[*hook.Hook]error
+	loaded  bool
+}
+
+func newHealth() *health { return &health{waiting: map[*hook.Hook]error{}} }
+
+var errEnabling = errors.New("its kubernetes bindings are being enabled")
+
+func (s *health) expect(hooks []*hook.Hook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loaded = true
+	for _, h := range hooks {
+		if len(h.Kubernetes) > 0 {
+			s.waiting[h] = errEnabling
+		}
+	}
+}
+
+func (s *health) trouble(h *hook.Hook, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting[h] = err
+}
+
+func (s *health) enabled(h *hook.Hook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, h)
+}
+
+func (s *health) ready() (notes []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.loaded {
+		return nil, errors.New("hooks are being loaded")
+	}
+	answering := 0
+	for h, reason := range s.waiting {
+		notes = append(notes, fmt.Sprintf("hook %q waits: %v", h.Name, reason))
+		if answers(h) {
+			answering++
+		}
+	}
+	slices.Sort(notes)
+	if answering > 0 {
+		err = fmt.Errorf("not ready: %d hooks that answer reviews wait for their kubernetes bindings", answering)
+	}
+	return notes, err
+}
+
+// answers tells whether the API server asks the hook.
+func answers(h *hook.Hook) bool {
+	return len(h.Validating)+len(h.Mutating)+len(h.Conversions) > 0
+}
+
+// warnAboutWebhooks tells of bindings that nothing serves yet.
+func warnAboutWebhooks(log *slog.Logger, hooks []*hook.Hook) {
+	for _, h := range hooks {
+		if answers(h) {
+			log.Warn("The hook has bindings for admission or conversion reviews, which this version does not serve yet: they are never run", "hook", h.Name)
+		}
+	}
+}

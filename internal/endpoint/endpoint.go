@@ -1,0 +1,147 @@
+// Package endpoint serves the operator's own pages: metrics, health, and profiles if they were asked for.
+//
+// Callers may rely on this:
+//   - Nothing is changed by any page, and nothing secret is on one.
+//   - The address is taken when New returns; Run serves until its context ends, and then lets requests finish.
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+)
+
+// Options of a Server. All but Profiling are required.
+type Options struct {
+	// Address is "host:port".
+	Address string
+	// Metrics serves the operator's own metrics, HookMetrics those that hooks handed back.
+	Metrics, HookMetrics http.Handler
+	// Ready tells why the operator is not ready, or nil; and what is worth knowing although it is.
+	Ready func() (notes []string, err error)
+	// Profiling serves /debug/pprof, which tells much about the program and costs it time.
+	Profiling bool
+	Log       *slog.Logger
+}
+
+// Server serves the pages.
+type Server struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+// route is one page.
+type route struct {
+	path, about string
+	handler     http.Handler
+}
+
+// New takes the address.
+func New(o Options) (*Server, error) {
+	listener, err := net.Listen("tcp", o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w: choose another address with --listen-address and --listen-port", o.Address, err)
+	}
+	mux := http.NewServeMux()
+	table := routes(&o)
+	for _, r := range table {
+		mux.Handle("GET "+r.path, r.handler)
+	}
+	mux.Handle("GET /{$}", index(table))
+	mux.Handle("GET /discovery", discovery(table))
+	return &Server{listener, &http.Server{
+		Handler: mux, ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second,
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}}, nil
+}
+
+func routes(o *Options) []route {
+	table := []route{
+		{"/metrics", "metrics of the operator", o.Metrics},
+		{"/metrics/hooks", "metrics of the hooks", o.HookMetrics},
+		{"/healthz", "whether the operator lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })},
+		{"/readyz", "whether the operator can answer, and which hooks are in trouble", ready(o.Ready)},
+	}
+	if o.Profiling {
+		table = append(table,
+			route{"/debug/pprof/", "profiles", http.HandlerFunc(pprof.Index)},
+			route{"/debug/pprof/profile", "CPU profile", http.HandlerFunc(pprof.Profile)},
+			route{"/debug/pprof/symbol", "names of addresses", http.HandlerFunc(pprof.Symbol)},
+			route{"/debug/pprof/trace", "execution trace", http.HandlerFunc(pprof.Trace)},
+		)
+	}
+	return table
+}
+
+// Address is where the server listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Run serves until ctx ends. Requests then have a second to finish.
+func (s *Server) Run(ctx context.Context) error {
+	ended := make(chan struct{})
+	defer close(ended)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-ctx.Done():
+		case <-ended:
+		}
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if s.server.Shutdown(grace) != nil {
+			_ = s.server.Close()
+		}
+	}()
+	err := s.server.Serve(s.listener)
+	if errors.Is(err, http.ErrServerClosed) {
+		<-stopped
+		return nil
+	}
+	return err
+}
+
+func ready(check func() ([]string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		notes, err := check()
+		if err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, err)
+		} else {
+			fmt.Fprintln(w, "ok")
+		}
+		for _, note := range notes {
+			fmt.Fprintln(w, note)
+		}
+	}
+}
+
+func index(table []route) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, "<!DOCTYPE html><title>Shell operator</title><h1>Shell operator</h1><ul>")
+		for _, r := range table {
+			fmt.Fprintf(w, `<li><a href="%s">%s</a>: %s</li>`, r.path, r.path, r.about)
+		}
+		fmt.Fprint(w, "</ul>")
+	}
+}
+
+// discovery lists the pages as text. Profiles are one line, which stands there whether they are served or not.
+func discovery(table []route) http.HandlerFunc {
+	var b strings.Builder
+	b.WriteString("GET /\n")
+	for _, r := range table {
+		if !strings.HasPrefix(r.path, "/debug/") {
+			b.WriteString("GET " + r.path + "\n")
+		}
+	}
+	b.WriteString("GET /discovery\nGET /debug/pprof/*\n")
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, b.String()) }
+}
