@@ -101,7 +101,9 @@ func (r *request) retry(ctx context.Context, do func() error) error {
 	backoff := conflicts
 	for {
 		err := do()
-		if !apierrors.IsConflict(err) || backoff.Steps <= 1 {
+		// Asking again does not help where somebody else owns a field.
+		owned := apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
+		if !apierrors.IsConflict(err) || owned || backoff.Steps <= 1 {
 			return err
 		}
 		timer := time.NewTimer(backoff.Step())
@@ -160,9 +162,8 @@ func (r *request) apply(ctx context.Context) error {
 			req = req.Param("force", "true")
 		}
 		err := req.Do(ctx).Error()
-		if apierrors.IsConflict(err) {
-			// Asking again would not help: somebody else owns the field.
-			return fmt.Errorf("%v: set \"force: true\" to take the fields over", err)
+		if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
+			return fmt.Errorf("%w: set \"force: true\" to take the fields over", err)
 		}
 		return err
 	})

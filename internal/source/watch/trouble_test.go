@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/resource"
@@ -81,7 +82,7 @@ func TestTroubles(t *testing.T) {
 		{context.DeadlineExceeded, unreachable, `cannot list ` + things.String() + `, the API server cannot be reached: context deadline exceeded`},
 		{apierrors.NewInternalError(errors.New("etcd")), otherTrouble, `cannot list ` + things.String() + `: Internal error occurred: etcd`},
 		{apierrors.NewResourceExpired("too old"), expired, `cannot list ` + things.String() + `: too old`},
-		{apierrors.NewGone("gone"), expired, `cannot list ` + things.String() + `: gone`},
+		{&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone, Code: 410, Message: "gone"}}, expired, `cannot list ` + things.String() + `: gone`},
 	} {
 		if got := kindOfTrouble(test.err); got != test.kind {
 			t.Errorf("%v is %q, want %q", test.err, got, test.kind)
