@@ -44,6 +44,13 @@ demo: build testcluster tools ## see a hook run on a real control plane; HOOKS=d
 test: testcluster tools ## run all tests, with the race detector where there is a C compiler
 	@scripts/test.sh $(RACE)
 
+FUZZ := ParseConfig:internal/wire ParsePatches:internal/wire ParseMetrics:internal/wire
+# Counted, not timed: the deadline of a timed run fails it now and then on a busy machine.
+fuzz: ## feed random input to the parsers of what hooks write, a few seconds each; FUZZTIME=10m for longer
+	@for target in $(FUZZ); do \
+		go test -run '^$$' -fuzz "^Fuzz$${target%%:*}$$" -fuzztime $(or $(FUZZTIME),50000x) "./$${target#*:}" | grep -v '^fuzz: elapsed'; \
+	done
+
 bench: build testcluster tools ## print the figures for speed and memory
 	@BENCH=1 TESTCLUSTER=required go test -count=1 -v ./bench | grep -v "^=== "
 
@@ -61,4 +68,4 @@ bin/tools/golangci-lint-$(LINT_VERSION):
 clean: ## remove what was built
 	@rm -rf bin
 
-.PHONY: help build testcluster tools demo test bench vet lint clean
+.PHONY: help build testcluster tools demo test fuzz bench vet lint clean

@@ -1,0 +1,88 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func text(s string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) })
+}
+
+func TestPages(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		path      string
+		method    string
+		profiling bool
+		notReady  error
+		status    int
+		body      string
+	}{
+		{name: "metrics", path: "/metrics", status: 200, body: "own metrics"},
+		{name: "metrics of hooks", path: "/metrics/hooks", status: 200, body: "hook metrics"},
+		{name: "health", path: "/healthz", status: 200, body: "ok\n"},
+		{name: "ready", path: "/readyz", status: 200, body: "ok\nhook \"a\" waits\n"},
+		{name: "not ready", path: "/readyz", notReady: errors.New("hooks are being loaded"), status: 503, body: "hooks are being loaded\nhook \"a\" waits\n"},
+		{name: "index", path: "/", status: 200, body: "Shell operator"},
+		{name: "discovery", path: "/discovery", status: 200, body: "GET /\nGET /metrics\nGET /metrics/hooks\nGET /healthz\nGET /readyz\nGET /discovery\nGET /debug/pprof/*\n"},
+		{name: "unknown page", path: "/nothing", status: 404},
+		{name: "only reading", path: "/metrics", method: "POST", status: 405},
+		{name: "no profiles unasked", path: "/debug/pprof/", status: 404},
+		{name: "profiles", path: "/debug/pprof/", profiling: true, status: 200, body: "goroutine"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, err := New(Options{
+				Address: "127.0.0.1:0", Metrics: text("own metrics"), HookMetrics: text("hook metrics"), Profiling: test.profiling,
+				Ready: func() ([]string, error) { return []string{`hook "a" waits`}, test.notReady },
+				Log:   slog.New(slog.DiscardHandler),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- s.Run(ctx) }()
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			req, err := http.NewRequest(test.method, "http://"+s.Address()+test.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			if res.StatusCode != test.status || !strings.Contains(string(body), test.body) {
+				t.Errorf("%d %q, want %d %q", res.StatusCode, body, test.status, test.body)
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAddressTaken(t *testing.T) {
+	o := Options{Address: "127.0.0.1:0", Metrics: text(""), HookMetrics: text(""), Log: slog.New(slog.DiscardHandler)}
+	first, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.listener.Close()
+	o.Address = first.Address()
+	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "--listen-port") {
+		t.Errorf("error %v", err)
+	}
+}
