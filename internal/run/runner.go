@@ -189,6 +189,7 @@ func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage 
 	if outErr != nil {
 		return result.Usage, fmt.Errorf("%s FAILED: %w", t.hook.Name, outErr)
 	}
+	t.outputs = out
 	return result.Usage, r.opts.Effects.Apply(ctx, t.hook, out)
 }
 
@@ -223,6 +224,9 @@ func (r *Runner) contexts(t *Task) []wire.Context {
 	contexts := make([]wire.Context, len(t.events))
 	for i, ev := range t.events {
 		c := wire.Context{Event: ev}
+		if t.review != nil {
+			c.Review, c.Step = t.review.Body, t.review.Step
+		}
 		if ev.Type == event.Synchronization {
 			c.Objects = snapshot(ev.Index)
 		}

@@ -34,6 +34,10 @@ type Task struct {
 	// the last run.
 	merged, dropped int
 
+	// review is set for tasks that Answer runs, and outputs is what the hook then wrote.
+	review  *Review
+	outputs Outputs
+
 	id       int64
 	attempts int
 	waited   time.Duration

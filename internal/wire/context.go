@@ -18,6 +18,10 @@ type Context struct {
 	Objects event.Snapshot
 	// Snapshots are those that the binding includes, in order.
 	Snapshots []NamedSnapshot
+	// Review is the JSON text of the review that the hook is to answer, for Validating, Mutating and Conversion.
+	Review []byte
+	// Step is the conversion that is asked for, with the versions as the hook wrote them.
+	Step hook.ConversionStep
 }
 
 // NamedSnapshot is a snapshot under the name by which the hook knows it.
@@ -135,6 +139,7 @@ func (o *contextWriter) full(c *Context) {
 			o.payload("filterResult", c.Event.Object.Filtered)
 		}
 	}
+	o.review(c)
 	if len(c.Snapshots) > 0 {
 		o.raw(`,"snapshots":{`)
 		for i, s := range c.Snapshots {
@@ -148,6 +153,24 @@ func (o *contextWriter) full(c *Context) {
 		o.raw("}")
 	}
 	o.raw("}")
+}
+
+// review writes what the contexts of reviews have.
+func (o *contextWriter) review(c *Context) {
+	switch c.Event.Type {
+	case event.Validating:
+		o.raw(`,"type":"Validating"`)
+	case event.Mutating:
+		o.raw(`,"type":"Mutating"`)
+	case event.Conversion:
+		o.raw(`,"type":"Conversion"`)
+		o.field("fromVersion", c.Step.From)
+		o.field("toVersion", c.Step.To)
+	default:
+		return
+	}
+	o.raw(`,"review":`)
+	_, _ = o.w.Write(c.Review)
 }
 
 // groups tells whether a group replaces the context's own type. Reviews only gain snapshots by it.

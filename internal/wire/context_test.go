@@ -50,6 +50,9 @@ var testHook = hook.Hook{
 		{Binding: hook.Binding{Name: "pods"}}, {Binding: hook.Binding{Name: "nodes", Group: "g"}},
 		{Binding: hook.Binding{Name: "\"<ü>\"\n\x00\u2028"}},
 	},
+	Validating:  []hook.Admission{{Binding: hook.Binding{Name: "deny.example.com"}}, {Binding: hook.Binding{Name: "grouped.example.com", Group: "g"}}},
+	Mutating:    []hook.Admission{{Binding: hook.Binding{Name: "change.example.com"}}},
+	Conversions: []hook.Conversion{{Binding: hook.Binding{Name: "up"}}},
 }
 
 func TestWriteContexts(t *testing.T) {
@@ -72,6 +75,26 @@ func TestWriteContexts(t *testing.T) {
 	}{
 		{"onStartup", hook.FullContexts, []Context{{Event: of(event.Startup, 0)}}, `[{"binding":"onStartup"}]`},
 		{"schedule", hook.FullContexts, []Context{{Event: of(event.Tick, 0)}}, `[{"binding":"tick","type":"Schedule"}]`},
+		{
+			"validating", hook.FullContexts,
+			[]Context{{Event: of(event.Validating, 0), Review: []byte(`{"request":{"uid":"1"}}`)}},
+			`[{"binding":"deny.example.com","type":"Validating","review":{"request":{"uid":"1"}}}]`,
+		},
+		{
+			"validating in a group: it only gains snapshots", hook.FullContexts,
+			[]Context{{Event: of(event.Validating, 1), Review: []byte(`{}`), Snapshots: snapshots}},
+			`[{"binding":"grouped.example.com","type":"Validating","review":{},` + snapshotsJSON + `}]`,
+		},
+		{
+			"mutating", hook.FullContexts,
+			[]Context{{Event: of(event.Mutating, 0), Review: []byte(`{"request":{}}`)}},
+			`[{"binding":"change.example.com","type":"Mutating","review":{"request":{}}}]`,
+		},
+		{
+			"conversion", hook.FullContexts,
+			[]Context{{Event: of(event.Conversion, 0), Review: []byte(`{"request":{}}`), Step: hook.ConversionStep{From: "v1alpha1", To: "acme.dev/v1"}}},
+			`[{"binding":"up","type":"Conversion","fromVersion":"v1alpha1","toVersion":"acme.dev/v1","review":{"request":{}}}]`,
+		},
 		{
 			"schedule with snapshots", hook.FullContexts,
 			[]Context{{Event: of(event.Tick, 0), Snapshots: snapshots}},
