@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +27,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/spool"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/wire"
+	"github.com/shell-operator/shell-operator/sdk/shell"
 )
 
 // Options of the operator. Log is required, and all durations have to be given.
@@ -130,7 +133,11 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	patches := cl.forPatches(o.Patches)
 	op.meter.count(cl.config, "main")
 	op.meter.count(patches, "object_patcher")
-	o.Env = append(o.Env[:len(o.Env):len(o.Env)], cl.env...)
+	library, err := shellLibrary(o.Env, filepath.Join(workspace.Dir(), "shell"))
+	if err != nil {
+		return err
+	}
+	o.Env = slices.Concat(o.Env, cl.env, library)
 
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
@@ -225,6 +232,20 @@ func (op *operator) endRuns(ctx context.Context, over <-chan struct{}, grace tim
 		op.log.Warn("Hooks are still running, they get SIGTERM and then SIGKILL", "phase", "shutdown")
 		end()
 	}
+}
+
+// shellLibrary unpacks the library for hooks in bash and returns the variables by which they find it. Who has set one
+// of them means another library.
+func shellLibrary(env []string, dir string) ([]string, error) {
+	path, err := shell.Unpack(dir)
+	if err != nil {
+		return nil, err
+	}
+	variables := []string{"SHELL_LIB=" + path, "FRAMEWORK_DIR=" + filepath.Dir(path)}
+	return slices.DeleteFunc(variables, func(own string) bool {
+		name, _, _ := strings.Cut(own, "=")
+		return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && len(kv) > len(name)+1 })
+	}), nil
 }
 
 func checkCrontab(text string) error {

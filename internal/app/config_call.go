@@ -29,7 +29,7 @@ func (c configCaller) Call(ctx context.Context, f discover.File, dir string) (st
 	var start *process.StartError
 	switch {
 	case errors.As(err, &exit):
-		err = errors.New(exit.Status)
+		err = errors.New(exit.Status + exit.Mend())
 	case errors.As(err, &timeout):
 		err = fmt.Errorf("it was still running after %s and was killed: make it print the configuration and exit, or raise --config-timeout", c.timeout)
 	case errors.As(err, &start):

@@ -231,9 +231,17 @@ type ExitError struct {
 
 func (e *ExitError) Error() string {
 	if e.Stderr != "" {
-		return fmt.Sprintf("%s FAILED: %s", e.Hook, e.Stderr)
+		return fmt.Sprintf("%s FAILED: %s%s", e.Hook, e.Stderr, e.Mend())
 	}
 	return fmt.Sprintf("%s FAILED: cmd run: %s", e.Hook, e.Status)
+}
+
+// Mend is what to do about the few failures that many hooks meet, or empty.
+func (e *ExitError) Mend() string {
+	if strings.Contains(e.Stderr, "/shell_lib.sh: No such file or directory") {
+		return `: the shell library is at /shell_lib.sh only in the container image: write source "${SHELL_LIB:-/shell_lib.sh}", which finds it everywhere`
+	}
+	return ""
 }
 
 // TimeoutError tells that a run took too long.

@@ -1,0 +1,145 @@
+"""Changes of objects in the cluster. They are carried out when the hook has ended well, in the order of the calls."""
+
+from typing import List, Mapping, Optional, Union
+
+from . import _files
+from .context import JSON, Object
+
+Manifest = Union[Mapping[str, JSON], str]
+"""A Kubernetes object, or YAML or JSON text of one."""
+
+
+def create(manifest: Manifest, *, subresource: str = "") -> None:
+    """Fails if the object exists. With subresource, such as "eviction", the manifest goes there."""
+    _create("Create", manifest, subresource)
+
+
+def create_if_not_exists(manifest: Manifest) -> None:
+    """Leaves an object that exists as it is."""
+    _create("CreateIfNotExists", manifest)
+
+
+def create_or_update(manifest: Manifest) -> None:
+    """Replaces an object that exists: what the manifest does not have is lost."""
+    _create("CreateOrUpdate", manifest)
+
+
+def apply(manifest: Manifest, *, subresource: str = "", force: bool = False) -> None:
+    """Server-side apply: changes only the fields that the manifest has.
+
+    force: takes fields over that somebody else manages; otherwise they are an error.
+    """
+    _create("Apply", manifest, subresource, force)
+
+
+def merge_patch(
+    kind: str,
+    name: str,
+    patch: Union[Mapping[str, JSON], str],
+    *,
+    namespace: str = "",
+    api_version: str = "",
+    subresource: str = "",
+    ignore_missing: bool = False,
+    ignore_hook_error: bool = False,
+) -> None:
+    """Changes one object by a JSON merge patch, given as a value or as YAML or JSON text.
+
+    ignore_missing: an object that does not exist is no error. ignore_hook_error: with subresource "status", change it even
+    if the hook fails afterwards.
+    """
+    operation = _address("MergePatch", kind, name, namespace, api_version)
+    operation["mergePatch"] = patch if isinstance(patch, str) else dict(patch)
+    _patch(operation, "mergePatch", subresource, ignore_missing, ignore_hook_error)
+
+
+def json_patch(
+    kind: str,
+    name: str,
+    patch: Union[List[Object], str],
+    *,
+    namespace: str = "",
+    api_version: str = "",
+    subresource: str = "",
+    ignore_missing: bool = False,
+    ignore_hook_error: bool = False,
+) -> None:
+    """Changes one object by a list of JSON patch operations. The options are those of merge_patch."""
+    operation = _address("JSONPatch", kind, name, namespace, api_version)
+    operation["jsonPatch"] = patch if isinstance(patch, str) else list(patch)
+    _patch(operation, "jsonPatch", subresource, ignore_missing, ignore_hook_error)
+
+
+def jq_patch(
+    kind: str,
+    name: str,
+    jq_filter: str,
+    *,
+    namespace: str = "",
+    api_version: str = "",
+    subresource: str = "",
+    ignore_missing: bool = False,
+    ignore_hook_error: bool = False,
+) -> None:
+    """Changes one object by a jq filter that makes the new one of the old one. The options are those of merge_patch."""
+    operation = _address("JQPatch", kind, name, namespace, api_version)
+    operation["jqFilter"] = jq_filter
+    _patch(operation, "jqFilter", subresource, ignore_missing, ignore_hook_error)
+
+
+def delete(
+    kind: str,
+    name: str,
+    *,
+    namespace: str = "",
+    api_version: str = "",
+    background: bool = False,
+    orphan: bool = False,
+) -> None:
+    """Deletes one object and waits until it and what depends on it are gone. One that does not exist is no error.
+
+    background: does not wait; what depends on it is deleted later. orphan: what depends on it stays.
+    """
+    if background and orphan:
+        raise ValueError("choose one of background and orphan")
+    operation = "DeleteInBackground" if background else "DeleteNonCascading" if orphan else "Delete"
+    _files.append("KUBERNETES_PATCH_PATH", _address(operation, kind, name, namespace, api_version))
+
+
+def _create(operation: str, manifest: Manifest, subresource: str = "", force: bool = False) -> None:
+    if isinstance(manifest, str):
+        if not manifest.strip():
+            raise ValueError("the manifest is empty")
+    elif not manifest.get("kind"):
+        raise ValueError("the manifest has no kind")
+    document: Object = {"operation": operation, "object": manifest if isinstance(manifest, str) else dict(manifest)}
+    if subresource:
+        document["subresource"] = subresource
+    if force:
+        document["force"] = True
+    _files.append("KUBERNETES_PATCH_PATH", document)
+
+
+def _address(operation: str, kind: str, name: str, namespace: Optional[str], api_version: Optional[str]) -> Object:
+    if not kind or not name:
+        raise ValueError(f"kind and name must not be empty: kind is {kind!r}, name is {name!r}")
+    address: Object = {"operation": operation}
+    if api_version:
+        address["apiVersion"] = api_version
+    address["kind"] = kind
+    if namespace:
+        address["namespace"] = namespace
+    address["name"] = name
+    return address
+
+
+def _patch(operation: Object, field: str, subresource: str, ignore_missing: bool, ignore_hook_error: bool) -> None:
+    if not operation[field]:
+        raise ValueError("the patch is empty")
+    if subresource:
+        operation["subresource"] = subresource
+    if ignore_missing:
+        operation["ignoreMissingObject"] = True
+    if ignore_hook_error:
+        operation["ignoreHookError"] = True
+    _files.append("KUBERNETES_PATCH_PATH", operation)

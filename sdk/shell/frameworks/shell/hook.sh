@@ -1,0 +1,104 @@
+# hook::run [--config]
+#
+# The last line of a hook: hook::run "$@". With --config it calls __config__, which prints the configuration, and exits.
+# Otherwise it calls one handler for each binding context, in order: the first of these functions that the hook defines.
+#
+#   onStartup                 __on_startup
+#   type Synchronization      __on_kubernetes::BINDING::synchronization, __on_kubernetes::BINDING
+#   type Event, Added         __on_kubernetes::BINDING::added, …::added_or_modified, __on_kubernetes::BINDING
+#   type Event, Modified      __on_kubernetes::BINDING::modified, …::added_or_modified, __on_kubernetes::BINDING
+#   type Event, Deleted       __on_kubernetes::BINDING::deleted, __on_kubernetes::BINDING
+#   type Group                __on_group::GROUP
+#   type Schedule             __on_schedule::BINDING
+#   type Validating           __on_validating::BINDING
+#   type Mutating             __on_mutating::BINDING
+#   type Conversion           __on_conversion::BINDING::FROM::TO, __on_conversion::BINDING
+#   anything, at last         __main__
+#
+# FROM and TO are the versions with a dot for the first slash. A name that cannot be part of a function's name is
+# written with _ for each character that hinders: __on_schedule::every_hour for "every hour".
+#
+# A handler runs in a subshell: variables that it sets are gone afterwards. It sees BINDING_CONTEXT_CURRENT_INDEX and
+# BINDING_CONTEXT_CURRENT_BINDING. If it fails, the hook ends with its status, and later contexts are not handled.
+hook::run() {
+  if [[ ${1:-} == --config ]]; then
+    if ! declare -F __config__ >/dev/null; then
+      shell_lib::_complain 'the function __config__ is not defined; it has to print the configuration'
+      exit 1
+    fi
+    __config__
+    exit 0
+  fi
+
+  # Handlers see these variables: bash looks names up in the callers. Hence the long names.
+  local -i __shell_lib_index __shell_lib_status
+  local -a __shell_lib_candidates
+  local __shell_lib_handler=''
+  context::_load || return 1
+  for ((__shell_lib_index = 0; __shell_lib_index < ${#__shell_lib_elements[@]}; __shell_lib_index++)); do
+    hook::_candidates "${__shell_lib_words[__shell_lib_index]}"
+    hook::_choose || return 1
+    # Not after "if" or before "||": that would switch errexit off in the handler.
+    (
+      set -- "$__shell_lib_handler"
+      __shell_lib_handler=''
+      "$1"
+    )
+    __shell_lib_status=$?
+    if ((__shell_lib_status)); then
+      # Only here if the hook has switched errexit off.
+      if [[ -n $__shell_lib_handler ]]; then
+        hook::_report "$__shell_lib_status"
+      fi
+      return "$__shell_lib_status"
+    fi
+    __shell_lib_handler=''
+  done
+}
+
+# hook::_candidates WORDS sets __shell_lib_candidates and the exported variables.
+hook::_candidates() {
+  local binding type event group from to name
+  local -a found=()
+  IFS=$'\x1f' read -r binding type event group from to <<<"$1"
+  export BINDING_CONTEXT_CURRENT_INDEX=$__shell_lib_index
+  export BINDING_CONTEXT_CURRENT_BINDING=${binding//$'\x1e'/$'\n'}
+  name=__on_kubernetes::$binding
+  if [[ $binding == onStartup ]]; then
+    found=(__on_startup)
+  else
+    case $type:$event in
+    Synchronization:*) found=("$name::synchronization" "$name") ;;
+    Event:Added) found=("$name::added" "$name::added_or_modified" "$name") ;;
+    Event:Modified) found=("$name::modified" "$name::added_or_modified" "$name") ;;
+    Event:Deleted) found=("$name::deleted" "$name") ;;
+    Group:*) found=("__on_group::$group") ;;
+    Schedule:*) found=("__on_schedule::$binding") ;;
+    Validating:*) found=("__on_validating::$binding") ;;
+    Mutating:*) found=("__on_mutating::$binding") ;;
+    Conversion:*) found=("__on_conversion::$binding::${from/\//.}::${to/\//.}" "__on_conversion::$binding") ;;
+    esac
+  fi
+  found+=(__main__)
+  __shell_lib_candidates=("${found[@]//[[:space:][:cntrl:]\'\"\`\\\$\;\&\|\(\)<>]/_}")
+}
+
+# hook::_choose: __shell_lib_handler is the first of __shell_lib_candidates that is a function.
+hook::_choose() {
+  local candidate list
+  for candidate in "${__shell_lib_candidates[@]}"; do
+    if declare -F "$candidate" >/dev/null; then
+      __shell_lib_handler=$candidate
+      return 0
+    fi
+  done
+  printf -v list '%s, ' "${__shell_lib_candidates[@]}"
+  shell_lib::_complain "the hook defines none of the functions that may handle the context of binding '$BINDING_CONTEXT_CURRENT_BINDING'; define one of: ${list%, }"
+  return 1
+}
+
+# hook::_report STATUS says which handler failed.
+hook::_report() {
+  echo "hook::run: $__shell_lib_handler, called for binding '$BINDING_CONTEXT_CURRENT_BINDING', failed with exit status $1" >&2
+  __shell_lib_handler=''
+}

@@ -1,0 +1,288 @@
+# Changes of objects in the cluster. They are carried out when the hook has ended with status 0, in the order in which
+# they were asked for.
+
+# kubernetes::create              [MANIFEST]   fails if the object exists
+# kubernetes::create_if_not_exists [MANIFEST]  leaves an object that exists as it is
+# kubernetes::create_or_update    [MANIFEST]   replaces an object that exists: what the manifest does not have is lost
+# kubernetes::apply               [MANIFEST]   server-side apply: changes only the fields that the manifest has
+#
+# MANIFEST is YAML or JSON text, or the name of a file with it. Text has more than one line or begins with { or [.
+# Without MANIFEST, or for -, it is read from stdin. It may hold several objects: YAML documents, JSON values in a row,
+# or a JSON array. None at all on stdin is fine.
+#
+#   --force               of apply: takes fields over that somebody else manages; otherwise they are an error
+#   --subresource NAME    of create and apply: the manifest goes there
+#
+#   kubernetes::create_or_update <<YAML
+#   apiVersion: v1
+#   kind: ConfigMap
+#   metadata: {name: settings, namespace: $namespace}
+#   data: {mode: fast}
+#   YAML
+#
+#   context::objects '.object | {apiVersion, kind, metadata: (.metadata | {name, namespace, labels: {seen: "yes"}})}' |
+#     kubernetes::apply
+kubernetes::create() { kubernetes::_manifest Create "$@"; }
+kubernetes::create_if_not_exists() { kubernetes::_manifest CreateIfNotExists "$@"; }
+kubernetes::create_or_update() { kubernetes::_manifest CreateOrUpdate "$@"; }
+kubernetes::apply() { kubernetes::_manifest Apply "$@"; }
+
+# kubernetes::patch KIND NAME [OPTION…] [PATCH]
+#
+# Changes one object. Without PATCH, or for -, the patch is read from stdin.
+#
+#   --merge   PATCH is a JSON merge patch, as JSON or YAML. This is the default
+#   --json    PATCH is a list of JSON patch operations, as JSON or YAML
+#   --jq      PATCH is a jq filter that makes the new object of the old one
+#   -n, --namespace NAMESPACE
+#   --api-version VERSION     of KIND, if several groups have that kind
+#   --subresource NAME        such as status
+#   --ignore-missing          an object that does not exist is no error
+#   --ignore-hook-error       with the subresource status: change it even if the hook fails afterwards
+#
+#   kubernetes::patch deployment web -n shop '{"spec": {"replicas": 4}}'
+#   kubernetes::patch node "$node" --jq '.metadata.labels.tier = "gold"'
+kubernetes::patch() {
+  local REPLY operation='' field='' patch='' from=stdin
+  local namespace='' version='' subresource='' flags=''
+  local -a words=()
+  while (($#)); do
+    case $1 in
+    --*=*)
+      set -- "${1%%=*}" "${1#*=}" "${@:2}"
+      continue
+      ;;
+    --merge) operation=MergePatch field=mergePatch ;;
+    --json) operation=JSONPatch field=jsonPatch ;;
+    --jq) operation=JQPatch field=jqFilter ;;
+    --ignore-missing) flags+=',"ignoreMissingObject":true' ;;
+    --ignore-hook-error) flags+=',"ignoreHookError":true' ;;
+    -n | --namespace | --api-version | --subresource)
+      kubernetes::_value "$@" || return 1
+      case $1 in
+      --api-version) version=$2 ;;
+      --subresource) subresource=$2 ;;
+      *) namespace=$2 ;;
+      esac
+      shift
+      ;;
+    -[!\ $'\n']*)
+      # A list in YAML begins with "- " or with "-" on a line of its own.
+      shell_lib::_complain "there is no option $1; there are --merge --json --jq -n --api-version --subresource --ignore-missing --ignore-hook-error"
+      return 1
+      ;;
+    *) words+=("$1") ;;
+    esac
+    shift
+  done
+  if ((${#words[@]} < 2 || ${#words[@]} > 3)) || [[ -z ${words[0]} || -z ${words[1]} ]]; then
+    shell_lib::_complain 'write kubernetes::patch KIND NAME [OPTION…] [PATCH], with KIND and NAME not empty'
+    return 1
+  fi
+  if ((${#words[@]} == 3)) && [[ ${words[2]} != - ]]; then
+    patch=${words[2]} from=argument
+  else
+    patch=$(cat) || return 1
+  fi
+  if [[ $patch != *[![:space:]]* ]]; then
+    shell_lib::_complain "the patch (from $from) is empty; give it as the last argument or on stdin"
+    return 1
+  fi
+  kubernetes::_address "${operation:-MergePatch}" "$version" "${words[0]}" "$namespace" "${words[1]}"
+  local line=$REPLY
+  if [[ -n $subresource ]]; then
+    shell_lib::json_string "$subresource"
+    line+=",\"subresource\":$REPLY"
+  fi
+  shell_lib::json_string "$patch" || return 1
+  shell_lib::_append KUBERNETES_PATCH_PATH "$line$flags,\"${field:-mergePatch}\":$REPLY}"
+}
+
+# kubernetes::delete KIND NAME [OPTION…]
+#
+# Deletes one object and waits until it and what depends on it are gone. An object that does not exist is no error.
+#
+#   -n, --namespace NAMESPACE
+#   --api-version VERSION     of KIND, if several groups have that kind
+#   --background              does not wait; what depends on it is deleted later
+#   --orphan                  what depends on it stays
+#
+#   kubernetes::delete job "$job" -n batch --background
+kubernetes::delete() {
+  local REPLY operation=Delete namespace='' version=''
+  local -a words=()
+  while (($#)); do
+    case $1 in
+    --*=*)
+      set -- "${1%%=*}" "${1#*=}" "${@:2}"
+      continue
+      ;;
+    --background) operation=DeleteInBackground ;;
+    --orphan) operation=DeleteNonCascading ;;
+    -n | --namespace | --api-version)
+      kubernetes::_value "$@" || return 1
+      case $1 in
+      --api-version) version=$2 ;;
+      *) namespace=$2 ;;
+      esac
+      shift
+      ;;
+    -*)
+      shell_lib::_complain "there is no option $1; there are -n --api-version --background --orphan"
+      return 1
+      ;;
+    *) words+=("$1") ;;
+    esac
+    shift
+  done
+  if ((${#words[@]} != 2)) || [[ -z ${words[0]} || -z ${words[1]} ]]; then
+    shell_lib::_complain 'write kubernetes::delete KIND NAME [OPTION…], with KIND and NAME not empty'
+    return 1
+  fi
+  kubernetes::_address "$operation" "$version" "${words[0]}" "$namespace" "${words[1]}"
+  shell_lib::_append KUBERNETES_PATCH_PATH "$REPLY}"
+}
+
+# kubernetes::_value OPTION [VALUE…]
+kubernetes::_value() {
+  if (($# < 2)); then
+    shell_lib::_complain "the option $1 needs a value"
+    return 1
+  fi
+}
+
+# kubernetes::_address OPERATION VERSION KIND NAMESPACE NAME: REPLY is the beginning of the operation.
+kubernetes::_address() {
+  local line="{\"operation\":\"$1\""
+  if [[ -n $2 ]]; then
+    shell_lib::json_string "$2"
+    line+=",\"apiVersion\":$REPLY"
+  fi
+  shell_lib::json_string "$3"
+  line+=",\"kind\":$REPLY"
+  if [[ -n $4 ]]; then
+    shell_lib::json_string "$4"
+    line+=",\"namespace\":$REPLY"
+  fi
+  shell_lib::json_string "$5"
+  REPLY="$line,\"name\":$REPLY"
+}
+
+# kubernetes::_manifest OPERATION [OPTION…] [MANIFEST]
+kubernetes::_manifest() {
+  local REPLY operation=$1 options='' text='' lines='' object
+  local -a words=() objects=() documents=()
+  shift
+  while (($#)); do
+    case $operation:$1 in
+    *:--subresource=*)
+      set -- "${1%%=*}" "${1#*=}" "${@:2}"
+      continue
+      ;;
+    Apply:--force) options+=',"force":true' ;;
+    Apply:--subresource | Create:--subresource)
+      kubernetes::_value "$@" || return 1
+      shell_lib::json_string "$2"
+      options+=",\"subresource\":$REPLY"
+      shift
+      ;;
+    *:--[!-]*)
+      shell_lib::_complain "there is no option $1; kubernetes::apply has --force and --subresource, kubernetes::create has --subresource"
+      return 1
+      ;;
+    *) words+=("$1") ;;
+    esac
+    shift
+  done
+  if ((${#words[@]} > 1)); then
+    shell_lib::_complain 'there is more than one argument; put quotes around a manifest'
+    return 1
+  fi
+  set -- "${words[@]}"
+  if [[ ${1--} == - ]]; then
+    text=$(cat) || return 1
+    if [[ $text != *[![:space:]]* ]]; then
+      return 0
+    fi
+  else
+    text=$1
+    if [[ $text != *[![:space:]]* ]]; then
+      shell_lib::_complain 'the manifest is empty; leave it out to read stdin'
+      return 1
+    fi
+    if [[ ${text#"${text%%[![:space:]]*}"} != [\{\[]* && $text != *$'\n'* ]]; then
+      if [[ ! -f $text || ! -r $text ]]; then
+        shell_lib::_complain "cannot read the file $text; give YAML or JSON text, the name of a file, or - for stdin"
+        return 1
+      fi
+      text=$(<"$text")
+    fi
+  fi
+
+  if [[ ${text#"${text%%[![:space:]]*}"} == [\{\[]* ]] && kubernetes::_json "$text"; then
+    if [[ -n $REPLY ]]; then
+      mapfile -t objects <<<"$REPLY"
+    fi
+  else
+    kubernetes::_documents "$text"
+    for object in "${documents[@]}"; do
+      shell_lib::json_string "$object" || return 1
+      objects+=("$REPLY")
+    done
+  fi
+  for object in "${objects[@]}"; do
+    if [[ $object != \{* && -z ${documents[*]-} ]]; then
+      shell_lib::_complain "the manifest holds $object, which is not an object"
+      return 1
+    fi
+    lines+="{\"operation\":\"$operation\",\"object\":$object$options}"$'\n'
+  done
+  if [[ -n $lines ]]; then
+    shell_lib::_append KUBERNETES_PATCH_PATH "${lines%$'\n'}"
+  fi
+}
+
+# kubernetes::_json TEXT: REPLY is one line for each JSON value in TEXT. Flow mappings of YAML look like JSON and are
+# not.
+kubernetes::_json() {
+  local TMPDIR=${BINDING_CONTEXT_PATH:-}
+  TMPDIR=${TMPDIR%/*}
+  REPLY=$(jq -c 'if type == "array" then .[] else . end' 2>/dev/null <<<"$1")
+}
+
+# kubernetes::_documents TEXT adds the YAML documents in TEXT to documents, except those with nothing but comments.
+# The operator takes only one document as an object.
+kubernetes::_documents() {
+  local line document='' content=''
+  local -a lines
+  if [[ $'\n'$1 != *$'\n'---* && $'\n'$1 != *$'\n'...* ]]; then
+    documents+=("$1")
+    return 0
+  fi
+  mapfile -t lines <<<"$1"
+  for line in "${lines[@]}" ---; do
+    case $line in
+    ---* | ...*)
+      if [[ ${line:3:1} == [![:space:]] ]]; then
+        document+=$line$'\n' content=yes
+        continue
+      fi
+      if [[ -n $content ]]; then
+        documents+=("${document%$'\n'}")
+      fi
+      document=${line:3} content=''
+      if [[ $document == *[![:space:]]* && ${document#"${document%%[![:space:]]*}"} != \#* ]]; then
+        document+=$'\n' content=yes
+      else
+        document=''
+      fi
+      ;;
+    *)
+      document+=$line$'\n'
+      if [[ $line == *[![:space:]]* && ${line#"${line%%[![:space:]]*}"} != [#%]* ]]; then
+        content=yes
+      fi
+      ;;
+    esac
+  done
+}
