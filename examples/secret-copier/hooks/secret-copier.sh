@@ -3,7 +3,7 @@
 #
 # SOURCE_NAMESPACE  where the Secret is; "default" when it is empty
 # SOURCE_SECRET     its name, and that of the copies; "shared-secret" when it is empty
-set -euo pipefail
+source "${SHELL_LIB:-/shell_lib.sh}"
 
 source_namespace=${SOURCE_NAMESPACE:-default}
 secret=${SOURCE_SECRET:-shared-secret}
@@ -11,8 +11,8 @@ owner=secret-copier # value of the label app.kubernetes.io/managed-by that marks
 
 # Three things can change: the source, the namespaces, the copies. Being one group they start the same kind of run,
 # which sees all three. The filters keep the little that is compared.
-config() {
-  cat <<EOF
+__config__() {
+  cat <<EOT
 configVersion: v1
 kubernetes:
 - name: source
@@ -46,71 +46,37 @@ kubernetes:
       app.kubernetes.io/managed-by: $owner
   jqFilter: '{namespace: .metadata.namespace, type, data: (.data // {})}'
   keepFullObjectsInMemory: false
-EOF
+EOT
 }
 
-# plan compares what is with what should be and prints what to do: lines of a verb and a namespace. All contexts of a
-# run carry the same snapshots, so it does not matter how many there are, or which one is asked.
-plan() {
-  jq -r --arg from "$source_namespace" '
-    map(.snapshots | values) | last
+# Compares what is with what should be, and hands back what to do. The operator does it when the hook has ended:
+# namespaces at the same time, and all of it again if a part fails.
+#
+# What a snapshot does not show may be somebody else's Secret of that name: CreateIfNotExists leaves it alone.
+__on_group::secret-copier() {
+  context::jq -c --arg from "$source_namespace" --arg name "$secret" --arg owner "$owner" '
+    def copy: {
+      apiVersion: "v1", kind: "Secret",
+      metadata: {name: $name, namespace: .namespace, labels: {"app.kubernetes.io/managed-by": $owner}},
+      type: .source.type, data: .source.data
+    };
+    def delete: {operation: "Delete", apiVersion: "v1", kind: "Secret", namespace: ., name: $name};
+
+    .snapshots
     | .source[0].filterResult as $source
     | [.namespaces[].filterResult | values | select(. != $from and $source != null)] as $wanted
     | [.copies[].filterResult | select(.namespace != $from)] as $copies
     | ($copies | map({key: .namespace, value: {type, data}}) | from_entries) as $have
-    | ($wanted[]
-       | if $have[.] == $source then empty
-         elif $have[.] == null or $have[.].type == $source.type then "put \(.)"
-         else "delete \(.)", "put \(.)" # the type of a Secret cannot be changed
-         end),
-      ($copies[].namespace | select(IN($wanted[]) | not) | "delete \(.)")
-  ' "$BINDING_CONTEXT_PATH"
+    | ($copies[].namespace | select(IN($wanted[]) | not) | delete),
+      # The type of a Secret cannot be changed.
+      ($wanted[] | select($have[.] != null and $have[.].type != $source.type) | delete),
+      ($wanted[] | select($have[.] != $source)
+       | {namespace: ., $source} as $target
+       | if $have[.] == null or $have[.].type != $source.type
+         then {operation: "CreateIfNotExists", object: ($target | copy)}
+         else {operation: "CreateOrUpdate", object: ($target | copy)}
+         end)
+  ' >>"$KUBERNETES_PATCH_PATH"
 }
 
-# copy prints the copy for a namespace.
-copy() {
-  jq -c --arg namespace "$1" --arg name "$secret" --arg owner "$owner" '
-    map(.snapshots | values) | last | .source[0].filterResult
-    | {
-        apiVersion: "v1",
-        kind: "Secret",
-        metadata: {name: $name, namespace: $namespace, labels: {"app.kubernetes.io/managed-by": $owner}},
-        type,
-        data
-      }
-  ' "$BINDING_CONTEXT_PATH"
-}
-
-# put makes the copy in a namespace, or makes it right. It asks the cluster what is there: a snapshot may be a moment
-# old, and does not show a Secret of the same name that is not ours. That one stays. Secrets go to kubectl by standard
-# input, where no list of processes shows them.
-put() {
-  local found
-  found=$(kubectl -n "$1" get secret "$secret" --ignore-not-found \
-    -o jsonpath='{"owner="}{.metadata.labels.app\.kubernetes\.io/managed-by}') || return
-  case $found in
-    '') copy "$1" | kubectl create -f - ;;
-    "owner=$owner") copy "$1" | kubectl replace -f - ;;
-    *) echo "Namespace '$1' has a Secret '$secret' of its own, left alone" >&2 ;;
-  esac
-}
-
-delete() {
-  kubectl -n "$1" delete secret "$secret" --ignore-not-found
-}
-
-if [[ ${1-} == --config ]]; then
-  config
-  exit
-fi
-
-# A namespace that fails does not stop the others, but the run fails in the end and is tried again.
-todo=$(plan)
-status=0
-while read -r verb namespace; do
-  case $verb in
-    put) put "$namespace" || status=1 ;;
-    delete) delete "$namespace" || status=1 ;;
-  esac
-done <<<"$todo"
-exit "$status"
+hook::run "$@"
