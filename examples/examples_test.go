@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,12 +24,40 @@ type example struct {
 	name      string
 	namespace string
 	operator  *testenv.Operator
+	// env is for every operator that the test starts.
+	env []string
+}
+
+// undisturbedAndKilled runs a test twice: as it is, and with hooks of which each of the programs kills one run half-way.
+func undisturbedAndKilled(t *testing.T, name string, programs []string, test func(*example)) {
+	t.Run("undisturbed", func(t *testing.T) { test(prepare(t, name)) })
+	t.Run("killed", func(t *testing.T) { test(prepare(t, name).killed(programs...)) })
+}
+
+// killed lets each of the programs kill one run half-way.
+func (e *example) killed(programs ...string) *example {
+	e.t.Helper()
+	e.env = []string{killedOnce(e.t, programs...), retryMinDelay, retryMaxDelay}
+	return e
+}
+
+// restart ends the operator and starts another one, which finds everything done.
+func (e *example) restart(env ...string) {
+	e.t.Helper()
+	e.stop()
+	e.start(env...)
 }
 
 // prepare applies the manifests that the example needs. The Deployment is for machines with nodes.
 func prepare(t *testing.T, name string) *example {
 	t.Helper()
 	t.Parallel()
+	return prepareAlone(t, name)
+}
+
+// prepareAlone is prepare for tests that cannot run beside others.
+func prepareAlone(t *testing.T, name string) *example {
+	t.Helper()
 	cluster := testenv.Shared(t)
 	e := &example{t: t, cluster: cluster, name: name, namespace: cluster.Namespace(t)}
 	for _, file := range []string{"crd.yaml", "rbac.yaml"} {
@@ -62,7 +91,7 @@ func (e *example) start(env ...string) {
 		e.t.Fatal(err)
 	}
 	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
-		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: path, Env: append(env, "WATCH_NAMESPACE="+e.namespace),
+		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: path, Env: slices.Concat(e.env, env, []string{"WATCH_NAMESPACE=" + e.namespace}),
 	})
 }
 
@@ -99,7 +128,10 @@ func (e *example) prints(line string) {
 }
 
 func TestMonitorPods(t *testing.T) {
-	e := prepare(t, "monitor-pods")
+	undisturbedAndKilled(t, "monitor-pods", []string{"jq"}, monitorPods)
+}
+
+func monitorPods(e *example) {
 	e.start()
 	e.operator.UntilLog("Unlock kubernetes.Event tasks")
 	// The Deployment's controller adds all five at once.
@@ -114,10 +146,21 @@ func TestMonitorPods(t *testing.T) {
 		}
 		return len(names) == 5
 	})
+	// To the next operator they are not new.
+	e.restart()
+	e.prints("Pod 'web-")
+	for _, r := range e.operator.Records() {
+		if added.MatchString(r.Fields["msg"]) {
+			e.t.Errorf("added again: %s", r.Fields["msg"])
+		}
+	}
 }
 
 func TestUsersHtpasswd(t *testing.T) {
-	e := prepare(t, "users-htpasswd")
+	undisturbedAndKilled(t, "users-htpasswd", []string{"kubectl", "htpasswd"}, usersHtpasswd)
+}
+
+func usersHtpasswd(e *example) {
 	e.start()
 	var users strings.Builder
 	names := []string{"alice", "bob", "carol", "dave", "erin"}
@@ -135,12 +178,18 @@ func TestUsersHtpasswd(t *testing.T) {
 		return slices.Equal(e.htpasswdNames(), []string{"alice", "carol", "dave", "erin"}) && e.htpasswd()["alice"] != before["alice"]
 	})
 	if e.htpasswd()["carol"] != before["carol"] {
-		t.Error("carol's hash has changed, but her password has not")
+		e.t.Error("carol's hash has changed, but her password has not")
 	}
 	for _, r := range e.operator.Records() {
 		if strings.Contains(r.Text, "$ecret") {
-			t.Errorf("a password is in the log: %s", r.Text)
+			e.t.Errorf("a password is in the log: %s", r.Text)
 		}
+	}
+	after := e.htpasswd()
+	e.restart()
+	e.operator.UntilLog("Unlock kubernetes.Event tasks")
+	if !maps.Equal(e.htpasswd(), after) {
+		e.t.Error("the next operator has changed the file")
 	}
 }
 
@@ -171,7 +220,10 @@ func (e *example) htpasswdNames() []string {
 }
 
 func TestPlatformInstaller(t *testing.T) {
-	e := prepare(t, "platform-installer")
+	undisturbedAndKilled(t, "platform-installer", []string{"kubectl"}, platformInstaller)
+}
+
+func platformInstaller(e *example) {
 	const cluster = `{"apiVersion":"example.com/v1","kind":"ClusterConfiguration","metadata":{"name":"cluster"},
 		"spec":{"components":{"dns":{"enabled":true},"logging":{"enabled":false},"ingress":{"enabled":true}}}}`
 	e.input(cluster, "create", "-f", "-")
@@ -191,6 +243,10 @@ func TestPlatformInstaller(t *testing.T) {
 	e.kubectl("delete", "clusterconfigurations.example.com", "cluster")
 	e.input(cluster, "create", "-f", "-")
 	e.until("the installation of the new object", func() bool { return e.installed() == "1 [dns ingress]" })
+	// The next operator installs once more, with the same result.
+	e.restart("CHECK_CRONTAB=@daily")
+	e.prints("Installation of 'cluster' is done: dns, ingress")
+	e.until("the same status", func() bool { return e.installed() == "1 [dns ingress]" })
 }
 
 // installed returns the generation and the components in the status.
@@ -210,10 +266,15 @@ func (e *example) installed() string {
 }
 
 func TestSecretCopier(t *testing.T) {
-	e := prepare(t, "secret-copier")
+	// One after the other: its ClusterRoleBinding has one subject, and the label of namespaces is everybody's.
+	t.Run("undisturbed", func(t *testing.T) { secretCopier(prepareAlone(t, "secret-copier")) })
+	t.Run("killed", func(t *testing.T) { secretCopier(prepareAlone(t, "secret-copier").killed("jq")) })
+}
+
+func secretCopier(e *example) {
 	targets := []string{}
 	for range 5 {
-		targets = append(targets, e.cluster.Namespace(t))
+		targets = append(targets, e.cluster.Namespace(e.t))
 	}
 	e.kubectl("create", "secret", "generic", "shared-secret", "--from-literal=key=first")
 	e.start("SOURCE_NAMESPACE=" + e.namespace)
@@ -237,6 +298,16 @@ func TestSecretCopier(t *testing.T) {
 	e.until("the deleted copy again", all("second"))
 	e.kubectl("label", "namespace", targets[1], "example.com/copy-secret-")
 	e.until("no copy where the label went", func() bool { return e.copied(targets[1]) == "" })
+	// The next operator finds nothing to do.
+	version := func() string {
+		return e.kubectl("-n", targets[2], "get", "secret", "shared-secret", "-o", "jsonpath={.metadata.resourceVersion}")
+	}
+	before := version()
+	e.restart("SOURCE_NAMESPACE=" + e.namespace)
+	e.operator.UntilLog("Unlock kubernetes.Event tasks")
+	if after := version(); after != before {
+		e.t.Errorf("the next operator has written a copy again: %s, before %s", after, before)
+	}
 	e.kubectl("delete", "secret", "shared-secret")
 	e.until("no copies without the source", all(""))
 }
