@@ -29,12 +29,18 @@ TESTCLUSTER_FLAGS += -X $(STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 bin/testcluster: $(wildcard testcluster/*.go) testcluster/go.mod testcluster/go.sum
 	@scripts/build-testcluster.sh '$(TESTCLUSTER_FLAGS)'
 
-tools: bin/tools/jq bin/tools/htpasswd bin/tools/kubectl ## build bin/tools: jq, htpasswd and kubectl for hooks
+tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl ## build bin/tools: what hooks call, from jq to mysql
 
 bin/tools/jq: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/jq github.com/itchyny/gojq/cmd/gojq
 bin/tools/htpasswd: tools/go.mod $(wildcard tools/htpasswd/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/htpasswd ./htpasswd
+bin/tools/ping: tools/go.mod $(wildcard tools/ping/*.go)
+	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/ping ./ping
+bin/tools/mysql: tools/go.mod $(wildcard tools/mysql/*.go)
+	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/mysql ./mysql
+bin/tools/mysqld: tools/go.mod $(wildcard tools/mysqld/*.go)
+	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/mysqld ./mysqld
 bin/tools/kubectl:
 	@mkdir -p bin/tools && ln -sf ../testcluster bin/tools/kubectl
 

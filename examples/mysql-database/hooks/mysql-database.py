@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Keeps a database on a MySQL server for each MysqlDatabase of the namespace, and says in its status how that went.
+
+WATCH_NAMESPACE  where the objects are; "default" when it is empty
+CHECK_CRONTAB    when to look at the server even if no object has changed; every minute when it is empty
+MYSQL_HOST       the server; 127.0.0.1 when it is empty
+MYSQL_PORT       its port; 3306 when it is empty
+MYSQL_USER       who we are there; root when it is empty
+MYSQL_PWD        the password; the mysql client finds it there by itself, so that no argument and no log shows it
+
+An object that has our finalizer owns its database. It gets the finalizer before the database is made, and loses it
+after the database was dropped. So it does not matter when the hook or the operator dies: the next run finds out what
+is left to do. And nothing that somebody else has made is ever dropped.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+NAMESPACE = os.environ.get("WATCH_NAMESPACE") or "default"
+API_VERSION = "example.com/v1"
+KIND = "MysqlDatabase"
+FINALIZER = "example.com/mysql-database"
+
+
+def config():
+    return {
+        "configVersion": "v1",
+        "kubernetes": [
+            {
+                "name": "databases",
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "namespace": {"nameSelector": {"matchNames": [NAMESPACE]}},
+                # All that we decide by. The status is not part of it, so writing it does not start us again.
+                "jqFilter": "{spec} + (.metadata | {name, finalizers, deletionTimestamp})",
+                "keepFullObjectsInMemory": False,
+            }
+        ],
+        "schedule": [{"name": "check", "crontab": os.environ.get("CHECK_CRONTAB") or "*/1 * * * *"}],
+    }
+
+
+class MysqlError(Exception):
+    """What the mysql client has said."""
+
+
+def mysql(statement):
+    """Runs a statement and returns the lines of its result."""
+    command = [
+        "mysql",
+        f"--host={os.environ.get('MYSQL_HOST') or '127.0.0.1'}",
+        f"--port={os.environ.get('MYSQL_PORT') or '3306'}",
+        f"--user={os.environ.get('MYSQL_USER') or 'root'}",
+        "--connect-timeout=10",
+        "-N",
+        "-B",
+        "-e",
+        statement,
+    ]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        # Warnings may stand before the error.
+        raise MysqlError((done.stderr.strip() or f"mysql ended with status {done.returncode}").splitlines()[-1])
+    return done.stdout.splitlines()
+
+
+def quoted(name):
+    return "`" + name.replace("`", "``") + "`"
+
+
+def all_objects():
+    """Returns the objects as they are now. What a context or a snapshot holds may be a moment old: old enough to give
+    one database to two objects."""
+    command = ["kubectl", "get", "mysqldatabases.example.com", "-n", NAMESPACE, "-o", "json"]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)["items"]
+
+
+def name(obj):
+    return obj["metadata"]["name"]
+
+
+def deleted(obj):
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def finalizers(obj):
+    return obj["metadata"].get("finalizers", [])
+
+
+def age(obj):
+    """Orders objects by their age. Timestamps count seconds; versions tell apart what came within one of them."""
+    return obj["metadata"]["creationTimestamp"], int(obj["metadata"]["resourceVersion"])
+
+
+def retains(obj):
+    return obj["spec"].get("deletionPolicy") == "Retain"
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def patch(obj, **what):
+    """Asks the operator to change an object after this run."""
+    operation = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "namespace": NAMESPACE,
+        "name": name(obj),
+        "ignoreMissingObject": True,
+        **what,
+    }
+    with open(os.environ["KUBERNETES_PATCH_PATH"], "a", encoding="utf-8") as file:
+        print(json.dumps(operation), file=file)
+
+
+def set_status(obj, phase, message=None):
+    status = {"phase": phase, "message": message}  # null removes a message
+    now = obj.get("status", {})
+    if any(now.get(key) != value for key, value in status.items()):
+        # ignoreHookError: even if this run fails, because then it is the reason that stands here.
+        patch(obj, operation="MergePatch", subresource="status", mergePatch={"status": status}, ignoreHookError=True)
+
+
+def set_finalizers(obj, wanted):
+    # If somebody has changed the object since we read it, the patch fails, and the run is done again.
+    same = {"op": "test", "path": "/metadata/resourceVersion", "value": obj["metadata"]["resourceVersion"]}
+    patch(obj, operation="JSONPatch", jsonPatch=[same, {"op": "add", "path": "/metadata/finalizers", "value": wanted}])
+
+
+def owner_of(claims, exists):
+    """Returns which of the objects that name one database owns it or gets it; None if none of them does."""
+    claims = sorted(claims, key=age)
+    owners = [obj for obj in claims if FINALIZER in finalizers(obj)]
+    # What was on the server before is not ours to drop.
+    could_own = [obj for obj in claims if not deleted(obj) and (retains(obj) or not exists)]
+    return next(iter(owners + could_own), None)
+
+
+def settle(obj, owner, exists):
+    """Does the next step for one object."""
+    database = obj["spec"]["database"]
+    if deleted(obj):
+        if FINALIZER not in finalizers(obj):
+            return
+        if obj is owner and exists and not retains(obj):
+            mysql(f"DROP DATABASE IF EXISTS {quoted(database)}")
+            say(f"Dropped database '{database}'")
+        set_finalizers(obj, [f for f in finalizers(obj) if f != FINALIZER])
+    elif owner is None:
+        set_status(
+            obj,
+            "Conflict",
+            f"database '{database}' was on the server before; an object with deletionPolicy Retain would take it over",
+        )
+    elif obj is not owner:
+        set_status(obj, "Conflict", f"database '{database}' belongs to {KIND} '{name(owner)}'")
+    elif FINALIZER not in finalizers(obj):
+        set_finalizers(obj, finalizers(obj) + [FINALIZER])  # this change of the object starts the next run
+    else:
+        if not exists:
+            mysql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
+            say(f"Created database '{database}'")
+        set_status(obj, "Ready")
+
+
+def main():
+    if sys.argv[1:] == ["--config"]:
+        print(json.dumps(config(), indent=2))
+        return
+
+    with open(os.environ["BINDING_CONTEXT_PATH"], encoding="utf-8") as file:
+        contexts = json.load(file)
+    for context in contexts:
+        if context["type"] == "Synchronization":
+            say(f"Start with {len(context['objects'])} objects")
+        elif context["type"] == "Event":
+            say(f"{KIND} '{context['filterResult']['name']}': {context['watchEvent']}")
+
+    # Whatever has happened, and however often: one look at everything answers it.
+    objects = all_objects()
+    if not objects:
+        return
+    try:
+        existing = set(mysql("SHOW DATABASES"))
+    except MysqlError as error:
+        for obj in objects:
+            if deleted(obj) or obj.get("status", {}).get("phase") != "Ready":
+                set_status(obj, "Failed", str(error))
+        sys.exit(f"cannot look at the server: {error}")  # the run fails, and the operator tries again in a while
+
+    claims = {}
+    for obj in objects:
+        claims.setdefault(obj["spec"]["database"], []).append(obj)
+    for database, claimants in claims.items():
+        owner = owner_of(claimants, database in existing)
+        for obj in claimants:
+            try:
+                settle(obj, owner, database in existing)
+            except MysqlError as error:
+                # The others go on. The next look at the server tries this one again.
+                print(f"{KIND} '{name(obj)}': {error}", file=sys.stderr)
+                set_status(obj, "Failed", str(error))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{error.cmd[0]} {error.cmd[1]} failed with status {error.returncode}")
