@@ -1,5 +1,8 @@
-// Package docs checks what can be checked of the documentation: that links lead somewhere, and that configurations
-// which it shows are valid.
+// Package docs checks what can be checked of the documentation: that links lead somewhere, and that configurations,
+// operations and metrics which it shows are valid.
+//
+// The first words of a fenced block say what it is: "yaml patch" and "json patch" are files for $KUBERNETES_PATCH_PATH,
+// "json metrics" is one for $METRICS_PATH. YAML that begins with configVersion is a configuration.
 package docs
 
 import (
@@ -7,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -39,9 +44,10 @@ func pages(t *testing.T, root string) map[string]string {
 }
 
 var (
-	block   = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```")
+	block   = regexp.MustCompile("(?ms)^```([a-z ]*)\n(.*?)^```")
 	code    = regexp.MustCompile("`[^`]*`")
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	heredoc = regexp.MustCompile("(?ms)^ *cat <<'?YAML'?\n(configVersion: v1\n.*?)^YAML$")
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	symbols = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
@@ -79,6 +85,19 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// configurations returns those that a page shows, by themselves or in a hook.
+func configurations(text string) (found []string) {
+	for _, m := range block.FindAllStringSubmatch(text, -1) {
+		if m[1] == "yaml" && strings.HasPrefix(m[2], "configVersion: v1\n") {
+			found = append(found, m[2])
+		}
+	}
+	for _, m := range heredoc.FindAllStringSubmatch(text, -1) {
+		found = append(found, m[1])
+	}
+	return found
+}
+
 func TestConfigurations(t *testing.T) {
 	options := wire.ConfigOptions{
 		JQ: jq.NewCompiler(jq.Options{}),
@@ -90,12 +109,9 @@ func TestConfigurations(t *testing.T) {
 	count := 0
 	for _, dir := range []string{"reference", "how-to", "tutorial", "explanation"} {
 		for path, text := range pages(t, dir) {
-			for _, m := range block.FindAllStringSubmatch(text, -1) {
-				if m[1] != "yaml" || !strings.HasPrefix(m[2], "configVersion: v1\n") {
-					continue
-				}
+			for _, config := range configurations(text) {
 				count++
-				_, warnings, err := wire.ParseConfig(path, path, []byte(m[2]), options)
+				_, warnings, err := wire.ParseConfig(path, path, []byte(config), options)
 				if err != nil {
 					t.Errorf("%s: %v", path, err)
 				}
@@ -107,5 +123,48 @@ func TestConfigurations(t *testing.T) {
 	}
 	if count == 0 {
 		t.Error("no configurations found")
+	}
+}
+
+// examples returns the fenced blocks of all pages that begin with one of the words, each with the name of its page.
+func examples(t *testing.T, words ...string) (found [][2]string) {
+	for path, text := range pages(t, "..") {
+		for _, m := range block.FindAllStringSubmatch(text, -1) {
+			if slices.Contains(words, m[1]) {
+				found = append(found, [2]string{path, m[2]})
+			}
+		}
+	}
+	if len(found) == 0 {
+		t.Errorf("no page has a block that begins with one of %q", words)
+	}
+	return found
+}
+
+func TestOperations(t *testing.T) {
+	shown := map[effect.Operation]bool{}
+	for _, e := range examples(t, "yaml patch", "json patch") {
+		patches, err := wire.ParsePatches([]byte(e[1]), jq.NewCompiler(jq.Options{}))
+		if err != nil || len(patches) == 0 {
+			t.Errorf("%s: %d operations, error %v, in\n%s", e[0], len(patches), err, e[1])
+		}
+		for _, p := range patches {
+			shown[p.Operation] = true
+		}
+	}
+	reference := pages(t, "reference")["reference/kubernetes-operations.md"]
+	for _, word := range effect.Operations() {
+		if !shown[effect.ParseOperation(word)] && !strings.Contains(reference, "| `"+word+"` |") {
+			t.Errorf("%s is nowhere explained", word)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	for _, e := range examples(t, "json metrics") {
+		metrics, warnings, err := wire.ParseMetrics([]byte(e[1]))
+		if err != nil || len(warnings) > 0 || len(metrics) == 0 {
+			t.Errorf("%s: %d operations, error %v, warnings %v, in\n%s", e[0], len(metrics), err, warnings, e[1])
+		}
 	}
 }
