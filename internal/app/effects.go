@@ -20,7 +20,6 @@ import (
 
 // effects carry out what hooks hand back.
 type effects struct {
-	log     *slog.Logger
 	filters *jq.Compiler
 	patches *patch.Applier
 	metrics *metric.Store
@@ -34,9 +33,9 @@ func newEffects(config *rest.Config, filters *jq.Compiler, o Options) (*effects,
 		return nil, fmt.Errorf("cannot make a client for patches: %w", err)
 	}
 	return &effects{
-		log: o.Log, filters: filters,
+		filters: filters,
 		patches: patch.New(patch.Options{
-			Client: client, Resolver: resource.NewResolver(client), Filters: filters, Log: o.Log,
+			Client: client, Resolver: resource.NewResolver(client), Filters: filters,
 			DryRun: o.Patches.DryRun, DeleteTimeout: o.Patches.DeleteTimeout,
 		}),
 		metrics: metric.New(metric.Options{Log: o.Log, Restart: o.Metrics.RestartHookCounters}),
@@ -44,13 +43,13 @@ func newEffects(config *rest.Config, filters *jq.Compiler, o Options) (*effects,
 }
 
 // Apply checks everything first. Then the cluster is changed; metrics count only if that went well.
-func (e *effects) Apply(ctx context.Context, h *hook.Hook, out run.Outputs) error {
+func (e *effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs) error {
 	metrics, warnings, err := wire.ParseMetrics(out.Metrics)
 	if err != nil {
 		return fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	for _, w := range warnings {
-		e.log.Warn("A metric operation is ignored", "hook", h.Name, "warning", w.String())
+		log.Warn("A metric operation is ignored", "warning", w.String())
 	}
 	if err := checkAnswers(out); err != nil {
 		return fmt.Errorf("%s FAILED: %w", h.Name, err)
@@ -59,7 +58,7 @@ func (e *effects) Apply(ctx context.Context, h *hook.Hook, out run.Outputs) erro
 	if err != nil {
 		return fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	if err := e.patches.Apply(ctx, h.Name, patches); err != nil {
+	if err := e.patches.Apply(ctx, log, patches); err != nil {
 		return fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.metrics.Apply(h.Name, metrics)
@@ -67,10 +66,10 @@ func (e *effects) Apply(ctx context.Context, h *hook.Hook, out run.Outputs) erro
 }
 
 // ApplyFailed carries out what a hook wants to be done even though it failed: to report that in a status.
-func (e *effects) ApplyFailed(ctx context.Context, h *hook.Hook, out run.Outputs) error {
+func (e *effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hook, out run.Outputs) error {
 	patches, err := wire.ParsePatches(out.Patch, e.filters)
 	if err != nil {
-		e.log.Warn("The patches of a failed hook are ignored", "hook", h.Name, "error", err.Error())
+		log.Warn("The patches of a failed hook are ignored", "error", err.Error())
 		return nil
 	}
 	var kept []effect.Patch
@@ -79,7 +78,10 @@ func (e *effects) ApplyFailed(ctx context.Context, h *hook.Hook, out run.Outputs
 			kept = append(kept, p)
 		}
 	}
-	return e.patches.Apply(ctx, h.Name, kept)
+	if err := e.patches.Apply(ctx, log, kept); err != nil {
+		return fmt.Errorf("and its failure cannot be reported: %w", err)
+	}
+	return nil
 }
 
 // checkAnswers refuses broken answers, even of runs that nobody waits for an answer of.

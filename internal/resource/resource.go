@@ -105,7 +105,7 @@ func (r *Resolver) ResolveSubresource(ctx context.Context, apiVersion, kind, sub
 			}
 		}
 	}
-	return Resource{}, fmt.Errorf("the API server knows no subresource %q that takes a %s of %s", subresource, kind, apiVersion)
+	return Resource{}, fmt.Errorf("the API server knows no subresource %q that takes objects of kind %s in %s", subresource, kind, apiVersion)
 }
 
 func (r *Resolver) forget() {

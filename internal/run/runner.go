@@ -2,7 +2,8 @@
 //
 // Callers may rely on this:
 //   - A run sees snapshots that are fresh when it starts, each taken once and the same in all its contexts.
-//   - A failed run changes nothing; its events stay in the task and are handed over again by the next attempt.
+//   - Nothing that a failed hook wrote is carried out, but for what it asked for in that case. Its events stay in the
+//     task and are handed over again by the next attempt.
 //   - Bindings are let go when a run of their Synchronization has ended well, or was allowed to fail.
 //   - Files of a run are private to the operator's user and are gone when the run has ended.
 //
@@ -41,10 +42,10 @@ type Snapshots interface {
 
 // Effects change the world as a hook asked for.
 type Effects interface {
-	// Apply checks all of out before it does anything of it.
-	Apply(ctx context.Context, h *hook.Hook, out Outputs) error
+	// Apply checks all of out before it does anything of it. The log names the run.
+	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) error
 	// ApplyFailed does the little that a hook wants to be done even though it failed.
-	ApplyFailed(ctx context.Context, h *hook.Hook, out Outputs) error
+	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) error
 }
 
 // Options of a Runner. Executor, Snapshots, Effects, Workspace and Log are required.
@@ -182,7 +183,7 @@ func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage 
 	out, outErr := f.outputs()
 	if err != nil {
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
-			err = errors.Join(err, r.opts.Effects.ApplyFailed(ctx, t.hook, out))
+			err = errors.Join(err, r.opts.Effects.ApplyFailed(ctx, log, t.hook, out))
 		}
 		return result.Usage, err
 	}
@@ -190,7 +191,7 @@ func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage 
 		return result.Usage, fmt.Errorf("%s FAILED: %w", t.hook.Name, outErr)
 	}
 	t.outputs = out
-	return result.Usage, r.opts.Effects.Apply(ctx, t.hook, out)
+	return result.Usage, r.opts.Effects.Apply(ctx, log, t.hook, out)
 }
 
 func (r *Runner) writeContexts(path string, t *Task) (err error) {

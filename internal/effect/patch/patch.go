@@ -28,12 +28,11 @@ import (
 // fieldManager is our name in metadata.managedFields.
 const fieldManager = "shell-operator"
 
-// Options of an Applier. Client, Resolver, Filters and Log are required.
+// Options of an Applier. Client, Resolver and Filters are required.
 type Options struct {
 	Client   rest.Interface
 	Resolver *resource.Resolver
 	Filters  *jq.Compiler
-	Log      *slog.Logger
 	// DryRun lets the API server check everything and change nothing.
 	DryRun bool
 	// DeleteTimeout is how long a Delete waits for the object to be gone; 0 means 20 s.
@@ -56,17 +55,17 @@ func New(opts Options) *Applier {
 	return &Applier{opts}
 }
 
-// Apply carries out patches for a hook.
-func (a *Applier) Apply(ctx context.Context, hook string, patches []effect.Patch) error {
+// Apply carries out patches. The log tells whose they are.
+func (a *Applier) Apply(ctx context.Context, log *slog.Logger, patches []effect.Patch) error {
 	var errs []error
 	for _, batch := range batches(patches) {
-		errs = append(errs, a.batch(ctx, hook, batch)...)
+		errs = append(errs, a.batch(ctx, log, batch)...)
 	}
 	return errors.Join(errs...)
 }
 
 // batch carries out patches of one kind at the same time. The errors are in their order.
-func (a *Applier) batch(ctx context.Context, hook string, patches []effect.Patch) []error {
+func (a *Applier) batch(ctx context.Context, log *slog.Logger, patches []effect.Patch) []error {
 	res, err := a.resolve(ctx, &patches[0])
 	errs := make([]error, len(patches))
 	slots := make(chan struct{}, a.opts.Parallel)
@@ -79,7 +78,7 @@ func (a *Applier) batch(ctx context.Context, hook string, patches []effect.Patch
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = failure(&patches[i], a.one(ctx, hook, &patches[i], res))
+			errs[i] = failure(&patches[i], a.one(ctx, log, &patches[i], res))
 		})
 	}
 	running.Wait()
@@ -93,8 +92,8 @@ func (a *Applier) resolve(ctx context.Context, p *effect.Patch) (resource.Resour
 	return a.opts.Resolver.Resolve(ctx, p.APIVersion, p.Kind)
 }
 
-func (a *Applier) one(ctx context.Context, hook string, p *effect.Patch, res resource.Resource) error {
-	log := a.opts.Log.With("hook", hook, "operation", p.Operation.String(), "kind", p.Kind, "namespace", p.Namespace, "name", p.Name)
+func (a *Applier) one(ctx context.Context, log *slog.Logger, p *effect.Patch, res resource.Resource) error {
+	log = log.With("operation", p.Operation.String(), "kind", p.Kind, "namespace", p.Namespace, "name", p.Name)
 	level, text := slog.LevelDebug, "Patch object"
 	if a.opts.DryRun {
 		level, text = slog.LevelInfo, "Dry run, the object is not changed"

@@ -19,8 +19,14 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// newApplier returns an Applier for the cluster, and the log that it writes.
-func newApplier(t *testing.T, cluster *testenv.Cluster, change func(*Options)) (*Applier, *bytes.Buffer) {
+// applier is an Applier with the log of a run.
+type applier struct {
+	*Applier
+	log *slog.Logger
+}
+
+// newApplier returns an applier for the cluster, and what it writes into its log.
+func newApplier(t *testing.T, cluster *testenv.Cluster, change func(*Options)) (*applier, *bytes.Buffer) {
 	t.Helper()
 	client, err := resource.NewClient(cluster.Config(t))
 	if err != nil {
@@ -29,20 +35,20 @@ func newApplier(t *testing.T, cluster *testenv.Cluster, change func(*Options)) (
 	var log bytes.Buffer
 	opts := Options{
 		Client: client, Resolver: resource.NewResolver(client), Filters: jq.NewCompiler(jq.Options{}),
-		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), DeleteTimeout: time.Second,
+		DeleteTimeout: time.Second,
 	}
 	if change != nil {
 		change(&opts)
 	}
-	return New(opts), &log
+	return &applier{New(opts), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, &log
 }
 
 // apply parses the text as a hook would write it and carries it out. It returns what went wrong.
-func apply(t *testing.T, a *Applier, text string) string {
+func apply(t *testing.T, a *applier, text string) string {
 	t.Helper()
 	patches, err := wire.ParsePatches([]byte(text), jq.NewCompiler(jq.Options{}))
 	if err == nil {
-		err = a.Apply(context.Background(), "hook.sh", patches)
+		err = a.Apply(context.Background(), a.log, patches)
 	}
 	if err != nil {
 		return err.Error()

@@ -118,7 +118,8 @@ func (r *request) retry(ctx context.Context, do func() error) error {
 
 // createOrUpdate replaces an object that exists: what is not in the manifest is gone afterwards.
 func (r *request) createOrUpdate(ctx context.Context) error {
-	if err := r.create(ctx); !apierrors.IsAlreadyExists(err) {
+	// A name that the server has made up belongs to somebody else if it is taken.
+	if err := r.create(ctx); !apierrors.IsAlreadyExists(err) || r.patch.Name == "" {
 		return err
 	}
 	return r.retry(ctx, func() error {
