@@ -37,6 +37,13 @@ type settings struct {
 	patchBurst                 int
 	patchTimeout               time.Duration
 	deleteTimeout              time.Duration
+	namespace, webhookURL      string
+	webhookSecret              string
+	webhookParallel            int
+	webhookQueue               int
+	configurationName          string
+	failurePolicy              string
+	validating, conversion     webhookServer
 
 	// reserved are settings of stages that are not there yet. They are accepted, so that installations
 	// that set them start, and checked for their type.
@@ -46,15 +53,16 @@ type settings struct {
 	list []setting
 }
 
+// webhookServer are the flags of one of the two webhook servers.
+type webhookServer struct {
+	service, cert, key, ca, address, port string
+	clientCA                              []string
+	// filesGiven tells that the certificate's path is not the default.
+	filesGiven bool
+}
+
 type reserved struct {
-	namespace                                                      string
-	configurationName, validatingService, validatingCert           string
-	validatingKey, validatingCA, failurePolicy                     string
-	validatingClientCA, conversionClientCA                         []string
-	validatingPort, validatingAddress                              string
-	conversionService, conversionCert, conversionKey, conversionCA string
-	conversionPort, conversionAddress                              string
-	debugSocket, debugHTTP                                         string
+	debugSocket, debugHTTP string
 }
 
 // setting is one row of the table of flags.
@@ -131,27 +139,31 @@ func (s *settings) table() []setting {
 		{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.restartHookCounters, false), usage: "let counters and histograms of hooks begin anew with each run that names their group"},
 		{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.profiling, false), usage: "serve profiles of the operator below /debug/pprof"},
 		{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false), usage: "let the API server check the changes that hooks ask for, and change nothing; kubectl in hooks is not held back"},
-		{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&r.namespace, ""), usage: "own namespace (not in use yet)"},
+		{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services; default: that of the Pod"},
 		{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&s.patchQPS, 1000), usage: "most requests per second for changes that hooks ask for"},
 		{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.patchBurst, 2000), usage: "most of these requests at once"},
 		{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&s.patchTimeout, 10*time.Second), usage: "time limit of one of these requests; 0 means none"},
 		{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.deleteTimeout, 20*time.Second), usage: "how long a Delete waits for the object to be gone"},
-		{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&r.configurationName, "shell-operator-hooks"), usage: "name of the webhook configurations (not in use yet)"},
-		{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&r.validatingService, "shell-operator-validating-svc"), usage: "Service of admission webhooks (not in use yet)"},
-		{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", bind: text(&r.validatingCert, "/validating-certs/tls.crt"), usage: "certificate of admission webhooks (not in use yet)"},
-		{flag: "validating-webhook-server-key", env: "VALIDATING_WEBHOOK_SERVER_KEY", bind: text(&r.validatingKey, "/validating-certs/tls.key"), usage: "key of admission webhooks (not in use yet)"},
-		{flag: "validating-webhook-ca", env: "VALIDATING_WEBHOOK_CA", bind: text(&r.validatingCA, "/validating-certs/ca.crt"), usage: "CA of admission webhooks (not in use yet)"},
-		{flag: "validating-webhook-client-ca", env: "VALIDATING_WEBHOOK_CLIENT_CA", bind: texts(&r.validatingClientCA), usage: "CA of clients of admission webhooks, repeatable (not in use yet)"},
-		{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", bind: text(&r.failurePolicy, "Fail"), usage: "failure policy of bindings without one, Fail or Ignore (not in use yet)"},
-		{flag: "validating-webhook-listen-port", env: "VALIDATING_WEBHOOK_LISTEN_PORT", bind: text(&r.validatingPort, "9680"), usage: "port of admission webhooks (not in use yet)"},
-		{flag: "validating-webhook-listen-address", env: "VALIDATING_WEBHOOK_LISTEN_ADDRESS", bind: text(&r.validatingAddress, "0.0.0.0"), usage: "address of admission webhooks (not in use yet)"},
-		{flag: "conversion-webhook-service-name", env: "CONVERSION_WEBHOOK_SERVICE_NAME", bind: text(&r.conversionService, "shell-operator-conversion-svc"), usage: "Service of conversion webhooks (not in use yet)"},
-		{flag: "conversion-webhook-server-cert", env: "CONVERSION_WEBHOOK_SERVER_CERT", bind: text(&r.conversionCert, "/conversion-certs/tls.crt"), usage: "certificate of conversion webhooks (not in use yet)"},
-		{flag: "conversion-webhook-server-key", env: "CONVERSION_WEBHOOK_SERVER_KEY", bind: text(&r.conversionKey, "/conversion-certs/tls.key"), usage: "key of conversion webhooks (not in use yet)"},
-		{flag: "conversion-webhook-ca", env: "CONVERSION_WEBHOOK_CA", bind: text(&r.conversionCA, "/conversion-certs/ca.crt"), usage: "CA of conversion webhooks (not in use yet)"},
-		{flag: "conversion-webhook-client-ca", env: "CONVERSION_WEBHOOK_CLIENT_CA", bind: texts(&r.conversionClientCA), usage: "CA of clients of conversion webhooks, repeatable (not in use yet)"},
-		{flag: "conversion-webhook-listen-port", env: "CONVERSION_WEBHOOK_LISTEN_PORT", bind: text(&r.conversionPort, "9681"), usage: "port of conversion webhooks (not in use yet)"},
-		{flag: "conversion-webhook-listen-address", env: "CONVERSION_WEBHOOK_LISTEN_ADDRESS", bind: text(&r.conversionAddress, "0.0.0.0"), usage: "address of conversion webhooks (not in use yet)"},
+		{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""), usage: "base URL by which the API server reaches the operator without a Service; default outside of a cluster: own address"},
+		{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.webhookSecret, "shell-operator-webhook"), usage: "beginning of the names of the Secrets with certificates that the operator makes"},
+		{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "most reviews that run at a time; 0 means a default"},
+		{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "most reviews that wait, more are refused at once; 0 means a default"},
+		{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&s.configurationName, "shell-operator-hooks"), usage: "beginning of the names of the webhook configurations"},
+		{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&s.validating.service, "shell-operator-validating-svc"), usage: "Service by which the API server reaches admission webhooks"},
+		{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", bind: text(&s.validating.cert, "/validating-certs/tls.crt"), usage: "certificate of admission webhooks; where there is no such file the operator makes one"},
+		{flag: "validating-webhook-server-key", env: "VALIDATING_WEBHOOK_SERVER_KEY", bind: text(&s.validating.key, "/validating-certs/tls.key"), usage: "key of that certificate"},
+		{flag: "validating-webhook-ca", env: "VALIDATING_WEBHOOK_CA", bind: text(&s.validating.ca, "/validating-certs/ca.crt"), usage: "CA of that certificate"},
+		{flag: "validating-webhook-client-ca", env: "VALIDATING_WEBHOOK_CLIENT_CA", bind: texts(&s.validating.clientCA), usage: "CA of clients that may call admission webhooks, repeatable; default: all may"},
+		{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", bind: text(&s.failurePolicy, "Fail"), usage: "failure policy of validating bindings without one, Fail or Ignore"},
+		{flag: "validating-webhook-listen-port", env: "VALIDATING_WEBHOOK_LISTEN_PORT", bind: text(&s.validating.port, "9680"), usage: "port of admission webhooks; 0 means any free one"},
+		{flag: "validating-webhook-listen-address", env: "VALIDATING_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.validating.address, "0.0.0.0"), usage: "address on which admission webhooks are served"},
+		{flag: "conversion-webhook-service-name", env: "CONVERSION_WEBHOOK_SERVICE_NAME", bind: text(&s.conversion.service, "shell-operator-conversion-svc"), usage: "Service by which the API server reaches conversion webhooks"},
+		{flag: "conversion-webhook-server-cert", env: "CONVERSION_WEBHOOK_SERVER_CERT", bind: text(&s.conversion.cert, "/conversion-certs/tls.crt"), usage: "certificate of conversion webhooks; where there is no such file the operator makes one"},
+		{flag: "conversion-webhook-server-key", env: "CONVERSION_WEBHOOK_SERVER_KEY", bind: text(&s.conversion.key, "/conversion-certs/tls.key"), usage: "key of that certificate"},
+		{flag: "conversion-webhook-ca", env: "CONVERSION_WEBHOOK_CA", bind: text(&s.conversion.ca, "/conversion-certs/ca.crt"), usage: "CA of that certificate"},
+		{flag: "conversion-webhook-client-ca", env: "CONVERSION_WEBHOOK_CLIENT_CA", bind: texts(&s.conversion.clientCA), usage: "CA of clients that may call conversion webhooks, repeatable; default: all may"},
+		{flag: "conversion-webhook-listen-port", env: "CONVERSION_WEBHOOK_LISTEN_PORT", bind: text(&s.conversion.port, "9681"), usage: "port of conversion webhooks; 0 means any free one"},
+		{flag: "conversion-webhook-listen-address", env: "CONVERSION_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.conversion.address, "0.0.0.0"), usage: "address on which conversion webhooks are served"},
 
 		{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", hidden: true, bind: func(fs *pflag.FlagSet, name string) {
 			fs.Var(&s.keepTmpFiles, name, "")
@@ -198,6 +210,8 @@ func (s *settings) complete(fs *pflag.FlagSet) error {
 }
 
 func (s *settings) check() error {
+	s.validating.filesGiven = s.validating.cert != "/validating-certs/tls.crt"
+	s.conversion.filesGiven = s.conversion.cert != "/conversion-certs/tls.crt"
 	var errs []error
 	wrong := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("configuration error: "+format, args...))
@@ -208,13 +222,17 @@ func (s *settings) check() error {
 	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
 		wrong("--log-type %q: use text, json or color", s.logType)
 	}
-	if port, err := strconv.Atoi(s.listenPort); err != nil || port < 0 || port > 65535 {
-		wrong("--listen-port %q: use a number from 0 to 65535", s.listenPort)
+	for flag, port := range map[string]string{
+		"--listen-port": s.listenPort, "--validating-webhook-listen-port": s.validating.port, "--conversion-webhook-listen-port": s.conversion.port,
+	} {
+		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+			wrong("%s %q: use a number from 0 to 65535", flag, port)
+		}
 	}
 	if s.deleteTimeout <= 0 {
 		wrong("--object-patcher-delete-timeout %s: it must be above 0", s.deleteTimeout)
 	}
-	if p := s.reserved.failurePolicy; p != "Fail" && p != "Ignore" {
+	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("--validating-webhook-failure-policy %q: use Fail or Ignore", p)
 	}
 	if s.retryMin <= 0 || s.retryMax < s.retryMin {

@@ -45,6 +45,13 @@ Exit codes: 0 after a clean stop, 1 after an error, at start-up or because hooks
 	}
 }
 
+func (w *webhookServer) options() app.WebhookServer {
+	return app.WebhookServer{
+		ListenAddress: net.JoinHostPort(w.address, w.port), ServiceName: w.service,
+		Cert: w.cert, Key: w.key, CA: w.ca, FilesGiven: w.filesGiven, ClientCA: w.clientCA,
+	}
+}
+
 // killPatience is the time to put things in order after a second signal. Hooks are killed before it begins.
 const killPatience = 2 * time.Second
 
@@ -74,6 +81,11 @@ func start(s *settings, stdout io.Writer) error {
 		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
 		Patches: app.PatchOptions{
 			QPS: s.patchQPS, Burst: s.patchBurst, Timeout: s.patchTimeout, DeleteTimeout: s.deleteTimeout, DryRun: s.dryRun,
+		},
+		Webhooks: app.WebhookOptions{
+			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName,
+			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
+			Parallel: s.webhookParallel, Queue: s.webhookQueue,
 		},
 		Metrics: app.MetricsOptions{
 			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,

@@ -5,10 +5,8 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,57 +28,6 @@ import (
 	"github.com/shell-operator/shell-operator/sdk/shell"
 )
 
-// Options of the operator. Log is required, and all durations have to be given.
-type Options struct {
-	HooksDir, TmpDir string
-	KeepTmpFiles     bool
-	Cluster          ClusterOptions
-	JQLibraryPath    []string
-	// Env is the environment that hooks inherit.
-	Env []string
-	Log *slog.Logger
-
-	// ConfigTimeout ends a config call, HookTimeout a run (0 means none).
-	ConfigTimeout, HookTimeout time.Duration
-	// RetryMin and RetryMax bound the delay before a failed run is tried again.
-	RetryMin, RetryMax time.Duration
-	// ShutdownTimeout is the time from the first signal to the end. Hooks that are running then get
-	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
-	ShutdownTimeout   time.Duration
-	ContextsPerRun    int
-	KeepManagedFields bool
-	ProxyHookJSON     bool
-
-	// Patches limits the requests that carry out what hooks ask for.
-	Patches PatchOptions
-	// ListenAddress is where the operator's own pages are served, as "host:port".
-	ListenAddress string
-	Profiling     bool
-	Metrics       MetricsOptions
-}
-
-// PatchOptions are about changes of the cluster that hooks ask for.
-type PatchOptions struct {
-	QPS   float32
-	Burst int
-	// Timeout ends one request; 0 means none.
-	Timeout time.Duration
-	// DeleteTimeout is how long a Delete waits for the object to be gone.
-	DeleteTimeout time.Duration
-	// DryRun lets the API server check everything and change nothing.
-	DryRun bool
-}
-
-// MetricsOptions are about metrics.
-type MetricsOptions struct {
-	// Prefix begins the names of the operator's own metrics.
-	Prefix string
-	// NoQueueActions leaves out how long operations on queues take.
-	NoQueueActions bool
-	// RestartHookCounters lets counters and histograms of hooks begin anew with each run that names them.
-	RestartHookCounters bool
-}
-
 // queuedBytes is how much of the objects in waiting events stays in memory.
 const queuedBytes = 32 << 20
 
@@ -97,8 +44,9 @@ type operator struct {
 	clock   *schedule.Clock
 	spool   *spool.Spool
 	meter   *meter
-	pages   *endpoint.Server
 	health  *health
+	// webhooks is empty when no hook has webhook bindings.
+	webhooks *webhooks
 	// startedUp is closed when all onStartup runs have succeeded.
 	startedUp chan struct{}
 
@@ -119,6 +67,16 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, workspace.Close()) }()
+	cl, err := connect(o.Cluster, workspace.Dir())
+	if err != nil {
+		return err
+	}
+	library, err := shellLibrary(o.Env, filepath.Join(workspace.Dir(), "shell"))
+	if err != nil {
+		return err
+	}
+	o.Env = slices.Concat(o.Env, cl.env, library)
+
 	op := &operator{
 		log: o.Log, spool: spool.New(workspace.Dir(), queuedBytes),
 		startedUp: make(chan struct{}), ticking: map[*hook.Hook]bool{}, health: newHealth(),
@@ -126,20 +84,49 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if op.meter, err = newMeter(o.Metrics, op.tasks); err != nil {
 		return err
 	}
-	cl, err := connect(o.Cluster, workspace.Dir())
-	if err != nil {
-		return err
-	}
+	op.queues = queue.NewSet(queue.Options{
+		Backoff:   queue.DefaultBackoff(o.RetryMin, o.RetryMax),
+		OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction,
+	})
 	patches := cl.forPatches(o.Patches)
 	op.meter.count(cl.config, "main")
 	op.meter.count(patches, "object_patcher")
-	library, err := shellLibrary(o.Env, filepath.Join(workspace.Dir(), "shell"))
+	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
+	effects, err := newEffects(patches, filters, o)
 	if err != nil {
 		return err
 	}
-	o.Env = slices.Concat(o.Env, cl.env, library)
+	// The pages are there before the hooks, which may take long, and until everything else has ended.
+	endPages, err := op.servePages(o, effects)
+	if err != nil {
+		return err
+	}
+	defer endPages()
 
-	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
+	if err := op.load(ctx, kill, o, filters); err != nil {
+		return err
+	}
+	op.watcher, err = watch.New(watch.Options{
+		Config: cl.config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
+	})
+	if err != nil {
+		return err
+	}
+	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
+	op.runner = run.New(op.hooks, run.Options{
+		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}),
+		Snapshots: op.watcher, Effects: effects, Workspace: workspace, Log: o.Log, Env: o.Env,
+		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
+		Observe: op.meter.RunEnded,
+	})
+	if op.webhooks, err = newWebhooks(ctx, op, cl, o); err != nil {
+		return err
+	}
+	return op.serve(ctx, kill, o.ShutdownTimeout)
+}
+
+// load asks the hooks for their configurations.
+func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compiler) (err error) {
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
 	op.hooks, err = discover.Hooks(ctx, discover.Options{
 		Dir: o.HooksDir, Log: o.Log,
@@ -149,59 +136,46 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	warnAboutWebhooks(o.Log, op.hooks)
 	op.meter.bind(op.hooks)
 	op.health.expect(op.hooks)
-	op.watcher, err = watch.New(watch.Options{
-		Config: cl.config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
-	})
-	if err != nil {
-		return err
-	}
-	effects, err := newEffects(patches, filters, o)
-	if err != nil {
-		return err
-	}
-	op.pages, err = endpoint.New(endpoint.Options{
+	return nil
+}
+
+// servePages serves metrics and health until the returned function is called.
+func (op *operator) servePages(o Options, e *effects) (end func(), err error) {
+	pages, err := endpoint.New(endpoint.Options{
 		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.ready, Log: o.Log,
-		Metrics: telemetry.MetricsHandler(op.meter.registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(effects.metrics, o.Log),
+		Metrics: telemetry.MetricsHandler(op.meter.registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(e.metrics, o.Log),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	host, port, _ := net.SplitHostPort(op.pages.Address())
+	host, port, _ := net.SplitHostPort(pages.Address())
 	o.Log.Info("base http server started", "address", host, "port", port)
-	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
-	op.queues = queue.NewSet(queue.Options{Backoff: queue.DefaultBackoff(o.RetryMin, o.RetryMax), OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction})
-	op.runner = run.New(op.hooks, run.Options{
-		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}),
-		Snapshots: op.watcher, Effects: effects, Workspace: workspace, Log: o.Log, Env: o.Env,
-		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
-		Observe: op.meter.RunEnded,
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := pages.Run(ctx); err != nil {
+			op.log.Error("The operator's own pages are no longer served", "error", err.Error())
+		}
 	})
-	return op.serve(ctx, kill, o.ShutdownTimeout)
+	return func() { cancel(); serving.Wait() }, nil
 }
 
 // serve starts the stages, last one first, so that each finds the next one ready; and ends them the
 // other way round.
 func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	// Runs outlive ctx: a hook that is running may finish.
 	runs, endRuns := context.WithCancel(kill)
 	defer endRuns()
 	var background sync.WaitGroup
-	defer background.Wait()
 	// Both end with ctx and for no other reason.
 	background.Go(func() { _ = op.watcher.Run(ctx) })
 	background.Go(func() { _ = op.clock.Run(ctx) })
 	background.Go(func() { op.start(ctx) })
-	// The pages show the shutdown too, until the queues are empty.
-	pages, endPages := context.WithCancel(context.WithoutCancel(ctx))
-	background.Go(func() {
-		if err := op.pages.Run(pages); err != nil {
-			op.log.Error("The operator's own pages are no longer served", "error", err.Error())
-		}
-	})
-	defer endPages()
+	background.Go(func() { op.webhooks.run(ctx, op.health.filled(), fail) })
 
 	over := make(chan struct{})
 	var ending sync.WaitGroup
@@ -209,7 +183,12 @@ func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) erro
 	err := op.queues.Run(ctx, runs)
 	close(over)
 	ending.Wait()
-	if err == nil && runs.Err() != nil {
+	background.Wait()
+	var broken *webhookError
+	switch {
+	case errors.As(context.Cause(ctx), &broken):
+		err = broken
+	case err == nil && runs.Err() != nil:
 		err = ErrKilled
 	}
 	op.log.Info("shutdown done", "phase", "shutdown")
@@ -251,40 +230,4 @@ func shellLibrary(env []string, dir string) ([]string, error) {
 func checkCrontab(text string) error {
 	_, err := schedule.Parse(text)
 	return err
-}
-
-func checkDirectories(o *Options) error {
-	for _, dir := range []struct {
-		path       *string
-		flag, name string
-	}{{&o.HooksDir, "--hooks-dir", "hooks"}, {&o.TmpDir, "--tmp-dir", "temp"}} {
-		if *dir.path == "" && dir.name == "temp" {
-			made, err := os.MkdirTemp("", "shell-operator-")
-			if err != nil {
-				return fmt.Errorf("cannot make a temp directory: %w", err)
-			}
-			*dir.path = made
-		}
-		if *dir.path == "" {
-			return fmt.Errorf("the %s directory is not set: give %s", dir.name, dir.flag)
-		}
-		abs, err := filepath.Abs(*dir.path)
-		if err != nil {
-			return fmt.Errorf("cannot find the %s directory: %w", dir.name, err)
-		}
-		*dir.path = abs
-	}
-	if err := os.Mkdir(o.TmpDir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("cannot make the temp directory: %w: make its parent, or give another one with --tmp-dir", err)
-	}
-	for flag, dir := range map[string]string{"--hooks-dir": o.HooksDir, "--tmp-dir": o.TmpDir} {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return fmt.Errorf("cannot use the directory of %s: %w", flag, err)
-		}
-		if !info.IsDir() {
-			return fmt.Errorf("%s is %s, which is not a directory", flag, dir)
-		}
-	}
-	return nil
 }

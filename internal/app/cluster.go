@@ -24,6 +24,8 @@ type ClusterOptions struct {
 // cluster is a way to reach the API server, for us and for hooks.
 type cluster struct {
 	config *rest.Config
+	// inside tells that we run in a Pod of the cluster.
+	inside bool
 	// env is what kubectl in a hook needs to reach the same cluster.
 	env []string
 }
@@ -43,6 +45,7 @@ func connect(o ClusterOptions, dir string) (*cluster, error) {
 	c := &cluster{}
 	if !explicit && o.Server == "" && clientcmdapi.IsConfigEmpty(&raw) {
 		c.config, err = rest.InClusterConfig()
+		c.inside = err == nil
 		if errors.Is(err, rest.ErrNotInCluster) {
 			err = errors.New("no kubeconfig found and not running in a Pod: set --kube-config (KUBE_CONFIG), $KUBECONFIG or ~/.kube/config")
 		}

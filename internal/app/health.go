@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 
@@ -17,9 +16,11 @@ type health struct {
 	// waiting are the hooks whose kubernetes bindings are not enabled yet, with what they wait for.
 	waiting map[*hook.Hook]error
 	loaded  bool
+	// all is closed when no hook that answers reviews waits any more.
+	all chan struct{}
 }
 
-func newHealth() *health { return &health{waiting: map[*hook.Hook]error{}} }
+func newHealth() *health { return &health{waiting: map[*hook.Hook]error{}, all: make(chan struct{})} }
 
 var errEnabling = errors.New("its kubernetes bindings are being enabled")
 
@@ -31,6 +32,24 @@ func (s *health) expect(hooks []*hook.Hook) {
 		if len(h.Kubernetes) > 0 {
 			s.waiting[h] = errEnabling
 		}
+	}
+	s.check()
+}
+
+// filled is closed when the snapshots of all hooks that answer reviews are filled.
+func (s *health) filled() <-chan struct{} { return s.all }
+
+// check closes all when it is time.
+func (s *health) check() {
+	for h := range s.waiting {
+		if answers(h) {
+			return
+		}
+	}
+	select {
+	case <-s.all:
+	default:
+		close(s.all)
 	}
 }
 
@@ -44,6 +63,7 @@ func (s *health) enabled(h *hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waiting, h)
+	s.check()
 }
 
 func (s *health) ready() (notes []string, err error) {
@@ -61,7 +81,7 @@ func (s *health) ready() (notes []string, err error) {
 	}
 	slices.Sort(notes)
 	if answering > 0 {
-		err = fmt.Errorf("not ready: %d hooks that answer reviews wait for their kubernetes bindings", answering)
+		err = fmt.Errorf("not ready: hooks that answer reviews wait for their kubernetes bindings (%d)", answering)
 	}
 	return notes, err
 }
@@ -69,13 +89,4 @@ func (s *health) ready() (notes []string, err error) {
 // answers tells whether the API server asks the hook.
 func answers(h *hook.Hook) bool {
 	return len(h.Validating)+len(h.Mutating)+len(h.Conversions) > 0
-}
-
-// warnAboutWebhooks tells of bindings that nothing serves yet.
-func warnAboutWebhooks(log *slog.Logger, hooks []*hook.Hook) {
-	for _, h := range hooks {
-		if answers(h) {
-			log.Warn("The hook has bindings for admission or conversion reviews, which this version does not serve yet: they are never run", "hook", h.Name)
-		}
-	}
 }

@@ -29,6 +29,10 @@ var directions = []struct {
 	{"internal/source/schedule", nil, "a stage that fires texts"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/resource"}, "a stage that makes events"},
 	{"internal/endpoint", nil, "a stage that serves what it is given"},
+	{"internal/source/webhook", nil, "a server that serves what it is given"},
+	{"internal/source/webhook/cert", nil, "certificates, whoever uses them"},
+	{"internal/source/webhook/admission", []string{"internal/hook", "internal/event", "internal/effect", "internal/resource"}, "a stage; app lends it the runs"},
+	{"internal/source/webhook/conversion", []string{"internal/hook", "internal/event", "internal/effect", "internal/resource"}, "a stage; app lends it the runs"},
 	{"internal/run/process", nil, "executes files, whatever they are"},
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/resource"}, "a stage that changes the cluster"},
@@ -43,7 +47,10 @@ var reserved = []struct {
 	users   []string
 	reason  string
 }{
-	{"k8s.io/client-go", []string{"internal/source/watch", "internal/effect/patch", "internal/resource", "internal/app", "internal/testenv"}, "few packages talk to the API server, app only finds out where it is"},
+	{"k8s.io/client-go", []string{
+		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
+		"internal/effect/patch", "internal/resource", "internal/app", "internal/testenv",
+	}, "few packages talk to the API server, app only finds out where it is"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire"}, "wire alone knows hook-facing YAML"},
 	{"go.yaml.in/yaml/v3", []string{"internal/wire"}, "wire alone knows hook-facing YAML"},
 	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// checkDirectories completes the paths, and makes the temp directory.
+func checkDirectories(o *Options) error {
+	for _, dir := range []struct {
+		path       *string
+		flag, name string
+	}{{&o.HooksDir, "--hooks-dir", "hooks"}, {&o.TmpDir, "--tmp-dir", "temp"}} {
+		if *dir.path == "" && dir.name == "temp" {
+			made, err := os.MkdirTemp("", "shell-operator-")
+			if err != nil {
+				return fmt.Errorf("cannot make a temp directory: %w", err)
+			}
+			*dir.path = made
+		}
+		if *dir.path == "" {
+			return fmt.Errorf("the %s directory is not set: give %s", dir.name, dir.flag)
+		}
+		abs, err := filepath.Abs(*dir.path)
+		if err != nil {
+			return fmt.Errorf("cannot find the %s directory: %w", dir.name, err)
+		}
+		*dir.path = abs
+	}
+	if err := os.Mkdir(o.TmpDir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("cannot make the temp directory: %w: make its parent, or give another one with --tmp-dir", err)
+	}
+	for flag, dir := range map[string]string{"--hooks-dir": o.HooksDir, "--tmp-dir": o.TmpDir} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return fmt.Errorf("cannot use the directory of %s: %w", flag, err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("%s is %s, which is not a directory", flag, dir)
+		}
+	}
+	return nil
+}

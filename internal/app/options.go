@@ -1,0 +1,58 @@
+package app
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options of the operator. Log is required, and all durations have to be given.
+type Options struct {
+	HooksDir, TmpDir string
+	KeepTmpFiles     bool
+	Cluster          ClusterOptions
+	JQLibraryPath    []string
+	// Env is the environment that hooks inherit.
+	Env []string
+	Log *slog.Logger
+
+	// ConfigTimeout ends a config call, HookTimeout a run (0 means none).
+	ConfigTimeout, HookTimeout time.Duration
+	// RetryMin and RetryMax bound the delay before a failed run is tried again.
+	RetryMin, RetryMax time.Duration
+	// ShutdownTimeout is the time from the first signal to the end. Hooks that are running then get
+	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
+	ShutdownTimeout   time.Duration
+	ContextsPerRun    int
+	KeepManagedFields bool
+	ProxyHookJSON     bool
+
+	// Patches limits the requests that carry out what hooks ask for.
+	Patches PatchOptions
+	// ListenAddress is where the operator's own pages are served, as "host:port".
+	ListenAddress string
+	Profiling     bool
+	Metrics       MetricsOptions
+	Webhooks      WebhookOptions
+}
+
+// PatchOptions are about changes of the cluster that hooks ask for.
+type PatchOptions struct {
+	QPS   float32
+	Burst int
+	// Timeout ends one request; 0 means none.
+	Timeout time.Duration
+	// DeleteTimeout is how long a Delete waits for the object to be gone.
+	DeleteTimeout time.Duration
+	// DryRun lets the API server check everything and change nothing.
+	DryRun bool
+}
+
+// MetricsOptions are about metrics.
+type MetricsOptions struct {
+	// Prefix begins the names of the operator's own metrics.
+	Prefix string
+	// NoQueueActions leaves out how long operations on queues take.
+	NoQueueActions bool
+	// RestartHookCounters lets counters and histograms of hooks begin anew with each run that names them.
+	RestartHookCounters bool
+}

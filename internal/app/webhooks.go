@@ -1,0 +1,333 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// WebhookOptions are about the hooks that the API server asks.
+type WebhookOptions struct {
+	Admission, Conversion WebhookServer
+	// ConfigurationName begins the names of the webhook configurations.
+	ConfigurationName string
+	// FailurePolicy is that of validating bindings without one.
+	FailurePolicy string
+	// Namespace is where the Services are. Empty means that of the Pod.
+	Namespace string
+	// URL is the base address by which the API server reaches this operator when there is no Service.
+	URL string
+	// SecretName is where certificates are kept that the operator makes itself.
+	SecretName string
+	// Parallel reviews run at a time, and Queue more wait; 0 means the default.
+	Parallel, Queue int
+}
+
+// WebhookServer is one of the servers.
+type WebhookServer struct {
+	// ListenAddress is "host:port".
+	ListenAddress string
+	ServiceName   string
+	// Cert, Key and CA are PEM files. Where Cert does not exist, and FilesGiven is not set, the operator makes its own.
+	Cert, Key, CA string
+	FilesGiven    bool
+	ClientCA      []string
+}
+
+// asked tells which kinds of webhooks the hooks have.
+func asked(hooks []*hook.Hook) (admits, converts bool) {
+	for _, h := range hooks {
+		admits = admits || len(h.Validating)+len(h.Mutating) > 0
+		converts = converts || len(h.Conversions) > 0
+	}
+	return admits, converts
+}
+
+// webhooks is everything that serves the API server's questions.
+type webhooks struct {
+	// parts run until their context ends. The servers come first.
+	servers, registrars []func(context.Context) error
+	certificates        []func(context.Context) error
+	// wait returns when no run is left.
+	wait func()
+}
+
+// newWebhooks listens, for the kinds that hooks have. Nothing is registered before run.
+func newWebhooks(ctx context.Context, op *operator, cl *cluster, o Options) (*webhooks, error) {
+	w := &webhooks{wait: func() {}}
+	admits, converts := asked(op.hooks)
+	client, err := resource.NewClient(cl.config)
+	if err != nil {
+		return nil, err
+	}
+	if !admits && cl.inside {
+		w.registrars = append(w.registrars, func(ctx context.Context) error { return removeLeftovers(ctx, client, cl, o) })
+	}
+	if !admits && !converts {
+		return w, nil
+	}
+	place, err := placeOf(cl, o.Webhooks)
+	if err != nil {
+		return nil, err
+	}
+	if admits {
+		handler, err := admission.New(admission.Options{
+			Hooks: op.hooks, Runner: answerer{op}, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+			DefaultFailurePolicy: o.Webhooks.FailurePolicy,
+		})
+		if err != nil {
+			return nil, err
+		}
+		w.wait = handler.Wait
+		s, err := w.serve(ctx, client, o, o.Webhooks.Admission, place, handler)
+		if err != nil {
+			return nil, err
+		}
+		r, err := admission.NewRegistrar(admission.RegistrarOptions{
+			Client: client, Hooks: op.hooks, ConfigurationName: o.Webhooks.ConfigurationName,
+			Service: admission.Service{Name: s.service, Namespace: place.namespace}, URL: s.url,
+			Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed,
+			DefaultFailurePolicy: o.Webhooks.FailurePolicy, Log: o.Log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		w.registrars = append(w.registrars, r.Run)
+	}
+	if converts {
+		handler := conversion.NewHandler(conversion.Options{
+			Hooks: op.hooks, Runner: answerer{op}, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		})
+		s, err := w.serve(ctx, client, o, o.Webhooks.Conversion, place, handler)
+		if err != nil {
+			return nil, err
+		}
+		r, err := conversion.NewRegistrar(conversion.RegistrarOptions{
+			Client: client, Hooks: op.hooks, Service: conversion.Service{Name: s.service, Namespace: place.namespace}, URL: s.url,
+			Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Log: o.Log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		w.registrars = append(w.registrars, r.Run)
+	}
+	return w, nil
+}
+
+// webhookError ends the operator: the API server would not ask hooks that are meant to be asked.
+type webhookError struct{ err error }
+
+func (e *webhookError) Error() string { return fmt.Sprintf("cannot serve webhooks: %v", e.err) }
+func (e *webhookError) Unwrap() error { return e.err }
+
+// run serves, and registers the webhooks once filled is closed: before that, hooks would be asked with empty
+// snapshots. It returns when ctx has ended and all requests have been answered.
+func (w *webhooks) run(ctx context.Context, filled <-chan struct{}, fail context.CancelCauseFunc) {
+	// The servers outlive the registrations, so that nobody is led to a closed port.
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	var servers, registrars sync.WaitGroup
+	start := func(in context.Context, group *sync.WaitGroup, parts []func(context.Context) error) {
+		for _, part := range parts {
+			group.Go(func() {
+				if err := part(in); err != nil && in.Err() == nil {
+					fail(&webhookError{err})
+				}
+			})
+		}
+	}
+	start(serving, &servers, w.certificates)
+	start(serving, &servers, w.servers)
+	select {
+	case <-filled:
+		start(ctx, &registrars, w.registrars)
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	registrars.Wait()
+	endServing()
+	servers.Wait()
+	w.wait()
+}
+
+// removeLeftovers removes what an earlier version of the hooks has registered: nobody would answer there.
+func removeLeftovers(ctx context.Context, client rest.Interface, cl *cluster, o Options) error {
+	at, err := placeOf(cl, o.Webhooks)
+	if err != nil || at.namespace == "" {
+		return nil // without a namespace nothing can have been registered
+	}
+	r, err := admission.NewRegistrar(admission.RegistrarOptions{
+		Client: client, ConfigurationName: o.Webhooks.ConfigurationName, Log: o.Log,
+		Service: admission.Service{Name: o.Webhooks.Admission.ServiceName, Namespace: at.namespace},
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.Remove(ctx); err != nil {
+		o.Log.Warn("Cannot remove webhook configurations that no hook needs any more", "error", err.Error())
+	}
+	return nil
+}
+
+// served is a server as the API server has to know it: by its Service, or by a URL.
+type served struct {
+	certificates cert.Source
+	service, url string
+}
+
+func (w *webhooks) serve(ctx context.Context, client rest.Interface, o Options, server WebhookServer, at place, handler http.Handler) (*served, error) {
+	var clients *x509.CertPool
+	if len(server.ClientCA) > 0 {
+		var err error
+		if clients, err = cert.ClientCAs(server.ClientCA); err != nil {
+			return nil, err
+		}
+	}
+	s := &served{service: server.ServiceName}
+	// The certificate is asked for by the first handshake, which cannot come before anybody knows the address.
+	listening, err := webhook.New(webhook.Options{
+		Address: server.ListenAddress, Handler: handler, ClientCAs: clients, Log: o.Log,
+		Certificate: certificateOf(s),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if at.host != "" {
+		s.service = ""
+		s.url = at.url(listening.Address(), o.Webhooks.URL)
+	}
+	if s.certificates, err = certificates(ctx, client, o, server, at, s); err != nil {
+		return nil, err
+	}
+	w.servers = append(w.servers, listening.Run)
+	w.certificates = append(w.certificates, s.certificates.Run)
+	o.Log.Info("webhook server started", "address", listening.Address(), "url", s.url, "service", s.service)
+	return s, nil
+}
+
+// certificates uses the files that were given, and otherwise makes certificates: in a Secret for all replicas behind
+// a Service, in memory for a URL, which leads to this process only.
+func certificates(ctx context.Context, client rest.Interface, o Options, server WebhookServer, at place, s *served) (cert.Source, error) {
+	if _, err := os.Stat(server.Cert); server.FilesGiven || !errors.Is(err, fs.ErrNotExist) {
+		return cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, CA: server.CA, Log: o.Log})
+	}
+	if s.url != "" {
+		u, err := url.Parse(s.url)
+		if err != nil {
+			return nil, fmt.Errorf("--webhook-url %q: %w", s.url, err)
+		}
+		return cert.InMemory(u.Hostname())
+	}
+	return cert.Managed(ctx, cert.ManagedOptions{
+		Client: client, Namespace: at.namespace, SecretName: o.Webhooks.SecretName + "-" + s.service, Log: o.Log,
+		Names: []string{s.service + "." + at.namespace + ".svc", s.service + "." + at.namespace + ".svc.cluster.local"},
+	})
+}
+
+// place is where the API server finds the operator.
+type place struct {
+	// namespace of the Services, inside a cluster; host is our own address, outside.
+	namespace, host string
+}
+
+// placeOf is inside the cluster when the operator is, unless a URL was given.
+func placeOf(cl *cluster, o WebhookOptions) (place, error) {
+	if o.URL != "" {
+		return place{host: "given"}, nil
+	}
+	if cl.inside {
+		namespace := o.Namespace
+		if namespace == "" {
+			text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+			if err != nil {
+				return place{}, fmt.Errorf("webhooks need the namespace of their Service: set --namespace (SHELL_OPERATOR_NAMESPACE): %w", err)
+			}
+			namespace = strings.TrimSpace(string(text))
+		}
+		return place{namespace: namespace}, nil
+	}
+	host, err := ownAddress(cl.config.Host)
+	return place{host: host}, err
+}
+
+// ownAddress is the address that this machine has on the way to the API server. Nothing is sent.
+func ownAddress(server string) (string, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: give --webhook-url", err)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: give --webhook-url", err)
+	}
+	defer conn.Close()
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	return host, err
+}
+
+// url is the base address of a server that listens on an address.
+func (p place) url(listening, given string) string {
+	if given != "" {
+		return strings.TrimSuffix(given, "/")
+	}
+	_, port, _ := net.SplitHostPort(listening)
+	return "https://" + net.JoinHostPort(p.host, port)
+}
+
+// certificateOf asks for the certificate only when a handshake needs it.
+func certificateOf(s *served) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) }
+}
+
+// answerer runs hooks for the API server.
+type answerer struct{ *operator }
+
+var (
+	_ admission.Runner  = answerer{}
+	_ conversion.Runner = answerer{}
+)
+
+func (a answerer) Admit(ctx context.Context, h *hook.Hook, typ event.Type, index int, review []byte) (*effect.AdmissionAnswer, error) {
+	out, err := a.runner.Answer(ctx, run.Review{Event: event.Event{Type: typ, Hook: h, Index: index}, Body: review})
+	if err != nil || out.Admission == nil {
+		return nil, err
+	}
+	answer, err := wire.ParseAdmission(out.Admission)
+	return &answer, err
+}
+
+func (a answerer) Convert(ctx context.Context, h *hook.Hook, index int, step hook.ConversionStep, review []byte) (*effect.ConversionAnswer, error) {
+	out, err := a.runner.Answer(ctx, run.Review{
+		Event: event.Event{Type: event.Conversion, Hook: h, Index: index}, Body: review, Step: step,
+	})
+	if err != nil || out.Conversion == nil {
+		return nil, err
+	}
+	answer, err := wire.ParseConversion(out.Conversion)
+	return &answer, err
+}

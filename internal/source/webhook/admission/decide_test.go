@@ -1,0 +1,168 @@
+package admission
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// full are hooks that use everything that a binding can say, and such that say nothing.
+func full() []*hook.Hook {
+	everything := func(name string) hook.Admission {
+		return hook.Admission{
+			Binding: hook.Binding{Name: name},
+			Rules: []hook.Rule{
+				{APIGroups: []string{"", "apps"}, APIVersions: []string{"v1"}, Resources: []string{"pods", "deployments/*"}, Operations: []string{"CREATE", "UPDATE"}, Scope: "Namespaced"},
+				{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}, Operations: []string{"*"}},
+			},
+			ObjectLabels:    &hook.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			NamespaceLabels: &hook.LabelSelector{MatchExpressions: []hook.LabelRequirement{{Key: "k", Operator: "In", Values: []string{"x", "y"}}, {Key: "l", Operator: "Exists"}}},
+			MatchConditions: []hook.MatchCondition{{Name: "not-ours", Expression: "request.userInfo.username != 'admin'"}},
+			FailurePolicy:   "Ignore", SideEffects: "NoneOnDryRun", TimeoutSeconds: 4, MatchPolicy: "Exact",
+		}
+	}
+	plain := func(name string) hook.Admission {
+		return hook.Admission{Binding: hook.Binding{Name: name}, SideEffects: "None", TimeoutSeconds: 10}
+	}
+	reinvoked := everything("z.acme.dev")
+	reinvoked.ReinvocationPolicy = "IfNeeded"
+	return []*hook.Hook{
+		{Name: "b.sh", Validating: []hook.Admission{everything("z.acme.dev"), plain("a.acme.dev")}, Mutating: []hook.Admission{reinvoked}},
+		{Name: "A.sh", Validating: []hook.Admission{plain("m.acme.dev")}, Mutating: []hook.Admission{plain("m.acme.dev")}},
+	}
+}
+
+// quietFull are the same, but no request is ever reviewed by them.
+func quietFull() []*hook.Hook {
+	hooks := full()
+	for _, h := range hooks {
+		for _, list := range [][]hook.Admission{h.Validating, h.Mutating} {
+			for i := range list {
+				list[i].NamespaceLabels = &hook.LabelSelector{MatchLabels: map[string]string{"no-namespace": "has-this"}}
+				for j := range list[i].Rules {
+					list[i].Rules[j].Resources, list[i].Rules[j].Scope = []string{"pods"}, "Namespaced"
+				}
+			}
+		}
+	}
+	return hooks
+}
+
+func newRegistrar(t *testing.T, o RegistrarOptions) (*Registrar, *logText) {
+	t.Helper()
+	log := &logText{}
+	o.Log = log.logger(t)
+	if o.ConfigurationName == "" {
+		o.ConfigurationName = "example"
+	}
+	r, err := NewRegistrar(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, log
+}
+
+// The objects are what testdata/configurations.json says.
+func TestConfigurations(t *testing.T) {
+	r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}, DefaultFailurePolicy: "Ignore"})
+	var got []*configuration
+	for _, k := range r.keepers {
+		k.started = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+		got = append(got, k.written(k.desired(nil, []byte("CA"))))
+	}
+	byURL, _ := newRegistrar(t, RegistrarOptions{Hooks: full()[1:], URL: "https://127.0.0.1:9680/", CertManager: "ns/cert"})
+	got = append(got, byURL.keepers[0].desired(nil, nil))
+	text, err := json.MarshalIndent(got, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/configurations.json"
+	if *rewrite {
+		if err := os.WriteFile(golden, append(text, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text)+"\n" != string(want) {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	now := time.Now().UTC()
+	mine, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}})
+	k := mine.keepers[0]
+	k.started = now
+	empty := *k
+	empty.webhooks = nil
+	elsewhere, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "other"}})
+	as := func(k *keeper, started time.Time, change func(*configuration)) *configuration {
+		k.started = started
+		c := k.written(k.desired(nil, nil))
+		k.started = now
+		if change != nil {
+			change(c)
+		}
+		return c
+	}
+	edited := func(c *configuration) { c.Webhooks = c.Webhooks[1:] }
+	old, newer := now.Add(-time.Hour), now.Add(time.Hour)
+	for _, row := range []struct {
+		name    string
+		keeper  *keeper
+		live    *configuration
+		patient bool
+		want    action
+	}{
+		{"there is none", k, nil, true, create},
+		{"there is none, and should not be", &empty, nil, true, leave},
+		{"it is as it should be", k, as(k, now, nil), true, leave},
+		{"it is as it should be, an older one wrote it", k, as(k, old, nil), true, leave},
+		{"it is as it should be, a newer one wrote it", k, as(k, newer, nil), true, leave},
+		{"others put something into the metadata", k, as(k, now, func(c *configuration) { c.Labels["x"], c.Annotations["y"] = "1", "2" }), true, leave},
+		{"edited", k, as(k, now, edited), true, update},
+		{"edited, an older one wrote it", k, as(k, old, edited), true, update},
+		{"a newer one wants it different", k, as(k, newer, edited), true, yield},
+		{"a newer one wanted it different", k, as(k, newer, edited), false, update},
+		{"our label is gone", k, as(k, now, func(c *configuration) { c.Labels = nil }), true, update},
+		{"the original wrote it", k, as(k, now, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, update},
+		{"all is gone but the object", k, as(k, now, func(c *configuration) { c.Webhooks, c.Labels, c.Annotations = nil, nil, nil }), true, update},
+		{"another operator's", k, as(elsewhere.keepers[0], old, nil), true, update},
+		{"no bindings any more", &empty, as(k, old, nil), true, remove},
+		{"no bindings any more, the original wrote it", &empty, as(k, old, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, remove},
+		{"no bindings here, but a newer one has some", &empty, as(k, newer, nil), true, yield},
+		{"no bindings here, but another operator has some", &empty, as(elsewhere.keepers[0], old, nil), true, leave},
+		{"no bindings here, and a part of it is another operator's", &empty, as(k, old, func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Namespace = "other" }), true, leave},
+	} {
+		if got := row.keeper.decide(row.live, row.keeper.desired(row.live, nil), row.patient); got != row.want {
+			t.Errorf("%s: got %d, want %d", row.name, got, row.want)
+		}
+	}
+}
+
+func TestServiceWithoutNamespace(t *testing.T) {
+	if _, err := NewRegistrar(RegistrarOptions{Service: Service{Name: "svc"}}); err == nil {
+		t.Error("accepted")
+	}
+}
+
+// Somebody who changes a configuration again and again is not answered at the same speed.
+func TestPace(t *testing.T) {
+	r, log := newRegistrar(t, RegistrarOptions{Hooks: full(), URL: "https://x"})
+	k := r.keepers[0]
+	for range 10 {
+		if pace := k.pace(); pace != 0 {
+			t.Errorf("waits for %s", pace)
+		}
+	}
+	if pace := k.pace(); pace < 20*time.Second || !strings.Contains(log.String(), "again and again") {
+		t.Errorf("waits for %s\n%s", pace, log)
+	}
+}

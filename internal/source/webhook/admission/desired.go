@@ -1,0 +1,151 @@
+package admission
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	admissionregistration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+const (
+	group = "admissionregistration.k8s.io"
+
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "shell-operator"
+	// startedAnnotation is when the operator that wrote the object started.
+	startedAnnotation = "shell-operator.io/started"
+	// injectAnnotation is read by cert-manager's CA injector.
+	injectAnnotation = "cert-manager.io/inject-ca-from"
+)
+
+// configuration is an object of either kind: a validating webhook has all the fields of a mutating one, but for
+// reinvocationPolicy, which is left out when it is not set.
+type configuration = admissionregistration.MutatingWebhookConfiguration
+
+// desired returns the object as it should be. What others have put into its metadata stays.
+func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
+	want := &configuration{ObjectMeta: metav1.ObjectMeta{Name: k.name}}
+	if live != nil {
+		want = live.DeepCopy()
+	}
+	want.TypeMeta = metav1.TypeMeta{APIVersion: group + "/v1", Kind: k.kind.name}
+	set(&want.Labels, managedByLabel, managedBy)
+	set(&want.Annotations, injectAnnotation, k.opts.CertManager)
+	want.Webhooks = nil
+	for _, w := range k.webhooks {
+		want.Webhooks = append(want.Webhooks, k.register(w, bundle))
+	}
+	return want
+}
+
+// written adds who writes the object. Two operators that want the same do not write it in turns, so it is not part of
+// what is compared.
+func (k *keeper) written(want *configuration) *configuration {
+	set(&want.Annotations, startedAnnotation, k.started.Format(time.RFC3339Nano))
+	return want
+}
+
+// set sets a value, or removes it if it is empty.
+func set(all *map[string]string, key, value string) {
+	if value == "" {
+		delete(*all, key)
+		return
+	}
+	if *all == nil {
+		*all = map[string]string{}
+	}
+	(*all)[key] = value
+}
+
+// register returns a webhook with every field that the API server would fill in, so that it can be compared with what
+// the API server has.
+func (k *keeper) register(w *webhook, bundle []byte) admissionregistration.MutatingWebhook {
+	b := w.binding
+	return admissionregistration.MutatingWebhook{
+		Name:                    b.Name,
+		ClientConfig:            k.clientConfig(w, bundle),
+		Rules:                   rules(b.Rules),
+		FailurePolicy:           pointer(admissionregistration.FailurePolicyType(w.policy)),
+		MatchPolicy:             pointer(admissionregistration.MatchPolicyType(cmp.Or(b.MatchPolicy, "Equivalent"))),
+		NamespaceSelector:       selector(b.NamespaceLabels),
+		ObjectSelector:          selector(b.ObjectLabels),
+		SideEffects:             pointer(admissionregistration.SideEffectClass(cmp.Or(b.SideEffects, "None"))),
+		TimeoutSeconds:          pointer(int32(cmp.Or(b.TimeoutSeconds, 10))),
+		AdmissionReviewVersions: []string{"v1", "v1beta1"},
+		ReinvocationPolicy:      reinvocation(w),
+		MatchConditions:         conditions(b.MatchConditions),
+	}
+}
+
+func (k *keeper) clientConfig(w *webhook, bundle []byte) admissionregistration.WebhookClientConfig {
+	if k.opts.URL != "" {
+		return admissionregistration.WebhookClientConfig{CABundle: bundle, URL: pointer(k.opts.URL + w.path)}
+	}
+	return admissionregistration.WebhookClientConfig{CABundle: bundle, Service: &admissionregistration.ServiceReference{
+		Name: k.opts.Service.Name, Namespace: k.opts.Service.Namespace, Path: &w.path, Port: pointer(int32(443)),
+	}}
+}
+
+// ours tells whether all webhooks of an object lead to this operator.
+func (k *keeper) ours(live *configuration) bool {
+	for _, w := range live.Webhooks {
+		c := w.ClientConfig
+		service := c.Service != nil && k.opts.URL == "" && c.Service.Name == k.opts.Service.Name && c.Service.Namespace == k.opts.Service.Namespace
+		url := c.URL != nil && k.opts.URL != "" && strings.HasPrefix(*c.URL, k.opts.URL+root)
+		if !service && !url {
+			return false
+		}
+	}
+	return len(live.Webhooks) > 0 || live.Labels[managedByLabel] == managedBy
+}
+
+func rules(list []hook.Rule) []admissionregistration.RuleWithOperations {
+	var out []admissionregistration.RuleWithOperations
+	for _, r := range list {
+		rule := admissionregistration.RuleWithOperations{Rule: admissionregistration.Rule{
+			APIGroups: r.APIGroups, APIVersions: r.APIVersions, Resources: r.Resources,
+			Scope: pointer(admissionregistration.ScopeType(cmp.Or(r.Scope, "*"))),
+		}}
+		for _, o := range r.Operations {
+			rule.Operations = append(rule.Operations, admissionregistration.OperationType(o))
+		}
+		out = append(out, rule)
+	}
+	return out
+}
+
+func selector(s *hook.LabelSelector) *metav1.LabelSelector {
+	out := &metav1.LabelSelector{}
+	if s == nil {
+		return out
+	}
+	out.MatchLabels = s.MatchLabels
+	for _, e := range s.MatchExpressions {
+		out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values,
+		})
+	}
+	return out
+}
+
+func reinvocation(w *webhook) *admissionregistration.ReinvocationPolicyType {
+	if w.typ != event.Mutating {
+		return nil
+	}
+	return pointer(admissionregistration.ReinvocationPolicyType(cmp.Or(w.binding.ReinvocationPolicy, "Never")))
+}
+
+func conditions(list []hook.MatchCondition) []admissionregistration.MatchCondition {
+	var out []admissionregistration.MatchCondition
+	for _, c := range list {
+		out = append(out, admissionregistration.MatchCondition{Name: c.Name, Expression: c.Expression})
+	}
+	return out
+}
+
+func pointer[T any](v T) *T { return &v }

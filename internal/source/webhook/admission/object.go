@@ -1,0 +1,75 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// path is that of the object, or of all of its kind.
+func (k *keeper) path(name string) []string {
+	path := []string{"/apis", group, "v1", k.kind.resource}
+	if name != "" {
+		path = append(path, name)
+	}
+	return path
+}
+
+// read returns the object, or nil if there is none. It lists, because that is what RBAC of old installations allows.
+func (k *keeper) read(ctx context.Context) (*configuration, error) {
+	text, err := k.opts.Client.Get().AbsPath(k.path("")...).Param("fieldSelector", "metadata.name="+k.name).MaxRetries(0).Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var list struct{ Items []configuration }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", k.kind.resource, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	live := &list.Items[0]
+	// Items of lists do not say what they are.
+	live.TypeMeta = metav1.TypeMeta{APIVersion: group + "/v1", Kind: k.kind.name}
+	return live, nil
+}
+
+func (k *keeper) create(ctx context.Context, want *configuration) error {
+	return send(ctx, k.opts.Client.Post().AbsPath(k.path("")...), want)
+}
+
+func (k *keeper) update(ctx context.Context, want *configuration) error {
+	return send(ctx, k.opts.Client.Put().AbsPath(k.path(k.name)...), want)
+}
+
+// delete removes the object, if it still is the one that was read.
+func (k *keeper) delete(ctx context.Context, live *configuration) error {
+	return send(ctx, k.opts.Client.Delete().AbsPath(k.path(k.name)...), metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion},
+	})
+}
+
+func send(ctx context.Context, req *rest.Request, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	// Whoever asks tries again, and wants to say why meanwhile.
+	return req.SetHeader("Content-Type", "application/json").Body(text).MaxRetries(0).Do(ctx).Error()
+}
+
+// refused tells whether the API server will never accept the object.
+func refused(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
+
+// explain adds to an error what mends it.
+func (k *keeper) explain(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("no permission for %s: %s: %w", k.kind.resource, k.kind.rule(), err)
+	}
+	return fmt.Errorf("cannot keep %s %q as the hooks want it: %w", k.kind.name, k.name, err)
+}

@@ -1,0 +1,94 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+const (
+	policyFail   = "Fail"
+	policyIgnore = "Ignore"
+)
+
+// webhook is a binding as the API server knows it.
+type webhook struct {
+	hook    *hook.Hook
+	typ     event.Type // Validating or Mutating
+	index   int
+	binding *hook.Admission
+	path    string
+	// policy is what happens when there is no verdict: policyFail or policyIgnore.
+	policy string
+}
+
+// plan returns the webhooks of all hooks: in the order of the hooks, validating ones first, as they are in the
+// configuration.
+func plan(hooks []*hook.Hook, defaultPolicy string) ([]*webhook, error) {
+	if defaultPolicy == "" {
+		defaultPolicy = policyFail
+	}
+	if defaultPolicy != policyFail && defaultPolicy != policyIgnore {
+		return nil, fmt.Errorf("the failure policy %q is unknown: use Fail or Ignore", defaultPolicy)
+	}
+	var all []*webhook
+	for _, h := range hooks {
+		for i := range h.Validating {
+			all = append(all, newWebhook(h, event.Validating, i, &h.Validating[i], defaultPolicy))
+		}
+		for i := range h.Mutating {
+			all = append(all, newWebhook(h, event.Mutating, i, &h.Mutating[i], policyFail))
+		}
+	}
+	return all, checkUnique(all)
+}
+
+func newWebhook(h *hook.Hook, typ event.Type, index int, b *hook.Admission, policy string) *webhook {
+	if b.FailurePolicy != "" {
+		policy = b.FailurePolicy
+	}
+	return &webhook{hook: h, typ: typ, index: index, binding: b, path: pathOf(h.Name, typ, b.Name), policy: policy}
+}
+
+// checkUnique finds names that are taken: the API server wants each only once in a configuration.
+func checkUnique(all []*webhook) error {
+	type name struct {
+		typ  event.Type
+		text string
+	}
+	names, paths := map[name]*webhook{}, map[string]*webhook{}
+	var errs []error
+	for _, w := range all {
+		named, sameName := names[name{w.typ, w.binding.Name}]
+		routed, samePath := paths[w.path]
+		switch {
+		case sameName:
+			errs = append(errs, fmt.Errorf("hooks %q and %q both have a %s binding %q: give each a name of its own", named.hook.Name, w.hook.Name, w.typ, w.binding.Name))
+		case samePath:
+			errs = append(errs, fmt.Errorf("hooks %q and %q both have the webhook path %s: rename one of them", routed.hook.Name, w.hook.Name, w.path))
+		}
+		names[name{w.typ, w.binding.Name}], paths[w.path] = w, w
+	}
+	return errors.Join(errs...)
+}
+
+// byPath is the table of routes. A path of the old form is there too, if it means only one webhook: while an
+// installation moves to this program, the API server may still call it.
+func byPath(all []*webhook) map[string]*webhook {
+	routes, legacy := map[string]*webhook{}, map[string][]*webhook{}
+	for _, w := range all {
+		old := legacyPath(w.binding.Name)
+		legacy[old] = append(legacy[old], w)
+	}
+	for path, candidates := range legacy {
+		if len(candidates) == 1 {
+			routes[path] = candidates[0]
+		}
+	}
+	for _, w := range all {
+		routes[w.path] = w
+	}
+	return routes
+}

@@ -1,0 +1,320 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// cleanup removes configurations that a test may leave behind.
+func cleanup(t *testing.T, c *testenv.Cluster, name string) {
+	t.Cleanup(func() {
+		for _, k := range []kind{validating, mutating} {
+			c.Kubectl(t, "delete", k.resource, name+"-hooks", "--ignore-not-found")
+		}
+	})
+}
+
+var somewhere = Service{"svc", "no-such-namespace"}
+
+// What is registered is what the API server makes of it, so it is written only once.
+func TestWrittenOnce(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	cleanup(t, c, name)
+	for _, o := range []RegistrarOptions{{Service: somewhere}, {URL: "https://127.0.0.1:1/base"}} {
+		o.Client, o.Hooks, o.ConfigurationName = client(t, c.Config(t)), quietFull(), name
+		r, log := newRegistrar(t, o)
+		stop := run(t, r)
+		for _, k := range r.keepers {
+			got := live(t, c, k.kind, name)
+			if want := k.desired(got, nil); !equality.Semantic.DeepEqual(got, want) {
+				t.Errorf("got %+v\nwant %+v", got, want)
+			}
+		}
+		replica, replicaLog := newRegistrar(t, o)
+		for range 2 {
+			for _, k := range replica.keepers {
+				if again, err := k.reconcile(t.Context()); again != 0 || err != nil {
+					t.Error(again, err)
+				}
+			}
+		}
+		if replicaLog.String() != "" {
+			t.Errorf("a replica has something to do:\n%s", replicaLog)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(log.String(), "Webhooks are registered"); n != 2 {
+			t.Errorf("written %d times:\n%s", n, log)
+		}
+		// What is registered by Service stays. The next one takes it over.
+		if there := live(t, c, validating, name) != nil; there != (o.URL == "") {
+			t.Errorf("after the end: %v", there)
+		}
+	}
+}
+
+// Whoever edits or deletes a configuration, it comes back.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	cleanup(t, c, name)
+	r, _ := newRegistrar(t, RegistrarOptions{Client: client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
+	run(t, r)
+	object := func(k kind) string { return k.resource + "/" + name + "-hooks" }
+	for _, k := range []kind{validating, mutating} {
+		before := live(t, c, k, name)
+		for _, damage := range [][]string{
+			{"patch", object(k), "--type=json", `--patch=[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}]`},
+			{"patch", object(k), "--type=json", `--patch=[{"op":"remove","path":"/webhooks/0"}]`},
+			{"delete", object(k)},
+		} {
+			c.Kubectl(t, damage...)
+			until(t, func() (string, bool) {
+				after := live(t, c, k, name)
+				return fmt.Sprint(damage, after), after != nil && equality.Semantic.DeepEqual(after.Webhooks, before.Webhooks)
+			})
+		}
+		// Metadata of others is theirs.
+		c.Kubectl(t, "label", object(k), "mine=yes")
+		c.Kubectl(t, "patch", object(k), "--type=json", `--patch=[{"op":"remove","path":"/webhooks"}]`)
+		until(t, func() (string, bool) {
+			after := live(t, c, k, name)
+			return fmt.Sprint(after), len(after.Webhooks) > 0 && after.Labels["mine"] == "yes"
+		})
+	}
+}
+
+// A configuration without bindings goes, if it was ours.
+func TestLeftovers(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	cleanup(t, c, name)
+	options := func(hooks []*hook.Hook, service Service) RegistrarOptions {
+		return RegistrarOptions{Client: client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: service}
+	}
+	first, _ := newRegistrar(t, options(quietFull(), somewhere))
+	if err := run(t, first)(); err != nil {
+		t.Fatal(err)
+	}
+	other, _ := newRegistrar(t, options(nil, Service{"svc", "another-namespace"}))
+	if err := other.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if live(t, c, validating, name) == nil || live(t, c, mutating, name) == nil {
+		t.Fatal("what belongs to another Service was removed")
+	}
+	hooks := quietFull()
+	for _, h := range hooks {
+		h.Mutating = nil
+	}
+	second, _ := newRegistrar(t, options(hooks, somewhere))
+	if err := run(t, second)(); err != nil {
+		t.Fatal(err)
+	}
+	if live(t, c, validating, name) == nil || live(t, c, mutating, name) != nil {
+		t.Error("want the validating one and no other")
+	}
+	third, _ := newRegistrar(t, options(nil, somewhere))
+	for range 2 {
+		if err := third.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if live(t, c, validating, name) != nil {
+		t.Error("still there")
+	}
+}
+
+// Of two operators that want different webhooks the newer one gets them, as long as it is there.
+func TestTwoVersions(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	cleanup(t, c, name)
+	start := func(h *hook.Hook) (*Registrar, *logText) {
+		return newRegistrar(t, RegistrarOptions{Client: client(t, c.Config(t)), Hooks: []*hook.Hook{h}, ConfigurationName: name, Service: somewhere})
+	}
+	hooks := quietFull()
+	old, oldLog := start(hooks[0])
+	old.keepers[0].recheck = 3 * time.Second
+	run(t, old)
+	newer, _ := start(hooks[1])
+	stop := run(t, newer)
+	count := func() int { return len(live(t, c, validating, name).Webhooks) }
+	if count() != 1 {
+		t.Error("the newer one's are not there")
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() (string, bool) { return "the older one has not taken over", count() == 2 })
+	if n := strings.Count(oldLog.String(), "An operator that started later"); n != 2 {
+		t.Errorf("want one record for each kind:\n%s", oldLog)
+	}
+}
+
+// as is a client of a user who may do only this with webhook configurations.
+func as(t *testing.T, c *testenv.Cluster, user string, verbs ...string) rest.Interface {
+	t.Helper()
+	if len(verbs) > 0 {
+		c.Kubectl(t, "create", "clusterrole", user, "--verb="+strings.Join(verbs, ","), "--resource="+validating.resource+","+mutating.resource)
+		c.Kubectl(t, "create", "clusterrolebinding", user, "--clusterrole="+user, "--user="+user)
+		t.Cleanup(func() { c.Kubectl(t, "delete", "clusterrole/"+user, "clusterrolebinding/"+user) })
+	}
+	config := c.Config(t)
+	config.Impersonate.UserName = user
+	return client(t, config)
+}
+
+func hurry(r *Registrar) {
+	for _, k := range r.keepers {
+		k.first, k.later, k.recheck = []time.Duration{time.Millisecond, time.Millisecond}, []time.Duration{time.Millisecond}, 200*time.Millisecond
+	}
+}
+
+func TestNoPermission(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	hooks := quietFull()
+	for _, h := range hooks {
+		h.Mutating = nil
+	}
+	r, _ := newRegistrar(t, RegistrarOptions{Client: as(t, c, "nobody-"+name), Hooks: hooks, ConfigurationName: name, Service: somewhere})
+	hurry(r)
+	err := r.Run(t.Context())
+	const want = `no permission for validatingwebhookconfigurations: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], verbs: ["list", "watch", "create", "update", "delete"]}`
+	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "mutating") {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-r.Registered():
+		t.Error("Registered is closed")
+	default:
+	}
+}
+
+// The permissions that the original needs are enough.
+func TestOldPermissions(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	cleanup(t, c, name)
+	var mu sync.Mutex
+	changed := make(chan struct{})
+	certificates := string(testCA(t))
+	bundle := []byte(certificates)
+	r, log := newRegistrar(t, RegistrarOptions{
+		Client: as(t, c, "user-"+name, "list", "create", "update"), Hooks: quietFull(), ConfigurationName: name, Service: somewhere,
+		Bundle:        func() []byte { mu.Lock(); defer mu.Unlock(); return bundle },
+		BundleChanged: func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed },
+	})
+	hurry(r)
+	run(t, r)
+	until(t, func() (string, bool) {
+		return log.String(), strings.Count(log.String(), "No permission to watch") == 2
+	})
+	// A new bundle is there at once, an edit is noticed late.
+	mu.Lock()
+	bundle = []byte(certificates + certificates)
+	close(changed)
+	changed = make(chan struct{})
+	mu.Unlock()
+	until(t, func() (string, bool) {
+		got := string(live(t, c, validating, name).Webhooks[0].ClientConfig.CABundle)
+		return got, got == certificates+certificates
+	})
+	c.Kubectl(t, "delete", validating.resource, name+"-hooks")
+	until(t, func() (string, bool) { return "deleted", live(t, c, validating, name) != nil })
+	if n := strings.Count(log.String(), "No permission to watch"); n != 2 {
+		t.Errorf("want one warning for each kind:\n%s", log)
+	}
+}
+
+// What the API server will never accept ends Run at once.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	cleanup(t, c, name)
+	hooks := quietFull()
+	hooks[0].Validating[0].MatchConditions[0].Expression = "this is no CEL"
+	r, _ := newRegistrar(t, RegistrarOptions{Client: client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: somewhere})
+	begun := time.Now()
+	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "matchConditions") || time.Since(begun) > 10*time.Second {
+		t.Error(err, time.Since(begun))
+	}
+}
+
+// With cert-manager the CA is what cert-manager writes.
+func TestCertManager(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	cleanup(t, c, name)
+	r, _ := newRegistrar(t, RegistrarOptions{
+		Client: client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere, CertManager: "ns/cert",
+		Bundle: func() []byte { return []byte("not asked") },
+	})
+	stop := run(t, r)
+	got := live(t, c, validating, name)
+	if got.Annotations["cert-manager.io/inject-ca-from"] != "ns/cert" || got.Webhooks[0].ClientConfig.CABundle != nil {
+		t.Errorf("got %+v", got)
+	}
+	for i := range got.Webhooks {
+		got.Webhooks[i].ClientConfig.CABundle = testCA(t)
+	}
+	k := r.keepers[0]
+	if err := k.update(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	// Somebody breaks something else.
+	c.Kubectl(t, "patch", validating.resource, name+"-hooks", "--type=json", `--patch=[{"op":"remove","path":"/webhooks/0"}]`)
+	until(t, func() (string, bool) {
+		after := live(t, c, validating, name)
+		return fmt.Sprint(after), equality.Semantic.DeepEqual(after.Webhooks, got.Webhooks)
+	})
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	// Without cert-manager its annotation goes: it would write another CA.
+	own, _ := newRegistrar(t, RegistrarOptions{Client: client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
+	run(t, own)
+	if got := live(t, c, validating, name); got.Annotations["cert-manager.io/inject-ca-from"] != "" || got.Webhooks[0].ClientConfig.CABundle != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Nothing hangs while the API server is away.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	r, log := newRegistrar(t, RegistrarOptions{Client: client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(), Service: somewhere})
+	hurry(r)
+	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "Will retry after delay."); n < 2 {
+		t.Errorf("%d attempts", n)
+	}
+	r, _ = newRegistrar(t, RegistrarOptions{Client: client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(), URL: "https://x"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "stays behind") {
+		t.Error(err)
+	}
+}

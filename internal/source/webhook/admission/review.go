@@ -1,0 +1,93 @@
+package admission
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// review is what the operator itself needs of an AdmissionReview. Objects stay unread.
+type review struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Request    *request `json:"request"`
+}
+
+type request struct {
+	UID  string `json:"uid"`
+	Kind struct {
+		Kind string `json:"kind"`
+	} `json:"kind"`
+	SubResource string `json:"subResource"`
+	Operation   string `json:"operation"`
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+}
+
+// Errors that become the text of a 400.
+var (
+	errInvalid   = errors.New("Invalid JSON payload")                                                                         //nolint:staticcheck // the words of the original program
+	errNoRequest = errors.New("Missing parameters: request")                                                                  //nolint:staticcheck // the words of the original program
+	errUnknown   = errors.New("Unknown kind of review: only AdmissionReview of admission.k8s.io/v1 and v1beta1 are answered") //nolint:staticcheck // as the others
+)
+
+// parseReview reads a review of either version: they have the same fields. What does not say what it is, is taken for
+// one too, as it always was.
+func parseReview(body []byte) (*review, error) {
+	var r review
+	// The API server's JSON has neither of these, but whoever else calls need not be held to more than before.
+	if err := jsonv2.Unmarshal(body, &r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		return nil, errInvalid
+	}
+	switch r.APIVersion {
+	case "", "admission.k8s.io/v1", "admission.k8s.io/v1beta1":
+	default:
+		return nil, errUnknown
+	}
+	if r.Kind != "" && r.Kind != "AdmissionReview" {
+		return nil, errUnknown
+	}
+	if r.Request == nil {
+		return nil, errNoRequest
+	}
+	return &r, nil
+}
+
+// respond writes the review's answer, and returns its size.
+func (r *review) respond(w http.ResponseWriter, v verdict) error {
+	type status struct {
+		Message string `json:"message,omitempty"`
+		Code    int    `json:"code"`
+	}
+	type response struct {
+		UID       string   `json:"uid"`
+		Allowed   bool     `json:"allowed"`
+		Status    *status  `json:"status,omitempty"`
+		Patch     []byte   `json:"patch,omitempty"`
+		PatchType string   `json:"patchType,omitempty"`
+		Warnings  []string `json:"warnings,omitempty"`
+	}
+	out := struct {
+		Kind       string   `json:"kind,omitempty"`
+		APIVersion string   `json:"apiVersion,omitempty"`
+		Response   response `json:"response"`
+	}{r.Kind, r.APIVersion, response{UID: r.Request.UID, Allowed: v.allowed, Patch: v.patch, Warnings: v.warnings}}
+	if len(v.patch) > 0 {
+		out.Response.PatchType = "JSONPatch"
+	}
+	if !v.allowed {
+		out.Response.Status = &status{Message: v.message, Code: v.code}
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, err = w.Write(text)
+	return err
+}

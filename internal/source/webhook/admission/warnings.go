@@ -1,0 +1,40 @@
+package admission
+
+import (
+	"strings"
+	"unicode"
+)
+
+// The API server shows this many characters of all warnings together. Of more it shows less: this many of each.
+const (
+	allWarnings = 4096
+	oneWarning  = 256
+)
+
+// presentable makes warnings fit to be shown: the API server leaves out what is empty or has a line end in it, and cuts
+// what is too long. Cut here, the rest need not be sent.
+func presentable(warnings []string) []string {
+	var fit []string
+	total := 0
+	for _, w := range warnings {
+		w = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(w, "\uFFFD"), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+		if w != "" {
+			fit = append(fit, w)
+			total += len([]rune(w))
+		}
+	}
+	if total <= allWarnings {
+		return fit
+	}
+	left := allWarnings
+	for i, w := range fit {
+		text := []rune(w)
+		text = text[:min(len(text), oneWarning)]
+		if len(text) > left {
+			return fit[:i]
+		}
+		left -= len(text)
+		fit[i] = string(text)
+	}
+	return fit
+}

@@ -1,0 +1,282 @@
+package cert
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/connrotation"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+const secretName = "shell-operator-webhook-tls"
+
+// client speaks to the API server, as another user if one is named, until the test ends.
+func client(t *testing.T, kubeconfig, user string) rest.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS, config.Burst = -1, -1
+	config.Impersonate.UserName = user
+	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
+	config.Dial = dialer.DialContext
+	t.Cleanup(dialer.CloseAll)
+	client, err := resource.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// replica is a Managed Source in a namespace. Edits come after the defaults of the tests.
+func replica(t *testing.T, c *testenv.Cluster, ns string, edits ...func(*ManagedOptions)) (Source, *recorder) {
+	t.Helper()
+	log, lines := record(t)
+	o := ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"hooks." + ns + ".svc"}, Log: log}
+	for _, edit := range edits {
+		edit(&o)
+	}
+	s, err := Managed(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, lines
+}
+
+func as(client rest.Interface) func(*ManagedOptions) {
+	return func(o *ManagedOptions) { o.Client = client }
+}
+
+// inSecret is what is under a key of the Secret.
+func inSecret(t *testing.T, c *testenv.Cluster, ns, key string) []byte {
+	t.Helper()
+	text, err := base64.StdEncoding.DecodeString(c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o", `jsonpath={.data.`+strings.ReplaceAll(key, ".", `\.`)+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Replicas that start at once end with one CA and one certificate.
+func TestReplicasStartAtOnce(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	sources := make([]Source, 5)
+	var starting sync.WaitGroup
+	for i := range sources {
+		starting.Go(func() { sources[i], _ = replica(t, c, ns) })
+	}
+	starting.Wait()
+	for _, s := range sources {
+		if n := len(serialsIn(t, s.Bundle())); n != 1 || !slices.Equal(s.Bundle(), sources[0].Bundle()) || !leaf(t, s).Equal(leaf(t, sources[0])) {
+			t.Errorf("%d CAs; the replicas differ", n)
+		}
+		trusts(t, s.Bundle(), leaf(t, s), "hooks."+ns+".svc", time.Now())
+	}
+	if !slices.Equal(inSecret(t, c, ns, bundleKey), sources[0].Bundle()) {
+		t.Error("the Secret holds something else")
+	}
+	if got := c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o", "jsonpath={.type} {.metadata.labels}"); got != `kubernetes.io/tls {"shell-operator/webhook-certificates":"managed"}` {
+		t.Errorf("the Secret is %s", got)
+	}
+}
+
+// A deleted Secret comes back as it was. Which of the replicas writes it makes no difference.
+func TestSecretIsDeleted(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	a, aLines := replica(t, c, ns)
+	b, _ := replica(t, c, ns)
+	run(t, a)
+	run(t, b)
+	before := inSecret(t, c, ns, servingKey)
+	c.Kubectl(t, "-n", ns, "delete", "secret", secretName)
+	c.Kubectl(t, "-n", ns, "wait", "--for=create", "--timeout="+testenv.Patience.String(), "secret/"+secretName)
+	if !slices.Equal(inSecret(t, c, ns, servingKey), before) {
+		t.Error("another certificate came back")
+	}
+	if n := aLines.count(slog.LevelError); n > 0 {
+		t.Errorf("%d errors", n)
+	}
+}
+
+// Without the key of the CA there is a new one. It signs after the overlap.
+func TestForceNewCA(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	a, _ := replica(t, c, ns)
+	run(t, a)
+	before := leaf(t, a)
+	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
+	becomes(t, a, func(bundle []byte) bool { return len(serialsIn(t, bundle)) == 2 })
+	if !leaf(t, a).Equal(before) {
+		t.Error("a CA that callers do not know has signed")
+	}
+}
+
+// What somebody writes into our Secret is replaced: from memory if there is a process that remembers.
+func TestDamagedSecret(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	damage := func() {
+		c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "-p", `{"stringData": {"ca.crt": "garbage"}}`)
+	}
+	a, lines := replica(t, c, ns)
+	run(t, a)
+	before := leaf(t, a)
+	damage()
+	lines.says(`they are damaged: the Secret \"` + secretName + `\" in namespace \"` + ns + `\": ca.crt is not PEM`)
+	if !leaf(t, a).Equal(before) {
+		t.Error("another certificate came back")
+	}
+
+	// Nobody remembers.
+	other := c.Namespace(t)
+	c.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: %s, labels: {%s: %s}}, stringData: {ca.crt: garbage}}`,
+		secretName, other, ownerLabel, owner), "create", "-f", "-")
+	b, lines := replica(t, c, other)
+	lines.says("they are damaged")
+	if !slices.Equal(inSecret(t, c, other, bundleKey), b.Bundle()) {
+		t.Error("the Secret was not replaced")
+	}
+}
+
+// A Secret of somebody else is left alone.
+func TestForeignSecret(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	c.Kubectl(t, "-n", ns, "create", "secret", "generic", secretName, "--from-literal=password=x")
+	_, err := Managed(t.Context(), ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}})
+	if err == nil || !strings.Contains(err.Error(), `Secret "`+secretName+`" in namespace "`+ns+`" was not made by the operator and is left alone: choose another name`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// allow gives a user rules, each `resources…` as in a Role, and waits until they are in force.
+func allow(t *testing.T, c *testenv.Cluster, user, ns string, rules string) {
+	t.Helper()
+	c.KubectlInput(t, fmt.Sprintf(`
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: cert, namespace: %[1]s}, rules: [%[2]s]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: cert, namespace: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: cert}, subjects: [{kind: User, name: %[3]q}]}
+`, ns, rules, user), "apply", "-f", "-")
+	s := &secret{client: client(t, c.Kubeconfig, user), namespace: ns, name: secretName}
+	for deadline := time.Now().Add(testenv.Patience); time.Now().Before(deadline); {
+		// The API server does not tell when it has heard of a Role.
+		if _, err := s.read(t.Context()); !apierrors.IsForbidden(err) {
+			return
+		}
+	}
+	t.Fatal("the Role is not in force")
+}
+
+// The rule that the warning names is enough, watching included.
+func TestRuleIsEnough(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	user := "cert-" + ns
+	_, rules, _ := strings.Cut(rule(ns, secretName), "the rules ")
+	allow(t, c, user, ns, strings.ReplaceAll(rules, "} and {", "}, {"))
+	a, lines := replica(t, c, ns, as(client(t, c.Kubeconfig, user)))
+	run(t, a)
+	b, _ := replica(t, c, ns, func(o *ManagedOptions) { o.Names = []string{"another-name"} })
+	// b has written another certificate, with names of both, and the next CA too.
+	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
+	becomes(t, a, func(bundle []byte) bool { return len(serialsIn(t, bundle)) == 2 })
+	if !leaf(t, a).Equal(leaf(t, b)) {
+		t.Error("the replicas differ")
+	}
+	c.Kubectl(t, "-n", ns, "delete", "secret", secretName)
+	c.Kubectl(t, "-n", ns, "wait", "--for=create", "--timeout="+testenv.Patience.String(), "secret/"+secretName)
+	lines.says("they were deleted")
+	if strings.Contains(lines.String(), "orbidden") {
+		t.Error("something was forbidden")
+	}
+}
+
+// Without permission to create Secrets, and to watch them, an empty one and reading now and then do.
+func TestFewPermissions(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	user := "cert-" + ns
+	c.Kubectl(t, "-n", ns, "create", "secret", "generic", secretName)
+	allow(t, c, user, ns, `{apiGroups: [""], resources: ["secrets"], resourceNames: [`+secretName+`], verbs: ["get", "patch"]}`)
+	a, lines := replica(t, c, ns, as(client(t, c.Kubeconfig, user)))
+	if !slices.Equal(inSecret(t, c, ns, bundleKey), a.Bundle()) {
+		t.Error("the Secret was not filled")
+	}
+	run(t, a)
+	lines.says("cannot be watched")
+	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
+	becomes(t, a, func(bundle []byte) bool { return len(serialsIn(t, bundle)) == 2 })
+	if n := lines.count(slog.LevelWarn); n != 1 {
+		t.Errorf("%d warnings", n)
+	}
+}
+
+// Without any permission the certificates are those of the process, and one warning says what is missing.
+func TestNoPermission(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	a, lines := replica(t, c, ns, as(client(t, c.Kubeconfig, "cert-"+ns)))
+	run(t, a)
+	trusts(t, a.Bundle(), leaf(t, a), "hooks."+ns+".svc", time.Now())
+	lines.says("correct for one replica only")
+	if want := strings.ReplaceAll(rule(ns, secretName), `"`, `\"`); !strings.Contains(lines.String(), want) || lines.count(slog.LevelWarn) != 1 {
+		t.Errorf("not one warning with the rule %s", want)
+	}
+}
+
+// The API server is away at the start, and later while the Secret changes.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
+	proxy.Cut()
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
+	defer cancel()
+	log, lines := record(t)
+	o := ManagedOptions{Client: client(t, kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}, Log: log}
+	made := make(chan error)
+	var s Source
+	go func() {
+		var err error
+		s, err = Managed(ctx, o)
+		made <- err
+	}()
+	lines.says("have to wait for the API server")
+	proxy.Restore()
+	if err := receive(t, made, "Source"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s)
+	proxy.Cut()
+	lines.says("cannot be kept fresh")
+	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
+	proxy.Restore()
+	becomes(t, s, func(bundle []byte) bool { return len(serialsIn(t, bundle)) == 2 })
+	lines.says("are kept fresh again")
+}

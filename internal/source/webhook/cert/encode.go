@@ -1,0 +1,184 @@
+package cert
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// The keys of the Secret. All but the last are those that such Secrets have everywhere, so that tools which watch over
+// certificates understand them.
+const (
+	bundleKey         = "ca.crt" // the CAs that callers must trust
+	authorityKeyKey   = "ca.key" // the private keys of the CAs that sign or will sign
+	servingKey        = "tls.crt"
+	servingPrivateKey = "tls.key"
+	retiredKey        = "retired.crt" // serving certificates that were replaced and have not expired
+)
+
+// bundle is what callers must trust, as PEM.
+func (s state) bundle() []byte {
+	var b bytes.Buffer
+	for _, a := range s.authorities {
+		writeCertificate(&b, a.cert)
+	}
+	return b.Bytes()
+}
+
+func (s state) encode() (map[string][]byte, error) {
+	var keys, servingCert, servingKeyPEM, retired bytes.Buffer
+	for _, a := range s.authorities {
+		if a.key == nil {
+			continue
+		}
+		if err := writeKey(&keys, a.key); err != nil {
+			return nil, err
+		}
+	}
+	writeCertificate(&servingCert, s.serving.cert)
+	if err := writeKey(&servingKeyPEM, s.serving.key); err != nil {
+		return nil, err
+	}
+	for _, c := range s.retired {
+		writeCertificate(&retired, c)
+	}
+	return map[string][]byte{
+		bundleKey: s.bundle(), authorityKeyKey: keys.Bytes(),
+		servingKey: servingCert.Bytes(), servingPrivateKey: servingKeyPEM.Bytes(),
+		retiredKey: retired.Bytes(),
+	}, nil
+}
+
+func writeCertificate(b *bytes.Buffer, c *x509.Certificate) {
+	_ = pem.Encode(b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a Buffer takes all
+}
+
+func writeKey(b *bytes.Buffer, key *ecdsa.PrivateKey) error {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("cannot write a key: %w", err)
+	}
+	return pem.Encode(b, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+// decode reads what encode wrote, or as much of it as is good. The error says what is not. Keys of CAs and the serving
+// pair may be missing: they are made again.
+func decode(data map[string][]byte) (state, error) {
+	var s state
+	var problems []error
+	problem := func(key string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s %w", key, err))
+		}
+	}
+
+	authorities, err := readAuthorities(data[bundleKey])
+	problem(bundleKey, err)
+	keys, err := readKeys(data[authorityKeyKey])
+	problem(authorityKeyKey, err)
+	for _, c := range authorities {
+		i := slices.IndexFunc(keys, func(k *ecdsa.PrivateKey) bool { return k.PublicKey.Equal(c.PublicKey) })
+		a := authority{cert: c}
+		if i >= 0 {
+			a.key = keys[i]
+		}
+		s.authorities = append(s.authorities, a)
+	}
+	sortAuthorities(s.authorities)
+
+	s.serving, err = readServing(data[servingKey], data[servingPrivateKey], s.authorities)
+	problem(servingKey, err)
+	s.retired, err = readCertificates(data[retiredKey])
+	problem(retiredKey, err)
+	return s, errors.Join(problems...)
+}
+
+func readAuthorities(text []byte) ([]*x509.Certificate, error) {
+	certs, err := readCertificates(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(certs) == 0 {
+		return nil, errors.New("holds no certificate")
+	}
+	if slices.ContainsFunc(certs, func(c *x509.Certificate) bool { return !c.IsCA || len(c.SubjectKeyId) == 0 }) {
+		return nil, errors.New("holds a certificate that is not that of a CA")
+	}
+	return certs, nil
+}
+
+func readServing(cert, key []byte, authorities []authority) (*serving, error) {
+	if len(cert) == 0 && len(key) == 0 {
+		return nil, nil
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("does not fit %s: %w", servingPrivateKey, err)
+	}
+	private, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("is not an ECDSA certificate")
+	}
+	if !slices.ContainsFunc(authorities, func(a authority) bool {
+		return a.signed(pair.Leaf) && pair.Leaf.CheckSignatureFrom(a.cert) == nil
+	}) {
+		return nil, fmt.Errorf("is signed by none of the CAs in %s", bundleKey)
+	}
+	return &serving{pair.Leaf, private}, nil
+}
+
+func readCertificates(text []byte) ([]*x509.Certificate, error) {
+	var certs []*x509.Certificate
+	for block, err := range blocks(text) {
+		if err != nil {
+			return nil, err
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("is no certificate: %w", err)
+		}
+		certs = append(certs, c)
+	}
+	return certs, nil
+}
+
+func readKeys(text []byte) ([]*ecdsa.PrivateKey, error) {
+	var keys []*ecdsa.PrivateKey
+	for block, err := range blocks(text) {
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			return nil, errors.New("is no private key in PKCS #8")
+		}
+		key, ok := parsed.(*ecdsa.PrivateKey)
+		if !ok {
+			return nil, errors.New("is no ECDSA key")
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// blocks are those of a PEM text that holds nothing else.
+func blocks(text []byte) func(yield func(*pem.Block, error) bool) {
+	return func(yield func(*pem.Block, error) bool) {
+		for text = bytes.TrimSpace(text); len(text) > 0; text = bytes.TrimSpace(text) {
+			block, rest := pem.Decode(text)
+			if block == nil {
+				yield(nil, errors.New("is not PEM"))
+				return
+			}
+			text = rest
+			if !yield(block, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package cert
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// scripted is a store in memory with troubles.
+type scripted struct {
+	memory
+	readErr, writeErr error
+	// conflict is called before the next write, which then fails.
+	conflict func()
+	writes   int
+}
+
+func (s *scripted) read(ctx context.Context) (kept, error) {
+	if s.readErr != nil {
+		return kept{}, s.readErr
+	}
+	return s.memory.read(ctx)
+}
+
+func (s *scripted) write(ctx context.Context, old kept, next state) error {
+	s.writes++
+	if conflict := s.conflict; conflict != nil {
+		s.conflict = nil
+		conflict()
+		return errConflict
+	}
+	if s.writeErr != nil {
+		return s.writeErr
+	}
+	return s.memory.write(ctx, old, next)
+}
+
+func newTestKeeper(t *testing.T, s store, names ...string) (*keeper, *recorder) {
+	t.Helper()
+	log, lines := record(t)
+	p := testPolicy
+	if names != nil {
+		p.names = names
+	}
+	k, err := newKeeper(t.Context(), s, p, log, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, lines
+}
+
+func look(t *testing.T, k *keeper) {
+	t.Helper()
+	if _, err := k.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFirstWriterWins(t *testing.T) {
+	s := &scripted{}
+	var first *keeper
+	s.conflict = func() { first, _ = newTestKeeper(t, &s.memory) }
+	second, _ := newTestKeeper(t, s)
+	if !slices.Equal(first.Bundle(), second.Bundle()) || !leaf(t, first).Equal(leaf(t, second)) {
+		t.Error("the second writer has something else than the first one")
+	}
+	if s.writes != 1 {
+		t.Errorf("%d writes", s.writes)
+	}
+}
+
+func TestDeletedComesBack(t *testing.T) {
+	s := &scripted{}
+	k, lines := newTestKeeper(t, s)
+	before, changed := leaf(t, k), k.Changed()
+	s.state = state{}
+	look(t, k)
+	if !s.state.usable() || !s.state.serving.cert.Equal(before) || !leaf(t, k).Equal(before) {
+		t.Error("something else came back")
+	}
+	select {
+	case <-changed:
+		t.Error("the bundle is said to have changed")
+	default:
+	}
+	lines.says("they were deleted")
+}
+
+func TestDamagedComesBackFromMemory(t *testing.T) {
+	s := &scripted{}
+	k, lines := newTestKeeper(t, s)
+	before := leaf(t, k)
+	s.readErr = &damagedError{errors.New("ca.crt is not PEM")}
+	look(t, k)
+	if s.writes != 2 || !leaf(t, k).Equal(before) {
+		t.Errorf("%d writes", s.writes)
+	}
+	lines.says("they are damaged: ca.crt is not PEM")
+}
+
+// Who cannot write still takes what others wrote.
+func TestCannotWrite(t *testing.T) {
+	s := &scripted{}
+	other, _ := newTestKeeper(t, &s.memory, "a")
+	s.writeErr = errors.New("no")
+	k, _ := newTestKeeper(t, s, "b")
+	if !leaf(t, k).Equal(leaf(t, other)) {
+		t.Error("it does not show what there is")
+	}
+	if _, err := k.look(t.Context()); err == nil {
+		t.Error("no error about writing")
+	}
+}
+
+// Replicas that want different names do not take the certificate from each other.
+func TestDifferentNames(t *testing.T) {
+	s := &scripted{}
+	a, _ := newTestKeeper(t, s, "a", "10.0.0.1")
+	b, _ := newTestKeeper(t, s, "b")
+	for range 3 {
+		look(t, a)
+		look(t, b)
+	}
+	if got := strings.Join(namesOf(leaf(t, a)), " "); got != "a b 10.0.0.1" {
+		t.Errorf("names are %q", got)
+	}
+	if s.writes != 2 {
+		t.Errorf("%d writes", s.writes)
+	}
+}
+
+// A process that lives for two years.
+func TestInMemoryStaysFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := ManagedOptions{Names: []string{"localhost", "127.0.0.1", "0:0:0:0:0:0:0:1"}, AuthorityLifetime: 900 * day}
+		o.setDefaults()
+		p, err := o.policy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := inMemory(p, o.Log, o.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, s)
+		if got := leaf(t, s).IPAddresses; len(got) != 2 || !got[1].Equal(net.IPv6loopback) {
+			t.Errorf("IP addresses are %v", got)
+		}
+		first, certificates, bundles := s.Bundle(), map[string]bool{}, 0
+		changed := s.Changed()
+		for range 2 * 52 {
+			time.Sleep(7 * day)
+			trusts(t, s.Bundle(), leaf(t, s), "127.0.0.1", time.Now())
+			certificates[leaf(t, s).SerialNumber.String()] = true
+			select {
+			case <-changed:
+				changed = s.Changed()
+				bundles++
+			default:
+			}
+		}
+		if slices.Equal(first, s.Bundle()) || bundles != 2 || len(certificates) < 12 {
+			t.Errorf("%d bundles and %d certificates in two years", bundles, len(certificates))
+		}
+	})
+}
+
+func TestOptions(t *testing.T) {
+	for _, row := range []struct {
+		o    ManagedOptions
+		want string
+	}{
+		{ManagedOptions{}, "needs the names"},
+		{ManagedOptions{Names: []string{"a", ""}}, "none of them empty"},
+		{ManagedOptions{Names: []string{"a"}}, "need the namespace"},
+		{ManagedOptions{Names: []string{"a"}, Namespace: "ns"}, "the name of a Secret"},
+		{ManagedOptions{Names: []string{"a"}, Lifetime: time.Minute}, "choose at least 15m"},
+		{ManagedOptions{Names: []string{"a"}, AuthorityLifetime: time.Hour}, "at least twice as long"},
+		{ManagedOptions{Names: []string{"a"}, Overlap: 10 * 365 * day}, "at most a quarter"},
+	} {
+		if _, err := Managed(t.Context(), row.o); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%+v: error %v, want %q", row.o, err, row.want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package cert
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// A control plane of our own ends with the process.
+		goleak.IgnoreAnyFunction("github.com/shell-operator/shell-operator/internal/testenv.startWithParent.func1"),
+		goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"),
+	)
+}
+
+// recorder is a log that tests read and wait on. No line of it may show a key or the content of a Secret.
+type recorder struct {
+	t     *testing.T
+	lines chan string
+
+	mu   sync.Mutex // guards what follows
+	text bytes.Buffer
+}
+
+func record(t *testing.T) (*slog.Logger, *recorder) {
+	r := &recorder{t: t, lines: make(chan string, 1000)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log:\n%s", r)
+		}
+	})
+	return slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelDebug})), r
+}
+
+func (r *recorder) Write(line []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := string(line); strings.Contains(s, "-----") || strings.Contains(s, "LS0tLS1") {
+		r.t.Errorf("the log shows PEM: %s", s)
+	}
+	r.lines <- string(line)
+	return r.text.Write(line)
+}
+
+func (r *recorder) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+// says waits for a line.
+func (r *recorder) says(text string) {
+	r.t.Helper()
+	for !strings.Contains(receive(r.t, r.lines, "line in the log with "+text), text) {
+	}
+}
+
+// count is how many lines have a level.
+func (r *recorder) count(level slog.Level) int {
+	return strings.Count(r.String(), "level="+level.String())
+}
+
+// receive waits for something that is sent.
+func receive[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(testenv.Patience):
+		t.Fatalf("no %s within %s", what, testenv.Patience)
+		panic("not reached")
+	}
+}
+
+// run runs a Source until the test ends.
+func run(t *testing.T, s Source) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// becomes waits until the bundle is another one.
+func becomes(t *testing.T, s Source, good func(bundle []byte) bool) {
+	t.Helper()
+	for {
+		changed := s.Changed()
+		if good(s.Bundle()) {
+			return
+		}
+		receive(t, changed, "change of the bundle")
+	}
+}
+
+// leaf is the certificate that a Source shows.
+func leaf(t *testing.T, s Source) *x509.Certificate {
+	t.Helper()
+	c, err := s.Certificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Leaf
+}
+
+// serialsIn are the serial numbers of the certificates in a PEM text.
+func serialsIn(t *testing.T, text []byte) []string {
+	t.Helper()
+	certs, err := readCertificates(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serials []string
+	for _, c := range certs {
+		serials = append(serials, c.SerialNumber.String())
+	}
+	return serials
+}
+
+// trusts fails unless a caller that trusts the bundle accepts the certificate at a time.
+func trusts(t *testing.T, bundle []byte, c *x509.Certificate, name string, at time.Time) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	if _, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: at}); err != nil {
+		t.Errorf("a caller would not accept the certificate: %v", err)
+	}
+}
+
+func pemOf(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}

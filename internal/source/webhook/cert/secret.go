@@ -1,0 +1,217 @@
+package cert
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// secret is the store of all replicas: one Secret.
+type secret struct {
+	client          rest.Interface
+	namespace, name string
+	log             *slog.Logger
+}
+
+var _ store = (*secret)(nil)
+
+// Secrets that we write carry this label. It is not app.kubernetes.io/managed-by, which belongs to whoever installs the
+// operator and may have made an empty Secret for it.
+const (
+	ownerLabel = "shell-operator/webhook-certificates"
+	owner      = "managed"
+)
+
+// secretObject is as much of a Secret as we read and write. Of what a person adds to it nothing gets lost, because we
+// write patches.
+type secretObject struct {
+	APIVersion string            `json:"apiVersion,omitempty"`
+	Kind       string            `json:"kind,omitempty"`
+	Metadata   secretMeta        `json:"metadata"`
+	Type       string            `json:"type,omitempty"`
+	Data       map[string][]byte `json:"data"`
+}
+
+type secretMeta struct {
+	Name            string            `json:"name,omitempty"`
+	Namespace       string            `json:"namespace,omitempty"`
+	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Labels          map[string]string `json:"labels,omitempty"`
+}
+
+// foreignError says that the Secret belongs to somebody else.
+type foreignError struct{ namespace, name string }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("Secret %q in namespace %q was not made by the operator and is left alone: choose another name, remove what is in it, or label it %s=%s to have its content replaced",
+		e.name, e.namespace, ownerLabel, owner)
+}
+
+// patience is how long one request may take. Watches have a limit of their own.
+const patience = 30 * time.Second
+
+// request is about Secrets in our namespace, or about the one that is named.
+func (s *secret) request(r *rest.Request, name ...string) *rest.Request {
+	// Whoever asks tries again, and wants to say why meanwhile.
+	return r.AbsPath(append([]string{"/api/v1/namespaces", s.namespace, "secrets"}, name...)...).MaxRetries(0).Timeout(patience)
+}
+
+func (s *secret) read(ctx context.Context) (kept, error) {
+	raw, err := s.request(s.client.Get(), s.name).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return kept{}, errAbsent
+	}
+	if err != nil {
+		return kept{}, s.explain("get", err)
+	}
+	var o secretObject
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return kept{}, fmt.Errorf("cannot decode Secret %q in namespace %q", s.name, s.namespace) // the error might quote it
+	}
+	return s.interpret(o)
+}
+
+// interpret decides whose a Secret is. One that is empty was made for us: that way the operator needs no permission to
+// create Secrets, which RBAC cannot limit to one name.
+func (s *secret) interpret(o secretObject) (kept, error) {
+	found := kept{version: o.Metadata.ResourceVersion}
+	if o.empty() {
+		return found, errAbsent
+	}
+	var problem error
+	found.state, problem = decode(o.Data)
+	if problem == nil && len(o.Data[authorityKeyKey]) > 0 {
+		return found, nil
+	}
+	if o.Metadata.Labels[ownerLabel] != owner {
+		return kept{}, &foreignError{s.namespace, s.name}
+	}
+	if problem != nil {
+		return found, &damagedError{fmt.Errorf("the Secret %q in namespace %q: %w", s.name, s.namespace, problem)}
+	}
+	return found, nil
+}
+
+func (o secretObject) empty() bool {
+	for _, value := range o.Data {
+		if len(value) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *secret) write(ctx context.Context, old kept, next state) error {
+	data, err := next.encode()
+	if err != nil {
+		return err
+	}
+	verb := "patch"
+	o := secretObject{Metadata: secretMeta{ResourceVersion: old.version, Labels: map[string]string{ownerLabel: owner}}, Data: data}
+	req := s.request(s.client.Patch(types.MergePatchType), s.name)
+	if old.version == "" {
+		verb = "create"
+		o.APIVersion, o.Kind, o.Type = "v1", "Secret", "kubernetes.io/tls"
+		o.Metadata.Name, o.Metadata.Namespace = s.name, s.namespace
+		req = s.request(s.client.Post()).SetHeader("Content-Type", runtime.ContentTypeJSON)
+	}
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	err = req.Body(body).Do(ctx).Error()
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), verb == "patch" && apierrors.IsNotFound(err):
+		return errConflict
+	}
+	return s.explain(verb, err)
+}
+
+// explain adds to an error what was asked, and what mends it.
+func (s *secret) explain(verb string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("no permission to %s Secret %q: %s: %w", verb, s.name, rule(s.namespace, s.name), err)
+	}
+	return fmt.Errorf("cannot %s Secret %q in namespace %q: %w", verb, s.name, s.namespace, err)
+}
+
+// rule is what the operator must be allowed. Creating cannot be limited to a name; it is not needed where an empty Secret
+// of that name exists.
+func rule(namespace, name string) string {
+	return fmt.Sprintf(`give the operator's ServiceAccount, by a Role in namespace %q, the rules `+
+		`{apiGroups: [""], resources: ["secrets"], resourceNames: [%q], verbs: ["get", "watch", "patch"]} and `+
+		`{apiGroups: [""], resources: ["secrets"], verbs: ["create"]}`, namespace, name)
+}
+
+// follow watches the Secret. An event only wakes the keeper, which reads the Secret itself: so none of them is ever out of
+// order, and the permission to list is not needed. Where watching is not possible, waking after each attempt is reading
+// the Secret now and then, once a minute in the end.
+func (s *secret) follow(ctx context.Context, wake chan<- struct{}) {
+	var retry delay
+	var told trouble
+	for {
+		started := time.Now()
+		events, err := s.watch(ctx)
+		if ctx.Err() == nil {
+			told.tell(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute", "Webhook certificates are watched again",
+				s.explain("watch", err))
+		}
+		signal(wake) // what happened before the watch began is not told
+		if err == nil {
+			drain(events, wake)
+		}
+		if time.Since(started) > time.Duration(maxDelay) {
+			retry = 0
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retry.next()):
+		}
+	}
+}
+
+func (s *secret) watch(ctx context.Context) (io.ReadCloser, error) {
+	// The server ends the watch; should it have died silently, we do.
+	const limit = 5 * 60
+	seconds := limit + rand.N(limit)
+	return s.request(s.client.Get()).Param("watch", "true").Param("fieldSelector", "metadata.name="+s.name).
+		Param("timeoutSeconds", strconv.Itoa(seconds)).Timeout(time.Duration(seconds+30)*time.Second).
+		SetHeader("Accept-Encoding", "identity").Stream(ctx)
+}
+
+// drain reads events until there are no more. Whether the server ended the watch or a connection broke makes no
+// difference: it is watched again.
+func drain(events io.ReadCloser, wake chan<- struct{}) {
+	defer events.Close()
+	chunk := make([]byte, 16<<10)
+	for {
+		n, err := events.Read(chunk)
+		if n > 0 {
+			signal(wake)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func signal(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // it is awake
+	}
+}

@@ -1,0 +1,55 @@
+package conversion
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// object is a custom resource as bytes, and what must not change by a conversion.
+type object struct {
+	json    jsontext.Value
+	version string
+	identity
+}
+
+type identity struct {
+	kind, namespace, name, uid string
+}
+
+func (id identity) String() string {
+	name := id.name
+	if id.namespace != "" {
+		name = id.namespace + "/" + id.name
+	}
+	return fmt.Sprintf("%s %s, uid %q", id.kind, name, id.uid)
+}
+
+func readObject(raw []byte) (object, error) {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+			UID       string `json:"uid"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &head, lenient); err != nil {
+		return object{}, err
+	}
+	return object{raw, head.APIVersion, identity{head.Kind, head.Metadata.Namespace, head.Metadata.Name, head.Metadata.UID}}, nil
+}
+
+// readObjects reads those of a review.
+func readObjects(raw []jsontext.Value) ([]object, error) {
+	objects := make([]object, len(raw))
+	for i := range raw {
+		var err error
+		if objects[i], err = readObject(raw[i]); err != nil {
+			return nil, fmt.Errorf("cannot read object %d of %d: %w", i+1, len(raw), err)
+		}
+	}
+	return objects, nil
+}

@@ -1,0 +1,100 @@
+package conversion
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Service is where the API server finds the Handler, inside the cluster. Its port is 443.
+type Service struct {
+	Name, Namespace string
+}
+
+// injectCA is the annotation that makes cert-manager fill in caBundle.
+const injectCA = "cert-manager.io/inject-ca-from"
+
+// definition is what we read and write of a CRD. As a patch it leaves everything else as it is.
+type definition struct {
+	Metadata struct {
+		Annotations map[string]string `json:"annotations,omitzero"`
+	} `json:"metadata,omitzero"`
+	Spec struct {
+		Conversion jsontext.Value `json:"conversion,omitzero"`
+	} `json:"spec,omitzero"`
+}
+
+// stanza is spec.conversion as we want it. Null removes what somebody else has written.
+type stanza struct {
+	Strategy string `json:"strategy"`
+	Webhook  struct {
+		Versions     []string     `json:"conversionReviewVersions"`
+		ClientConfig clientConfig `json:"clientConfig"`
+	} `json:"webhook"`
+}
+
+type clientConfig struct {
+	Service *serviceReference `json:"service"`
+	URL     *string           `json:"url"`
+	// CABundle is left out when somebody else fills it in.
+	CABundle []byte `json:"caBundle,omitempty"`
+}
+
+type serviceReference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Path      string `json:"path"`
+	Port      int    `json:"port"`
+}
+
+// checkTarget refuses what the API server would refuse later.
+func checkTarget(o *RegistrarOptions) error {
+	if o.URL == "" {
+		if o.Service.Name == "" || o.Service.Namespace == "" {
+			return fmt.Errorf("the API server cannot be told where conversion hooks are: the Service %q in the namespace %q needs a name and a namespace, or give a URL", o.Service.Name, o.Service.Namespace)
+		}
+		return nil
+	}
+	if o.Service != (Service{}) {
+		return errors.New("the API server cannot be told of both a Service and a URL for conversion hooks")
+	}
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return fmt.Errorf("%q is no URL for webhooks: it looks like https://host:port/path", o.URL)
+	}
+	return nil
+}
+
+// registration is the merge patch that points a CRD at us.
+func registration(o *RegistrarOptions, crd string) ([]byte, error) {
+	s := stanza{Strategy: "Webhook"}
+	s.Webhook.Versions = reviewVersions
+	if o.URL != "" {
+		target := strings.TrimRight(o.URL, "/") + "/" + crd
+		s.Webhook.ClientConfig.URL = &target
+	} else {
+		s.Webhook.ClientConfig.Service = &serviceReference{o.Service.Namespace, o.Service.Name, "/" + crd, 443}
+	}
+	var d definition
+	if o.CertManager != "" {
+		d.Metadata.Annotations = map[string]string{injectCA: o.CertManager}
+	} else {
+		s.Webhook.ClientConfig.CABundle = o.Bundle()
+	}
+	var err error
+	if d.Spec.Conversion, err = json.Marshal(&s); err != nil {
+		return nil, err
+	}
+	return json.Marshal(&d)
+}
+
+// changes tells whether a patch would change anything in what was seen of a CRD.
+func changes(seen, patch []byte) (bool, error) {
+	patched, err := jsonpatch.MergePatch(seen, patch)
+	return !jsonpatch.Equal(seen, patched), err
+}

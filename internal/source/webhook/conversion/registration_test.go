@@ -1,0 +1,77 @@
+package conversion
+
+import "testing"
+
+func TestRegistration(t *testing.T) {
+	bundle := func(text string) func() []byte { return func() []byte { return []byte(text) } }
+	for _, test := range []struct {
+		about string
+		o     RegistrarOptions
+		want  string
+	}{
+		{"a Service", RegistrarOptions{Service: Service{"hooks", "ops"}, Bundle: bundle("ca")},
+			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev","port":443},"url":null,"caBundle":"Y2E="}}}}}`},
+		{"a URL", RegistrarOptions{URL: "https://127.0.0.1:9681/", Bundle: bundle("ca")},
+			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":null,"url":"https://127.0.0.1:9681/widgets.acme.dev","caBundle":"Y2E="}}}}}`},
+		{"somebody else's certificates", RegistrarOptions{URL: "https://hooks.acme.dev/x", Bundle: bundle("")},
+			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":null,"url":"https://hooks.acme.dev/x/widgets.acme.dev"}}}}}`},
+		{"cert-manager", RegistrarOptions{Service: Service{"hooks", "ops"}, CertManager: "ops/hooks", Bundle: bundle("ca")},
+			`{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/hooks"}},"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev","port":443},"url":null}}}}}`},
+	} {
+		got, err := registration(&test.o, widgets)
+		if err != nil || string(got) != test.want {
+			t.Errorf("%s: %v, got\n%s\nwant\n%s", test.about, err, got, test.want)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	o := RegistrarOptions{Service: Service{"hooks", "ops"}, CertManager: "ops/hooks"}
+	patch, err := registration(&o, widgets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const good = `"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"aW5qZWN0ZWQ=","service":{"name":"hooks","namespace":"ops","path":"/widgets.acme.dev","port":443}},"conversionReviewVersions":["v1","v1beta1"]}}`
+	for _, test := range []struct {
+		about, crd string
+		want       bool
+	}{
+		{"as it has to be", `{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/hooks","a":"b"}},"spec":{"group":"acme.dev",` + good + `}}`, false},
+		{"without the annotation", `{"metadata":{"annotations":{"a":"b"}},"spec":{` + good + `}}`, true},
+		{"another annotation", `{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/other"}},"spec":{` + good + `}}`, true},
+		{"new", `{"metadata":{},"spec":{"conversion":{"strategy":"None"}}}`, true},
+		{"nothing", `{}`, true},
+	} {
+		c, err := readCRD([]byte(test.crd))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := changes(c.seen, patch); err != nil || got != test.want {
+			t.Errorf("%s: got %v, %v", test.about, got, err)
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	for _, test := range []struct {
+		o    RegistrarOptions
+		want string
+	}{
+		{RegistrarOptions{Service: Service{"hooks", "ops"}}, ""},
+		{RegistrarOptions{URL: "https://127.0.0.1:9681"}, ""},
+		{RegistrarOptions{Service: Service{Name: "hooks"}}, `the API server cannot be told where conversion hooks are: the Service "hooks" in the namespace "" needs a name and a namespace, or give a URL`},
+		{RegistrarOptions{Service: Service{"hooks", "ops"}, URL: "https://127.0.0.1:9681"}, `the API server cannot be told of both a Service and a URL for conversion hooks`},
+		{RegistrarOptions{URL: "http://127.0.0.1:9681"}, `"http://127.0.0.1:9681" is no URL for webhooks: it looks like https://host:port/path`},
+		{RegistrarOptions{URL: "https://127.0.0.1:9681?x=y"}, `"https://127.0.0.1:9681?x=y" is no URL for webhooks: it looks like https://host:port/path`},
+		{RegistrarOptions{URL: "127.0.0.1:9681"}, `"127.0.0.1:9681" is no URL for webhooks: it looks like https://host:port/path`},
+	} {
+		_, err := NewRegistrar(test.o)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("got %s, want %s", got, test.want)
+		}
+	}
+}
