@@ -58,7 +58,8 @@ fuzz: ## feed random input to the parsers of what hooks write, a few seconds eac
 	done
 
 bench: build testcluster tools ## print the figures for speed and memory
-	@BENCH=1 TESTCLUSTER=required go test -count=1 -v ./bench | grep -v "^=== "
+	@BENCH=1 TESTCLUSTER=required go test -count=1 -v ./bench | grep -v '^=== '
+	@BENCH=1 go test -count=1 -v -run TestCost ./sdk/shell | grep -v '^=== '
 
 vet: ## run go vet
 	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet .
