@@ -145,7 +145,7 @@ func (s *settings) table() []setting {
 		{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&s.patchTimeout, 10*time.Second), usage: "time limit of one of these requests; 0 means none"},
 		{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.deleteTimeout, 20*time.Second), usage: "how long a Delete waits for the object to be gone"},
 		{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""), usage: "base URL by which the API server reaches the operator without a Service; default outside of a cluster: own address"},
-		{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.webhookSecret, "shell-operator-webhook"), usage: "beginning of the names of the Secrets with certificates that the operator makes"},
+		{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.webhookSecret, "shell-operator-webhook"), usage: "Secret for the certificates that the operator makes itself"},
 		{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "most reviews that run at a time; 0 means a default"},
 		{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "most reviews that wait, more are refused at once; 0 means a default"},
 		{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&s.configurationName, "shell-operator-hooks"), usage: "beginning of the names of the webhook configurations"},

@@ -72,6 +72,8 @@ type webhooks struct {
 	certificates        []func(context.Context) error
 	// wait returns when no run is left.
 	wait func()
+	// shared are the certificates that the operator makes itself for all servers behind Services; nil until needed.
+	shared cert.Source
 }
 
 // newWebhooks listens, for the kinds that hooks have. Nothing is registered before run.
@@ -217,32 +219,46 @@ func (w *webhooks) serve(ctx context.Context, client rest.Interface, o Options, 
 		s.service = ""
 		s.url = at.url(listening.Address(), o.Webhooks.URL)
 	}
-	if s.certificates, err = certificates(ctx, client, o, server, at, s); err != nil {
+	if s.certificates, err = w.certificatesFor(ctx, client, o, server, at, s); err != nil {
 		return nil, err
 	}
 	w.servers = append(w.servers, listening.Run)
-	w.certificates = append(w.certificates, s.certificates.Run)
 	o.Log.Info("webhook server started", "address", listening.Address(), "url", s.url, "service", s.service)
 	return s, nil
 }
 
-// certificates uses the files that were given, and otherwise makes certificates: in a Secret for all replicas behind
+// certificatesFor uses the files that were given, and otherwise makes certificates: in a Secret for all replicas behind
 // a Service, in memory for a URL, which leads to this process only.
-func certificates(ctx context.Context, client rest.Interface, o Options, server WebhookServer, at place, s *served) (cert.Source, error) {
+func (w *webhooks) certificatesFor(ctx context.Context, client rest.Interface, o Options, server WebhookServer, at place, s *served) (source cert.Source, err error) {
 	if _, err := os.Stat(server.Cert); server.FilesGiven || !errors.Is(err, fs.ErrNotExist) {
-		return cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, CA: server.CA, Log: o.Log})
+		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, CA: server.CA, Log: o.Log})
+		return w.keep(source, err)
 	}
 	if s.url != "" {
 		u, err := url.Parse(s.url)
 		if err != nil {
 			return nil, fmt.Errorf("--webhook-url %q: %w", s.url, err)
 		}
-		return cert.InMemory(u.Hostname())
+		return w.keep(cert.InMemory(u.Hostname()))
 	}
-	return cert.Managed(ctx, cert.ManagedOptions{
-		Client: client, Namespace: at.namespace, SecretName: o.Webhooks.SecretName + "-" + s.service, Log: o.Log,
-		Names: []string{s.service + "." + at.namespace + ".svc", s.service + "." + at.namespace + ".svc.cluster.local"},
-	})
+	if w.shared == nil {
+		var names []string
+		for _, service := range []string{o.Webhooks.Admission.ServiceName, o.Webhooks.Conversion.ServiceName} {
+			names = append(names, service+"."+at.namespace+".svc", service+"."+at.namespace+".svc.cluster.local")
+		}
+		w.shared, err = w.keep(cert.Managed(ctx, cert.ManagedOptions{
+			Client: client, Namespace: at.namespace, SecretName: o.Webhooks.SecretName, Names: names, Log: o.Log,
+		}))
+	}
+	return w.shared, err
+}
+
+// keep lets the source run beside the servers.
+func (w *webhooks) keep(source cert.Source, err error) (cert.Source, error) {
+	if err == nil {
+		w.certificates = append(w.certificates, source.Run)
+	}
+	return source, err
 }
 
 // place is where the API server finds the operator.
