@@ -41,8 +41,10 @@ Without a command it starts the operator.`,
 	root.RunE = start.RunE
 	s.addFlags(root.Flags())
 	s.addFlags(start.Flags())
+	uninstall := newUninstallCommand(s, stdout)
+	s.addFlags(uninstall.Flags())
 	root.SetVersionTemplate("shell-operator {{.Version}}\n")
-	root.AddCommand(start, newVersionCommand(stdout))
+	root.AddCommand(start, newVersionCommand(stdout), uninstall)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -56,11 +56,7 @@ func (w *webhookServer) options() app.WebhookServer {
 const killPatience = 2 * time.Second
 
 func start(s *settings, stdout io.Writer) error {
-	level := new(slog.LevelVar)
-	level.Set(telemetry.ParseLevel(s.logLevel))
-	log := telemetry.NewLogger(stdout, telemetry.LogOptions{Level: level, Type: strings.ToLower(s.logType), NoTime: s.logNoTime})
-	telemetry.RouteKlog(log, s.debugKubernetesAPI)
-
+	log := logger(s, stdout)
 	kill, killNow := context.WithCancelCause(context.Background())
 	defer killNow(nil)
 	ctx, stop := signals(func(sig syscall.Signal) {
@@ -69,7 +65,28 @@ func start(s *settings, stdout io.Writer) error {
 		time.AfterFunc(killPatience, func() { os.Exit(128 + int(sig)) })
 	})
 	defer stop()
-	err := app.Run(ctx, kill, app.Options{
+	err := app.Run(ctx, kill, s.options(log))
+	var second signalled
+	if errors.As(context.Cause(kill), &second) {
+		return second
+	}
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // stopped while starting
+	}
+	return err
+}
+
+func logger(s *settings, stdout io.Writer) *slog.Logger {
+	level := new(slog.LevelVar)
+	level.Set(telemetry.ParseLevel(s.logLevel))
+	log := telemetry.NewLogger(stdout, telemetry.LogOptions{Level: level, Type: strings.ToLower(s.logType), NoTime: s.logNoTime})
+	telemetry.RouteKlog(log, s.debugKubernetesAPI)
+	return log
+}
+
+// options are the settings in the words of package app.
+func (s *settings) options(log *slog.Logger) app.Options {
+	return app.Options{
 		HooksDir: s.hooksDir, TmpDir: s.tmpDir, KeepTmpFiles: bool(s.keepTmpFiles),
 		Cluster: app.ClusterOptions{
 			Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst,
@@ -90,13 +107,5 @@ func start(s *settings, stdout io.Writer) error {
 		Metrics: app.MetricsOptions{
 			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,
 		},
-	})
-	var second signalled
-	if errors.As(context.Cause(kill), &second) {
-		return second
 	}
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // stopped while starting
-	}
-	return err
 }

@@ -347,3 +347,33 @@ func (a answerer) Convert(ctx context.Context, h *hook.Hook, index int, step hoo
 	answer, err := wire.ParseConversion(out.Conversion)
 	return &answer, err
 }
+
+// UninstallWebhooks removes the webhook configurations that an operator behind a Service has registered.
+func UninstallWebhooks(ctx context.Context, o Options) error {
+	dir, err := os.MkdirTemp("", "shell-operator-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	cl, err := connect(o.Cluster, dir)
+	if err != nil {
+		return err
+	}
+	cl.inside = true // it is the Service that matters, not where we are
+	at, err := placeOf(cl, o.Webhooks)
+	if err != nil {
+		return err
+	}
+	client, err := resource.NewClient(cl.config)
+	if err != nil {
+		return err
+	}
+	r, err := admission.NewRegistrar(admission.RegistrarOptions{
+		Client: client, ConfigurationName: o.Webhooks.ConfigurationName, Log: o.Log,
+		Service: admission.Service{Name: o.Webhooks.Admission.ServiceName, Namespace: at.namespace}, URL: o.Webhooks.URL,
+	})
+	if err != nil {
+		return err
+	}
+	return r.Remove(ctx)
+}
