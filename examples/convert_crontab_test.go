@@ -1,0 +1,89 @@
+package examples
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestConvertCrontab(t *testing.T) {
+	// One after the other: there is one CRD, and its ClusterRoleBinding has one subject.
+	t.Run("undisturbed", func(t *testing.T) {
+		convertCrontab(prepareAlone(t, "convert-crontab"), "broken: spec.cron \"5 4\" has not five fields")
+	})
+	t.Run("killed", func(t *testing.T) {
+		convertCrontab(prepareAlone(t, "convert-crontab").killed("jq"), "Hook failed to convert to example.com/v1")
+	})
+}
+
+const brokenCrontab = `{apiVersion: example.com/v1alpha1, kind: CronTab, metadata: {name: broken}, spec: {cron: "5 4"}}`
+
+// convertCrontab begins with an object that cannot be converted, in any case; first is what is said about it.
+func convertCrontab(e *example, first string) {
+	// This is after the operator's end. Nobody can convert what is there then, and the API server would ask for ever.
+	e.t.Cleanup(func() {
+		e.kubectl("patch", "crd", "crontabs.example.com", "--type=merge", "-p", `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
+		e.kubectl("delete", "crd", "crontabs.example.com", "--timeout=60s")
+	})
+	e.start()
+	e.operator.UntilLog("The CRD leads to the conversion hooks")
+	e.patient("the first refusal", func() bool {
+		out, err := e.try(brokenCrontab, "create", "-f", "-", "--dry-run=server")
+		if err != nil && !strings.Contains(out, first) {
+			e.t.Fatalf("the first refusal is %s", out)
+		}
+		return err != nil
+	})
+
+	// What the hook says about it reaches the user.
+	out, err := e.try(brokenCrontab, "create", "-f", "-")
+	if err == nil || !strings.Contains(out, `broken: spec.cron "5 4" has not five fields`) {
+		e.t.Errorf("not refused with the hook's message: %s", out)
+	}
+
+	// Written in each version, read in each version.
+	e.input(`
+{apiVersion: example.com/v1alpha1, kind: CronTab, metadata: {name: alpha}, spec: {cron: "5 4  * * 1", command: a}}
+---
+{apiVersion: example.com/v1beta1, kind: CronTab, metadata: {name: beta}, spec: {minute: "5", hour: "4", dayOfMonth: "*", month: "*", dayOfWeek: "1", command: a}}
+---
+{apiVersion: example.com/v1, kind: CronTab, metadata: {name: stable, labels: {kept: "yes"}}, spec: {schedule: {minute: "5", hour: "4", dayOfMonth: "*", month: "*", dayOfWeek: "1"}, command: a}}
+`, "create", "-f", "-")
+	const list = `{range .items[*]}{.apiVersion} {.metadata.name} {.spec}{"\n"}{end}`
+	for version, spec := range map[string]string{
+		"v1alpha1": `{"command":"a","cron":"5 4 * * 1"}`,
+		"v1beta1":  `{"command":"a","dayOfMonth":"*","dayOfWeek":"1","hour":"4","minute":"5","month":"*"}`,
+		"v1":       `{"command":"a","schedule":{"dayOfMonth":"*","dayOfWeek":"1","hour":"4","minute":"5","month":"*"}}`,
+	} {
+		want := ""
+		for _, name := range []string{"alpha", "beta", "stable"} {
+			want += "example.com/" + version + " " + name + " " + spec + "\n"
+		}
+		if got := e.kubectl("get", "crontabs."+version+".example.com", "-o", "jsonpath="+list); got != want {
+			e.t.Errorf("in %s there is\n%s, not\n%s", version, got, want)
+		}
+	}
+
+	// A change in an old version is one in all of them. What the conversion does not know stays.
+	e.kubectl("patch", "crontabs.v1alpha1.example.com", "stable", "--type=merge", "-p", `{"spec":{"cron":"30 2 1 * *"}}`)
+	const fields = `jsonpath={.spec.schedule.minute} {.spec.schedule.hour} {.spec.schedule.dayOfMonth} {.spec.command} {.metadata.labels.kept}`
+	if got := e.kubectl("get", "crontabs.v1.example.com", "stable", "-o", fields); got != "30 2 1 a yes" {
+		e.t.Errorf("after the change in v1alpha1: %s", got)
+	}
+	out, err = e.try("", "patch", "crontabs.v1alpha1.example.com", "stable", "--type=merge", "-p", `{"spec":{"cron":"often"}}`)
+	if err == nil || !strings.Contains(out, `stable: spec.cron "often" has not five fields`) {
+		e.t.Errorf("a wrong change is not refused with the hook's message: %s", out)
+	}
+	// What is not said means any time.
+	e.input(`{apiVersion: example.com/v1, kind: CronTab, metadata: {name: short}, spec: {schedule: {hour: "4"}}}`, "create", "-f", "-")
+	if got := e.kubectl("get", "crontabs.v1alpha1.example.com", "short", "-o", "jsonpath={.spec.cron}"); got != "* 4 * * *" {
+		e.t.Errorf("with one field: %s", got)
+	}
+
+	// The next operator has another address and another certificate. It takes over.
+	e.restart()
+	e.operator.UntilLog("The CRD leads to the conversion hooks now")
+	e.patient("the next operator", func() bool {
+		out, err := e.try("", "get", "crontabs.v1beta1.example.com", "short", "-o", "jsonpath={.spec.hour}")
+		return err == nil && out == "4"
+	})
+}
