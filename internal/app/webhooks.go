@@ -368,10 +368,13 @@ func UninstallWebhooks(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	r, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: client, ConfigurationName: o.Webhooks.ConfigurationName, Log: o.Log,
-		Service: admission.Service{Name: o.Webhooks.Admission.ServiceName, Namespace: at.namespace}, URL: o.Webhooks.URL,
-	})
+	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName, Log: o.Log}
+	if o.Webhooks.URL != "" {
+		registered.URL = o.Webhooks.URL
+	} else {
+		registered.Service = admission.Service{Name: o.Webhooks.Admission.ServiceName, Namespace: at.namespace}
+	}
+	r, err := admission.NewRegistrar(registered)
 	if err != nil {
 		return err
 	}

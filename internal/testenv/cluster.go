@@ -146,18 +146,24 @@ func start(dir string, endWithUs bool) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// startWithParent starts a process from a thread that lives as long as this process: the kernel ties a child that
-// ends with its parent to the thread that started it.
-func startWithParent(cmd *exec.Cmd) error {
-	if cmd.SysProcAttr == nil {
-		return cmd.Start()
+// starter runs functions on a thread that lives as long as this process.
+var starter = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go runOnOneThread(work)
+	return work
+})
+
+func runOnOneThread(work <-chan func()) {
+	lockThreadForever()
+	for do := range work {
+		do()
 	}
+}
+
+// startWithParent starts a process that ends with this one: the kernel ties such a child to the thread that started it.
+func startWithParent(cmd *exec.Cmd) error {
 	started := make(chan error)
-	go func() {
-		lockThreadForever()
-		started <- cmd.Start()
-		select {}
-	}()
+	starter() <- func() { started <- cmd.Start() }
 	return <-started
 }
 

@@ -135,7 +135,9 @@ func Start(t testing.TB, o OperatorOptions) *Operator {
 		t.Fatal(err)
 	}
 	op.Started = time.Now()
-	if err := op.cmd.Start(); err != nil {
+	// A test that panics leaves no operator behind.
+	op.cmd.SysProcAttr = endWithParent()
+	if err := startWithParent(op.cmd); err != nil {
 		t.Fatal(err)
 	}
 	go op.follow(out)

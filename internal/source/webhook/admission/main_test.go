@@ -12,7 +12,7 @@ var rewrite = flag.Bool("update", false, "rewrite the expectations in testdata")
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// A control plane of our own ends with the process.
-		goleak.IgnoreAnyFunction("github.com/shell-operator/shell-operator/internal/testenv.startWithParent.func1"),
+		goleak.IgnoreAnyFunction("github.com/shell-operator/shell-operator/internal/testenv.runOnOneThread"),
 		goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"),
 	)
 }
