@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/testenv"
@@ -55,11 +56,16 @@ func prepare(t *testing.T, name string) *example {
 	return prepareAlone(t, name)
 }
 
+var clusterWide sync.Mutex
+
 // prepareAlone is prepare for tests that cannot run beside others.
 func prepareAlone(t *testing.T, name string) *example {
 	t.Helper()
 	cluster := testenv.Shared(t)
 	e := &example{t: t, cluster: cluster, name: name, namespace: cluster.Namespace(t)}
+	// What is not in a namespace is the same for all tests of an example: two that make it at once would meet.
+	clusterWide.Lock()
+	defer clusterWide.Unlock()
 	for _, file := range []string{"crd.yaml", "rbac.yaml"} {
 		text, err := os.ReadFile(filepath.Join(name, "manifests", file))
 		if os.IsNotExist(err) {
