@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -273,6 +274,8 @@ func hintFor(err error) string {
 	switch {
 	case strings.Contains(text, "unknown flag"), strings.Contains(text, "unknown command"):
 		return "shell-operator --help lists commands and flags"
+	case errors.Is(err, syscall.ENOSPC):
+		return "free some space on that file system, or choose another directory with --tmp-dir"
 	case errors.Is(err, os.ErrPermission):
 		return "check the owner and mode of that path, and the user that the operator runs as"
 	}
