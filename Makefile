@@ -65,7 +65,8 @@ vet: ## run go vet
 	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet .
 
 lint: bin/tools/golangci-lint-$(LINT_VERSION) ## run golangci-lint
-	@bin/tools/golangci-lint-$(LINT_VERSION) run ./...
+	@# A cache of its own: results of another clone name files that may be gone.
+	@GOLANGCI_LINT_CACHE=$(CURDIR)/bin/lint-cache bin/tools/golangci-lint-$(LINT_VERSION) run ./...
 
 bin/tools/golangci-lint-$(LINT_VERSION):
 	@echo 'building golangci-lint $(LINT_VERSION), a few minutes the first time' >&2
