@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
@@ -20,8 +21,9 @@ type configCaller struct {
 
 func (c configCaller) Call(ctx context.Context, f discover.File, dir string) (stdout, stderr []byte, err error) {
 	var out, errOut bytes.Buffer
+	program, args := (&hook.Hook{Path: f.Path, Interpreter: f.Interpreter}).Command()
 	_, err = c.executor.Execute(ctx, process.Invocation{
-		Hook: f.Name, Path: f.Path, Args: []string{"--config"}, Dir: dir, Env: c.env, Timeout: c.timeout,
+		Hook: f.Name, Path: program, Args: append(args, "--config"), Dir: dir, Env: c.env, Timeout: c.timeout,
 		Stdout: collect(&out), Stderr: collect(&errOut),
 	})
 	var exit *process.ExitError

@@ -5,7 +5,7 @@
 //   - All broken hooks are reported together, each with what it printed. There is no half-loaded result.
 //   - A config call ends: it has a time limit, and takes its children with it.
 //
-// Files are read once. A hook that is added later needs a restart.
+// Files are read once by each call of Hooks. Follow tells when it is time for another one.
 package discover
 
 import (
@@ -32,6 +32,8 @@ type Caller interface {
 type File struct {
 	// Name is the path relative to the hooks directory, Path the absolute one.
 	Name, Path string
+	// Interpreter runs the file, with Path as its last argument, when the file is not executable itself.
+	Interpreter []string
 }
 
 // Options of Hooks. All but Parallel are required.
@@ -41,6 +43,9 @@ type Options struct {
 	Caller Caller
 	Config wire.ConfigOptions
 	Log    *slog.Logger
+	// Mounted makes hooks of scripts in mounted volumes that lack the execute permission, as ConfigMaps do by default:
+	// their line "#!" tells how to run them.
+	Mounted bool
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
 }
@@ -50,7 +55,7 @@ func Hooks(ctx context.Context, o Options) ([]*hook.Hook, error) {
 	if o.Parallel == 0 {
 		o.Parallel = 2 * runtime.GOMAXPROCS(0)
 	}
-	root, files, err := find(o.Dir, o.Log)
+	root, files, err := find(o.Dir, o.Mounted, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +112,7 @@ func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, erro
 	for _, w := range warnings {
 		log.Warn("Configuration is accepted, but look at this", "warning", w.String())
 	}
+	h.Interpreter = f.Interpreter
 	return &h, nil
 }
 

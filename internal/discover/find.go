@@ -13,7 +13,8 @@ import (
 )
 
 // find returns the hook files below dir, in the byte-wise order of their paths, and dir without links.
-func find(dir string, log *slog.Logger) (root string, files []File, err error) {
+// With mounted, scripts of a mounted volume need no execute permission.
+func find(dir string, mounted bool, log *slog.Logger) (root string, files []File, err error) {
 	if root, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", nil, fmt.Errorf("cannot open the hooks directory %s: %w", dir, err)
 	}
@@ -31,12 +32,18 @@ func find(dir string, log *slog.Logger) (root string, files []File, err error) {
 			}
 			return nil
 		}
+		var interpreter []string
 		if why := unfit(path, entry.Name()); why != nil {
-			log.Log(context.Background(), why.level, "file is skipped", "path", path, "error", why.reason)
-			return nil
+			if mounted && why.notExecutable {
+				interpreter = mountedScript(path)
+			}
+			if interpreter == nil {
+				log.Log(context.Background(), why.level, "file is skipped", "path", path, "error", why.reason)
+				return nil
+			}
 		}
 		name, err := filepath.Rel(root, path)
-		files = append(files, File{Name: name, Path: path})
+		files = append(files, File{Name: name, Path: path, Interpreter: interpreter})
 		return err
 	})
 	if err != nil {
@@ -51,29 +58,31 @@ func find(dir string, log *slog.Logger) (root string, files []File, err error) {
 type skip struct {
 	level  slog.Level
 	reason string
+	// notExecutable tells that only the execute permission is missing.
+	notExecutable bool
 }
 
 // unfit returns nil for a file that is a hook. A link is judged by its own name and by the mode of its target.
 func unfit(path, name string) *skip {
 	if strings.HasPrefix(name, ".") {
-		return &skip{slog.LevelDebug, "the name begins with a dot"}
+		return &skip{level: slog.LevelDebug, reason: "the name begins with a dot"}
 	}
 	switch extension := strings.ToLower(filepath.Ext(name)); extension {
 	case ".yaml", ".yml", ".json", ".md", ".txt":
-		return &skip{slog.LevelDebug, "files with extension " + extension + " are no hooks"}
+		return &skip{level: slog.LevelDebug, reason: "files with extension " + extension + " are no hooks"}
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &skip{slog.LevelWarn, "the link leads nowhere"}
+		return &skip{level: slog.LevelWarn, reason: "the link leads nowhere"}
 	case err != nil:
-		return &skip{slog.LevelWarn, err.Error()}
+		return &skip{level: slog.LevelWarn, reason: err.Error()}
 	case info.IsDir():
-		return &skip{slog.LevelWarn, "links to directories are not followed: put the hooks or links to them into a real directory"}
+		return &skip{level: slog.LevelWarn, reason: "links to directories are not followed: put the hooks or links to them into a real directory"}
 	case !info.Mode().IsRegular():
-		return &skip{slog.LevelWarn, "not a regular file"}
+		return &skip{level: slog.LevelWarn, reason: "not a regular file"}
 	case info.Mode()&0o111 == 0:
-		return &skip{slog.LevelWarn, "the file is not executable: run chmod +x on it if it is a hook"}
+		return &skip{level: slog.LevelWarn, reason: "the file is not executable: run chmod +x on it if it is a hook", notExecutable: true}
 	}
 	return nil
 }

@@ -7,7 +7,10 @@
 //   - Values are never changed after start-up, so they are shared between goroutines without locks.
 package hook
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // MainQueue is the queue of everything that names no other queue.
 const MainQueue = "main"
@@ -16,8 +19,10 @@ const MainQueue = "main"
 type Hook struct {
 	// Name is the path relative to the hooks directory. It is unique and is what users see everywhere.
 	Name string
-	// Path is the absolute path of the executable.
+	// Path is the absolute path of the file.
 	Path string
+	// Interpreter runs the file when it is not executable itself: a program and its arguments, to which Path is added.
+	Interpreter []string
 
 	// OnStartup orders the run at start-up, ascending; nil means no such run.
 	OnStartup   *int
@@ -30,6 +35,14 @@ type Hook struct {
 
 	// Contexts is the form in which this hook reads its binding contexts.
 	Contexts ContextForm
+}
+
+// Command returns the program to start for the hook, and its first arguments.
+func (h *Hook) Command() (program string, args []string) {
+	if len(h.Interpreter) == 0 {
+		return h.Path, nil
+	}
+	return h.Interpreter[0], append(slices.Clone(h.Interpreter[1:]), h.Path)
 }
 
 // ContextForm is the form of binding contexts.

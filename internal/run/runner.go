@@ -244,8 +244,9 @@ func (r *Runner) execute(ctx context.Context, t *Task, f *files, log *slog.Logge
 	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)
 	defer stdout.Close()
 	defer stderr.Close()
+	program, args := t.hook.Command()
 	result, err := r.opts.Executor.Execute(ctx, process.Invocation{
-		Hook: t.hook.Name, Path: t.hook.Path, Dir: filepath.Dir(t.hook.Path),
+		Hook: t.hook.Name, Path: program, Args: args, Dir: filepath.Dir(t.hook.Path),
 		Env: append(r.opts.Env[:len(r.opts.Env):len(r.opts.Env)], f.environment()...), Timeout: r.timeout(t.hook),
 		Stdout: stdout.Line, Stderr: stderr.Line,
 	})

@@ -1,0 +1,111 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mount writes files as kubelet does: into a directory of their own, with links to them through "..data", which is
+// swapped at once.
+func mount(t *testing.T, dir, version string, files map[string]string) {
+	t.Helper()
+	var errs []error
+	errs = append(errs, os.MkdirAll(filepath.Join(dir, version), 0o755))
+	for name, text := range files {
+		errs = append(errs, os.WriteFile(filepath.Join(dir, version, name), []byte(text), 0o644))
+	}
+	errs = append(errs, os.Symlink(version, filepath.Join(dir, "..data_tmp")),
+		os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+	for name := range files {
+		if err := os.Symlink("..data/"+name, filepath.Join(dir, name)); !errors.Is(err, os.ErrExist) {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestScriptsOfMountedVolumes(t *testing.T) {
+	dir := t.TempDir()
+	mount(t, dir, "..1", map[string]string{
+		"a.sh": "#!/bin/sh\necho\n", "b": "#! /usr/bin/env  bash -e \r\n", "c.py": "print()\n", "d": "#!", "e.md": "#!/bin/sh\n", "f": "#!/bin/sh",
+	})
+	if err := os.WriteFile(filepath.Join(dir, "own.sh"), []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, mounted := range []bool{false, true} {
+		log, _ := newLog()
+		_, files, err := find(dir, mounted, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range files {
+			got = append(got, f.Name+": "+strings.Join(f.Interpreter, "|"))
+		}
+		var want []string
+		if mounted {
+			want = []string{"a.sh: /bin/sh", "b: /usr/bin/env|bash -e", "f: /bin/sh"}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("mounted %t: got %q, want %q", mounted, got, want)
+		}
+	}
+}
+
+// Follow is told of changes of hooks, of other files and of swapped volumes, and not of hidden files.
+func TestFollow(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "hooks")
+	mount(t, dir, "..1", map[string]string{"a.sh": "#!/bin/sh\n"})
+	ctx, cancel := context.WithCancel(t.Context())
+	log, logged := newLog()
+	calls, ended := make(chan struct{}), make(chan error)
+	go func() {
+		ended <- Follow(ctx, dir, log, func() {
+			select {
+			case calls <- struct{}{}:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	write := func(name string) func() error {
+		return func() error {
+			path := filepath.Join(dir, name)
+			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("text"), 0o644))
+		}
+	}
+	for _, step := range []func() error{
+		func() error { return nil },
+		write("b.sh"),
+		func() error { return os.Chmod(filepath.Join(dir, "b.sh"), 0o755) },
+		write("lib/config.yaml"),
+		func() error {
+			mount(t, dir, "..2", map[string]string{"a.sh": "#!/bin/sh\n# new\n"})
+			return nil
+		},
+		func() error { return os.Remove(filepath.Join(dir, "b.sh")) },
+		func() error { return errors.Join(os.Rename(dir, dir+".old"), os.Rename(dir+".old", dir), write("c.sh")()) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+		<-calls
+	}
+	before := fingerprint(dir)
+	if err := write(".hidden")(); err != nil {
+		t.Fatal(err)
+	}
+	if fingerprint(dir) != before {
+		t.Error("a hidden file counts as a change")
+	}
+	cancel()
+	if err := <-ended; err != nil || logged.String() != "" {
+		t.Errorf("error %v, log %q", err, logged)
+	}
+}
