@@ -90,7 +90,9 @@ func TestFollow(t *testing.T) {
 			return nil
 		},
 		func() error { return os.Remove(filepath.Join(dir, "b.sh")) },
-		func() error { return errors.Join(os.Rename(dir, dir+".old"), os.Rename(dir+".old", dir), write("c.sh")()) },
+		func() error {
+			return errors.Join(os.Rename(dir, dir+".old"), os.Rename(dir+".old", dir), write("c.sh")())
+		},
 	} {
 		if err := step(); err != nil {
 			t.Fatal(err)

@@ -95,7 +95,8 @@ func said(filling bool, answers []answer) []string {
 		})
 		got = append(got, r.Level.String()+" "+text)
 	}})
-	m := &monitor{log: log, stuck: func(err error) { got = append(got, "stuck: "+err.Error()) }}
+	m := &monitor{log: log}
+	m.owner.Store(&owner{stuck: func(err error) { got = append(got, "stuck: "+err.Error()) }})
 	sub := &subscription{consumer: m, stream: newStream(nil, pods)}
 	if filling {
 		m.awaited = map[*subscription]bool{sub: true}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -24,8 +25,8 @@ import (
 // While filling, objects only go into the set. While locked, events are kept back until the
 // Synchronization has succeeded; taking the set for it forgets them, because it shows what they tell.
 type monitor struct {
-	hook    *hook.Hook
-	index   int
+	// owner is whom the events are for. Only move changes it, and holds mu.
+	owner   atomic.Pointer[owner]
 	binding *hook.Kubernetes
 	program *jq.Filter // nil without jqFilter
 	// only and onlyIn narrow a stream that is wider than the binding; nil means no narrowing.
@@ -33,8 +34,6 @@ type monitor struct {
 	sink         Sink
 	meter        Meter // nil: nobody measures
 	log          *slog.Logger
-	// stuck is told why the binding cannot be enabled yet.
-	stuck func(error)
 	// filled is closed when the first complete set is there.
 	filled chan struct{}
 
@@ -48,6 +47,16 @@ type monitor struct {
 	held []event.Event
 	// troubles remembers, for each stream and verb that is in trouble, what has been told already.
 	troubles map[requestKey]troubleKind
+	// subs are all subscriptions, also those that others made for this binding.
+	subs map[*subscription]bool
+	// ended is set when the binding has been disabled.
+	ended bool
+}
+
+// owner is a binding of a hook, and whom to tell why it cannot be enabled yet.
+type owner struct {
+	address
+	stuck func(error)
 }
 
 type requestKey struct {
@@ -78,11 +87,11 @@ func (m *monitor) filter(ctx context.Context, o *object, decoded any) []byte {
 	started := time.Now()
 	result, err := m.program.Apply(ctx, decoded)
 	if m.meter != nil {
-		m.meter.Filtered(m.hook, m.index, time.Since(started))
+		m.meter.Filtered(m.hook(), m.index(), time.Since(started))
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			m.sink.FilterFailed(m.hook, m.index)
+			m.sink.FilterFailed(m.hook(), m.index())
 			m.log.Error("jqFilter failed, the object's filterResult is null", "namespace", o.namespace, "name", o.name, "kind", o.kind, "error", err.Error())
 		}
 		return null
@@ -90,13 +99,24 @@ func (m *monitor) filter(ctx context.Context, o *object, decoded any) []byte {
 	return result
 }
 
-// expect makes the first set wait for sub.
-func (m *monitor) expect(sub *subscription) {
+func (m *monitor) hook() *hook.Hook { return m.owner.Load().hook }
+func (m *monitor) index() int       { return m.owner.Load().index }
+
+// expect makes the first set wait for sub. It returns false when the binding has been disabled.
+func (m *monitor) expect(sub *subscription) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.ended {
+		return false
+	}
+	if m.subs == nil {
+		m.subs = map[*subscription]bool{}
+	}
+	m.subs[sub] = true
 	if m.awaited != nil {
 		m.awaited[sub] = true
 	}
+	return true
 }
 
 // arrived tells that sub's part of the first set is there.
@@ -138,7 +158,7 @@ func (m *monitor) replace(sub *subscription, entries []entry) {
 		m.put(sub, e)
 	}
 	m.arrived(sub)
-	m.sink.Objects(m.hook, m.index, m.items.Len())
+	m.sink.Objects(m.hook(), m.index(), m.items.Len())
 }
 
 func (m *monitor) change(sub *subscription, e entry) {
@@ -147,13 +167,13 @@ func (m *monitor) change(sub *subscription, e entry) {
 	defer m.mu.Unlock()
 	if !sub.left {
 		m.put(sub, e)
-		m.sink.Objects(m.hook, m.index, m.items.Len())
+		m.sink.Objects(m.hook(), m.index(), m.items.Len())
 	}
 }
 
 func (m *monitor) handled(since time.Time) {
 	if m.meter != nil {
-		m.meter.Handled(m.hook, m.index, time.Since(since))
+		m.meter.Handled(m.hook(), m.index(), time.Since(since))
 	}
 }
 
@@ -167,7 +187,7 @@ func (m *monitor) remove(sub *subscription, o *object) {
 	if it, ok := m.items.Get(o.key); ok {
 		// The filter is not asked again: what the hook knows of the object is the last result.
 		m.drop(it, o)
-		m.sink.Objects(m.hook, m.index, m.items.Len())
+		m.sink.Objects(m.hook(), m.index(), m.items.Len())
 	}
 }
 
@@ -176,6 +196,7 @@ func (m *monitor) abandon(sub *subscription) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	sub.left = true
+	delete(m.subs, sub)
 	maps.DeleteFunc(m.troubles, func(key requestKey, _ troubleKind) bool { return key.stream == sub.stream })
 	var gone []item
 	m.items.Scan(func(_ string, it item) bool {
@@ -188,7 +209,7 @@ func (m *monitor) abandon(sub *subscription) {
 		m.drop(it, it.object)
 	}
 	m.arrived(sub)
-	m.sink.Objects(m.hook, m.index, m.items.Len())
+	m.sink.Objects(m.hook(), m.index(), m.items.Len())
 }
 
 // put stores an entry and fires what it means compared with what was there.
@@ -242,7 +263,7 @@ func (m *monitor) fire(watch event.Watch, e entry) {
 
 func (m *monitor) event(watch event.Watch, e entry) event.Event {
 	ev := event.Event{
-		Type: event.Change, Hook: m.hook, Index: m.index, Watch: watch,
+		Type: event.Change, Hook: m.hook(), Index: m.index(), Watch: watch,
 		Object: event.Object{Namespace: e.object.namespace, Name: e.object.name, Kind: e.object.kind},
 	}
 	if m.binding.Group != "" {
@@ -352,7 +373,7 @@ func (m *monitor) doWithout(sub *subscription, err error) {
 
 func (m *monitor) complain(filling bool, err error) {
 	if filling {
-		m.stuck(err)
+		m.owner.Load().stuck(err)
 		return
 	}
 	m.log.Error("Watch Failed", "error", err.Error())

@@ -50,6 +50,8 @@ type subscription struct {
 	listed bool
 	// left is set when the consumer wants no more. The consumer's own lock guards it.
 	left bool
+	// ended is set when the stream has been left, or is never to be joined. The Watcher's lock guards it.
+	ended bool
 }
 
 // stream is one list and one watch of the API server, shared by all who want the same.

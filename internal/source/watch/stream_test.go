@@ -198,9 +198,10 @@ func benchmarkStream(b *testing.B) *feed {
 		b.Fatal(err)
 	}
 	m := &monitor{
-		hook: &hook.Hook{}, binding: &hook.Kubernetes{Modified: true}, program: program, sink: silence{}, unlocked: true,
+		binding: &hook.Kubernetes{Modified: true}, program: program, sink: silence{}, unlocked: true,
 		filled: make(chan struct{}),
 	}
+	m.owner.Store(&owner{})
 	s := newStream(nil, scope{})
 	s.join(&subscription{consumer: m, stream: s}, 0)
 	return &feed{s, b.Context()}

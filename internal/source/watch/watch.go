@@ -8,6 +8,7 @@
 //   - A binding that cannot be enabled (no such kind yet, no permission, no API server) delays only its
 //     own hook, says why, and goes on by itself as soon as it can.
 //   - Losing the API server loses no last state: what changed meanwhile comes as the difference.
+//   - A binding can move to another hook, which then gets its events as if it had been there from the beginning.
 //   - A filter that fails yields null and is reported; it never stops a binding.
 //
 // Not attempted: intermediate states of an object that changed while the connection was lost or while a
@@ -126,7 +127,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // Enable starts the kubernetes bindings of a hook and waits until each has its first complete set.
 // While that is not possible stuck is told why, and Enable tries on until ctx ends.
-// Events are held back until Unlock or Announce.
+// Events are held back until Unlock or Announce. Bindings that have been moved to the hook stay as they are.
 func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
@@ -140,13 +141,17 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int
 }
 
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
+	if m := w.adopt(h, index, stuck); m != nil {
+		return m.wait(ctx)
+	}
 	b := &h.Kubernetes[index]
 	m := &monitor{
-		hook: h, index: index, binding: b, sink: w.opts.Sink, meter: w.opts.Meter, stuck: stuck,
+		binding: b, sink: w.opts.Sink, meter: w.opts.Meter,
 		log:     w.opts.Log.With("hook", h.Name, "binding", b.Name),
 		filled:  make(chan struct{}),
 		awaited: map[*subscription]bool{},
 	}
+	m.owner.Store(&owner{address{h, index}, stuck})
 	if b.JQFilter != "" {
 		program, err := w.opts.JQ.Compile(b.JQFilter)
 		if err != nil {
@@ -176,12 +181,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		scopes := w.plan(ctx, m, base, namespaces.Names, b.Names)
 		w.subscribe(m, m, scopes, b.Resync, false)
 	}
-	select {
-	case <-m.filled:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return m.wait(ctx)
 }
 
 func (w *Watcher) keepManagedFields(b *hook.Kubernetes) bool {
@@ -219,10 +219,11 @@ func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuc
 // subscribe connects a consumer to the streams of scopes. The monitor m waits for all of them together.
 func (w *Watcher) subscribe(m *monitor, c consumer, scopes []scope, resync time.Duration, optional bool) []*subscription {
 	subs := make([]*subscription, len(scopes))
-	for i, sc := range scopes {
+	for i := range scopes {
 		subs[i] = &subscription{consumer: c, optional: optional}
-		m.expect(subs[i])
-		_ = sc
+		if !m.expect(subs[i]) {
+			return nil
+		}
 	}
 	for i, sc := range scopes {
 		w.join(subs[i], sc, resync)
@@ -233,6 +234,10 @@ func (w *Watcher) subscribe(m *monitor, c consumer, scopes []scope, resync time.
 // join connects sub to the stream of a scope, and starts the stream if there is none.
 func (w *Watcher) join(sub *subscription, sc scope, resync time.Duration) {
 	w.mu.Lock()
+	if sub.ended {
+		w.mu.Unlock()
+		return
+	}
 	s, ok := w.streams[sc]
 	if !ok {
 		s = newStream(w.client, sc)
@@ -255,7 +260,9 @@ func (w *Watcher) join(sub *subscription, sc scope, resync time.Duration) {
 func (w *Watcher) leave(sub *subscription) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if sub.stream.leave(sub) {
+	before := sub.ended
+	sub.ended = true
+	if !before && sub.stream != nil && sub.stream.leave(sub) {
 		delete(w.streams, sub.stream.scope)
 		sub.stream.stop()
 	}
