@@ -26,6 +26,10 @@ type queue struct {
 	failures  int
 	lastError error
 	status    string
+	// dropped tells that the busy head is not wanted any more.
+	dropped bool
+	// again has a token when the head is not to wait for its next attempt any longer.
+	again chan struct{}
 }
 
 // entry is a task with the time since when it waits.
@@ -118,7 +122,9 @@ func (q *queue) attempt(stop, runs context.Context, t entry, opts *Options) (don
 	if stop.Err() != nil {
 		return false
 	}
-	q.begin(t)
+	if !q.begin(t) {
+		return true
+	}
 	err := q.run(runs, t, opts)
 	q.end()
 	if err == nil {
@@ -130,10 +136,14 @@ func (q *queue) attempt(stop, runs context.Context, t entry, opts *Options) (don
 	return false
 }
 
-// begin lets the head absorb what has come to stand directly behind it.
-func (q *queue) begin(t entry) {
+// begin lets the head absorb what has come to stand directly behind it. It returns false when the head is not wanted
+// any more.
+func (q *queue) begin(t entry) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.dropped {
+		return false
+	}
 	for q.tasks.len() > 1 && t.Absorb(q.tasks.at(1).Task) {
 		q.tasks.removeAt(1)
 		q.first = max(0, q.first-1)
@@ -142,6 +152,7 @@ func (q *queue) begin(t entry) {
 	if w, ok := t.Task.(Waiter); ok {
 		w.Waited(time.Since(q.tasks.at(0).since))
 	}
+	return true
 }
 
 func (q *queue) end() {
@@ -180,6 +191,7 @@ func (q *queue) failed(stop context.Context, t entry, err error, opts *Options) 
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-q.again:
 	case <-stop.Done():
 	}
 }
@@ -189,7 +201,11 @@ func (q *queue) remove() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.tasks.removeAt(0)
-	q.busy, q.failures, q.lastError = false, 0, nil
+	q.busy, q.dropped, q.failures, q.lastError = false, false, 0, nil
+	select {
+	case <-q.again: // it was meant for the head that has gone
+	default:
+	}
 }
 
 func (q *queue) list() []Task {

@@ -39,6 +39,8 @@ import (
 //	kill                  end the context of runs
 //	tick 5s               let time pass
 //	dump                  show the queues
+//	drop HOOK             drop all events of a hook, and all tasks of that name
+//	retry HOOK            try what has failed at once
 //
 // TASK is the first event of a merged task. The time is not real.
 func TestScripts(t *testing.T) {
@@ -182,6 +184,10 @@ func (w *world) do(words []string) {
 			w.kill()
 		case "tick":
 			time.Sleep(duration(args[0]))
+		case "drop":
+			w.set.Edit(func(task Task) bool { return task.(*scriptTask).hook() != args[0] })
+		case "retry":
+			w.set.Retry(func(task Task) bool { return task.(*scriptTask).hook() == args[0] })
 		case "dump":
 			for _, q := range w.set.Dump("main") {
 				w.logState(q)

@@ -6,6 +6,8 @@
 //     behind it runs meanwhile.
 //   - A task may take over the work of the one directly behind it: when that one is added, and just
 //     before it runs itself. So neighbours become one, and order never changes.
+//   - Tasks that wait can be changed and dropped, and those that have failed can be tried at once. A task that is
+//     running is left alone.
 //   - Workers wake by signal. An idle queue uses no CPU.
 //
 // Not attempted: persistence, and limits on the length.
@@ -108,7 +110,7 @@ func (s *Set) queue(name string) *queue {
 	defer s.mu.Unlock()
 	q, ok := s.queues[name]
 	if !ok {
-		q = &queue{name: name, wake: make(chan struct{}, 1)}
+		q = &queue{name: name, wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 		s.queues[name] = q
 		if s.running != nil {
 			s.work(q)
