@@ -5,6 +5,8 @@
 //   - Nothing that a failed hook wrote is carried out, but for what it asked for in that case. Its events stay in the
 //     task and are handed over again by the next attempt.
 //   - Bindings are let go when a run of their Synchronization has ended well, or was allowed to fail.
+//   - A hook can be replaced by another version of itself: what waits goes on with the new one, and never does a run see a
+//     part of each.
 //   - Files of a run are private to the operator's user and are gone when the run has ended.
 //
 // It starts processes through an Executor, and changes the world only through Effects.
@@ -83,24 +85,25 @@ type Report struct {
 
 // Runner runs hooks.
 type Runner struct {
-	opts   Options
+	opts       Options
+	lastID     atomic.Int64
+	succession succession
+	// limits are guarded by the lock of succession.
 	limits map[*hook.Hook]*rate.Limiter
-	lastID atomic.Int64
 }
 
 // New returns a Runner for hooks.
 func New(hooks []*hook.Hook, opts Options) *Runner {
 	r := &Runner{opts: opts, limits: map[*hook.Hook]*rate.Limiter{}}
-	for _, h := range hooks {
-		if h.Settings.MinInterval > 0 {
-			r.limits[h] = rate.NewLimiter(rate.Every(h.Settings.MinInterval), max(1, h.Settings.Burst))
-		}
-	}
+	r.Add(hooks)
 	return r
 }
 
 func (r *Runner) wait(ctx context.Context, h *hook.Hook) error {
-	if limit := r.limits[h]; limit != nil {
+	r.succession.mu.Lock()
+	limit := r.limits[h]
+	r.succession.mu.Unlock()
+	if limit != nil {
 		return limit.Wait(ctx)
 	}
 	return ctx.Err()
@@ -134,7 +137,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	}
 	if r.opts.Observe != nil && (err == nil || ctx.Err() == nil) {
 		r.opts.Observe(Report{
-			Hook: t.hook, Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited, Merged: merged,
+			Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited, Merged: merged,
 			Wall: time.Since(started), Usage: usage, Err: err, Allowed: t.mayFail,
 		})
 	}
@@ -151,7 +154,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	if t.synchronizes() {
 		log.Info("Unlock kubernetes.Event tasks")
 		for _, index := range t.unlocks {
-			r.opts.Snapshots.Unlock(t.hook, index)
+			r.opts.Snapshots.Unlock(t.Hook(), index)
 		}
 	}
 	return nil
@@ -167,7 +170,7 @@ func (r *Runner) logMerge(log *slog.Logger, t *Task) {
 
 // attempt runs the process with the task's contexts and hands its outputs to the effects.
 func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage process.Usage, err error) {
-	f, err := r.opts.Workspace.open(t.hook.Name)
+	f, err := r.opts.Workspace.open(t.Hook().Name)
 	if err != nil {
 		return usage, fmt.Errorf("%w: is the temp directory full, or not writable?", err)
 	}
@@ -176,22 +179,34 @@ func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage 
 			log.Warn("Cannot remove the files of the run", "error", cerr.Error())
 		}
 	}()
-	if err := r.writeContexts(f.contexts, t); err != nil {
+	if err := r.prepare(f, t); err != nil {
 		return usage, err
 	}
 	result, err := r.execute(ctx, t, f, log)
 	out, outErr := f.outputs()
 	if err != nil {
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
-			err = errors.Join(err, r.opts.Effects.ApplyFailed(ctx, log, t.hook, out))
+			err = errors.Join(err, r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out))
 		}
 		return result.Usage, err
 	}
 	if outErr != nil {
-		return result.Usage, fmt.Errorf("%s FAILED: %w", t.hook.Name, outErr)
+		return result.Usage, fmt.Errorf("%s FAILED: %w", t.Hook().Name, outErr)
 	}
 	t.outputs = out
-	return result.Usage, r.opts.Effects.Apply(ctx, log, t.hook, out)
+	return result.Usage, r.opts.Effects.Apply(ctx, log, t.Hook(), out)
+}
+
+// prepare writes the contexts. A review does not keep its hook from being replaced, so it looks for it here.
+func (r *Runner) prepare(f *files, t *Task) error {
+	if t.review != nil {
+		r.succession.swapping.RLock()
+		defer r.succession.swapping.RUnlock()
+		if !t.Follow() {
+			return errGone
+		}
+	}
+	return r.writeContexts(f.contexts, t)
 }
 
 func (r *Runner) writeContexts(path string, t *Task) (err error) {
@@ -200,7 +215,7 @@ func (r *Runner) writeContexts(path string, t *Task) (err error) {
 		return fmt.Errorf("cannot make the binding context file: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := wire.WriteContexts(file, t.hook.Contexts, r.contexts(t)); err != nil {
+	if err := wire.WriteContexts(file, t.Hook().Contexts, r.contexts(t)); err != nil {
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
 	return nil
@@ -212,13 +227,13 @@ func (r *Runner) contexts(t *Task) []wire.Context {
 	for _, index := range t.unlocks {
 		// A binding that runs nothing on Synchronization wants the changes since then as events, so what it
 		// has held back must stay.
-		if t.hook.Kubernetes[index].Initial == hook.InitialList {
-			taken[index] = r.opts.Snapshots.Synchronize(t.hook, index)
+		if t.Hook().Kubernetes[index].Initial == hook.InitialList {
+			taken[index] = r.opts.Snapshots.Synchronize(t.Hook(), index)
 		}
 	}
 	snapshot := func(index int) event.Snapshot {
 		if _, ok := taken[index]; !ok {
-			taken[index] = r.opts.Snapshots.Snapshot(t.hook, index)
+			taken[index] = r.opts.Snapshots.Snapshot(t.Hook(), index)
 		}
 		return taken[index]
 	}
@@ -232,7 +247,7 @@ func (r *Runner) contexts(t *Task) []wire.Context {
 			c.Objects = snapshot(ev.Index)
 		}
 		for _, index := range ev.Binding().Includes {
-			c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: t.hook.Kubernetes[index].Name, Snapshot: snapshot(index)})
+			c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: t.Hook().Kubernetes[index].Name, Snapshot: snapshot(index)})
 		}
 		contexts[i] = c
 	}
@@ -244,10 +259,10 @@ func (r *Runner) execute(ctx context.Context, t *Task, f *files, log *slog.Logge
 	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)
 	defer stdout.Close()
 	defer stderr.Close()
-	program, args := t.hook.Command()
+	program, args := t.Hook().Command()
 	result, err := r.opts.Executor.Execute(ctx, process.Invocation{
-		Hook: t.hook.Name, Path: program, Args: args, Dir: filepath.Dir(t.hook.Path),
-		Env: append(r.opts.Env[:len(r.opts.Env):len(r.opts.Env)], f.environment()...), Timeout: r.timeout(t.hook),
+		Hook: t.Hook().Name, Path: program, Args: args, Dir: filepath.Dir(t.Hook().Path),
+		Env: append(r.opts.Env[:len(r.opts.Env):len(r.opts.Env)], f.environment()...), Timeout: r.timeout(t.Hook()),
 		Stdout: stdout.Line, Stderr: stderr.Line,
 	})
 	if result.HeldOpen {

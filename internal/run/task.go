@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -16,8 +17,9 @@ import (
 // then no process is started, and the bindings are let go nevertheless.
 type Task struct {
 	runner *Runner
-	hook   *hook.Hook
-	queue  string
+	// current is the hook as it is now. It changes when hooks are loaded anew, but not while the hook is running.
+	current atomic.Pointer[hook.Hook]
+	queue   string
 	// kind and binding are those of the first event; logs and metrics keep them over merges.
 	kind    event.Type
 	binding string
@@ -47,9 +49,10 @@ type Task struct {
 func (r *Runner) Task(ev event.Event) *Task {
 	b := ev.Binding()
 	t := &Task{
-		runner: r, hook: ev.Hook, queue: ev.Queue(), kind: ev.Type, binding: b.Name, group: b.Group,
+		runner: r, queue: ev.Queue(), kind: ev.Type, binding: b.Name, group: b.Group,
 		mayFail: ev.AllowFailure(), id: r.lastID.Add(1),
 	}
+	t.current.Store(ev.Hook)
 	if ev.Type == event.Synchronization {
 		t.unlocks = []int{ev.Index}
 		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {
@@ -64,13 +67,13 @@ func (r *Runner) Task(ev event.Event) *Task {
 func (t *Task) Queue() string { return t.queue }
 
 // Hook is the hook that the task runs.
-func (t *Task) Hook() *hook.Hook { return t.hook }
+func (t *Task) Hook() *hook.Hook { return t.current.Load() }
 
 func (t *Task) synchronizes() bool { return len(t.unlocks) > 0 }
 
 // Absorb takes over the events of the task directly behind, if one run may tell the hook of both.
 func (t *Task) Absorb(next *Task) bool {
-	if next.hook != t.hook || t.kind == event.Startup || next.kind == event.Startup || len(t.events) == 0 {
+	if next.Hook() != t.Hook() || t.kind == event.Startup || next.kind == event.Startup || len(t.events) == 0 {
 		return false
 	}
 	if t.synchronizes() || next.synchronizes() {
@@ -79,7 +82,7 @@ func (t *Task) Absorb(next *Task) bool {
 			return false
 		}
 	}
-	if limit := t.runner.contextsPerRun(t.hook); limit > 0 && len(t.events)+len(next.events)-overlap(t.events, next.events) > limit {
+	if limit := t.runner.contextsPerRun(t.Hook()); limit > 0 && len(t.events)+len(next.events)-overlap(t.events, next.events) > limit {
 		return false
 	}
 	over := overlap(t.events, next.events)
@@ -103,20 +106,27 @@ func overlap(a, b []event.Event) int {
 }
 
 // Ready waits for the hook's rate limit.
-func (t *Task) Ready(ctx context.Context) error { return t.runner.wait(ctx, t.hook) }
+func (t *Task) Ready(ctx context.Context) error { return t.runner.wait(ctx, t.Hook()) }
 
 // Waited is told how long the task has waited in its queue since it came, or since its last failure.
 func (t *Task) Waited(d time.Duration) { t.waited = d }
 
-// Run runs the hook once.
+// Run runs the hook once, as it is now. If the hook has gone there is nothing to do.
 func (t *Task) Run(ctx context.Context) error {
+	if t.review == nil {
+		leave, wanted, err := t.runner.succession.enter(ctx, t)
+		if err != nil || !wanted {
+			return err
+		}
+		defer leave()
+	}
 	t.attempts++
 	return t.runner.run(ctx, t)
 }
 
 // String describes the task for queue dumps.
 func (t *Task) String() string {
-	parts := []string{"HookRun", t.queueLabel(), t.kind.String(), t.hook.Name}
+	parts := []string{"HookRun", t.queueLabel(), t.kind.String(), t.Hook().Name}
 	if t.group != "" {
 		parts = append(parts, "group="+t.group)
 	}
@@ -144,7 +154,7 @@ func (t *Task) bindingLabel() string {
 // LogFields identify the task in a log record.
 func (t *Task) LogFields() []any {
 	return []any{
-		"hook", t.hook.Name, "binding", t.bindingLabel(), "event", t.kind.String(),
+		"hook", t.Hook().Name, "binding", t.bindingLabel(), "event", t.kind.String(),
 		"queue", t.queueLabel(), "task", "HookRun", "task.id", t.ID(),
 	}
 }
