@@ -72,6 +72,13 @@ func (c *Clock) Register(crontab string) {
 	}
 }
 
+// Unregister forgets texts that nobody waits for any more.
+func (c *Clock) Unregister(unwanted func(crontab string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries = slices.DeleteFunc(c.entries, func(e *entry) bool { return unwanted(e.crontab) })
+}
+
 // wallNow is the time without the monotonic reading, so that comparisons follow the wall clock.
 func wallNow() time.Time { return time.Now().Round(0) }
 

@@ -130,13 +130,15 @@ func TestClock(t *testing.T) {
 		c.Register("@every 2s")
 		c.Register("@every 3s")
 		time.Sleep(7 * time.Second)
+		c.Unregister(func(crontab string) bool { return crontab == "@every 2s" })
+		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 		got := strings.Join(fired, ", ")
-		if want := "@every 2s 12s, @every 3s 13s, @every 2s 14s, @every 2s 16s, @every 3s 16s"; got != want {
+		if want := "@every 2s 12s, @every 3s 13s, @every 2s 14s, @every 2s 16s, @every 3s 16s, @every 3s 19s"; got != want {
 			t.Errorf("fired %s\n want %s", got, want)
 		}
 	})
