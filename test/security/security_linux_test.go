@@ -1,0 +1,236 @@
+// Package security tries what the page docs/explanation/security.md says that nobody can do. Each test names its line.
+package security
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// hooks writes hooks into a new directory.
+func hooks(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const validating = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{"configVersion": "v1", "kubernetesValidating": [{"name": "%s", "failurePolicy": "Ignore",
+    "namespace": {"labelSelector": {"matchLabels": {"kubernetes.io/metadata.name": "%s"}}},
+    "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}]}]}'
+  exit
+fi
+echo '{"allowed": true}' > "$VALIDATING_RESPONSE_PATH"
+`
+
+const startup = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+`
+
+// Line "listeners": the operator listens where the documentation says, and nowhere else.
+func TestListeners(t *testing.T) {
+	cluster := testenv.Shared(t)
+	ns := cluster.Namespace(t)
+	t.Run("without webhooks", func(t *testing.T) {
+		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig})
+		pages := op.UntilLog("base http server started")
+		op.UntilLog("Hook executed successfully")
+		wantListeners(t, op.Pid(), pages.Fields["port"])
+	})
+	t.Run("with webhooks", func(t *testing.T) {
+		op := testenv.Start(t, testenv.OperatorOptions{
+			HooksDir:   hooks(t, map[string]string{"a.sh": fmt.Sprintf(validating, ns+".example.com", ns)}),
+			Kubeconfig: cluster.Kubeconfig, Args: []string{"--validating-webhook-configuration-name", ns},
+		})
+		pages := op.UntilLog("base http server started")
+		webhooks := op.UntilLog("webhook server started")
+		op.UntilLog("Webhooks are registered")
+		_, port, err := net.SplitHostPort(webhooks.Fields["address"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantListeners(t, op.Pid(), pages.Fields["port"], port)
+	})
+}
+
+func wantListeners(t *testing.T, pid int, ports ...string) {
+	t.Helper()
+	slices.Sort(ports)
+	var want []string
+	for _, port := range ports {
+		want = append(want, "127.0.0.1:"+port)
+	}
+	got := listeners(t, pid)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the operator listens on %q, want %q", got, want)
+	}
+}
+
+// listeners returns the TCP addresses that a process listens on.
+func listeners(t *testing.T, pid int) []string {
+	t.Helper()
+	own := map[string]bool{}
+	descriptors, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(descriptors) == 0 {
+		t.Fatalf("no open files of process %d: %v", pid, err)
+	}
+	for _, descriptor := range descriptors {
+		target, _ := os.Readlink(descriptor)
+		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
+			own[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	var all []string
+	for _, table := range []string{"tcp", "tcp6"} {
+		file, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		if err != nil {
+			continue // no IPv6
+		}
+		defer file.Close()
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			const listening = "0A"
+			if f := strings.Fields(lines.Text()); len(f) > 9 && f[3] == listening && own[f[9]] {
+				all = append(all, address(t, f[1]))
+			}
+		}
+	}
+	return all
+}
+
+// address reads an address as the kernel prints it: hexadecimal, in words of the machine's byte order.
+func address(t *testing.T, text string) string {
+	t.Helper()
+	host, port, _ := strings.Cut(text, ":")
+	ip, err := hex.DecodeString(host)
+	n, errPort := strconv.ParseUint(port, 16, 16)
+	if err := errors.Join(err, errPort); err != nil {
+		t.Fatal(err)
+	}
+	for word := range slices.Chunk(ip, 4) {
+		slices.Reverse(word)
+	}
+	return net.JoinHostPort(net.IP(ip).String(), strconv.FormatUint(n, 10))
+}
+
+// Line "private files": while a hook runs, nothing below the temp directory can be read by others.
+func TestPrivateFiles(t *testing.T) {
+	cluster := testenv.Shared(t)
+	tmp := filepath.Join(t.TempDir(), "tmp")
+	if err := os.Mkdir(tmp, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(tmp, 0o777); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: hooks(t, map[string]string{"a.sh": startup + "find \"$(dirname \"$(dirname \"$BINDING_CONTEXT_PATH\")\")\" -printf 'mode %m %y %p\\n'\n"}),
+		Args:     []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
+	})
+	op.UntilLog("Hook executed successfully")
+	seen := 0
+	for _, r := range op.Records() {
+		var mode, kind, path string
+		if _, err := fmt.Sscanf(r.Fields["msg"], "mode %s %s %s", &mode, &kind, &path); err != nil {
+			continue
+		}
+		seen++
+		bits, err := strconv.ParseUint(mode, 8, 32)
+		if err != nil || bits&0o077 != 0 && !strings.Contains(path, "/shell/") {
+			t.Errorf("%s has mode %s", path, mode)
+		}
+	}
+	if seen < 6 {
+		t.Errorf("saw %d files\n%s", seen, op.Log())
+	}
+}
+
+// Line "planted files": links and directories that somebody else has put into a shared temp directory lead nowhere.
+func TestPlantedLinks(t *testing.T) {
+	cluster := testenv.Shared(t)
+	root := t.TempDir()
+	tmp, victim := filepath.Join(root, "tmp"), filepath.Join(root, "victim")
+	for _, err := range []error{
+		os.Mkdir(tmp, 0o755), os.Mkdir(victim, 0o755),
+		os.WriteFile(filepath.Join(victim, "lock"), []byte("precious"), 0o644),
+		os.Symlink(victim, filepath.Join(tmp, "operator-1")),
+		os.Mkdir(filepath.Join(tmp, "operator-2"), 0o755),
+		os.Symlink(filepath.Join(victim, "lock"), filepath.Join(tmp, "operator-2", "lock")),
+		os.Symlink(victim, filepath.Join(tmp, "operator-2", "more")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: hooks(t, map[string]string{"a.sh": startup}), Args: []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
+	})
+	op.UntilLog("Hook executed successfully")
+	if text, err := os.ReadFile(filepath.Join(victim, "lock")); err != nil || string(text) != "precious" {
+		t.Errorf("a planted link led the operator to another file: %q, %v", text, err)
+	}
+	if info, err := os.Lstat(filepath.Join(victim, "lock")); err != nil || info.Mode() != fs.FileMode(0o644) {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// Line "data is data": what is in an object reaches a hook in its file, and nowhere else.
+func TestObjectsAreData(t *testing.T) {
+	cluster := testenv.Shared(t)
+	ns := cluster.Namespace(t)
+	pwned := filepath.Join(t.TempDir(), "pwned")
+	nasty := []string{"$(touch " + pwned + ")", "`touch " + pwned + "`", "'; touch " + pwned + "; '", "\"\n{\"level\":\"error\",\"msg\":\"forged\"}\n", "%s%n\x1b[31m"}
+	data := map[string]string{}
+	for i, text := range nasty {
+		data[fmt.Sprintf("k%d", i)] = text
+	}
+	object, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": data,
+		"metadata": map[string]any{"name": "data.is-data-0", "namespace": ns, "annotations": map[string]string{"a": strings.Join(nasty, "")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.KubectlInput(t, string(object), "create", "-f", "-")
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: hooks(t, map[string]string{"a.sh": fmt.Sprintf(`#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, namespace: {nameSelector: {matchNames: [%s]}}, jqFilter: .data}]}'
+  exit
+fi
+if env | grep -q pwned; then echo "in the environment"; fi
+echo "arguments: $#"
+grep -q pwned "$BINDING_CONTEXT_PATH" && echo "in the file"
+jq -r '.[0].objects[] | select(.object.metadata.name == "data.is-data-0") | .object.data[]' "$BINDING_CONTEXT_PATH"
+`, ns)}), Kubeconfig: cluster.Kubeconfig,
+	})
+	op.UntilLog("Hook executed successfully")
+	op.UntilLog("arguments: 0")
+	op.UntilLog("in the file")
+	for _, r := range op.Records() {
+		if r.Has("in the environment") || r.Fields["msg"] == "forged" && r.Fields["level"] == "error" {
+			t.Errorf("what is in an object has become something else: %s", r.Text)
+		}
+	}
+	if _, err := os.Stat(pwned); err == nil {
+		t.Error("what is in an object has been run")
+	}
+}
