@@ -8,6 +8,7 @@ export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 ||
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 KUBERNETES := $(shell sed -n 's/^\tk8s.io\/kubernetes //p' testcluster/go.mod)
 LINT_VERSION := v2.12.2
+VULN_VERSION := v1.8.0
 
 # The race detector needs a C compiler.
 RACE := $(if $(filter 1,$(CGO_ENABLED)),-race)
@@ -73,7 +74,10 @@ bin/tools/golangci-lint-$(LINT_VERSION):
 	@GOBIN=$(CURDIR)/bin/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv bin/tools/golangci-lint $@
 
+vuln: ## look for known vulnerabilities in what the program uses
+	@scripts/vuln.sh $(VULN_VERSION)
+
 clean: ## remove what was built
 	@rm -rf bin
 
-.PHONY: help build testcluster tools demo test fuzz bench vet lint clean
+.PHONY: help build testcluster tools demo test fuzz bench vet lint vuln clean

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Looks for known vulnerabilities that the program can reach. Without the database there is nothing to compare with: that is
+# said, and is no failure unless VULN=required.
+set -uo pipefail
+version=$1
+tool=bin/tools/govulncheck-$version
+
+if [ ! -x "$tool" ]; then
+	echo "building govulncheck $version" >&2
+	GOBIN="$PWD/bin/tools" go install "golang.org/x/vuln/cmd/govulncheck@$version" || exit 1
+	mv bin/tools/govulncheck "$tool"
+fi
+out=$("$tool" ./cmd/... 2>&1)
+status=$?
+if [ $status -ne 0 ] && [ "${VULN:-}" != required ] && grep -q 'fetching vulnerabilities' <<<"$out"; then
+	echo "vuln: skipped, the database of vulnerabilities cannot be reached from here (VULN=required fails then)"
+	exit 0
+fi
+echo "$out"
+exit $status
