@@ -6,8 +6,10 @@
 package docs
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/wire"
+	"github.com/shell-operator/shell-operator/sdk/shell"
 )
 
 // pages returns the text of every Markdown file below root, by its path.
@@ -166,5 +169,50 @@ func TestMetrics(t *testing.T) {
 		if err != nil || len(warnings) > 0 || len(metrics) == 0 {
 			t.Errorf("%s: %d operations, error %v, warnings %v, in\n%s", e[0], len(metrics), err, warnings, e[1])
 		}
+	}
+}
+
+// TestHooks asks every hook that a page shows in full for its configuration.
+func TestHooks(t *testing.T) {
+	library, err := shell.Unpack(filepath.Join(t.TempDir(), "shell"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, err := filepath.Abs(filepath.Join("..", "sdk", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "SHELL_LIB="+library, "FRAMEWORK_DIR="+filepath.Dir(library), "PYTHONPATH="+python, "PYTHONDONTWRITEBYTECODE=1")
+	options := wire.ConfigOptions{JQ: jq.NewCompiler(jq.Options{}), CheckCrontab: func(text string) error {
+		_, err := schedule.Parse(text)
+		return err
+	}}
+	dir, count := t.TempDir(), 0
+	for path, text := range pages(t, "..") {
+		for _, m := range block.FindAllStringSubmatch(text, -1) {
+			if !strings.HasPrefix(m[2], "#!") {
+				continue
+			}
+			count++
+			file := filepath.Join(dir, fmt.Sprintf("hook-%d", count))
+			if err := os.WriteFile(file, []byte(m[2]), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(file, "--config")
+			cmd.Env = env
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if err != nil {
+				t.Errorf("%s: a hook fails when it is asked for its configuration: %v\n%s", path, err, stderr.String())
+				continue
+			}
+			if _, warnings, err := wire.ParseConfig(path, file, out, options); err != nil || len(warnings) > 0 {
+				t.Errorf("%s: a hook's configuration: %v, warnings %v", path, err, warnings)
+			}
+		}
+	}
+	if count < 5 {
+		t.Errorf("only %d hooks found", count)
 	}
 }
