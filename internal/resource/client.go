@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,4 +24,14 @@ func NewClient(cfg *rest.Config) (rest.Interface, error) {
 		return nil, err
 	}
 	return rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
+}
+
+// Send sends a request and returns the answer as it is. An error is in the words of the API server: the Raw of a result
+// alone would say "unknown" where a permission is missing.
+func Send(ctx context.Context, req *rest.Request) ([]byte, error) {
+	result := req.Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
 }

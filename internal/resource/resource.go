@@ -214,7 +214,7 @@ func (r *Resolver) resources(ctx context.Context, groupVersion string) ([]metav1
 
 func (r *Resolver) get(ctx context.Context, path string, into any) error {
 	// Whoever asks tries again, and wants to say why meanwhile.
-	raw, err := r.client.Get().AbsPath(path).MaxRetries(0).Do(ctx).Raw()
+	raw, err := Send(ctx, r.client.Get().AbsPath(path).MaxRetries(0))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
 // delete returns the uid of the object that it deleted, or "" when there is none any more.
@@ -24,7 +26,7 @@ func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropaga
 	if err != nil {
 		return "", err
 	}
-	text, err := r.Client.Delete().AbsPath(r.object("")...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+	text, err := resource.Send(ctx, r.Client.Delete().AbsPath(r.object("")...).SetHeader("Content-Type", "application/json").Body(body))
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -62,7 +64,7 @@ func (r *request) deleteAndWait(ctx context.Context) error {
 	pause := 10 * time.Millisecond
 	for {
 		var live metav1.PartialObjectMetadata
-		text, err := r.Client.Get().AbsPath(r.object("")...).Do(ctx).Raw()
+		text, err := resource.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil

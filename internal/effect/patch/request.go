@@ -125,8 +125,8 @@ func (r *request) createOrUpdate(ctx context.Context) error {
 	return r.retry(ctx, func() error {
 		var live metav1.PartialObjectMetadata
 		// Only the metadata is asked for, where the server can do that.
-		text, err := r.Client.Get().AbsPath(r.object("")...).
-			SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json").Do(ctx).Raw()
+		text, err := resource.Send(ctx, r.Client.Get().AbsPath(r.object("")...).
+			SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"))
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (r *request) filter(ctx context.Context) error {
 		return err
 	}
 	return r.retry(ctx, func() error {
-		text, err := r.Client.Get().AbsPath(r.object("")...).Do(ctx).Raw()
+		text, err := resource.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
 		if err != nil {
 			return r.forgive(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/shell-operator/shell-operator/internal/clock"
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
@@ -137,7 +138,7 @@ func (s *stream) reflect(ctx context.Context) {
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
 	r := cache.NewReflectorWithOptions(lw, nil, &feed{s, ctx}, cache.ReflectorOptions{
-		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: stoppableClock{ctx: ctx},
+		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: clock.Within(ctx),
 	})
 	// What goes wrong has been reported by listWatch, in words that help.
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard()))

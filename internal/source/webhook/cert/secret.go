@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
 // secret is the store of all replicas: one Secret.
@@ -67,7 +69,7 @@ func (s *secret) request(r *rest.Request, name ...string) *rest.Request {
 }
 
 func (s *secret) read(ctx context.Context) (kept, error) {
-	raw, err := s.request(s.client.Get(), s.name).Do(ctx).Raw()
+	raw, err := resource.Send(ctx, s.request(s.client.Get(), s.name))
 	if apierrors.IsNotFound(err) {
 		return kept{}, errAbsent
 	}

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -89,16 +90,7 @@ func readCRDList(raw []byte) (*crdList, error) {
 
 // getCRD returns a CRD as it is.
 func (r *Registrar) getCRD(ctx context.Context, name string) ([]byte, error) {
-	return send(ctx, r.opts.Client.Get().AbsPath(crdPath, name))
-}
-
-// send returns an answer as it is. The error says what the API server says, which that of Raw does not.
-func send(ctx context.Context, req *rest.Request) ([]byte, error) {
-	result := req.Do(ctx)
-	if err := result.Error(); err != nil {
-		return nil, err
-	}
-	return result.Raw()
+	return resource.Send(ctx, r.opts.Client.Get().AbsPath(crdPath, name))
 }
 
 // olderThan tells whether the API server had c before other.

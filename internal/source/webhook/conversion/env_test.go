@@ -27,7 +27,6 @@ import (
 	"testing"
 	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -168,6 +167,8 @@ func (e *env) currentBundle() []byte {
 func (e *env) register(edits ...func(*rest.Config)) {
 	e.t.Helper()
 	config := e.Config(e.t)
+	connections := &connections{}
+	config.Dial = connections.dial
 	for _, edit := range edits {
 		edit(config)
 	}
@@ -192,10 +193,33 @@ func (e *env) register(edits ...func(*rest.Config)) {
 		if err := <-ended; err != nil {
 			e.t.Error(err)
 		}
-		if http, ok := client.(*rest.RESTClient); ok {
-			utilnet.CloseIdleConnectionsFor(http.Client.Transport)
-		}
+		connections.close()
 	})
+}
+
+// connections are all that a client made. A connection on which a watch has just been broken off is not idle yet, so
+// that closing idle ones would leave it.
+type connections struct {
+	mu  sync.Mutex
+	all []net.Conn
+}
+
+func (c *connections) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.all = append(c.all, conn)
+	}
+	return conn, err
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.all {
+		_ = conn.Close()
+	}
 }
 
 // create makes the CRD, without a conversion. Objects are stored in v1.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
 // listWatch lists and watches one CRD. Being asked for by name it needs no permission for others.
@@ -26,7 +28,7 @@ var _ cache.ListerWatcherWithContext = (*listWatch)(nil)
 func (l *listWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	raw, err := send(ctx, l.request(opts))
+	raw, err := resource.Send(ctx, l.request(opts))
 	l.answered(ctx, err)
 	if err != nil {
 		return nil, err

@@ -8,33 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
+
+	"github.com/shell-operator/shell-operator/internal/clock"
 )
 
 // watchCRD tells f what there is of its CRD until ctx ends.
 func watchCRD(ctx context.Context, f *follower) {
 	lw := &listWatch{client: f.opts.Client, name: f.name, report: f.report}
 	r := cache.NewReflectorWithOptions(lw, nil, teller{f}, cache.ReflectorOptions{
-		Name: f.name, TypeDescription: "CRD", Clock: stoppableClock{ctx: ctx},
+		Name: f.name, TypeDescription: "CRD", Clock: clock.Within(ctx),
 		Backoff: &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 15 * time.Second},
 	})
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard())) // report says it better
-}
-
-// stoppableClock is the real clock, but a wait on it ends with ctx, which the reflector does not look at meanwhile.
-type stoppableClock struct {
-	clock.RealClock
-	ctx context.Context
-}
-
-func (c stoppableClock) After(d time.Duration) <-chan time.Time {
-	ch := make(chan time.Time, 1)
-	limit, cancel := context.WithTimeout(c.ctx, d)
-	context.AfterFunc(limit, func() {
-		cancel()
-		ch <- time.Now()
-	})
-	return ch
 }
 
 // teller is the store that the reflector fills: it tells the follower.

@@ -7,13 +7,15 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
 const fieldManager = "shell-operator"
 
 // write patches the CRD. Where only updates are allowed, which the original operator needs, it updates.
 func (f *follower) write(ctx context.Context, patch []byte) error {
-	raw, err := send(ctx, f.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(patch))
+	raw, err := resource.Send(ctx, f.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(patch))
 	if apierrors.IsForbidden(err) {
 		f.missing(err)
 		raw, err = f.update(ctx, patch, err)
@@ -42,7 +44,7 @@ func (f *follower) update(ctx context.Context, patch []byte, forbidden error) ([
 	if raw, err = jsonpatch.MergePatch(raw, patch); err != nil {
 		return nil, err
 	}
-	raw, err = send(ctx, f.opts.Client.Put().AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(raw))
+	raw, err = resource.Send(ctx, f.opts.Client.Put().AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(raw))
 	if apierrors.IsForbidden(err) {
 		return nil, forbidden
 	}

@@ -1,4 +1,4 @@
-package watch
+package clock
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-func TestStoppableClock(t *testing.T) {
+func TestWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		clock, began := stoppableClock{ctx: ctx}, time.Now()
+		clock, began := Within(ctx), time.Now()
 		if <-clock.After(time.Minute); time.Since(began) != time.Minute {
 			t.Errorf("a minute took %s", time.Since(began))
 		}
@@ -49,12 +49,12 @@ func (c countingContext) AfterFunc(f func()) (stop func() bool) {
 }
 
 // An outage of a day has thousands of waits.
-func TestStoppableClockForgetsWaits(t *testing.T) {
+func TestForgetsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var waiting atomic.Int64
-		clock := stoppableClock{ctx: countingContext{ctx, &waiting}}
+		clock := Within(countingContext{ctx, &waiting})
 		for range 10 {
 			<-clock.After(time.Second)
 		}

@@ -1,0 +1,33 @@
+package resource_test
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// Users have to read what the API server says.
+func TestSend(t *testing.T) {
+	c := testenv.Shared(t)
+	config, err := clientcmd.BuildConfigFromFlags("", c.UserKubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := resource.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = resource.Send(t.Context(), client.Get().AbsPath("/api/v1/namespaces/default/secrets/treasure"))
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "alice" cannot get resource "secrets"`) {
+		t.Errorf("a forbidden request: %v", err)
+	}
+	text, err := resource.Send(t.Context(), client.Get().AbsPath("/version"))
+	if err != nil || !strings.Contains(string(text), `"gitVersion"`) {
+		t.Errorf("a request that may be made: %q, %v", text, err)
+	}
+}
