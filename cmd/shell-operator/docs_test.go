@@ -73,6 +73,8 @@ func flagsTable() string {
 
 func typeName(f *pflag.Flag) string {
 	switch f.Value.Type() {
+	case "stringToString":
+		return "key=value,…"
 	case "stringSlice":
 		return "list"
 	case "float32":

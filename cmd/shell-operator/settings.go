@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +42,9 @@ type settings struct {
 	deleteTimeout              time.Duration
 	namespace, webhookURL      string
 	webhookSecret              string
+	webhookCertManager         string
+	webhookServices            bool
+	webhookSelector            map[string]string
 	webhookParallel            int
 	webhookQueue               int
 	configurationName          string
@@ -56,8 +61,8 @@ type settings struct {
 
 // webhookServer are the flags of one of the two webhook servers.
 type webhookServer struct {
-	service, cert, key, ca, address, port string
-	clientCA                              []string
+	service, cert, key, ca, address, port, url string
+	clientCA                                   []string
 	// filesGiven tells that the certificate's path is not the default.
 	filesGiven bool
 }
@@ -92,6 +97,10 @@ func text(p *string, def string) func(*pflag.FlagSet, string) {
 
 func texts(p *[]string) func(*pflag.FlagSet, string) {
 	return func(fs *pflag.FlagSet, name string) { fs.StringSliceVar(p, name, nil, "") }
+}
+
+func pairs(p *map[string]string) func(*pflag.FlagSet, string) {
+	return func(fs *pflag.FlagSet, name string) { fs.StringToStringVar(p, name, nil, "") }
 }
 
 func number(p *int, def int) func(*pflag.FlagSet, string) {
@@ -145,12 +154,16 @@ func (s *settings) table() []setting {
 		{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.patchBurst, 2000), usage: "most of these requests at once"},
 		{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&s.patchTimeout, 10*time.Second), usage: "time limit of one of these requests; 0 means none"},
 		{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.deleteTimeout, 20*time.Second), usage: "how long a Delete waits for the object to be gone"},
-		{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""), usage: "base URL by which the API server reaches the operator without a Service; default outside of a cluster: own address"},
+		{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""), usage: "base URL by which the API server reaches webhooks without a Service; default outside of a cluster: own address and the server's port"},
 		{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.webhookSecret, "shell-operator-webhook"), usage: "Secret for the certificates that the operator makes itself"},
+		{flag: "webhook-cert-manager", env: "SHELL_OPERATOR_WEBHOOK_CERT_MANAGER", bind: text(&s.webhookCertManager, ""), usage: "Certificate of cert-manager, as namespace/name, whose CA cert-manager writes into what is registered; certificates then come from files"},
+		{flag: "webhook-create-services", env: "SHELL_OPERATOR_WEBHOOK_CREATE_SERVICES", bind: truth(&s.webhookServices, false), usage: "make the Services by which the API server reaches webhooks, unless they are there"},
+		{flag: "webhook-service-selector", env: "SHELL_OPERATOR_WEBHOOK_SERVICE_SELECTOR", bind: pairs(&s.webhookSelector), usage: "labels of the Pods behind these Services, as key=value,…; default: those of the operator's Pod"},
 		{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "most reviews that run at a time; 0 means a default"},
 		{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "most reviews that wait, more are refused at once; 0 means a default"},
 		{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&s.configurationName, "shell-operator-hooks"), usage: "beginning of the names of the webhook configurations"},
 		{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&s.validating.service, "shell-operator-validating-svc"), usage: "Service by which the API server reaches admission webhooks"},
+		{flag: "validating-webhook-url", env: "VALIDATING_WEBHOOK_URL", bind: text(&s.validating.url, ""), usage: "base URL of admission webhooks; default: that of --webhook-url"},
 		{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", bind: text(&s.validating.cert, "/validating-certs/tls.crt"), usage: "certificate of admission webhooks; where there is no such file the operator makes one"},
 		{flag: "validating-webhook-server-key", env: "VALIDATING_WEBHOOK_SERVER_KEY", bind: text(&s.validating.key, "/validating-certs/tls.key"), usage: "key of that certificate"},
 		{flag: "validating-webhook-ca", env: "VALIDATING_WEBHOOK_CA", bind: text(&s.validating.ca, "/validating-certs/ca.crt"), usage: "CA of that certificate"},
@@ -159,6 +172,7 @@ func (s *settings) table() []setting {
 		{flag: "validating-webhook-listen-port", env: "VALIDATING_WEBHOOK_LISTEN_PORT", bind: text(&s.validating.port, "9680"), usage: "port of admission webhooks; 0 means any free one"},
 		{flag: "validating-webhook-listen-address", env: "VALIDATING_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.validating.address, "0.0.0.0"), usage: "address on which admission webhooks are served"},
 		{flag: "conversion-webhook-service-name", env: "CONVERSION_WEBHOOK_SERVICE_NAME", bind: text(&s.conversion.service, "shell-operator-conversion-svc"), usage: "Service by which the API server reaches conversion webhooks"},
+		{flag: "conversion-webhook-url", env: "CONVERSION_WEBHOOK_URL", bind: text(&s.conversion.url, ""), usage: "base URL of conversion webhooks; default: that of --webhook-url"},
 		{flag: "conversion-webhook-server-cert", env: "CONVERSION_WEBHOOK_SERVER_CERT", bind: text(&s.conversion.cert, "/conversion-certs/tls.crt"), usage: "certificate of conversion webhooks; where there is no such file the operator makes one"},
 		{flag: "conversion-webhook-server-key", env: "CONVERSION_WEBHOOK_SERVER_KEY", bind: text(&s.conversion.key, "/conversion-certs/tls.key"), usage: "key of that certificate"},
 		{flag: "conversion-webhook-ca", env: "CONVERSION_WEBHOOK_CA", bind: text(&s.conversion.ca, "/conversion-certs/ca.crt"), usage: "CA of that certificate"},
@@ -210,6 +224,8 @@ func (s *settings) complete(fs *pflag.FlagSet) error {
 	return s.check()
 }
 
+var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
+
 func (s *settings) check() error {
 	s.validating.filesGiven = s.validating.cert != "/validating-certs/tls.crt"
 	s.conversion.filesGiven = s.conversion.cert != "/conversion-certs/tls.crt"
@@ -229,6 +245,14 @@ func (s *settings) check() error {
 		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 			wrong("%s %q: use a number from 0 to 65535", flag, port)
 		}
+	}
+	for flag, base := range map[string]string{"--webhook-url": s.webhookURL, "--validating-webhook-url": s.validating.url, "--conversion-webhook-url": s.conversion.url} {
+		if u, err := url.Parse(base); base != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
+			wrong("%s %q: it looks like https://host:port or https://host:port/path", flag, base)
+		}
+	}
+	if c := s.webhookCertManager; c != "" && !certificateName.MatchString(c) {
+		wrong("--webhook-cert-manager %q: name a Certificate as namespace/name", c)
 	}
 	if s.deleteTimeout <= 0 {
 		wrong("--object-patcher-delete-timeout %s: it must be above 0", s.deleteTimeout)

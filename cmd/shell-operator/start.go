@@ -48,7 +48,7 @@ Exit codes: 0 after a clean stop, 1 after an error, at start-up or because hooks
 func (w *webhookServer) options() app.WebhookServer {
 	return app.WebhookServer{
 		ListenAddress: net.JoinHostPort(w.address, w.port), ServiceName: w.service,
-		Cert: w.cert, Key: w.key, CA: w.ca, FilesGiven: w.filesGiven, ClientCA: w.clientCA,
+		Cert: w.cert, Key: w.key, CA: w.ca, FilesGiven: w.filesGiven, ClientCA: w.clientCA, URL: w.url,
 	}
 }
 
@@ -84,6 +84,15 @@ func logger(s *settings, stdout io.Writer) *slog.Logger {
 	return log
 }
 
+// podName is the name of our own Pod, which is its host name unless it shares that of its node.
+func (s *settings) podName() string {
+	if name := s.env["POD_NAME"]; name != "" {
+		return name
+	}
+	name, _ := os.Hostname() // without one, the Pod is not found, which is said
+	return name
+}
+
 // options are the settings in the words of package app.
 func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
@@ -102,6 +111,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		Webhooks: app.WebhookOptions{
 			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName,
 			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
+			CertManager: s.webhookCertManager, CreateServices: s.webhookServices, ServiceSelector: s.webhookSelector, PodName: s.podName(),
 			Parallel: s.webhookParallel, Queue: s.webhookQueue,
 		},
 		Metrics: app.MetricsOptions{

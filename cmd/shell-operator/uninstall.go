@@ -15,8 +15,8 @@ func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
 		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the
 API server does not ask a Service behind which nobody answers any more.
 
-Give the flags that the operator was started with, above all --namespace. Configurations that lead somewhere else
-stay. spec.conversion of CRDs stays too: without it objects could no longer be read.`,
+Give the flags that the operator was started with, above all --namespace. With --webhook-create-services the Services
+that the operator has made go too. Configurations that lead somewhere else stay. spec.conversion of CRDs stays too: without it objects could no longer be read.`,
 		Example: "  shell-operator uninstall-webhooks --namespace shell-operator",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -19,6 +19,9 @@ type ClusterOptions struct {
 	// QPS and Burst limit our own requests to the API server; a negative QPS means no limit.
 	QPS   float32
 	Burst int
+
+	// inside is for tests, which are in no Pod: webhooks are registered as if they were.
+	inside bool
 }
 
 // cluster is a way to reach the API server, for us and for hooks.
@@ -55,6 +58,7 @@ func connect(o ClusterOptions, dir string) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find out how to reach the API server: %w", err)
 	}
+	c.inside = c.inside || o.inside
 	c.config.QPS, c.config.Burst = o.QPS, o.Burst
 	c.config.UserAgent = "shell-operator"
 	return c, nil

@@ -33,6 +33,7 @@ var directions = []struct {
 	{"internal/source/webhook", nil, "a server that serves what it is given"},
 	{"internal/filewatch", nil, "a library for those who follow files"},
 	{"internal/source/webhook/cert", []string{"internal/filewatch", "internal/resource"}, "certificates, whoever uses them"},
+	{"internal/source/webhook/service", []string{"internal/resource"}, "Services, whoever is behind them"},
 	{"internal/source/webhook/admission", []string{"internal/hook", "internal/event", "internal/effect", "internal/resource"}, "a stage; app lends it the runs"},
 	{"internal/source/webhook/conversion", []string{"internal/hook", "internal/event", "internal/effect", "internal/resource", "internal/clock"}, "a stage; app lends it the runs"},
 	{"internal/run/process", nil, "executes files, whatever they are"},
@@ -51,6 +52,7 @@ var reserved = []struct {
 }{
 	{"k8s.io/client-go", []string{
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
+		"internal/source/webhook/service",
 		"internal/effect/patch", "internal/resource", "internal/app", "internal/testenv",
 	}, "few packages talk to the API server, app only finds out where it is"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire"}, "wire alone knows hook-facing YAML"},

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -25,6 +26,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -37,8 +39,16 @@ type WebhookOptions struct {
 	FailurePolicy string
 	// Namespace is where the Services are. Empty means that of the Pod.
 	Namespace string
-	// URL is the base address by which the API server reaches this operator when there is no Service.
+	// URL is the base address by which the API server reaches servers without one of their own and without a Service.
 	URL string
+	// CreateServices lets the operator make the Services. They select the Pods with the labels of ServiceSelector, or
+	// with those of PodName, which is our own.
+	CreateServices  bool
+	ServiceSelector map[string]string
+	PodName         string
+	// CertManager is the Certificate of cert-manager, as "namespace/name", whose CA is to be trusted. Then all
+	// certificates come from files.
+	CertManager string
 	// SecretName is where certificates are kept that the operator makes itself.
 	SecretName string
 	// Parallel reviews run at a time, and Queue more wait; 0 means the default.
@@ -54,6 +64,8 @@ type WebhookServer struct {
 	Cert, Key, CA string
 	FilesGiven    bool
 	ClientCA      []string
+	// URL is the base address by which the API server reaches this server; empty means that of both.
+	URL string
 }
 
 // asked tells which kinds of webhooks the hooks have.
@@ -70,6 +82,8 @@ type webhooks struct {
 	// parts run until their context ends. The servers come first.
 	servers, registrars []func(context.Context) error
 	certificates        []func(context.Context) error
+	// services are those that the operator is to make.
+	services []service.Options
 	// wait returns when no run is left.
 	wait func()
 	// shared are the certificates that the operator makes itself for all servers behind Services; nil until needed.
@@ -90,10 +104,6 @@ func newWebhooks(ctx context.Context, op *operator, cl *cluster, o Options) (*we
 	if !admits && !converts {
 		return w, nil
 	}
-	place, err := placeOf(cl, o.Webhooks)
-	if err != nil {
-		return nil, err
-	}
 	if admits {
 		handler, err := admission.New(admission.Options{
 			Hooks: op.hooks, Runner: answerer{op}, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
@@ -103,14 +113,14 @@ func newWebhooks(ctx context.Context, op *operator, cl *cluster, o Options) (*we
 			return nil, err
 		}
 		w.wait = handler.Wait
-		s, err := w.serve(ctx, client, o, o.Webhooks.Admission, place, handler)
+		s, err := w.serve(ctx, client, cl, o, o.Webhooks.Admission, "admissionWebhook", handler)
 		if err != nil {
 			return nil, err
 		}
 		r, err := admission.NewRegistrar(admission.RegistrarOptions{
 			Client: client, Hooks: op.hooks, ConfigurationName: o.Webhooks.ConfigurationName,
-			Service: admission.Service{Name: s.service, Namespace: place.namespace}, URL: s.url,
-			Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed,
+			Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
+			Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager,
 			DefaultFailurePolicy: o.Webhooks.FailurePolicy, Log: o.Log,
 		})
 		if err != nil {
@@ -122,20 +132,20 @@ func newWebhooks(ctx context.Context, op *operator, cl *cluster, o Options) (*we
 		handler := conversion.NewHandler(conversion.Options{
 			Hooks: op.hooks, Runner: answerer{op}, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
 		})
-		s, err := w.serve(ctx, client, o, o.Webhooks.Conversion, place, handler)
+		s, err := w.serve(ctx, client, cl, o, o.Webhooks.Conversion, "conversionWebhook", handler)
 		if err != nil {
 			return nil, err
 		}
 		r, err := conversion.NewRegistrar(conversion.RegistrarOptions{
-			Client: client, Hooks: op.hooks, Service: conversion.Service{Name: s.service, Namespace: place.namespace}, URL: s.url,
-			Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Log: o.Log,
+			Client: client, Hooks: op.hooks, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
+			Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager, Log: o.Log,
 		})
 		if err != nil {
 			return nil, err
 		}
 		w.registrars = append(w.registrars, r.Run)
 	}
-	return w, nil
+	return w, checkServices(w.services)
 }
 
 // webhookError ends the operator: the API server would not ask hooks that are meant to be asked.
@@ -161,10 +171,10 @@ func (w *webhooks) run(ctx context.Context, filled <-chan struct{}, fail context
 	}
 	start(serving, &servers, w.certificates)
 	start(serving, &servers, w.servers)
-	select {
-	case <-filled:
+	made := make(chan struct{})
+	start(ctx, &registrars, []func(context.Context) error{func(ctx context.Context) error { return w.makeServices(ctx, made) }})
+	if reached(ctx, filled) && reached(ctx, made) {
 		start(ctx, &registrars, w.registrars)
-	case <-ctx.Done():
 	}
 	<-ctx.Done()
 	registrars.Wait()
@@ -173,9 +183,19 @@ func (w *webhooks) run(ctx context.Context, filled <-chan struct{}, fail context
 	w.wait()
 }
 
+// reached waits for a channel to be closed, and tells whether that came before the end of ctx.
+func reached(ctx context.Context, c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // removeLeftovers removes what an earlier version of the hooks has registered: nobody would answer there.
 func removeLeftovers(ctx context.Context, client rest.Interface, cl *cluster, o Options) error {
-	at, err := placeOf(cl, o.Webhooks)
+	at, err := placeOf(cl, o.Webhooks, o.Webhooks.Admission)
 	if err != nil || at.namespace == "" {
 		return nil // without a namespace nothing can have been registered
 	}
@@ -194,11 +214,15 @@ func removeLeftovers(ctx context.Context, client rest.Interface, cl *cluster, o 
 
 // served is a server as the API server has to know it: by its Service, or by a URL.
 type served struct {
-	certificates cert.Source
-	service, url string
+	certificates            cert.Source
+	service, namespace, url string
 }
 
-func (w *webhooks) serve(ctx context.Context, client rest.Interface, o Options, server WebhookServer, at place, handler http.Handler) (*served, error) {
+func (w *webhooks) serve(ctx context.Context, client rest.Interface, cl *cluster, o Options, server WebhookServer, component string, handler http.Handler) (*served, error) {
+	at, err := placeOf(cl, o.Webhooks, server)
+	if err != nil {
+		return nil, err
+	}
 	var clients *x509.CertPool
 	if len(server.ClientCA) > 0 {
 		var err error
@@ -206,18 +230,22 @@ func (w *webhooks) serve(ctx context.Context, client rest.Interface, o Options, 
 			return nil, err
 		}
 	}
-	s := &served{service: server.ServiceName}
+	s := &served{}
 	// The certificate is asked for by the first handshake, which cannot come before anybody knows the address.
 	listening, err := webhook.New(webhook.Options{
-		Address: server.ListenAddress, Handler: handler, ClientCAs: clients, Log: o.Log,
+		Address: server.ListenAddress, Handler: handler, ClientCAs: clients, Component: component, Log: o.Log,
 		Certificate: certificateOf(s),
 	})
 	if err != nil {
 		return nil, err
 	}
-	if at.host != "" {
-		s.service = ""
-		s.url = at.url(listening.Address(), o.Webhooks.URL)
+	if at.namespace != "" {
+		s.service, s.namespace = server.ServiceName, at.namespace
+	} else {
+		s.url = at.base(listening.Address())
+	}
+	if o.Webhooks.CreateServices && s.service != "" {
+		w.services = append(w.services, serviceOf(client, o, s, listening.Address()))
 	}
 	if s.certificates, err = w.certificatesFor(ctx, client, o, server, at, s); err != nil {
 		return nil, err
@@ -230,6 +258,14 @@ func (w *webhooks) serve(ctx context.Context, client rest.Interface, o Options, 
 // certificatesFor uses the files that were given, and otherwise makes certificates: in a Secret for all replicas behind
 // a Service, in memory for a URL, which leads to this process only.
 func (w *webhooks) certificatesFor(ctx context.Context, client rest.Interface, o Options, server WebhookServer, at place, s *served) (source cert.Source, err error) {
+	if o.Webhooks.CertManager != "" {
+		// Its Secret need not have a CA, which is no concern of ours.
+		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, Log: o.Log})
+		if err != nil {
+			err = fmt.Errorf("with --webhook-cert-manager the certificates are those of cert-manager: %w", err)
+		}
+		return w.keep(source, err)
+	}
 	if _, err := os.Stat(server.Cert); server.FilesGiven || !errors.Is(err, fs.ErrNotExist) {
 		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, CA: server.CA, Log: o.Log})
 		return w.keep(source, err)
@@ -237,7 +273,7 @@ func (w *webhooks) certificatesFor(ctx context.Context, client rest.Interface, o
 	if s.url != "" {
 		u, err := url.Parse(s.url)
 		if err != nil {
-			return nil, fmt.Errorf("--webhook-url %q: %w", s.url, err)
+			return nil, fmt.Errorf("the URL %q of a webhook server: %w", s.url, err)
 		}
 		return w.keep(cert.InMemory(u.Hostname()))
 	}
@@ -261,16 +297,16 @@ func (w *webhooks) keep(source cert.Source, err error) (cert.Source, error) {
 	return source, err
 }
 
-// place is where the API server finds the operator.
+// place is where the API server finds a server.
 type place struct {
-	// namespace of the Services, inside a cluster; host is our own address, outside.
-	namespace, host string
+	// One of these: the namespace of its Service, a URL that was given, or our own address outside of the cluster.
+	namespace, url, host string
 }
 
 // placeOf is inside the cluster when the operator is, unless a URL was given.
-func placeOf(cl *cluster, o WebhookOptions) (place, error) {
-	if o.URL != "" {
-		return place{host: "given"}, nil
+func placeOf(cl *cluster, o WebhookOptions, server WebhookServer) (place, error) {
+	if given := cmp.Or(server.URL, o.URL); given != "" {
+		return place{url: strings.TrimSuffix(given, "/")}, nil
 	}
 	if cl.inside {
 		namespace := o.Namespace
@@ -306,10 +342,10 @@ func ownAddress(server string) (string, error) {
 	return host, err
 }
 
-// url is the base address of a server that listens on an address.
-func (p place) url(listening, given string) string {
-	if given != "" {
-		return strings.TrimSuffix(given, "/")
+// base is the base address of a server that listens on an address.
+func (p place) base(listening string) string {
+	if p.url != "" {
+		return p.url
 	}
 	_, port, _ := net.SplitHostPort(listening)
 	return "https://" + net.JoinHostPort(p.host, port)
@@ -348,7 +384,8 @@ func (a answerer) Convert(ctx context.Context, h *hook.Hook, index int, step hoo
 	return &answer, err
 }
 
-// UninstallWebhooks removes the webhook configurations that an operator behind a Service has registered.
+// UninstallWebhooks removes the webhook configurations that an operator behind a Service has registered, and the
+// Services that it has made.
 func UninstallWebhooks(ctx context.Context, o Options) error {
 	dir, err := os.MkdirTemp("", "shell-operator-")
 	if err != nil {
@@ -360,7 +397,7 @@ func UninstallWebhooks(ctx context.Context, o Options) error {
 		return err
 	}
 	cl.inside = true // it is the Service that matters, not where we are
-	at, err := placeOf(cl, o.Webhooks)
+	at, err := placeOf(cl, o.Webhooks, o.Webhooks.Admission)
 	if err != nil {
 		return err
 	}
@@ -369,8 +406,8 @@ func UninstallWebhooks(ctx context.Context, o Options) error {
 		return err
 	}
 	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName, Log: o.Log}
-	if o.Webhooks.URL != "" {
-		registered.URL = o.Webhooks.URL
+	if at.url != "" {
+		registered.URL = at.url
 	} else {
 		registered.Service = admission.Service{Name: o.Webhooks.Admission.ServiceName, Namespace: at.namespace}
 	}
@@ -378,5 +415,5 @@ func UninstallWebhooks(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	return r.Remove(ctx)
+	return errors.Join(r.Remove(ctx), removeServices(ctx, client, cl, o))
 }

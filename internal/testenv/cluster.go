@@ -211,14 +211,20 @@ func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
 // KubectlInput is Kubectl with text for its standard input.
 func (c *Cluster) KubectlInput(t testing.TB, input string, args ...string) string {
 	t.Helper()
+	out, err := c.TryKubectl(input, args...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// TryKubectl is KubectlInput for callers who want kubectl to fail.
+func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
 	cmd := exec.Command(testclusterBinary(), append([]string{"kubectl"}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	return string(out), err
 }
 
 var namespaces atomic.Int64

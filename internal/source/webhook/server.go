@@ -2,6 +2,7 @@
 //
 // Callers may rely on this:
 //   - The address is taken when New returns; Run serves until its context ends, and lets requests finish for a while.
+//   - Each request leaves one record in the log, when it is answered, but for those of probes.
 //   - With client CAs every request but GET /healthz needs a certificate that one of them has signed.
 //
 // What is answered is the business of packages admission and conversion; certificates are that of package cert.
@@ -29,7 +30,9 @@ type Options struct {
 	ClientCAs *x509.CertPool
 	// Grace is how long requests may take to finish at the end; 0 means 10 s.
 	Grace time.Duration
-	Log   *slog.Logger
+	// Component names the server in the records of requests.
+	Component string
+	Log       *slog.Logger
 }
 
 // Server serves one kind of webhooks.
@@ -56,7 +59,7 @@ func New(o Options) (*Server, error) {
 		o.Grace = 10 * time.Second
 	}
 	return &Server{listener, &http.Server{
-		Handler: handler, TLSConfig: config,
+		Handler: recorded(o.Log, o.Component, handler), TLSConfig: config,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}, o.Grace}, nil

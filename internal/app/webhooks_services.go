@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
+)
+
+// serviceOf is the Service of a server that listens on an address.
+func serviceOf(client rest.Interface, o Options, s *served, listening string) service.Options {
+	_, text, _ := net.SplitHostPort(listening)
+	port, _ := strconv.Atoi(text)
+	return service.Options{
+		Client: client, Namespace: s.namespace, Name: s.service, Target: port,
+		Selector: o.Webhooks.ServiceSelector, Pod: o.Webhooks.PodName, Log: o.Log,
+	}
+}
+
+// checkServices refuses what would change one Service in turns.
+func checkServices(all []service.Options) error {
+	if len(all) == 2 && all[0].Name == all[1].Name && all[0].Namespace == all[1].Namespace {
+		return fmt.Errorf("with --webhook-create-services, --validating-webhook-service-name and --conversion-webhook-service-name cannot both be %q: port 443 of a Service leads to one server", all[0].Name)
+	}
+	return nil
+}
+
+// makeServices closes made when the Services are there, or cannot be made by us. Before that nobody is to be led to them.
+func (w *webhooks) makeServices(ctx context.Context, made chan<- struct{}) error {
+	for _, o := range w.services {
+		if err := service.Ensure(ctx, o); err != nil {
+			return err
+		}
+	}
+	close(made)
+	return nil
+}
+
+// removeServices removes the Services that an operator has made, if it was asked to make them.
+func removeServices(ctx context.Context, client rest.Interface, cl *cluster, o Options) error {
+	if !o.Webhooks.CreateServices {
+		return nil
+	}
+	var errs []error
+	for _, server := range []WebhookServer{o.Webhooks.Admission, o.Webhooks.Conversion} {
+		at, err := placeOf(cl, o.Webhooks, server)
+		if err == nil && at.namespace != "" {
+			err = service.Remove(ctx, service.Options{Client: client, Namespace: at.namespace, Name: server.ServiceName, Log: o.Log})
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
