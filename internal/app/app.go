@@ -175,7 +175,7 @@ func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) erro
 	background.Go(func() { _ = op.watcher.Run(ctx) })
 	background.Go(func() { _ = op.clock.Run(ctx) })
 	background.Go(func() { op.start(ctx) })
-	background.Go(func() { op.webhooks.run(ctx, op.health.filled(), fail) })
+	background.Go(func() { op.webhooks.run(ctx, op.health.answering(), fail) })
 
 	over := make(chan struct{})
 	var ending sync.WaitGroup

@@ -9,20 +9,28 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// health is what /readyz tells: the operator is ready when those who ask it get a right answer, that is, when the
-// snapshots of hooks that answer reviews are filled. Other hooks that wait are notes.
+// health is what /readyz tells: the operator is ready when those who ask it get a right answer, that is, when hooks that
+// answer reviews have prepared what they need in their onStartup runs, and their snapshots are filled. Other hooks that
+// wait are notes.
 type health struct {
 	mu sync.Mutex
 	// waiting are the hooks whose kubernetes bindings are not enabled yet, with what they wait for.
 	waiting map[*hook.Hook]error
-	loaded  bool
+	// starting are the hooks that answer reviews and whose onStartup runs have not succeeded.
+	starting map[*hook.Hook]bool
+	loaded   bool
 	// all is closed when no hook that answers reviews waits any more.
 	all chan struct{}
 }
 
-func newHealth() *health { return &health{waiting: map[*hook.Hook]error{}, all: make(chan struct{})} }
+func newHealth() *health {
+	return &health{waiting: map[*hook.Hook]error{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
+}
 
-var errEnabling = errors.New("its kubernetes bindings are being enabled")
+var (
+	errEnabling = errors.New("its kubernetes bindings are being enabled")
+	errStarting = errors.New("its onStartup run has not succeeded yet")
+)
 
 func (s *health) expect(hooks []*hook.Hook) {
 	s.mu.Lock()
@@ -32,15 +40,21 @@ func (s *health) expect(hooks []*hook.Hook) {
 		if len(h.Kubernetes) > 0 {
 			s.waiting[h] = errEnabling
 		}
+		if h.OnStartup != nil && answers(h) {
+			s.starting[h] = true
+		}
 	}
 	s.check()
 }
 
-// filled is closed when the snapshots of all hooks that answer reviews are filled.
-func (s *health) filled() <-chan struct{} { return s.all }
+// answering is closed when all hooks that answer reviews can do so.
+func (s *health) answering() <-chan struct{} { return s.all }
 
 // check closes all when it is time.
 func (s *health) check() {
+	if len(s.starting) > 0 {
+		return
+	}
 	for h := range s.waiting {
 		if answers(h) {
 			return
@@ -59,6 +73,14 @@ func (s *health) trouble(h *hook.Hook, err error) {
 	s.waiting[h] = err
 }
 
+// started is told when the onStartup run of a hook has succeeded.
+func (s *health) started(h *hook.Hook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.starting, h)
+	s.check()
+}
+
 func (s *health) enabled(h *hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +94,14 @@ func (s *health) ready() (notes []string, err error) {
 	if !s.loaded {
 		return nil, errors.New("hooks are being loaded")
 	}
-	answering := 0
+	answering := len(s.starting)
+	for h := range s.starting {
+		notes = append(notes, fmt.Sprintf("hook %q waits: %v", h.Name, errStarting))
+	}
 	for h, reason := range s.waiting {
+		if s.starting[h] {
+			continue
+		}
 		notes = append(notes, fmt.Sprintf("hook %q waits: %v", h.Name, reason))
 		if answers(h) {
 			answering++
@@ -81,7 +109,7 @@ func (s *health) ready() (notes []string, err error) {
 	}
 	slices.Sort(notes)
 	if answering > 0 {
-		err = fmt.Errorf("not ready: hooks that answer reviews wait for their kubernetes bindings (%d)", answering)
+		err = fmt.Errorf("not ready: hooks that answer reviews wait for their onStartup runs or kubernetes bindings (%d)", answering)
 	}
 	return notes, err
 }

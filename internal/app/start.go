@@ -82,6 +82,9 @@ func (op *operator) queueStartup() {
 	for _, h := range starting {
 		op.log.Info("queue task with hook", "operator.component", "initMainQueue", "hook", h.Name, "task", "HookRun")
 		op.queues.Add(hook.MainQueue, op.task(event.Event{Type: event.Startup, Hook: h}))
+		if answers(h) {
+			op.queues.Add(hook.MainQueue, step{"Answer:" + h.Name, func() { op.health.started(h) }})
+		}
 	}
 	op.queues.Add(hook.MainQueue, step{"StartUp", func() { close(op.startedUp) }})
 	// Queues show up in dumps before their first task.
@@ -158,10 +161,10 @@ func (e *enabler) run(ctx context.Context) {
 		e.failures++
 		failures := e.failures
 		e.mu.Unlock()
+		e.op.health.trouble(e.hook, err) // who has read the record finds it on the page
 		log.Error("Enable Kubernetes binding for hook failed. Will retry after delay.",
 			"failedCount", failures, "kubernetes", e.hook.Kubernetes[index].Name, "error", err.Error())
 		e.op.meter.operator.BindingsFailed(e.hook.Name)
-		e.op.health.trouble(e.hook, err)
 		e.once.Do(func() { close(e.stuck) })
 	})
 	switch {

@@ -154,9 +154,9 @@ type webhookError struct{ err error }
 func (e *webhookError) Error() string { return fmt.Sprintf("cannot serve webhooks: %v", e.err) }
 func (e *webhookError) Unwrap() error { return e.err }
 
-// run serves, and registers the webhooks once filled is closed: before that, hooks would be asked with empty
-// snapshots. It returns when ctx has ended and all requests have been answered.
-func (w *webhooks) run(ctx context.Context, filled <-chan struct{}, fail context.CancelCauseFunc) {
+// run serves, and registers the webhooks once answering is closed: before that, hooks would be asked with empty
+// snapshots, or before their onStartup runs have prepared what they need. It returns when ctx has ended and all requests have been answered.
+func (w *webhooks) run(ctx context.Context, answering <-chan struct{}, fail context.CancelCauseFunc) {
 	// The servers outlive the registrations, so that nobody is led to a closed port.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	var servers, registrars sync.WaitGroup
@@ -173,7 +173,7 @@ func (w *webhooks) run(ctx context.Context, filled <-chan struct{}, fail context
 	start(serving, &servers, w.servers)
 	made := make(chan struct{})
 	start(ctx, &registrars, []func(context.Context) error{func(ctx context.Context) error { return w.makeServices(ctx, made) }})
-	if reached(ctx, filled) && reached(ctx, made) {
+	if reached(ctx, answering) && reached(ctx, made) {
 		start(ctx, &registrars, w.registrars)
 	}
 	<-ctx.Done()
