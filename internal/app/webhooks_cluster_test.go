@@ -167,6 +167,7 @@ func TestCertManagerNeedsFiles(t *testing.T) {
 
 // replica is a whole operator that believes to be in a Pod.
 type replica struct {
+	options Options
 	address string
 	stop    context.CancelFunc
 	ended   chan error
@@ -184,8 +185,10 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *re
 		ListenAddress: "127.0.0.1:0", Metrics: MetricsOptions{Prefix: "shell_operator_"},
 		Webhooks: WebhookOptions{
 			Admission: server, Conversion: server, ConfigurationName: namespace, FailurePolicy: "Fail", Namespace: namespace, SecretName: "certificates",
+			CreateServices: true, PodName: "operator-0",
 		},
 	}
+	r.options = o
 	go func() {
 		r.ended <- Run(ctx, context.Background(), o)
 		writer.Close()
@@ -205,7 +208,7 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *re
 	return r
 }
 
-// Two operators that start at once behind one Service agree on one CA, and the API server can ask both.
+// Two operators that start at once behind one Service, which they make, agree on one CA, and the API server can ask both.
 func TestTwoReplicas(t *testing.T) {
 	c := testenv.Shared(t)
 	namespace := c.Namespace(t)
@@ -213,6 +216,9 @@ func TestTwoReplicas(t *testing.T) {
 	t.Cleanup(func() { c.Kubectl(t, "delete", configuration, "--ignore-not-found") })
 	hooks := t.TempDir()
 	hookFile(t, hooks, "deny.sh", denying(namespace), deny)
+	c.KubectlInput(t, `{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}`, "-n", namespace, "apply", "-f", "-")
+	c.KubectlInput(t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator-0", "labels": {"app": "operator", "pod-template-hash": "1"}},
+  "spec": {"containers": [{"name": "operator", "image": "operator:1"}]}}`, "-n", namespace, "create", "-f", "-")
 	replicas := make([]*replica, 2)
 	started := make(chan int)
 	for i := range replicas {
@@ -232,6 +238,9 @@ func TestTwoReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := c.Kubectl(t, "-n", namespace, "get", "services", "-o", "jsonpath={.items[*].metadata.name} {.items[*].spec.selector} {.items[*].spec.ports[*].port}"); got != `webhooks {"app":"operator"} 443` {
+		t.Errorf("the Services are %s", got)
+	}
 	if n := bytes.Count(bundle, []byte("BEGIN CERTIFICATE")); n != 1 {
 		t.Errorf("there are %d CAs", n)
 	}
@@ -248,6 +257,14 @@ func TestTwoReplicas(t *testing.T) {
 		if err := <-r.ended; err != nil {
 			t.Error(err)
 		}
+	}
+	o := replicas[0].options
+	o.Log = slog.New(slog.DiscardHandler)
+	if err := UninstallWebhooks(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+	if got := c.Kubectl(t, "-n", namespace, "get", "service/webhooks", configuration, "--ignore-not-found"); got != "" {
+		t.Errorf("this was not uninstalled: %s", got)
 	}
 }
 

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -74,4 +77,42 @@ func TestWebhooksInside(t *testing.T) {
 	c.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=30s")
 	stop(nil)
 	<-ended
+}
+
+func TestPlaces(t *testing.T) {
+	outside := &cluster{config: &rest.Config{Host: "https://127.0.0.1:6443"}}
+	inside := &cluster{config: outside.config, inside: true}
+	for _, test := range []struct {
+		name      string
+		cl        *cluster
+		both, own string
+		want      place
+		base      string
+	}{
+		{"a Service", inside, "", "", place{namespace: "ns"}, ""},
+		{"our own address", outside, "", "", place{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
+		{"one URL for both", outside, "https://a.example.com/x/", "", place{url: "https://a.example.com/x"}, "https://a.example.com/x"},
+		{"a URL inside", inside, "https://a.example.com", "", place{url: "https://a.example.com"}, "https://a.example.com"},
+		{"a URL of its own", inside, "https://a.example.com", "https://b.example.com:1", place{url: "https://b.example.com:1"}, "https://b.example.com:1"},
+	} {
+		got, err := placeOf(test.cl, WebhookOptions{Namespace: "ns", URL: test.both}, WebhookServer{URL: test.own})
+		if err != nil || got != test.want {
+			t.Errorf("%s: got %+v, %v", test.name, got, err)
+		}
+		if base := got.base("0.0.0.0:9681"); test.base != "" && base != test.base {
+			t.Errorf("%s: the base is %s", test.name, base)
+		}
+	}
+}
+
+// One Service cannot lead to two servers.
+func TestOneServiceForBoth(t *testing.T) {
+	both := []service.Options{{Name: "svc", Namespace: "ns"}, {Name: "svc", Namespace: "ns"}}
+	if err := checkServices(both); err == nil || !strings.Contains(err.Error(), `--conversion-webhook-service-name cannot both be "svc"`) {
+		t.Error(err)
+	}
+	both[1].Name = "other"
+	if err := checkServices(both); err != nil {
+		t.Error(err)
+	}
 }
