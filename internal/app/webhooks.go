@@ -68,6 +68,12 @@ type WebhookServer struct {
 	URL string
 }
 
+// hasFiles tells whether certificates come from files.
+func (s *WebhookServer) hasFiles() bool {
+	_, err := os.Stat(s.Cert)
+	return s.FilesGiven || !errors.Is(err, fs.ErrNotExist)
+}
+
 // asked tells which kinds of webhooks the hooks have.
 func asked(hooks []*hook.Hook) (admits, converts bool) {
 	for _, h := range hooks {
@@ -103,6 +109,11 @@ func newWebhooks(ctx context.Context, op *operator, cl *cluster, o Options) (*we
 	}
 	if !admits && !converts {
 		return w, nil
+	}
+	if admits && converts {
+		if err := o.Webhooks.checkURLs(); err != nil {
+			return nil, err
+		}
 	}
 	if admits {
 		handler, err := admission.New(admission.Options{
@@ -266,7 +277,7 @@ func (w *webhooks) certificatesFor(ctx context.Context, client rest.Interface, o
 		}
 		return w.keep(source, err)
 	}
-	if _, err := os.Stat(server.Cert); server.FilesGiven || !errors.Is(err, fs.ErrNotExist) {
+	if server.hasFiles() {
 		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, CA: server.CA, Log: o.Log})
 		return w.keep(source, err)
 	}
@@ -301,6 +312,17 @@ func (w *webhooks) keep(source cert.Source, err error) (cert.Source, error) {
 type place struct {
 	// One of these: the namespace of its Service, a URL that was given, or our own address outside of the cluster.
 	namespace, url, host string
+}
+
+// checkURLs refuses one URL for both servers if they have certificates that the operator makes: each makes its own, so
+// that nothing can stand for both at one address.
+func (o *WebhookOptions) checkURLs() error {
+	url := strings.TrimSuffix(cmp.Or(o.Admission.URL, o.URL), "/")
+	if url == "" || url != strings.TrimSuffix(cmp.Or(o.Conversion.URL, o.URL), "/") || o.CertManager != "" || o.Admission.hasFiles() && o.Conversion.hasFiles() {
+		return nil
+	}
+	return fmt.Errorf("admission and conversion webhooks are served on two ports, but both have the URL %q: give each its own by --validating-webhook-url and --conversion-webhook-url, "+
+		"or give certificate files and let something at this URL send paths below /hooks/ to the first and all others to the second", url)
 }
 
 // placeOf is inside the cluster when the operator is, unless a URL was given.

@@ -105,7 +105,30 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// One Service cannot lead to two servers.
+// One URL cannot lead to two servers, unless a proxy there has a certificate of the user's CA.
+func TestOneURLForBoth(t *testing.T) {
+	made, given := WebhookServer{Cert: "/no/such/file"}, WebhookServer{FilesGiven: true}
+	own := func(s WebhookServer, url string) WebhookServer { s.URL = url; return s }
+	for _, test := range []struct {
+		o    WebhookOptions
+		fine bool
+	}{
+		{WebhookOptions{Admission: made, Conversion: made}, true},
+		{WebhookOptions{URL: "https://a:1", Admission: made, Conversion: made}, false},
+		{WebhookOptions{URL: "https://a:1", Admission: given, Conversion: made}, false},
+		{WebhookOptions{URL: "https://a:1", Admission: given, Conversion: given}, true},
+		{WebhookOptions{URL: "https://a:1", Admission: made, Conversion: made, CertManager: "a/b"}, true},
+		{WebhookOptions{URL: "https://a:1", Admission: made, Conversion: own(made, "https://a:2")}, true},
+		{WebhookOptions{Admission: own(made, "https://a:1"), Conversion: own(made, "https://a:1/")}, false},
+		{WebhookOptions{Admission: own(made, "https://a:1"), Conversion: made}, true},
+	} {
+		if err := test.o.checkURLs(); (err == nil) != test.fine {
+			t.Errorf("%+v: %v", test.o, err)
+		}
+	}
+}
+
+// Neither can one Service.
 func TestOneServiceForBoth(t *testing.T) {
 	both := []service.Options{{Name: "svc", Namespace: "ns"}, {Name: "svc", Namespace: "ns"}}
 	if err := checkServices(both); err == nil || !strings.Contains(err.Error(), `--conversion-webhook-service-name cannot both be "svc"`) {
