@@ -27,6 +27,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/gate"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
@@ -67,7 +68,8 @@ func (o *Options) setDefaults() {
 type Handler struct {
 	opts     Options
 	webhooks map[string]*webhook // by path
-	slots    map[*hook.Hook]*slots
+	// slots limit the reviews of one hook.
+	slots map[*hook.Hook]*gate.Gate
 	// strangers limits the records about paths that belong to no binding, for anybody may send such requests.
 	strangers *rate.Limiter
 	runs      sync.WaitGroup
@@ -81,12 +83,12 @@ func New(o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		opts: o, webhooks: byPath(all), slots: map[*hook.Hook]*slots{},
+		opts: o, webhooks: byPath(all), slots: map[*hook.Hook]*gate.Gate{},
 		strangers: rate.NewLimiter(rate.Every(time.Minute), 3),
 	}
 	for _, w := range all {
 		if h.slots[w.hook] == nil {
-			h.slots[w.hook] = newSlots(o.Parallel, o.Queue)
+			h.slots[w.hook] = gate.New(o.Parallel, o.Queue)
 		}
 	}
 	return h, nil

@@ -54,12 +54,12 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	slots := h.slots[hook.hook]
-	if !slots.enter() {
+	if !slots.Enter() {
 		h.opts.Log.Warn("A review is refused, too many are waiting for the hook: make it faster, or let it review less", "hook", hook.hook.Name, "binding", hook.binding.Name)
 		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("too many reviews are waiting for hook %q", hook.hook.Name))
 		return
 	}
-	defer slots.leave()
+	defer slots.Leave()
 	limit := patience(r.URL.Query(), hook.binding)
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
@@ -115,7 +115,7 @@ func (h *Handler) log(w *webhook, r *review) *slog.Logger {
 // a while. The run keeps its slot as long as it lasts.
 func (h *Handler) admit(ctx context.Context, w *webhook, review []byte, log *slog.Logger) (*effect.AdmissionAnswer, error) {
 	slots := h.slots[w.hook]
-	if err := slots.start(ctx); err != nil {
+	if err := slots.Start(ctx); err != nil {
 		return nil, err
 	}
 	type result struct {
@@ -124,7 +124,7 @@ func (h *Handler) admit(ctx context.Context, w *webhook, review []byte, log *slo
 	}
 	done := make(chan result, 1)
 	h.runs.Go(func() {
-		defer slots.finish()
+		defer slots.Finish()
 		var out result
 		defer func() {
 			if bug := recover(); bug != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/gate"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
@@ -50,7 +51,7 @@ func (o *Options) setDefaults() {
 type Handler struct {
 	opts  Options
 	steps map[string][]step
-	gate  *gate
+	gate  *gate.Gate
 	mux   *http.ServeMux
 	// failures are those that were logged.
 	failures *failureLog
@@ -61,7 +62,7 @@ var _ http.Handler = (*Handler)(nil)
 // NewHandler returns a Handler.
 func NewHandler(o Options) *Handler {
 	o.setDefaults()
-	h := &Handler{opts: o, steps: stepsByCRD(o.Hooks), gate: newGate(o.Parallel, o.Queue), mux: http.NewServeMux(), failures: newFailureLog(o.Log)}
+	h := &Handler{opts: o, steps: stepsByCRD(o.Hooks), gate: gate.New(o.Parallel, o.Queue), mux: http.NewServeMux(), failures: newFailureLog(o.Log)}
 	h.mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	h.mux.HandleFunc("POST /{crd}", h.review)
 	return h
@@ -77,12 +78,12 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := http.MaxBytesReader(w, r.Body, h.opts.MaxBytes)
-	if !h.gate.enter() {
+	if !h.gate.Enter() {
 		rv, err := readUID(body)
 		h.refuse(w, r, rv, err, &failure{message: fmt.Sprintf("The operator is busy with %d conversions, and %d more wait: try again later", h.opts.Parallel, h.opts.Queue)})
 		return
 	}
-	defer h.gate.leave()
+	defer h.gate.Leave()
 
 	rv, err := readReview(body)
 	if err == nil && rv.Request == nil {
@@ -146,14 +147,16 @@ func (h *Handler) convert(r *http.Request, rv *review) (_ []object, err error) {
 		"crd", crd, "uid", rv.Request.UID, "len", len(c.objects), "versions", strings.Join(c.versions(), ","), "desired", rv.Request.Desired)
 	ctx, cancel := context.WithTimeout(r.Context(), h.timeout(r))
 	defer cancel()
-	err = h.gate.run(ctx, func() (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = &failure{message: "The operator has a bug: its log tells more", cause: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
-			}
-		}()
-		return c.run(ctx, h.opts.Runner)
-	})
+	if err := h.gate.Start(ctx); err != nil {
+		return nil, &failure{message: "The conversion waited for others until " + timeLimit(ctx), cause: err}
+	}
+	defer h.gate.Finish()
+	defer func() {
+		if p := recover(); p != nil {
+			err = &failure{message: "The operator has a bug: its log tells more", cause: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	err = c.run(ctx, h.opts.Runner)
 	return c.objects, err
 }
 
