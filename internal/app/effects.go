@@ -97,5 +97,10 @@ func checkAnswers(out run.Outputs) error {
 			errs = append(errs, fmt.Errorf("got bad conversion response: %w", err))
 		}
 	}
+	if out.HTTP != nil {
+		if _, err := wire.ParseHTTP(out.HTTP); err != nil {
+			errs = append(errs, fmt.Errorf("got bad http response: %w", err))
+		}
+	}
 	return errors.Join(errs...)
 }

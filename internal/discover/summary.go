@@ -29,6 +29,7 @@ func summary(h *hook.Hook) string {
 	add("Validate k8s kinds", names(h.Validating, resources), false)
 	add("Mutate k8s kinds", names(h.Mutating, resources), false)
 	add("Conversion for crds", names(h.Conversions, func(c hook.Conversion) []string { return []string{c.CRDName} }), false)
+	add("HTTP", names(h.HTTP, func(b hook.HTTP) []string { return []string{b.Method + " " + b.Path} }), true)
 	if h.Settings.MinInterval > 0 {
 		parts = append(parts, fmt.Sprintf("Rate: %s/%d", h.Settings.MinInterval, h.Settings.Burst))
 	}

@@ -11,6 +11,16 @@ type AdmissionAnswer struct {
 	Patch []byte
 }
 
+// HTTPAnswer is a hook's answer to an HTTP request.
+type HTTPAnswer struct {
+	// Status is between 200 and 599.
+	Status int
+	// Headers have canonical names. None of them belongs to the connection or tells the length of the body.
+	Headers map[string][]string
+	// Body is empty for a Status that cannot have one.
+	Body []byte
+}
+
 // ConversionAnswer is what a hook made of the objects of a conversion review.
 type ConversionAnswer struct {
 	Objects []json.RawMessage

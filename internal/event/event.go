@@ -20,6 +20,7 @@ const (
 	Validating
 	Mutating
 	Conversion
+	HTTP
 )
 
 // String is the binding type in the words of the logs: "onStartup", "schedule", "kubernetes", ….
@@ -37,6 +38,8 @@ func (t Type) String() string {
 		return "kubernetesMutating"
 	case Conversion:
 		return "kubernetesCustomResourceConversion"
+	case HTTP:
+		return "http"
 	}
 	return "unknown"
 }
@@ -115,12 +118,14 @@ func (e *Event) Binding() hook.Binding {
 		return e.Hook.Mutating[e.Index].Binding
 	case Conversion:
 		return e.Hook.Conversions[e.Index].Binding
+	case HTTP:
+		return e.Hook.HTTP[e.Index].Binding
 	}
 	return hook.Binding{Name: "onStartup"}
 }
 
 // Queue returns the name of the queue that the event belongs to.
-// Synchronizations that others wait for, and start-up, belong to the main queue; reviews to none.
+// Synchronizations that others wait for, and start-up, belong to the main queue; reviews and HTTP requests to none.
 func (e *Event) Queue() string {
 	switch e.Type {
 	case Startup:

@@ -31,6 +31,7 @@ type Hook struct {
 	Validating  []Admission
 	Mutating    []Admission
 	Conversions []Conversion
+	HTTP        []HTTP
 	Settings    Settings
 
 	// Contexts is the form in which this hook reads its binding contexts.

@@ -2,20 +2,26 @@ package run
 
 import (
 	"context"
+	"errors"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Review is a question of the API server that a hook answers.
+// Review is a question that a hook answers.
 type Review struct {
-	// Event is of the type Validating, Mutating or Conversion.
+	// Event is of the type Validating, Mutating, Conversion or HTTP.
 	Event event.Event
-	// Body is the review as JSON text.
+	// Body is the review of the API server as JSON text.
 	Body []byte
 	// Step is what a Conversion asks for.
 	Step hook.ConversionStep
+	// Request is that of HTTP.
+	Request *event.Request
 }
+
+// ErrRate tells that a hook's rate limit does not let it run before its time is over.
+var ErrRate = errors.New("the hook's rate limit does not allow a run in time: raise settings.executionBurst or lower settings.executionMinInterval")
 
 // Answer runs the hook for a review at once, outside all queues: nothing is merged with it and nothing is tried again.
 // It returns what the hook wrote once that has been carried out. When ctx ends the run is ended too.
@@ -23,6 +29,9 @@ func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 	t := r.Task(review.Event)
 	t.review = &review
 	if err := t.Ready(ctx); err != nil {
+		if ctx.Err() == nil {
+			err = ErrRate
+		}
 		return Outputs{}, err
 	}
 	if err := t.Run(ctx); err != nil {

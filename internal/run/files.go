@@ -79,8 +79,8 @@ func (w *Workspace) Close() error {
 
 // files are those of one run.
 type files struct {
-	dir                                             string
-	contexts, metrics, admission, conversion, patch string
+	dir                                                   string
+	contexts, metrics, admission, conversion, http, patch string
 }
 
 // open makes the directory and the empty output files of a run. When it fails nothing is left.
@@ -92,9 +92,9 @@ func (w *Workspace) open(hookName string) (*files, error) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	f := &files{
 		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
-		admission: in("admission-response.json"), conversion: in("conversion-response.json"), patch: in("object-patch"),
+		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"),
 	}
-	for _, path := range []string{f.metrics, f.admission, f.conversion, f.patch} {
+	for _, path := range []string{f.metrics, f.admission, f.conversion, f.http, f.patch} {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			_ = os.RemoveAll(dir)
 			return nil, fmt.Errorf("cannot make a file of a run: %w", err)
@@ -112,12 +112,13 @@ func (f *files) environment() []string {
 		"VALIDATING_RESPONSE_PATH=" + f.admission,
 		"ADMISSION_RESPONSE_PATH=" + f.admission,
 		"CONVERSION_RESPONSE_PATH=" + f.conversion,
+		"HTTP_RESPONSE_PATH=" + f.http,
 	}
 }
 
 // Outputs is what a hook wrote into its files, as it is; nil stands for nothing.
 type Outputs struct {
-	Metrics, Admission, Conversion, Patch []byte
+	Metrics, Admission, Conversion, HTTP, Patch []byte
 }
 
 // outputs reads the files that a hook may have written. A file that is gone is an error: nobody could
@@ -132,6 +133,7 @@ func (f *files) outputs() (Outputs, error) {
 		{"METRICS_PATH", f.metrics, &out.Metrics},
 		{"ADMISSION_RESPONSE_PATH", f.admission, &out.Admission},
 		{"CONVERSION_RESPONSE_PATH", f.conversion, &out.Conversion},
+		{"HTTP_RESPONSE_PATH", f.http, &out.HTTP},
 		{"KUBERNETES_PATCH_PATH", f.patch, &out.Patch},
 	} {
 		content, err := os.ReadFile(file.path)

@@ -241,7 +241,7 @@ func (r *Runner) contexts(t *Task) []wire.Context {
 	for i, ev := range t.events {
 		c := wire.Context{Event: ev}
 		if t.review != nil {
-			c.Review, c.Step = t.review.Body, t.review.Step
+			c.Review, c.Step, c.Request = t.review.Body, t.review.Step, t.review.Request
 		}
 		if ev.Type == event.Synchronization {
 			c.Objects = snapshot(ev.Index)

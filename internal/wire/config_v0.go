@@ -38,7 +38,7 @@ func (p *parser) v0(o *object, h *hook.Hook) {
 func (p *parser) newerKeys(o *object) {
 	o.lookup("configVersion") // is known now: a mistyped one gets its suggestion
 	var newer []string
-	for _, key := range []string{"kubernetes", "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion", "settings"} {
+	for _, key := range []string{"kubernetes", "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion", "http", "settings"} {
 		if _, ok := o.fields[key]; ok {
 			o.lookup(key)
 			newer = append(newer, key)

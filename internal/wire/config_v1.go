@@ -36,6 +36,7 @@ func (p *parser) v1(o *object, h *hook.Hook) {
 			h.Conversions[i] = p.conversion(item, bindings)
 		}
 	}
+	h.HTTP = p.https(o, bindings)
 	o.close()
 	p.link(bindings)
 }
@@ -143,6 +144,9 @@ func (p *parser) link(all *bindings) {
 	}
 	for i := range h.Conversions {
 		targets = append(targets, &h.Conversions[i].Binding)
+	}
+	for i := range h.HTTP {
+		targets = append(targets, &h.HTTP[i].Binding)
 	}
 	if len(targets) != len(all.pending) {
 		return // an item was no object, which has been reported

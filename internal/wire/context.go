@@ -20,6 +20,8 @@ type Context struct {
 	Snapshots []NamedSnapshot
 	// Review is the JSON text of the review that the hook is to answer, for Validating, Mutating and Conversion.
 	Review []byte
+	// Request is the request that the hook is to answer, for HTTP.
+	Request *event.Request
 	// Step is the conversion that is asked for, with the versions as the hook wrote them.
 	Step hook.ConversionStep
 }
@@ -162,6 +164,10 @@ func (o *contextWriter) review(c *Context) {
 		o.raw(`,"type":"Validating"`)
 	case event.Mutating:
 		o.raw(`,"type":"Mutating"`)
+	case event.HTTP:
+		o.raw(`,"type":"HTTP","request":`)
+		o.request(c.Request)
+		return
 	case event.Conversion:
 		o.raw(`,"type":"Conversion"`)
 		o.field("fromVersion", c.Step.From)

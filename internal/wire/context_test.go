@@ -53,6 +53,7 @@ var testHook = hook.Hook{
 	Validating:  []hook.Admission{{Binding: hook.Binding{Name: "deny.example.com"}}, {Binding: hook.Binding{Name: "grouped.example.com", Group: "g"}}},
 	Mutating:    []hook.Admission{{Binding: hook.Binding{Name: "change.example.com"}}},
 	Conversions: []hook.Conversion{{Binding: hook.Binding{Name: "up"}}},
+	HTTP:        []hook.HTTP{{Binding: hook.Binding{Name: "get"}}, {Binding: hook.Binding{Name: "put", Group: "g"}}},
 }
 
 func TestWriteContexts(t *testing.T) {
@@ -94,6 +95,28 @@ func TestWriteContexts(t *testing.T) {
 			"conversion", hook.FullContexts,
 			[]Context{{Event: of(event.Conversion, 0), Review: []byte(`{"request":{}}`), Step: hook.ConversionStep{From: "v1alpha1", To: "acme.dev/v1"}}},
 			`[{"binding":"up","type":"Conversion","fromVersion":"v1alpha1","toVersion":"acme.dev/v1","review":{"request":{}}}]`,
+		},
+		{
+			"request: all there is", hook.FullContexts,
+			[]Context{{Event: of(event.HTTP, 0), Request: &event.Request{
+				ID: "7", Method: "PUT", Path: "/a/ü", PathValues: map[string]string{"y": "ü", "x": "a"},
+				Query: map[string][]string{"q": {"1", ""}}, Headers: map[string][]string{"Content-Type": {"application/json"}},
+				Body: []byte(` {"b": 1.0}`), IsJSON: true,
+				User: &event.User{Name: "eve", UID: "u", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}}},
+			}}},
+			`[{"binding":"get","type":"HTTP","request":{"id":"7","method":"PUT","path":"/a/ü","pathValues":{"x":"a","y":"ü"},` +
+				`"query":{"q":["1",""]},"headers":{"Content-Type":["application/json"]},"body":" {\"b\": 1.0}","json": {"b": 1.0},` +
+				`"user":{"username":"eve","uid":"u","groups":["g"],"extra":{"k":["v"]}}}}]`,
+		},
+		{
+			"request: nothing but a route, in a group: it only gains snapshots", hook.FullContexts,
+			[]Context{{Event: of(event.HTTP, 1), Request: &event.Request{ID: "7", Method: "GET", Path: "/"}, Snapshots: snapshots}},
+			`[{"binding":"put","type":"HTTP","request":{"id":"7","method":"GET","path":"/","pathValues":{},"query":{},"headers":{}},` + snapshotsJSON + `}]`,
+		},
+		{
+			"request: not text", hook.FullContexts,
+			[]Context{{Event: of(event.HTTP, 0), Request: &event.Request{ID: "7", Method: "POST", Path: "/", Body: []byte{0xff, 0}}}},
+			`[{"binding":"get","type":"HTTP","request":{"id":"7","method":"POST","path":"/","pathValues":{},"query":{},"headers":{},"bodyBase64":"/wA="}}]`,
 		},
 		{
 			"schedule with snapshots", hook.FullContexts,

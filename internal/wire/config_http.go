@@ -1,0 +1,163 @@
+package wire
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// OpenAPIPath is the path of the document that the operator makes itself.
+const OpenAPIPath = "/openapi.json"
+
+// https reads the list http.
+func (p *parser) https(root *object, all *bindings) []hook.HTTP {
+	var list []hook.HTTP
+	routes := map[string]int{}
+	for i, o := range root.objects("http", 1) {
+		if o == nil {
+			list = append(list, hook.HTTP{})
+			continue
+		}
+		before := len(p.violations)
+		b := p.http(o, all)
+		list = append(list, b)
+		if len(p.violations) > before {
+			continue
+		}
+		route := b.Method + " " + shape(b.Segments)
+		if first, ok := routes[route]; ok {
+			o.violation("path", fmt.Sprintf("%q answers the same requests as %s", b.Method+" "+b.Path, indexed("http", first)),
+				"one request runs one hook: give one of them another method or path, or make one binding of both")
+			continue
+		}
+		routes[route] = i
+	}
+	return list
+}
+
+func (p *parser) http(o *object, all *bindings) hook.HTTP {
+	var b hook.HTTP
+	b.Name = p.bindingName(o, "http")
+	b.Method = o.method()
+	b.Path = o.requiredText("path")
+	if typeOf(o.fields["path"]) == "string" {
+		b.Segments = o.segments(b.Path)
+	}
+	for i, name := range o.texts("headers", 1) {
+		b.Headers = append(b.Headers, o.requestHeader(indexed("headers", i), name))
+	}
+	if b.Timeout = o.duration("timeout"); b.Timeout != nil && *b.Timeout == 0 {
+		o.violation("timeout", "is 0", "every request has a time limit: use a duration such as \"30s\", or leave the key out for --http-timeout")
+	}
+	if a := o.object("allow"); a != nil {
+		b.Allow = &hook.Allow{Users: a.texts("users", 0), Groups: a.texts("groups", 0)}
+		notEmpty(a, "users", b.Allow.Users)
+		notEmpty(a, "groups", b.Allow.Groups)
+		a.close()
+		if len(b.Allow.Users)+len(b.Allow.Groups) == 0 {
+			a.violation("", "names nobody", "list users or groups, or leave the key out to let the cluster decide by RBAC")
+		}
+	}
+	p.includes(o, &b.Binding, all)
+	o.close()
+	return b
+}
+
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+func (o *object) method() string {
+	method := o.requiredText("method")
+	if typeOf(o.fields["method"]) != "string" || slices.Contains(methods, method) {
+		return method
+	}
+	mend := ""
+	if upper := strings.ToUpper(method); slices.Contains(methods, upper) {
+		mend = "write it in upper case"
+	} else if upper == http.MethodOptions {
+		mend = "the operator answers OPTIONS itself"
+	}
+	o.violation("method", notOneOf(method, methods), mend)
+	return method
+}
+
+var (
+	variable = regexp.MustCompile(`^\{[A-Za-z_][A-Za-z0-9_]*\}$`)
+	literal  = regexp.MustCompile(`^[A-Za-z0-9._~!$&'()*+,;=:@-]+$`)
+)
+
+// segments takes a path apart.
+func (o *object) segments(path string) []hook.Segment {
+	const mend = `write a path such as "/nodes/{name}"`
+	wrong := func(format string, args ...any) []hook.Segment {
+		o.violation("path", fmt.Sprintf("%q ", path)+fmt.Sprintf(format, args...), mend)
+		return nil
+	}
+	rest, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return wrong("does not begin with a slash")
+	}
+	if rest == "" {
+		return nil
+	}
+	var list []hook.Segment
+	names := map[string]bool{}
+	for text := range strings.SplitSeq(rest, "/") {
+		switch {
+		case text == "":
+			return wrong("has an empty segment, or a slash at its end")
+		case text == "." || text == "..":
+			return wrong("has the segment %q, which no request can have", text)
+		case variable.MatchString(text):
+			name := strings.Trim(text, "{}")
+			if names[name] {
+				return wrong("has %s twice", text)
+			}
+			names[name] = true
+			list = append(list, hook.Segment{Text: name, Variable: true})
+		case strings.ContainsAny(text, "{}"):
+			return wrong("has the segment %q: a variable is a whole segment, its name has letters, digits and _", text)
+		case !literal.MatchString(text):
+			return wrong("has the segment %q with characters that a path cannot have; what is encoded in a URL is not supported", text)
+		default:
+			list = append(list, hook.Segment{Text: text})
+		}
+	}
+	if path == OpenAPIPath {
+		return wrong("is where the operator serves its own document")
+	}
+	return list
+}
+
+// shape is the same for paths that match the same requests.
+func shape(segments []hook.Segment) string {
+	var b strings.Builder
+	for _, s := range segments {
+		b.WriteByte('/')
+		if s.Variable {
+			b.WriteString("{}")
+		} else {
+			b.WriteString(s.Text)
+		}
+	}
+	return b.String()
+}
+
+var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// secretHeaders never reach a hook.
+var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
+
+func (o *object) requestHeader(key, name string) string {
+	canonical := http.CanonicalHeaderKey(name)
+	switch {
+	case !token.MatchString(name):
+		o.violation(key, fmt.Sprintf("%q is not the name of a header", name), `write for instance "X-Signature"`)
+	case slices.Contains(secretHeaders, canonical):
+		o.violation(key, fmt.Sprintf("%q never reaches a hook", name), "who asks is in request.user")
+	}
+	return canonical
+}
