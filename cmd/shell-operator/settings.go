@@ -50,6 +50,7 @@ type settings struct {
 	configurationName          string
 	failurePolicy              string
 	validating, conversion     webhookServer
+	http                       httpServer
 
 	// reserved are settings of stages that are not there yet. They are accepted, so that installations
 	// that set them start, and checked for their type.
@@ -65,6 +66,14 @@ type webhookServer struct {
 	clientCA                                   []string
 	// filesGiven tells that the certificate's path is not the default.
 	filesGiven bool
+}
+
+// httpServer are the flags of HTTP hooks.
+type httpServer struct {
+	address, port, cert, key   string
+	parallel, queue, bodyLimit int
+	timeout                    time.Duration
+	authentication             bool
 }
 
 type reserved struct {
@@ -179,6 +188,15 @@ func (s *settings) table() []setting {
 		{flag: "conversion-webhook-client-ca", env: "CONVERSION_WEBHOOK_CLIENT_CA", bind: texts(&s.conversion.clientCA), usage: "CA of clients that may call conversion webhooks, repeatable; default: all may"},
 		{flag: "conversion-webhook-listen-port", env: "CONVERSION_WEBHOOK_LISTEN_PORT", bind: text(&s.conversion.port, "9681"), usage: "port of conversion webhooks; 0 means any free one"},
 		{flag: "conversion-webhook-listen-address", env: "CONVERSION_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.conversion.address, "0.0.0.0"), usage: "address on which conversion webhooks are served"},
+		{flag: "http-listen-address", env: "SHELL_OPERATOR_HTTP_LISTEN_ADDRESS", bind: text(&s.http.address, "127.0.0.1"), usage: "address on which HTTP hooks are served; beyond loopback a certificate is needed, and callers need a token of the cluster"},
+		{flag: "http-listen-port", env: "SHELL_OPERATOR_HTTP_LISTEN_PORT", bind: text(&s.http.port, "9690"), usage: "port of HTTP hooks; 0 means any free one"},
+		{flag: "http-server-cert", env: "SHELL_OPERATOR_HTTP_SERVER_CERT", bind: text(&s.http.cert, ""), usage: "certificate of HTTP hooks, read again when it changes; default: no TLS, on loopback only"},
+		{flag: "http-server-key", env: "SHELL_OPERATOR_HTTP_SERVER_KEY", bind: text(&s.http.key, ""), usage: "key of that certificate"},
+		{flag: "http-authentication", env: "SHELL_OPERATOR_HTTP_AUTHENTICATION", bind: truth(&s.http.authentication, false), usage: "ask callers of HTTP hooks for a token of the cluster on loopback, too"},
+		{flag: "http-parallel", env: "SHELL_OPERATOR_HTTP_PARALLEL", bind: number(&s.http.parallel, 16), usage: "most HTTP requests that one hook answers at a time"},
+		{flag: "http-queue", env: "SHELL_OPERATOR_HTTP_QUEUE", bind: number(&s.http.queue, 32), usage: "most HTTP requests that wait for one hook, more are refused at once"},
+		{flag: "http-body-limit", env: "SHELL_OPERATOR_HTTP_BODY_LIMIT", bind: number(&s.http.bodyLimit, 1<<20), usage: "size of the largest body of an HTTP request, in bytes"},
+		{flag: "http-timeout", env: "SHELL_OPERATOR_HTTP_TIMEOUT", bind: duration(&s.http.timeout, 30*time.Second), usage: "time limit of an HTTP request, for bindings without timeout"},
 
 		{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", hidden: true, bind: func(fs *pflag.FlagSet, name string) {
 			fs.Var(&s.keepTmpFiles, name, "")
@@ -241,6 +259,7 @@ func (s *settings) check() error {
 	}
 	for flag, port := range map[string]string{
 		"--listen-port": s.listenPort, "--validating-webhook-listen-port": s.validating.port, "--conversion-webhook-listen-port": s.conversion.port,
+		"--http-listen-port": s.http.port,
 	} {
 		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 			wrong("%s %q: use a number from 0 to 65535", flag, port)
@@ -256,6 +275,12 @@ func (s *settings) check() error {
 	}
 	if s.deleteTimeout <= 0 {
 		wrong("--object-patcher-delete-timeout %s: it must be above 0", s.deleteTimeout)
+	}
+	if (s.http.cert == "") != (s.http.key == "") {
+		wrong("--http-server-cert and --http-server-key belong together: give both or none")
+	}
+	if s.http.parallel < 1 || s.http.queue < 0 || s.http.bodyLimit < 1 || s.http.timeout <= 0 {
+		wrong("--http-parallel, --http-body-limit and --http-timeout must be above 0, and --http-queue not below")
 	}
 	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("--validating-webhook-failure-policy %q: use Fail or Ignore", p)

@@ -47,6 +47,8 @@ type operator struct {
 	health  *health
 	// webhooks is empty when no hook has webhook bindings.
 	webhooks *webhooks
+	// http is empty when no hook has http bindings.
+	http *httpServer
 	// startedUp is closed when all onStartup runs have succeeded.
 	startedUp chan struct{}
 
@@ -122,6 +124,9 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if op.webhooks, err = newWebhooks(ctx, op, cl, o); err != nil {
 		return err
 	}
+	if op.http, err = newHTTPServer(op, cl, o, op.health.answering()); err != nil {
+		return err
+	}
 	return op.serve(ctx, kill, o.ShutdownTimeout)
 }
 
@@ -176,6 +181,7 @@ func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) erro
 	background.Go(func() { _ = op.clock.Run(ctx) })
 	background.Go(func() { op.start(ctx) })
 	background.Go(func() { op.webhooks.run(ctx, op.health.answering(), fail) })
+	background.Go(func() { op.http.run(ctx, fail) })
 
 	over := make(chan struct{})
 	var ending sync.WaitGroup
@@ -184,7 +190,7 @@ func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) erro
 	close(over)
 	ending.Wait()
 	background.Wait()
-	var broken *webhookError
+	var broken *servingError
 	switch {
 	case errors.As(context.Cause(ctx), &broken):
 		err = broken

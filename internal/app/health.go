@@ -10,16 +10,16 @@ import (
 )
 
 // health is what /readyz tells: the operator is ready when those who ask it get a right answer, that is, when hooks that
-// answer reviews have prepared what they need in their onStartup runs, and their snapshots are filled. Other hooks that
-// wait are notes.
+// answer reviews and HTTP requests have prepared what they need in their onStartup runs, and their snapshots are filled.
+// Other hooks that wait are notes.
 type health struct {
 	mu sync.Mutex
 	// waiting are the hooks whose kubernetes bindings are not enabled yet, with what they wait for.
 	waiting map[*hook.Hook]error
-	// starting are the hooks that answer reviews and whose onStartup runs have not succeeded.
+	// starting are the hooks that answer and whose onStartup runs have not succeeded.
 	starting map[*hook.Hook]bool
 	loaded   bool
-	// all is closed when no hook that answers reviews waits any more.
+	// all is closed when no hook that answers waits any more.
 	all chan struct{}
 }
 
@@ -47,7 +47,7 @@ func (s *health) expect(hooks []*hook.Hook) {
 	s.check()
 }
 
-// answering is closed when all hooks that answer reviews can do so.
+// answering is closed when all hooks that answer can do so.
 func (s *health) answering() <-chan struct{} { return s.all }
 
 // check closes all when it is time.
@@ -109,12 +109,12 @@ func (s *health) ready() (notes []string, err error) {
 	}
 	slices.Sort(notes)
 	if answering > 0 {
-		err = fmt.Errorf("not ready: hooks that answer reviews wait for their onStartup runs or kubernetes bindings (%d)", answering)
+		err = fmt.Errorf("not ready: hooks that answer wait for their onStartup runs or kubernetes bindings (%d)", answering)
 	}
 	return notes, err
 }
 
-// answers tells whether the API server asks the hook.
+// answers tells whether somebody asks the hook.
 func answers(h *hook.Hook) bool {
-	return len(h.Validating)+len(h.Mutating)+len(h.Conversions) > 0
+	return len(h.Validating)+len(h.Mutating)+len(h.Conversions)+len(h.HTTP) > 0
 }

@@ -37,6 +37,7 @@ var directions = []struct {
 	{"internal/source/webhook/service", []string{"internal/resource"}, "Services, whoever is behind them"},
 	{"internal/source/webhook/admission", []string{"internal/hook", "internal/event", "internal/effect", "internal/gate", "internal/resource"}, "a stage; app lends it the runs"},
 	{"internal/source/webhook/conversion", []string{"internal/hook", "internal/event", "internal/effect", "internal/gate", "internal/resource", "internal/clock"}, "a stage; app lends it the runs"},
+	{"internal/source/http", []string{"internal/hook", "internal/event", "internal/effect", "internal/gate"}, "a stage; app lends it the runs"},
 	{"internal/run/process", nil, "executes files, whatever they are"},
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/resource"}, "a stage that changes the cluster"},
@@ -53,7 +54,7 @@ var reserved = []struct {
 }{
 	{"k8s.io/client-go", []string{
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
-		"internal/source/webhook/service",
+		"internal/source/webhook/service", "internal/source/http",
 		"internal/effect/patch", "internal/resource", "internal/app", "internal/testenv",
 	}, "few packages talk to the API server, app only finds out where it is"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire"}, "wire alone knows hook-facing YAML"},

@@ -33,6 +33,7 @@ type Options struct {
 	Profiling     bool
 	Metrics       MetricsOptions
 	Webhooks      WebhookOptions
+	HTTP          HTTPOptions
 }
 
 // PatchOptions are about changes of the cluster that hooks ask for.

@@ -159,11 +159,14 @@ func newWebhooks(ctx context.Context, op *operator, cl *cluster, o Options) (*we
 	return w, checkServices(w.services)
 }
 
-// webhookError ends the operator: the API server would not ask hooks that are meant to be asked.
-type webhookError struct{ err error }
+// servingError ends the operator: hooks that are meant to be asked would not be asked.
+type servingError struct {
+	what string
+	err  error
+}
 
-func (e *webhookError) Error() string { return fmt.Sprintf("cannot serve webhooks: %v", e.err) }
-func (e *webhookError) Unwrap() error { return e.err }
+func (e *servingError) Error() string { return fmt.Sprintf("cannot serve %s: %v", e.what, e.err) }
+func (e *servingError) Unwrap() error { return e.err }
 
 // run serves, and registers the webhooks once answering is closed: before that, hooks would be asked with empty
 // snapshots, or before their onStartup runs have prepared what they need. It returns when ctx has ended and all requests have been answered.
@@ -175,7 +178,7 @@ func (w *webhooks) run(ctx context.Context, answering <-chan struct{}, fail cont
 		for _, part := range parts {
 			group.Go(func() {
 				if err := part(in); err != nil && in.Err() == nil {
-					fail(&webhookError{err})
+					fail(&servingError{"webhooks", err})
 				}
 			})
 		}

@@ -125,6 +125,7 @@ func Start(t testing.TB, o OperatorOptions) *Operator {
 		"--listen-address", "127.0.0.1", "--listen-port", "0",
 		"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
 		"--conversion-webhook-listen-address", "127.0.0.1", "--conversion-webhook-listen-port", "0",
+		"--http-listen-port", "0",
 	}, o.Args...)
 	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status}
 	op.cmd.Dir = o.Dir

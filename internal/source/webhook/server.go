@@ -1,11 +1,11 @@
-// Package webhook serves HTTPS for the hooks that the API server asks.
+// Package webhook serves HTTPS for the hooks that the API server asks, and HTTP or HTTPS for those that others ask.
 //
 // Callers may rely on this:
 //   - The address is taken when New returns; Run serves until its context ends, and lets requests finish for a while.
 //   - Each request leaves one record in the log, when it is answered, but for those of probes.
 //   - With client CAs every request but GET /healthz needs a certificate that one of them has signed.
 //
-// What is answered is the business of packages admission and conversion; certificates are that of package cert.
+// What is answered is the business of packages admission, conversion and source/http; certificates are that of package cert.
 package webhook
 
 import (
@@ -20,17 +20,18 @@ import (
 	"time"
 )
 
-// Options of a Server. All but ClientCAs and Grace are required.
+// Options of a Server. All but Certificate, ClientCAs, Grace and Component are required.
 type Options struct {
 	// Address is "host:port".
-	Address     string
-	Handler     http.Handler
+	Address string
+	Handler http.Handler
+	// Certificate is for TLS; nil is for a server without.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// ClientCAs must have signed the certificates of callers; nil lets everybody call.
 	ClientCAs *x509.CertPool
 	// Grace is how long requests may take to finish at the end; 0 means 10 s.
 	Grace time.Duration
-	// Component names the server in the records of requests.
+	// Component names the server in the records of requests; empty means that the handler makes its own.
 	Component string
 	Log       *slog.Logger
 }
@@ -39,6 +40,7 @@ type Options struct {
 type Server struct {
 	listener net.Listener
 	server   *http.Server
+	secure   bool
 	grace    time.Duration
 }
 
@@ -46,7 +48,7 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	listener, err := net.Listen("tcp", o.Address)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen for webhooks on %s: %w", o.Address, err)
+		return nil, fmt.Errorf("cannot listen for requests to hooks on %s: %w: choose another address", o.Address, err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.Certificate}
 	handler := o.Handler
@@ -58,11 +60,14 @@ func New(o Options) (*Server, error) {
 	if o.Grace == 0 {
 		o.Grace = 10 * time.Second
 	}
-	return &Server{listener, &http.Server{
-		Handler: recorded(o.Log, o.Component, handler), TLSConfig: config,
+	if o.Component != "" {
+		handler = recorded(o.Log, o.Component, handler)
+	}
+	return &Server{listener: listener, secure: o.Certificate != nil, grace: o.Grace, server: &http.Server{
+		Handler: handler, TLSConfig: config,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second,
-		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-	}, o.Grace}, nil
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}}, nil
 }
 
 // onlyKnown refuses callers without a certificate.
@@ -75,6 +80,9 @@ func onlyKnown(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// Close gives the address back, if Run is not called.
+func (s *Server) Close() error { return s.listener.Close() }
 
 // Address is where the server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
@@ -94,7 +102,11 @@ func (s *Server) Run(ctx context.Context) error {
 			_ = s.server.Close()
 		}
 	}()
-	err := s.server.ServeTLS(s.listener, "", "")
+	serve := s.server.Serve
+	if s.secure {
+		serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") }
+	}
+	err := serve(s.listener)
 	close(ended)
 	<-stopped
 	if errors.Is(err, http.ErrServerClosed) {

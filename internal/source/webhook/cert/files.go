@@ -17,7 +17,9 @@ import (
 type FilesOptions struct {
 	// Paths of PEM files. Without CA the Bundle is empty.
 	Cert, Key, CA string
-	Log           *slog.Logger
+	// For is what the certificate is for, in messages; empty means "Webhook".
+	For string
+	Log *slog.Logger
 }
 
 // Files returns a Source that reads files, and reads them again when they change. New files that cannot be used are
@@ -25,6 +27,9 @@ type FilesOptions struct {
 func Files(o FilesOptions) (Source, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.For == "" {
+		o.For = "Webhook"
 	}
 	f := &files{opts: o}
 	text, err := o.read()
@@ -80,7 +85,7 @@ func (f *files) reload() {
 		// One file may come before the other, so the same trouble is no news.
 		if f.failure != err.Error() {
 			f.failure = err.Error()
-			f.opts.Log.Error("Webhook certificate cannot be reloaded, the last one stays in use", "error", f.failure)
+			f.opts.Log.Error(f.opts.For+" certificate cannot be reloaded, the last one stays in use", "error", f.failure)
 		}
 		return
 	}
@@ -89,7 +94,7 @@ func (f *files) reload() {
 	}
 	f.failure, f.text = "", text
 	f.show(pair, text.ca)
-	f.opts.Log.Info("Webhook certificate was reloaded", "file", f.opts.Cert, "certificateExpires", pair.Leaf.NotAfter)
+	f.opts.Log.Info(f.opts.For+" certificate was reloaded", "file", f.opts.Cert, "certificateExpires", pair.Leaf.NotAfter)
 	f.warn(pair, text.ca)
 }
 
@@ -97,7 +102,7 @@ func (f *files) reload() {
 func (f *files) warn(pair *tls.Certificate, ca []byte) {
 	leaf := pair.Leaf
 	if !validAt(leaf, time.Now()) {
-		f.opts.Log.Warn("Webhook certificate is not valid now, the API server will refuse it: replace the file", "file", f.opts.Cert,
+		f.opts.Log.Warn(f.opts.For+" certificate is not valid now, callers will refuse it: replace the file", "file", f.opts.Cert,
 			"from", leaf.NotBefore, "until", leaf.NotAfter)
 		return
 	}
@@ -112,9 +117,25 @@ func (f *files) warn(pair *tls.Certificate, ca []byte) {
 		}
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates}); err != nil {
-		f.opts.Log.Warn("Webhook certificate is not signed by the CA, the API server will refuse it: replace one of the files",
+		f.opts.Log.Warn(f.opts.For+" certificate is not signed by the CA, callers will refuse it: replace one of the files",
 			"file", f.opts.Cert, "ca", f.opts.CA, "error", err.Error())
 	}
+}
+
+// what is For inside of a sentence.
+func (o FilesOptions) what() string {
+	if o.For == "Webhook" {
+		return "webhook"
+	}
+	return o.For
+}
+
+// otherwise is what else can be done without files.
+func (o FilesOptions) otherwise() string {
+	if o.For == "Webhook" {
+		return ", or give no certificate files to have certificates made"
+	}
+	return ""
 }
 
 func (o FilesOptions) read() (text filesText, err error) {
@@ -126,9 +147,9 @@ func (o FilesOptions) read() (text filesText, err error) {
 			continue
 		}
 		if *file.into, err = os.ReadFile(file.path); errors.Is(err, fs.ErrNotExist) {
-			return filesText{}, fmt.Errorf("cannot read the webhook %s: there is no file %q: mount the Secret there, or give no certificate files to have certificates made", file.what, file.path)
+			return filesText{}, fmt.Errorf("cannot read the %s %s: there is no file %q: mount the Secret there%s", o.what(), file.what, file.path, o.otherwise())
 		} else if err != nil {
-			return filesText{}, fmt.Errorf("cannot read the webhook %s: %w", file.what, err)
+			return filesText{}, fmt.Errorf("cannot read the %s %s: %w", o.what(), file.what, err)
 		}
 	}
 	return text, nil
@@ -141,7 +162,7 @@ func (t filesText) equal(other filesText) bool {
 func (t filesText) parse(o FilesOptions) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(t.cert, t.key)
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the webhook certificate %q with the private key %q: put there a pair in PEM: %w", o.Cert, o.Key, err)
+		return nil, fmt.Errorf("cannot use the %s certificate %q with the private key %q: put there a pair in PEM: %w", o.what(), o.Cert, o.Key, err)
 	}
 	if o.CA != "" && !x509.NewCertPool().AppendCertsFromPEM(t.ca) {
 		return nil, fmt.Errorf("the webhook CA file %q holds no certificate in PEM: put there the CA that signed %q", o.CA, o.Cert)

@@ -1,0 +1,154 @@
+package http
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/gate"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+const (
+	// answersLast is how long an answer of the API server is used again. Somebody whose token is revoked gets in that long.
+	answersLast = 10 * time.Second
+	// reviewTimeout bounds the time until the API server has said who somebody is.
+	reviewTimeout = 5 * time.Second
+	// Strangers cannot make us ask the API server more than this at a time.
+	reviewsAtOnce, reviewsWaiting = 16, 64
+)
+
+// Access asks the cluster who a caller is, and what they may. It is safe for concurrent use.
+type Access struct {
+	client  rest.Interface
+	log     *slog.Logger
+	reviews *gate.Gate
+	users   *cache[*event.User]
+	rights  *cache[bool]
+	// complaints limits the records about an API server that does not answer: anybody can cause one.
+	complaints *rate.Limiter
+}
+
+// NewAccess returns an Access to the cluster of the client, which needs the right to create tokenreviews and
+// subjectaccessreviews.
+func NewAccess(client rest.Interface, log *slog.Logger) *Access {
+	return &Access{
+		client: client, log: log, reviews: gate.New(reviewsAtOnce, reviewsWaiting),
+		users: newCache[*event.User](), rights: newCache[bool](), complaints: rate.NewLimiter(rate.Every(10*time.Second), 3),
+	}
+}
+
+// identify returns the user whose token it is.
+func (a *Access) identify(ctx context.Context, authorization string) (*event.User, error) {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return nil, refuse(http.StatusUnauthorized, "a bearer token of the cluster is required")
+	}
+	user, err := a.users.get(sha256.Sum256([]byte(token)), func() (*event.User, error) { return a.reviewToken(ctx, token) })
+	if err != nil {
+		return nil, err
+	}
+	if user == nil {
+		return nil, refuse(http.StatusUnauthorized, "the cluster does not know the token")
+	}
+	return user, nil
+}
+
+// reviewToken returns nil for a token that nobody has.
+func (a *Access) reviewToken(ctx context.Context, token string) (*event.User, error) {
+	var review struct {
+		Status struct {
+			Authenticated bool
+			User          struct {
+				Username, UID string
+				Groups        []string
+				Extra         map[string][]string
+			}
+		}
+	}
+	err := a.review(ctx, "authentication.k8s.io", "TokenReview", map[string]any{"token": token}, &review)
+	if u := review.Status.User; err == nil && review.Status.Authenticated && u.Username != "" {
+		return &event.User{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}, nil
+	}
+	return nil, err
+}
+
+// authorize returns an error unless the user may have the request answered.
+func (a *Access) authorize(ctx context.Context, u *event.User, b *hook.HTTP, path string) error {
+	allowed := false
+	if b.Allow != nil {
+		allowed = slices.Contains(b.Allow.Users, u.Name) ||
+			slices.ContainsFunc(u.Groups, func(group string) bool { return slices.Contains(b.Allow.Groups, group) })
+	} else {
+		var err error
+		if allowed, err = a.mayAsk(ctx, u, strings.ToLower(b.Method), path); err != nil {
+			return err
+		}
+	}
+	if !allowed {
+		return refuse(http.StatusForbidden, "user %q may not do this", u.Name)
+	}
+	return nil
+}
+
+func (a *Access) mayAsk(ctx context.Context, u *event.User, verb, path string) (bool, error) {
+	spec := map[string]any{
+		"user": u.Name, "uid": u.UID, "groups": u.Groups, "extra": u.Extra,
+		"nonResourceAttributes": map[string]string{"path": path, "verb": verb},
+	}
+	key, err := json.Marshal(spec) // keys of maps are sorted
+	if err != nil {
+		return false, err
+	}
+	return a.rights.get(sha256.Sum256(key), func() (bool, error) {
+		var review struct {
+			Status struct{ Allowed, Denied bool }
+		}
+		err := a.review(ctx, "authorization.k8s.io", "SubjectAccessReview", spec, &review)
+		return review.Status.Allowed && !review.Status.Denied, err
+	})
+}
+
+// review asks the API server. An error is a *refusal.
+func (a *Access) review(ctx context.Context, group, kind string, spec, into any) error {
+	busy := refuse(http.StatusServiceUnavailable, "the cluster cannot be asked who you are: try again later")
+	if !a.reviews.Enter() {
+		return busy
+	}
+	defer a.reviews.Leave()
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	if a.reviews.Start(ctx) != nil {
+		return busy
+	}
+	defer a.reviews.Finish()
+	text, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": kind, "spec": spec})
+	if err != nil {
+		return err
+	}
+	answer, err := a.client.Post().AbsPath("apis", group, "v1", strings.ToLower(kind)+"s").
+		SetHeader("Content-Type", "application/json").Body(text).MaxRetries(0).Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(answer, into)
+	}
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, context.Canceled) && a.complaints.Allow() {
+		a.log.Error("Cannot ask the API server about a client of HTTP hooks, it gets 503: may the operator create "+strings.ToLower(kind)+"s?",
+			"error", fmt.Sprint(err))
+	}
+	return busy
+}

@@ -1,0 +1,167 @@
+package http
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// deepestJSON is what every jq reads, also inside of a context.
+const deepestJSON = 200
+
+// usualHeaders reach every hook.
+var usualHeaders = []string{
+	"Accept", "Accept-Language", "Content-Type", "If-Match", "If-Modified-Since", "If-None-Match", "If-Unmodified-Since",
+	"Traceparent", "User-Agent", "X-Request-Id",
+}
+
+// secretHeaders reach none.
+var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
+
+// refusal is an answer of the operator itself.
+type refusal struct {
+	status int
+	// text is for the client.
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(status int, format string, args ...any) *refusal {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// segmentsOf takes a path apart. Those that no pattern matches are nil: with empty segments, "." or "..".
+func segmentsOf(u *url.URL) ([]string, error) {
+	if !utf8.ValidString(u.Path) || strings.ContainsFunc(u.Path, unicode.IsControl) {
+		return nil, refuse(http.StatusBadRequest, "the path is not text")
+	}
+	// What is encoded would be one segment for us, and several for the rules of the cluster.
+	if strings.Contains(strings.ToLower(u.EscapedPath()), "%2f") {
+		return nil, refuse(http.StatusBadRequest, "the path has an encoded slash")
+	}
+	rest, ok := strings.CutPrefix(u.Path, "/")
+	if !ok {
+		return nil, refuse(http.StatusBadRequest, "the path does not begin with a slash")
+	}
+	if rest == "" {
+		return []string{}, nil
+	}
+	segments := strings.Split(rest, "/")
+	for _, s := range segments {
+		if s == "" || s == "." || s == ".." {
+			return nil, nil
+		}
+	}
+	return segments, nil
+}
+
+func newID() string { return strings.ToLower(rand.Text()) }
+
+// queryOf reads the query.
+func queryOf(u *url.URL) (map[string][]string, error) {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "the query cannot be read")
+	}
+	for name, values := range query {
+		if slices.ContainsFunc(append(values, name), func(s string) bool { return !utf8.ValidString(s) }) {
+			return nil, refuse(http.StatusBadRequest, "the query is not UTF-8")
+		}
+	}
+	return query, nil
+}
+
+// headersOf selects what the hook may see.
+func headersOf(all http.Header, b *hook.HTTP) (map[string][]string, error) {
+	selected := map[string][]string{}
+	for _, name := range slices.Concat(usualHeaders, b.Headers) {
+		values := all.Values(name)
+		if len(values) == 0 || slices.Contains(secretHeaders, name) {
+			continue
+		}
+		if slices.ContainsFunc(values, func(s string) bool { return !utf8.ValidString(s) }) {
+			return nil, refuse(http.StatusBadRequest, "the header %s is not UTF-8", name)
+		}
+		selected[name] = values
+	}
+	return selected, nil
+}
+
+// readBody reads all of the body, and tells whether it is JSON.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, isJSON bool, err error) {
+	if r.ContentLength > limit {
+		// Unread, the body is in the way of further requests.
+		w.Header().Set("Connection", "close")
+		return nil, false, refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
+	}
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return nil, false, refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
+	}
+	if err != nil {
+		return nil, false, refuse(http.StatusBadRequest, "the body cannot be read")
+	}
+	if len(body) == 0 || !saysJSON(r.Header.Get("Content-Type")) {
+		return body, false, nil
+	}
+	if err := checkJSON(body); err != nil {
+		return nil, false, err
+	}
+	return body, true, nil
+}
+
+func saysJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// checkJSON accepts one JSON text that every reader understands alike.
+func checkJSON(text []byte) error {
+	in := jsontext.NewDecoder(bytes.NewReader(text))
+	for values := 0; ; {
+		_, err := in.ReadToken()
+		switch {
+		case errors.Is(err, io.EOF) && values == 1:
+			return nil
+		case err != nil:
+			return refuse(http.StatusBadRequest, "the body is not valid JSON, at byte %d", in.InputOffset())
+		case in.StackDepth() > deepestJSON:
+			return refuse(http.StatusBadRequest, "the JSON in the body is nested more than %d levels deep", deepestJSON)
+		}
+		if in.StackDepth() == 0 {
+			values++
+		}
+		if values > 1 {
+			return refuse(http.StatusBadRequest, "the body is more than one JSON text")
+		}
+	}
+}
+
+// read makes of a request what the hook is told.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, to *route, segments []string, id string, user *event.User) (*event.Request, error) {
+	out := &event.Request{ID: id, Method: r.Method, Path: r.URL.Path, PathValues: to.values(segments), User: user}
+	var err error
+	if out.Query, err = queryOf(r.URL); err != nil {
+		return nil, err
+	}
+	if out.Headers, err = headersOf(r.Header, to.binding); err != nil {
+		return nil, err
+	}
+	out.Body, out.IsJSON, err = readBody(w, r, h.opts.BodyLimit)
+	return out, err
+}

@@ -1,0 +1,113 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// route is a binding and the requests that it answers.
+type route struct {
+	hook    *hook.Hook
+	index   int
+	binding *hook.HTTP
+	timeout time.Duration
+}
+
+// table are the routes, those first that win where several match.
+type table []*route
+
+func newTable(hooks []*hook.Hook, timeout time.Duration) (table, error) {
+	var t table
+	for _, h := range hooks {
+		for i := range h.HTTP {
+			r := &route{hook: h, index: i, binding: &h.HTTP[i], timeout: timeout}
+			if own := r.binding.Timeout; own != nil {
+				r.timeout = *own
+			}
+			t = append(t, r)
+		}
+	}
+	slices.SortStableFunc(t, func(a, b *route) int { return bySegments(a.binding.Segments, b.binding.Segments) })
+	var errs []error
+	for i, a := range t {
+		for _, b := range t[i+1:] {
+			if a.binding.Method == b.binding.Method && bySegments(a.binding.Segments, b.binding.Segments) == 0 {
+				errs = append(errs, fmt.Errorf("hook %q (%s) and hook %q (%s) answer the same requests, %s: give one of them another method or path",
+					a.hook.Name, a.binding.Path, b.hook.Name, b.binding.Path, a.binding.Method))
+			}
+		}
+	}
+	return t, errors.Join(errs...)
+}
+
+// bySegments brings a literal before a variable, the first segments count most. It is 0 for paths that match the same.
+func bySegments(a, b []hook.Segment) int {
+	return slices.CompareFunc(a, b, func(a, b hook.Segment) int {
+		switch {
+		case a.Variable && b.Variable:
+			return 0
+		case a.Variable:
+			return 1
+		case b.Variable:
+			return -1
+		}
+		return strings.Compare(a.Text, b.Text)
+	})
+}
+
+// find returns the route for a request, or nil and the methods that the path knows; none if there is no such path.
+func (t table) find(method string, segments []string) (found *route, allowed []string) {
+	for _, r := range t {
+		if !r.matches(segments) {
+			continue
+		}
+		allowed = append(allowed, r.binding.Method)
+		switch {
+		case r.binding.Method == method && (found == nil || found.binding.Method != method):
+			// A binding for HEAD wins over one for GET of the same path, but not over a closer one.
+			if found == nil || bySegments(found.binding.Segments, r.binding.Segments) == 0 {
+				found = r
+			}
+		case method == http.MethodHead && r.binding.Method == http.MethodGet && found == nil:
+			found = r
+		}
+	}
+	if len(allowed) > 0 {
+		if slices.Contains(allowed, http.MethodGet) {
+			allowed = append(allowed, http.MethodHead)
+		}
+		allowed = append(allowed, http.MethodOptions)
+		slices.Sort(allowed)
+		allowed = slices.Compact(allowed)
+	}
+	return found, allowed
+}
+
+func (r *route) matches(segments []string) bool {
+	if len(segments) != len(r.binding.Segments) {
+		return false
+	}
+	for i, s := range r.binding.Segments {
+		if !s.Variable && s.Text != segments[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// values are what stands for the variables.
+func (r *route) values(segments []string) map[string]string {
+	values := map[string]string{}
+	for i, s := range r.binding.Segments {
+		if s.Variable {
+			values[s.Text] = segments[i]
+		}
+	}
+	return values
+}

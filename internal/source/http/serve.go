@@ -1,0 +1,214 @@
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
+)
+
+// writeTimeout is how long a client may take to read an answer.
+const writeTimeout = time.Minute
+
+var _ http.Handler = (*Handler)(nil)
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{Handler: h, w: w, r: r, id: newID()}
+	c.log = h.opts.Log.With("request", c.id, "method", shortMethod(r.Method))
+	// The limit of the answer before on this connection is not one of this answer.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	if err := c.answer(); err != nil {
+		c.refuse(err)
+	}
+}
+
+// call is one request on its way.
+type call struct {
+	*Handler
+	w    http.ResponseWriter
+	r    *http.Request
+	id   string
+	user *event.User
+	log  *slog.Logger
+	// begun is when the hook was asked for.
+	begun time.Time
+}
+
+// answer does what the request asks for, or returns a *refusal.
+func (c *call) answer() error {
+	if err := c.identify(); err != nil {
+		return err
+	}
+	segments, err := segmentsOf(c.r.URL)
+	if err != nil {
+		return err
+	}
+	if c.r.URL.Path == openAPIPath {
+		return c.describe()
+	}
+	var to *route
+	var allowed []string
+	if segments != nil {
+		to, allowed = c.routes.find(c.r.Method, segments)
+	}
+	switch {
+	case len(allowed) == 0:
+		return refuse(http.StatusNotFound, "no hook answers this path; %s lists the paths", openAPIPath)
+	case c.r.Method == http.MethodOptions:
+		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
+		c.send(http.StatusNoContent, nil)
+		return nil
+	case to == nil:
+		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return refuse(http.StatusMethodNotAllowed, "this path answers %s", strings.Join(allowed, ", "))
+	}
+	c.log = c.log.With("hook", to.hook.Name, "binding", to.binding.Name, "route", to.binding.Path)
+	if c.user != nil {
+		c.log = c.log.With("user", c.user.Name)
+		if err := c.opts.Access.authorize(c.r.Context(), c.user, to.binding, c.r.URL.Path); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-c.opts.Ready:
+	default:
+		return c.later("the operator is starting")
+	}
+	return c.ask(to, segments)
+}
+
+// identify finds out who asks, as far as that can be known.
+func (c *call) identify() error {
+	if c.opts.Access == nil {
+		return c.fromHere()
+	}
+	var err error
+	c.user, err = c.opts.Access.identify(c.r.Context(), c.r.Header.Get("Authorization"))
+	return err
+}
+
+// ask asks the hook.
+func (c *call) ask(to *route, segments []string) error {
+	gate := c.gates[to.hook]
+	if !gate.Enter() {
+		c.log.Warn("A request is refused, too many are waiting for the hook: make it faster, or raise --http-parallel")
+		return c.later("too many requests are waiting")
+	}
+	defer gate.Leave()
+	request, err := c.read(c.w, c.r, to, segments, c.id, c.user)
+	if err != nil {
+		return err
+	}
+	// The limit for reading a request is not one for answering it. Not every connection has limits.
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+	ctx, cancel := context.WithTimeout(c.r.Context(), to.timeout)
+	defer cancel()
+	c.begun = time.Now()
+	answer, err := c.run(ctx, to, request)
+	elapsed := slog.String("elapsed", time.Since(c.begun).Round(time.Millisecond).String())
+	switch {
+	case c.r.Context().Err() != nil:
+		c.log.Info("The client has hung up, the run is ended", elapsed)
+		return nil
+	case errors.Is(err, ErrBusy):
+		c.log.Warn("A request is refused", "error", err.Error())
+		return c.later("too many requests")
+	case err != nil && (ctx.Err() != nil || errors.Is(err, ErrLate)):
+		c.log.Error("The hook gave no answer in time: make it faster, or raise the binding's timeout", "timeout", to.timeout.String(), elapsed)
+		return refuse(http.StatusGatewayTimeout, "the hook gave no answer in time")
+	case err != nil:
+		c.log.Error("The hook could not answer a request", "error", err.Error(), elapsed)
+		return refuse(http.StatusInternalServerError, "the hook failed; the log of the operator says why")
+	}
+	c.log.Info("HTTP request", "status", answer.Status, "bytes", len(answer.Body), elapsed)
+	maps.Copy(c.w.Header(), answer.Headers)
+	c.send(answer.Status, answer.Body)
+	return nil
+}
+
+// run runs the hook, and returns when there is an answer or ctx has ended, whichever comes first: ending a hook takes a
+// while. The run keeps its slot as long as it lasts.
+func (c *call) run(ctx context.Context, to *route, request *event.Request) (effect.HTTPAnswer, error) {
+	gate := c.gates[to.hook]
+	if err := gate.Start(ctx); err != nil {
+		return effect.HTTPAnswer{}, fmt.Errorf("%w: no slot was free in time", ErrBusy)
+	}
+	type result struct {
+		answer effect.HTTPAnswer
+		err    error
+	}
+	done := make(chan result, 1)
+	c.runs.Go(func() {
+		defer gate.Finish()
+		var out result
+		defer func() {
+			if bug := recover(); bug != nil {
+				c.log.Error("panic recovered in a request", "error", fmt.Sprint(bug), "stack", string(debug.Stack()))
+				out = result{err: errors.New("the operator panicked: this is a bug in it")}
+			}
+			done <- out
+		}()
+		out.answer, out.err = c.opts.Runner.Answer(ctx, to.hook, to.index, request)
+	})
+	select {
+	case out := <-done:
+		return out.answer, out.err
+	case <-ctx.Done():
+		return effect.HTTPAnswer{}, ctx.Err()
+	}
+}
+
+// later refuses what may work in a moment.
+func (c *call) later(text string) error {
+	c.w.Header().Set("Retry-After", "1")
+	return refuse(http.StatusServiceUnavailable, "%s: try again later", text)
+}
+
+func (c *call) refuse(err error) {
+	var r *refusal
+	if !errors.As(err, &r) {
+		r = refuse(http.StatusInternalServerError, "internal error")
+		c.log.Error("A request could not be answered", "error", err.Error())
+	}
+	if r.status == http.StatusUnauthorized {
+		c.w.Header().Set("WWW-Authenticate", `Bearer realm="shell-operator"`)
+	}
+	c.log.Debug("HTTP request refused", "status", r.status, "reason", r.text)
+	text, _ := json.Marshal(map[string]string{"error": r.text, "id": c.id}) // strings cannot fail
+	c.w.Header().Set("Content-Type", "application/json")
+	c.send(r.status, append(text, '\n'))
+}
+
+// send writes an answer. An error means that nobody listens any more.
+func (c *call) send(status int, body []byte) {
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	if status != http.StatusNoContent && status != http.StatusNotModified {
+		c.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	c.w.WriteHeader(status)
+	if c.r.Method != http.MethodHead && len(body) > 0 {
+		_, _ = c.w.Write(body)
+	}
+}
+
+// shortMethod keeps what anybody may send as a method out of the log.
+func shortMethod(method string) string {
+	if slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}, method) {
+		return method
+	}
+	return "other"
+}
