@@ -203,7 +203,9 @@ func TestManyStrangers(t *testing.T) {
 		handler, _ := newHandler(t, Options{Runner: tells, Access: a}, "a.sh GET /a")
 		codes := make(chan *httptest.ResponseRecorder, 200)
 		for i := range 200 {
-			go func() { codes <- ask(t.Context(), handler, "GET", "/a", "", fmt.Sprintf("Authorization: Bearer %d", i)) }()
+			go func() {
+				codes <- ask(t.Context(), handler, "GET", "/a", "", fmt.Sprintf("Authorization: Bearer %d", i))
+			}()
 		}
 		synctest.Wait()
 		if refused := len(codes); refused != 200-reviewsAtOnce-reviewsWaiting {

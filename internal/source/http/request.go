@@ -79,8 +79,9 @@ func queryOf(u *url.URL) (map[string][]string, error) {
 		return nil, refuse(http.StatusBadRequest, "the query cannot be read")
 	}
 	for name, values := range query {
-		if slices.ContainsFunc(append(values, name), func(s string) bool { return !utf8.ValidString(s) }) {
-			return nil, refuse(http.StatusBadRequest, "the query is not UTF-8")
+		if slices.ContainsFunc(append(values, name), func(s string) bool { return !utf8.ValidString(s) || strings.Contains(s, "\x00") }) {
+			// Shells drop zero bytes: what they have checked would not be what they use.
+			return nil, refuse(http.StatusBadRequest, "the query is not text")
 		}
 	}
 	return query, nil

@@ -1,0 +1,485 @@
+package examples
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// client asks the operator's HTTP hooks.
+type client struct {
+	e         *example
+	base      string
+	token     string
+	transport *http.Transport
+}
+
+// client finds the operator. What it trusts is nil for HTTP without TLS.
+func (e *example) client(trusts *x509.CertPool) *client {
+	e.t.Helper()
+	r := e.operator.UntilLog("HTTP hooks are served")
+	c := &client{e: e, base: "http://" + r.Fields["address"], transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusts}}}
+	if trusts != nil {
+		c.base = "https://" + r.Fields["address"]
+	}
+	e.t.Cleanup(c.transport.CloseIdleConnections)
+	return c
+}
+
+// as is the same client with another token.
+func (c *client) as(token string) *client {
+	other := *c
+	other.token = token
+	return &other
+}
+
+// answer is what the tests look at in answers.
+type answer struct {
+	Kind, Reason, Message string
+	Code                  int
+	Items                 []struct {
+		Kind     string
+		Metadata struct{ Name, Namespace string }
+		Spec     struct {
+			Replicas int
+			Type     string
+			Ports    []struct{ Port, NodePort int }
+			Template struct {
+				Spec struct{ Containers []struct{ Image string } }
+			}
+		}
+	}
+}
+
+func (c *client) ask(method, path, body string) (int, answer) {
+	c.e.t.Helper()
+	r, err := http.NewRequestWithContext(c.e.t.Context(), method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		c.e.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	w, err := c.transport.RoundTrip(r)
+	if err != nil {
+		c.e.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer w.Body.Close()
+	text, err := io.ReadAll(w.Body)
+	if err != nil {
+		c.e.t.Fatal(err)
+	}
+	var a answer
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &a); err != nil || w.Header.Get("Content-Type") != "application/json" {
+			c.e.t.Errorf("%s %s: %d %s: %v", method, path, w.StatusCode, text, err)
+		}
+	}
+	return w.StatusCode, a
+}
+
+// expect asks, and expects a status.
+func (c *client) expect(status int, method, path, body string) answer {
+	c.e.t.Helper()
+	got, a := c.ask(method, path, body)
+	if got != status {
+		c.e.t.Errorf("%s %s %s: got %d %+v, not %d", method, path, body, got, a, status)
+	}
+	return a
+}
+
+// refused expects an answer as the API server gives it.
+func (c *client) refused(status int, reason, message, method, path, body string) {
+	c.e.t.Helper()
+	a := c.expect(status, method, path, body)
+	if a.Kind != "Status" || a.Code != status || a.Reason != reason || !strings.Contains(a.Message, message) {
+		c.e.t.Errorf("%s %s %s: got %+v", method, path, body, a)
+	}
+}
+
+func (a answer) names() string {
+	var names []string
+	for _, item := range a.Items {
+		names = append(names, item.Metadata.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func TestClusterAPI(t *testing.T) {
+	// One after the other: the ClusterRoleBinding has one subject.
+	t.Run("kubeconfig", clusterAPIByKubeconfig)
+	t.Run("in-cluster", clusterAPIInCluster)
+}
+
+// On loopback, with a kubeconfig: everybody on this machine may ask.
+func clusterAPIByKubeconfig(t *testing.T) {
+	e := prepareAlone(t, "cluster-api")
+	e.start()
+	c := e.client(nil)
+	clusterAPIRoutes(c)
+	malformedRequests(t, strings.TrimPrefix(c.base, "http://"))
+	if n := e.failures(); n > 0 {
+		t.Errorf("%d runs have failed", n)
+	}
+	c.expect(200, "GET", "/namespaces", "") // still there
+	c.expect(200, "GET", "/openapi.json", "")
+
+	// What the operator's ServiceAccount may not do, the client is told with the reason.
+	e.kubectl("delete", "clusterrolebinding", "cluster-api")
+	e.patient("the missing right", func() bool {
+		status, a := c.ask("GET", "/nodes", "")
+		if status == 200 {
+			return false
+		}
+		if status != 403 || a.Reason != "Forbidden" || a.Code != 403 || !strings.Contains(a.Message, `cannot list resource "nodes"`) {
+			t.Errorf("got %d %+v", status, a)
+		}
+		return true
+	})
+}
+
+// clusterAPIRoutes asks every route.
+func clusterAPIRoutes(c *client) {
+	e := c.e
+	c.expect(200, "HEAD", "/namespaces", "")
+	if a := c.expect(200, "GET", "/nodes", ""); a.Kind != "NodeList" {
+		e.t.Errorf("nodes: %+v", a)
+	}
+	if a := c.expect(200, "GET", "/namespaces", ""); a.Kind != "NamespaceList" || !slices.Contains(strings.Fields(a.names()), e.namespace) {
+		e.t.Errorf("namespaces: %s", a.names())
+	}
+	in := "?ns=" + e.namespace
+	if a := c.expect(200, "GET", "/deployments"+in, ""); a.Kind != "DeploymentList" || len(a.Items) > 0 {
+		e.t.Errorf("no deployments yet: %+v", a)
+	}
+
+	// Five at a time.
+	var creating sync.WaitGroup
+	for i := range 5 {
+		creating.Go(func() {
+			status, a := c.ask("POST", "/deployments"+in, fmt.Sprintf(`{"name":"web-%d"}`, i))
+			if status != 201 || len(a.Items) != 2 || a.Items[0].Spec.Replicas != 2 || a.Items[0].Spec.Template.Spec.Containers[0].Image != "nginx:alpine" ||
+				a.Items[1].Spec.Type != "NodePort" || a.Items[1].Spec.Ports[0].Port != 80 || a.Items[1].Spec.Ports[0].NodePort == 0 {
+				e.t.Errorf("created: %d %+v", status, a)
+			}
+		})
+	}
+	creating.Wait()
+	const five = "web-0 web-1 web-2 web-3 web-4"
+	for _, path := range []string{"/deployments", "/services"} {
+		if a := c.expect(200, "GET", path+in, ""); a.names() != five {
+			e.t.Errorf("%s: %s", path, a.names())
+		}
+	}
+	if a := c.expect(200, "GET", "/services", ""); !strings.Contains(a.names(), "kubernetes") || !strings.Contains(a.names(), "web-4") {
+		e.t.Errorf("services of all namespaces: %s", a.names())
+	}
+	if a := c.expect(200, "GET", "/deployments", ""); !strings.Contains(a.names(), "web-4") {
+		e.t.Errorf("deployments of all namespaces: %s", a.names())
+	}
+	e.kubectl("wait", "--for=jsonpath={.status.replicas}=2", "deployment/web-0", "--timeout=60s")
+
+	c.refused(409, "AlreadyExists", `"web-0" already exists`, "POST", "/deployments"+in, `{"name":"web-0"}`)
+	// A Service of this name is there: neither is made.
+	e.kubectl("create", "service", "clusterip", "taken", "--tcp=80")
+	c.refused(409, "AlreadyExists", `services "taken" already exists`, "POST", "/deployments"+in, `{"name":"taken"}`)
+	e.kubectl("wait", "--for=delete", "deployment/taken", "--timeout=60s")
+	c.refused(404, "NotFound", "not found", "POST", "/deployments?ns=no-such-namespace", `{"name":"web"}`)
+
+	for i := range 5 {
+		c.expect(200, "DELETE", fmt.Sprintf("/deployments/web-%d%s", i, in), "")
+	}
+	c.refused(404, "NotFound", `deployments.apps "web-0" not found`, "DELETE", "/deployments/web-0"+in, "")
+	if a := c.expect(200, "GET", "/services"+in, ""); a.names() != "taken" {
+		e.t.Errorf("services that are left: %s", a.names())
+	}
+	// What somebody else has made stays.
+	e.kubectl("create", "deployment", "other", "--image=nginx")
+	c.refused(409, "Conflict", "was not made here", "DELETE", "/deployments/other"+in, "")
+	c.refused(400, "BadRequest", "name", "DELETE", "/deployments/A"+in, "")
+	c.refused(400, "BadRequest", "ns", "DELETE", "/deployments/a", "")
+}
+
+// malformedRequests sends what no client should. Nothing of it may bring a status that is not documented, and nothing may
+// make the hook fail.
+func malformedRequests(t *testing.T, address string) {
+	t.Helper()
+	request := func(line string, rest ...string) string {
+		return line + " HTTP/1.1\r\nHost: " + address + "\r\n" + strings.Join(rest, "\r\n")
+	}
+	post := func(body string, headers ...string) string {
+		headers = append(headers, fmt.Sprintf("Content-Length: %d", len(body)), "", body)
+		return request("POST /deployments?ns=default", headers...)
+	}
+	jsonPost := func(body string) string { return post(body, "Content-Type: application/json") }
+	end := "\r\n"
+	for _, tt := range []struct {
+		name, text string
+		status     []int
+	}{
+		{"not HTTP", "hello\r\n\r\n", []int{400}},
+		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", []int{400}},
+		{"no host", "GET /nodes HTTP/1.1\r\n\r\n", []int{400}},
+		{"two hosts", request("GET /nodes", "Host: b", end), []int{400}},
+		{"an unknown version", "GET /nodes HTTP/3.0\r\nHost: localhost\r\n\r\n", []int{505}},
+		{"an old version", "GET /nodes HTTP/1.0\r\nHost: localhost\r\n\r\n", []int{200}},
+		{"an unknown method", request("BREW /nodes", end), []int{405}},
+		{"a method in lower case", request("get /nodes", end), []int{405}},
+		{"CONNECT", request("CONNECT localhost:80", end), []int{400, 404}},
+		{"TRACE", request("TRACE /nodes", end), []int{405}},
+		{"OPTIONS of all", request("OPTIONS *", end), []int{200, 204, 400}},
+		{"PUT", request("PUT /deployments", end), []int{405}},
+		{"an empty path", "GET  HTTP/1.1\r\nHost: localhost\r\n\r\n", []int{400}},
+		{"a path without a slash", request("GET nodes", end), []int{400}},
+		{"a path upwards", request("GET /nodes/../../etc/passwd", end), []int{404}},
+		{"an encoded path upwards", request("GET /%2e%2e/%2e%2e", end), []int{404}},
+		{"an encoded slash", request("DELETE /deployments/a%2fb?ns=default", end), []int{400}},
+		{"a zero byte", request("DELETE /deployments/a%00?ns=default", end), []int{400}},
+		{"a line break in the path", request("DELETE /deployments/a%0ab?ns=default", end), []int{400}},
+		{"not UTF-8", request("DELETE /deployments/%ff?ns=default", end), []int{400}},
+		{"a bad escape", request("GET /%zz", end), []int{400}},
+		{"a long path", request("GET /"+strings.Repeat("a", 50_000), end), []int{404}},
+		{"a name with a quote", request("DELETE /deployments/';id;'?ns=default", end), []int{400}},
+		{"a name that is an option", request("DELETE /deployments/--all?ns=default", end), []int{400}},
+		{"a long name", request("DELETE /deployments/"+strings.Repeat("a", 64)+"?ns=default", end), []int{400}},
+		{"a bad query", request("GET /services?%zz", end), []int{400}},
+		{"semicolons", request("GET /services?ns=a;b", end), []int{400}},
+		{"ns twice", request("GET /services?ns=a&ns=b", end), []int{400}},
+		{"ns empty", request("GET /services?ns=", end), []int{200}},
+		{"ns upwards", request("GET /services?ns=../nodes", end), []int{400}},
+		{"ns with a zero byte", request("GET /services?ns=%00", end), []int{400}},
+		{"ns with a line break", request("GET /services?ns=default%0a", end), []int{200, 400}},
+		{"ns with a space", request("GET /services?ns=a+b", end), []int{400}},
+		{"unknown parameters", request("GET /services?"+strings.Repeat("a=b&", 1000), end), []int{200}},
+		{"a header without a colon", request("GET /nodes", "nonsense", end), []int{400}},
+		{"a header with a space in its name", request("GET /nodes", "A B: c", end), []int{400}},
+		{"a folded header", request("GET /nodes", "A: b", " c", end), []int{200, 400}},
+		{"a header that is not UTF-8", request("GET /nodes", "Accept: \xff", end), []int{400}},
+		{"a control character in a header", request("GET /nodes", "Accept: \x01", end), []int{200, 400}},
+		{"many headers", request("GET /nodes", strings.Repeat("A: b\r\n", 20_000)), []int{431}},
+		{"a long header", request("GET /nodes", "A: "+strings.Repeat("b", 100_000), end), []int{431}},
+		{"another site", request("GET /nodes", "Origin: https://example.com", end), []int{403}},
+		{"another host", "GET /nodes HTTP/1.1\r\nHost: example.com\r\n\r\n", []int{403}},
+		{"no body", request("POST /deployments?ns=default", "Content-Length: 0", end), []int{400}},
+		{"a body without a type", post(`{"name":"a"}`), []int{400}},
+		{"another type", post("<a/>", "Content-Type: application/xml"), []int{400}},
+		{"a type that cannot be read", post("{}", "Content-Type: ///"), []int{400}},
+		{"not JSON", jsonPost("{"), []int{400}},
+		{"two texts", jsonPost("{}{}"), []int{400}},
+		{"NaN", jsonPost("NaN"), []int{400}},
+		{"a byte order mark", jsonPost("\ufeff{}"), []int{400}},
+		{"JSON that is not UTF-8", jsonPost("{\"name\":\"\xff\"}"), []int{400}},
+		{"a key twice", jsonPost(`{"name":"a","name":"b"}`), []int{400}},
+		{"null", jsonPost("null"), []int{400}},
+		{"a list", jsonPost(`["name"]`), []int{400}},
+		{"a number", jsonPost(`{"name":1}`), []int{400}},
+		{"a huge number", jsonPost(`{"name":1e999999}`), []int{400}},
+		{"an object", jsonPost(`{"name":{"a":"b"}}`), []int{400}},
+		{"an empty name", jsonPost(`{"name":""}`), []int{400}},
+		{"a zero byte in a name", jsonPost(`{"name":"a\u0000"}`), []int{400}},
+		{"half a character", jsonPost(`{"name":"\ud800"}`), []int{400}},
+		{"a name with a command", jsonPost(`{"name":"$(id)"}`), []int{400}},
+		{"a name upwards", jsonPost(`{"name":"../x"}`), []int{400}},
+		{"deep JSON", jsonPost(strings.Repeat(`{"name":`, 300) + "1" + strings.Repeat("}", 300)), []int{400}},
+		{"very deep JSON", jsonPost(strings.Repeat("[", 500_000)), []int{400}},
+		{"a large body", jsonPost(`{"name":"` + strings.Repeat("a", 2<<20) + `"}`), []int{413}},
+		{"a large body in pieces", request("POST /deployments?ns=default", "Transfer-Encoding: chunked", "", "200000", strings.Repeat("a", 0x200000), "0", end), []int{413}},
+		{"a wrong chunk", request("POST /deployments?ns=default", "Transfer-Encoding: chunked", "", "xyz", "a", end), []int{400}},
+		{"a length that is no number", request("POST /deployments", "Content-Length: x", end), []int{400}},
+		{"a negative length", request("POST /deployments", "Content-Length: -1", end), []int{400}},
+		{"two lengths", request("POST /deployments", "Content-Length: 1", "Content-Length: 2", "", "ab"), []int{400}},
+		{"a length and chunks", request("POST /deployments?ns=default", "Content-Length: 5", "Transfer-Encoding: chunked", "", "0", "", ""), []int{400}},
+		{"an unknown encoding", request("POST /deployments", "Transfer-Encoding: gzip", end), []int{501}},
+		{"an unknown expectation", request("POST /deployments", "Expect: miracles", "Content-Length: 0", end), []int{417}},
+		{"a protocol switch", request("GET /nodes", "Connection: Upgrade", "Upgrade: websocket", end), []int{200}},
+		{"HTTP/2 without TLS", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{400, 403, 404, 505}},
+		{"a range", request("GET /nodes", "Range: bytes=5-1", end), []int{200}},
+		{"an empty token", request("GET /nodes", "Authorization:", end), []int{200}},
+	} {
+		status, err := raw(t, address, tt.text)
+		if err != nil || !slices.Contains(tt.status, status) {
+			t.Errorf("%s: got %d, error %v, not one of %v", tt.name, status, err, tt.status)
+		}
+	}
+}
+
+// raw sends bytes and reads the status of the answer. Who refuses may not read everything.
+func raw(t *testing.T, address, text string) (int, error) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(testenv.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = io.WriteString(conn, text)
+	}()
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	conn.Close()
+	<-sent
+	if err != nil {
+		return 0, err
+	}
+	return answer.StatusCode, answer.Body.Close()
+}
+
+// With the credentials that a Pod has, TLS and authentication: only those are let in whom the cluster lets.
+func clusterAPIInCluster(t *testing.T) {
+	e := prepareAlone(t, "cluster-api")
+	clients, err := os.ReadFile(filepath.Join("cluster-api", "manifests", "clients.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.input(string(clients), "apply", "-f", "-")
+	tokens := map[string]string{}
+	for _, name := range []string{"reader", "writer", "stranger"} {
+		e.kubectl("create", "serviceaccount", name)
+		tokens[name] = strings.TrimSpace(e.kubectl("create", "token", name))
+	}
+	for binding, subject := range map[string]string{"cluster-api-reader": "reader", "cluster-api-writer": "writer"} {
+		name := e.namespace + "-" + subject
+		e.kubectl("create", "clusterrolebinding", name, "--clusterrole="+binding, "--serviceaccount="+e.namespace+":"+subject)
+		t.Cleanup(func() { e.kubectl("delete", "clusterrolebinding", name) })
+	}
+	trusts := e.startInPod("--http-authentication")
+	c := e.client(trusts)
+
+	for _, token := range []string{"", "nonsense", tokens["reader"][:len(tokens["reader"])-4]} {
+		for _, path := range []string{"/nodes", "/nothing", "/openapi.json"} {
+			c.as(token).expect(401, "GET", path, "")
+		}
+	}
+	reader, writer, stranger := c.as(tokens["reader"]), c.as(tokens["writer"]), c.as(tokens["stranger"])
+	in := "?ns=" + e.namespace
+	// The API server's own rules may take a moment to hear of a new binding, and no is remembered for a while.
+	e.patient("the reader's rights", func() bool { status, _ := reader.ask("GET", "/nodes", ""); return status == 200 })
+	e.patient("the writer's rights", func() bool { status, _ := writer.ask("DELETE", "/deployments/none"+in, ""); return status == 404 })
+	for _, path := range []string{"/nodes", "/namespaces", "/deployments", "/services"} {
+		stranger.expect(403, "GET", path, "")
+		writer.expect(403, "GET", path, "")
+		reader.expect(200, "GET", path, "")
+		reader.expect(200, "HEAD", path, "")
+	}
+	reader.expect(403, "POST", "/deployments"+in, `{"name":"web"}`)
+	writer.expect(201, "POST", "/deployments"+in, `{"name":"web"}`)
+	if a := reader.expect(200, "GET", "/services"+in, ""); a.names() != "web" {
+		t.Errorf("services: %s", a.names())
+	}
+	reader.expect(403, "DELETE", "/deployments/web"+in, "")
+	writer.expect(200, "DELETE", "/deployments/web"+in, "")
+	stranger.expect(200, "GET", "/openapi.json", "")
+	for _, r := range e.operator.Records() {
+		for _, token := range tokens {
+			if strings.Contains(r.Text, token) {
+				t.Errorf("a token is in the log: %s", r.Text)
+			}
+		}
+	}
+}
+
+// startInPod starts the operator with what a Pod of the example's ServiceAccount has: two variables, and files at a place
+// that cannot be chosen. So it gets a file system of its own there. What it returns trusts the operator's certificate.
+func (e *example) startInPod(args ...string) *x509.CertPool {
+	e.t.Helper()
+	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
+		e.t.Skipf("no files can be put where a Pod has them: unshare -rm: %v %s", err, out)
+	}
+	dir := e.t.TempDir()
+	account := filepath.Join(dir, "account")
+	config := e.kubectl("config", "view", "--raw", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			e.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil { //nolint:gosec // one of them is a script
+			e.t.Fatal(err)
+		}
+		return path
+	}
+	write("account/namespace", e.namespace)
+	write("account/token", strings.TrimSpace(e.kubectl("create", "token", e.name)))
+	write("account/ca.crt", e.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", `go-template={{index (index .clusters 0).cluster "certificate-authority-data" | base64decode}}`))
+	// The shell's arguments: the program's, after where the files are and which program it is.
+	program := write("operator", fmt.Sprintf(`#!/bin/sh
+exec unshare -rm sh -c '
+  mount -t tmpfs none /var/run
+  mkdir -p /var/run/secrets/kubernetes.io
+  cp -R "$1" /var/run/secrets/kubernetes.io/serviceaccount
+  shift
+  exec "$@"
+' sh '%s' '%s' "$@"
+`, account, testenv.Binary(e.t)))
+	cert, key, trusts := selfSigned(e.t)
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(config, "https://"))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
+		Binary: program, HooksDir: filepath.Join(e.name, "hooks"),
+		Args: append(args, "--http-server-cert", write("tls.crt", cert), "--http-server-key", write("tls.key", key)),
+		Env:  []string{"KUBECONFIG=", "HOME=" + dir, "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port},
+	})
+	return trusts
+}
+
+// selfSigned is a certificate for 127.0.0.1 and its key, and who trusts it.
+func selfSigned(t *testing.T) (cert, key string, trusts *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b bytes.Buffer
+	if err := pem.Encode(&a, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pem.Encode(&b, &pem.Block{Type: "PRIVATE KEY", Bytes: secret}); err != nil {
+		t.Fatal(err)
+	}
+	trusts = x509.NewCertPool()
+	trusts.AppendCertsFromPEM(a.Bytes())
+	return a.String(), b.String(), trusts
+}
