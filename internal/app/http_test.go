@@ -1,0 +1,231 @@
+package app
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// asker asks the HTTP hooks of an operator.
+type asker struct {
+	t         *testing.T
+	base      string
+	transport *http.Transport
+}
+
+func askerOf(t *testing.T, op *testenv.Operator) *asker {
+	t.Helper()
+	a := &asker{t, "http://" + op.UntilLog("HTTP hooks are served").Fields["address"], &http.Transport{}}
+	t.Cleanup(a.transport.CloseIdleConnections)
+	return a
+}
+
+func (a *asker) ask(ctx context.Context, method, path string) (status int, body string, header http.Header, err error) {
+	a.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, a.base+path, nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	w, err := a.transport.RoundTrip(r)
+	if err != nil {
+		return 0, "", nil, err
+	}
+	defer w.Body.Close()
+	text, err := io.ReadAll(w.Body)
+	return w.StatusCode, string(text), w.Header, err
+}
+
+func (a *asker) expect(status int, text, method, path string) http.Header {
+	a.t.Helper()
+	got, body, header, err := a.ask(a.t.Context(), method, path)
+	if err != nil || got != status || !strings.Contains(body, text) || strings.Contains(body, "secret") {
+		a.t.Errorf("%s %s: got %d %s %v, not %d %s", method, path, got, body, err, status, text)
+	}
+	return header
+}
+
+const thingsCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.GROUP}
+spec:
+  group: GROUP
+  scope: Namespaced
+  names: {kind: Thing, plural: things}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`
+
+// What a request brings about, in a real operator.
+func TestHTTP(t *testing.T) {
+	c := testenv.Shared(t)
+	namespace := c.Namespace(t)
+	group := namespace + ".example.com"
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: "testdata/http", Kubeconfig: c.Kubeconfig, Env: []string{"NS=" + namespace, "GROUP=" + group},
+	})
+	a := askerOf(t, op)
+	pages := "http://127.0.0.1:" + op.UntilLog("base http server started").Fields["port"]
+	ready := &asker{t, pages, a.transport}
+
+	// Nobody is answered with a snapshot that is not filled.
+	op.UntilLog("Enable Kubernetes binding for hook failed")
+	if header := a.expect(503, "the operator is starting", "GET", "/things"); header.Get("Retry-After") == "" {
+		t.Errorf("headers: %v", header)
+	}
+	ready.expect(503, "hooks that answer wait for their kubernetes bindings", "GET", "/readyz")
+	crd := strings.ReplaceAll(thingsCRD, "GROUP", group)
+	c.KubectlInput(t, crd, "create", "-f", "-")
+	t.Cleanup(func() { c.Kubectl(t, "delete", "crd", "things."+group, "--wait=false") })
+	c.KubectlInput(t, crd, "wait", "--for=condition=established", "-f", "-")
+	op.UntilLog("Kubernetes bindings for hook are enabled successfully")
+	if header := a.expect(200, "[]", "GET", "/things"); header.Get("Content-Type") != "application/json" || len(header.Values("X-From")) != 2 {
+		t.Errorf("headers: %v", header)
+	}
+	ready.expect(200, "ok", "GET", "/readyz")
+
+	// What the hook asks for is there when the answer comes.
+	a.expect(201, "made", "POST", "/effects/one")
+	c.Kubectl(t, "-n", namespace, "get", "configmap", "one")
+	ready.expect(200, `asked_total{hook="hook.sh"} 1`, "GET", "/metrics/hooks")
+	// If it cannot be done, that is the answer.
+	a.expect(500, "the hook failed; the log of the operator says why", "POST", "/effects/one")
+	ready.expect(200, `asked_total{hook="hook.sh"} 1`, "GET", "/metrics/hooks")
+
+	a.expect(500, "the hook failed", "GET", "/broken")
+	op.Until("the mend of a broken answer", func(records []testenv.Record) bool {
+		for _, r := range records {
+			if r.Has("The hook could not answer a request", "hook", "hook.sh", "binding", "broken", "route", "/broken") {
+				return strings.Contains(r.Fields["error"], `$HTTP_RESPONSE_PATH names is not valid: the key "header" is not known: write for instance`)
+			}
+		}
+		return false
+	})
+	a.expect(500, "the hook failed", "GET", "/fails")
+	a.expect(504, "no answer in time", "GET", "/late")
+	gone(t, sleeper(t, op, "late"))
+
+	// A client that hangs up ends the hook and its children.
+	hanging, hangUp := context.WithCancel(t.Context())
+	asked := make(chan error, 1)
+	go func() {
+		_, _, _, err := a.ask(hanging, "GET", "/hang")
+		asked <- err
+	}()
+	pid := sleeper(t, op, "hang")
+	hangUp()
+	if err := <-asked; err == nil {
+		t.Error("there was an answer")
+	}
+	op.UntilLog("The client has hung up, the run is ended", "binding", "hang")
+	op.UntilLog("Hook failed", "binding", "hang")
+	gone(t, pid)
+}
+
+// sleeper is the process id of the child that a run of a binding has started.
+func sleeper(t *testing.T, op *testenv.Operator, binding string) string {
+	t.Helper()
+	pid := ""
+	op.Until("the child of the hook", func(records []testenv.Record) bool {
+		for _, r := range records {
+			if r.Has("sleeper ", "binding", binding) {
+				pid = strings.TrimPrefix(r.Fields["msg"], "sleeper ")
+			}
+		}
+		return pid != ""
+	})
+	return pid
+}
+
+// gone waits until a process is gone, or is a zombie that nobody has buried yet. Nobody is told when a child of somebody
+// else ends, so it looks again and again.
+func gone(t *testing.T, pid string) {
+	t.Helper()
+	for late := time.Now().Add(testenv.Patience); ; time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("process %s lives on: %s", pid, stat)
+		}
+	}
+}
+
+// The rate limit of a hook holds; who would wait too long is told so at once.
+func TestHTTPRate(t *testing.T) {
+	c := testenv.Shared(t)
+	a := askerOf(t, testenv.Start(t, testenv.OperatorOptions{HooksDir: "testdata/rate", Kubeconfig: c.Kubeconfig}))
+	a.expect(204, "", "GET", "/")
+	a.expect(204, "", "GET", "/")
+	if header := a.expect(503, "too many requests", "GET", "/"); header.Get("Retry-After") == "" {
+		t.Errorf("headers: %v", header)
+	}
+}
+
+// Beyond loopback nothing is served without TLS, and nobody unknown is answered.
+func TestHTTPAccess(t *testing.T) {
+	cl := &cluster{config: &rest.Config{Host: "https://127.0.0.1:1"}}
+	for _, tt := range []struct {
+		address        string
+		secure, always bool
+		asks           bool
+		err            string
+	}{
+		{"127.0.0.1:9690", false, false, false, ""},
+		{"127.1.2.3:9690", true, false, false, ""},
+		{"[::1]:9690", false, false, false, ""},
+		{"127.0.0.1:9690", false, true, true, ""},
+		{"0.0.0.0:9690", true, false, true, ""},
+		{"192.0.2.1:9690", true, false, true, ""},
+		{"[::]:9690", true, false, true, ""},
+		{":9690", true, false, true, ""},
+		{"0.0.0.0:9690", false, false, false, "HTTP hooks cannot be served on 0.0.0.0:9690 without TLS: give --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1"},
+		{":9690", false, true, false, "HTTP hooks cannot be served on :9690 without TLS: give --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1"},
+	} {
+		address, err := net.ResolveTCPAddr("tcp", tt.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		access, err := accessAt(address, tt.secure, cl, Options{HTTP: HTTPOptions{Authentication: tt.always}})
+		if got := ""; err != nil {
+			got = err.Error()
+			if got != tt.err {
+				t.Errorf("%+v: error %q", tt, got)
+			}
+		} else if tt.err != "" || (access != nil) != tt.asks {
+			t.Errorf("%+v: access %v", tt, access)
+		}
+	}
+}
+
+// What keeps the operator from starting says what to do.
+func TestHTTPRefused(t *testing.T) {
+	c := testenv.Shared(t)
+	for want, args := range map[string][]string{
+		"without TLS: give --http-server-cert":               {"--http-listen-address", "0.0.0.0"},
+		`cannot read the HTTP certificate: there is no file`: {"--http-server-cert", "/no/such/file", "--http-server-key", "/no/such/file"},
+		"belong together: give both or none":                 {"--http-server-cert", "x"},
+		"must be above 0":                                    {"--http-parallel", "0"},
+	} {
+		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: "testdata/rate", Kubeconfig: c.Kubeconfig, Args: args, Status: 1})
+		if status := op.Wait(); status != 1 || !strings.Contains(op.Errors.String(), want) {
+			t.Errorf("%v: status %d, %s", args, status, &op.Errors)
+		}
+		op.Signal(syscall.SIGTERM)
+	}
+	if serves([]*hook.Hook{{}}) {
+		t.Error("nobody asks for a server")
+	}
+}
