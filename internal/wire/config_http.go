@@ -10,8 +10,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// OpenAPIPath is the path of the document that the operator makes itself.
-const OpenAPIPath = "/openapi.json"
+// openAPIPath is the path of the document that the operator makes itself.
+const openAPIPath = "/openapi.json"
 
 // https reads the list http.
 func (p *parser) https(root *object, all *bindings) []hook.HTTP {
@@ -126,7 +126,7 @@ func (o *object) segments(path string) []hook.Segment {
 			list = append(list, hook.Segment{Text: text})
 		}
 	}
-	if path == OpenAPIPath {
+	if path == openAPIPath {
 		return wrong("is where the operator serves its own document")
 	}
 	return list

@@ -74,6 +74,7 @@ var outputs = map[string]string{
 	"ADMISSION_RESPONSE_PATH":  "admission",
 	"VALIDATING_RESPONSE_PATH": "admission",
 	"CONVERSION_RESPONSE_PATH": "conversion",
+	"HTTP_RESPONSE_PATH":       "http",
 }
 
 // hookCommand is "hook FILE [ARG…]": empties the output files and runs the hook as the operator does. "! hook" wants it

@@ -13,6 +13,7 @@
 #   type Validating           __on_validating::BINDING
 #   type Mutating             __on_mutating::BINDING
 #   type Conversion           __on_conversion::BINDING::FROM::TO, __on_conversion::BINDING
+#   type HTTP                 __on_http::BINDING
 #   anything, at last         __main__
 #
 # FROM and TO are the versions with a dot for the first slash. A name that cannot be part of a function's name is
@@ -77,6 +78,7 @@ hook::_candidates() {
     Validating:*) found=("__on_validating::$binding") ;;
     Mutating:*) found=("__on_mutating::$binding") ;;
     Conversion:*) found=("__on_conversion::$binding::${from/\//.}::${to/\//.}" "__on_conversion::$binding") ;;
+    HTTP:*) found=("__on_http::$binding") ;;
     esac
   fi
   found+=(__main__)
