@@ -51,7 +51,7 @@ demo: build testcluster tools ## see a hook run on a real control plane; HOOKS=d
 test: testcluster tools ## run all tests, with the race detector where there is a C compiler
 	@scripts/test.sh $(RACE)
 
-FUZZ := ParseConfig:internal/wire ParsePatches:internal/wire ParseMetrics:internal/wire ParseAdmission:internal/wire ParseConversion:internal/wire Review:internal/source/webhook/admission Review:internal/source/webhook/conversion
+FUZZ := ParseConfig:internal/wire ParsePatches:internal/wire ParseMetrics:internal/wire ParseAdmission:internal/wire ParseConversion:internal/wire ParseHTTP:internal/wire Request:internal/source/http Review:internal/source/webhook/admission Review:internal/source/webhook/conversion
 # Counted, not timed: the deadline of a timed run fails it now and then on a busy machine.
 fuzz: ## feed random input to the parsers of what hooks write, a few seconds each; FUZZTIME=10m for longer
 	@for target in $(FUZZ); do \

@@ -65,6 +65,7 @@ func TestLongRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			body, err := io.ReadAll(answer.Body)
+			answer.Body.Close()
 			if answer.StatusCode != 200 || string(body) != "hi" || err != nil {
 				t.Errorf("got %d %s %v", answer.StatusCode, body, err)
 			}

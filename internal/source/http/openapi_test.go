@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -45,9 +46,8 @@ func (d openAPI) documented(t testing.TB, method, path string, w *httptest.Respo
 	if err := json.Unmarshal(d.Paths[path][strings.ToLower(method)], &op); err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	status := http.StatusText(w.Code)
-	_, ok := op.Responses[strings.TrimSpace(strings.Split(w.Result().Status, " ")[0])]
-	return ok && status != ""
+	_, ok := op.Responses[strconv.Itoa(w.Code)]
+	return ok
 }
 
 func TestDocument(t *testing.T) {

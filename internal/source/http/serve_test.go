@@ -141,6 +141,9 @@ func TestOutcomes(t *testing.T) {
 			if w.Code != tt.status || got != tt.want {
 				t.Errorf("%s: got %d %s", tt.name, w.Code, got)
 			}
+			if w.Code >= 500 && !documentOf(t, handler).documented(t, "GET", "/a/{x}", w) {
+				t.Errorf("%s: %d is not in the document", tt.name, w.Code)
+			}
 			if (w.Header().Get("Retry-After") != "") != (w.Code == 503) {
 				t.Errorf("%s: Retry-After is %q", tt.name, w.Header().Get("Retry-After"))
 			}
