@@ -35,16 +35,18 @@ Without a command it starts the operator.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return s.complete(cmd.Flags()) },
-		Args:              cobra.NoArgs,
+		Args:              noSuchCommand,
 	}
+	uses(root, usesAll)
+	// Persistent flags are accepted before and after the command, whichever it is.
+	s.addFlags(root.PersistentFlags())
+	completeSettings(root)
+	root.SetUsageFunc(s.usage)
+	root.SetFlagErrorFunc(noSuchFlag)
 	start := newStartCommand(s, stdout)
 	root.RunE = start.RunE
-	s.addFlags(root.Flags())
-	s.addFlags(start.Flags())
-	uninstall := newUninstallCommand(s, stdout)
-	s.addFlags(uninstall.Flags())
 	root.SetVersionTemplate("shell-operator {{.Version}}\n")
-	root.AddCommand(start, newVersionCommand(stdout), uninstall)
+	root.AddCommand(start, newVersionCommand(stdout), newUninstallCommand(s, stdout), newDebugOptionsCommand(s, stdout))
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

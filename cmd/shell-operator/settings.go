@@ -1,15 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,7 +10,9 @@ import (
 
 // settings are all flags of the operator. Each has an environment variable, which the flag overrides.
 type settings struct {
+	configFile                 string
 	hooksDir, tmpDir           string
+	hookEnv                    []string
 	keepTmpFiles               lenientBool
 	kubeContext, kubeConfig    string
 	kubeServer                 string
@@ -132,11 +127,13 @@ func duration(p *time.Duration, def time.Duration) func(*pflag.FlagSet, string) 
 func (s *settings) table() []setting {
 	r := &s.reserved
 	return []setting{
+		{flag: configFileFlag, env: "SHELL_OPERATOR_CONFIG_FILE", bind: text(&s.configFile, ""), usage: "YAML file with settings: names of flags without the dashes, and their values"},
 		{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory with the hooks"},
 		{flag: "tmp-dir", env: "SHELL_OPERATOR_TMP_DIR", bind: text(&s.tmpDir, "/tmp/shell-operator"), usage: "directory for temporary files; its last element is made if it is missing, empty means a new one"},
 		{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
 		{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
 		{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: number(&s.contextsPerRun, 0), usage: "most binding contexts in one run, for hooks without settings.contextsPerRun; 0 means no limit"},
+		{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables of the operator that hooks inherit, as names or patterns such as APP_*, with ! those that they do not (repeatable); default: all"},
 		{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "delay before a failed run is tried again for the first time"},
 		{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.retryMax, 32*time.Second), usage: "longest delay before a failed run is tried again"},
 		{flag: "shutdown-timeout", env: "SHELL_OPERATOR_SHUTDOWN_TIMEOUT", bind: duration(&s.shutdownTimeout, 25*time.Second), usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
@@ -218,87 +215,6 @@ func (s *settings) addFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// complete sets flags that were not given from the environment, and checks what the types cannot.
-func (s *settings) complete(fs *pflag.FlagSet) error {
-	// Every command checks the environment, so that a mistake shows wherever it is first looked for.
-	if fs.Lookup(s.list[0].flag) == nil {
-		fs = pflag.NewFlagSet("", pflag.ContinueOnError)
-		s.addFlags(fs)
-	}
-	var errs []error
-	for _, row := range s.list {
-		value := s.env[row.env]
-		if value == "" || fs.Changed(row.flag) {
-			continue
-		}
-		if err := fs.Set(row.flag, value); err != nil {
-			f := fs.Lookup(row.flag)
-			errs = append(errs, fmt.Errorf("configuration error: %s=%q is not a %s", row.env, value, strings.TrimSuffix(f.Value.Type(), "32")))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	return s.check()
-}
-
-var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
-
-func (s *settings) check() error {
-	s.validating.filesGiven = s.validating.cert != "/validating-certs/tls.crt"
-	s.conversion.filesGiven = s.conversion.cert != "/conversion-certs/tls.crt"
-	var errs []error
-	wrong := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("configuration error: "+format, args...))
-	}
-	if s.hooksDir == "" {
-		wrong("--hooks-dir is empty: name the directory with the hooks")
-	}
-	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
-		wrong("--log-type %q: use text, json or color", s.logType)
-	}
-	for flag, port := range map[string]string{
-		"--listen-port": s.listenPort, "--validating-webhook-listen-port": s.validating.port, "--conversion-webhook-listen-port": s.conversion.port,
-		"--http-listen-port": s.http.port,
-	} {
-		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-			wrong("%s %q: use a number from 0 to 65535", flag, port)
-		}
-	}
-	for flag, base := range map[string]string{"--webhook-url": s.webhookURL, "--validating-webhook-url": s.validating.url, "--conversion-webhook-url": s.conversion.url} {
-		if u, err := url.Parse(base); base != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
-			wrong("%s %q: it looks like https://host:port or https://host:port/path", flag, base)
-		}
-	}
-	if c := s.webhookCertManager; c != "" && !certificateName.MatchString(c) {
-		wrong("--webhook-cert-manager %q: name a Certificate as namespace/name", c)
-	}
-	if s.deleteTimeout <= 0 {
-		wrong("--object-patcher-delete-timeout %s: it must be above 0", s.deleteTimeout)
-	}
-	if (s.http.cert == "") != (s.http.key == "") {
-		wrong("--http-server-cert and --http-server-key belong together: give both or none")
-	}
-	if s.http.parallel < 1 || s.http.queue < 0 || s.http.bodyLimit < 1 || s.http.timeout <= 0 {
-		wrong("--http-parallel, --http-body-limit and --http-timeout must be above 0, and --http-queue not below")
-	}
-	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
-		wrong("--validating-webhook-failure-policy %q: use Fail or Ignore", p)
-	}
-	if s.retryMin <= 0 || s.retryMax < s.retryMin {
-		wrong("--retry-min-delay %s and --retry-max-delay %s: the first must be above 0 and not above the second", s.retryMin, s.retryMax)
-	}
-	for flag, d := range map[string]time.Duration{"--config-timeout": s.configTimeout, "--shutdown-timeout": s.shutdownTimeout} {
-		if d <= 0 {
-			wrong("%s %s: it must be above 0", flag, d)
-		}
-	}
-	if s.hookTimeout < 0 || s.contextsPerRun < 0 {
-		wrong("--hook-timeout and --contexts-per-run cannot be negative; 0 means no limit")
-	}
-	return errors.Join(errs...)
-}
-
 // lenientBool also takes yes and no, which the variable was documented with for years.
 type lenientBool bool
 
@@ -315,18 +231,4 @@ func (b *lenientBool) Set(text string) error {
 		return fmt.Errorf("%q is not a bool", text)
 	}
 	return nil
-}
-
-// hintFor is the next step for errors that have one.
-func hintFor(err error) string {
-	text := err.Error()
-	switch {
-	case strings.Contains(text, "unknown flag"), strings.Contains(text, "unknown command"):
-		return "shell-operator --help lists commands and flags"
-	case errors.Is(err, syscall.ENOSPC):
-		return "free some space on that file system, or choose another directory with --tmp-dir"
-	case errors.Is(err, os.ErrPermission):
-		return "check the owner and mode of that path, and the user that the operator runs as"
-	}
-	return ""
 }

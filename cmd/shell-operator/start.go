@@ -31,7 +31,7 @@ func exitCode(err error) (int, bool) {
 }
 
 func newStartCommand(s *settings, stdout io.Writer) *cobra.Command {
-	return &cobra.Command{
+	return uses(&cobra.Command{
 		Use:   "start",
 		Short: "Run the operator (the default)",
 		Long: `Run the operator until SIGINT or SIGTERM.
@@ -42,7 +42,7 @@ Exit codes: 0 after a clean stop, 1 after an error, at start-up or because hooks
 128+n after a second signal n.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return start(s, stdout) },
-	}
+	}, usesAll)
 }
 
 func (w *webhookServer) options() app.WebhookServer {
@@ -57,6 +57,7 @@ const killPatience = 2 * time.Second
 
 func start(s *settings, stdout io.Writer) error {
 	log := logger(s, stdout)
+	s.warnAboutVariables(log)
 	kill, killNow := context.WithCancelCause(context.Background())
 	defer killNow(nil)
 	ctx, stop := signals(func(sig syscall.Signal) {
@@ -100,7 +101,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		Cluster: app.ClusterOptions{
 			Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst,
 		},
-		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), Log: log,
+		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: s.contextsPerRun,
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,

@@ -9,7 +9,7 @@ import (
 )
 
 func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
-	return &cobra.Command{
+	return uses(&cobra.Command{
 		Use:   "uninstall-webhooks",
 		Short: "Remove the webhook configurations of an operator that is gone",
 		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the
@@ -22,5 +22,5 @@ that the operator has made go too. Configurations that lead somewhere else stay.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return app.UninstallWebhooks(cmd.Context(), s.options(logger(s, stdout)))
 		},
-	}
+	}, "namespace", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name", "kube-config", "kube-context", "kube-server", "log-level")
 }

@@ -77,7 +77,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	o.Env = slices.Concat(o.Env, cl.env, library)
+	o.Env = slices.Concat(inherited(o.Env, o.HookEnv), cl.env, library)
 
 	op := &operator{
 		log: o.Log, spool: spool.New(workspace.Dir(), queuedBytes),

@@ -11,9 +11,9 @@ type Options struct {
 	KeepTmpFiles     bool
 	Cluster          ClusterOptions
 	JQLibraryPath    []string
-	// Env is the environment that hooks inherit.
-	Env []string
-	Log *slog.Logger
+	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.
+	Env, HookEnv []string
+	Log          *slog.Logger
 
 	// ConfigTimeout ends a config call, HookTimeout a run (0 means none).
 	ConfigTimeout, HookTimeout time.Duration

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
+
+// check finds what the types of the settings cannot. Each message names the flag and its variable, for either may be
+// where the mistake is.
+func (s *settings) check() error {
+	s.validating.filesGiven = s.validating.cert != "/validating-certs/tls.crt"
+	s.conversion.filesGiven = s.conversion.cert != "/conversion-certs/tls.crt"
+	var errs []error
+	wrong := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("configuration error: %s "+format, append([]any{s.named(flag)}, args...)...))
+	}
+	if s.hooksDir == "" {
+		wrong("hooks-dir", "is empty: name the directory with the hooks")
+	}
+	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
+		wrong("log-type", "%q: use text, json or color", s.logType)
+	}
+	for _, port := range [][2]string{
+		{"listen-port", s.listenPort}, {"validating-webhook-listen-port", s.validating.port}, {"conversion-webhook-listen-port", s.conversion.port},
+		{"http-listen-port", s.http.port},
+	} {
+		if n, err := strconv.Atoi(port[1]); err != nil || n < 0 || n > 65535 {
+			wrong(port[0], "%q: use a number from 0 to 65535", port[1])
+		}
+	}
+	for _, base := range [][2]string{
+		{"webhook-url", s.webhookURL}, {"validating-webhook-url", s.validating.url}, {"conversion-webhook-url", s.conversion.url},
+	} {
+		if u, err := url.Parse(base[1]); base[1] != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
+			wrong(base[0], "%q: it looks like https://host:port or https://host:port/path", base[1])
+		}
+	}
+	if c := s.webhookCertManager; c != "" && !certificateName.MatchString(c) {
+		wrong("webhook-cert-manager", "%q: name a Certificate as namespace/name", c)
+	}
+	if (s.http.cert == "") != (s.http.key == "") {
+		wrong("http-server-cert", "and %s belong together: give both or none", s.named("http-server-key"))
+	}
+	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
+		wrong("validating-webhook-failure-policy", "%q: use Fail or Ignore", p)
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"config-timeout", s.configTimeout}, {"shutdown-timeout", s.shutdownTimeout}, {"object-patcher-delete-timeout", s.deleteTimeout},
+		{"http-timeout", s.http.timeout}} {
+		if d.value <= 0 {
+			wrong(d.flag, "%s: it must be above 0", d.value)
+		}
+	}
+	if s.retryMin <= 0 || s.retryMax < s.retryMin {
+		wrong("retry-min-delay", "%s and %s %s: the first must be above 0 and not above the second", s.retryMin, s.named("retry-max-delay"), s.retryMax)
+	}
+	for _, n := range []struct {
+		flag     string
+		negative bool
+	}{
+		{"hook-timeout", s.hookTimeout < 0}, {"contexts-per-run", s.contextsPerRun < 0}, {"object-patcher-kube-client-timeout", s.patchTimeout < 0},
+		{"webhook-parallel", s.webhookParallel < 0}, {"webhook-queue", s.webhookQueue < 0},
+		{"http-queue", s.http.queue < 0},
+	} {
+		if n.negative {
+			wrong(n.flag, "cannot be negative; 0 means no limit, or the default")
+		}
+	}
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"http-parallel", s.http.parallel}, {"http-body-limit", s.http.bodyLimit}} {
+		if n.value < 1 {
+			wrong(n.flag, "%d: it must be above 0", n.value)
+		}
+	}
+	for _, pattern := range s.hookEnv {
+		if _, err := path.Match(strings.TrimPrefix(pattern, "!"), ""); err != nil || pattern == "" || pattern == "!" {
+			wrong("hook-env", "%q is no name and no pattern: write for instance PATH, APP_* or !*_TOKEN", pattern)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// named is a setting as its flag and its variable.
+func (s *settings) named(flag string) string {
+	for _, row := range s.list {
+		if row.flag == flag {
+			return fmt.Sprintf("--%s (%s)", flag, row.env)
+		}
+	}
+	return "--" + flag
+}

@@ -1,0 +1,19 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// completeSettings tells shells the values of settings that have only a few, and which settings are paths.
+func completeSettings(root *cobra.Command) {
+	for flag, values := range map[string][]string{
+		"log-level":                         {"trace", "debug", "info", "warn", "error", "fatal"},
+		"log-type":                          {"text", "json", "color"},
+		"validating-webhook-failure-policy": {"Fail", "Ignore"},
+	} {
+		// It fails only for flags that do not exist, or that have been told already.
+		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	for _, flag := range []string{"hooks-dir", "tmp-dir", "jq-library-path"} {
+		_ = root.MarkPersistentFlagDirname(flag)
+	}
+	_ = root.MarkPersistentFlagFilename(configFileFlag, "yaml", "yml")
+}

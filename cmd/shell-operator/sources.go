@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// configFileFlag names the file with settings. The file itself cannot name another one.
+const configFileFlag = "config-file"
+
+// complete sets the flags that were not given: from the environment, or else from the file with settings. Then it
+// checks what the types cannot.
+func (s *settings) complete(fs *pflag.FlagSet) error {
+	// Every command checks everything, so that a mistake shows wherever it is first looked for.
+	if fs.Lookup(s.list[0].flag) == nil {
+		fs = pflag.NewFlagSet("", pflag.ContinueOnError)
+		s.addFlags(fs)
+	}
+	var errs []error
+	for _, row := range s.list {
+		value := s.env[row.env]
+		if value == "" || fs.Changed(row.flag) {
+			continue
+		}
+		f := fs.Lookup(row.flag)
+		if f.Value.Type() == "stringSlice" {
+			// Older versions had one item in a line.
+			value = strings.ReplaceAll(strings.TrimSpace(value), "\n", ",")
+		}
+		if err := fs.Set(row.flag, value); err != nil {
+			errs = append(errs, fmt.Errorf("configuration error: %s=%q is not a %s", row.env, value, typeWord(f)))
+		}
+	}
+	if s.configFile != "" {
+		errs = append(errs, s.readFile(fs)...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return s.check()
+}
+
+// typeWord is the type of a flag for people.
+func typeWord(f *pflag.Flag) string {
+	if f.Value.Type() == "stringSlice" {
+		return "list"
+	}
+	return strings.TrimSuffix(f.Value.Type(), "32")
+}

@@ -1,0 +1,37 @@
+package app
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// alwaysInherited are variables without which hooks find neither programs nor the cluster nor their library. None of
+// them is a secret.
+var alwaysInherited = []string{
+	"PATH", "HOME", "TMPDIR", "TZ", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "SHELL_LIB", "FRAMEWORK_DIR",
+}
+
+// inherited is the part of an environment that hooks get. Patterns are names, possibly with * and ?, and those that begin
+// with ! take away; the last one that fits counts. No patterns mean everything. If all patterns take away, the rest stays.
+func inherited(env, patterns []string) []string {
+	if len(patterns) == 0 {
+		return env
+	}
+	startsWithAll := !slices.ContainsFunc(patterns, func(p string) bool { return !strings.HasPrefix(p, "!") })
+	var kept []string
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		wanted := startsWithAll || slices.Contains(alwaysInherited, name)
+		for _, p := range patterns {
+			pattern, without := strings.CutPrefix(p, "!")
+			if fits, _ := path.Match(pattern, name); fits { // cmd has checked the patterns
+				wanted = !without
+			}
+		}
+		if wanted {
+			kept = append(kept, kv)
+		}
+	}
+	return kept
+}
