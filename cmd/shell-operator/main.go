@@ -46,7 +46,8 @@ Without a command it starts the operator.`,
 	start := newStartCommand(s, stdout)
 	root.RunE = start.RunE
 	root.SetVersionTemplate("shell-operator {{.Version}}\n")
-	root.AddCommand(start, newVersionCommand(stdout), newUninstallCommand(s, stdout), newDebugOptionsCommand(s, stdout))
+	root.AddCommand(start, newVersionCommand(stdout), newUninstallCommand(s, stdout), newDebugOptionsCommand(s, stdout),
+		newLintCommand(s, stdout, stderr))
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -69,6 +70,14 @@ const (
 	exitOK    = 0
 	exitError = 1
 )
+
+// untilSignal returns a context for commands that just end with the first SIGINT or SIGTERM; the second one ends them
+// as it ends every program.
+func untilSignal() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
 
 // signals returns a context that ends with the first SIGINT or SIGTERM. The second one calls again.
 func signals(again func(syscall.Signal)) (context.Context, context.CancelFunc) {

@@ -42,6 +42,7 @@ var directions = []struct {
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/resource"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
+	{"internal/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
 	{"internal/app", []string{"internal/", "sdk/shell"}, "the only package that knows them all"},
 	{"cmd/shell-operator", []string{"internal/app", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
@@ -62,6 +63,7 @@ var reserved = []struct {
 	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},
 	{"github.com/itchyny/gojq", []string{"internal/jq"}, "one dialect of jq"},
 	{"github.com/prometheus", []string{"internal/effect/metric", "internal/telemetry", "internal/app"}, "metrics are made in two places, app hands out the registry"},
+	{"mvdan.cc/sh", []string{"internal/lint"}, "hooks are run by their own shells"},
 	{"os/exec", []string{"internal/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
 	{"testing", []string{"internal/testenv"}, "tests stay out of the program"},
 }

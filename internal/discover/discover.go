@@ -85,35 +85,70 @@ func Hooks(ctx context.Context, o Options) ([]*hook.Hook, error) {
 		return nil, fmt.Errorf("cannot load hooks: %w", err)
 	}
 	for _, h := range hooks {
-		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", summary(h))
+		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
 	}
 	return hooks, nil
 }
 
-// load asks one hook for its configuration.
+// load asks one hook for its configuration, and logs what a user should see of that.
 func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, error) {
 	log := o.Log.With("hook", f.Name, "phase", "config")
-	stdout, stderr, err := o.Caller.Call(ctx, f, root)
-	if ctx.Err() != nil {
+	a, err := Ask(ctx, o, root, f)
+	var failed *CallError
+	switch {
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	}
-	if err != nil {
-		log.Error("Hook config output", "value", string(stdout))
-		log.Error("Hook config stderr", "value", string(stderr))
-		return nil, fmt.Errorf("hook %q: the call with --config failed: %w%s", f.Name, err, printed(stderr))
-	}
-	h, warnings, err := wire.ParseConfig(f.Name, f.Path, stdout, o.Config)
-	if err != nil {
-		if len(stderr) > 0 {
-			err = fmt.Errorf("%w%s", err, printed(stderr))
-		}
+	case errors.As(err, &failed):
+		log.Error("Hook config output", "value", string(a.Stdout))
+		log.Error("Hook config stderr", "value", string(a.Stderr))
+		return nil, err
+	case err != nil && len(a.Stderr) > 0:
+		return nil, fmt.Errorf("%w%s", err, printed(a.Stderr))
+	case err != nil:
 		return nil, err
 	}
-	for _, w := range warnings {
+	for _, w := range a.Warnings {
 		log.Warn("Configuration is accepted, but look at this", "warning", w.String())
 	}
+	return a.Hook, nil
+}
+
+// Answer is what came of a config call.
+type Answer struct {
+	// Hook is nil if there is an error.
+	Hook           *hook.Hook
+	Warnings       []wire.Warning
+	Stdout, Stderr []byte
+}
+
+// CallError tells that a hook could not be asked.
+type CallError struct {
+	Hook   string
+	Stderr []byte
+	Err    error
+}
+
+func (e *CallError) Unwrap() error { return e.Err }
+
+func (e *CallError) Error() string {
+	return fmt.Sprintf("hook %q: the call with --config failed: %v%s", e.Hook, e.Err, printed(e.Stderr))
+}
+
+// Ask asks one hook for its configuration, with root as the working directory. An error is a *CallError or a
+// *wire.ConfigError.
+func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
+	var a Answer
+	var err error
+	if a.Stdout, a.Stderr, err = o.Caller.Call(ctx, f, root); err != nil {
+		return a, &CallError{f.Name, a.Stderr, err}
+	}
+	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, o.Config)
+	if err != nil {
+		return a, err
+	}
 	h.Interpreter = f.Interpreter
-	return &h, nil
+	a.Hook, a.Warnings = &h, warnings
+	return a, nil
 }
 
 func printed(stderr []byte) string {

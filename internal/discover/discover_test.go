@@ -195,7 +195,7 @@ func TestSummary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := summary(hooks[0]); got != tt.want {
+			if got := Summary(hooks[0]); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

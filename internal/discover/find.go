@@ -12,9 +12,40 @@ import (
 	"strings"
 )
 
-// find returns the hook files below dir, in the byte-wise order of their paths, and dir without links.
-// With mounted, scripts of a mounted volume need no execute permission.
-func find(dir string, mounted bool, log *slog.Logger) (root string, files []File, err error) {
+// Entry is a file or directory below the hooks directory, and what becomes of it.
+type Entry struct {
+	File
+	// Skipped is why it is no hook; nil means that it is one.
+	Skipped *Skip
+	// Dir tells that everything below is skipped too.
+	Dir bool
+}
+
+// Skip is why a file is not a hook.
+type Skip struct {
+	Cause  Cause
+	Reason string
+	// Level is how loudly the operator says so.
+	Level slog.Level
+}
+
+// Cause sorts reasons.
+type Cause int
+
+const (
+	// Hidden and Extension are names that no hook has.
+	Hidden Cause = iota + 1
+	Extension
+	// Library are directories for shared code, and what is below them.
+	Library
+	// NotExecutable has no execute permission, Unusable is no regular file.
+	NotExecutable
+	Unusable
+)
+
+// Entries returns what is below the hooks directory, in the byte-wise order of the paths, and the directory without
+// links. At the end are executables below lib: they are probably meant to be hooks.
+func Entries(dir string) (root string, all []Entry, err error) {
 	if root, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", nil, fmt.Errorf("cannot open the hooks directory %s: %w", dir, err)
 	}
@@ -25,75 +56,101 @@ func find(dir string, mounted bool, log *slog.Logger) (root string, files []File
 		if path == root {
 			return nil
 		}
-		hidden := strings.HasPrefix(entry.Name(), ".")
-		if entry.IsDir() {
-			if hidden || entry.Name() == "lib" {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		var interpreter []string
-		if why := unfit(path, entry.Name()); why != nil {
-			if mounted && why.notExecutable {
-				interpreter = mountedScript(path)
-			}
-			if interpreter == nil {
-				log.Log(context.Background(), why.level, "file is skipped", "path", path, "error", why.reason)
-				return nil
-			}
-		}
 		name, err := filepath.Rel(root, path)
-		files = append(files, File{Name: name, Path: path, Interpreter: interpreter})
-		return err
+		if err != nil {
+			return err
+		}
+		e := Entry{File: File{Name: name, Path: path}, Dir: entry.IsDir()}
+		switch hidden := strings.HasPrefix(entry.Name(), "."); {
+		case e.Dir && hidden:
+			e.Skipped = &Skip{Hidden, "the name begins with a dot", quiet}
+		case e.Dir && entry.Name() == "lib":
+			e.Skipped = &Skip{Library, "directories named lib hold shared code", quiet}
+		case e.Dir:
+			return nil
+		default:
+			e.Skipped = unfit(path, entry.Name())
+		}
+		all = append(all, e)
+		if e.Dir {
+			return fs.SkipDir
+		}
+		return nil
 	})
 	if err != nil {
 		return "", nil, err
 	}
-	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	warnAboutLib(filepath.Join(root, "lib"), log)
-	return root, files, nil
+	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	return root, append(all, strays(root)...), nil
 }
 
-// skip is why a file is not a hook.
-type skip struct {
-	level  slog.Level
-	reason string
-	// notExecutable tells that only the execute permission is missing.
-	notExecutable bool
+// quiet is below every level that is logged: nobody wants to hear of each hidden directory.
+const quiet = slog.LevelDebug - 8
+
+// find returns the hook files below dir, in the byte-wise order of their paths, and dir without links.
+// With mounted, scripts of a mounted volume need no execute permission.
+func find(dir string, mounted bool, log *slog.Logger) (root string, files []File, err error) {
+	root, all, err := Entries(dir)
+	for _, e := range all {
+		if mounted && e.Skipped != nil && e.Skipped.Cause == NotExecutable {
+			if e.Interpreter = mountedScript(e.Path); e.Interpreter != nil {
+				e.Skipped = nil
+			}
+		}
+		switch {
+		case e.Skipped == nil:
+			files = append(files, e.File)
+		case e.Skipped.Level > quiet:
+			path := e.Path
+			if e.Skipped.Cause == Library {
+				path = strings.TrimPrefix(e.Name, "lib/") // as it always was
+			}
+			log.Log(context.Background(), e.Skipped.Level, "file is skipped", "path", path, "error", e.Skipped.Reason)
+		}
+	}
+	return root, files, err
 }
 
 // unfit returns nil for a file that is a hook. A link is judged by its own name and by the mode of its target.
-func unfit(path, name string) *skip {
+func unfit(path, name string) *Skip {
 	if strings.HasPrefix(name, ".") {
-		return &skip{level: slog.LevelDebug, reason: "the name begins with a dot"}
+		return &Skip{Hidden, "the name begins with a dot", slog.LevelDebug}
 	}
 	switch extension := strings.ToLower(filepath.Ext(name)); extension {
 	case ".yaml", ".yml", ".json", ".md", ".txt":
-		return &skip{level: slog.LevelDebug, reason: "files with extension " + extension + " are no hooks"}
+		return &Skip{Extension, "files with extension " + extension + " are no hooks", slog.LevelDebug}
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &skip{level: slog.LevelWarn, reason: "the link leads nowhere"}
+		return &Skip{Unusable, "the link leads nowhere", slog.LevelWarn}
 	case err != nil:
-		return &skip{level: slog.LevelWarn, reason: err.Error()}
+		return &Skip{Unusable, err.Error(), slog.LevelWarn}
 	case info.IsDir():
-		return &skip{level: slog.LevelWarn, reason: "links to directories are not followed: put the hooks or links to them into a real directory"}
+		return &Skip{Unusable, "links to directories are not followed: put the hooks or links to them into a real directory", slog.LevelWarn}
 	case !info.Mode().IsRegular():
-		return &skip{level: slog.LevelWarn, reason: "not a regular file"}
+		return &Skip{Unusable, "not a regular file", slog.LevelWarn}
 	case info.Mode()&0o111 == 0:
-		return &skip{level: slog.LevelWarn, reason: "the file is not executable: run chmod +x on it if it is a hook", notExecutable: true}
+		return &Skip{NotExecutable, "the file is not executable: run chmod +x on it if it is a hook", slog.LevelWarn}
 	}
 	return nil
 }
 
-// warnAboutLib tells of executables in the folder for shared code, which are probably meant to be hooks.
-// It never fails: the folder is none of our business.
-func warnAboutLib(lib string, log *slog.Logger) {
+// strays are the executables in the folder for shared code, which are probably meant to be hooks. It never fails: the
+// folder is none of our business.
+func strays(root string) (found []Entry) {
+	lib := filepath.Join(root, "lib")
+	add := func(path, reason string) {
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			name = path
+		}
+		found = append(found, Entry{File: File{Name: name, Path: path}, Skipped: &Skip{Library, reason, slog.LevelWarn}})
+	}
 	_ = filepath.WalkDir(lib, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			if path != lib || !errors.Is(err, fs.ErrNotExist) {
-				log.Warn("cannot look for executables in lib", "path", path, "error", err.Error())
+				add(path, "cannot look for executables in lib: "+err.Error())
 			}
 			return fs.SkipDir
 		}
@@ -107,9 +164,9 @@ func warnAboutLib(lib string, log *slog.Logger) {
 			return nil
 		}
 		if unfit(path, entry.Name()) == nil {
-			name, _ := filepath.Rel(lib, path)
-			log.Warn("file is skipped", "path", name, "error", "executables below lib are no hooks: move it if it is one, or remove its execute permission")
+			add(path, "executables below lib are no hooks: move it if it is one, or remove its execute permission")
 		}
 		return nil
 	})
+	return found
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// summary is the short text about a hook that its log record carries.
-func summary(h *hook.Hook) string {
+// Summary is the short text about a hook that its log record carries.
+func Summary(h *hook.Hook) string {
 	var parts []string
 	if h.OnStartup != nil {
 		parts = append(parts, fmt.Sprintf("OnStartup:%d", *h.OnStartup))

@@ -92,3 +92,9 @@ func byPath(all []*webhook) map[string]*webhook {
 	}
 	return routes
 }
+
+// Check finds hooks that cannot be registered together.
+func Check(hooks []*hook.Hook) error {
+	_, err := plan(hooks, "")
+	return err
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/app"
+)
+
+// errFound ends a command that has told already what is wrong.
+type errFound struct{ text string }
+
+func (e errFound) Error() string { return e.text }
+
+func newLintCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
+	var output string
+	var noRun, strict, quiet bool
+	cmd := uses(&cobra.Command{
+		Use:   "lint [DIR]",
+		Short: "Check hooks without a cluster",
+		Long: `Check the hooks of a directory, by default that of --hooks-dir. No cluster is needed.
+
+For each file it says what the operator would do with it: run it as a hook, or skip it, and why. Hooks are asked with
+--config, and the answer is checked as the operator does it: keys, jq filters, crontabs, selectors, names. The syntax
+of scripts in sh, bash, mksh and zsh is checked, and that of Python if python3 is there.
+
+Findings are printed in the form of compilers: path:line:column: level: message (what to do).
+
+Exit codes: 0 if the operator would start, 1 if there are errors, or warnings with --strict.`,
+		Example: `  shell-operator lint hooks
+  shell-operator lint --strict --quiet hooks
+  shell-operator lint --no-run hooks          # starts no hook, so configurations are not checked
+  shell-operator lint -o json hooks | jq '.findings[] | select(.level == "error")'`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				s.hooksDir = args[0]
+			}
+			ctx, stop := untilSignal()
+			defer stop()
+			report, err := app.Lint(ctx, s.options(slog.New(slog.DiscardHandler)), noRun)
+			if err != nil {
+				return err
+			}
+			if err := printReport(stdout, output, quiet, report); err != nil {
+				return err
+			}
+			verdict := fmt.Sprintf("%s in %s: %s, %s", count(report.Hooks, "hook"), s.hooksDir, count(report.Errors, "error"), count(report.Warnings, "warning"))
+			if report.Errors > 0 || strict && report.Warnings > 0 {
+				return errFound{verdict}
+			}
+			fmt.Fprintln(stderr, verdict)
+			return nil
+		},
+	}, "hooks-dir", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env")
+	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
+	cmd.Flags().BoolVar(&noRun, "no-run", false, "start no hook: their configurations are not checked")
+	cmd.Flags().BoolVar(&strict, "strict", false, "let warnings fail too")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "leave out what is all right")
+	return cmd
+}
+
+func printReport(w io.Writer, output string, quiet bool, report app.LintReport) error {
+	if quiet {
+		report = report.WithoutNotes()
+	}
+	if format(output) != formatText {
+		return printValue(w, output, report)
+	}
+	var errs []error
+	for _, f := range report.Findings {
+		_, err := fmt.Fprintln(w, f)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

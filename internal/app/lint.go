@@ -1,0 +1,302 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/lint"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// LintReport is what there is to say about a hooks directory.
+type LintReport struct {
+	// Hooks is how many files are hooks.
+	Hooks    int            `json:"hooks"`
+	Errors   int            `json:"errors"`
+	Warnings int            `json:"warnings"`
+	Findings []lint.Finding `json:"findings"`
+}
+
+// WithoutNotes leaves out what is all right.
+func (r LintReport) WithoutNotes() LintReport {
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f lint.Finding) bool { return f.Level == lint.Note })
+	return r
+}
+
+// linter checks one hooks directory.
+type linter struct {
+	opts     Options
+	discover discover.Options
+	programs programs
+	// shown is the directory as the user wrote it, root the same without links.
+	shown, root string
+	// noRun leaves the config calls out.
+	noRun bool
+}
+
+// Lint checks the hooks below o.HooksDir, without a cluster. With noRun no hook is started.
+func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err error) {
+	l := &linter{shown: o.HooksDir, noRun: noRun}
+	if info, err := os.Stat(o.HooksDir); err != nil {
+		return report, fmt.Errorf("cannot open the hooks directory: %w", err)
+	} else if !info.IsDir() {
+		return report, fmt.Errorf("%s is not a directory: give the directory with the hooks", o.HooksDir)
+	}
+	if o.HooksDir, err = filepath.Abs(o.HooksDir); err != nil {
+		return report, err
+	}
+	end, err := prepareOffline(&o)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	l.opts, l.discover, l.programs = o, offlineDiscovery(o), programs{o.Env, process.New(process.Options{})}
+
+	root, entries, err := discover.Entries(o.HooksDir)
+	if err != nil {
+		return report, err
+	}
+	l.root = root
+	answers := l.all(ctx, entries)
+	if err := ctx.Err(); err != nil {
+		return report, err
+	}
+	report.Findings = []lint.Finding{} // a list, also in JSON
+	var hooks []*hook.Hook
+	for i, e := range entries {
+		if e.Skipped == nil {
+			report.Hooks++
+		}
+		report.Findings = append(report.Findings, answers[i].findings...)
+		if answers[i].hook != nil {
+			hooks = append(hooks, answers[i].hook)
+		}
+	}
+	report.Findings = append(report.Findings, l.together(hooks)...)
+	lint.Sort(report.Findings)
+	for _, f := range report.Findings {
+		switch f.Level {
+		case lint.Error:
+			report.Errors++
+		case lint.Warning:
+			report.Warnings++
+		}
+	}
+	return report, nil
+}
+
+// prepareOffline completes the environment of hooks for commands that need no cluster. The returned function removes
+// what was made for that.
+func prepareOffline(o *Options) (end func() error, err error) {
+	dir, err := os.MkdirTemp("", "shell-operator-")
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a temp directory: %w", err)
+	}
+	library, err := shellLibrary(o.Env, filepath.Join(dir, "shell"))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	o.Env = append(inherited(o.Env, o.HookEnv), library...)
+	return func() error { return os.RemoveAll(dir) }, nil
+}
+
+// offlineDiscovery asks hooks as the operator does, and logs nothing.
+func offlineDiscovery(o Options) discover.Options {
+	return discover.Options{
+		Dir: o.HooksDir, Log: slog.New(slog.DiscardHandler),
+		Caller: configCaller{process.New(process.Options{}), o.Env, o.ConfigTimeout},
+		Config: wire.ConfigOptions{JQ: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), CheckCrontab: checkCrontab},
+	}
+}
+
+// linted is what came of one entry.
+type linted struct {
+	findings []lint.Finding
+	hook     *hook.Hook
+}
+
+// all checks all entries, several at a time: most of the time hooks are waited for.
+func (l *linter) all(ctx context.Context, entries []discover.Entry) []linted {
+	results := make([]linted, len(entries))
+	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+	var checks sync.WaitGroup
+	for i, e := range entries {
+		slots <- struct{}{}
+		checks.Go(func() {
+			defer func() { <-slots }()
+			switch {
+			case e.Skipped == nil:
+				results[i] = l.hook(ctx, e.File)
+			case e.Dir && e.Skipped.Cause == discover.Library:
+				results[i].findings = append(results[i].findings, l.skipped(e, lint.Note, ""))
+				results[i].findings = append(results[i].findings, l.library(ctx, e)...)
+			default:
+				results[i].findings = l.file(ctx, e)
+			}
+		})
+	}
+	checks.Wait()
+	return results
+}
+
+func (l *linter) show(name string) string { return filepath.Join(l.shown, name) }
+
+func (l *linter) skipped(e discover.Entry, level lint.Level, hint string) lint.Finding {
+	name := l.show(e.Name)
+	if e.Dir {
+		name += "/"
+	}
+	return lint.Finding{Path: name, Level: level, Message: "skipped: " + e.Skipped.Reason, Hint: hint}
+}
+
+// file checks one that is no hook.
+func (l *linter) file(ctx context.Context, e discover.Entry) []lint.Finding {
+	switch e.Skipped.Cause {
+	case discover.Library, discover.Unusable:
+		return []lint.Finding{l.skipped(e, lint.Warning, "")}
+	case discover.NotExecutable:
+	default:
+		return []lint.Finding{l.skipped(e, lint.Note, "")}
+	}
+	s, err := l.source(e.Path, e.Name)
+	if err != nil {
+		return []lint.Finding{unreadable(l.show(e.Name), err)}
+	}
+	f := lint.Finding{Path: s.Path, Level: lint.Warning, Message: "skipped: it is not executable", Hint: "if it is a hook: chmod +x " + s.Path}
+	if s.LooksLikeHook() {
+		f.Level, f.Message, f.Hint = lint.Error, "it looks like a hook, but it is not executable and never runs", "chmod +x "+s.Path
+	}
+	return append([]lint.Finding{f}, l.syntax(ctx, s, e.Path)...)
+}
+
+// library checks the scripts below a directory for shared code.
+func (l *linter) library(ctx context.Context, e discover.Entry) (found []lint.Finding) {
+	err := filepath.WalkDir(e.Path, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(l.root, path)
+		if err != nil {
+			return err
+		}
+		s, err := l.source(path, name)
+		if err != nil {
+			found = append(found, unreadable(l.show(name), err))
+			return nil
+		}
+		found = append(found, l.syntax(ctx, s, path)...)
+		return nil
+	})
+	if err != nil {
+		found = append(found, unreadable(l.show(e.Name), err))
+	}
+	return found
+}
+
+func (l *linter) source(path, name string) (lint.Source, error) {
+	text, err := os.ReadFile(path)
+	return lint.Source{Path: l.show(name), Text: text}, err
+}
+
+func unreadable(path string, err error) lint.Finding {
+	return lint.Finding{Path: path, Level: lint.Error, Message: "cannot read it: " + err.Error()}
+}
+
+func (l *linter) syntax(ctx context.Context, s lint.Source, file string) []lint.Finding {
+	return append(lint.Shell(ctx, s, file, l.programs.check), lint.Python(ctx, s, file, l.programs.check)...)
+}
+
+// hook checks a hook file, and asks it for its configuration.
+func (l *linter) hook(ctx context.Context, f discover.File) (result linted) {
+	s, err := l.source(f.Path, f.Name)
+	if err != nil {
+		// The operator needs no permission to read what the system can execute.
+		result.findings = []lint.Finding{{Path: l.show(f.Name), Level: lint.Warning, Message: "cannot read it, its syntax is not checked: " + err.Error()}}
+		s = lint.Source{Path: l.show(f.Name)}
+	} else {
+		result.findings = append(lint.Start(s, l.programs.exists), l.syntax(ctx, s, f.Path)...)
+		for _, found := range result.findings {
+			if found.Level == lint.Error {
+				return result // what it would say to --config comes of this
+			}
+		}
+	}
+	if l.noRun {
+		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: not asked for its configuration (--no-run)"})
+		return result
+	}
+	answer, err := discover.Ask(ctx, l.discover, l.root, f)
+	if err != nil {
+		result.findings = append(result.findings, l.wrong(s, answer, err)...)
+		return result
+	}
+	result.hook = answer.Hook
+	result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: " + discover.Summary(answer.Hook)})
+	for _, w := range answer.Warnings {
+		line, column := l.place(s, answer, w.Path, w.Problem)
+		result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: w.String()})
+	}
+	result.findings = append(result.findings, lint.Hook(s, answer.Hook, l.opts.ContextsPerRun)...)
+	return result
+}
+
+// wrong makes findings of what a config call has failed with.
+func (l *linter) wrong(s lint.Source, answer discover.Answer, err error) (found []lint.Finding) {
+	var config *wire.ConfigError
+	var call *discover.CallError
+	switch {
+	case errors.As(err, &config):
+		for _, v := range config.Violations {
+			line, column := l.place(s, answer, v.Path, v.Problem)
+			mend := v.Mend
+			v.Mend = ""
+			found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Error, Message: v.String(), Hint: mend})
+		}
+	case errors.As(err, &call):
+		message := "the call with --config failed: " + call.Err.Error()
+		if text := lastLines(call.Stderr, 5); text != "" {
+			message += "; it wrote to stderr: " + text
+		}
+		found = append(found, lint.Finding{Path: s.Path, Level: lint.Error, Message: message})
+	default:
+		found = append(found, lint.Finding{Path: s.Path, Level: lint.Error, Message: err.Error()})
+	}
+	return found
+}
+
+func (l *linter) place(s lint.Source, answer discover.Answer, path, problem string) (line, column int) {
+	line, column = wire.Locate(answer.Stdout, path, problem)
+	return lint.Place(s, answer.Stdout, line, column)
+}
+
+func lastLines(text []byte, n int) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], " | ")
+}
+
+// together checks what hooks can only do wrong together.
+func (l *linter) together(hooks []*hook.Hook) (found []lint.Finding) {
+	if err := admission.Check(hooks); err != nil {
+		for message := range strings.SplitSeq(err.Error(), "\n") {
+			found = append(found, lint.Finding{Path: l.shown, Level: lint.Error, Message: message})
+		}
+	}
+	for _, d := range lint.Duplicates(hooks) {
+		found = append(found, lint.Finding{Path: l.show(d.Second.Name), Level: lint.Warning, Message: d.String(), Hint: "remove one of them"})
+	}
+	return found
+}

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// programs are what an environment's PATH leads to.
+type programs struct {
+	env      []string
+	executor *process.Executor
+}
+
+// find returns the path of a program: of one without slashes that of the first file in PATH which can be executed.
+func (p programs) find(name string) (string, bool) {
+	if strings.Contains(name, "/") {
+		return name, isExecutable(name)
+	}
+	for _, dir := range filepath.SplitList(valueOf(p.env, "PATH")) {
+		if path := filepath.Join(dir, name); isExecutable(path) {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+func (p programs) exists(name string) bool {
+	_, ok := p.find(name)
+	return ok
+}
+
+// check runs a program that checks a file. It is a lint.Check.
+func (p programs) check(ctx context.Context, program string, args ...string) (stderr []byte, found bool, err error) {
+	path, found := p.find(program)
+	if !found {
+		return nil, false, nil
+	}
+	var out strings.Builder
+	_, err = p.executor.Execute(ctx, process.Invocation{
+		Hook: program, Path: path, Args: args, Dir: "/", Env: p.env,
+		Stdout: func([]byte) {}, Stderr: func(line []byte) { out.Write(line); out.WriteByte('\n') },
+	})
+	return []byte(out.String()), true, err
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// valueOf is the value of a variable; of several with one name the last counts.
+func valueOf(env []string, name string) (value string) {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}

@@ -1,0 +1,39 @@
+package lint
+
+import (
+	"fmt"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Duplicate is a conversion that two hooks declare.
+type Duplicate struct {
+	CRD, From, To string
+	First, Second *hook.Hook
+}
+
+func (d Duplicate) String() string {
+	return fmt.Sprintf("hook %q converts %s from %s to %s too, and is asked instead of this one", d.First.Name, d.CRD, d.From, d.To)
+}
+
+// Duplicates finds conversions that are declared twice: only the first is ever asked for.
+func Duplicates(hooks []*hook.Hook) (found []Duplicate) {
+	type key struct {
+		crd  string
+		step hook.ConversionStep
+	}
+	seen := map[key]*hook.Hook{}
+	for _, h := range hooks {
+		for _, c := range h.Conversions {
+			for _, step := range c.Steps {
+				k := key{c.CRDName, step}
+				if first := seen[k]; first != nil {
+					found = append(found, Duplicate{c.CRDName, step.From, step.To, first, h})
+					continue
+				}
+				seen[k] = h
+			}
+		}
+	}
+	return found
+}

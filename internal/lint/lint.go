@@ -1,0 +1,68 @@
+// Package lint finds mistakes in hooks that can be found without running them on events.
+//
+// Callers may rely on this:
+//   - A finding has the place where it is to be mended, as far as that can be known, and says what to do.
+//   - Errors are certain: the operator would not start, or the hook would fail. What is only likely is a warning.
+//   - Nothing here reads files or starts processes; what that takes is handed in.
+//
+// Configurations are checked by the code that the operator reads them with. This package only finds their place in the
+// hook's file.
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Level is how bad a finding is.
+type Level int
+
+const (
+	// Note says what the operator does with a file.
+	Note Level = iota
+	// Warning is probably a mistake.
+	Warning
+	// Error is one.
+	Error
+)
+
+func (l Level) String() string { return [...]string{"note", "warning", "error"}[l] }
+
+// MarshalText gives the word.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// Finding is something to know about a file.
+type Finding struct {
+	Path string `json:"path"`
+	// Line and Column count from 1; 0 means the file as a whole.
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Level   Level  `json:"level"`
+	Message string `json:"message"`
+	// Hint is what to do about it; it may be empty.
+	Hint string `json:"hint,omitempty"`
+}
+
+// String is the form of compilers, which editors understand.
+func (f Finding) String() string {
+	text := f.Path + ":"
+	if f.Line > 0 {
+		text += fmt.Sprintf("%d:", f.Line)
+		if f.Column > 0 {
+			text += fmt.Sprintf("%d:", f.Column)
+		}
+	}
+	text += " " + f.Level.String() + ": " + f.Message
+	if f.Hint != "" {
+		text += " (" + f.Hint + ")"
+	}
+	return text
+}
+
+// Sort orders findings by file and place.
+func Sort(findings []Finding) {
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}

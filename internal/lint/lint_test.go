@@ -1,0 +1,143 @@
+package lint
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// noChecker stands for a machine without other shells.
+func noChecker(context.Context, string, ...string) ([]byte, bool, error) { return nil, false, nil }
+
+func lines(findings []Finding) string {
+	var b strings.Builder
+	for _, f := range findings {
+		b.WriteString(f.String() + "\n")
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestShell(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"a.sh", "#!/bin/sh\nlocal x=1\n", ""},
+		{"a", "#!/usr/bin/env -S bash -eu\na=(1 2)\n", ""},
+		{"a", "#!/bin/dash\necho ${a[1]}\n", "a:2:9: warning: arrays are not in this shell, but in bash, mksh, zsh (this is bash, but the first line says dash: write #!/usr/bin/env bash)"},
+		{"a", "#!/bin/mksh\necho ${a[1]}\n", ""},
+		{"a", "#!/bin/bash\ncase x in\n", "a:2:1: error: `case` statement must end with `esac`"},
+		{"a.py", "#!/usr/bin/env python3\ncase x in\n", ""},
+		{"lib.bash", "f() {\n", "lib.bash:1:5: error: `{` must be followed by a statement list"},
+		{"a", "#!/bin/bash\necho a\r\n", `a:2: warning: the line ends with a carriage return, which becomes a part of its last word (convert the file: sed -i 's/\r$//' a)`},
+	} {
+		got := lines(Shell(t.Context(), Source{test.name, []byte(test.text)}, "/"+test.name, noChecker))
+		if got != test.want {
+			t.Errorf("%q\ngot  %s\nwant %s", test.text, got, test.want)
+		}
+	}
+}
+
+// TestShellDisagrees tells that the shell itself has the last word.
+func TestShellDisagrees(t *testing.T) {
+	accepts := func(_ context.Context, program string, args ...string) ([]byte, bool, error) {
+		if program != "bash" || strings.Join(args, " ") != "-n /a" {
+			t.Errorf("%s %q is not how bash checks a file", program, args)
+		}
+		return nil, true, nil
+	}
+	s := Source{"a", []byte("#!/bin/bash\nif\n")}
+	if found := Shell(t.Context(), s, "/a", accepts); len(found) != 1 || found[0].Level != Warning {
+		t.Errorf("bash accepts it, but: %s", lines(found))
+	}
+	refuses := func(context.Context, string, ...string) ([]byte, bool, error) { return nil, true, errors.New("2") }
+	if found := Shell(t.Context(), s, "/a", refuses); len(found) != 1 || found[0].Level != Error {
+		t.Errorf("bash refuses it too, but: %s", lines(found))
+	}
+}
+
+func TestStart(t *testing.T) {
+	exists := func(program string) bool {
+		return program == "/bin/sh" || program == "/usr/bin/env" || program == "bash"
+	}
+	for text, want := range map[string]string{
+		"#!/bin/sh\n":                     "",
+		"#! /bin/sh -e\n":                 "",
+		"#!/usr/bin/env bash\n":           "",
+		"#!/usr/bin/env -S X=1 bash -e\n": "",
+		"\x7fELF\x02\x01\x01\x00":         "",
+		"":                                "the file is empty",
+		"echo\n":                          "does not say what runs",
+		"#!\n":                            "followed by no interpreter",
+		"#!/bin/sh\r\n":                   "Windows line ends",
+		"#!/bin/zsh\n":                    `"/bin/zsh" does not exist here`,
+		"#!/usr/bin/env python3\n":        `env does not find "python3"`,
+	} {
+		got := lines(Start(Source{"a", []byte(text)}, exists))
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+	}
+}
+
+// TestFirstContext tells which hooks seem to read only the first context of several.
+func TestFirstContext(t *testing.T) {
+	pods := hook.Kubernetes{Added: true}
+	grouped := hook.Kubernetes{Added: true, Binding: hook.Binding{Group: "g"}}
+	const reads = "#!/bin/sh\n# .[0]\nx=$(jq -r '.[0].object' \"$BINDING_CONTEXT_PATH\")\n"
+	for _, test := range []struct {
+		name, text string
+		hook       hook.Hook
+		limit      int
+		line       int
+	}{
+		{"merges", reads, hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 3},
+		{"limited for all hooks", reads, hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 1, 0},
+		{"limited", reads, hook.Hook{Kubernetes: []hook.Kubernetes{pods}, Settings: hook.Settings{ContextsPerRun: 1}}, 0, 0},
+		{"runs at start-up only", reads, hook.Hook{OnStartup: new(int)}, 0, 0},
+		{"one group", reads, hook.Hook{Kubernetes: []hook.Kubernetes{grouped, grouped}}, 0, 0},
+		{"a group and a schedule", reads, hook.Hook{Kubernetes: []hook.Kubernetes{grouped}, Schedules: make([]hook.Schedule, 1)}, 0, 3},
+		{"only Synchronization", reads, hook.Hook{Kubernetes: make([]hook.Kubernetes, 1)}, 0, 0},
+		{"looks at all", reads + "jq '.[]' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 0},
+		{"counts", "n=$(jq length $f)\njq .[0].type\n", hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 0},
+		{"python", "context = json.load(open(path))[0]\n", hook.Hook{Schedules: make([]hook.Schedule, 1)}, 0, 1},
+		{"python, all", "first = contexts[0]\nfor c in contexts:\n  pass\n", hook.Hook{Schedules: make([]hook.Schedule, 1)}, 0, 0},
+	} {
+		line := 0
+		for _, f := range Hook(Source{"a", []byte(test.text)}, &test.hook, test.limit) {
+			line = f.Line
+		}
+		if line != test.line {
+			t.Errorf("%s: a warning for line %d, not %d", test.name, line, test.line)
+		}
+	}
+}
+
+func TestPlace(t *testing.T) {
+	const file = "#!/bin/sh\ncat <<EOF\n  a: 1\n  kind: Pod\n  b: 2\n  kind: Pod\nEOF\necho '{x: 1}'\n"
+	for _, test := range []struct {
+		output                         string
+		line, column, atLine, atColumn int
+	}{
+		{"a: 1\nkind: Pod\nb: 2\nkind: Pod\n", 4, 1, 6, 3},
+		{"a: 1\nkind: Pod\nb: 2\nkind: Pod\n", 2, 7, 4, 9},
+		{"kind: Pod\n", 1, 1, 0, 0}, // which of the two?
+		{"{x: 1}\n", 1, 2, 8, 8},
+		{"something: else\n", 1, 1, 0, 0},
+		{"a: 1\n", 0, 0, 0, 0},
+	} {
+		if l, c := Place(Source{"a", []byte(file)}, []byte(test.output), test.line, test.column); l != test.atLine || c != test.atColumn {
+			t.Errorf("%d:%d of %q is at %d:%d, not %d:%d", test.line, test.column, test.output, l, c, test.atLine, test.atColumn)
+		}
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	step := hook.ConversionStep{From: "v1", To: "v2"}
+	a := &hook.Hook{Name: "a", Conversions: []hook.Conversion{{CRDName: "x.example.com", Steps: []hook.ConversionStep{step, {From: "v2", To: "v3"}}}}}
+	b := &hook.Hook{Name: "b", Conversions: []hook.Conversion{{CRDName: "x.example.com", Steps: []hook.ConversionStep{step}}, {CRDName: "y.example.com", Steps: []hook.ConversionStep{step}}}}
+	found := Duplicates([]*hook.Hook{a, b})
+	if len(found) != 1 || found[0].First != a || found[0].Second != b {
+		t.Errorf("found %v", found)
+	}
+}

@@ -1,0 +1,47 @@
+package lint
+
+import (
+	"context"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// pythonCheck compiles a file and writes nothing. Its output is line, column and message, in lines.
+const pythonCheck = `
+import sys
+try:
+    compile(open(sys.argv[1], "rb").read(), sys.argv[1], "exec", dont_inherit=True)
+except SyntaxError as e:
+    print(e.lineno or 0, e.offset or 0, e.msg, sep="\n", file=sys.stderr)
+    sys.exit(1)
+except ValueError as e:
+    print(0, 0, e, sep="\n", file=sys.stderr)
+    sys.exit(1)
+`
+
+// isPython tells whether a file is read by Python 3.
+func (s Source) isPython() bool {
+	if program, isScript := s.interpreter(); isScript {
+		return strings.HasPrefix(program.name, "python") && !strings.HasPrefix(program.name, "python2")
+	}
+	return path.Ext(s.Path) == ".py"
+}
+
+// Python finds the first mistake in the syntax of a Python script, if Python is there. It finds nothing in other files.
+func Python(ctx context.Context, s Source, file string, check Check) []Finding {
+	if !s.isPython() {
+		return nil
+	}
+	stderr, there, err := check(ctx, "python3", "-I", "-W", "ignore", "-c", pythonCheck, file)
+	if !there || err == nil {
+		return nil
+	}
+	parts := strings.SplitN(strings.TrimSpace(string(stderr)), "\n", 3)
+	if len(parts) < 3 {
+		return []Finding{s.finding(0, 0, Warning, "python3 could not check it: "+strings.Join(parts, " "), "")}
+	}
+	line, _ := strconv.Atoi(parts[0])
+	column, _ := strconv.Atoi(parts[1])
+	return []Finding{s.finding(line, max(column, 0), Error, parts[2], "")}
+}
