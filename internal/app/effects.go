@@ -44,25 +44,39 @@ func newEffects(config *rest.Config, filters *jq.Compiler, o Options) (*effects,
 
 // Apply checks everything first. Then the cluster is changed; metrics count only if that went well.
 func (e *effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs) error {
-	metrics, warnings, err := wire.ParseMetrics(out.Metrics)
-	if err != nil {
-		return fmt.Errorf("%s FAILED: %w", h.Name, err)
-	}
-	for _, w := range warnings {
+	asked, err := checkOutputs(h, out, e.filters)
+	for _, w := range asked.warnings {
 		log.Warn("A metric operation is ignored", "warning", w.String())
 	}
-	if err := checkAnswers(out); err != nil {
-		return fmt.Errorf("%s FAILED: %w", h.Name, err)
-	}
-	patches, err := wire.ParsePatches(out.Patch, e.filters)
 	if err != nil {
+		return err
+	}
+	if err := e.patches.Apply(ctx, log, asked.patches); err != nil {
 		return fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	if err := e.patches.Apply(ctx, log, patches); err != nil {
-		return fmt.Errorf("%s FAILED: %w", h.Name, err)
-	}
-	e.metrics.Apply(h.Name, metrics)
+	e.metrics.Apply(h.Name, asked.metrics)
 	return nil
+}
+
+// wishes are what a hook has asked for in its files, but for answers to reviews.
+type wishes struct {
+	metrics  []effect.Metric
+	patches  []effect.Patch
+	warnings []wire.Warning
+}
+
+// checkOutputs reads all files of a run. One mistake in any of them, and nothing is carried out.
+func checkOutputs(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w wishes, err error) {
+	if w.metrics, w.warnings, err = wire.ParseMetrics(out.Metrics); err != nil {
+		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	if err := checkAnswers(out); err != nil {
+		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	if w.patches, err = wire.ParsePatches(out.Patch, filters); err != nil {
+		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	return w, nil
 }
 
 // ApplyFailed carries out what a hook wants to be done even though it failed: to report that in a status.

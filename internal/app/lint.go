@@ -59,11 +59,11 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 	if o.HooksDir, err = filepath.Abs(o.HooksDir); err != nil {
 		return report, err
 	}
-	end, err := prepareOffline(&o)
+	dir, err := prepareOffline(&o)
 	if err != nil {
 		return report, err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	l.opts, l.discover, l.programs = o, offlineDiscovery(o), programs{o.Env, process.New(process.Options{})}
 
 	root, entries, err := discover.Entries(o.HooksDir)
@@ -99,19 +99,18 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 	return report, nil
 }
 
-// prepareOffline completes the environment of hooks for commands that need no cluster. The returned function removes
-// what was made for that.
-func prepareOffline(o *Options) (end func() error, err error) {
-	dir, err := os.MkdirTemp("", "shell-operator-")
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a temp directory: %w", err)
+// prepareOffline completes the environment of hooks for commands that need no cluster. It returns a private directory,
+// which the caller removes.
+func prepareOffline(o *Options) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "shell-operator-"); err != nil {
+		return "", fmt.Errorf("cannot make a temp directory: %w", err)
 	}
 	library, err := shellLibrary(o.Env, filepath.Join(dir, "shell"))
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return "", errors.Join(err, os.RemoveAll(dir))
 	}
 	o.Env = append(inherited(o.Env, o.HookEnv), library...)
-	return func() error { return os.RemoveAll(dir) }, nil
+	return dir, nil
 }
 
 // offlineDiscovery asks hooks as the operator does, and logs nothing.

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -259,12 +258,9 @@ func (r *Runner) execute(ctx context.Context, t *Task, f *files, log *slog.Logge
 	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)
 	defer stdout.Close()
 	defer stderr.Close()
-	program, args := t.Hook().Command()
-	result, err := r.opts.Executor.Execute(ctx, process.Invocation{
-		Hook: t.Hook().Name, Path: program, Args: args, Dir: filepath.Dir(t.Hook().Path),
-		Env: append(r.opts.Env[:len(r.opts.Env):len(r.opts.Env)], f.environment()...), Timeout: r.timeout(t.Hook()),
-		Stdout: stdout.Line, Stderr: stderr.Line,
-	})
+	in := r.invocation(t.Hook(), f)
+	in.Stdout, in.Stderr = stdout.Line, stderr.Line
+	result, err := r.opts.Executor.Execute(ctx, in)
 	if result.HeldOpen {
 		log.Warn("The hook has ended, but a process that it left behind kept its output open; what that prints is not logged: redirect the output of background processes")
 	}

@@ -1,0 +1,312 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// TrialOptions are those of Try.
+type TrialOptions struct {
+	// Hook is a hook's name, or the path of its file.
+	Hook string
+	// Contexts is a saved binding context file; nil means contexts that fit the hook.
+	Contexts []byte
+	// Apply lets the cluster be changed.
+	Apply bool
+	// Line is told each line of output when it comes. It may be nil.
+	Line func(stream, line string)
+}
+
+// Try runs one hook once, as the operator would, and checks what it hands back as the operator does. Without Apply
+// nothing is carried out. The report is there also together with an error, as far as the run has come.
+func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, err error) {
+	report = TrialReport{Output: []TrialLine{}, Operations: []TrialOperation{}, Metrics: []TrialMetric{}} // lists, also in JSON
+	defer func() {
+		if err != nil {
+			report.Error = err.Error()
+		}
+	}()
+	dir, file, err := findHook(o.HooksDir, t.Hook)
+	if err != nil {
+		return report, err
+	}
+	o.HooksDir, report.Hook = dir, file.Name
+	private, err := prepareOffline(&o)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
+	cl, err := reach(&o, private, t.Apply)
+	if err != nil {
+		return report, err
+	}
+	answer, err := discover.Ask(ctx, offlineDiscovery(o), dir, file)
+	if err != nil {
+		return report, err
+	}
+	for _, w := range answer.Warnings {
+		report.Notes = append(report.Notes, "the configuration: "+w.String())
+	}
+	contexts, head, err := report.contexts(answer.Hook, t.Contexts)
+	if err != nil {
+		return report, err
+	}
+	out, err := report.run(ctx, o, t, answer.Hook, contexts, private)
+	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
+	if err != nil {
+		report.failed(out, filters)
+	} else {
+		err = report.check(answer.Hook, head, out, filters)
+	}
+	if !t.Apply {
+		return report, err
+	}
+	return report, errors.Join(err, report.apply(ctx, o, cl, answer.Hook, out, filters, err != nil))
+}
+
+// findHook finds a hook by its name below the hooks directory, or by the path of its file.
+func findHook(hooksDir, name string) (dir string, f discover.File, err error) {
+	path := filepath.Join(hooksDir, name)
+	if info, err := os.Stat(path); err != nil || info.IsDir() || filepath.IsAbs(name) {
+		path = name
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", f, fmt.Errorf("there is no hook %q: it is neither a file below %s nor a path", name, hooksDir)
+	case !info.Mode().IsRegular():
+		return "", f, fmt.Errorf("%s is not a file: name a hook", path)
+	case info.Mode()&0o111 == 0:
+		return "", f, fmt.Errorf("%s is not executable: run chmod +x %s", path, path)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", f, err
+	}
+	if dir, err = filepath.Abs(hooksDir); err != nil {
+		return "", f, err
+	}
+	below, err := filepath.Rel(dir, path)
+	if err != nil || strings.HasPrefix(below, "..") {
+		dir, below = filepath.Dir(path), filepath.Base(path)
+	}
+	return dir, discover.File{Name: below, Path: path}, nil
+}
+
+// reach completes the environment by what leads hooks to the cluster. A cluster that nobody has asked for need not be
+// there.
+func reach(o *Options, dir string, required bool) (*cluster, error) {
+	cl, err := connect(o.Cluster, dir)
+	if err != nil {
+		if required || o.Cluster.Kubeconfig != "" || o.Cluster.Context != "" {
+			return nil, err
+		}
+		return nil, nil
+	}
+	o.Env = append(o.Env, cl.env...)
+	return cl, nil
+}
+
+// contexts is the file that the hook gets, and what the first context says about itself.
+func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, head wire.ContextHead, err error) {
+	if given == nil {
+		if given, err = r.defaultContexts(h); err != nil {
+			return nil, head, err
+		}
+	}
+	file, heads, err := wire.ReadContexts(given)
+	if err != nil {
+		return nil, head, fmt.Errorf("cannot use the binding context: %w", err)
+	}
+	r.Contexts = len(heads)
+	known := bindingNames(h)
+	for _, c := range heads {
+		if _, ok := known[c.Binding]; !ok && c.GroupName == "" {
+			r.Notes = append(r.Notes, fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never hand it over", c.Binding))
+		}
+	}
+	return file, heads[0], nil
+}
+
+func bindingNames(h *hook.Hook) map[string]bool {
+	names := map[string]bool{}
+	if h.OnStartup != nil {
+		names["onStartup"] = true
+	}
+	for _, b := range h.Schedules {
+		names[b.Name], names[b.Group] = true, true
+	}
+	for _, b := range h.Kubernetes {
+		names[b.Name], names[b.Group] = true, true
+	}
+	for _, list := range [][]hook.Admission{h.Validating, h.Mutating} {
+		for _, b := range list {
+			names[b.Name] = true
+		}
+	}
+	for _, b := range h.Conversions {
+		names[b.Name] = true
+	}
+	return names
+}
+
+// defaultContexts are what an operator in an empty cluster would begin with.
+func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
+	var ev *event.Event
+	switch {
+	case h.OnStartup != nil:
+		ev = &event.Event{Type: event.Startup, Hook: h}
+		r.Notes = append(r.Notes, "without --context it runs for onStartup")
+	case len(h.Kubernetes) > 0 && h.Kubernetes[0].Initial == hook.InitialList:
+		ev = &event.Event{Type: event.Synchronization, Hook: h}
+		r.Notes = append(r.Notes, fmt.Sprintf("without --context it runs for a Synchronization of binding %q without objects", h.Kubernetes[0].Name))
+	case len(h.Schedules) > 0:
+		ev = &event.Event{Type: event.Tick, Hook: h}
+		r.Notes = append(r.Notes, fmt.Sprintf("without --context it runs for schedule %q", h.Schedules[0].Name))
+	default:
+		return nil, fmt.Errorf("hook %q runs for events with objects only: give one with --context FILE; the operator leaves the files of its runs with --debug-keep-tmp-files", h.Name)
+	}
+	c := wire.Context{Event: *ev, Objects: event.NoObjects{}}
+	for _, index := range ev.Binding().Includes {
+		c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: h.Kubernetes[index].Name, Snapshot: event.NoObjects{}})
+	}
+	var b strings.Builder
+	err := wire.WriteContexts(&b, h.Contexts, []wire.Context{c})
+	return []byte(b.String()), err
+}
+
+// run is the process.
+func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hook.Hook, contexts []byte, private string) (out run.Outputs, err error) {
+	workspace, err := run.OpenWorkspace(private, false)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, workspace.Close()) }()
+	runner := run.New(nil, run.Options{
+		Executor: process.New(process.Options{}), Workspace: workspace, Log: o.Log, Env: o.Env, Timeout: o.HookTimeout,
+	})
+	var mu sync.Mutex
+	line := func(stream string) func([]byte) {
+		return func(text []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			r.Output = append(r.Output, TrialLine{stream, string(text)})
+			if t.Line != nil {
+				t.Line(stream, string(text))
+			}
+		}
+	}
+	out, result, err := runner.Try(ctx, run.Trial{Hook: h, Contexts: contexts, Stdout: line("stdout"), Stderr: line("stderr")})
+	r.Seconds = result.Usage.Wall.Seconds()
+	r.CPUSeconds = (result.Usage.User + result.Usage.System).Seconds()
+	r.MaxRSSBytes = result.Usage.MaxRSS
+	if result.HeldOpen {
+		r.Notes = append(r.Notes, "the hook has ended, but a process that it left behind kept its output open: redirect the output of background processes")
+	}
+	var exit *process.ExitError
+	if errors.As(err, &exit) {
+		// What it wrote to stderr has been shown.
+		err = fmt.Errorf("hook %q failed: %s%s", h.Name, exit.Status, exit.Mend())
+	}
+	return out, err
+}
+
+// failed keeps what a failed hook wants to be carried out nevertheless.
+func (r *TrialReport) failed(out run.Outputs, filters *jq.Compiler) {
+	patches, err := wire.ParsePatches(out.Patch, filters)
+	if err != nil {
+		return
+	}
+	for _, p := range patches {
+		if p.IgnoreHookError {
+			r.Operations = append(r.Operations, trialOperation(p))
+		}
+	}
+}
+
+// check reads the files that the hook has written.
+func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs, filters *jq.Compiler) error {
+	a, err := checkOutputs(h, out, filters)
+	for _, w := range a.warnings {
+		r.Notes = append(r.Notes, "the metrics: "+w.String())
+	}
+	for _, m := range a.metrics {
+		r.Metrics = append(r.Metrics, trialMetric(m))
+	}
+	for _, p := range a.patches {
+		r.Operations = append(r.Operations, trialOperation(p))
+	}
+	if err != nil {
+		return err
+	}
+	var admitted *effect.AdmissionAnswer
+	var converted *effect.ConversionAnswer
+	if out.Admission != nil {
+		answer, err := wire.ParseAdmission(out.Admission)
+		if err != nil {
+			return err
+		}
+		admitted, r.Admission = &answer, trialAdmission(answer)
+	}
+	if out.Conversion != nil {
+		answer, err := wire.ParseConversion(out.Conversion)
+		if err != nil {
+			return err
+		}
+		converted, r.Conversion = &answer, &TrialConversion{answer.Objects, answer.Failure}
+	}
+	return checkReview(h, head, admitted, converted)
+}
+
+// checkReview tells whether the API server would get an answer, if the context asked for one.
+func checkReview(h *hook.Hook, head wire.ContextHead, admitted *effect.AdmissionAnswer, converted *effect.ConversionAnswer) error {
+	if head.Type == event.Conversion {
+		for i, b := range h.Conversions {
+			if b.Name == head.Binding {
+				return conversion.CheckAnswer(h, i, head.Step, head.Review, converted)
+			}
+		}
+	}
+	bindings := map[event.Type][]hook.Admission{event.Validating: h.Validating, event.Mutating: h.Mutating}[head.Type]
+	for i, b := range bindings {
+		if b.Name == head.Binding {
+			return admission.CheckAnswer(h, head.Type, i, head.Operation, admitted)
+		}
+	}
+	return nil
+}
+
+// apply changes the cluster as the operator would.
+func (r *TrialReport) apply(ctx context.Context, o Options, cl *cluster, h *hook.Hook, out run.Outputs, filters *jq.Compiler, failed bool) error {
+	if len(r.Operations) == 0 {
+		return nil
+	}
+	o.Log = slog.New(slog.DiscardHandler)
+	e, err := newEffects(cl.forPatches(o.Patches), filters, o)
+	if err != nil {
+		return err
+	}
+	if failed {
+		err = e.ApplyFailed(ctx, o.Log, h, out)
+	} else {
+		err = e.Apply(ctx, o.Log, h, out)
+	}
+	r.Applied = err == nil && !o.Patches.DryRun
+	return err
+}

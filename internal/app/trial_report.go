@@ -1,0 +1,95 @@
+package app
+
+import (
+	"encoding/json"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+)
+
+// TrialReport is what came of a run.
+type TrialReport struct {
+	Hook string `json:"hook"`
+	// Contexts is the number of binding contexts.
+	Contexts int `json:"contexts"`
+	// Error is why the run failed; empty means that it did not.
+	Error string `json:"error,omitempty"`
+	// Notes are what is worth knowing and no mistake.
+	Notes       []string         `json:"notes,omitempty"`
+	Seconds     float64          `json:"seconds"`
+	CPUSeconds  float64          `json:"cpuSeconds"`
+	MaxRSSBytes int64            `json:"maxRSSBytes"`
+	Output      []TrialLine      `json:"output"`
+	Operations  []TrialOperation `json:"operations"`
+	// Applied tells that the operations were carried out.
+	Applied    bool             `json:"applied"`
+	Metrics    []TrialMetric    `json:"metrics"`
+	Admission  *TrialAdmission  `json:"admission,omitempty"`
+	Conversion *TrialConversion `json:"conversion,omitempty"`
+}
+
+// TrialLine is a line of output.
+type TrialLine struct {
+	Stream string `json:"stream"`
+	Text   string `json:"text"`
+}
+
+// TrialOperation is a change of the cluster that the hook asks for.
+type TrialOperation struct {
+	Operation       string          `json:"operation"`
+	APIVersion      string          `json:"apiVersion,omitempty"`
+	Kind            string          `json:"kind"`
+	Namespace       string          `json:"namespace,omitempty"`
+	Name            string          `json:"name,omitempty"`
+	Subresource     string          `json:"subresource,omitempty"`
+	Object          json.RawMessage `json:"object,omitempty"`
+	Patch           json.RawMessage `json:"patch,omitempty"`
+	JQFilter        string          `json:"jqFilter,omitempty"`
+	IgnoreHookError bool            `json:"ignoreHookError,omitempty"`
+}
+
+func trialOperation(p effect.Patch) TrialOperation {
+	return TrialOperation{
+		Operation: p.Operation.String(), APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
+		Subresource: p.Subresource, Object: p.Object, Patch: p.Body, JQFilter: p.Filter, IgnoreHookError: p.IgnoreHookError,
+	}
+}
+
+// TrialMetric is an operation on the hook's metrics.
+type TrialMetric struct {
+	Action  string            `json:"action"`
+	Name    string            `json:"name,omitempty"`
+	Value   float64           `json:"value"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Buckets []float64         `json:"buckets,omitempty"`
+	Group   string            `json:"group,omitempty"`
+}
+
+func trialMetric(m effect.Metric) TrialMetric {
+	return TrialMetric{m.Action.String(), m.Name, m.Value, m.Labels, m.Buckets, m.Group}
+}
+
+// TrialAdmission is the answer to an admission review.
+type TrialAdmission struct {
+	Allowed  bool     `json:"allowed"`
+	Message  string   `json:"message,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	// Patch is the JSON patch, as JSON if it is that.
+	Patch any `json:"patch,omitempty"`
+}
+
+func trialAdmission(a effect.AdmissionAnswer) *TrialAdmission {
+	t := &TrialAdmission{Allowed: a.Allowed, Message: a.Message, Warnings: a.Warnings}
+	switch {
+	case json.Valid(a.Patch):
+		t.Patch = json.RawMessage(a.Patch)
+	case len(a.Patch) > 0:
+		t.Patch = string(a.Patch)
+	}
+	return t
+}
+
+// TrialConversion is the answer to a conversion review.
+type TrialConversion struct {
+	Objects []json.RawMessage `json:"convertedObjects,omitempty"`
+	Failure string            `json:"failedMessage,omitempty"`
+}

@@ -1,0 +1,49 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// Trial is a run that nothing in the cluster has caused: its contexts are given as text.
+type Trial struct {
+	Hook     *hook.Hook
+	Contexts []byte
+	// Stdout and Stderr take the lines that the hook prints, from one goroutine each.
+	Stdout, Stderr func(line []byte)
+}
+
+// Try runs a hook once, exactly as for a task, but for what comes after: the outputs are returned, also those of a hook
+// that failed, and nothing is carried out.
+func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.Result, err error) {
+	f, err := r.opts.Workspace.open(t.Hook.Name)
+	if err != nil {
+		return out, result, err
+	}
+	defer func() { _ = r.opts.Workspace.close(f) }()
+	if err := os.WriteFile(f.contexts, t.Contexts, 0o600); err != nil {
+		return out, result, fmt.Errorf("cannot write the binding context file: %w", err)
+	}
+	in := r.invocation(t.Hook, f)
+	in.Stdout, in.Stderr = t.Stdout, t.Stderr
+	result, err = r.opts.Executor.Execute(ctx, in)
+	out, outErr := f.outputs()
+	if err == nil && outErr != nil {
+		err = fmt.Errorf("%s FAILED: %w", t.Hook.Name, outErr)
+	}
+	return out, result, err
+}
+
+// invocation is how a hook is started, whatever for.
+func (r *Runner) invocation(h *hook.Hook, f *files) process.Invocation {
+	program, args := h.Command()
+	return process.Invocation{
+		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path),
+		Env: append(r.opts.Env[:len(r.opts.Env):len(r.opts.Env)], f.environment()...), Timeout: r.timeout(h),
+	}
+}

@@ -1,0 +1,21 @@
+package admission
+
+import (
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// CheckAnswer tells why a hook's answer to a review by its binding number index gives no verdict, in the words of the
+// log. A nil answer means that the hook wrote none.
+func CheckAnswer(h *hook.Hook, typ event.Type, index int, operation string, answer *effect.AdmissionAnswer) error {
+	bindings := h.Validating
+	if typ == event.Mutating {
+		bindings = h.Mutating
+	}
+	_, f := newWebhook(h, typ, index, &bindings[index], policyFail).judge(operation, answer, nil)
+	if f == nil {
+		return nil
+	}
+	return f
+}

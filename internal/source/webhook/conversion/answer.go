@@ -1,0 +1,37 @@
+package conversion
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// CheckAnswer tells why a hook's answer to the review of one step, by its binding number index, would be refused. A nil
+// answer means that the hook wrote none.
+func CheckAnswer(h *hook.Hook, index int, declared hook.ConversionStep, body []byte, answer *effect.ConversionAnswer) error {
+	crd := h.Conversions[index].CRDName
+	rv, err := readReview(bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("the review of the context cannot be read: %w", err)
+	}
+	s := step{from: full(crd, declared.From), to: full(crd, declared.To), hook: h, index: index, declared: declared}
+	switch {
+	case answer == nil:
+		return errors.New(s.failed(rv, "it wrote no answer to the file that $CONVERSION_RESPONSE_PATH names"))
+	case answer.Failure != "":
+		return nil // that is an answer
+	}
+	given := make([]object, len(rv.Request.Objects))
+	for i, raw := range rv.Request.Objects {
+		if given[i], err = readObject(raw); err != nil {
+			return fmt.Errorf("object %d of the context's review cannot be read: %w", i+1, err)
+		}
+	}
+	if _, err := check(s, rv.Request.Desired, given, answer.Objects); err != nil {
+		return errors.New(s.failed(rv, err.Error()))
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+)
+
+func TestReadContexts(t *testing.T) {
+	file, heads, err := ReadContexts([]byte(` {"binding": "a", "type": "Conversion", "fromVersion": "v1", "toVersion": "v2", "review": {}}` + "\n"))
+	if err != nil || len(heads) != 1 || heads[0].Type != event.Conversion || heads[0].Step.From != "v1" || heads[0].Step.To != "v2" {
+		t.Errorf("%+v, %v", heads, err)
+	}
+	if want := `[{"binding": "a", "type": "Conversion", "fromVersion": "v1", "toVersion": "v2", "review": {}}]` + "\n"; string(file) != want {
+		t.Errorf("the hook would get %s", file)
+	}
+	_, heads, err = ReadContexts([]byte(`[{"binding": "a", "type": "Group", "groupName": "g"}, {"binding": "onStartup"}]`))
+	if err != nil || len(heads) != 2 || heads[0].GroupName != "g" || heads[1].IsReview() {
+		t.Errorf("%+v, %v", heads, err)
+	}
+	for text, want := range map[string]string{
+		"":                  "no JSON",
+		"[{]":               "no JSON: .* in line 1",
+		"[]":                "no binding context",
+		"[1]":               "no array of binding contexts",
+		`[{"binding": ""}]`: `context 1 has no "binding"`,
+		`[{"binding": "a", "type": "Validating"}]`:                                         "has no review",
+		`[{"binding": "a"}, {"binding": "b", "type": "Validating", "review": {}}]`:         "not alone",
+		`[{"binding": "a", "type": "Mutating", "review": {"request": "of another kind"}}]`: "has no review",
+	} {
+		_, _, err := ReadContexts([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), strings.Split(want, ": .*")[0]) {
+			t.Errorf("%q: %v, not %s", text, err, want)
+		}
+	}
+}
