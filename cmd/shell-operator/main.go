@@ -47,7 +47,7 @@ Without a command it starts the operator.`,
 	root.RunE = start.RunE
 	root.SetVersionTemplate("shell-operator {{.Version}}\n")
 	root.AddCommand(start, newVersionCommand(stdout), newUninstallCommand(s, stdout), newDebugOptionsCommand(s, stdout),
-		newLintCommand(s, stdout, stderr), newRunCommand(s, stdout))
+		newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newRBACCommand(s, stdout, stderr))
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -43,6 +43,7 @@ var directions = []struct {
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/resource"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
 	{"internal/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
+	{"internal/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
 	{"internal/app", []string{"internal/", "sdk/shell"}, "the only package that knows them all"},
 	{"cmd/shell-operator", []string{"internal/app", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }

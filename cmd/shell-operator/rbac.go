@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/shell-operator/shell-operator/internal/app"
+)
+
+func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
+	var output string
+	var elect bool
+	var r app.RBACOptions
+	cmd := uses(&cobra.Command{
+		Use:   "rbac",
+		Short: "Print the Roles that the bindings of the hooks need",
+		Long: `Print the least rights that the operator needs for the bindings of its hooks, as manifests for kubectl apply. Comments
+say which hook needs each rule. What hooks do themselves, and the operations that they hand back, cannot be known.
+
+Hooks are asked with --config. If a cluster answers, it is asked for the resources of the kinds; otherwise built-in
+kinds are known, and resources of other kinds are guessed, which a comment says.`,
+		Example: `  shell-operator rbac --hooks-dir hooks --namespace shell-operator | kubectl apply -f -
+  shell-operator rbac --name pods-operator --service-account pods-operator --offline`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			ctx, stop := untilSignal()
+			defer stop()
+			if !elect {
+				r.Lease = ""
+			}
+			manifests, notes, err := app.RBAC(ctx, s.options(slog.New(slog.DiscardHandler)), r)
+			for _, note := range notes {
+				fmt.Fprintf(stderr, "Note: %s\n", note)
+			}
+			if err != nil {
+				return err
+			}
+			if format(output) == formatJSON {
+				return printManifests(stdout, manifests)
+			}
+			_, err = io.WriteString(stdout, manifests)
+			return err
+		},
+	}, "hooks-dir", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret", "kube-config", "kube-context")
+	addFormat(cmd, &output, formatYAML, formatJSON)
+	cmd.Flags().StringVar(&r.Name, "name", "shell-operator", "name of the roles and their bindings")
+	cmd.Flags().StringVar(&r.ServiceAccount, "service-account", "shell-operator", "ServiceAccount of the operator, in --namespace")
+	cmd.Flags().BoolVar(&elect, "leader-election", false, "add the rights for a leader election")
+	cmd.Flags().StringVar(&r.Lease, "leader-election-lease", "shell-operator", "name of its Lease")
+	cmd.Flags().BoolVar(&r.Offline, "offline", false, "ask no cluster")
+	return cmd
+}
+
+// printManifests prints manifests as one list in JSON, which has no place for comments.
+func printManifests(w io.Writer, manifests string) error {
+	type list struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Items      []json.RawMessage `json:"items"`
+	}
+	all := list{"v1", "List", []json.RawMessage{}}
+	for i, doc := range strings.Split(manifests, "---\n") {
+		if i == 0 {
+			continue // the comment at the beginning
+		}
+		item, err := yaml.YAMLToJSON([]byte(doc))
+		if err != nil {
+			return fmt.Errorf("cannot print the manifests as JSON: %w", err)
+		}
+		all.Items = append(all.Items, item)
+	}
+	return printValue(w, string(formatJSON), all)
+}

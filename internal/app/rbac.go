@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/rbac"
+	"github.com/shell-operator/shell-operator/internal/resource"
+)
+
+// RBACOptions are those of RBAC.
+type RBACOptions struct {
+	// Name is that of all roles; ServiceAccount is the operator's.
+	Name, ServiceAccount string
+	// Lease is the name of the Lease of the leader election; empty means none.
+	Lease string
+	// Offline asks no cluster, even if there is one.
+	Offline bool
+}
+
+// discoveryPatience is how long a cluster that may not be there is waited for.
+const discoveryPatience = 5 * time.Second
+
+// RBAC returns manifests with the least rights that the bindings of the hooks need. The notes say what was not certain.
+func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, notes []string, err error) {
+	if o.HooksDir, err = filepath.Abs(o.HooksDir); err != nil {
+		return "", nil, err
+	}
+	private, err := prepareOffline(&o)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
+	hooks, err := discover.Hooks(ctx, offlineDiscovery(o))
+	if err != nil {
+		return "", nil, err
+	}
+	finder := &kindFinder{}
+	if !r.Offline {
+		if err := finder.connect(o.Cluster, private); err != nil {
+			return "", nil, err
+		}
+	}
+	asking, cancel := context.WithTimeout(ctx, discoveryPatience)
+	defer cancel()
+	namespace := o.Webhooks.Namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	roles, err := rbac.Plan(hooks, func(apiVersion, kind string) (rbac.Kind, error) { return finder.find(asking, apiVersion, kind) }, rbac.Options{
+		Namespace: namespace, Configuration: o.Webhooks.ConfigurationName + "-hooks", Secret: o.Webhooks.SecretName, Lease: r.Lease,
+	})
+	if err != nil {
+		return "", finder.notes, err
+	}
+	return rbac.YAML(roles, rbac.Names{Role: r.Name, ServiceAccount: r.ServiceAccount, Namespace: namespace}), finder.notes, nil
+}
+
+// kindFinder asks a cluster, as long as there is one that answers, and otherwise what is built in.
+type kindFinder struct {
+	resolver *resource.Resolver
+	notes    []string
+}
+
+// connect fails only for a cluster that was asked for.
+func (f *kindFinder) connect(o ClusterOptions, dir string) error {
+	cl, err := connect(o, dir)
+	if err != nil && o.Kubeconfig == "" && o.Context == "" && o.Server == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	client, err := resource.NewClient(cl.config)
+	if err != nil {
+		return fmt.Errorf("cannot make a client for the cluster: %w", err)
+	}
+	f.resolver = resource.NewResolver(client)
+	return nil
+}
+
+func (f *kindFinder) find(ctx context.Context, apiVersion, kind string) (rbac.Kind, error) {
+	if f.resolver == nil {
+		return rbac.Known(apiVersion, kind)
+	}
+	found, err := f.resolver.Resolve(ctx, apiVersion, kind, "list", "watch")
+	var unknown *resource.UnknownKindError
+	switch {
+	case err == nil:
+		return rbac.Kind{Group: found.Group, Resource: found.Resource, Namespaced: found.Namespaced}, nil
+	case errors.As(err, &unknown):
+		f.notes = append(f.notes, err.Error())
+	default:
+		f.notes = append(f.notes, "the cluster was not asked for kinds: "+err.Error())
+		f.resolver = nil
+	}
+	return rbac.Known(apiVersion, kind)
+}

@@ -1,0 +1,87 @@
+package rbac
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// builtIn are the kinds that every API server has and hooks watch: group, plural, kind, short names. Those in a group
+// come in the order in which the API server would find them.
+var builtIn = strings.Fields(`
+	/pods/Pod/po /services/Service/svc /configmaps/ConfigMap/cm /secrets/Secret/ /serviceaccounts/ServiceAccount/sa
+	/endpoints/Endpoints/ep /events/Event/ev /limitranges/LimitRange/limits /persistentvolumeclaims/PersistentVolumeClaim/pvc
+	/podtemplates/PodTemplate/ /replicationcontrollers/ReplicationController/rc /resourcequotas/ResourceQuota/quota
+	!/namespaces/Namespace/ns !/nodes/Node/no !/persistentvolumes/PersistentVolume/pv
+	apps/deployments/Deployment/deploy apps/statefulsets/StatefulSet/sts apps/daemonsets/DaemonSet/ds
+	apps/replicasets/ReplicaSet/rs apps/controllerrevisions/ControllerRevision/
+	batch/jobs/Job/ batch/cronjobs/CronJob/cj
+	autoscaling/horizontalpodautoscalers/HorizontalPodAutoscaler/hpa
+	coordination.k8s.io/leases/Lease/ discovery.k8s.io/endpointslices/EndpointSlice/
+	events.k8s.io/events/Event/ev
+	networking.k8s.io/ingresses/Ingress/ing networking.k8s.io/networkpolicies/NetworkPolicy/netpol
+	!networking.k8s.io/ingressclasses/IngressClass/
+	policy/poddisruptionbudgets/PodDisruptionBudget/pdb
+	rbac.authorization.k8s.io/roles/Role/ rbac.authorization.k8s.io/rolebindings/RoleBinding/
+	!rbac.authorization.k8s.io/clusterroles/ClusterRole/ !rbac.authorization.k8s.io/clusterrolebindings/ClusterRoleBinding/
+	storage.k8s.io/csistoragecapacities/CSIStorageCapacity/ !storage.k8s.io/storageclasses/StorageClass/sc
+	!storage.k8s.io/volumeattachments/VolumeAttachment/ !storage.k8s.io/csidrivers/CSIDriver/ !storage.k8s.io/csinodes/CSINode/
+	!scheduling.k8s.io/priorityclasses/PriorityClass/pc !node.k8s.io/runtimeclasses/RuntimeClass/
+	!admissionregistration.k8s.io/validatingwebhookconfigurations/ValidatingWebhookConfiguration/
+	!admissionregistration.k8s.io/mutatingwebhookconfigurations/MutatingWebhookConfiguration/
+	!admissionregistration.k8s.io/validatingadmissionpolicies/ValidatingAdmissionPolicy/
+	!admissionregistration.k8s.io/validatingadmissionpolicybindings/ValidatingAdmissionPolicyBinding/
+	!apiextensions.k8s.io/customresourcedefinitions/CustomResourceDefinition/crd,crds
+	!apiregistration.k8s.io/apiservices/APIService/
+	!certificates.k8s.io/certificatesigningrequests/CertificateSigningRequest/csr
+	!flowcontrol.apiserver.k8s.io/flowschemas/FlowSchema/ !flowcontrol.apiserver.k8s.io/prioritylevelconfigurations/PriorityLevelConfiguration/
+`)
+
+// errGroup tells that there is nothing to guess from.
+var errGroup = errors.New("add apiVersion to the binding, or give a cluster that has this kind (--kube-config)")
+
+// Known finds kinds without a cluster: built-in ones by a table, others by the rule that a resource is the plural of its
+// kind.
+func Known(apiVersion, kind string) (Kind, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return Kind{}, err
+	}
+	for _, row := range builtIn {
+		if k, fits := match(row, gv, apiVersion != "", kind); fits {
+			return k, nil
+		}
+	}
+	if gv.Group == "" {
+		return Kind{}, fmt.Errorf("the kind %q is not one of Kubernetes itself, and its group is not known: %w", kind, errGroup)
+	}
+	resource := strings.ToLower(kind)
+	// A plural is written in lower case; of a kind it is guessed.
+	if kind != resource || !strings.HasSuffix(kind, "s") {
+		plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(kind))
+		resource = plural.Resource
+	}
+	return Kind{Group: gv.Group, Resource: resource, Namespaced: true, Guessed: true}, nil
+}
+
+// match tells whether a row of the table is what a binding means.
+func match(row string, gv schema.GroupVersion, hasVersion bool, text string) (Kind, bool) {
+	row, clusterWide := strings.CutPrefix(row, "!")
+	parts := strings.Split(row, "/")
+	k := Kind{Group: parts[0], Resource: parts[1], Namespaced: !clusterWide}
+	if hasVersion && gv.Group != k.Group {
+		return k, false
+	}
+	if strings.EqualFold(text, k.Resource) || strings.EqualFold(text, parts[2]) {
+		return k, true
+	}
+	for short := range strings.SplitSeq(parts[3], ",") {
+		if short != "" && strings.EqualFold(text, short) {
+			return k, true
+		}
+	}
+	return k, false
+}

@@ -1,0 +1,70 @@
+package rbac
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Names are those of the manifests.
+type Names struct {
+	// Role is the name of all roles and bindings.
+	Role string
+	// ServiceAccount and Namespace are those of the operator.
+	ServiceAccount, Namespace string
+}
+
+// YAML writes the roles and their bindings for kubectl apply. Comments say what each rule is for.
+func YAML(roles []Role, n Names) string {
+	var b strings.Builder
+	b.WriteString(`# What the operator needs for the bindings of its hooks, found by shell-operator rbac.
+# What hooks do themselves, with kubectl for instance, and the operations that they hand back cannot be known:
+# add rules for that.
+`)
+	if len(roles) == 0 {
+		b.WriteString("# The hooks have no bindings that need rights.\n")
+	}
+	for _, r := range roles {
+		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n", r.kind(), quoted(n.Role))
+		r.writeNamespace(&b)
+		b.WriteString("rules:\n")
+		for _, rule := range r.Rules {
+			for _, why := range rule.Why {
+				b.WriteString("# " + strings.Join(strings.Fields(why), " ") + "\n")
+			}
+			fmt.Fprintf(&b, "- apiGroups: [%s]\n  resources: [%s]\n", quoted(rule.Group), quoted(rule.Resource))
+			if len(rule.Names) > 0 {
+				fmt.Fprintf(&b, "  resourceNames: [%s]\n", quoted(rule.Names...))
+			}
+			fmt.Fprintf(&b, "  verbs: [%s]\n", quoted(rule.Verbs...))
+		}
+		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\nmetadata:\n  name: %s\n", r.kind(), quoted(n.Role))
+		r.writeNamespace(&b)
+		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", r.kind(), quoted(n.Role))
+		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", quoted(n.ServiceAccount), quoted(n.Namespace))
+	}
+	return b.String()
+}
+
+func (r Role) kind() string {
+	if r.Namespace == "" {
+		return "ClusterRole"
+	}
+	return "Role"
+}
+
+func (r Role) writeNamespace(b *strings.Builder) {
+	if r.Namespace != "" {
+		fmt.Fprintf(b, "  namespace: %s\n", quoted(r.Namespace))
+	}
+}
+
+// quoted are texts for a list in YAML, which reads JSON.
+func quoted(texts ...string) string {
+	parts := make([]string, len(texts))
+	for i, text := range texts {
+		q, _ := json.Marshal(text) // strings always can be marshalled
+		parts[i] = string(q)
+	}
+	return strings.Join(parts, ", ")
+}

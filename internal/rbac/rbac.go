@@ -1,0 +1,239 @@
+// Package rbac finds the least rights that an operator needs for its hooks.
+//
+// Callers may rely on this:
+//   - An operator with these rights enables all bindings and serves all webhooks.
+//   - A right is limited to a namespace or to names wherever the API server can check that.
+//   - Each rule says which hooks need it.
+//
+// Not attempted: what hooks do themselves, and what they hand back to be changed. Nobody can know that without running
+// them on real events.
+package rbac
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Kind is what the kind of a binding is to the API server.
+type Kind struct {
+	Group, Resource string
+	Namespaced      bool
+	// Guessed tells that nobody who knows was asked.
+	Guessed bool
+}
+
+// Lookup finds a kind by what a binding calls it.
+type Lookup func(apiVersion, kind string) (Kind, error)
+
+// Options are names of what the operator itself uses.
+type Options struct {
+	// Namespace is that of the operator.
+	Namespace string
+	// Configuration is the name of the webhook configurations, Secret that of the webhook certificates.
+	Configuration, Secret string
+	// Lease is the name of the Lease of the leader election; empty means that there is none.
+	Lease string
+}
+
+// Role is a Role, or a ClusterRole if it has no namespace.
+type Role struct {
+	Namespace string
+	Rules     []Rule
+}
+
+// Rule is a rule of a role.
+type Rule struct {
+	Group, Resource string
+	// Names limits the rule to objects; empty means all.
+	Names []string
+	Verbs []string
+	// Why are the reasons, for people.
+	Why []string
+}
+
+// want is a right for one name in one namespace; empty stands for all.
+type want struct {
+	namespace, group, resource, name string
+	verbs                            string
+	why                              []string
+}
+
+// watching are the verbs for what is watched. The operator itself only lists and watches; "get" costs nothing and is
+// what hooks use to look again.
+const watching = "get list watch"
+
+// Plan returns the roles, first the ClusterRole, then the Roles by namespace. It fails for kinds that the lookup does not
+// find.
+func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
+	var all []want
+	var errs []error
+	for _, h := range hooks {
+		for i := range h.Kubernetes {
+			wants, err := watches(h, &h.Kubernetes[i], lookup)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("hook %q, binding %q: %w", h.Name, h.Kubernetes[i].Name, err))
+			}
+			all = append(all, wants...)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	all = append(all, webhooks(hooks, o)...)
+	if o.Lease != "" {
+		const why = "leader election"
+		all = append(all,
+			want{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get list watch update patch", []string{why}},
+			want{o.Namespace, "coordination.k8s.io", "leases", "", "create", []string{why + "; creating cannot be limited to a name"}})
+	}
+	return roles(withoutCovered(all)), nil
+}
+
+// watches is what a kubernetes binding needs.
+func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]want, error) {
+	kind, err := lookup(b.APIVersion, b.Kind)
+	if err != nil {
+		return nil, err
+	}
+	why := []string{fmt.Sprintf("%s, kubernetes %q", h.Name, b.Name)}
+	if kind.Guessed {
+		why = append(why, fmt.Sprintf("GUESSED from the kind %s: make sure that this is its resource", b.Kind))
+	}
+	var all []want
+	namespaces := b.Namespaces.Names
+	if kind.Namespaced && b.Namespaces.ByLabels {
+		all = append(all, want{"", "", "namespaces", "", watching, []string{why[0] + " selects namespaces by labels"}})
+	}
+	if !kind.Namespaced || len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		for _, name := range names(b) {
+			all = append(all, want{namespace, kind.Group, kind.Resource, name, watching, why})
+		}
+	}
+	return all, nil
+}
+
+// names are those that a binding is limited to. The API server checks them, because the operator asks for one name at a
+// time.
+func names(b *hook.Kubernetes) []string {
+	if len(b.Names) > 0 {
+		return b.Names
+	}
+	if selector, err := fields.ParseSelector(b.Fields); err == nil {
+		if name, exact := selector.RequiresExactMatch("metadata.name"); exact {
+			return []string{name}
+		}
+	}
+	return []string{""}
+}
+
+// webhooks is what the registration of webhook bindings needs.
+func webhooks(hooks []*hook.Hook, o Options) (all []want) {
+	const registration = "admissionregistration.k8s.io"
+	admission := func(h *hook.Hook, binding, resource, name string) {
+		why := fmt.Sprintf("%s, %s %q", h.Name, binding, name)
+		all = append(all,
+			want{"", registration, resource, o.Configuration, "list watch update delete", []string{why}},
+			want{"", registration, resource, "", "create", []string{why + "; creating cannot be limited to a name"}})
+	}
+	served := false
+	for _, h := range hooks {
+		for _, b := range h.Validating {
+			admission(h, "kubernetesValidating", "validatingwebhookconfigurations", b.Name)
+		}
+		for _, b := range h.Mutating {
+			admission(h, "kubernetesMutating", "mutatingwebhookconfigurations", b.Name)
+		}
+		for _, b := range h.Conversions {
+			why := fmt.Sprintf("%s, kubernetesCustomResourceConversion %q", h.Name, b.Name)
+			all = append(all, want{"", "apiextensions.k8s.io", "customresourcedefinitions", b.CRDName, "list watch patch", []string{why}})
+		}
+		served = served || len(h.Validating)+len(h.Mutating)+len(h.Conversions) > 0
+	}
+	if served {
+		const why = "certificates of webhooks; not needed when you mount files"
+		all = append(all,
+			want{o.Namespace, "", "secrets", o.Secret, "get watch patch", []string{why}},
+			want{o.Namespace, "", "secrets", "", "create", []string{why + ", or where an empty Secret of that name exists"}})
+	}
+	return all
+}
+
+// covers tells whether a gives all that b does.
+func (a *want) covers(b *want) bool {
+	if a.group != b.group || a.resource != b.resource || a.namespace != "" && a.namespace != b.namespace || a.name != "" && a.name != b.name {
+		return false
+	}
+	verbs := strings.Fields(a.verbs)
+	return !slices.ContainsFunc(strings.Fields(b.verbs), func(verb string) bool { return !slices.Contains(verbs, verb) })
+}
+
+// withoutCovered drops what something wider gives too, which then has both reasons.
+func withoutCovered(all []want) []want {
+	var kept []want
+	for _, w := range all {
+		if i := slices.IndexFunc(kept, func(k want) bool { return k.covers(&w) }); i >= 0 {
+			kept[i].why = joinReasons(kept[i].why, w.why)
+			continue
+		}
+		w.why = slices.Clone(w.why)
+		kept = slices.DeleteFunc(kept, func(k want) bool {
+			if w.covers(&k) {
+				w.why = joinReasons(k.why, w.why)
+				return true
+			}
+			return false
+		})
+		kept = append(kept, w)
+	}
+	return kept
+}
+
+func joinReasons(a, b []string) []string {
+	for _, reason := range b {
+		if !slices.Contains(a, reason) {
+			a = append(a, reason)
+		}
+	}
+	return a
+}
+
+// roles joins rights that differ in their names only, and sorts.
+func roles(all []want) []Role {
+	slices.SortStableFunc(all, func(a, b want) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource),
+			-cmp.Compare(len(a.verbs), len(b.verbs)), cmp.Compare(a.verbs, b.verbs), cmp.Compare(a.name, b.name))
+	})
+	var list []Role
+	var last *want
+	for i := range all {
+		w := &all[i]
+		if len(list) == 0 || list[len(list)-1].Namespace != w.namespace {
+			list = append(list, Role{Namespace: w.namespace})
+			last = nil
+		}
+		role := &list[len(list)-1]
+		if last != nil && last.group == w.group && last.resource == w.resource && last.verbs == w.verbs && last.name != "" && w.name != "" {
+			rule := &role.Rules[len(role.Rules)-1]
+			rule.Names = append(rule.Names, w.name)
+			rule.Why = joinReasons(rule.Why, w.why)
+			continue
+		}
+		rule := Rule{Group: w.group, Resource: w.resource, Verbs: strings.Fields(w.verbs), Why: w.why}
+		if w.name != "" {
+			rule.Names = []string{w.name}
+		}
+		role.Rules = append(role.Rules, rule)
+		last = w
+	}
+	return list
+}

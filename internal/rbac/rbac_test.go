@@ -1,0 +1,92 @@
+package rbac
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+func TestKnown(t *testing.T) {
+	for _, test := range []struct{ apiVersion, kind, want string }{
+		{"", "Pod", "/pods"},
+		{"v1", "PO", "/pods"},
+		{"", "deploy", "apps/deployments"},
+		{"apps/v1", "Deployment", "apps/deployments"},
+		{"", "Ingress", "networking.k8s.io/ingresses"},
+		{"", "Event", "/events"},
+		{"events.k8s.io/v1", "Event", "events.k8s.io/events"},
+		{"", "Node", "/nodes, cluster"},
+		{"", "crds", "apiextensions.k8s.io/customresourcedefinitions, cluster"},
+		{"example.com/v1", "Pod", "example.com/pods, guessed"},
+		{"example.com/v1", "Policy", "example.com/policies, guessed"},
+		{"example.com/v1", "widgets", "example.com/widgets, guessed"},
+		{"example.com/v1", "widget", "example.com/widgets, guessed"},
+		{"", "Widget", "error: add apiVersion"},
+		{"v1", "Widget", "error: add apiVersion"},
+	} {
+		k, err := Known(test.apiVersion, test.kind)
+		got := k.Group + "/" + k.Resource
+		switch {
+		case err != nil && strings.Contains(err.Error(), "add apiVersion"):
+			got = "error: add apiVersion"
+		case k.Guessed:
+			got += ", guessed"
+		case !k.Namespaced:
+			got += ", cluster"
+		}
+		if got != test.want {
+			t.Errorf("%q %q: %s, not %s (%v)", test.apiVersion, test.kind, got, test.want, err)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	for _, row := range builtIn {
+		if strings.Count(row, "/") != 3 {
+			t.Errorf("%q has not the four parts of a row", row)
+		}
+	}
+}
+
+// text shows roles in one line for each rule.
+func text(roles []Role) string {
+	var b strings.Builder
+	for _, r := range roles {
+		for _, rule := range r.Rules {
+			fmt.Fprintf(&b, "%s: %s %v %s (%s)\n", r.Namespace, rule.Resource, rule.Names, strings.Join(rule.Verbs, ","), strings.Join(rule.Why, "; "))
+		}
+	}
+	return b.String()
+}
+
+// A wider right covers narrower ones, in whatever order they come, and keeps their reasons.
+func TestWiderCoversNarrower(t *testing.T) {
+	in := func(namespaces ...string) hook.Namespaces { return hook.Namespaces{Names: namespaces} }
+	named := func(name string, ns hook.Namespaces, names ...string) hook.Kubernetes {
+		return hook.Kubernetes{Binding: hook.Binding{Name: name}, Kind: "Pod", Namespaces: ns, Names: names}
+	}
+	for _, test := range []struct {
+		bindings []hook.Kubernetes
+		want     string
+	}{
+		{[]hook.Kubernetes{named("a", in("x"), "one"), named("b", in("x"), "two")}, "x: pods [one two] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\n"},
+		{[]hook.Kubernetes{named("a", in("x"), "one"), named("b", in("x", "y"))}, "x: pods [] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\ny: pods [] get,list,watch (h, kubernetes \"b\")\n"},
+		{[]hook.Kubernetes{named("a", in()), named("b", in("x"), "one")}, ": pods [] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\n"},
+		{[]hook.Kubernetes{named("b", in("x")), named("a", in(), "one")}, ": pods [one] get,list,watch (h, kubernetes \"a\")\nx: pods [] get,list,watch (h, kubernetes \"b\")\n"},
+	} {
+		roles, err := Plan([]*hook.Hook{{Name: "h", Kubernetes: test.bindings}}, Known, Options{})
+		if got := text(roles); err != nil || got != test.want {
+			t.Errorf("got\n%swant\n%s(%v)", got, test.want, err)
+		}
+	}
+}
+
+func TestLease(t *testing.T) {
+	roles, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader"})
+	want := "ops: leases [leader] get,list,watch,update,patch (leader election)\nops: leases [] create (leader election; creating cannot be limited to a name)\n"
+	if got := text(roles); err != nil || got != want {
+		t.Errorf("got\n%s%v", got, err)
+	}
+}

@@ -1,0 +1,38 @@
+// Package commands tests commands of the program on a real control plane.
+package commands
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// command runs the program and returns its standard output. The test fails when it does.
+func command(t *testing.T, kubeconfig string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(testenv.Binary(t), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%q: %v\n%s%s", args, err, out, stderr.String())
+	}
+	return string(out)
+}
+
+// hooksDir makes a directory with hooks.
+func hooksDir(t *testing.T, hooks map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range hooks {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}

@@ -1,0 +1,39 @@
+package commands
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// TestRunApply tells that run changes the cluster when it is told to, and only then.
+func TestRunApply(t *testing.T) {
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	dir := hooksDir(t, map[string]string{"make": `#!/bin/sh
+if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+echo '{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "` + ns + `", "name": "made"}}}' >"$KUBERNETES_PATCH_PATH"
+kubectl get namespace ` + ns + ` -o name
+`})
+	made := func() bool {
+		return c.Kubectl(t, "-n", ns, "get", "configmap", "made", "--ignore-not-found", "-o", "name") != ""
+	}
+	for _, test := range []struct {
+		args []string
+		want string
+		made bool
+	}{
+		{nil, "1 operation, not carried out (--apply does that)", false},
+		{[]string{"--apply", "--dry-run"}, "1 operation, not all of them carried out", false},
+		{[]string{"--apply"}, "1 operation, carried out", true},
+	} {
+		out := command(t, c.Kubeconfig, append([]string{"run", "make", "--hooks-dir", dir}, test.args...)...)
+		if !strings.Contains(out, test.want) || !strings.Contains(out, "stdout | namespace/"+ns) {
+			t.Errorf("%q printed\n%s", test.args, out)
+		}
+		if made() != test.made {
+			t.Errorf("%q: is the ConfigMap there? %v", test.args, made())
+		}
+	}
+}
