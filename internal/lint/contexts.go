@@ -55,6 +55,9 @@ var (
 
 // readsFirstOnly returns the line where a hook reads the first context, if there is no sign that it reads others.
 func readsFirstOnly(s Source) int {
+	if s.isBinary() {
+		return 0
+	}
 	at := first.FindIndex(s.Text)
 	if at == nil || others.Match(s.Text) {
 		return 0

@@ -7,6 +7,9 @@ import (
 // Place is where a line and column of a hook's --config output stand in the hook's file. Most hooks carry their
 // configuration as text, so the line is there; where it is not, or not only once, the place is 0.
 func Place(s Source, output []byte, line, column int) (int, int) {
+	if s.isBinary() {
+		return 0, 0
+	}
 	printed := strings.Split(string(output), "\n")
 	written := strings.Split(string(s.Text), "\n")
 	if line < 1 || line > len(printed) || strings.TrimSpace(printed[line-1]) == "" {
