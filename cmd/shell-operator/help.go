@@ -92,6 +92,34 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names))
 }
 
+// refuseUnknown lets commands that only have others below them, and help, fail for words that they do not know. By
+// itself cobra prints the help of what it knows, and all seems well.
+func refuseUnknown(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch {
+		case cmd.Name() == "help":
+			cmd.Run, cmd.RunE = nil, func(_ *cobra.Command, args []string) error { return help(root, args) }
+		case cmd.HasSubCommands() && !cmd.Runnable():
+			cmd.Args, cmd.RunE = noSuchCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
+// help prints the help of a command.
+func help(cmd *cobra.Command, args []string) error {
+	found, rest, err := cmd.Find(args)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return noSuchCommand(found, rest)
+	}
+	found.InitDefaultHelpFlag()
+	return found.Help()
+}
+
 // noSuchFlag adds the nearest flag to the error about one that does not exist.
 func noSuchFlag(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError

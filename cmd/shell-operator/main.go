@@ -51,6 +51,7 @@ Without a command it starts the operator.`,
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	refuseUnknown(root)
 	err := root.Execute()
 	if err == nil {
 		return exitOK
