@@ -71,12 +71,11 @@ Exit codes: 0 if the run succeeded and all that it handed back is valid, 1 if no
 
 // readInput never returns nil without an error: an empty file is not the same as none.
 func readInput(path string) ([]byte, error) {
-	text, err := []byte{}, error(nil)
+	read := os.ReadFile
 	if path == "-" {
-		text, err = io.ReadAll(os.Stdin)
-	} else {
-		text, err = os.ReadFile(path)
+		read = func(string) ([]byte, error) { return io.ReadAll(os.Stdin) }
 	}
+	text, err := read(path)
 	return append([]byte{}, text...), err
 }
 

@@ -46,8 +46,8 @@ func step(node *yaml.Node, path string) (key, value *yaml.Node, found bool) {
 			key, rest = value, strings.TrimPrefix(after, ".")
 			continue
 		}
-		name, end := rest, len(rest)
-		if end = strings.IndexAny(rest, ".["); end >= 0 {
+		name := rest
+		if end := strings.IndexAny(rest, ".["); end >= 0 {
 			name = rest[:end]
 		}
 		next := child(value, name)
