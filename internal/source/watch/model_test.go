@@ -17,14 +17,14 @@ func TestAgainstModel(t *testing.T) {
 		w := newStage(t)
 		m := &model{server: map[string]modelObject{}, bindings: []*modelBinding{
 			{name: "full", seen: map[string]modelObject{}},
-			{name: "filtered", jq: true, seen: map[string]modelObject{}},
+			{name: "filtered", jq: true, resting: true, seen: map[string]modelObject{}},
 		}}
 		var script []string
 		do := func(command string) {
 			script = append(script, command)
 			w.do(strings.Fields(command))
 		}
-		for _, command := range []string{"binding full", "binding filtered jq slim", "join full s", "join filtered s", "list s"} {
+		for _, command := range []string{"binding full", "binding filtered jq slim standby", "join full s", "join filtered s", "list s"} {
 			do(command)
 		}
 		w.happened = nil
@@ -68,13 +68,14 @@ type modelBinding struct {
 	jq       bool
 	seen     map[string]modelObject
 	unlocked bool
+	resting  bool
 	held     []string
 }
 
 // step does one thing, and returns the command for it and what has to come of it.
 func (m *model) step(t *rapid.T) (command string, want []string) {
 	m.version++
-	kind := rapid.SampledFrom([]string{"set", "set", "set", "delete", "blind", "again", "list", "snapshot", "synchronize", "unlock", "announce"}).Draw(t, "command")
+	kind := rapid.SampledFrom([]string{"set", "set", "set", "delete", "blind", "again", "list", "snapshot", "synchronize", "unlock", "announce", "lead", "lead"}).Draw(t, "command")
 	key := rapid.SampledFrom([]string{"x/a", "x/b", "y/a", "c"}).Draw(t, "key")
 	text := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "text")
 	b := rapid.SampledFrom(m.bindings).Draw(t, "binding")
@@ -138,6 +139,8 @@ func (m *model) step(t *rapid.T) (command string, want []string) {
 		return command, want
 	case "unlock":
 		want, b.held, b.unlocked = b.held, nil, true
+	case "lead":
+		b.resting = false
 	case "announce":
 		b.held, b.unlocked = nil, true
 		for _, key := range order(b.seen) {
@@ -185,6 +188,9 @@ func (b *modelBinding) change(o modelObject) []string {
 
 func (b *modelBinding) fire(watch string, o modelObject, filtered string) []string {
 	line := fmt.Sprintf("%s: %s %s\n", b.name, watch, b.describe(o, filtered))
+	if b.resting {
+		return nil
+	}
 	if !b.unlocked {
 		b.held = append(b.held, line)
 		return nil

@@ -20,10 +20,11 @@ import (
 
 // monitor is what one kubernetes binding sees: its objects, and whether events may leave already.
 //
-//	filling → locked → unlocked
+//	filling → (resting →) locked → unlocked
 //
 // While filling, objects only go into the set. While locked, events are kept back until the
 // Synchronization has succeeded; taking the set for it forgets them, because it shows what they tell.
+// On a standby a binding rests first: the set follows the cluster, and no event is made, however long that lasts.
 type monitor struct {
 	// owner is whom the events are for. Only move changes it, and holds mu.
 	owner   atomic.Pointer[owner]
@@ -43,6 +44,8 @@ type monitor struct {
 	// awaited are the subscriptions without which the first set is not complete. It is nil afterwards.
 	awaited  map[*subscription]bool
 	unlocked bool
+	// resting is true until this replica leads.
+	resting bool
 	// held are the events since the set was last taken for a Synchronization. Empty when unlocked.
 	held []event.Event
 	// troubles remembers, for each stream and verb that is in trouble, what has been told already.
@@ -250,7 +253,7 @@ func (m *monitor) drop(it item, last *object) {
 func (m *monitor) fire(watch event.Watch, e entry) {
 	b := m.binding
 	wanted := watch == event.Added && b.Added || watch == event.Modified && b.Modified || watch == event.Deleted && b.Deleted
-	if !wanted || m.awaited != nil {
+	if !wanted || m.awaited != nil || m.resting {
 		return
 	}
 	ev := m.event(watch, e)
@@ -295,6 +298,13 @@ func (m *monitor) synchronize() event.Snapshot {
 
 func (m *monitor) copy() event.Snapshot {
 	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil}
+}
+
+// lead makes changes count from now on.
+func (m *monitor) lead() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resting = false
 }
 
 // unlock lets events through, first those that were kept back.

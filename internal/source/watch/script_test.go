@@ -41,11 +41,13 @@ import (
 //	synchronize B           show the set, as a Synchronization does
 //	unlock B                the Synchronization was delivered
 //	announce B              let each object be added
+//	lead B                  it was a standby and leads now
 //
 // An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each
 // mention, or that of OBJECT@VERSION. Its uid is that of NAME#UID. The text is its field .text, which the filter of
 // a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which narrow the
-// stream, events=Added,Deleted, slim (no full objects) and group.
+// stream, events=Added,Deleted, slim (no full objects), group and
+// standby.
 //
 // Events show the version of the full object, if it is kept, and the result of the filter, if there is one.
 func TestScripts(t *testing.T) {
@@ -171,6 +173,8 @@ func (w *stage) do(words []string) {
 		b.monitor.unlock()
 	case "announce":
 		b.monitor.announce()
+	case "lead":
+		b.monitor.lead()
 	default:
 		w.t.Fatalf("unknown command %q", command)
 	}
@@ -219,6 +223,8 @@ func (w *stage) binding(name string, options []string) *staged {
 			kube.Added, kube.Modified, kube.Deleted = strings.Contains(value, "Added"), strings.Contains(value, "Modified"), strings.Contains(value, "Deleted")
 		case "slim":
 			kube.KeepFullObjects = false
+		case "standby":
+			b.monitor.resting = true
 		case "group":
 			kube.Group = "group"
 		default:

@@ -9,6 +9,7 @@
 //     own hook, says why, and goes on by itself as soon as it can.
 //   - Losing the API server loses no last state: what changed meanwhile comes as the difference.
 //   - A binding can move to another hook, which then gets its events as if it had been there from the beginning.
+//   - A standby keeps snapshots and no events: it can wait for days. Events begin when it leads.
 //   - A filter that fails yields null and is reported; it never stops a binding.
 //
 // Not attempted: intermediate states of an object that changed while the connection was lost or while a
@@ -68,6 +69,8 @@ type Options struct {
 	Meter  Meter
 	// KeepManagedFields is for bindings that do not say.
 	KeepManagedFields bool
+	// Standby lets bindings rest until Lead: they follow their objects and make no events.
+	Standby bool
 }
 
 // Watcher watches on behalf of all kubernetes bindings of all hooks.
@@ -83,6 +86,8 @@ type Watcher struct {
 	// streams that have at least one consumer.
 	streams  map[scope]*stream
 	monitors map[address]*monitor
+	// resting is how new monitors begin.
+	resting bool
 }
 
 // address identifies a kubernetes binding.
@@ -106,7 +111,7 @@ func New(opts Options) (*Watcher, error) {
 	return &Watcher{
 		opts: opts, client: client, resolver: resource.NewResolver(client),
 		start: make(chan *stream), stopped: make(chan struct{}),
-		streams: map[scope]*stream{}, monitors: map[address]*monitor{},
+		streams: map[scope]*stream{}, monitors: map[address]*monitor{}, resting: opts.Standby,
 	}, nil
 }
 
@@ -173,6 +178,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		keepManagedFields: w.keepManagedFields(b),
 	}
 	w.mu.Lock()
+	m.resting = w.resting
 	w.monitors[address{h, index}] = m
 	w.mu.Unlock()
 	if namespaces.ByLabels {
@@ -272,6 +278,16 @@ func (w *Watcher) monitor(h *hook.Hook, index int) *monitor {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.monitors[address{h, index}]
+}
+
+// Lead ends the rest of a standby: from now on changes become events, which are held back until Unlock or Announce.
+func (w *Watcher) Lead() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.resting = false
+	for _, m := range w.monitors {
+		m.lead()
+	}
 }
 
 // Snapshot returns what a binding sees now. A binding that is not enabled yet sees nothing.
