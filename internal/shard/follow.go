@@ -1,0 +1,65 @@
+package shard
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// follow listens to changes of the Lease until ctx ends. What it hears may be late: it only says when to look.
+// Without the permission to watch, a standby looks every now and then.
+func (l *Lease) follow(ctx context.Context) {
+	const shortest, longest = 500 * time.Millisecond, time.Minute
+	warned, delay := false, shortest
+	for {
+		begun := time.Now()
+		err := l.store.watch(ctx, func() { l.setWatching(true) }, l.heard)
+		l.setWatching(false)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case apierrors.IsForbidden(err):
+			if !warned {
+				warned = true
+				l.log.Warn("No permission to watch the Lease: a hand-over takes longer", "error", l.explain(err).Error())
+			}
+			delay = longest
+		case time.Since(begun) > longest:
+			delay = shortest
+		default:
+			delay = min(2*delay, l.opts.RetryPeriod)
+		}
+		l.wake() // who relied on hearing of changes looks now
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+func (l *Lease) setWatching(is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watching = is
+}
+
+// heard is told of a change. Our own ones are no news.
+func (l *Lease) heard(lease *coordinationv1.Lease) {
+	if holder(lease) == l.opts.Identity {
+		return
+	}
+	l.observe(lease)
+	l.wake()
+}
+
+func (l *Lease) wake() {
+	select {
+	case l.woken <- struct{}{}:
+	default:
+	}
+}

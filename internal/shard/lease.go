@@ -1,0 +1,226 @@
+// Package shard decides which of several replicas runs the hooks: the one that holds a Lease.
+//
+// Callers may rely on this:
+//   - At most one replica leads. One that cannot renew its Lease stops leading well before others may take it.
+//   - A Lease that is given back, deleted or taken is noticed at once, by a watch; one whose holder has died, when it
+//     runs out. Clocks of different machines need not agree.
+//   - The Lease is given back only after the work has ended, and then the next replica begins at once.
+//   - The fields of the Lease mean what they mean to others who elect leaders in this way.
+//
+// It does not use the election of client-go. That one looks at the Lease every few seconds only, so a hand-over takes
+// seconds and a leader whose Lease was taken goes on for ten more; it may give the Lease back before the work has ended;
+// and with it come the typed clients of all APIs, which make the program half as large again.
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+)
+
+// Options of a Lease. Client, Namespace, Name, Identity and the durations are required.
+type Options struct {
+	Client          rest.Interface
+	Namespace, Name string
+	// Identity is the name of this replica. No two that run at the same time may have the same.
+	Identity string
+	// Duration is how long others wait after the last sign of life of the leader. It is counted in whole seconds.
+	Duration time.Duration
+	// RenewDeadline is how long the leader goes on without a renewal that the API server has confirmed.
+	RenewDeadline time.Duration
+	// RetryPeriod is the time between two renewals, and between two looks where nothing may be watched.
+	RetryPeriod time.Duration
+	Log         *slog.Logger
+	// Changed, if set, is told who holds the Lease whenever that changes; "" means nobody. It must return at once.
+	Changed func(holder string)
+}
+
+// Lease is one replica's share in an election.
+type Lease struct {
+	opts  Options
+	store store
+	log   *slog.Logger
+	// woken has a token when somebody else has changed the Lease.
+	woken chan struct{}
+
+	mu sync.Mutex
+	// seen is the last known state, since when it was new to us. It is nil when there is no Lease, or none is known.
+	seen  *coordinationv1.Lease
+	since time.Time
+	// watching tells that changes by others are heard of.
+	watching bool
+	// leading is set once, when the Lease is ours. What is heard of it may be older than that.
+	leading bool
+	// told is the holder that Changed was told of last; nil before the first time.
+	told *string
+	// complained is the last error that was logged.
+	complained string
+}
+
+// New checks the options.
+func New(o Options) (*Lease, error) {
+	if o.Duration < time.Second || o.RenewDeadline >= o.Duration || o.RetryPeriod >= o.RenewDeadline || o.RetryPeriod <= 0 {
+		return nil, fmt.Errorf("the durations of leader election do not fit: Lease %s, renewal deadline %s, retry period %s: each must be shorter than the one before, and the first at least 1s",
+			o.Duration, o.RenewDeadline, o.RetryPeriod)
+	}
+	return newLease(o, &apiStore{client: o.Client, namespace: o.Namespace, name: o.Name}), nil
+}
+
+func newLease(o Options, s store) *Lease {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Lease{
+		opts: o, store: s, woken: make(chan struct{}, 1),
+		log: o.Log.With("lease", o.Namespace+"/"+o.Name, "identity", o.Identity),
+	}
+}
+
+// LostError tells that this replica does not hold the Lease any more, although it has not given it back.
+type LostError struct{ Reason string }
+
+func (e *LostError) Error() string { return "the Lease is lost: " + e.Reason }
+
+// Run waits until this replica holds the Lease, or ctx ends. Then it calls lead, keeps the Lease until lead returns, and
+// gives it back. The context of lead ends only when the Lease is lost, with a LostError as its cause; Run returns that.
+func (l *Lease) Run(ctx context.Context, lead func(context.Context)) error {
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	around, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	parts.Go(func() { l.follow(around) })
+
+	held, renewed, ok := l.acquire(ctx)
+	if !ok {
+		return nil
+	}
+	leading, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer lose(nil)
+	keeping, endKeeping := context.WithCancel(around)
+	defer endKeeping()
+	var keeper sync.WaitGroup
+	var lost error
+	keeper.Go(func() {
+		if held, lost = l.keep(keeping, held, renewed); lost != nil {
+			lose(lost)
+		}
+	})
+	lead(leading)
+	endKeeping()
+	keeper.Wait()
+	if lost != nil {
+		return lost
+	}
+	l.release(around, held)
+	return nil
+}
+
+// keep renews the Lease until ctx ends. It returns the Lease as it last was, or a LostError.
+func (l *Lease) keep(ctx context.Context, held *coordinationv1.Lease, renewed time.Time) (*coordinationv1.Lease, error) {
+	for {
+		deadline := renewed.Add(l.opts.RenewDeadline)
+		if !l.pause(ctx, min(l.opts.RetryPeriod, time.Until(deadline))) {
+			return held, nil
+		}
+		started := time.Now()
+		attempt, cancel := context.WithDeadline(ctx, deadline)
+		next, err := l.renew(attempt, held)
+		cancel()
+		var lost *LostError
+		switch {
+		case err == nil:
+			held, renewed = next, started
+			l.complain(nil)
+		case errors.As(err, &lost):
+			return held, err
+		case ctx.Err() != nil:
+			return held, nil
+		case !time.Now().Before(deadline):
+			return held, &LostError{fmt.Sprintf("it could not be renewed for %s: %v", l.opts.RenewDeadline, l.explain(err))}
+		default:
+			l.complain(err)
+		}
+	}
+}
+
+// renew writes a new time. Whoever else has changed the Lease meanwhile may have taken it.
+func (l *Lease) renew(ctx context.Context, held *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	next, err := l.store.update(ctx, renewal(held, time.Now()))
+	if apierrors.IsConflict(err) {
+		var live *coordinationv1.Lease
+		if live, err = l.store.get(ctx); err == nil {
+			if reason := whyLost(held, live); reason != "" {
+				return nil, &LostError{reason}
+			}
+			next, err = l.store.update(ctx, renewal(live, time.Now()))
+		}
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, &LostError{"somebody has deleted it"}
+	}
+	return next, err
+}
+
+// releaseTime is how long giving the Lease back may take: whoever waits can also wait until it runs out.
+const releaseTime = 3 * time.Second
+
+func (l *Lease) release(ctx context.Context, held *coordinationv1.Lease) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTime)
+	defer cancel()
+	live, err := l.store.get(ctx) // a renewal may have been under way
+	if err == nil && whyLost(held, live) == "" {
+		_, err = l.store.update(ctx, released(live, time.Now()))
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		l.log.Warn("Cannot give the Lease back, the next replica waits until it runs out", "error", l.explain(err).Error())
+		return
+	}
+	l.log.Info("The Lease is given back")
+}
+
+// pause waits, and returns early when somebody else has changed the Lease. It returns false when ctx has ended.
+func (l *Lease) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(max(0, d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.woken:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// complain logs a new kind of trouble once, and that it is over.
+func (l *Lease) complain(err error) {
+	text := ""
+	if err != nil {
+		text = l.explain(err).Error()
+	}
+	l.mu.Lock()
+	before := l.complained
+	l.complained = text
+	l.mu.Unlock()
+	switch {
+	case text == before:
+	case text == "":
+		l.log.Info("The Lease can be used again")
+	default:
+		l.log.Warn("Cannot use the Lease. Will retry after delay.", "error", text, "delay", l.opts.RetryPeriod.String())
+	}
+}
+
+// explain adds what mends a missing permission.
+func (l *Lease) explain(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf(`%w: give the operator's ServiceAccount, by a Role in namespace %q, the rule {apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update", "watch"]}`,
+			err, l.opts.Namespace)
+	}
+	return err
+}

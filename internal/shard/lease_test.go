@@ -1,0 +1,312 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
+)
+
+// election has replicas that lead until they are told to end.
+type election struct {
+	t      *testing.T
+	server *server
+
+	mu      sync.Mutex
+	leading []string
+	// began is when each replica began to lead, ended when it stopped.
+	began, ended map[string]time.Time
+}
+
+func newElection(t *testing.T) *election {
+	return &election{t: t, server: &server{}, began: map[string]time.Time{}, ended: map[string]time.Time{}}
+}
+
+// replica is one of them. end is the polite way, as by SIGTERM; result has what Run returned.
+type replica struct {
+	name   string
+	line   *line
+	lease  *Lease
+	end    context.CancelFunc
+	result chan error
+	// tail is how long its last run takes after the end.
+	tail time.Duration
+}
+
+func (e *election) replica(name string, change func(*replica)) *replica {
+	r := &replica{name: name, line: newLine(e.server), result: make(chan error, 1)}
+	r.lease = newLease(Options{
+		Namespace: "n", Name: "lease", Identity: name,
+		Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+	}, r.line)
+	if change != nil {
+		change(r)
+	}
+	ctx, end := context.WithCancel(e.t.Context())
+	r.end = end
+	done := make(chan struct{})
+	e.t.Cleanup(func() { end(); <-done })
+	go func() {
+		defer close(done)
+		r.result <- r.lease.Run(ctx, func(held context.Context) {
+			e.enter(name)
+			defer e.leave(name)
+			select {
+			case <-ctx.Done():
+			case <-held.Done():
+				return
+			}
+			select { // what is running is finished first
+			case <-time.After(r.tail):
+			case <-held.Done():
+			}
+		})
+	}()
+	return r
+}
+
+func (e *election) enter(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leading = append(e.leading, name)
+	e.began[name] = time.Now()
+	if len(e.leading) > 1 {
+		e.t.Errorf("%v lead at the same time", e.leading)
+	}
+}
+
+func (e *election) leave(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, n := range e.leading {
+		if n == name {
+			e.leading = append(e.leading[:i], e.leading[i+1:]...)
+		}
+	}
+	e.ended[name] = time.Now()
+}
+
+// expect waits for a time and checks who leads then; "" is nobody.
+func (e *election) expect(after time.Duration, name string) {
+	e.t.Helper()
+	time.Sleep(after)
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if got := strings.Join(e.leading, ","); got != name {
+		e.t.Fatalf("%q leads, want %q", got, name)
+	}
+}
+
+// stop ends replicas and checks that they returned no error.
+func (e *election) stop(replicas ...*replica) {
+	e.t.Helper()
+	for _, r := range replicas {
+		r.end()
+	}
+	for _, r := range replicas {
+		if err := <-r.result; err != nil {
+			e.t.Errorf("%s: %v", r.name, err)
+		}
+	}
+}
+
+// An hour passes, and the first one leads all the time. When it is told to end it finishes its work; the next one begins
+// within moments after that.
+func TestHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		a := e.replica("a", func(r *replica) { r.tail = 20 * time.Second })
+		e.expect(100*time.Millisecond, "a")
+		b, c := e.replica("b", nil), e.replica("c", nil)
+		e.expect(time.Hour, "a")
+		a.end()
+		e.expect(19*time.Second, "a")
+		if err := <-a.result; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		next := e.leading[0]
+		if gap := e.began[next].Sub(e.ended["a"]); gap > 100*time.Millisecond {
+			t.Errorf("the next replica began %s after the work of the first one had ended", gap)
+		}
+		e.stop(b, c)
+		if holder(e.server.lease) != "" || ptr.Deref(e.server.lease.Spec.LeaseTransitions, 0) == 0 {
+			t.Errorf("the Lease is %+v", e.server.lease.Spec)
+		}
+	})
+}
+
+// Without the permission to watch a hand-over takes no longer than the retry period.
+func TestHandOverBlind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		a := e.replica("a", nil)
+		e.expect(time.Second, "a")
+		b := e.replica("b", func(r *replica) { r.line.blind = true })
+		e.expect(time.Minute, "a")
+		e.stop(a)
+		e.expect(2*time.Second+100*time.Millisecond, "b")
+		e.stop(b)
+	})
+}
+
+// A leader whose line is cut stops before another one begins.
+func TestLineCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		a := e.replica("a", nil)
+		e.expect(time.Second, "a")
+		b := e.replica("b", nil)
+		e.expect(time.Minute, "a")
+		cut := time.Now()
+		close(a.line.broken)
+		err := <-a.result
+		var lost *LostError
+		if !errors.As(err, &lost) {
+			t.Fatalf("got %v", err)
+		}
+		if took := time.Since(cut); took > 10*time.Second || took < 7*time.Second {
+			t.Errorf("it led on for %s", took)
+		}
+		e.expect(9*time.Second, "b")
+		if took := e.began["b"].Sub(cut); took > 16*time.Second {
+			t.Errorf("the next one began after %s", took)
+		}
+		e.stop(b)
+	})
+}
+
+// Whoever takes, clears or deletes the Lease ends the leader at once.
+func TestTaken(t *testing.T) {
+	for name, change := range map[string]func(*coordinationv1.Lease) *coordinationv1.Lease{
+		"taken": func(l *coordinationv1.Lease) *coordinationv1.Lease {
+			l.Spec.HolderIdentity = ptr.To("thief")
+			return l
+		},
+		"cleared": func(l *coordinationv1.Lease) *coordinationv1.Lease {
+			l.Spec.HolderIdentity = nil
+			return l
+		},
+		"deleted": func(*coordinationv1.Lease) *coordinationv1.Lease { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newElection(t)
+				a := e.replica("a", nil)
+				e.expect(11*time.Second, "a")
+				e.server.mu.Lock()
+				e.server.set(change(e.server.lease.DeepCopy()))
+				e.server.mu.Unlock()
+				e.expect(100*time.Millisecond, "")
+				var lost *LostError
+				if err := <-a.result; !errors.As(err, &lost) {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A process that calls itself the same takes over from one that is gone at once, and ends one that is not.
+func TestSameName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		dead := claim(&coordinationv1.Lease{}, "a", 15*time.Second, time.Now())
+		e.server.mu.Lock()
+		e.server.set(dead)
+		e.server.mu.Unlock()
+		a := e.replica("a", nil)
+		e.expect(100*time.Millisecond, "a")
+		time.Sleep(time.Minute)
+		second := newLease(a.lease.opts, newLine(e.server))
+		held, _, ok := second.acquire(t.Context())
+		if !ok || held == nil {
+			t.Fatal("the second one cannot take it")
+		}
+		var lost *LostError
+		if err := <-a.result; !errors.As(err, &lost) || !strings.Contains(err.Error(), "POD_NAME") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Somebody else's label is no reason to stop, and stays.
+func TestLabelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		a := e.replica("a", nil)
+		e.expect(time.Second, "a")
+		e.server.mu.Lock()
+		labelled := e.server.lease.DeepCopy()
+		labelled.Labels = map[string]string{"of": "them"}
+		e.server.set(labelled)
+		e.server.mu.Unlock()
+		e.expect(time.Minute, "a")
+		e.stop(a)
+		if e.server.lease.Labels["of"] != "them" {
+			t.Error("the label is gone")
+		}
+	})
+}
+
+// Replicas come, go, die and lose their lines at random. Never do two lead (see enter), and in the end one does.
+func TestAtMostOne(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				e := newElection(t)
+				var alive []*replica
+				for n := range 60 {
+					switch {
+					case len(alive) < 2 || len(alive) < 5 && random.IntN(3) == 0:
+						alive = append(alive, e.replica(fmt.Sprint("r", n), func(r *replica) {
+							r.tail = time.Duration(random.IntN(5000)) * time.Millisecond
+							r.line.delay = time.Duration(random.IntN(400)) * time.Millisecond
+							r.line.blind = random.IntN(4) == 0
+						}))
+					case random.IntN(2) == 0:
+						i := random.IntN(len(alive))
+						alive[i].end()
+						alive = append(alive[:i], alive[i+1:]...)
+					default:
+						i := random.IntN(len(alive))
+						close(alive[i].line.broken)
+						alive = append(alive[:i], alive[i+1:]...)
+					}
+					time.Sleep(time.Duration(random.IntN(20000)) * time.Millisecond)
+				}
+				time.Sleep(30 * time.Second)
+				synctest.Wait()
+				e.mu.Lock()
+				if len(e.leading) != 1 {
+					t.Errorf("%v lead in the end", e.leading)
+				}
+				e.mu.Unlock()
+			})
+		})
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for _, o := range []Options{
+		{Duration: 10 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: time.Second},
+		{Duration: 15 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 2 * time.Second},
+		{Duration: 500 * time.Millisecond, RenewDeadline: 200 * time.Millisecond, RetryPeriod: 100 * time.Millisecond},
+		{},
+	} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package shard
+
+import (
+	"context"
+	"encoding/json"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// store is where the Lease is. Errors are those of the API server.
+type store interface {
+	get(ctx context.Context) (*coordinationv1.Lease, error)
+	create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+	// update fails with a conflict when the Lease has changed since this version of it.
+	update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+	// watch calls opened, and then changed for the state that there is and for each later one, nil when it was deleted.
+	// It returns when the API server ends the watch.
+	watch(ctx context.Context, opened func(), changed func(*coordinationv1.Lease)) error
+}
+
+type apiStore struct {
+	client          rest.Interface
+	namespace, name string
+}
+
+var _ store = (*apiStore)(nil)
+
+func (s *apiStore) path(name ...string) []string {
+	return append([]string{"/apis/coordination.k8s.io/v1/namespaces", s.namespace, "leases"}, name...)
+}
+
+func (s *apiStore) get(ctx context.Context) (*coordinationv1.Lease, error) {
+	return decode(s.client.Get().AbsPath(s.path(s.name)...).Do(ctx))
+}
+
+func (s *apiStore) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	return s.write(ctx, s.client.Post().AbsPath(s.path()...), lease)
+}
+
+func (s *apiStore) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	return s.write(ctx, s.client.Put().AbsPath(s.path(s.name)...), lease)
+}
+
+func (s *apiStore) write(ctx context.Context, r *rest.Request, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	lease = lease.DeepCopy()
+	lease.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
+	body, err := json.Marshal(lease)
+	if err != nil {
+		return nil, err
+	}
+	return decode(r.SetHeader("Content-Type", "application/json").Body(body).Do(ctx))
+}
+
+func decode(result rest.Result) (*coordinationv1.Lease, error) {
+	text, err := result.Raw()
+	if err != nil {
+		return nil, err
+	}
+	lease := &coordinationv1.Lease{}
+	return lease, json.Unmarshal(text, lease)
+}
+
+// watchTime is how long one watch lasts, in the API's words.
+const watchTime = "600"
+
+func (s *apiStore) watch(ctx context.Context, opened func(), changed func(*coordinationv1.Lease)) error {
+	body, err := s.client.Get().AbsPath(s.path()...).Param("watch", "true").Param("fieldSelector", "metadata.name="+s.name).
+		Param("timeoutSeconds", watchTime).MaxRetries(0).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	opened()
+	changes := json.NewDecoder(body)
+	for {
+		var change struct {
+			Type   string
+			Object json.RawMessage
+		}
+		if err := changes.Decode(&change); err != nil {
+			return err
+		}
+		switch change.Type {
+		case "ADDED", "MODIFIED":
+			lease := &coordinationv1.Lease{}
+			if err := json.Unmarshal(change.Object, lease); err != nil {
+				return err
+			}
+			changed(lease)
+		case "DELETED":
+			changed(nil)
+		}
+	}
+}
