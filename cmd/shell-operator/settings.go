@@ -46,6 +46,7 @@ type settings struct {
 	failurePolicy              string
 	validating, conversion     webhookServer
 	http                       httpServer
+	election                   electionFlags
 
 	// reserved are settings of stages that are not there yet. They are accepted, so that installations
 	// that set them start, and checked for their type.
@@ -69,6 +70,13 @@ type httpServer struct {
 	parallel, queue, bodyLimit int
 	timeout                    time.Duration
 	authentication             bool
+}
+
+// electionFlags are about more than one replica.
+type electionFlags struct {
+	on                     bool
+	lease                  string
+	duration, renew, retry time.Duration
 }
 
 type reserved struct {
@@ -194,6 +202,12 @@ func (s *settings) table() []setting {
 		{flag: "http-queue", env: "SHELL_OPERATOR_HTTP_QUEUE", bind: number(&s.http.queue, 32), usage: "most HTTP requests that wait for one hook, more are refused at once"},
 		{flag: "http-body-limit", env: "SHELL_OPERATOR_HTTP_BODY_LIMIT", bind: number(&s.http.bodyLimit, 1<<20), usage: "size of the largest body of an HTTP request, in bytes"},
 		{flag: "http-timeout", env: "SHELL_OPERATOR_HTTP_TIMEOUT", bind: duration(&s.http.timeout, 30*time.Second), usage: "time limit of an HTTP request, for bindings without timeout"},
+
+		{flag: "leader-election", env: "SHELL_OPERATOR_LEADER_ELECTION", bind: truth(&s.election.on, false), usage: "let one of several replicas run hooks, the others stand by; all answer the API server"},
+		{flag: "leader-election-lease", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE", bind: text(&s.election.lease, "shell-operator"), usage: "name of the Lease that decides which one"},
+		{flag: "leader-election-lease-duration", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE_DURATION", bind: duration(&s.election.duration, 15*time.Second), usage: "time after the leader's last sign of life until another replica takes over; whole seconds"},
+		{flag: "leader-election-renew-deadline", env: "SHELL_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE", bind: duration(&s.election.renew, 10*time.Second), usage: "time that the leader goes on without being able to renew the Lease"},
+		{flag: "leader-election-retry-period", env: "SHELL_OPERATOR_LEADER_ELECTION_RETRY_PERIOD", bind: duration(&s.election.retry, 2*time.Second), usage: "time between two renewals of the Lease"},
 
 		{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", hidden: true, bind: func(fs *pflag.FlagSet, name string) {
 			fs.Var(&s.keepTmpFiles, name, "")

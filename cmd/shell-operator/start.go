@@ -119,6 +119,10 @@ func (s *settings) options(log *slog.Logger) app.Options {
 			ListenAddress: net.JoinHostPort(s.http.address, s.http.port), Cert: s.http.cert, Key: s.http.key, Authentication: s.http.authentication,
 			Parallel: s.http.parallel, Queue: s.http.queue, BodyLimit: s.http.bodyLimit, Timeout: s.http.timeout,
 		},
+		Election: app.ElectionOptions{
+			Enabled: s.election.on, Lease: s.election.lease, Identity: s.env["POD_NAME"],
+			Duration: s.election.duration, RenewDeadline: s.election.renew, RetryPeriod: s.election.retry,
+		},
 		Metrics: app.MetricsOptions{
 			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,
 		},

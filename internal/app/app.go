@@ -20,6 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/spool"
@@ -49,6 +50,9 @@ type operator struct {
 	webhooks *webhooks
 	// http is empty when no hook has http bindings.
 	http *httpServer
+	// election is nil when there is no other replica. leading is closed when this one runs hooks.
+	election *shard.Lease
+	leading  chan struct{}
 	// startedUp is closed when all onStartup runs have succeeded.
 	startedUp chan struct{}
 
@@ -61,6 +65,9 @@ type operator struct {
 // When kill ends, running hooks are killed at once.
 func Run(ctx, kill context.Context, o Options) (err error) {
 	o.Log.Info("start shell-operator")
+	// A lost Lease ends hooks as a second signal does.
+	kill, killNow := context.WithCancel(kill)
+	defer killNow()
 	if err := checkDirectories(&o); err != nil {
 		return err
 	}
@@ -81,7 +88,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 
 	op := &operator{
 		log: o.Log, spool: spool.New(workspace.Dir(), queuedBytes),
-		startedUp: make(chan struct{}), ticking: map[*hook.Hook]bool{}, health: newHealth(),
+		startedUp: make(chan struct{}), leading: make(chan struct{}), ticking: map[*hook.Hook]bool{}, health: newHealth(),
 	}
 	if op.meter, err = newMeter(o.Metrics, op.tasks); err != nil {
 		return err
@@ -98,6 +105,9 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if op.election, err = newElection(op, cl, o); err != nil {
+		return err
+	}
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
 	endPages, err := op.servePages(o, effects)
 	if err != nil {
@@ -110,6 +120,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	}
 	op.watcher, err = watch.New(watch.Options{
 		Config: cl.config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
+		Standby: op.election != nil,
 	})
 	if err != nil {
 		return err
@@ -127,7 +138,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if op.http, err = newHTTPServer(op, cl, o, op.health.answering()); err != nil {
 		return err
 	}
-	return op.serve(ctx, kill, o.ShutdownTimeout)
+	return op.serve(ctx, kill, killNow, o.ShutdownTimeout)
 }
 
 // load asks the hooks for their configurations.
@@ -169,7 +180,7 @@ func (op *operator) servePages(o Options, e *effects) (end func(), err error) {
 
 // serve starts the stages, last one first, so that each finds the next one ready; and ends them the
 // other way round.
-func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) error {
+func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	// Runs outlive ctx: a hook that is running may finish.
@@ -180,13 +191,13 @@ func (op *operator) serve(ctx, kill context.Context, timeout time.Duration) erro
 	background.Go(func() { _ = op.watcher.Run(ctx) })
 	background.Go(func() { _ = op.clock.Run(ctx) })
 	background.Go(func() { op.start(ctx) })
-	background.Go(func() { op.webhooks.run(ctx, op.health.answering(), fail) })
+	background.Go(func() { op.webhooks.run(ctx, fail, op.registrable()...) })
 	background.Go(func() { op.http.run(ctx, fail) })
 
 	over := make(chan struct{})
 	var ending sync.WaitGroup
 	ending.Go(func() { op.endRuns(ctx, over, timeout*4/5, endRuns) })
-	err := op.queues.Run(ctx, runs)
+	err := op.lead(ctx, runs, func(lost error) { fail(lost); killNow() })
 	close(over)
 	ending.Wait()
 	background.Wait()

@@ -3,7 +3,9 @@ package app
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -29,6 +31,8 @@ type cluster struct {
 	config *rest.Config
 	// inside tells that we run in a Pod of the cluster.
 	inside bool
+	// namespace is that of the kubeconfig's context, outside.
+	namespace string
 	// env is what kubectl in a hook needs to reach the same cluster.
 	env []string
 }
@@ -53,6 +57,7 @@ func connect(o ClusterOptions, dir string) (*cluster, error) {
 			err = errors.New("no kubeconfig found and not running in a Pod: set --kube-config (KUBE_CONFIG), $KUBECONFIG or ~/.kube/config")
 		}
 	} else if c.config, err = loader.ClientConfig(); err == nil {
+		c.namespace, _, _ = loader.Namespace()
 		c.env, err = kubeconfigForHooks(o, raw, dir)
 	}
 	if err != nil {
@@ -62,6 +67,22 @@ func connect(o ClusterOptions, dir string) (*cluster, error) {
 	c.config.QPS, c.config.Burst = o.QPS, o.Burst
 	c.config.UserAgent = "shell-operator"
 	return c, nil
+}
+
+// ownNamespace is where the operator's own objects belong: the namespace that was given, that of the Pod, or that of the
+// kubeconfig's context.
+func (c *cluster) ownNamespace(given string) (string, error) {
+	switch {
+	case given != "":
+		return given, nil
+	case c.namespace != "":
+		return c.namespace, nil
+	}
+	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return "", fmt.Errorf("cannot find out the operator's own namespace: %w: set --namespace (SHELL_OPERATOR_NAMESPACE)", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // forPatches returns the configuration of a client with limits of its own, so that many changes do not hold up the

@@ -19,6 +19,10 @@ type health struct {
 	// starting are the hooks that answer and whose onStartup runs have not succeeded.
 	starting map[*hook.Hook]bool
 	loaded   bool
+	// role is a note about who runs the hooks; empty when there is no question. A standby runs none, so it waits for no
+	// onStartup runs: those of the leader have prepared what is needed.
+	role    string
+	standby bool
 	// all is closed when no hook that answers waits any more.
 	all chan struct{}
 }
@@ -52,7 +56,7 @@ func (s *health) answering() <-chan struct{} { return s.all }
 
 // check closes all when it is time.
 func (s *health) check() {
-	if len(s.starting) > 0 {
+	if !s.loaded || len(s.starting) > 0 && !s.standby {
 		return
 	}
 	for h := range s.waiting {
@@ -88,18 +92,29 @@ func (s *health) enabled(h *hook.Hook) {
 	s.check()
 }
 
+func (s *health) setRole(note string, standby bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.role, s.standby = note, standby
+	s.check()
+}
+
 func (s *health) ready() (notes []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.loaded {
 		return nil, errors.New("hooks are being loaded")
 	}
-	answering := len(s.starting)
+	answering := 0
 	for h := range s.starting {
+		if s.standby {
+			break
+		}
+		answering++
 		notes = append(notes, fmt.Sprintf("hook %q waits: %v", h.Name, errStarting))
 	}
 	for h, reason := range s.waiting {
-		if s.starting[h] {
+		if s.starting[h] && !s.standby {
 			continue
 		}
 		notes = append(notes, fmt.Sprintf("hook %q waits: %v", h.Name, reason))
@@ -108,6 +123,9 @@ func (s *health) ready() (notes []string, err error) {
 		}
 	}
 	slices.Sort(notes)
+	if s.role != "" {
+		notes = slices.Insert(notes, 0, s.role)
+	}
 	if answering > 0 {
 		err = fmt.Errorf("not ready: hooks that answer wait for their onStartup runs or kubernetes bindings (%d)", answering)
 	}

@@ -28,6 +28,7 @@ var directions = []struct {
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq"}, "formats make values and write values"},
 	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
 	{"internal/discover", []string{"internal/hook", "internal/wire", "internal/filewatch"}, "a stage; app lends it the executor"},
+	{"internal/shard", nil, "who leads has nothing to do with what is led"},
 	{"internal/source/schedule", nil, "a stage that fires texts"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/resource", "internal/clock"}, "a stage that makes events"},
 	{"internal/endpoint", nil, "a stage that serves what it is given"},
@@ -57,7 +58,7 @@ var reserved = []struct {
 	{"k8s.io/client-go", []string{
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
 		"internal/source/webhook/service", "internal/source/http",
-		"internal/effect/patch", "internal/resource", "internal/app", "internal/testenv",
+		"internal/effect/patch", "internal/resource", "internal/shard", "internal/app", "internal/testenv",
 	}, "few packages talk to the API server, app only finds out where it is"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd prints results"},
 	{"go.yaml.in/yaml/v3", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd reads the file with settings"},

@@ -34,6 +34,7 @@ type Options struct {
 	Metrics       MetricsOptions
 	Webhooks      WebhookOptions
 	HTTP          HTTPOptions
+	Election      ElectionOptions
 }
 
 // PatchOptions are about changes of the cluster that hooks ask for.

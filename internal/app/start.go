@@ -21,19 +21,36 @@ const patience = 10 * time.Second
 //  2. enabling of the kubernetes bindings of all hooks, at the same time: it is work for the API server;
 //  3. hook by hook, its Synchronizations and then its schedules. A hook that cannot be enabled yet is
 //     skipped and comes when it can.
+//
+// Where there may be several replicas, 2 comes first: a standby has its snapshots ready, and waits.
 func (op *operator) start(ctx context.Context) {
+	var enabling sync.WaitGroup
+	defer enabling.Wait()
+	all := make([]*enabler, len(op.hooks))
+	enable := func() {
+		for i, h := range op.hooks {
+			all[i] = newEnabler(op, h)
+			enabling.Go(func() { all[i].run(ctx) })
+		}
+	}
+	standby := op.election != nil
+	if standby {
+		enable()
+	}
+	select {
+	case <-op.leading:
+	case <-ctx.Done():
+		return
+	}
+	op.watcher.Lead()
 	op.queueStartup()
 	select {
 	case <-op.startedUp:
 	case <-ctx.Done():
 		return
 	}
-	var enabling sync.WaitGroup
-	defer enabling.Wait()
-	all := make([]*enabler, len(op.hooks))
-	for i, h := range op.hooks {
-		all[i] = newEnabler(op, h)
-		enabling.Go(func() { all[i].run(ctx) })
+	if !standby {
+		enable()
 	}
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

@@ -94,6 +94,8 @@ type webhooks struct {
 	wait func()
 	// shared are the certificates that the operator makes itself for all servers behind Services; nil until needed.
 	shared cert.Source
+	// own tells that what is registered leads to this replica only.
+	own bool
 }
 
 // newWebhooks listens, for the kinds that hooks have. Nothing is registered before run.
@@ -168,9 +170,9 @@ type servingError struct {
 func (e *servingError) Error() string { return fmt.Sprintf("cannot serve %s: %v", e.what, e.err) }
 func (e *servingError) Unwrap() error { return e.err }
 
-// run serves, and registers the webhooks once answering is closed: before that, hooks would be asked with empty
-// snapshots, or before their onStartup runs have prepared what they need. It returns when ctx has ended and all requests have been answered.
-func (w *webhooks) run(ctx context.Context, answering <-chan struct{}, fail context.CancelCauseFunc) {
+// run serves, and registers the webhooks once all of ready are closed. It returns when ctx has ended and all requests have
+// been answered.
+func (w *webhooks) run(ctx context.Context, fail context.CancelCauseFunc, ready ...<-chan struct{}) {
 	// The servers outlive the registrations, so that nobody is led to a closed port.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	var servers, registrars sync.WaitGroup
@@ -187,7 +189,7 @@ func (w *webhooks) run(ctx context.Context, answering <-chan struct{}, fail cont
 	start(serving, &servers, w.servers)
 	made := make(chan struct{})
 	start(ctx, &registrars, []func(context.Context) error{func(ctx context.Context) error { return w.makeServices(ctx, made) }})
-	if reached(ctx, answering) && reached(ctx, made) {
+	if reached(ctx, append(ready, made)...) {
 		start(ctx, &registrars, w.registrars)
 	}
 	<-ctx.Done()
@@ -197,14 +199,16 @@ func (w *webhooks) run(ctx context.Context, answering <-chan struct{}, fail cont
 	w.wait()
 }
 
-// reached waits for a channel to be closed, and tells whether that came before the end of ctx.
-func reached(ctx context.Context, c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	case <-ctx.Done():
-		return false
+// reached waits for channels to be closed, and tells whether that came before the end of ctx.
+func reached(ctx context.Context, all ...<-chan struct{}) bool {
+	for _, c := range all {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return false
+		}
 	}
+	return true
 }
 
 // removeLeftovers removes what an earlier version of the hooks has registered: nobody would answer there.
@@ -256,7 +260,7 @@ func (w *webhooks) serve(ctx context.Context, client rest.Interface, cl *cluster
 	if at.namespace != "" {
 		s.service, s.namespace = server.ServiceName, at.namespace
 	} else {
-		s.url = at.base(listening.Address())
+		s.url, w.own = at.base(listening.Address()), true
 	}
 	if o.Webhooks.CreateServices && s.service != "" {
 		w.services = append(w.services, serviceOf(client, o, s, listening.Address()))
@@ -334,13 +338,9 @@ func placeOf(cl *cluster, o WebhookOptions, server WebhookServer) (place, error)
 		return place{url: strings.TrimSuffix(given, "/")}, nil
 	}
 	if cl.inside {
-		namespace := o.Namespace
-		if namespace == "" {
-			text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-			if err != nil {
-				return place{}, fmt.Errorf("webhooks need the namespace of their Service: set --namespace (SHELL_OPERATOR_NAMESPACE): %w", err)
-			}
-			namespace = strings.TrimSpace(string(text))
+		namespace, err := cl.ownNamespace(o.Namespace)
+		if err != nil {
+			return place{}, fmt.Errorf("webhooks need the namespace of their Service: %w", err)
 		}
 		return place{namespace: namespace}, nil
 	}

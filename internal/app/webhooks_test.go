@@ -44,7 +44,7 @@ func TestWebhooksInside(t *testing.T) {
 	close(filled)
 	go func() {
 		defer close(ended)
-		w.run(ctx, filled, stop)
+		w.run(ctx, stop, filled)
 	}()
 	c.Kubectl(t, "wait", "--for=create", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=30s")
 	got := c.Kubectl(t, "get", "validatingwebhookconfiguration", namespace+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.service}{.webhooks[0].failurePolicy}")
@@ -72,7 +72,7 @@ func TestWebhooksInside(t *testing.T) {
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.run(ctx, filled, stop)
+		w.run(ctx, stop, filled)
 	}()
 	c.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=30s")
 	stop(nil)

@@ -192,6 +192,10 @@ func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage 
 	if outErr != nil {
 		return result.Usage, fmt.Errorf("%s FAILED: %w", t.Hook().Name, outErr)
 	}
+	if ctx.Err() != nil {
+		// Nobody wants it any more, or another replica does the same work already.
+		return result.Usage, fmt.Errorf("%s FAILED: what it wrote is not carried out: %w", t.Hook().Name, context.Cause(ctx))
+	}
 	t.outputs = out
 	return result.Usage, r.opts.Effects.Apply(ctx, log, t.Hook(), out)
 }

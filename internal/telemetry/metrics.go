@@ -46,6 +46,7 @@ type Metrics struct {
 	watchErrors         *prometheus.CounterVec
 	requests            *prometheus.CounterVec
 	latency, oldLatency *prometheus.HistogramVec
+	leader              *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics and registers them. It fails when the prefix cannot begin a name, or the registry has
@@ -79,8 +80,10 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		watchErrors:   r.counter("kubernetes_client_watch_errors_total"),
 		requests:      r.counter("kubernetes_client_request_result_total"),
 		latency:       r.histogram("kubernetes_client_request_latency_seconds"),
+		leader:        r.gauge("leader"),
 		oldLatency:    r.histogram("kubernetes_client_rate_limiter_latency_seconds"),
 	}
+	m.leader.WithLabelValues().Set(0)
 	// These stand for what cannot happen here. Their names stay taken.
 	r.counter("binding_monitor_missing_total")
 	r.counter("factory_informer_dead_total")
@@ -129,6 +132,9 @@ func (r *registration) histogram(name string) *prometheus.HistogramVec {
 
 // valid is a hook's name as the value of a label, which has to be UTF-8. Names of files need not be.
 func valid(hook string) string { return strings.ToValidUTF8(hook, "\uFFFD") }
+
+// Leads is told that this replica runs the hooks from now on.
+func (m *Metrics) Leads() { m.leader.WithLabelValues().Set(1) }
 
 // QueueAction is told how long an operation on a queue took.
 func (m *Metrics) QueueAction(queue, action string, took time.Duration) {

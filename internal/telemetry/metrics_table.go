@@ -56,6 +56,9 @@ var (
 var definitions = []definition{
 	{name: "live_ticks", typ: counter, help: "Grows by 1 at the start and every 10 seconds: the operator is alive."},
 
+	{name: "leader", typ: gauge,
+		help: "1 while this replica runs the hooks, 0 while it is a standby."},
+
 	{name: "tasks_queue_length", typ: gauge, labels: []string{"queue"},
 		help: "Tasks in a queue, the running one included."},
 	{name: "tasks_queue_action_duration_seconds", typ: histogram, labels: []string{"queue_name", "queue_action"}, buckets: queueBuckets,

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/shard"
+)
+
+// ElectionOptions are about several replicas of which one runs hooks.
+type ElectionOptions struct {
+	Enabled bool
+	// Lease is the name of the Lease. It is in the operator's own namespace.
+	Lease string
+	// Identity is the name of this replica. Empty means one that nobody else has.
+	Identity                             string
+	Duration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// newElection returns nil when this replica runs hooks whatever others do.
+func newElection(op *operator, cl *cluster, o Options) (*shard.Lease, error) {
+	if !o.Election.Enabled {
+		return nil, nil
+	}
+	namespace, err := cl.ownNamespace(o.Webhooks.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("--leader-election needs the namespace of its Lease: %w", err)
+	}
+	// A client of its own: renewals wait for nothing else.
+	client, err := resource.NewClient(cl.config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client for leader election: %w", err)
+	}
+	identity := o.Election.Identity
+	if identity == "" {
+		identity = uniqueName()
+	}
+	return shard.New(shard.Options{
+		Client: client, Namespace: namespace, Name: o.Election.Lease, Identity: identity, Log: o.Log,
+		Duration: o.Election.Duration, RenewDeadline: o.Election.RenewDeadline, RetryPeriod: o.Election.RetryPeriod,
+		Changed: func(holder string) { op.leaderChanged(holder, identity) },
+	})
+}
+
+// uniqueName is the host's name and something random: on a developer's machine two operators have one host.
+func uniqueName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "shell-operator"
+	}
+	return host + "-" + rand.Text()[:8]
+}
+
+func (op *operator) leaderChanged(holder, own string) {
+	switch holder {
+	case own:
+		op.log.Info("This replica runs the hooks", "identity", own)
+		op.health.setRole("leader: this replica runs the hooks", false)
+	case "":
+		op.log.Info("No replica runs the hooks")
+		op.health.setRole("standby: no replica runs the hooks", false)
+	default:
+		op.log.Info("Another replica runs the hooks, this one stands by", "leader", holder, "identity", own)
+		op.health.setRole(fmt.Sprintf("standby: %q runs the hooks", holder), true)
+	}
+}
+
+// lead runs the queues until ctx ends: at once, or as soon as this replica leads. When it does not lead any more lose is
+// called, which has to end everything that runs; and the process ends. It would have to forget its queues, its metrics
+// and what its bindings hold back; a new process has forgotten them.
+func (op *operator) lead(ctx, runs context.Context, lose func(error)) error {
+	if op.election == nil {
+		return op.runQueues(ctx, runs)
+	}
+	err := op.election.Run(ctx, func(held context.Context) {
+		defer context.AfterFunc(held, func() { lose(context.Cause(held)) })()
+		_ = op.runQueues(ctx, runs)
+	})
+	if err != nil {
+		op.log.Error("This replica does not lead any more, it ends", "error", err.Error())
+		return fmt.Errorf("%w: hooks that were running have been killed, and what they wrote is not carried out; the operator has to be started again and is a standby then", err)
+	}
+	return nil
+}
+
+func (op *operator) runQueues(ctx, runs context.Context) error {
+	op.meter.operator.Leads()
+	close(op.leading)
+	return op.queues.Run(ctx, runs)
+}
+
+// registrable are closed when webhooks may be registered: before that, hooks would be asked with empty snapshots, or
+// before their onStartup runs have prepared what they need. What
+// leads to one replica only is registered by the one that runs hooks, or replicas would overwrite each other for ever.
+func (op *operator) registrable() []<-chan struct{} {
+	if op.webhooks.own {
+		return []<-chan struct{}{op.health.answering(), op.leading}
+	}
+	return []<-chan struct{}{op.health.answering()}
+}

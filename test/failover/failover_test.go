@@ -1,0 +1,265 @@
+// Package failover runs two operators with leader election, and takes one of them away in several manners.
+package failover
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// The hook writes a line when it starts, one for each object that it is told of, and one when it ends. The ConfigMap
+// "slow" makes it take long; what it then wants to be created would show that its patch was carried out.
+const hookText = `#!/bin/bash
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [%[1]s]}}}], schedule: [{crontab: "* * * * * *", queue: ticks}]}'
+  exit
+fi
+if jq -e '.[0].type == "Schedule"' "$BINDING_CONTEXT_PATH" >/dev/null; then
+  echo "tick $POD_NAME" >>%[2]s/ticks
+  exit
+fi
+echo "start $POD_NAME" >>%[2]s/runs
+names=$(jq -r '.[] | if .type == "Synchronization" then .objects[].object.metadata.name else .object.metadata.name end' "$BINDING_CONTEXT_PATH")
+for name in $names; do echo "$name" >>%[2]s/told; done
+if grep -qx slow <<<"$names" && [ ! -e %[2]s/quick ]; then
+  echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched", "namespace": "%[1]s"}}}' >>"$KUBERNETES_PATCH_PATH"
+  echo "slow run"
+  sleep %[3]s
+fi
+echo "end $POD_NAME" >>%[2]s/runs
+`
+
+// stage is where the operators play.
+type stage struct {
+	t         *testing.T
+	cluster   *testenv.Cluster
+	namespace string
+	// dir has the hook's files: runs, told, ticks.
+	dir, hooks string
+}
+
+func newStage(t *testing.T, slow string) *stage {
+	s := &stage{t: t, cluster: testenv.Shared(t), dir: t.TempDir(), hooks: t.TempDir()}
+	s.namespace = s.cluster.Namespace(t)
+	// The controllers make this one at some time; later it would be one more object.
+	s.cluster.Kubectl(t, "-n", s.namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=30s")
+	if err := os.WriteFile(filepath.Join(s.hooks, "hook.sh"), fmt.Appendf(nil, hookText, s.namespace, s.dir, slow), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *stage) start(name, kubeconfig string, args ...string) *testenv.Operator {
+	return testenv.Start(s.t, testenv.OperatorOptions{
+		HooksDir: s.hooks, Kubeconfig: kubeconfig, Env: []string{"POD_NAME=" + name},
+		Args: append([]string{"--leader-election", "--namespace", s.namespace}, args...),
+	})
+}
+
+func (s *stage) create(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		s.cluster.Kubectl(s.t, "-n", s.namespace, "create", "configmap", name)
+	}
+}
+
+func (s *stage) lines(file string) []string {
+	text, err := os.ReadFile(filepath.Join(s.dir, file))
+	if err != nil && !os.IsNotExist(err) {
+		s.t.Fatal(err)
+	}
+	return strings.Fields(strings.ReplaceAll(string(text), " ", "-"))
+}
+
+// onePerTime checks that a run started only after the one before had ended.
+func (s *stage) onePerTime() {
+	s.t.Helper()
+	running := ""
+	for _, line := range s.lines("runs") {
+		what, who, _ := strings.Cut(line, "-")
+		switch {
+		case what == "start" && running != "":
+			s.t.Errorf("a run of %s began while one of %s ran", who, running)
+		case what == "start":
+			running = who
+		case who != running:
+			s.t.Errorf("a run of %s ended while one of %s ran", who, running)
+		default:
+			running = ""
+		}
+	}
+}
+
+// page fetches one of the operator's pages.
+func page(t *testing.T, op *testenv.Operator, path string) string {
+	t.Helper()
+	at := op.UntilLog("base http server started")
+	resp, err := http.Get("http://127.0.0.1:" + at.Fields["port"] + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: status %d, %v\n%s", path, resp.StatusCode, err, body)
+	}
+	return string(body)
+}
+
+var leaderMetric = regexp.MustCompile(`(?m)^shell_operator_leader (\d)$`)
+
+const leads = "This replica runs the hooks"
+
+func synchronized(op *testenv.Operator) { op.UntilLog("Unlock kubernetes.Event tasks") }
+
+// The first operator is told to end while a hook runs and objects come. The hook finishes, the second operator begins at
+// once and knows what the first one could not tell.
+func TestSIGTERM(t *testing.T) {
+	s := newStage(t, "1")
+	a := s.start("a", s.cluster.Kubeconfig)
+	synchronized(a)
+	b := s.start("b", s.cluster.Kubeconfig)
+	b.UntilLog("Another replica runs the hooks", "leader", "a")
+	b.UntilLog("Kubernetes bindings for hook are enabled successfully")
+
+	if notes := page(t, b, "/readyz"); !strings.HasPrefix(notes, "ok\nstandby: \"a\" runs the hooks\n") {
+		t.Errorf("the standby's notes are %q", notes)
+	}
+	if notes := page(t, a, "/readyz"); !strings.HasPrefix(notes, "ok\nleader: ") {
+		t.Errorf("the leader's notes are %q", notes)
+	}
+	for op, want := range map[*testenv.Operator]string{a: "1", b: "0"} {
+		if m := leaderMetric.FindStringSubmatch(page(t, op, "/metrics")); m == nil || m[1] != want {
+			t.Errorf("the metric says %v, want %s", m, want)
+		}
+	}
+
+	s.create("one", "two", "slow")
+	a.UntilLog("slow run")
+	a.Signal(syscall.SIGTERM)
+	told := time.Now()
+	s.create("while-ending")
+	began := b.UntilLog(leads).At
+	synchronized(b)
+	done := a.UntilLog("The Lease is given back").At
+	t.Logf("from SIGTERM to the next leader: %s, of which the running hook took most; after its end: %s",
+		began.Sub(told).Round(time.Millisecond), began.Sub(done).Round(time.Millisecond))
+	if gap := began.Sub(done); gap > time.Second {
+		t.Errorf("the next leader began %s after the Lease was given back", gap)
+	}
+	if status := a.Wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	s.create("last")
+	b.Until("the last object", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("told"), " "), "last") })
+	all := " " + strings.Join(s.lines("told"), " ") + " "
+	for _, name := range []string{"one", "two", "slow", "while-ending", "last"} {
+		if !strings.Contains(all, " "+name+" ") {
+			t.Errorf("no hook was told of %q: %s", name, all)
+		}
+	}
+	s.onePerTime()
+	if hooks := strings.Join(s.lines("runs"), " "); !strings.Contains(hooks, "start-a") || !strings.Contains(hooks, "start-b") {
+		t.Errorf("not both have run hooks: %s", hooks)
+	}
+}
+
+// The first operator dies without a word: the second one begins when the Lease runs out.
+func TestSIGKILL(t *testing.T) {
+	s := newStage(t, "1")
+	short := []string{"--leader-election-lease-duration", "4s", "--leader-election-renew-deadline", "3s", "--leader-election-retry-period", "500ms"}
+	a := s.start("a", s.cluster.Kubeconfig, short...)
+	synchronized(a)
+	b := s.start("b", s.cluster.Kubeconfig, short...)
+	b.UntilLog("Another replica runs the hooks", "leader", "a")
+	a.Expect(-1)
+	a.Signal(syscall.SIGKILL)
+	killed := time.Now()
+	s.create("meanwhile")
+	began := b.UntilLog(leads).At
+	t.Logf("from SIGKILL to the next leader, with a Lease of 4 s: %s", began.Sub(killed).Round(time.Millisecond))
+	if took := began.Sub(killed); took < 3*time.Second || took > 6*time.Second {
+		t.Errorf("the next leader began after %s", took)
+	}
+	b.Until("the object", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("told"), " "), "meanwhile") })
+	b.Until("a tick", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("ticks"), " "), "tick-b") })
+}
+
+// Somebody takes the Lease while a hook runs: the hook is killed, what it wrote is not carried out, and the operator ends.
+func TestLeaseTaken(t *testing.T) {
+	for name, take := range map[string][]string{
+		"taken":   {"patch", "lease", "shell-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"thief"}}`},
+		"deleted": {"delete", "lease", "shell-operator"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, "60")
+			a := s.start("a", s.cluster.Kubeconfig)
+			a.Expect(1)
+			synchronized(a)
+			s.create("slow")
+			a.UntilLog("slow run")
+			s.cluster.Kubectl(t, append([]string{"-n", s.namespace}, take...)...)
+			taken := time.Now()
+			if status := a.Wait(); status != 1 {
+				t.Errorf("status %d", status)
+			}
+			t.Logf("ended %s after the Lease was lost", time.Since(taken).Round(time.Millisecond))
+			if took := time.Since(taken); took > 5*time.Second {
+				t.Errorf("it went on for %s", took)
+			}
+			if text := a.Errors.String(); !strings.Contains(text, "the Lease is lost") {
+				t.Errorf("it said %q", text)
+			}
+			s.notPatched()
+			if runs := s.lines("runs"); runs[len(runs)-1] != "start-a" {
+				t.Errorf("the hook was not killed: %v", runs)
+			}
+		})
+	}
+}
+
+func (s *stage) notPatched() {
+	s.t.Helper()
+	if got := s.cluster.Kubectl(s.t, "-n", s.namespace, "get", "configmap", "patched", "--ignore-not-found", "-o", "name"); got != "" {
+		s.t.Error("the patch of a killed run was carried out")
+	}
+}
+
+// The line of the leader is cut while a hook runs. It kills the hook before the next one begins.
+func TestLineCut(t *testing.T) {
+	s := newStage(t, "60")
+	short := []string{"--leader-election-lease-duration", "6s", "--leader-election-renew-deadline", "3s", "--leader-election-retry-period", "500ms"}
+	proxy, kubeconfig := testenv.NewProxy(t, s.cluster, s.cluster.Kubeconfig)
+	a := s.start("a", kubeconfig, short...)
+	a.Expect(1)
+	synchronized(a)
+	b := s.start("b", s.cluster.Kubeconfig, short...)
+	b.UntilLog("Another replica runs the hooks", "leader", "a")
+	s.create("slow")
+	a.UntilLog("slow run")
+	proxy.Cut()
+	cut := time.Now()
+	if status := a.Wait(); status != 1 {
+		t.Errorf("status %d", status)
+	}
+	ended := time.Now()
+	if err := os.WriteFile(filepath.Join(s.dir, "quick"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	began := b.UntilLog(leads).At
+	t.Logf("the leader had ended %s after the cut, the next one began after %s", ended.Sub(cut).Round(time.Millisecond), began.Sub(cut).Round(time.Millisecond))
+	if began.Before(ended) {
+		t.Errorf("the next leader began %s before the last one had ended", ended.Sub(began))
+	}
+	synchronized(b)
+	s.notPatched()
+}
