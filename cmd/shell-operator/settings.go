@@ -47,6 +47,7 @@ type settings struct {
 	validating, conversion     webhookServer
 	http                       httpServer
 	election                   electionFlags
+	kubernetesEvents           bool
 
 	// reserved are settings of stages that are not there yet. They are accepted, so that installations
 	// that set them start, and checked for their type.
@@ -163,7 +164,7 @@ func (s *settings) table() []setting {
 		{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.restartHookCounters, false), usage: "let counters and histograms of hooks begin anew with each run that names their group"},
 		{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.profiling, false), usage: "serve profiles of the operator below /debug/pprof"},
 		{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false), usage: "let the API server check the changes that hooks ask for, and change nothing; kubectl in hooks is not held back"},
-		{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services; default: that of the Pod"},
+		{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services and the Lease; default: that of the Pod, or of the kubeconfig's context"},
 		{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&s.patchQPS, 1000), usage: "most requests per second for changes that hooks ask for"},
 		{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.patchBurst, 2000), usage: "most of these requests at once"},
 		{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&s.patchTimeout, 10*time.Second), usage: "time limit of one of these requests; 0 means none"},
@@ -208,6 +209,7 @@ func (s *settings) table() []setting {
 		{flag: "leader-election-lease-duration", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE_DURATION", bind: duration(&s.election.duration, 15*time.Second), usage: "time after the leader's last sign of life until another replica takes over; whole seconds"},
 		{flag: "leader-election-renew-deadline", env: "SHELL_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE", bind: duration(&s.election.renew, 10*time.Second), usage: "time that the leader goes on without being able to renew the Lease"},
 		{flag: "leader-election-retry-period", env: "SHELL_OPERATOR_LEADER_ELECTION_RETRY_PERIOD", bind: duration(&s.election.retry, 2*time.Second), usage: "time between two renewals of the Lease"},
+		{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.kubernetesEvents, true), usage: "tell of failing hooks by Events about the operator's Pod"},
 
 		{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", hidden: true, bind: func(fs *pflag.FlagSet, name string) {
 			fs.Var(&s.keepTmpFiles, name, "")

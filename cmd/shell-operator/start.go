@@ -120,9 +120,10 @@ func (s *settings) options(log *slog.Logger) app.Options {
 			Parallel: s.http.parallel, Queue: s.http.queue, BodyLimit: s.http.bodyLimit, Timeout: s.http.timeout,
 		},
 		Election: app.ElectionOptions{
-			Enabled: s.election.on, Lease: s.election.lease, Identity: s.env["POD_NAME"],
+			Enabled: s.election.on, Lease: s.election.lease,
 			Duration: s.election.duration, RenewDeadline: s.election.renew, RetryPeriod: s.election.retry,
 		},
+		Pod: s.env["POD_NAME"], KubernetesEvents: s.kubernetesEvents,
 		Metrics: app.MetricsOptions{
 			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,
 		},

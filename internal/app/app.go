@@ -25,6 +25,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/spool"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
+	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/sdk/shell"
 )
@@ -50,6 +51,8 @@ type operator struct {
 	webhooks *webhooks
 	// http is empty when no hook has http bindings.
 	http *httpServer
+	// events is nil when there is no Pod that Events could be about.
+	events *kubeevent.Recorder
 	// election is nil when there is no other replica. leading is closed when this one runs hooks.
 	election *shard.Lease
 	leading  chan struct{}
@@ -108,6 +111,9 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if op.election, err = newElection(op, cl, o); err != nil {
 		return err
 	}
+	if op.events, err = newKubeEvents(cl, o); err != nil {
+		return err
+	}
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
 	endPages, err := op.servePages(o, effects)
 	if err != nil {
@@ -130,7 +136,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}),
 		Snapshots: op.watcher, Effects: effects, Workspace: workspace, Log: o.Log, Env: o.Env,
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
-		Observe: op.meter.RunEnded,
+		Observe: op.runEnded,
 	})
 	if op.webhooks, err = newWebhooks(ctx, op, cl, o); err != nil {
 		return err
@@ -138,6 +144,11 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if op.http, err = newHTTPServer(op, cl, o, op.health.answering()); err != nil {
 		return err
 	}
+	var asides sync.WaitGroup
+	defer asides.Wait()
+	aside, end := context.WithCancel(ctx)
+	defer end()
+	asides.Go(func() { warnOfReplicas(aside, cl, o) })
 	return op.serve(ctx, kill, killNow, o.ShutdownTimeout)
 }
 
@@ -191,6 +202,9 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	background.Go(func() { _ = op.watcher.Run(ctx) })
 	background.Go(func() { _ = op.clock.Run(ctx) })
 	background.Go(func() { op.start(ctx) })
+	if op.events != nil {
+		background.Go(func() { op.events.Run(ctx) })
+	}
 	background.Go(func() { op.webhooks.run(ctx, fail, op.registrable()...) })
 	background.Go(func() { op.http.run(ctx, fail) })
 

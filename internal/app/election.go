@@ -15,9 +15,7 @@ import (
 type ElectionOptions struct {
 	Enabled bool
 	// Lease is the name of the Lease. It is in the operator's own namespace.
-	Lease string
-	// Identity is the name of this replica. Empty means one that nobody else has.
-	Identity                             string
+	Lease                                string
 	Duration, RenewDeadline, RetryPeriod time.Duration
 }
 
@@ -35,7 +33,7 @@ func newElection(op *operator, cl *cluster, o Options) (*shard.Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for leader election: %w", err)
 	}
-	identity := o.Election.Identity
+	identity := o.Pod
 	if identity == "" {
 		identity = uniqueName()
 	}

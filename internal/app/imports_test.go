@@ -25,6 +25,7 @@ var directions = []struct {
 	{"internal/jq", nil, "a library for formats and stages"},
 	{"internal/gate", nil, "a library for stages that answer questions"},
 	{"internal/telemetry", nil, "a logger is made before anything else"},
+	{"internal/telemetry/kubeevent", nil, "it is told names, whatever runs"},
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq"}, "formats make values and write values"},
 	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
 	{"internal/discover", []string{"internal/hook", "internal/wire", "internal/filewatch"}, "a stage; app lends it the executor"},
@@ -58,7 +59,7 @@ var reserved = []struct {
 	{"k8s.io/client-go", []string{
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
 		"internal/source/webhook/service", "internal/source/http",
-		"internal/effect/patch", "internal/resource", "internal/shard", "internal/app", "internal/testenv",
+		"internal/effect/patch", "internal/resource", "internal/shard", "internal/telemetry/kubeevent", "internal/app", "internal/testenv",
 	}, "few packages talk to the API server, app only finds out where it is"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd prints results"},
 	{"go.yaml.in/yaml/v3", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd reads the file with settings"},

@@ -35,6 +35,10 @@ type Options struct {
 	Webhooks      WebhookOptions
 	HTTP          HTTPOptions
 	Election      ElectionOptions
+	// Pod is the name of the Pod that the operator runs in; empty means to find out, if there is one.
+	Pod string
+	// KubernetesEvents lets Events about that Pod tell of failing hooks.
+	KubernetesEvents bool
 }
 
 // PatchOptions are about changes of the cluster that hooks ask for.

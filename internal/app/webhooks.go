@@ -421,7 +421,7 @@ func UninstallWebhooks(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	cl.inside = true // it is the Service that matters, not where we are
+	cl.inside, cl.namespace = true, "" // it is the Service that matters, not where we are
 	at, err := placeOf(cl, o.Webhooks, o.Webhooks.Admission)
 	if err != nil {
 		return err

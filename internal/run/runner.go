@@ -73,6 +73,8 @@ type Report struct {
 	Hook           *hook.Hook
 	Binding, Queue string
 	Waited         time.Duration
+	// Attempt counts the runs of the task, from 1.
+	Attempt int
 	// Merged is how many other tasks went into the run.
 	Merged int
 	Wall   time.Duration
@@ -136,7 +138,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	}
 	if r.opts.Observe != nil && (err == nil || ctx.Err() == nil) {
 		r.opts.Observe(Report{
-			Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited, Merged: merged,
+			Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited, Merged: merged, Attempt: t.attempts,
 			Wall: time.Since(started), Usage: usage, Err: err, Allowed: t.mayFail,
 		})
 	}

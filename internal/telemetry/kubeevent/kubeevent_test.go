@@ -1,0 +1,146 @@
+package kubeevent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var events = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
+
+// desk is an API server that takes Events.
+type desk struct {
+	*Recorder
+	started time.Time
+	// written are the writes: time, what, count.
+	written []string
+	// refuse is the answer to the next writes.
+	refuse error
+	log    strings.Builder
+}
+
+func newDesk(t *testing.T) *desk {
+	d := &desk{Recorder: newRecorder(), started: time.Now()}
+	d.opts = Options{Log: slog.New(slog.NewTextHandler(&d.log, nil)), Namespace: "n"}
+	d.send = func(_ context.Context, l *line) error {
+		if d.refuse != nil {
+			return d.refuse
+		}
+		what := "update"
+		if l.name == "" {
+			what, l.name = "create", "event"
+		}
+		d.written = append(d.written, fmt.Sprintf("%s %s %s ×%d %s", time.Since(d.started), what, l.reason, l.count, l.note))
+		return nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	return d
+}
+
+func (d *desk) expect(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if !slices.Equal(d.written, want) {
+		t.Errorf("written were\n%s\nwant\n%s", strings.Join(d.written, "\n"), strings.Join(want, "\n"))
+	}
+	d.written = nil
+}
+
+// A hook that fails every five seconds makes one Event, which counts.
+func TestSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		for n := range 20 {
+			d.Failed("a.sh", "main", fmt.Sprint("attempt ", n+1))
+			time.Sleep(5 * time.Second)
+		}
+		d.expect(t, "0s create HookFailed ×1 attempt 1", "1m0s update HookFailed ×13 attempt 1")
+		d.Succeeded("a.sh", "main")
+		d.expect(t, `1m40s create HookRecovered ×1 Hook "a.sh" runs well again`)
+		time.Sleep(time.Minute)
+		d.expect(t, "2m0s update HookFailed ×20 attempt 1")
+
+		// It happens again soon: still the same Events.
+		d.Failed("a.sh", "main", "again")
+		d.Succeeded("a.sh", "main")
+		time.Sleep(time.Minute)
+		d.expect(t, `2m40s update HookRecovered ×2 Hook "a.sh" runs well again`, "3m0s update HookFailed ×21 attempt 1")
+
+		// And later, new ones. Nothing is kept of hooks that are well.
+		time.Sleep(time.Hour)
+		d.Failed("a.sh", "main", "much later")
+		d.expect(t, "1h3m40s create HookFailed ×1 much later")
+	})
+}
+
+// A hook has recovered when it fails in no queue any more; one that never failed is not worth a word.
+func TestQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.Succeeded("b.sh", "main")
+		d.Failed("a.sh", "main", "x")
+		d.Failed("a.sh", "other", "y")
+		d.Succeeded("a.sh", "other")
+		d.expect(t, "0s create HookFailed ×2 x")
+		d.Succeeded("a.sh", "main")
+		d.expect(t, `0s create HookRecovered ×1 Hook "a.sh" runs well again`)
+	})
+}
+
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.refuse = errors.New("the server is on fire")
+		d.Failed("a.sh", "main", "x")
+		synctest.Wait()
+		d.refuse = nil
+		time.Sleep(again + time.Second)
+		d.expect(t, "10s create HookFailed ×1 x")
+
+		// An Event that has expired is made again.
+		time.Sleep(5 * time.Minute)
+		missing := true
+		send := d.send
+		d.mu.Lock()
+		d.send = func(ctx context.Context, l *line) error {
+			if l.name != "" && missing {
+				missing = false
+				return apierrors.NewNotFound(events, l.name)
+			}
+			return send(ctx, l)
+		}
+		d.mu.Unlock()
+		d.Failed("a.sh", "main", "y")
+		d.expect(t, "5m11s create HookFailed ×2 x")
+
+		// Without permission there is one warning.
+		d.refuse = apierrors.NewForbidden(events, "", errors.New("no"))
+		for _, hook := range []string{"b.sh", "c.sh"} {
+			d.Failed(hook, "main", "x")
+			synctest.Wait()
+		}
+		time.Sleep(time.Hour)
+		d.expect(t)
+		if n := strings.Count(d.log.String(), "No permission to write Events"); n != 1 || !strings.Contains(d.log.String(), "events.k8s.io") {
+			t.Errorf("%d warnings: %s", n, d.log.String())
+		}
+	})
+}
+
+func TestNil(*testing.T) {
+	var none *Recorder
+	none.Failed("a.sh", "main", "x")
+	none.Succeeded("a.sh", "main")
+}

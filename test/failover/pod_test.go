@@ -1,0 +1,94 @@
+package failover
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// failingHook fails until a file is there, and prints what nobody else should see.
+const failingHook = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, onStartup: 1}'
+  exit
+fi
+[ -e %s ] && exit
+echo "hunter2" >&2
+exit 3
+`
+
+func failing(t *testing.T) (dir, mended string) {
+	dir, mended = t.TempDir(), filepath.Join(t.TempDir(), "mended")
+	if err := os.WriteFile(filepath.Join(dir, "hook.sh"), fmt.Appendf(nil, failingHook, mended), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir, mended
+}
+
+// The operator believes to be one of two Pods of a Deployment. It warns of the other one, and tells by Events about its
+// Pod that a hook fails, and that it has recovered.
+func TestPod(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	cluster.Kubectl(t, "-n", namespace, "create", "deployment", "operator", "--image=operator", "--replicas=2")
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "pod", "-l", "app=operator", "--timeout=30s")
+	pod := strings.Fields(cluster.Kubectl(t, "-n", namespace, "get", "pods", "-o", "name"))[0]
+	name := strings.TrimPrefix(pod, "pod/")
+
+	dir, mended := failing(t)
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Env: []string{"POD_NAME=" + name},
+		Args: []string{"--namespace", namespace, "--retry-min-delay", "200ms", "--retry-max-delay", "200ms"},
+	})
+	warning := op.UntilLog("There is more than one replica")
+	if warning.Fields["replicas"] != "2" || warning.Fields["level"] != "warn" {
+		t.Errorf("the warning is %s", warning.Text)
+	}
+	op.UntilLog("Hook failed. Will retry after delay.", "failedCount", "3")
+	if err := os.WriteFile(mended, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "event", "--field-selector", "reason=HookRecovered", "--timeout=30s")
+	got := cluster.Kubectl(t, "-n", namespace, "describe", "pod", name)
+	if !strings.Contains(got, "HookFailed") || !strings.Contains(got, "exit status 3") || strings.Contains(got, "hunter2") {
+		t.Errorf("the Pod is described as\n%s", got)
+	}
+	if n := strings.Count(got, "HookFailed"); n != 1 {
+		t.Errorf("%d Events tell of one failing hook\n%s", n, got)
+	}
+}
+
+// Without permissions, and with the switch off, there is at most one line about it.
+func TestPodWithoutPermission(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	for _, wanted := range []bool{true, false} {
+		dir, mended := failing(t)
+		op := testenv.Start(t, testenv.OperatorOptions{
+			HooksDir: dir, Kubeconfig: cluster.UserKubeconfig, Env: []string{"POD_NAME=nobody"},
+			Args: []string{"--namespace", namespace, "--retry-min-delay", "100ms", "--retry-max-delay", "100ms", fmt.Sprintf("--kubernetes-events=%t", wanted)},
+		})
+		op.UntilLog("Hook failed. Will retry after delay.", "failedCount", "3")
+		if wanted {
+			op.UntilLog("No permission to write Events")
+		}
+		op.UntilLog("Hook failed. Will retry after delay.", "failedCount", "8")
+		if err := os.WriteFile(mended, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		op.UntilLog("Hook executed successfully")
+		n := 0
+		for _, r := range op.Records() {
+			if r.Has("No permission to write Events") {
+				n++
+			}
+		}
+		if n > 1 || !wanted && n > 0 {
+			t.Errorf("%d warnings, Events wanted: %t", n, wanted)
+		}
+	}
+}
