@@ -58,30 +58,30 @@ func (d *desk) expect(t *testing.T, want ...string) {
 	d.written = nil
 }
 
-// A hook that fails every five seconds makes one Event, which counts.
+// A hook that fails every seven seconds makes one Event, which counts.
 func TestSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		for n := range 20 {
 			d.Failed("a.sh", "main", fmt.Sprint("attempt ", n+1))
-			time.Sleep(5 * time.Second)
+			time.Sleep(7 * time.Second)
 		}
-		d.expect(t, "0s create HookFailed ×1 attempt 1", "1m0s update HookFailed ×13 attempt 1")
+		d.expect(t, "0s create HookFailed ×1 attempt 1", "1m0s update HookFailed ×9 attempt 1", "2m0s update HookFailed ×18 attempt 1")
 		d.Succeeded("a.sh", "main")
-		d.expect(t, `1m40s create HookRecovered ×1 Hook "a.sh" runs well again`)
-		time.Sleep(time.Minute)
-		d.expect(t, "2m0s update HookFailed ×20 attempt 1")
+		d.expect(t, `2m20s create HookRecovered ×1 Hook "a.sh" runs well again`)
+		time.Sleep(70 * time.Second)
+		d.expect(t, "3m0s update HookFailed ×20 attempt 1")
 
 		// It happens again soon: still the same Events.
 		d.Failed("a.sh", "main", "again")
 		d.Succeeded("a.sh", "main")
-		time.Sleep(time.Minute)
-		d.expect(t, `2m40s update HookRecovered ×2 Hook "a.sh" runs well again`, "3m0s update HookFailed ×21 attempt 1")
+		time.Sleep(70 * time.Second)
+		d.expect(t, `3m30s update HookRecovered ×2 Hook "a.sh" runs well again`, "4m0s update HookFailed ×21 attempt 1")
 
 		// And later, new ones. Nothing is kept of hooks that are well.
 		time.Sleep(time.Hour)
 		d.Failed("a.sh", "main", "much later")
-		d.expect(t, "1h3m40s create HookFailed ×1 much later")
+		d.expect(t, "1h4m40s create HookFailed ×1 much later")
 	})
 }
 
