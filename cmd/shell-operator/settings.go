@@ -48,6 +48,7 @@ type settings struct {
 	http                       httpServer
 	election                   electionFlags
 	kubernetesEvents           bool
+	tracing                    tracingFlags
 
 	// reserved are settings of stages that are not there yet. They are accepted, so that installations
 	// that set them start, and checked for their type.
@@ -78,6 +79,12 @@ type electionFlags struct {
 	on                     bool
 	lease                  string
 	duration, renew, retry time.Duration
+}
+
+// tracingFlags are about traces.
+type tracingFlags struct {
+	endpoint, token, ca string
+	insecure            bool
 }
 
 type reserved struct {
@@ -210,6 +217,10 @@ func (s *settings) table() []setting {
 		{flag: "leader-election-renew-deadline", env: "SHELL_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE", bind: duration(&s.election.renew, 10*time.Second), usage: "time that the leader goes on without being able to renew the Lease"},
 		{flag: "leader-election-retry-period", env: "SHELL_OPERATOR_LEADER_ELECTION_RETRY_PERIOD", bind: duration(&s.election.retry, 2*time.Second), usage: "time between two renewals of the Lease"},
 		{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.kubernetesEvents, true), usage: "tell of failing hooks by Events about the operator's Pod"},
+		{flag: "tracing-otlp-endpoint", env: "TRACING_OTLP_ENDPOINT", bind: text(&s.tracing.endpoint, ""), usage: "host:port of a receiver of OpenTelemetry traces (OTLP over gRPC); empty means no traces"},
+		{flag: "tracing-otlp-auth-token", env: "TRACING_OTLP_AUTH_TOKEN", bind: text(&s.tracing.token, ""), usage: "bearer token for that receiver; better given by the variable, because others can see flags"},
+		{flag: "tracing-otlp-insecure", env: "TRACING_OTLP_INSECURE", bind: truth(&s.tracing.insecure, false), usage: "send traces, and the token, without encryption"},
+		{flag: "tracing-otlp-ca", env: "TRACING_OTLP_CA", bind: text(&s.tracing.ca, ""), usage: "PEM file with the CA of that receiver; default: those of the system"},
 
 		{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", hidden: true, bind: func(fs *pflag.FlagSet, name string) {
 			fs.Var(&s.keepTmpFiles, name, "")

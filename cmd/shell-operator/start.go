@@ -123,6 +123,9 @@ func (s *settings) options(log *slog.Logger) app.Options {
 			Enabled: s.election.on, Lease: s.election.lease,
 			Duration: s.election.duration, RenewDeadline: s.election.renew, RetryPeriod: s.election.retry,
 		},
+		Tracing: app.TracingOptions{
+			Endpoint: s.tracing.endpoint, Token: s.tracing.token, Insecure: s.tracing.insecure, CA: s.tracing.ca,
+		},
 		Pod: s.env["POD_NAME"], KubernetesEvents: s.kubernetesEvents,
 		Metrics: app.MetricsOptions{
 			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,

@@ -53,6 +53,8 @@ type operator struct {
 	http *httpServer
 	// events is nil when there is no Pod that Events could be about.
 	events *kubeevent.Recorder
+	// tracers are nil when nobody wants traces.
+	tracers *run.Tracers
 	// election is nil when there is no other replica. leading is closed when this one runs hooks.
 	election *shard.Lease
 	leading  chan struct{}
@@ -108,6 +110,14 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	var endTraces func()
+	if op.tracers, endTraces, err = newTracing(ctx, o); err != nil {
+		return err
+	}
+	defer endTraces()
+	if op.tracers != nil {
+		effects.tracer = op.tracers.Operator
+	}
 	if op.election, err = newElection(op, cl, o); err != nil {
 		return err
 	}
@@ -136,7 +146,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}),
 		Snapshots: op.watcher, Effects: effects, Workspace: workspace, Log: o.Log, Env: o.Env,
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
-		Observe: op.runEnded,
+		Observe: op.runEnded, Tracers: op.tracers,
 	})
 	if op.webhooks, err = newWebhooks(ctx, op, cl, o); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -23,6 +24,8 @@ type effects struct {
 	filters *jq.Compiler
 	patches *patch.Applier
 	metrics *metric.Store
+	// tracer is nil when nobody wants traces.
+	tracer trace.Tracer
 }
 
 var _ run.Effects = (*effects)(nil)
@@ -51,7 +54,7 @@ func (e *effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if err != nil {
 		return err
 	}
-	if err := e.patches.Apply(ctx, log, asked.patches); err != nil {
+	if err := e.applyPatches(ctx, log, asked.patches); err != nil {
 		return fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.metrics.Apply(h.Name, asked.metrics)
@@ -92,7 +95,7 @@ func (e *effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hoo
 			kept = append(kept, p)
 		}
 	}
-	if err := e.patches.Apply(ctx, log, kept); err != nil {
+	if err := e.applyPatches(ctx, log, kept); err != nil {
 		return fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	return nil

@@ -25,6 +25,7 @@ var directions = []struct {
 	{"internal/jq", nil, "a library for formats and stages"},
 	{"internal/gate", nil, "a library for stages that answer questions"},
 	{"internal/telemetry", nil, "a logger is made before anything else"},
+	{"internal/telemetry/tracing", nil, "it sends spans, whatever they are about"},
 	{"internal/telemetry/kubeevent", nil, "it is told names, whatever runs"},
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq"}, "formats make values and write values"},
 	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
@@ -67,6 +68,8 @@ var reserved = []struct {
 	{"github.com/itchyny/gojq", []string{"internal/jq"}, "one dialect of jq"},
 	{"github.com/prometheus", []string{"internal/effect/metric", "internal/telemetry", "internal/app"}, "metrics are made in two places, app hands out the registry"},
 	{"mvdan.cc/sh", []string{"internal/lint"}, "hooks are run by their own shells"},
+	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry/tracing"}, "one place sends spans"},
+	{"go.opentelemetry.io/otel", []string{"internal/telemetry/tracing", "internal/run", "internal/app"}, "app hands out tracers, run follows events with them"},
 	{"os/exec", []string{"internal/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
 	{"testing", []string{"internal/testenv"}, "tests stay out of the program"},
 }

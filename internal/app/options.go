@@ -35,6 +35,7 @@ type Options struct {
 	Webhooks      WebhookOptions
 	HTTP          HTTPOptions
 	Election      ElectionOptions
+	Tracing       TracingOptions
 	// Pod is the name of the Pod that the operator runs in; empty means to find out, if there is one.
 	Pod string
 	// KubernetesEvents lets Events about that Pod tell of failing hooks.

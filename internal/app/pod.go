@@ -3,14 +3,12 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/resource"
 	"github.com/shell-operator/shell-operator/internal/run"
-	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 )
 
@@ -53,24 +51,8 @@ func (op *operator) runEnded(r run.Report) {
 	case r.Err == nil:
 		op.events.Succeeded(r.Hook.Name, r.Queue)
 	case !r.Allowed:
-		op.events.Failed(r.Hook.Name, r.Queue, fmt.Sprintf("Hook %q fails (attempt %d): %s", r.Hook.Name, r.Attempt, publicReason(r.Err)))
+		op.events.Failed(r.Hook.Name, r.Queue, fmt.Sprintf("Hook %q fails (attempt %d): %s", r.Hook.Name, r.Attempt, run.PublicReason(r.Err)))
 	}
-}
-
-// publicReason tells why a run failed without what the hook printed or wrote, which may be secret.
-func publicReason(err error) string {
-	var exit *process.ExitError
-	var timeout *process.TimeoutError
-	var start *process.StartError
-	switch {
-	case errors.As(err, &exit):
-		return exit.Status
-	case errors.As(err, &timeout):
-		return "it was still running after " + timeout.Limit.String()
-	case errors.As(err, &start):
-		return "it cannot be started: " + start.Reason()
-	}
-	return "what it handed back could not be carried out; the log of the operator says why"
 }
 
 // warnOfReplicas tells when there are other replicas that run the same hooks at the same time. It looks once: replicas

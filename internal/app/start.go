@@ -171,6 +171,8 @@ func (e *enabler) run(ctx context.Context) {
 		return
 	}
 	started := time.Now()
+	ctx, endTrace := e.op.enablingStarts(ctx, e.hook)
+	defer endTrace()
 	log := e.op.log.With("hook", e.hook.Name, "binding", "", "task", "EnableKubernetesBindings", "queue", hook.MainQueue)
 	log.Info("Enable kubernetes binding for hook")
 	err := e.op.watcher.Enable(ctx, e.hook, func(index int, err error) {

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -66,6 +67,8 @@ type Options struct {
 	ProxyJSON bool
 	// Observe, if set, is told about every run that has ended.
 	Observe func(Report)
+	// Tracers, if set, follow every event.
+	Tracers *Tracers
 }
 
 // Report is what is known of a run that has ended.
@@ -126,7 +129,11 @@ func (r *Runner) timeout(h *hook.Hook) time.Duration {
 
 // run is one attempt of a task.
 func (r *Runner) run(ctx context.Context, t *Task) error {
+	ctx, endTrace := r.runStarts(ctx, t)
 	log := r.opts.Log.With(t.LogFields()...)
+	if r.opts.Tracers != nil {
+		log = log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
+	}
 	merged := t.merged
 	r.logMerge(log, t)
 	started := time.Now()
@@ -136,6 +143,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		log.Info("Execute hook")
 		usage, err = r.attempt(ctx, t, log)
 	}
+	endTrace(err)
 	if r.opts.Observe != nil && (err == nil || ctx.Err() == nil) {
 		r.opts.Observe(Report{
 			Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited, Merged: merged, Attempt: t.attempts,
@@ -171,6 +179,8 @@ func (r *Runner) logMerge(log *slog.Logger, t *Task) {
 
 // attempt runs the process with the task's contexts and hands its outputs to the effects.
 func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage process.Usage, err error) {
+	ctx, endTrace := r.hookStarts(ctx, t)
+	defer func() { endTrace(err) }()
 	f, err := r.opts.Workspace.open(t.Hook().Name)
 	if err != nil {
 		return usage, fmt.Errorf("%w: is the temp directory full, or not writable?", err)
@@ -264,9 +274,14 @@ func (r *Runner) execute(ctx context.Context, t *Task, f *files, log *slog.Logge
 	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)
 	defer stdout.Close()
 	defer stderr.Close()
+	ctx, endTrace := r.processStarts(ctx)
 	in := r.invocation(t.Hook(), f)
 	in.Stdout, in.Stderr = stdout.Line, stderr.Line
+	if r.opts.Tracers != nil {
+		in.Env = append(in.Env, traceEnvironment(ctx)...)
+	}
 	result, err := r.opts.Executor.Execute(ctx, in)
+	endTrace(err)
 	if result.HeldOpen {
 		log.Warn("The hook has ended, but a process that it left behind kept its output open; what that prints is not logged: redirect the output of background processes")
 	}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -40,6 +42,9 @@ type Task struct {
 	review  *Review
 	outputs Outputs
 
+	// origins are the traces of the events that went in, the first event's first. Empty when nobody follows them.
+	origins []trace.SpanContext
+
 	id       int64
 	attempts int
 	waited   time.Duration
@@ -56,10 +61,12 @@ func (r *Runner) Task(ev event.Event) *Task {
 	if ev.Type == event.Synchronization {
 		t.unlocks = []int{ev.Index}
 		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {
+			r.eventHappened(t, &ev)
 			return t
 		}
 	}
 	t.events = []event.Event{ev}
+	r.eventHappened(t, &t.events[0])
 	return t
 }
 
@@ -89,6 +96,9 @@ func (t *Task) Absorb(next *Task) bool {
 	t.events = append(t.events[:len(t.events)-over], next.events...)
 	t.unlocks = append(t.unlocks, next.unlocks...)
 	t.mayFail = t.mayFail && next.mayFail
+	if len(t.origins) <= maxLinks {
+		t.origins = append(t.origins, next.origins...)
+	}
 	t.merged += 1 + next.merged
 	t.dropped += over + next.dropped
 	return true

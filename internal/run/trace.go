@@ -1,0 +1,125 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// Tracers follow events on their way through queue and run. Without them nothing is spent on that.
+//
+// Each event is a trace of its own. The run belongs to the trace of the first event that went into it, and has links to
+// the others.
+type Tracers struct{ Operator, Hook, Executor trace.Tracer }
+
+// maxLinks is how many other events a run has links to.
+const maxLinks = 128
+
+// eventHappened begins the trace of an event.
+func (r *Runner) eventHappened(t *Task, ev *event.Event) {
+	if r.opts.Tracers == nil {
+		return
+	}
+	attributes := append(t.attributes(), attribute.String("binding.type", ev.Type.String()))
+	if ev.Type == event.Change {
+		attributes = append(attributes, attribute.String("watch.event", ev.Watch.String()), attribute.String("object.kind", ev.Object.Kind),
+			attribute.String("object.namespace", ev.Object.Namespace), attribute.String("object.name", ev.Object.Name))
+	}
+	_, span := r.opts.Tracers.Operator.Start(context.Background(), "event", trace.WithNewRoot(), trace.WithAttributes(attributes...))
+	span.End()
+	t.origins = []trace.SpanContext{span.SpanContext()}
+}
+
+func (t *Task) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("hook", t.Hook().Name), attribute.String("binding", t.bindingLabel()), attribute.String("queue", t.queueLabel()),
+	}
+}
+
+// runStarts shows the time in the queue, and begins the span of a run. The returned function ends it.
+func (r *Runner) runStarts(ctx context.Context, t *Task) (context.Context, func(error)) {
+	if r.opts.Tracers == nil {
+		return ctx, noEnd
+	}
+	operator := r.opts.Tracers.Operator
+	if len(t.origins) > 0 {
+		ctx = trace.ContextWithSpanContext(ctx, t.origins[0])
+	}
+	if now := time.Now(); t.review == nil {
+		_, waiting := operator.Start(ctx, "queue", trace.WithTimestamp(now.Add(-t.waited)), trace.WithAttributes(attribute.String("queue", t.queue)))
+		waiting.End(trace.WithTimestamp(now))
+	}
+	var links []trace.Link
+	for _, other := range t.origins[min(1, len(t.origins)):min(maxLinks+1, len(t.origins))] {
+		links = append(links, trace.Link{SpanContext: other})
+	}
+	ctx, span := operator.Start(ctx, "taskHandleHookRun", trace.WithLinks(links...), trace.WithAttributes(append(t.attributes(),
+		attribute.String("task.id", t.ID()), attribute.Int("attempt", t.attempts), attribute.Int("contexts", len(t.events)))...))
+	return ctx, endOf(span)
+}
+
+// hookStarts begins the span of a hook's run with its files, processStarts that of its process.
+func (r *Runner) hookStarts(ctx context.Context, t *Task) (context.Context, func(error)) {
+	if r.opts.Tracers == nil {
+		return ctx, noEnd
+	}
+	ctx, span := r.opts.Tracers.Hook.Start(ctx, "Run", trace.WithAttributes(attribute.String("name", t.Hook().Name), attribute.String("path", t.Hook().Path)))
+	return ctx, endOf(span)
+}
+
+func (r *Runner) processStarts(ctx context.Context) (context.Context, func(error)) {
+	if r.opts.Tracers == nil {
+		return ctx, noEnd
+	}
+	ctx, span := r.opts.Tracers.Executor.Start(ctx, "RunAndLogLines")
+	return ctx, endOf(span)
+}
+
+func noEnd(error) {}
+
+func endOf(span trace.Span) func(error) {
+	return func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, PublicReason(err))
+		}
+		span.End()
+	}
+}
+
+// traceEnvironment are the variables by which a hook can go on with the trace.
+func traceEnvironment(ctx context.Context) []string {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return nil
+	}
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	env := []string{"TRACEPARENT=" + carrier.Get("traceparent")}
+	if state := carrier.Get("tracestate"); state != "" {
+		env = append(env, "TRACESTATE="+state)
+	}
+	return env
+}
+
+// PublicReason tells why a run failed without what the hook printed or wrote, which may be secret.
+func PublicReason(err error) string {
+	var exit *process.ExitError
+	var timeout *process.TimeoutError
+	var start *process.StartError
+	switch {
+	case errors.As(err, &exit):
+		return exit.Status
+	case errors.As(err, &timeout):
+		return "it was still running after " + timeout.Limit.String()
+	case errors.As(err, &start):
+		return "it cannot be started: " + start.Reason()
+	}
+	return "what it handed back could not be carried out; the log of the operator says why"
+}

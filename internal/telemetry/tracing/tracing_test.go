@@ -1,0 +1,145 @@
+package tracing
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// text is a log that several goroutines write.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}
+
+func begin(t *testing.T, o Options) (*Tracing, *text) {
+	t.Helper()
+	log := &text{}
+	o.Log = slog.New(slog.NewTextHandler(log, nil))
+	tracing, err := New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tracing, log
+}
+
+func (tr *Tracing) span(name string) {
+	_, span := tr.Tracer("test").Start(context.Background(), name)
+	span.End()
+}
+
+func TestSend(t *testing.T) {
+	for name, encrypted := range map[string]bool{"TLS": true, "insecure": false} {
+		t.Run(name, func(t *testing.T) {
+			receiver := testenv.NewTraceReceiver(t, encrypted)
+			tracing, log := begin(t, Options{Endpoint: receiver.Address, Token: "sesame", Insecure: !encrypted, CA: receiver.CA})
+			tracing.span("one")
+			tracing.span("two")
+			tracing.Close(t.Context())
+			spans := receiver.Until(t, "the spans", func(all []testenv.Span) bool { return len(all) == 2 })
+			if spans[0].Name != "one" || spans[0].Tracer != "test" {
+				t.Errorf("got %v", spans[0])
+			}
+			if got := receiver.Authorization(); got != "Bearer sesame" {
+				t.Errorf("it was let in by %q", got)
+			}
+			if log.String() != "" {
+				t.Error(log.String())
+			}
+		})
+	}
+}
+
+// By default the token goes over TLS only.
+func TestEncryptedByDefault(t *testing.T) {
+	receiver := testenv.NewTraceReceiver(t, false)
+	tracing, log := begin(t, Options{Endpoint: receiver.Address, Token: "sesame"})
+	tracing.span("one")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	tracing.Close(ctx)
+	if receiver.Authorization() != "" {
+		t.Error("the token was sent in the clear")
+	}
+	if !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("nobody was told: %q", log.String())
+	}
+}
+
+// Trouble is logged once, and its end.
+func TestTrouble(t *testing.T) {
+	receiver := testenv.NewTraceReceiver(t, false)
+	receiver.Refuse(true)
+	tracing, log := begin(t, Options{Endpoint: receiver.Address, Insecure: true})
+	flush := func() {
+		tracing.span("x")
+		if err := tracing.provider.ForceFlush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		flush()
+	}
+	if n := strings.Count(log.String(), "Traces cannot be sent"); n != 1 || !strings.Contains(log.String(), "no spans today") {
+		t.Errorf("%d records: %s", n, log.String())
+	}
+	receiver.Refuse(false)
+	flush()
+	flush()
+	if n := strings.Count(log.String(), "Traces are sent again"); n != 1 {
+		t.Errorf("%d records: %s", n, log.String())
+	}
+	tracing.Close(t.Context())
+}
+
+// Close does not wait for a receiver that is not there.
+func TestNobodyThere(t *testing.T) {
+	tracing, log := begin(t, Options{Endpoint: "127.0.0.1:1", Insecure: true})
+	tracing.span("x")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	started := time.Now()
+	tracing.Close(ctx)
+	if took := time.Since(started); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("nobody was told: %q", log.String())
+	}
+}
+
+func TestWrongOptions(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{Endpoint: "collector"}, {Endpoint: "http://collector:4317"}, {Endpoint: "c:1", CA: "/no/such/file"}, {Endpoint: "c:1", CA: empty}} {
+		if _, err := New(t.Context(), o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package testenv
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// TraceReceiver is an OTLP receiver on the loopback.
+type TraceReceiver struct {
+	collector.UnimplementedTraceServiceServer
+	// Address is "host:port", CA a file with the certificate of a receiver that speaks TLS.
+	Address, CA string
+
+	mu    sync.Mutex
+	spans []Span
+	token string
+	// refusing makes it refuse all spans.
+	refusing bool
+	// more is closed and replaced whenever there are more spans.
+	more chan struct{}
+}
+
+// Span is a span as it was received.
+type Span struct {
+	*otlp.Span
+	Tracer     string
+	Attributes map[string]string
+}
+
+// NewTraceReceiver starts a receiver, which ends with the test.
+func NewTraceReceiver(t testing.TB, encrypted bool) *TraceReceiver {
+	t.Helper()
+	r := &TraceReceiver{more: make(chan struct{})}
+	var options []grpc.ServerOption
+	if encrypted {
+		certificate := r.certificate(t)
+		options = append(options, grpc.Creds(credentials.NewServerTLSFromCert(&certificate)))
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Address = listener.Addr().String()
+	server := grpc.NewServer(options...)
+	collector.RegisterTraceServiceServer(server, r)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	t.Cleanup(func() { server.Stop(); serving.Wait() })
+	return r
+}
+
+// certificate makes one for 127.0.0.1 that signs itself.
+func (r *TraceReceiver) certificate(t testing.TB) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "receiver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.CA = filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(r.CA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// Export takes spans.
+func (r *TraceReceiver) Export(ctx context.Context, in *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refusing {
+		return nil, status.Error(codes.PermissionDenied, "no spans today")
+	}
+	if md, ok := metadata.FromIncomingContext(ctx); ok && len(md.Get("authorization")) > 0 {
+		r.token = md.Get("authorization")[0]
+	}
+	for _, resource := range in.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
+			for _, s := range scope.Spans {
+				r.spans = append(r.spans, Span{s, scope.Scope.Name, texts(s.Attributes)})
+			}
+		}
+	}
+	close(r.more)
+	r.more = make(chan struct{})
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+func texts(attributes []*common.KeyValue) map[string]string {
+	all := map[string]string{}
+	for _, a := range attributes {
+		all[a.Key] = a.Value.GetStringValue()
+	}
+	return all
+}
+
+// Refuse makes the receiver refuse all spans, or accept them again.
+func (r *TraceReceiver) Refuse(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusing = on
+}
+
+// Authorization is what the last sender said to be let in.
+func (r *TraceReceiver) Authorization() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.token
+}
+
+// Until waits until done says so about the spans so far.
+func (r *TraceReceiver) Until(t testing.TB, what string, done func([]Span) bool) []Span {
+	t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	for {
+		r.mu.Lock()
+		spans, more := r.spans, r.more
+		r.mu.Unlock()
+		if done(spans) {
+			return spans
+		}
+		select {
+		case <-more:
+		case <-late.C:
+			t.Fatal(errors.New("waited for " + what + ": it did not come"))
+		}
+	}
+}
