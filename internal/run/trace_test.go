@@ -1,0 +1,40 @@
+package run
+
+import (
+	"context"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Without tracers, following an event costs nothing.
+func TestNoTracers(t *testing.T) {
+	h := &hook.Hook{Name: "a.sh", Schedules: []hook.Schedule{{}}}
+	r := New([]*hook.Hook{h}, Options{})
+	ev := event.Event{Type: event.Tick, Hook: h}
+	task := r.Task(ev)
+	ctx := context.Background()
+	allocations := testing.AllocsPerRun(100, func() {
+		r.eventHappened(task, &task.events[0])
+		in, end := r.runStarts(ctx, task)
+		in, endHook := r.hookStarts(in, task)
+		_, endProcess := r.processStarts(in)
+		endProcess(nil)
+		endHook(nil)
+		end(nil)
+	})
+	if allocations != 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
+func BenchmarkTask(b *testing.B) {
+	h := &hook.Hook{Name: "a.sh", Schedules: []hook.Schedule{{}}}
+	r := New([]*hook.Hook{h}, Options{})
+	ev := event.Event{Type: event.Tick, Hook: h}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Task(ev)
+	}
+}
