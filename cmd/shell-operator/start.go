@@ -38,8 +38,8 @@ func newStartCommand(s *settings, stdout io.Writer) *cobra.Command {
 
 The first signal lets running hooks finish within --shutdown-timeout; the second one kills them at once.
 
-Exit codes: 0 after a clean stop, 1 after an error, at start-up or because hooks had to be killed,
-128+n after a second signal n.`,
+Exit codes: 0 after a clean stop, 1 after an error, at start-up, because hooks had to be killed or because the
+Lease was lost, 128+n after a second signal n.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return start(s, stdout) },
 	}, usesAll)

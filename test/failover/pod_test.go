@@ -92,3 +92,31 @@ func TestPodWithoutPermission(t *testing.T) {
 		}
 	}
 }
+
+// Without permission for the Lease nobody leads, and the log names the rule; without the permission to watch it, all works.
+func TestLeasePermissions(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	dir, mended := failing(t)
+	if err := os.WriteFile(mended, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: dir, Kubeconfig: cluster.UserKubeconfig, Args: []string{"--leader-election", "--namespace", namespace},
+	})
+	trouble := op.UntilLog("Cannot use the Lease. Will retry after delay.")
+	if rule := trouble.Fields["error"]; !strings.Contains(rule, `apiGroups: ["coordination.k8s.io"]`) {
+		t.Errorf("the rule is not named: %s", rule)
+	}
+	op.UntilLog("No permission to watch the Lease")
+	cluster.Kubectl(t, "-n", namespace, "create", "role", "lease", "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
+	cluster.Kubectl(t, "-n", namespace, "create", "rolebinding", "lease", "--role=lease", "--user=alice")
+	op.UntilLog("The Lease can be used again")
+	op.UntilLog(leads)
+	op.UntilLog("Hook executed successfully")
+	for _, r := range op.Records() {
+		if r.Has("Hook executed successfully") && r.At.Before(trouble.At) {
+			t.Error("a hook ran before it was allowed to")
+		}
+	}
+}
