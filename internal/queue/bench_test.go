@@ -116,7 +116,7 @@ func BenchmarkDeepQueue(b *testing.B) {
 		set := fill()
 		b.ResetTimer()
 		for range b.N {
-			set.Dump("main")
+			dump(set)
 		}
 	})
 }

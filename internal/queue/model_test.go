@@ -71,10 +71,10 @@ func play(t *testing.T, steps []step) []string {
 		}
 		synctest.Wait()
 		var text strings.Builder
-		for _, q := range set.Dump("main") {
+		for _, q := range dump(set) {
 			fmt.Fprintf(&text, "%s runs %t:", q.Name, running.of(q.Name) != nil)
 			for _, task := range q.Tasks {
-				text.WriteString(" " + task.Description)
+				text.WriteString(" " + task)
 			}
 			text.WriteString("; ")
 		}

@@ -25,11 +25,15 @@ type queue struct {
 	// failures and lastError are those of the head.
 	failures  int
 	lastError error
-	status    string
 	// dropped tells that the busy head is not wanted any more.
 	dropped bool
 	// again has a token when the head is not to wait for its next attempt any longer.
 	again chan struct{}
+	// phase is what the worker does with the head, since phaseBegan.
+	phase      Phase
+	phaseBegan time.Time
+	// delay is the time between the head's last failure and its next attempt, while it sleeps.
+	delay time.Duration
 }
 
 // entry is a task with the time since when it waits.
@@ -71,6 +75,7 @@ func (q *queue) signal() {
 
 // work runs tasks until stop ends.
 func (q *queue) work(stop, runs context.Context, opts *Options) {
+	defer q.enter(Stopped)
 	for {
 		t, err := q.take(stop)
 		if err != nil {
@@ -103,6 +108,7 @@ func (q *queue) take(stop context.Context) (entry, error) {
 			q.mu.Unlock()
 			return head, nil
 		}
+		q.setPhase(Idle)
 		q.mu.Unlock()
 		select {
 		case <-q.wake:
@@ -113,6 +119,7 @@ func (q *queue) take(stop context.Context) (entry, error) {
 
 // attempt runs the head once and tells whether it is done. After a failure it waits for the delay.
 func (q *queue) attempt(stop, runs context.Context, t entry, opts *Options) (done bool) {
+	q.enter(Waiting)
 	if err := t.Ready(stop); err != nil {
 		if stop.Err() == nil {
 			q.failed(stop, t, err, opts)
@@ -148,7 +155,8 @@ func (q *queue) begin(t entry) bool {
 		q.tasks.removeAt(1)
 		q.first = max(0, q.first-1)
 	}
-	q.running, q.status = true, "run first task"
+	q.running = true
+	q.setPhase(Running)
 	if w, ok := t.Task.(Waiter); ok {
 		w.Waited(time.Since(q.tasks.at(0).since))
 	}
@@ -158,7 +166,8 @@ func (q *queue) begin(t entry) bool {
 func (q *queue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.running, q.status = false, ""
+	q.running = false
+	q.setPhase(Idle)
 }
 
 // run is the boundary at which a panic becomes a failure of the task.
@@ -181,7 +190,8 @@ func (q *queue) failed(stop context.Context, t entry, err error, opts *Options) 
 	q.failures++
 	failures := q.failures
 	q.lastError = err
-	q.status = fmt.Sprintf("sleep after fail for %s", delay)
+	q.delay = delay
+	q.setPhase(Sleeping)
 	q.tasks.setSince(0, time.Now())
 	q.mu.Unlock()
 	if opts.OnFailure != nil {
@@ -216,23 +226,4 @@ func (q *queue) list() []Task {
 		tasks[i] = q.tasks.at(i).Task
 	}
 	return tasks
-}
-
-func (q *queue) state() State {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	s := State{Name: q.name, Status: q.status}
-	for i := range q.tasks.len() {
-		ts := TaskState{}
-		if i == 0 && q.failures > 0 {
-			ts.Failures, ts.LastError = q.failures, q.lastError.Error()
-		}
-		ts.Description = q.describe(i)
-		s.Tasks = append(s.Tasks, ts)
-	}
-	return s
-}
-
-func (q *queue) describe(i int) string {
-	return q.tasks.at(i).String()
 }

@@ -189,7 +189,7 @@ func (w *world) do(words []string) {
 		case "retry":
 			w.set.Retry(func(task Task) bool { return task.(*scriptTask).hook() == args[0] })
 		case "dump":
-			for _, q := range w.set.Dump("main") {
+			for _, q := range dump(w.set) {
 				w.logState(q)
 			}
 		default:
@@ -198,15 +198,15 @@ func (w *world) do(words []string) {
 	}
 }
 
-func (w *world) logState(q State) {
+func (w *world) logState(q dumped) {
 	text := fmt.Sprintf("has %d", len(q.Tasks))
-	if q.Status != "" {
-		text += " (" + q.Status + ")"
+	if q.Status() != "" {
+		text += " (" + q.Status() + ")"
 	}
-	for _, task := range q.Tasks {
-		text += " " + task.Description
-		if task.Failures > 0 {
-			text += fmt.Sprintf("[failed %d times: %s]", task.Failures, task.LastError)
+	for i, task := range q.Tasks {
+		text += " " + task
+		if i == 0 && q.Failures > 0 {
+			text += fmt.Sprintf("[failed %d times: %s]", q.Failures, q.LastError)
 		}
 	}
 	w.log(q.Name, "%s", text)

@@ -15,7 +15,6 @@ package queue
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 )
@@ -155,38 +154,4 @@ func (s *Set) Len(name string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.tasks.len()
-}
-
-// State is what a queue looks like at one moment.
-type State struct {
-	Name string
-	// Status is empty for an idle queue.
-	Status string
-	Tasks  []TaskState
-}
-
-// TaskState is one task in a State.
-type TaskState struct {
-	Description string
-	Failures    int
-	LastError   string
-}
-
-// Dump returns the states of all queues, those with the name first before the others, which are sorted.
-func (s *Set) Dump(first string) []State {
-	queues := s.all()
-	slices.SortFunc(queues, func(a, b *queue) int {
-		switch {
-		case a.name == b.name:
-			return 0
-		case a.name == first, b.name != first && a.name < b.name:
-			return -1
-		}
-		return 1
-	})
-	states := make([]State, len(queues))
-	for i, q := range queues {
-		states[i] = q.state()
-	}
-	return states
 }

@@ -120,13 +120,13 @@ func TestEndOfRunsEndsTheRunningTask(t *testing.T) {
 	})
 }
 
-func TestDumpNamesMainFirst(t *testing.T) {
+func TestLookShowsMainFirst(t *testing.T) {
 	set := NewSet(Options{})
 	for _, name := range []string{"b", "main", "z", "a"} {
 		set.Ensure(name)
 	}
 	var names []string
-	for _, q := range set.Dump("main") {
+	for _, q := range dump(set) {
 		names = append(names, q.Name)
 	}
 	if got := strings.Join(names, " "); got != "main a b z" {
@@ -156,7 +156,7 @@ func TestAddFromManyGoroutines(t *testing.T) {
 					last[source] = i
 					return nil
 				}))
-				set.Dump("main")
+				dump(set)
 			}
 		})
 	}
