@@ -46,19 +46,19 @@ func newEffects(config *rest.Config, filters *jq.Compiler, o Options) (*effects,
 }
 
 // Apply checks everything first. Then the cluster is changed; metrics count only if that went well.
-func (e *effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs) error {
+func (e *effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs) ([]run.Change, error) {
 	asked, err := checkOutputs(h, out, e.filters)
 	for _, w := range asked.warnings {
 		log.Warn("A metric operation is ignored", "warning", w.String())
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := e.applyPatches(ctx, log, asked.patches); err != nil {
-		return fmt.Errorf("%s FAILED: %w", h.Name, err)
+		return changes(asked.patches), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.metrics.Apply(h.Name, asked.metrics)
-	return nil
+	return changes(asked.patches), nil
 }
 
 // wishes are what a hook has asked for in its files, but for answers to reviews.
@@ -83,11 +83,11 @@ func checkOutputs(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w wishes
 }
 
 // ApplyFailed carries out what a hook wants to be done even though it failed: to report that in a status.
-func (e *effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hook, out run.Outputs) error {
+func (e *effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hook, out run.Outputs) ([]run.Change, error) {
 	patches, err := wire.ParsePatches(out.Patch, e.filters)
 	if err != nil {
 		log.Warn("The patches of a failed hook are ignored", "error", err.Error())
-		return nil
+		return nil, nil
 	}
 	var kept []effect.Patch
 	for _, p := range patches {
@@ -96,9 +96,21 @@ func (e *effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hoo
 		}
 	}
 	if err := e.applyPatches(ctx, log, kept); err != nil {
-		return fmt.Errorf("and its failure cannot be reported: %w", err)
+		return changes(kept), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
-	return nil
+	return changes(kept), nil
+}
+
+// changes are the patches without what may be secret.
+func changes(patches []effect.Patch) []run.Change {
+	list := make([]run.Change, len(patches))
+	for i, p := range patches {
+		list[i] = run.Change{Operation: p.Operation.String(), Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}
+		if p.Subresource != "" {
+			list[i].Kind += "/" + p.Subresource
+		}
+	}
+	return list
 }
 
 // checkAnswers refuses broken answers, even of runs that nobody waits for an answer of.

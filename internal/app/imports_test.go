@@ -24,6 +24,8 @@ var directions = []struct {
 	{"internal/queue", nil, "order has nothing to do with what is ordered"},
 	{"internal/jq", nil, "a library for formats and stages"},
 	{"internal/gate", nil, "a library for stages that answer questions"},
+	{"internal/history", nil, "it remembers runs, whoever makes them"},
+	{"internal/debug", []string{"internal/hook", "internal/event", "internal/history"}, "it shows what app tells it, and brings what people ask for to app"},
 	{"internal/telemetry", nil, "a logger is made before anything else"},
 	{"internal/telemetry/tracing", nil, "it sends spans, whatever they are about"},
 	{"internal/telemetry/kubeevent", nil, "it is told names, whatever runs"},
@@ -48,7 +50,7 @@ var directions = []struct {
 	{"internal/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
 	{"internal/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
 	{"internal/app", []string{"internal/", "sdk/shell"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/debug", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.
@@ -62,7 +64,7 @@ var reserved = []struct {
 		"internal/source/webhook/service", "internal/source/http",
 		"internal/effect/patch", "internal/resource", "internal/shard", "internal/telemetry/kubeevent", "internal/app", "internal/testenv",
 	}, "few packages talk to the API server, app only finds out where it is"},
-	{"sigs.k8s.io/yaml", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd prints results"},
+	{"sigs.k8s.io/yaml", []string{"internal/wire", "internal/debug", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, debug writes its answers, cmd prints results"},
 	{"go.yaml.in/yaml/v3", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd reads the file with settings"},
 	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},
 	{"github.com/itchyny/gojq", []string{"internal/jq"}, "one dialect of jq"},

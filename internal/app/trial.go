@@ -303,9 +303,9 @@ func (r *TrialReport) apply(ctx context.Context, o Options, cl *cluster, h *hook
 		return err
 	}
 	if failed {
-		err = e.ApplyFailed(ctx, o.Log, h, out)
+		_, err = e.ApplyFailed(ctx, o.Log, h, out)
 	} else {
-		err = e.Apply(ctx, o.Log, h, out)
+		_, err = e.Apply(ctx, o.Log, h, out)
 	}
 	r.Applied = err == nil && !o.Patches.DryRun
 	return err

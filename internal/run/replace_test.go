@@ -50,13 +50,27 @@ func (s *stage) Execute(_ context.Context, in process.Invocation) (process.Resul
 	return process.Result{}, <-s.end
 }
 
-func (s *stage) Snapshot(*hook.Hook, int) event.Snapshot                              { return event.NoObjects{} }
-func (s *stage) Synchronize(*hook.Hook, int) event.Snapshot                           { return event.NoObjects{} }
-func (s *stage) Unlock(*hook.Hook, int)                                               {}
-func (s *stage) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs) error       { return nil }
-func (s *stage) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, Outputs) error { return nil }
-func (s *stage) last() string                                                         { s.mu.Lock(); defer s.mu.Unlock(); return s.told[len(s.told)-1] }
-func (s *stage) runs() int                                                            { s.mu.Lock(); defer s.mu.Unlock(); return len(s.told) }
+func (s *stage) Snapshot(*hook.Hook, int) event.Snapshot    { return event.NoObjects{} }
+func (s *stage) Synchronize(*hook.Hook, int) event.Snapshot { return event.NoObjects{} }
+func (s *stage) Unlock(*hook.Hook, int)                     {}
+func (s *stage) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs) ([]Change, error) {
+	return nil, nil
+}
+func (s *stage) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, Outputs) ([]Change, error) {
+	return nil, nil
+}
+
+func (s *stage) last() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told[len(s.told)-1]
+}
+
+func (s *stage) runs() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.told)
+}
 
 func ticks(path string, names ...string) *hook.Hook {
 	h := &hook.Hook{Name: "h", Path: "/" + path}

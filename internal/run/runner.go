@@ -44,10 +44,10 @@ type Snapshots interface {
 
 // Effects change the world as a hook asked for.
 type Effects interface {
-	// Apply checks all of out before it does anything of it. The log names the run.
-	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) error
+	// Apply checks all of out before it does anything of it, and returns which changes it has tried. The log names the run.
+	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) ([]Change, error)
 	// ApplyFailed does the little that a hook wants to be done even though it failed.
-	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) error
+	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) ([]Change, error)
 }
 
 // Options of a Runner. Executor, Snapshots, Effects, Workspace and Log are required.
@@ -69,22 +69,8 @@ type Options struct {
 	Observe func(Report)
 	// Tracers, if set, follow every event.
 	Tracers *Tracers
-}
-
-// Report is what is known of a run that has ended.
-type Report struct {
-	Hook           *hook.Hook
-	Binding, Queue string
-	Waited         time.Duration
-	// Attempt counts the runs of the task, from 1.
-	Attempt int
-	// Merged is how many other tasks went into the run.
-	Merged int
-	Wall   time.Duration
-	Usage  process.Usage
-	// Err is why the run failed; Allowed tells that it may.
-	Err     error
-	Allowed bool
+	// Begin, if set, is told about every process that is about to start, and returns what takes the rest.
+	Begin func(Begun) Record
 }
 
 // Runner runs hooks.
@@ -137,18 +123,22 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	merged := t.merged
 	r.logMerge(log, t)
 	started := time.Now()
-	var usage process.Usage
+	a := attempt{task: t, log: log, record: noRecord{}}
 	var err error
 	if len(t.events) > 0 {
-		log.Info("Execute hook")
-		usage, err = r.attempt(ctx, t, log)
+		log.Info("Execute hook", "event.id", t.eventIDs())
+		a.record = r.begin(t)
+		err = r.attempt(ctx, &a)
 	}
 	endTrace(err)
-	if r.opts.Observe != nil && (err == nil || ctx.Err() == nil) {
-		r.opts.Observe(Report{
-			Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited, Merged: merged, Attempt: t.attempts,
-			Wall: time.Since(started), Usage: usage, Err: err, Allowed: t.mayFail,
-		})
+	report := Report{
+		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited, Attempt: t.attempts, Merged: merged,
+		Wall: time.Since(started), Usage: a.usage, Changes: a.changes, Err: err, Allowed: t.mayFail,
+		Interrupted: err != nil && ctx.Err() != nil,
+	}
+	a.record.End(report)
+	if r.opts.Observe != nil && !report.Interrupted {
+		r.opts.Observe(report)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -177,13 +167,23 @@ func (r *Runner) logMerge(log *slog.Logger, t *Task) {
 	t.merged, t.dropped = 0, 0
 }
 
+// attempt is one attempt of a task, and what comes of it.
+type attempt struct {
+	task    *Task
+	log     *slog.Logger
+	record  Record
+	usage   process.Usage
+	changes []Change
+}
+
 // attempt runs the process with the task's contexts and hands its outputs to the effects.
-func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage process.Usage, err error) {
-	ctx, endTrace := r.hookStarts(ctx, t)
+func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
+	ctx, endTrace := r.hookStarts(ctx, a.task)
 	defer func() { endTrace(err) }()
+	t, log := a.task, a.log
 	f, err := r.opts.Workspace.open(t.Hook().Name)
 	if err != nil {
-		return usage, fmt.Errorf("%w: is the temp directory full, or not writable?", err)
+		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
 	}
 	defer func() {
 		if cerr := r.opts.Workspace.close(f); cerr != nil {
@@ -191,25 +191,29 @@ func (r *Runner) attempt(ctx context.Context, t *Task, log *slog.Logger) (usage 
 		}
 	}()
 	if err := r.prepare(f, t); err != nil {
-		return usage, err
+		return err
 	}
-	result, err := r.execute(ctx, t, f, log)
+	result, err := r.execute(ctx, a, f)
+	a.usage = result.Usage
 	out, outErr := f.outputs()
 	if err != nil {
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
-			err = errors.Join(err, r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out))
+			var failed error
+			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out)
+			err = errors.Join(err, failed)
 		}
-		return result.Usage, err
+		return err
 	}
 	if outErr != nil {
-		return result.Usage, fmt.Errorf("%s FAILED: %w", t.Hook().Name, outErr)
+		return fmt.Errorf("%s FAILED: %w", t.Hook().Name, outErr)
 	}
 	if ctx.Err() != nil {
 		// Nobody wants it any more, or another replica does the same work already.
-		return result.Usage, fmt.Errorf("%s FAILED: what it wrote is not carried out: %w", t.Hook().Name, context.Cause(ctx))
+		return fmt.Errorf("%s FAILED: what it wrote is not carried out: %w", t.Hook().Name, context.Cause(ctx))
 	}
 	t.outputs = out
-	return result.Usage, r.opts.Effects.Apply(ctx, log, t.Hook(), out)
+	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out)
+	return err
 }
 
 // prepare writes the contexts. A review does not keep its hook from being replaced, so it looks for it here.
@@ -269,14 +273,16 @@ func (r *Runner) contexts(t *Task) []wire.Context {
 	return contexts
 }
 
-func (r *Runner) execute(ctx context.Context, t *Task, f *files, log *slog.Logger) (process.Result, error) {
+func (r *Runner) execute(ctx context.Context, a *attempt, f *files) (process.Result, error) {
+	t, log := a.task, a.log
 	stdout := process.NewLineLogger(log, "stdout", r.opts.ProxyJSON)
 	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)
 	defer stdout.Close()
 	defer stderr.Close()
 	ctx, endTrace := r.processStarts(ctx)
 	in := r.invocation(t.Hook(), f)
-	in.Stdout, in.Stderr = stdout.Line, stderr.Line
+	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
+	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
 	if r.opts.Tracers != nil {
 		in.Env = append(in.Env, traceEnvironment(ctx)...)
 	}

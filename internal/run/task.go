@@ -45,7 +45,9 @@ type Task struct {
 	// origins are the traces of the events that went in, the first event's first. Empty when nobody follows them.
 	origins []trace.SpanContext
 
-	id       int64
+	id int64
+	// ids are those of the tasks that were taken over, the first few.
+	ids      []int64
 	attempts int
 	waited   time.Duration
 }
@@ -100,6 +102,8 @@ func (t *Task) Absorb(next *Task) bool {
 		t.origins = append(t.origins, next.origins...)
 	}
 	t.merged += 1 + next.merged
+	t.ids = append(t.ids, append([]int64{next.id}, next.ids...)...)
+	t.ids = t.ids[:min(len(t.ids), maxIDs)]
 	t.dropped += over + next.dropped
 	return true
 }
@@ -167,6 +171,18 @@ func (t *Task) LogFields() []any {
 		"hook", t.Hook().Name, "binding", t.bindingLabel(), "event", t.kind.String(),
 		"queue", t.queueLabel(), "task", "HookRun", "task.id", t.ID(),
 	}
+}
+
+// maxIDs bounds how many events a record of a run names.
+const maxIDs = 50
+
+// eventIDs are the ids under which the events of the task were queued, as event.id of log records.
+func (t *Task) eventIDs() string {
+	text := t.ID()
+	for _, id := range t.ids {
+		text += "," + strconv.FormatInt(id, 10)
+	}
+	return text
 }
 
 // ID identifies the task in log records.

@@ -1,0 +1,116 @@
+package history
+
+import (
+	"sync"
+	"time"
+)
+
+// Kind is what an Entry tells of.
+type Kind string
+
+const (
+	Began   Kind = "began"
+	Printed Kind = "printed"
+	Ended   Kind = "ended"
+	// Lost entries could not be delivered in time; Entry.Count is how many.
+	Lost Kind = "lost"
+)
+
+// Entry is something that happens in a run.
+type Entry struct {
+	Time time.Time `json:"time"`
+	Hook string    `json:"hook,omitempty"`
+	Run  string    `json:"run,omitempty"`
+	Kind Kind      `json:"kind"`
+	// Text is the reason of a run that began, a line that was printed, the outcome of a run that ended.
+	Text  string `json:"text,omitempty"`
+	Count int    `json:"count,omitempty"`
+}
+
+// Bounds of what waits for one follower.
+const (
+	maxWaiting      = 1000
+	maxWaitingBytes = 1 << 20
+	maxLine         = 16 << 10
+)
+
+// Follower gets entries as they come.
+type Follower struct {
+	history *History
+	hook    string
+	// wake has a token when there is something to take.
+	wake chan struct{}
+
+	mu      sync.Mutex
+	waiting []Entry
+	bytes   int
+	lost    int
+}
+
+// Follow returns a Follower of a hook, or of all hooks when it is empty. Close ends it.
+func (h *History) Follow(hook string) *Follower {
+	f := &Follower{history: h, hook: hook, wake: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.followers[f] = true
+	h.following.Add(1)
+	return f
+}
+
+// Close ends the delivery.
+func (f *Follower) Close() {
+	f.history.mu.Lock()
+	defer f.history.mu.Unlock()
+	if f.history.followers[f] {
+		delete(f.history.followers, f)
+		f.history.following.Add(-1)
+	}
+}
+
+// More is ready when Take has something to return.
+func (f *Follower) More() <-chan struct{} { return f.wake }
+
+// Take returns what has come since the last time.
+func (f *Follower) Take() []Entry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	taken := f.waiting
+	if f.lost > 0 {
+		taken = append(taken, Entry{Time: time.Now(), Kind: Lost, Count: f.lost})
+	}
+	f.waiting, f.bytes, f.lost = nil, 0, 0
+	return taken
+}
+
+// tell hands an entry to those who follow. The History is locked.
+func (h *History) tell(e Entry) {
+	for f := range h.followers {
+		if f.hook == "" || f.hook == e.Hook {
+			f.put(e)
+		}
+	}
+}
+
+func (h *History) line(r *Record, line []byte) {
+	if h.following.Load() == 0 {
+		return // nobody pays for lines that nobody follows
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tell(Entry{Time: time.Now(), Hook: r.run.Hook, Run: r.run.ID, Kind: Printed, Text: string(line[:min(len(line), maxLine)])})
+}
+
+func (f *Follower) put(e Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.waiting) >= maxWaiting || f.bytes+len(e.Text) > maxWaitingBytes {
+		f.lost++
+	} else {
+		f.waiting = append(f.waiting, e)
+		f.bytes += len(e.Text)
+	}
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,209 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// one is a run of a hook from its beginning to its end.
+func one(h *History, hook string, task int, status Status, output ...string) {
+	r := h.Begin(Run{Task: strconv.Itoa(task), Hook: hook, Attempt: 1, Why: []string{"onStartup"}, Events: 1})
+	for _, line := range output {
+		r.Output([]byte(line))
+	}
+	exit := "exit status 0"
+	if status.Bad() {
+		exit = "exit status 1"
+	}
+	r.End(Outcome{Status: status, Took: time.Second, Exit: exit})
+}
+
+func ids(runs []Run) string {
+	var all []string
+	for _, r := range runs {
+		all = append(all, r.ID)
+	}
+	return strings.Join(all, " ")
+}
+
+// In a bubble each run has a time of its own.
+func TestOldRunsGo(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		statuses string // s, f, a for each run in order
+		want     string
+	}{
+		{"few stay", "sf", "2-1 1-1"},
+		{"the oldest go", "sssss", "5-1 4-1 3-1"},
+		{"the last failure stays", "ffsssss", "7-1 6-1 2-1"},
+		{"an allowed failure is one", "asssss", "6-1 5-1 1-1"},
+		{"of failures the oldest go", "fffff", "5-1 4-1 3-1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := New(Options{PerHook: 3})
+				for i, c := range test.statuses {
+					one(h, "h", i+1, map[rune]Status{'s': Succeeded, 'f': Failed, 'a': Allowed}[c])
+					one(h, "other", 100+i, Succeeded)
+					time.Sleep(time.Second)
+				}
+				if got := ids(h.Runs("h")); got != test.want {
+					t.Errorf("got %s, want %s", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestBytesAreBounded(t *testing.T) {
+	h := New(Options{Bytes: 20 << 10, Output: 4 << 10})
+	long := strings.Repeat("x", 4<<10)
+	for i := range 1000 {
+		hook := fmt.Sprintf("hook-%d", i%50)
+		r := h.Begin(Run{Task: strconv.Itoa(i), Hook: hook, Attempt: 1, Why: make([]string, 10_000), Events: 10_000})
+		r.Output([]byte(long + long))
+		r.End(Outcome{Status: Failed, Error: long + long, Patches: make([]Patch, 10_000)})
+		if h.size > 20<<10 {
+			t.Fatalf("after run %d: %d bytes", i, h.size)
+		}
+	}
+	runs := h.Runs("")
+	if len(runs) == 0 || len(runs) != h.ended.Len() || len(h.hooks) > len(runs) {
+		t.Fatalf("%d runs of %d hooks, %d in the list", len(runs), len(h.hooks), h.ended.Len())
+	}
+	r := runs[0]
+	if len(r.Output) > 4<<10 || !r.OutputCut || len(r.Error) > maxError+8 || len(r.Patches) != maxPatches || r.PatchCount != 10_000 || len(r.Why) != maxWhy {
+		t.Errorf("output %d (cut %t), error %d, %d of %d patches, %d reasons", len(r.Output), r.OutputCut, len(r.Error), len(r.Patches), r.PatchCount, len(r.Why))
+	}
+}
+
+func TestRunningRunsAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{PerHook: 1})
+		r := h.Begin(Run{Task: "1", Hook: "h", Attempt: 2, Why: []string{"a", "b", "c"}, Events: 5})
+		r.Output([]byte("so far"))
+		time.Sleep(3 * time.Second)
+		one(h, "h", 2, Succeeded)
+		one(h, "h", 3, Succeeded) // pushes out 2, not the running one
+		got, ok := h.Run("1")
+		if !ok || got.Status != Running || got.Took != Duration(3*time.Second) || got.Output != "so far\n" || got.ID != "1-2" {
+			t.Errorf("got %+v", got)
+		}
+		if got.Reason() != "a, b, c and 2 more" {
+			t.Errorf("reason %q", got.Reason())
+		}
+		if got := ids(h.Runs("h")); got != "3-1 1-2" {
+			t.Errorf("runs %s", got)
+		}
+		if _, ok := h.Run("2-1"); ok {
+			t.Error("the oldest run is still there")
+		}
+		r.End(Outcome{Status: Interrupted})
+	})
+}
+
+func TestFollowersGetWhatHappens(t *testing.T) {
+	h := New(Options{})
+	all, mine := h.Follow(""), h.Follow("b")
+	defer all.Close()
+	one(h, "a", 1, Succeeded, "hello")
+	one(h, "b", 2, Failed)
+	<-all.More()
+	<-mine.More()
+	text := func(f *Follower) string {
+		var b strings.Builder
+		for _, e := range f.Take() {
+			fmt.Fprintf(&b, "%s %s: %s; ", e.Run, e.Kind, e.Text)
+		}
+		return b.String()
+	}
+	want := "1-1 began: onStartup; 1-1 printed: hello; 1-1 ended: succeeded after 1s: exit status 0; " +
+		"2-1 began: onStartup; 2-1 ended: failed after 1s: exit status 1; "
+	if got := text(all); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := text(mine); got != want[strings.Index(want, "2-1 began"):] {
+		t.Errorf("the follower of b got %s", got)
+	}
+	mine.Close()
+	mine.Close()
+	one(h, "b", 3, Succeeded)
+	if got := text(mine); got != "" {
+		t.Errorf("after its end a follower got %s", got)
+	}
+}
+
+func TestSlowFollowersLoseEntries(t *testing.T) {
+	h := New(Options{})
+	f := h.Follow("")
+	defer f.Close()
+	r := h.Begin(Run{Task: "1", Hook: "h", Attempt: 1})
+	for range 2 * maxWaiting {
+		r.Output([]byte("line"))
+	}
+	entries := f.Take()
+	if last := entries[len(entries)-1]; len(entries) != maxWaiting+1 || last.Kind != Lost || last.Count != maxWaiting+1 {
+		t.Errorf("%d entries, the last one %+v", len(entries), last)
+	}
+	r.Output([]byte(strings.Repeat("x", 10*maxLine)))
+	if got := f.Take(); len(got) != 1 || len(got[0].Text) != maxLine {
+		t.Errorf("after that: %d entries", len(got))
+	}
+}
+
+// Runs of many hooks, people who look, and people who follow, all at once.
+func TestConcurrentUse(t *testing.T) {
+	h := New(Options{PerHook: 2, Bytes: 8 << 10})
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 100 {
+				one(h, strconv.Itoa(worker%3), worker*1000+i, []Status{Succeeded, Failed}[i%2], "line", "line")
+			}
+		})
+		all.Go(func() {
+			f := h.Follow("")
+			defer f.Close()
+			for range 50 {
+				h.Runs("1")
+				h.Run("1001-1")
+				f.Take()
+			}
+		})
+	}
+	all.Wait()
+	for _, r := range h.Runs("") {
+		if r.Status == Running {
+			t.Errorf("%s still runs", r.ID)
+		}
+	}
+}
+
+func TestTailKeepsWholeCharacters(t *testing.T) {
+	for _, test := range []struct {
+		limit int
+		lines []string
+		want  string
+		cut   bool
+	}{
+		{10, []string{"abc"}, "abc\n", false},
+		{4, []string{"abc"}, "abc\n", false},
+		{4, []string{"abcd"}, "bcd\n", true},
+		{4, []string{"ä", "öü"}, "ü\n", true},
+		{4, nil, "", false},
+		{3, []string{"1", "2", "3", "4"}, "\n4\n", true},
+	} {
+		tail := tail{limit: test.limit}
+		for _, line := range test.lines {
+			tail.add([]byte(line))
+		}
+		if got, cut := tail.text(); got != test.want || cut != test.cut {
+			t.Errorf("limit %d, %q: got %q %t", test.limit, test.lines, got, cut)
+		}
+	}
+}
