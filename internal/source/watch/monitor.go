@@ -49,7 +49,9 @@ type monitor struct {
 	// held are the events since the set was last taken for a Synchronization. Empty when unlocked.
 	held []event.Event
 	// troubles remembers, for each stream and verb that is in trouble, what has been told already.
-	troubles map[requestKey]troubleKind
+	troubles map[requestKey]complaint
+	// total counts changes of the set since the start, recent those since the hook was last run.
+	total, recent Changes
 	// subs are all subscriptions, also those that others made for this binding.
 	subs map[*subscription]bool
 	// ended is set when the binding has been disabled.
@@ -60,6 +62,11 @@ type monitor struct {
 type owner struct {
 	address
 	stuck func(error)
+}
+
+type complaint struct {
+	kind troubleKind
+	text string
 }
 
 type requestKey struct {
@@ -200,7 +207,7 @@ func (m *monitor) abandon(sub *subscription) {
 	defer m.mu.Unlock()
 	sub.left = true
 	delete(m.subs, sub)
-	maps.DeleteFunc(m.troubles, func(key requestKey, _ troubleKind) bool { return key.stream == sub.stream })
+	maps.DeleteFunc(m.troubles, func(key requestKey, _ complaint) bool { return key.stream == sub.stream })
 	var gone []item
 	m.items.Scan(func(_ string, it item) bool {
 		if it.from == sub {
@@ -221,17 +228,20 @@ func (m *monitor) put(sub *subscription, e entry) {
 	switch {
 	case !had:
 		m.items.Set(e.object.key, item{e, sub})
+		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
 	case old.object.uid != e.object.uid:
 		// Deleted and created again while we could not see it.
 		m.drop(old, old.object)
 		m.items.Set(e.object.key, item{e, sub})
+		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
 	case m.same(old.entry, e):
 		e.filtered = old.filtered // one copy is enough
 		m.items.Set(e.object.key, item{e, sub})
 	default:
 		m.items.Set(e.object.key, item{e, sub})
+		m.count(Changes{Modified: 1})
 		m.fire(event.Modified, e)
 	}
 }
@@ -246,6 +256,7 @@ func (m *monitor) same(a, b entry) bool {
 // drop removes an item; last is the object's last known state.
 func (m *monitor) drop(it item, last *object) {
 	m.items.Delete(it.object.key)
+	m.count(Changes{Deleted: 1})
 	m.fire(event.Deleted, entry{last, it.filtered})
 }
 
@@ -346,14 +357,14 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		return
 	}
 	key := requestKey{sub.stream, verb}
-	before := m.troubles[key]
+	before := m.troubles[key].kind
 	if kind == noTrouble {
 		delete(m.troubles, key)
-	} else {
+	} else if kind != before {
 		if m.troubles == nil {
-			m.troubles = map[requestKey]troubleKind{}
+			m.troubles = map[requestKey]complaint{}
 		}
-		m.troubles[key] = kind
+		m.troubles[key] = complaint{kind, explain(sub.stream.scope, verb, err).Error()}
 	}
 	m.mu.Unlock()
 

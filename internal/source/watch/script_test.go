@@ -39,6 +39,8 @@ import (
 //	stop STREAM             what its reflector still does is in vain
 //	snapshot B              show the set
 //	synchronize B           show the set, as a Synchronization does
+//	state B                 show what is known of it
+//	executed B              its hook is run
 //	unlock B                the Synchronization was delivered
 //	announce B              let each object be added
 //	lead B                  it was a standby and leads now
@@ -169,6 +171,11 @@ func (w *stage) do(words []string) {
 		w.log("%s: %s", name, b.show(b.monitor.snapshot()))
 	case "synchronize":
 		w.log("%s: %s", name, b.show(b.monitor.synchronize()))
+	case "state":
+		s := b.monitor.state()
+		w.log("%s: %d objects, total %+v, recent %+v, complete %t, unlocked %t, %d held", name, s.Objects.Len(), s.Total, s.Recent, s.Complete, s.Unlocked, s.Held)
+	case "executed":
+		b.monitor.executed()
 	case "unlock":
 		b.monitor.unlock()
 	case "announce":

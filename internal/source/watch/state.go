@@ -1,0 +1,70 @@
+package watch
+
+import (
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Changes counts what happened to a set of objects. Those of the first set count as added.
+type Changes struct{ Added, Modified, Deleted int }
+
+func (m *monitor) count(c Changes) {
+	for _, sum := range []*Changes{&m.total, &m.recent} {
+		sum.Added += c.Added
+		sum.Modified += c.Modified
+		sum.Deleted += c.Deleted
+	}
+}
+
+// State is what is known of a kubernetes binding at one moment.
+type State struct {
+	Objects event.Snapshot
+	// Total are the changes since the start, Recent those since Executed.
+	Total, Recent Changes
+	// Complete tells that the first set has been there. Unlocked, that events leave; until then Held of them wait for
+	// the Synchronization.
+	Complete, Unlocked bool
+	Held               int
+	// Troubles are the requests that fail, sorted, each with what to do.
+	Troubles []string
+}
+
+// State returns what is known of a binding. Before its kind is known that is nothing.
+func (w *Watcher) State(h *hook.Hook, index int) State {
+	m := w.monitor(h, index)
+	if m == nil {
+		return State{Objects: event.NoObjects{}}
+	}
+	return m.state()
+}
+
+func (m *monitor) state() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := State{
+		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.awaited == nil, Unlocked: m.unlocked, Held: len(m.held),
+	}
+	for _, t := range m.troubles {
+		s.Troubles = append(s.Troubles, t.text)
+	}
+	slices.Sort(s.Troubles)
+	s.Troubles = slices.Compact(s.Troubles)
+	return s
+}
+
+// Executed begins to count Recent changes anew for all bindings of a hook.
+func (w *Watcher) Executed(h *hook.Hook) {
+	for i := range h.Kubernetes {
+		if m := w.monitor(h, i); m != nil {
+			m.executed()
+		}
+	}
+}
+
+func (m *monitor) executed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recent = Changes{}
+}
