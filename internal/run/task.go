@@ -78,6 +78,10 @@ func (t *Task) Queue() string { return t.queue }
 // Hook is the hook that the task runs.
 func (t *Task) Hook() *hook.Hook { return t.current.Load() }
 
+// EventType and Binding are those of its first event.
+func (t *Task) EventType() string { return t.kind.String() }
+func (t *Task) Binding() string   { return t.binding }
+
 func (t *Task) synchronizes() bool { return len(t.unlocks) > 0 }
 
 // Absorb takes over the events of the task directly behind, if one run may tell the hook of both.

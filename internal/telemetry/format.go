@@ -19,7 +19,7 @@ type jsonFormat struct{}
 
 func (jsonFormat) append(buf []byte, r *record) []byte {
 	buf = append(buf, `{"level":"`...)
-	buf = append(buf, levelName(r.level)...)
+	buf = append(buf, LevelName(r.level)...)
 	buf = append(buf, '"')
 	for _, f := range r.fields {
 		if f.Key == loggerField {
@@ -84,7 +84,7 @@ func (t textFormat) append(buf []byte, r *record) []byte {
 		buf = r.time.AppendFormat(buf, time.RFC3339)
 		buf = append(buf, ' ')
 	}
-	level := strings.ToUpper(levelName(r.level))
+	level := strings.ToUpper(LevelName(r.level))
 	if t.color {
 		buf = append(buf, colorOf(r.level)...)
 		buf = append(buf, level...)

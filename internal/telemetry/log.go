@@ -74,7 +74,8 @@ func ParseLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-func levelName(l slog.Level) string {
+// LevelName is the name of a level.
+func LevelName(l slog.Level) string {
 	switch {
 	case l >= LevelFatal:
 		return "fatal"

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "rewrite the expectations in testdata")
 // speak logs a bit of everything. Each record begins with what it shows.
 func speak(log *slog.Logger) {
 	for _, level := range []slog.Level{LevelTrace, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError, LevelFatal} {
-		log.Log(context.Background(), level, "level "+levelName(level))
+		log.Log(context.Background(), level, "level "+LevelName(level))
 	}
 	component := log.With("logger", "shell-operator.queue")
 	component.Info("component comes first")
@@ -155,15 +155,15 @@ func TestParseLevel(t *testing.T) {
 		"error": slog.LevelError, "fatal": LevelFatal, "ERROR": slog.LevelError, "Trace": LevelTrace, "loud": slog.LevelInfo, "": slog.LevelInfo,
 	} {
 		if got := ParseLevel(name); got != want {
-			t.Errorf("%q is %s", name, levelName(got))
+			t.Errorf("%q is %s", name, LevelName(got))
 		}
 	}
 	for _, name := range []string{"trace", "debug", "info", "warn", "error", "fatal"} {
-		if got := levelName(ParseLevel(name)); got != name {
+		if got := LevelName(ParseLevel(name)); got != name {
 			t.Errorf("%s becomes %s", name, got)
 		}
 	}
-	if got := levelName(slog.LevelWarn + 1); got != "warn" {
+	if got := LevelName(slog.LevelWarn + 1); got != "warn" {
 		t.Errorf("a level in between is %s", got)
 	}
 }

@@ -79,6 +79,18 @@ func (c *Clock) Unregister(unwanted func(crontab string) bool) {
 	c.entries = slices.DeleteFunc(c.entries, func(e *entry) bool { return unwanted(e.crontab) })
 }
 
+// Next is when an entry is due again; zero when it never is, or when there is no such entry.
+func (c *Clock) Next(crontab string) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries {
+		if e.crontab == crontab {
+			return e.next
+		}
+	}
+	return time.Time{}
+}
+
 // wallNow is the time without the monotonic reading, so that comparisons follow the wall clock.
 func wallNow() time.Time { return time.Now().Round(0) }
 

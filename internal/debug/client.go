@@ -1,0 +1,171 @@
+package debug
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Client asks a running operator.
+type Client struct {
+	place Place
+	http  *http.Client
+}
+
+// Problem is an error with the next step.
+type Problem struct {
+	text, hint string
+	cause      error
+}
+
+func (p *Problem) Error() string { return p.text }
+
+// Hint is what to do.
+func (p *Problem) Hint() string { return p.hint }
+
+func (p *Problem) Unwrap() error { return p.cause }
+
+// NewClient returns a Client that waits for the beginning of an answer no longer than patience.
+func NewClient(place Place, patience time.Duration) *Client {
+	c := &Client{place: place}
+	c.http = &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			return c.dial(ctx)
+		},
+		DisableKeepAlives: true, ResponseHeaderTimeout: patience,
+	}}
+	return c
+}
+
+// dial connects to the first socket that somebody listens on. If there is none, the error that says most comes back.
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	var worst *Problem
+	sockets := c.place.sockets()
+	for i, path := range sockets {
+		if i > 0 {
+			// What is in a folder that anybody could have made is not trusted.
+			if err := checkPrivate(filepath.Dir(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				worst = graver(worst, problem(path, err))
+				continue
+			}
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+		if err == nil {
+			return conn, nil
+		}
+		worst = graver(worst, problem(path, err))
+	}
+	if errors.Is(worst, os.ErrNotExist) {
+		return nil, missing(sockets, worst)
+	}
+	return nil, worst
+}
+
+// graver keeps the first problem, unless that is only a missing socket.
+func graver(a, b *Problem) *Problem {
+	if a == nil || errors.Is(a, os.ErrNotExist) {
+		return b
+	}
+	return a
+}
+
+func missing(sockets []string, cause error) error {
+	return &Problem{
+		fmt.Sprintf("no operator listens: there is no socket at %s", strings.Join(sockets, " or ")),
+		"is the operator running, here and as this user? In a Pod use kubectl exec. For another path give --debug-unix-socket or DEBUG_UNIX_SOCKET", cause,
+	}
+}
+
+func problem(path string, err error) *Problem {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return &Problem{"there is no socket at " + path, "", err}
+	case errors.Is(err, os.ErrPermission):
+		return &Problem{"the debug socket " + path + " belongs to another user", "ask as the user that the operator runs as, for instance with sudo -u", err}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return &Problem{"nobody listens on the debug socket " + path + ": the operator that made it has gone", "start the operator, it replaces the old socket", err}
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return busy(path, err)
+	}
+	return &Problem{fmt.Sprintf("cannot reach the operator by the debug socket %s: %v", path, err), "", err}
+}
+
+func busy(path string, err error) *Problem {
+	return &Problem{"the operator does not answer on the debug socket " + path, "it is busy, or stopped: look at its CPU time and its log, or wait longer with --timeout", err}
+}
+
+// Get asks for a path, which may have a query. The caller closes the answer.
+func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
+	return c.do(ctx, http.MethodGet, path, nil)
+}
+
+// Post sends a form.
+func (c *Client) Post(ctx context.Context, path string, form url.Values) error {
+	body, err := c.do(ctx, http.MethodPost, path, form)
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+func (c *Client) do(ctx context.Context, method, path string, form url.Values) (io.ReadCloser, error) {
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://operator"+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, &Problem{fmt.Sprintf("%q is not a path: %v", path, err), "write it as /queue/main.yaml", err}
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.failure(ctx, err)
+	}
+	if res.StatusCode == http.StatusOK {
+		return res.Body, nil
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	return nil, refusalOf(res.StatusCode, strings.TrimSpace(string(text)))
+}
+
+func (c *Client) failure(ctx context.Context, err error) error {
+	var known *Problem
+	var timeout net.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return busy(c.place.sockets()[0], err)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return &Problem{"the operator has hung up", "it is ending, or what listens on the socket is no operator", err}
+	}
+	return &Problem{"cannot ask the operator: " + err.Error(), "", err}
+}
+
+// refusalOf splits the operator's message into what is wrong and what to do.
+func refusalOf(status int, text string) error {
+	if text == "" {
+		text = http.StatusText(status)
+	}
+	wrong, hint, _ := strings.Cut(text, ": ")
+	return &Problem{wrong, hint, nil}
+}
+
+// Name escapes a hook's name for a path: slashes stay.
+func Name(hook string) string { return (&url.URL{Path: hook}).EscapedPath() }

@@ -1,0 +1,267 @@
+package debug
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+func hookList(a *API, _ request) (answer, error) {
+	hooks, err := a.hooks()
+	names := make([]string, len(hooks))
+	for i, h := range hooks {
+		names[i] = h.Name
+	}
+	return answer{value: names}, err
+}
+
+func hookSnapshots(a *API, r request) (answer, error) {
+	h, err := a.hook(r)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{json: func(w io.Writer) error { return writeSnapshots(w, a.Operator, h) }}, nil
+}
+
+// operations counts what happened to the objects of a binding, in the words of dumps.
+type operations struct {
+	SinceStart         tally `json:"sinceStart"`
+	SinceLastExecution tally `json:"sinceLastExecution"`
+}
+
+type tally struct {
+	Count    int `json:"count"`
+	Added    int `json:"added"`
+	Deleted  int `json:"deleted"`
+	Modified int `json:"modified"`
+	Cleaned  int `json:"cleaned"`
+}
+
+func tallyOf(c Changes, objects int) tally {
+	return tally{Count: objects, Added: c.Added, Deleted: c.Deleted, Modified: c.Modified}
+}
+
+// writeSnapshots writes object by object: a snapshot may be larger than what one wants to hold twice.
+func writeSnapshots(out io.Writer, op Operator, h *hook.Hook) error {
+	if len(h.Kubernetes) == 0 {
+		_, err := io.WriteString(out, "null")
+		return err
+	}
+	w := bufio.NewWriterSize(out, 64<<10)
+	used := map[string]int{}
+	for i := range h.Kubernetes {
+		b := op.Binding(h, i)
+		name := h.Kubernetes[i].Name
+		if used[name]++; used[name] > 1 {
+			name = fmt.Sprintf("%s#%d", name, used[name]) // a name can stand only once
+		}
+		key, err := marshal(name)
+		if err != nil {
+			return err
+		}
+		ops, err := marshal(operations{tallyOf(b.Total, b.Objects.Len()), tallyOf(b.Recent, 0)})
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			_, _ = w.WriteString("{")
+		} else {
+			_, _ = w.WriteString(",")
+		}
+		_, _ = w.Write(key)
+		_, _ = w.WriteString(`:{"snapshot":[`)
+		if err := writeObjects(w, b.Objects); err != nil {
+			return err
+		}
+		_, _ = w.WriteString(`],"operations":`)
+		_, _ = w.Write(ops)
+		_, _ = w.WriteString("}")
+	}
+	_, _ = w.WriteString("}")
+	return w.Flush() // it keeps the first error
+}
+
+func writeObjects(w *bufio.Writer, objects event.Snapshot) (err error) {
+	first := true
+	objects.Each(func(o event.Object) bool {
+		separator := ""
+		if !first {
+			_, _ = w.WriteString(",")
+		}
+		first = false
+		_, _ = w.WriteString("{")
+		for _, part := range []struct {
+			name    string
+			payload event.Payload
+		}{{"object", o.Full}, {"filterResult", o.Filtered}} {
+			if part.payload == nil {
+				continue
+			}
+			var text []byte
+			if text, err = part.payload.Bytes(); err != nil {
+				return false
+			}
+			_, _ = w.WriteString(separator + `"` + part.name + `":`)
+			_, err = w.Write(text)
+			separator = ","
+		}
+		_, _ = w.WriteString("}")
+		return err == nil // who has hung up needs no more
+	})
+	return err
+}
+
+// hookDump is a hook in the words of its configuration.
+type hookDump struct {
+	Hook        string           `json:"hook"`
+	Path        string           `json:"path"`
+	OnStartup   *int             `json:"onStartup,omitempty"`
+	Schedule    []scheduleDump   `json:"schedule,omitempty"`
+	Kubernetes  []kubernetesDump `json:"kubernetes,omitempty"`
+	Validating  []admissionDump  `json:"kubernetesValidating,omitempty"`
+	Mutating    []admissionDump  `json:"kubernetesMutating,omitempty"`
+	Conversions []conversionDump `json:"kubernetesCustomResourceConversion,omitempty"`
+	Settings    *settingsDump    `json:"settings,omitempty"`
+}
+
+type bindingDump struct {
+	Name     string   `json:"name"`
+	Group    string   `json:"group,omitempty"`
+	Includes []string `json:"includeSnapshotsFrom,omitempty"`
+}
+
+type scheduleDump struct {
+	bindingDump
+	Crontab      string     `json:"crontab"`
+	Queue        string     `json:"queue"`
+	AllowFailure bool       `json:"allowFailure,omitempty"`
+	NextTick     *time.Time `json:"nextTick,omitempty"`
+}
+
+type kubernetesDump struct {
+	bindingDump
+	Queue           string   `json:"queue"`
+	AllowFailure    bool     `json:"allowFailure,omitempty"`
+	APIVersion      string   `json:"apiVersion,omitempty"`
+	Kind            string   `json:"kind"`
+	Events          []string `json:"executeHookOnEvent"`
+	Synchronization bool     `json:"executeHookOnSynchronization"`
+	Wait            bool     `json:"waitForSynchronization"`
+	FullObjects     bool     `json:"keepFullObjectsInMemory"`
+	JQFilter        string   `json:"jqFilter,omitempty"`
+	Names           []string `json:"names,omitempty"`
+	Namespaces      []string `json:"namespaces,omitempty"`
+	NamespaceLabels *string  `json:"namespaceLabels,omitempty"`
+	Labels          string   `json:"labels,omitempty"`
+	Fields          string   `json:"fields,omitempty"`
+	Resync          string   `json:"resynchronizationPeriod,omitempty"`
+}
+
+type admissionDump struct {
+	bindingDump
+	Rules          []hook.Rule `json:"rules"`
+	FailurePolicy  string      `json:"failurePolicy,omitempty"`
+	TimeoutSeconds int         `json:"timeoutSeconds"`
+}
+
+type conversionDump struct {
+	bindingDump
+	CRDName string                `json:"crdName"`
+	Steps   []hook.ConversionStep `json:"conversions"`
+}
+
+type settingsDump struct {
+	MinInterval      string `json:"executionMinInterval,omitempty"`
+	Burst            int    `json:"executionBurst,omitempty"`
+	ExecutionTimeout string `json:"executionTimeout,omitempty"`
+	ContextsPerRun   int    `json:"contextsPerRun,omitempty"`
+}
+
+func hookConfig(a *API, r request) (answer, error) {
+	h, err := a.hook(r)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{value: configOf(h, a.Operator.NextTick)}, nil
+}
+
+func configOf(h *hook.Hook, nextTick func(string) time.Time) hookDump {
+	d := hookDump{Hook: h.Name, Path: h.Path, OnStartup: h.OnStartup, Settings: settingsOf(h.Settings)}
+	common := func(b hook.Binding) bindingDump {
+		dump := bindingDump{Name: b.Name, Group: b.Group}
+		for _, i := range b.Includes {
+			dump.Includes = append(dump.Includes, h.Kubernetes[i].Name)
+		}
+		return dump
+	}
+	for _, s := range h.Schedules {
+		dump := scheduleDump{bindingDump: common(s.Binding), Crontab: s.Crontab, Queue: s.Queue, AllowFailure: s.AllowFailure}
+		if next := nextTick(s.Crontab); !next.IsZero() {
+			dump.NextTick = &next
+		}
+		d.Schedule = append(d.Schedule, dump)
+	}
+	for i := range h.Kubernetes {
+		d.Kubernetes = append(d.Kubernetes, kubernetesOf(&h.Kubernetes[i], common(h.Kubernetes[i].Binding)))
+	}
+	admission := func(list []hook.Admission) (dumps []admissionDump) {
+		for _, b := range list {
+			dumps = append(dumps, admissionDump{common(b.Binding), b.Rules, b.FailurePolicy, b.TimeoutSeconds})
+		}
+		return dumps
+	}
+	d.Validating, d.Mutating = admission(h.Validating), admission(h.Mutating)
+	for _, c := range h.Conversions {
+		d.Conversions = append(d.Conversions, conversionDump{common(c.Binding), c.CRDName, c.Steps})
+	}
+	return d
+}
+
+func kubernetesOf(k *hook.Kubernetes, common bindingDump) kubernetesDump {
+	d := kubernetesDump{
+		bindingDump: common, Queue: k.Queue, AllowFailure: k.AllowFailure, APIVersion: k.APIVersion, Kind: k.Kind,
+		Events: events(k), Synchronization: k.Initial == hook.InitialList, Wait: k.WaitForSynchronization,
+		FullObjects: k.KeepFullObjects, JQFilter: k.JQFilter, Names: k.Names, Namespaces: k.Namespaces.Names,
+		Labels: k.Labels, Fields: k.Fields,
+	}
+	if k.Namespaces.ByLabels {
+		d.NamespaceLabels = &k.Namespaces.Labels
+	}
+	if k.Resync > 0 {
+		d.Resync = k.Resync.String()
+	}
+	return d
+}
+
+// events are the changes that run the hook.
+func events(k *hook.Kubernetes) []string {
+	list := []string{}
+	for _, e := range []struct {
+		wanted bool
+		watch  event.Watch
+	}{{k.Added, event.Added}, {k.Modified, event.Modified}, {k.Deleted, event.Deleted}} {
+		if e.wanted {
+			list = append(list, e.watch.String())
+		}
+	}
+	return list
+}
+
+func settingsOf(s hook.Settings) *settingsDump {
+	var d settingsDump
+	if s.MinInterval > 0 {
+		d.MinInterval, d.Burst = s.MinInterval.String(), s.Burst
+	}
+	if s.ExecutionTimeout != nil {
+		d.ExecutionTimeout = s.ExecutionTimeout.String()
+	}
+	d.ContextsPerRun = s.ContextsPerRun
+	if d == (settingsDump{}) {
+		return nil
+	}
+	return &d
+}

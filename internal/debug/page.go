@@ -1,0 +1,72 @@
+package debug
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+)
+
+//go:embed page
+var pageFiles embed.FS
+
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	// word makes a state part of a class name.
+	"word": func(state any) string {
+		return strings.NewReplacer(" ", "-", ",", "").Replace(stateText(state))
+	},
+}).ParseFS(pageFiles, "page/page.html"))
+
+func stateText(state any) string {
+	switch s := state.(type) {
+	case string:
+		return s
+	case interface{ String() string }:
+		return s.String()
+	}
+	return ""
+}
+
+// pagePolicy lets the page load its own two files and itself again, and nothing else.
+const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// NewPage returns the status page. It serves /, and the page's files below /status/.
+// Without JavaScript the page is as true as when it was loaded; with it, it stays true while somebody looks at it.
+func NewPage(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		now := time.Now()
+		var b bytes.Buffer
+		err := pageTemplate.Execute(&b, struct {
+			statusDump
+			Profiling bool
+			Now       string
+		}{statusOf(&o, now), o.Profiling, now.Format(time.RFC3339)})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		serveFile(w, "text/html; charset=utf-8", b.Bytes())
+	})
+	for name, contentType := range map[string]string{"status.css": "text/css; charset=utf-8", "status.js": "text/javascript; charset=utf-8"} {
+		text, err := pageFiles.ReadFile("page/" + name)
+		if err != nil {
+			panic(err) // it is part of the program
+		}
+		mux.HandleFunc("GET /status/"+name, func(w http.ResponseWriter, _ *http.Request) { serveFile(w, contentType, text) })
+	}
+	return mux
+}
+
+func serveFile(w http.ResponseWriter, contentType string, text []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	_, _ = w.Write(text)
+}

@@ -1,0 +1,157 @@
+package debug
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// queueDump is a queue with tasks.
+type queueDump struct {
+	Name   string     `json:"name"`
+	Count  int        `json:"tasksCount"`
+	Status string     `json:"status,omitempty"`
+	Tasks  []taskDump `json:"tasks,omitempty"`
+}
+
+type taskDump struct {
+	Index       int    `json:"index"`
+	Description string `json:"description"`
+}
+
+// queuesDump is all queues.
+type queuesDump struct {
+	Active  []queueDump  `json:"active"`
+	Empty   []queueDump  `json:"empty,omitempty"`
+	Summary queueSummary `json:"summary"`
+}
+
+type queueSummary struct {
+	Main   int        `json:"mainQueueTasks"`
+	Others otherCount `json:"otherQueues"`
+	Total  int        `json:"totalTasks"`
+
+	none, noMain bool
+}
+
+type otherCount struct {
+	Active int `json:"active"`
+	Empty  int `json:"empty"`
+	Tasks  int `json:"tasks"`
+}
+
+func queueMain(a *API, _ request) (answer, error) {
+	for _, q := range a.Operator.Queues(-1) {
+		if q.Name == hook.MainQueue {
+			d := dumpOf(q)
+			return answer{value: d, text: d.text()}, nil
+		}
+	}
+	d := queueDump{Name: hook.MainQueue}
+	return answer{value: d, text: d.text()}, nil
+}
+
+func queueList(a *API, r request) (answer, error) {
+	d := dumpAll(a.Operator.Queues(-1), r.URL.Query().Get("showEmpty") == "true")
+	return answer{value: d, text: d.text()}, nil
+}
+
+func dumpOf(q Queue) queueDump {
+	d := queueDump{Name: q.Name, Count: q.Length, Status: q.Status}
+	for i, t := range q.Tasks {
+		text := t.Description
+		if i == 0 && q.Failures > 0 {
+			text += fmt.Sprintf(":failures %d", q.Failures)
+			if q.LastError != "" {
+				text += ":" + q.LastError
+			}
+		}
+		d.Tasks = append(d.Tasks, taskDump{i + 1, text})
+	}
+	return d
+}
+
+func dumpAll(queues []Queue, showEmpty bool) queuesDump {
+	d := queuesDump{Active: []queueDump{}}
+	d.Summary.none, d.Summary.noMain = len(queues) == 0, true
+	others := false
+	for _, q := range queues {
+		isMain := q.Name == hook.MainQueue
+		others = others || !isMain
+		d.Summary.Total += q.Length
+		switch {
+		case isMain:
+			d.Summary.Main, d.Summary.noMain = q.Length, false
+		case q.Length > 0:
+			d.Summary.Others.Active++
+			d.Summary.Others.Tasks += q.Length
+		default:
+			d.Summary.Others.Empty++
+		}
+		if q.Length > 0 {
+			d.Active = append(d.Active, dumpOf(q))
+		} else if showEmpty {
+			d.Empty = append(d.Empty, queueDump{Name: q.Name})
+		}
+	}
+	if !others {
+		d.Empty = nil
+	}
+	return d
+}
+
+func (d queueDump) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Queue '%s': length %d, status: '%s'\n\n", d.Name, d.Count, d.Status)
+	for _, t := range d.Tasks {
+		fmt.Fprintf(&b, "%2d. %s\n", t.Index, oneLine(t.Description))
+	}
+	return b.String()
+}
+
+func (d queuesDump) text() string {
+	var b strings.Builder
+	for _, q := range d.Active {
+		b.WriteString(q.text() + "\n")
+	}
+	if len(d.Empty) > 0 {
+		fmt.Fprintf(&b, "Empty queues (%d):\n", len(d.Empty))
+		for _, q := range d.Empty {
+			b.WriteString("- " + q.Name + "\n")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("Summary:\n")
+	s := d.Summary
+	if s.none {
+		return b.String() + "  No queues.\n"
+	}
+	switch {
+	case s.noMain:
+	case s.Main == 0:
+		fmt.Fprintf(&b, "- '%s' queue: empty.\n", hook.MainQueue)
+	default:
+		fmt.Fprintf(&b, "- '%s' queue: %s.\n", hook.MainQueue, count(s.Main, "task"))
+	}
+	if n := s.Others.Active + s.Others.Empty; n > 0 {
+		fmt.Fprintf(&b, "- %s (%d active, %d empty): %s.\n", count(n, "other queue"), s.Others.Active, s.Others.Empty, count(s.Others.Tasks, "task"))
+	}
+	if s.Total == 0 {
+		return b.String() + "- no tasks to handle.\n"
+	}
+	fmt.Fprintf(&b, "- total %s to handle.\n", count(s.Total, "task"))
+	return b.String()
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// oneLine keeps lists readable: errors may have many lines.
+func oneLine(text string) string { return strings.Join(strings.FieldsFunc(text, isLineEnd), " ") }
+
+func isLineEnd(r rune) bool { return r == '\n' || r == '\r' }

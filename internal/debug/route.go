@@ -1,0 +1,275 @@
+package debug
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// route is one question. Its path may have one "*", which stands for a name that may have slashes.
+type route struct {
+	method, path, about string
+	// answer is nil for routes that write as they go.
+	answer func(*API, request) (answer, error)
+	stream func(*API, http.ResponseWriter, request) error
+}
+
+// routes is everything that the API knows.
+var routes = []route{
+	{method: "GET", path: "/", about: "text `debug endpoint is alive`", answer: alive},
+	{method: "GET", path: "/queue/main", about: "the main queue", answer: queueMain},
+	{method: "GET", path: "/queue/list", about: "all queues; `?showEmpty=true` names the empty ones too", answer: queueList},
+	{method: "GET", path: "/hook/list", about: "names of the hooks, in the order in which they were loaded", answer: hookList},
+	{method: "GET", path: "/hook/*/snapshots", about: "what the hook's `kubernetes` bindings see", answer: hookSnapshots},
+	{method: "GET", path: "/hook/*/config", about: "how the operator has understood the hook's configuration", answer: hookConfig},
+	{method: "GET", path: "/hook/*/runs", about: "the last runs of a hook; `?failed=true` leaves out those that went well", answer: runList},
+	{method: "GET", path: "/hook/*/why", about: "what the hook waits for", answer: why},
+	{method: "GET", path: "/hook/*/tail", about: "runs of the hook as they happen, until you hang up", stream: tail},
+	{method: "GET", path: "/run/list", about: "the last runs of all hooks; `?failed=true` as above", answer: runList},
+	{method: "GET", path: "/run/*", about: "one run: `17-2` is the second attempt of task 17, `17` the last one", answer: runShow},
+	{method: "GET", path: "/tail", about: "runs of all hooks as they happen, until you hang up", stream: tail},
+	{method: "GET", path: "/config/list", about: "runtime parameters", answer: configList},
+	{method: "POST", path: "/config/set", about: "change a parameter: form fields `name`, `value` and, if you like, `duration`", answer: configSet},
+	{method: "GET", path: "/status", about: "what the status page shows", answer: status},
+}
+
+// format is how an answer is written.
+type format string
+
+const (
+	textFormat format = "text"
+	jsonFormat format = "json"
+	yamlFormat format = "yaml"
+)
+
+var contentTypes = map[format]string{
+	textFormat: "text/plain; charset=utf-8", jsonFormat: "application/json", yamlFormat: "application/yaml",
+}
+
+// request is a question.
+type request struct {
+	*http.Request
+	format format
+	// name is what stands for the "*" of the route.
+	name string
+}
+
+// answer is what can be written as JSON, and perhaps as text.
+type answer struct {
+	// value is written as JSON unless json is set, which writes by itself.
+	value any
+	json  func(io.Writer) error
+	// text is empty for what has no text form; plain allows it to be.
+	text  string
+	plain bool
+}
+
+// refusal is an error with an HTTP status.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(status int, format string, args ...any) error {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// API answers questions over HTTP.
+type API struct{ Options }
+
+// New returns an API.
+func New(o Options) *API { return &API{o} }
+
+// Routes are the lines of the reference.
+func Routes() (lines []string) {
+	for _, r := range routes {
+		path := strings.Replace(r.path, "*", "NAME", 1)
+		if r.path == "/run/*" {
+			path = "/run/ID"
+		}
+		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s |", path, r.method, r.about))
+	}
+	return lines
+}
+
+// ServeHTTP finds the route and logs that the request is complete.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	started := time.Now()
+	counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
+	a.serve(counted, r)
+	a.Log.Info("complete", "operator.component", "debugEndpoint", "http_method", r.Method, "uri", r.URL.RequestURI(),
+		"resp_status", counted.status, "resp_bytes_length", counted.bytes, "resp_elapsed_ms", float64(time.Since(started).Microseconds())/1000)
+}
+
+func (a *API) serve(w *countingWriter, r *http.Request) {
+	rt, req, err := find(r)
+	if err == nil && rt.stream != nil {
+		if err = rt.stream(a, w, req); err != nil && w.bytes > 0 {
+			a.Log.Debug("An answer has been cut off", "uri", r.URL.RequestURI(), "error", err.Error())
+			return
+		}
+	} else if err == nil {
+		var ans answer
+		if ans, err = rt.answer(a, req); err == nil {
+			err = ans.write(w, req.format)
+		}
+	}
+	if err == nil || w.bytes > 0 {
+		return // what has begun cannot become an error any more
+	}
+	code := http.StatusInternalServerError
+	var refused *refusal
+	if errors.As(err, &refused) {
+		code = refused.status
+	}
+	http.Error(w, err.Error(), code)
+}
+
+// find returns the route of a request. Names are tried as they stand in the path first, because the old API did not
+// decode them, and decoded if no hook has that name.
+func find(r *http.Request) (route, request, error) {
+	path, format := cutFormat(r.URL.EscapedPath())
+	methods := ""
+	for _, rt := range routes {
+		name, ok := match(rt.path, path)
+		if !ok {
+			continue
+		}
+		if rt.method == r.Method || rt.method == http.MethodGet && r.Method == http.MethodHead {
+			return rt, request{r, format, name}, nil
+		}
+		methods = rt.method
+	}
+	if methods != "" {
+		return route{}, request{}, refuse(http.StatusMethodNotAllowed, "%s takes %s only", path, methods)
+	}
+	return route{}, request{}, refuse(http.StatusNotFound, "there is no %s here: docs/reference/debug-api.md lists all paths", r.URL.Path)
+}
+
+func cutFormat(path string) (string, format) {
+	for _, f := range []format{textFormat, jsonFormat, yamlFormat} {
+		if rest, ok := strings.CutSuffix(path, "."+string(f)); ok {
+			return rest, f
+		}
+	}
+	return path, textFormat
+}
+
+func match(pattern, path string) (name string, ok bool) {
+	before, after, hasName := strings.Cut(pattern, "*")
+	if !hasName {
+		return "", pattern == path
+	}
+	rest, ok := strings.CutPrefix(path, before)
+	if !ok {
+		return "", false
+	}
+	name, ok = strings.CutSuffix(rest, after)
+	return name, ok && name != ""
+}
+
+// hook finds the hook that the request names.
+func (a *API) hook(r request) (*hook.Hook, error) {
+	hooks, err := a.hooks()
+	if err != nil {
+		return nil, err
+	}
+	decoded, _ := url.PathUnescape(r.name)
+	for _, name := range []string{r.name, decoded} {
+		for _, h := range hooks {
+			if h.Name == name {
+				return h, nil
+			}
+		}
+	}
+	return nil, refuse(http.StatusBadRequest, "there is no hook %q: shell-operator hook list names all hooks", decoded)
+}
+
+func (a *API) hooks() ([]*hook.Hook, error) {
+	hooks := a.Operator.Hooks()
+	if hooks == nil {
+		return nil, refuse(http.StatusServiceUnavailable, "the hooks are still being loaded: try again in a moment")
+	}
+	return hooks, nil
+}
+
+func (ans answer) write(w http.ResponseWriter, f format) error {
+	w.Header().Set("Content-Type", contentTypes[f])
+	if f == textFormat && (ans.text != "" || ans.plain) {
+		_, err := io.WriteString(w, ans.text)
+		return err
+	}
+	if ans.json == nil {
+		ans.json = func(w io.Writer) error {
+			text, err := marshal(ans.value)
+			if err == nil {
+				_, err = w.Write(text)
+			}
+			return err
+		}
+	}
+	if f != yamlFormat {
+		return ans.json(w)
+	}
+	var text bytes.Buffer
+	if err := ans.json(&text); err != nil {
+		return err
+	}
+	converted, err := yaml.JSONToYAML(text.Bytes())
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(converted)
+	return err
+}
+
+// marshal writes JSON on one line, with the characters of the value as they are.
+func marshal(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+func alive(*API, request) (answer, error) {
+	return answer{text: "debug endpoint is alive", value: "debug endpoint is alive"}, nil
+}
+
+// countingWriter remembers what was answered.
+type countingWriter struct {
+	http.ResponseWriter
+	status, bytes int
+	started       bool
+}
+
+func (w *countingWriter) WriteHeader(status int) {
+	if !w.started {
+		w.status, w.started = status, true
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	w.started = true
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += n
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+var _ http.Handler = (*API)(nil)

@@ -1,0 +1,132 @@
+package debug
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// ServerOptions say where the API is served.
+type ServerOptions struct {
+	API   *API
+	Place Place
+	// TCP is "host:port", or empty for none. Without host it is the loopback address.
+	TCP string
+	Log *slog.Logger
+}
+
+// Server serves the API.
+type Server struct {
+	log *slog.Logger
+	// served are a listener and what it serves.
+	served []served
+}
+
+type served struct {
+	listener net.Listener
+	handler  http.Handler
+}
+
+// Listen takes the addresses; Run serves them.
+func Listen(o ServerOptions) (*Server, error) {
+	s := &Server{log: o.Log}
+	socket, err := o.Place.listen(o.Log)
+	if err != nil {
+		return nil, err
+	}
+	if socket != nil {
+		s.served = append(s.served, served{socket, o.API})
+	}
+	if o.TCP != "" {
+		tcp, err := listenTCP(o.TCP, o.Log)
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+		s.served = append(s.served, served{tcp, noBrowsers(o.API)})
+	}
+	for _, one := range s.served {
+		o.Log.Info("Debug endpoint listen on address", "address", one.listener.Addr().String())
+	}
+	return s, nil
+}
+
+func listenTCP(address string, log *slog.Logger) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on --debug-http-addr %q: write it as host:port, for instance 127.0.0.1:9652", address)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on --debug-http-addr %q: %w: choose another address", address, err)
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+		log.Warn("The debug API has no password and is open to the network: everybody may see snapshots and outputs of hooks", "address", l.Addr().String())
+	}
+	return l, nil
+}
+
+// noBrowsers refuses what web pages send: any page that somebody on this machine looks at could ask otherwise.
+func noBrowsers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		site := r.Header.Get("Sec-Fetch-Site")
+		switch {
+		case r.Header.Get("Origin") != "", site != "" && site != "none":
+			http.Error(w, "requests of web pages are refused", http.StatusForbidden)
+		case host != "localhost" && net.ParseIP(host) == nil:
+			http.Error(w, "ask by IP address: names could be anybody's", http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Close gives up addresses that are not served yet.
+func (s *Server) Close() {
+	for _, one := range s.served {
+		_ = one.listener.Close()
+	}
+}
+
+// Run serves until ctx ends. Tails end then; other requests have a second to finish.
+func (s *Server) Run(ctx context.Context) {
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	for _, one := range s.served {
+		server := &http.Server{
+			Handler: one.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+			ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+			BaseContext: func(net.Listener) context.Context { return ctx },
+		}
+		ended := make(chan struct{})
+		serving.Go(func() {
+			defer close(ended)
+			if err := server.Serve(one.listener); !errors.Is(err, http.ErrServerClosed) {
+				s.log.Error("The debug API is no longer served", "address", one.listener.Addr().String(), "error", err.Error())
+			}
+		})
+		serving.Go(func() {
+			select {
+			case <-ctx.Done():
+			case <-ended:
+			}
+			grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			if server.Shutdown(grace) != nil {
+				_ = server.Close()
+			}
+		})
+	}
+}

@@ -1,0 +1,159 @@
+package debug
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Place is where the socket of an operator is.
+type Place struct {
+	// Socket is the path. Chosen tells that somebody has asked for it: then there is no other.
+	Socket string
+	Chosen bool
+	// Runtime is a private folder of the user, for those who may not write to the folder of Socket. It is made when it
+	// is needed.
+	Runtime string
+}
+
+// sockets are the paths at which clients look.
+func (p Place) sockets() []string {
+	if p.Chosen || p.Runtime == "" {
+		return []string{p.Socket}
+	}
+	return []string{p.Socket, filepath.Join(p.Runtime, filepath.Base(p.Socket))}
+}
+
+// errBusy tells that another operator listens.
+var errBusy = errors.New("another operator listens there")
+
+// listen takes the socket. Where nobody has asked for one, another place is as good, and none is better than no
+// operator: then the listener is nil.
+func (p Place) listen(log *slog.Logger) (net.Listener, error) {
+	l, err := listenUnix(p.Socket)
+	if err == nil || p.Chosen {
+		return l, mend(p.Socket, err)
+	}
+	if p.Runtime == "" {
+		log.Warn("There is no debug socket: name one with --debug-unix-socket", "path", p.Socket, "error", err.Error())
+		return nil, nil
+	}
+	name := filepath.Base(p.Socket)
+	if errors.Is(err, errBusy) {
+		log.Warn("Another operator listens on the debug socket, so this one takes another: give it one of its own with --debug-unix-socket", "path", p.Socket)
+	} else {
+		log.Debug("The default debug socket cannot be used", "path", p.Socket, "error", err.Error())
+	}
+	if err := makePrivate(p.Runtime); err != nil {
+		log.Warn("There is no debug socket: name one with --debug-unix-socket", "path", p.Runtime, "error", err.Error())
+		return nil, nil
+	}
+	l, err = listenUnix(filepath.Join(p.Runtime, name))
+	if errors.Is(err, errBusy) {
+		l, err = listenUnix(filepath.Join(p.Runtime, fmt.Sprintf("debug-%d.socket", os.Getpid())))
+	}
+	if err != nil {
+		log.Warn("There is no debug socket: name one with --debug-unix-socket", "path", p.Runtime, "error", err.Error())
+		return nil, nil
+	}
+	return l, nil
+}
+
+func mend(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errBusy):
+		return fmt.Errorf("cannot take the debug socket %s: %w: give each operator a --debug-unix-socket of its own", path, err)
+	}
+	return fmt.Errorf("cannot take the debug socket %s: %w: choose another path with --debug-unix-socket", path, err)
+}
+
+// maxSocketPath is what all systems allow.
+const maxSocketPath = 103
+
+// listenUnix listens on a path, where it puts aside what an operator that is gone has left.
+func listenUnix(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path has %d bytes, sockets can have %d", len(path), maxSocketPath)
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	// Two operators that start at once do not take each other's socket for an old one.
+	lock, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, fmt.Errorf("cannot lock %s: %w", dir, err)
+	}
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != os.ModeSocket:
+		return errors.New("there is a file that is not a socket")
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
+		conn.Close()
+		return errBusy
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded):
+		return errBusy // it listens, but has too much to do
+	}
+	return err
+}
+
+// makePrivate makes a folder, or checks that the one which is there is nobody else's.
+func makePrivate(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return checkPrivate(dir)
+}
+
+func checkPrivate(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	case !ok || int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to another user", dir)
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s can be entered by others: its mode should be 0700", dir)
+	}
+	return nil
+}

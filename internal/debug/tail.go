@@ -1,0 +1,69 @@
+package debug
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/shell-operator/shell-operator/internal/history"
+)
+
+// tail writes what happens in runs until the client hangs up, or the server ends.
+func tail(a *API, w http.ResponseWriter, r request) error {
+	name := ""
+	if r.name != "" {
+		h, err := a.hook(r)
+		if err != nil {
+			return err
+		}
+		name = h.Name
+	}
+	follower := a.History.Follow(name)
+	defer follower.Close()
+	contentType := contentTypes[textFormat]
+	if r.format != textFormat {
+		contentType = "application/x-ndjson" // YAML as well: JSON is YAML
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w)
+	if err := flush.Flush(); err != nil { // the client knows that it hears
+		return err
+	}
+	for {
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-follower.More():
+		}
+		for _, e := range follower.Take() {
+			if err := writeEntry(w, r.format, e); err != nil {
+				return err
+			}
+		}
+		if err := flush.Flush(); err != nil {
+			return err
+		}
+	}
+}
+
+func writeEntry(w http.ResponseWriter, f format, e history.Entry) error {
+	if f != textFormat {
+		text, err := json.Marshal(e)
+		if err == nil {
+			_, err = w.Write(append(text, '\n'))
+		}
+		return err
+	}
+	at := e.Time.Format("15:04:05.000")
+	var err error
+	switch e.Kind {
+	case history.Lost:
+		_, err = fmt.Fprintf(w, "%s … %s lost: they came faster than they were read\n", at, count(e.Count, "line"))
+	case history.Printed:
+		_, err = fmt.Fprintf(w, "%s %s %s | %s\n", at, e.Hook, e.Run, e.Text)
+	default:
+		_, err = fmt.Fprintf(w, "%s %s %s %s: %s\n", at, e.Hook, e.Run, e.Kind, e.Text)
+	}
+	return err
+}

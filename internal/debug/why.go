@@ -1,0 +1,306 @@
+package debug
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/history"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// facts is all that is needed to say what a hook waits for.
+type facts struct {
+	hook     *hook.Hook
+	progress Progress
+	// bindings are what the hook's kubernetes bindings see.
+	bindings []Binding
+	// nextTicks are those of its schedules; zero: not known.
+	nextTicks []time.Time
+	queues    []Queue
+	// runs are those of the hook, the latest first.
+	runs []history.Run
+	now  time.Time
+}
+
+// Explanation says what a hook waits for.
+type Explanation struct {
+	Hook string `json:"hook"`
+	// Verdict is one of the words below.
+	Verdict Verdict `json:"verdict"`
+	// Reasons are sorted: what holds the hook up comes first.
+	Reasons []Reason `json:"reasons"`
+	// LastRun is the id of the last run that is known.
+	LastRun string `json:"lastRun,omitempty"`
+
+	last *history.Run
+}
+
+// Verdict is the answer in short.
+type Verdict string
+
+const (
+	// IsHeldUp hooks would run, but something keeps them from it.
+	IsHeldUp Verdict = "held up"
+	// IsRunning hooks run now.
+	IsRunning Verdict = "running"
+	// IsNext hooks have a task that nothing keeps from running.
+	IsNext Verdict = "next"
+	// IsListening hooks have nothing to do until something happens.
+	IsListening Verdict = "waiting for events"
+	// IsDeaf hooks have nothing more to wait for.
+	IsDeaf Verdict = "nothing to wait for"
+)
+
+// Reason is one thing that is true of a hook.
+type Reason struct {
+	Kind ReasonKind `json:"kind"`
+	// Blocks tells that the hook would run, or see more, without it.
+	Blocks bool   `json:"blocks"`
+	Text   string `json:"text"`
+	// Mend is what to do about it.
+	Mend string `json:"mend,omitempty"`
+}
+
+// ReasonKind sorts reasons.
+type ReasonKind string
+
+const (
+	ByStartup    ReasonKind = "startup"
+	ByEnabling   ReasonKind = "enabling"
+	ByWatch      ReasonKind = "watch"
+	ByFirstRun   ReasonKind = "synchronization"
+	ByRetry      ReasonKind = "retry"
+	ByQueue      ReasonKind = "queue"
+	ByRateLimit  ReasonKind = "rate limit"
+	ByShutdown   ReasonKind = "shutdown"
+	ByItsOwnRun  ReasonKind = "run"
+	ByEvents     ReasonKind = "events"
+	ByClock      ReasonKind = "clock"
+	ByReviews    ReasonKind = "reviews"
+	ByNoBindings ReasonKind = "no bindings"
+)
+
+func why(a *API, r request) (answer, error) {
+	h, err := a.hook(r)
+	if err != nil {
+		return answer{}, err
+	}
+	f := facts{
+		hook: h, progress: a.Operator.Progress(h), queues: a.Operator.Queues(-1), runs: a.History.Runs(h.Name), now: time.Now(),
+	}
+	for i := range h.Kubernetes {
+		f.bindings = append(f.bindings, a.Operator.Binding(h, i))
+	}
+	for _, s := range h.Schedules {
+		f.nextTicks = append(f.nextTicks, a.Operator.NextTick(s.Crontab))
+	}
+	e := explain(f)
+	return answer{value: e, text: e.text(f.now)}, nil
+}
+
+// explain is a pure function, so that every case has a row in a test.
+func explain(f facts) Explanation {
+	e := Explanation{Hook: f.hook.Name}
+	e.Reasons = slices.Concat(f.inQueues(), f.starting(), f.watching(), f.listening())
+	slices.SortStableFunc(e.Reasons, func(a, b Reason) int {
+		switch {
+		case a.Blocks == b.Blocks:
+			return 0
+		case a.Blocks:
+			return -1
+		}
+		return 1
+	})
+	e.Verdict = verdict(e.Reasons)
+	if len(f.runs) > 0 {
+		e.last, e.LastRun = &f.runs[0], f.runs[0].ID
+	}
+	return e
+}
+
+func verdict(reasons []Reason) Verdict {
+	has := func(kinds ...ReasonKind) bool {
+		return slices.ContainsFunc(reasons, func(r Reason) bool { return slices.Contains(kinds, r.Kind) })
+	}
+	switch {
+	case has(ByItsOwnRun):
+		return IsRunning
+	case len(reasons) > 0 && reasons[0].Blocks:
+		return IsHeldUp
+	case has(ByQueue):
+		return IsNext
+	case has(ByEvents, ByClock, ByReviews):
+		return IsListening
+	}
+	return IsDeaf
+}
+
+// inQueues tells of the hook's tasks.
+func (f *facts) inQueues() (reasons []Reason) {
+	for _, q := range f.queues {
+		at := slices.IndexFunc(q.Tasks, func(t Task) bool { return t.Hook == f.hook.Name })
+		if at < 0 {
+			continue
+		}
+		if at == 0 {
+			reasons = append(reasons, f.first(q))
+		} else {
+			reasons = append(reasons, f.behind(q, at))
+		}
+	}
+	return reasons
+}
+
+// first tells of a task of the hook that is the first of its queue.
+func (f *facts) first(q Queue) Reason {
+	text := fmt.Sprintf("queue %q: its task is the first of %d: %s", q.Name, q.Length, q.Tasks[0].Description)
+	switch q.Phase {
+	case Running:
+		id := ""
+		for _, r := range f.runs {
+			if r.Status == history.Running && r.Queue == q.Name {
+				id = " as " + r.ID
+			}
+		}
+		return Reason{ByItsOwnRun, false, fmt.Sprintf("%s; it has been running%s for %s", text, id, short(f.now.Sub(q.Since))), "if it hangs, set settings.executionTimeout of the hook or --hook-timeout"}
+	case Sleeping:
+		return Reason{ByRetry, true, fmt.Sprintf("%s; it has failed %s, the next attempt is in %s: %s", text, times(q.Failures), short(q.Left), oneLine(q.LastError)), "mend the hook or what it needs: shell-operator runs " + f.hook.Name + " shows its last runs"}
+	case Waiting:
+		limit := ""
+		if s := f.hook.Settings; s.MinInterval > 0 {
+			limit = fmt.Sprintf(" (executionMinInterval %s, executionBurst %d)", s.MinInterval, s.Burst)
+		}
+		return Reason{ByRateLimit, true, text + "; it waits for the hook's rate limit" + limit, ""}
+	case Stopped:
+		return Reason{ByShutdown, true, text + "; the operator is being stopped", ""}
+	}
+	return Reason{ByQueue, false, text + "; it is about to start", ""}
+}
+
+// behind tells of a task of the hook that others are in front of.
+func (f *facts) behind(q Queue, at int) Reason {
+	head := q.Tasks[0]
+	text := fmt.Sprintf("queue %q: its task is number %d of %d, behind %s", q.Name, at+1, q.Length, head.Description)
+	whose := "the hook " + head.Hook
+	if head.Hook == f.hook.Name {
+		whose = "the hook"
+	}
+	switch q.Phase {
+	case Sleeping:
+		return Reason{ByQueue, true, fmt.Sprintf("%s, which has failed %s, its next attempt is in %s: %s", text, times(q.Failures), short(q.Left), oneLine(q.LastError)),
+			"mend " + whose + ", or give the binding a queue of its own"}
+	case Running:
+		return Reason{ByQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))), "to wait for nobody, give the binding a queue of its own"}
+	case Waiting:
+		return Reason{ByQueue, true, text + ", which waits for its rate limit", "give the binding a queue of its own"}
+	case Stopped:
+		return Reason{ByShutdown, true, text + "; the operator is being stopped", ""}
+	}
+	return Reason{ByQueue, true, text, ""}
+}
+
+// starting tells what is missing since the start.
+func (f *facts) starting() (reasons []Reason) {
+	bindings := len(f.hook.Kubernetes) + len(f.hook.Schedules)
+	if !f.progress.StartedUp {
+		if bindings == 0 {
+			return nil
+		}
+		r := Reason{ByStartup, true, "all onStartup runs of all hooks have to succeed before anything else", ""}
+		for _, q := range f.queues {
+			if q.Name == hook.MainQueue && len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
+				r.Text += ", and this one has not: " + q.Tasks[0].Hook
+				if q.Failures > 0 {
+					r.Text += fmt.Sprintf(", which has failed %s: %s", times(q.Failures), oneLine(q.LastError))
+					r.Mend = "mend that hook: shell-operator runs " + q.Tasks[0].Hook + " shows its last runs"
+				}
+			}
+		}
+		return []Reason{r}
+	}
+	if f.progress.Waiting != "" {
+		return []Reason{{ByEnabling, true, "its kubernetes bindings are not enabled yet: " + oneLine(f.progress.Waiting), ""}}
+	}
+	if !f.progress.Ticking && len(f.hook.Schedules) > 0 {
+		reasons = append(reasons, Reason{ByFirstRun, true, "its schedules begin when the Synchronizations before them are over", ""})
+	}
+	return reasons
+}
+
+// watching tells what is wrong with its kubernetes bindings.
+func (f *facts) watching() (reasons []Reason) {
+	if !f.progress.StartedUp || f.progress.Waiting != "" {
+		return nil
+	}
+	for i, b := range f.bindings {
+		name := f.hook.Kubernetes[i].Name
+		for _, t := range b.Troubles {
+			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q sees no changes now: %s", name, oneLine(t)), ""})
+		}
+		if b.Complete && !b.Unlocked {
+			reasons = append(reasons, Reason{ByFirstRun, true, fmt.Sprintf("binding %q: events wait (%d so far) until a run of its Synchronization has succeeded", name, b.Held), ""})
+		}
+	}
+	return reasons
+}
+
+// listening tells what would run the hook.
+func (f *facts) listening() (reasons []Reason) {
+	if f.progress.StartedUp && f.progress.Waiting == "" {
+		for i, b := range f.bindings {
+			k := &f.hook.Kubernetes[i]
+			wanted := strings.Join(events(k), ", ")
+			if !b.Unlocked {
+				continue
+			}
+			text := fmt.Sprintf("binding %q sees %s of the kind %s and waits for: %s", k.Name, count(b.Objects.Len(), "object"), k.Kind, wanted)
+			if wanted == "" {
+				text = fmt.Sprintf("binding %q sees %s of the kind %s, for snapshots only", k.Name, count(b.Objects.Len(), "object"), k.Kind)
+			} else if k.JQFilter != "" {
+				text += ", where the result of its jqFilter changes"
+			}
+			reasons = append(reasons, Reason{ByEvents, false, text, ""})
+		}
+	}
+	for i, s := range f.hook.Schedules {
+		if f.progress.Ticking && !f.nextTicks[i].IsZero() {
+			reasons = append(reasons, Reason{ByClock, false, fmt.Sprintf("binding %q (%s) is due at %s, in %s", s.Name, s.Crontab, f.nextTicks[i].Format(time.RFC3339), short(f.nextTicks[i].Sub(f.now))), ""})
+		}
+	}
+	if n := len(f.hook.Validating) + len(f.hook.Mutating) + len(f.hook.Conversions); n > 0 {
+		reasons = append(reasons, Reason{ByReviews, false, count(n, "webhook binding") + ": it runs when the API server asks", ""})
+	}
+	if f.hook.OnStartup != nil && len(f.hook.Kubernetes)+len(f.hook.Schedules)+len(f.hook.Validating)+len(f.hook.Mutating)+len(f.hook.Conversions) == 0 {
+		reasons = append(reasons, Reason{ByNoBindings, false, event.Startup.String() + " is its only binding: it runs once after each start", ""})
+	}
+	return reasons
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func short(d time.Duration) string { return history.Duration(d.Round(100 * time.Millisecond)).String() }
+
+func (e *Explanation) text(now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", e.Hook, e.Verdict)
+	for _, r := range e.Reasons {
+		b.WriteString("- " + r.Text + "\n")
+		if r.Mend != "" {
+			b.WriteString("  " + r.Mend + "\n")
+		}
+	}
+	if e.last != nil {
+		fmt.Fprintf(&b, "last run: %s, %s ago, %s (shell-operator runs show %s)\n", e.last.ID, ago(now.Sub(e.last.Started)), e.last.Outcome(), e.last.ID)
+	} else {
+		b.WriteString("no run is known: it has not run since the operator was started, or that is long ago\n")
+	}
+	return b.String()
+}
