@@ -67,8 +67,11 @@ func flagsTable() string {
 		fmt.Fprintf(into, "| `--%s` | `%s` | %s | %s | %s |\n", row.flag, row.env, typeName(f), def, strings.ReplaceAll(usage, "|", `\|`))
 	}
 	const head = "| flag | variable | type | default | meaning |\n|---|---|---|---|---|\n"
-	return "\n" + head + inUse.String() +
-		"\nAccepted and checked, but not in use yet:\n\n" + head + later.String() + "\n"
+	table := "\n" + head + inUse.String()
+	if later.Len() > 0 {
+		table += "\nAccepted and checked, but not in use yet:\n\n" + head + later.String()
+	}
+	return table + "\n"
 }
 
 func typeName(f *pflag.Flag) string {

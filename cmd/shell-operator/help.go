@@ -66,7 +66,12 @@ func (s *settings) sections(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
 	all := cmd.Root().PersistentFlags()
 	for _, row := range s.list {
 		setting[row.flag] = true
-		if slices.Contains(shown, usesAll) || slices.Contains(shown, row.flag) {
+		switch {
+		case slices.Contains(shown, row.flag):
+			f := *all.Lookup(row.flag)
+			f.Hidden = false // to this command it matters
+			shared.AddFlag(&f)
+		case slices.Contains(shown, usesAll):
 			shared.AddFlag(all.Lookup(row.flag))
 		}
 	}
@@ -138,7 +143,10 @@ func noSuchFlag(cmd *cobra.Command, err error) error {
 // hintFor is the next step for errors that have one.
 func hintFor(err error) string {
 	text := err.Error()
+	var known interface{ Hint() string }
 	switch {
+	case errors.As(err, &known):
+		return known.Hint()
 	case strings.Contains(text, "unknown flag"), strings.Contains(text, "unknown command"):
 		return "shell-operator --help lists commands and flags"
 	case errors.Is(err, syscall.ENOSPC):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -22,6 +23,7 @@ func TestScript(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHELL_OPERATOR_LISTEN_ADDRESS", "127.0.0.1")
 			e.Setenv("SHELL_OPERATOR_LISTEN_PORT", "0")
+			e.Setenv("DEBUG_UNIX_SOCKET", filepath.Join(e.WorkDir, "debug.socket"))
 			return nil
 		},
 		UpdateScripts: os.Getenv("UPDATE") != "",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -50,9 +51,11 @@ type settings struct {
 	kubernetesEvents           bool
 	tracing                    tracingFlags
 
-	// reserved are settings of stages that are not there yet. They are accepted, so that installations
-	// that set them start, and checked for their type.
-	reserved reserved
+	debugSocket, debugHTTP string
+	// debugSocketChosen tells that the socket's path was given, by flag or variable.
+	debugSocketChosen bool
+	// level is that of the log, once there is a logger.
+	level *slog.LevelVar
 
 	env  map[string]string
 	list []setting
@@ -85,10 +88,6 @@ type electionFlags struct {
 type tracingFlags struct {
 	endpoint, token, ca string
 	insecure            bool
-}
-
-type reserved struct {
-	debugSocket, debugHTTP string
 }
 
 // setting is one row of the table of flags.
@@ -141,7 +140,6 @@ func duration(p *time.Duration, def time.Duration) func(*pflag.FlagSet, string) 
 
 // table lists every flag in the order of the help text.
 func (s *settings) table() []setting {
-	r := &s.reserved
 	return []setting{
 		{flag: configFileFlag, env: "SHELL_OPERATOR_CONFIG_FILE", bind: text(&s.configFile, ""), usage: "YAML file with settings: names of flags without the dashes, and their values"},
 		{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory with the hooks"},
@@ -227,8 +225,8 @@ func (s *settings) table() []setting {
 			fs.Lookup(name).NoOptDefVal = "true"
 		}, usage: "keep the files of runs"},
 		{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", hidden: true, bind: truth(&s.debugKubernetesAPI, false), usage: "log requests to the API server"},
-		{flag: "debug-unix-socket", env: "DEBUG_UNIX_SOCKET", hidden: true, bind: text(&r.debugSocket, "/var/run/shell-operator/debug.socket"), usage: "socket of the debug API (not in use yet)"},
-		{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", hidden: true, bind: text(&r.debugHTTP, ""), usage: "TCP address of the debug API (not in use yet)"},
+		{flag: "debug-unix-socket", env: "DEBUG_UNIX_SOCKET", hidden: true, bind: text(&s.debugSocket, "/var/run/shell-operator/debug.socket"), usage: "socket of the debug API; where the default cannot be used, a private folder takes its place"},
+		{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", hidden: true, bind: text(&s.debugHTTP, ""), usage: "TCP address at which the debug API is served too, without a password; :PORT means the loopback address"},
 	}
 }
 

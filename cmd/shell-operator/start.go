@@ -80,6 +80,7 @@ func start(s *settings, stdout io.Writer) error {
 func logger(s *settings, stdout io.Writer) *slog.Logger {
 	level := new(slog.LevelVar)
 	level.Set(telemetry.ParseLevel(s.logLevel))
+	s.level = level
 	log := telemetry.NewLogger(stdout, telemetry.LogOptions{Level: level, Type: strings.ToLower(s.logType), NoTime: s.logNoTime})
 	telemetry.RouteKlog(log, s.debugKubernetesAPI)
 	return log
@@ -106,6 +107,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: s.contextsPerRun,
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
 		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
+		Debug: s.debugOptions(), Version: version,
 		Patches: app.PatchOptions{
 			QPS: s.patchQPS, Burst: s.patchBurst, Timeout: s.patchTimeout, DeleteTimeout: s.deleteTimeout, DryRun: s.dryRun,
 		},

@@ -125,7 +125,14 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
-	endPages, err := op.servePages(o, effects)
+	insight := newInsight(op, o)
+	defer insight.close()
+	endDebug, err := insight.serve(o)
+	if err != nil {
+		return err
+	}
+	defer endDebug()
+	endPages, err := op.servePages(o, effects, insight)
 	if err != nil {
 		return err
 	}
@@ -146,7 +153,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}),
 		Snapshots: op.watcher, Effects: effects, Workspace: workspace, Log: o.Log, Env: o.Env,
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
-		Observe: op.runEnded, Tracers: op.tracers,
+		Observe: op.runEnded, Begin: insight.begin, Tracers: op.tracers,
 	})
 	if op.webhooks, err = newWebhooks(ctx, op, cl, o); err != nil {
 		return err
@@ -159,6 +166,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	aside, end := context.WithCancel(ctx)
 	defer end()
 	asides.Go(func() { warnOfReplicas(aside, cl, o) })
+	insight.built()
 	return op.serve(ctx, kill, killNow, o.ShutdownTimeout)
 }
 
@@ -179,9 +187,10 @@ func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compi
 }
 
 // servePages serves metrics and health until the returned function is called.
-func (op *operator) servePages(o Options, e *effects) (end func(), err error) {
+func (op *operator) servePages(o Options, e *effects, i *insight) (end func(), err error) {
 	pages, err := endpoint.New(endpoint.Options{
 		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.ready, Log: o.Log,
+		Home:    i.page,
 		Metrics: telemetry.MetricsHandler(op.meter.registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(e.metrics, o.Log),
 	})
 	if err != nil {

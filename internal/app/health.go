@@ -99,6 +99,19 @@ func (s *health) setRole(note string, standby bool) {
 	s.check()
 }
 
+// reason is why a hook waits, or empty.
+func (s *health) reason(h *hook.Hook) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.waiting[h]; err != nil {
+		return err.Error()
+	}
+	if s.starting[h] && !s.standby {
+		return errStarting.Error()
+	}
+	return ""
+}
+
 func (s *health) ready() (notes []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,6 +14,9 @@ type Options struct {
 	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string
 	Log          *slog.Logger
+	// Debug is about the debug API; Version is shown by it.
+	Debug   DebugOptions
+	Version string
 
 	// ConfigTimeout ends a config call, HookTimeout a run (0 means none).
 	ConfigTimeout, HookTimeout time.Duration

@@ -126,7 +126,7 @@ func (op *operator) release(h *hook.Hook) {
 		op.queues.AddFirst(t.Queue(), t)
 	}
 	if len(h.Schedules) > 0 {
-		op.queues.AddFirst(hook.MainQueue, step{"EnableScheduleBindings::" + h.Name, func() { op.enableSchedules(h) }})
+		op.queues.AddFirst(hook.MainQueue, step{"EnableScheduleBindings:::" + h.Name + ":EnableScheduleBindings", func() { op.enableSchedules(h) }})
 	}
 }
 

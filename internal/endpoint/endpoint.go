@@ -21,6 +21,8 @@ import (
 type Options struct {
 	// Address is "host:port".
 	Address string
+	// Home serves / and what it needs for that, below /status/.
+	Home http.Handler
 	// Metrics serves the operator's own metrics, HookMetrics those that hooks handed back.
 	Metrics, HookMetrics http.Handler
 	// Ready tells why the operator is not ready, or nil; and what is worth knowing although it is.
@@ -38,8 +40,8 @@ type Server struct {
 
 // route is one page.
 type route struct {
-	path, about string
-	handler     http.Handler
+	path    string
+	handler http.Handler
 }
 
 // New takes the address.
@@ -53,7 +55,8 @@ func New(o Options) (*Server, error) {
 	for _, r := range table {
 		mux.Handle("GET "+r.path, r.handler)
 	}
-	mux.Handle("GET /{$}", index(table))
+	mux.Handle("GET /{$}", o.Home)
+	mux.Handle("GET /status/", o.Home)
 	mux.Handle("GET /discovery", discovery(table))
 	return &Server{listener, &http.Server{
 		Handler: mux, ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second,
@@ -63,17 +66,17 @@ func New(o Options) (*Server, error) {
 
 func routes(o *Options) []route {
 	table := []route{
-		{"/metrics", "metrics of the operator", o.Metrics},
-		{"/metrics/hooks", "metrics of the hooks", o.HookMetrics},
-		{"/healthz", "whether the operator lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })},
-		{"/readyz", "whether the operator can answer, and which hooks are in trouble", ready(o.Ready)},
+		{"/metrics", o.Metrics},
+		{"/metrics/hooks", o.HookMetrics},
+		{"/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })},
+		{"/readyz", ready(o.Ready)},
 	}
 	if o.Profiling {
 		table = append(table,
-			route{"/debug/pprof/", "profiles", http.HandlerFunc(pprof.Index)},
-			route{"/debug/pprof/profile", "CPU profile", http.HandlerFunc(pprof.Profile)},
-			route{"/debug/pprof/symbol", "names of addresses", http.HandlerFunc(pprof.Symbol)},
-			route{"/debug/pprof/trace", "execution trace", http.HandlerFunc(pprof.Trace)},
+			route{"/debug/pprof/", http.HandlerFunc(pprof.Index)},
+			route{"/debug/pprof/profile", http.HandlerFunc(pprof.Profile)},
+			route{"/debug/pprof/symbol", http.HandlerFunc(pprof.Symbol)},
+			route{"/debug/pprof/trace", http.HandlerFunc(pprof.Trace)},
 		)
 	}
 	return table
@@ -119,17 +122,6 @@ func ready(check func() ([]string, error)) http.HandlerFunc {
 		for _, note := range notes {
 			fmt.Fprintln(w, note)
 		}
-	}
-}
-
-func index(table []route) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprint(w, "<!DOCTYPE html><title>Shell operator</title><h1>Shell operator</h1><ul>")
-		for _, r := range table {
-			fmt.Fprintf(w, `<li><a href="%s">%s</a>: %s</li>`, r.path, r.path, r.about)
-		}
-		fmt.Fprint(w, "</ul>")
 	}
 }
 

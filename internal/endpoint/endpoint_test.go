@@ -33,7 +33,8 @@ func TestPages(t *testing.T) {
 		{name: "health", path: "/healthz", status: 200, body: "ok\n"},
 		{name: "ready", path: "/readyz", status: 200, body: "ok\nhook \"a\" waits\n"},
 		{name: "not ready", path: "/readyz", notReady: errors.New("hooks are being loaded"), status: 503, body: "hooks are being loaded\nhook \"a\" waits\n"},
-		{name: "index", path: "/", status: 200, body: "Shell operator"},
+		{name: "home", path: "/", status: 200, body: "home"},
+		{name: "a file of home", path: "/status/file", status: 200, body: "home"},
 		{name: "discovery", path: "/discovery", status: 200, body: "GET /\nGET /metrics\nGET /metrics/hooks\nGET /healthz\nGET /readyz\nGET /discovery\nGET /debug/pprof/*\n"},
 		{name: "unknown page", path: "/nothing", status: 404},
 		{name: "only reading", path: "/metrics", method: "POST", status: 405},
@@ -42,7 +43,7 @@ func TestPages(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, err := New(Options{
-				Address: "127.0.0.1:0", Metrics: text("own metrics"), HookMetrics: text("hook metrics"), Profiling: test.profiling,
+				Address: "127.0.0.1:0", Home: text("home"), Metrics: text("own metrics"), HookMetrics: text("hook metrics"), Profiling: test.profiling,
 				Ready: func() ([]string, error) { return []string{`hook "a" waits`}, test.notReady },
 				Log:   slog.New(slog.DiscardHandler),
 			})
@@ -75,7 +76,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestAddressTaken(t *testing.T) {
-	o := Options{Address: "127.0.0.1:0", Metrics: text(""), HookMetrics: text(""), Log: slog.New(slog.DiscardHandler)}
+	o := Options{Address: "127.0.0.1:0", Home: text("home"), Metrics: text(""), HookMetrics: text(""), Log: slog.New(slog.DiscardHandler)}
 	first, err := New(o)
 	if err != nil {
 		t.Fatal(err)

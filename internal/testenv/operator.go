@@ -91,6 +91,8 @@ type Operator struct {
 	// Started is when the process was started.
 	Started time.Time
 	status  int
+	// Socket is that of its debug API.
+	Socket string
 	// Errors is what was printed to stderr, complete when the process has ended.
 	Errors bytes.Buffer
 
@@ -120,14 +122,21 @@ func Start(t testing.TB, o OperatorOptions) *Operator {
 	if o.Binary == "" {
 		o.Binary = Binary(t)
 	}
+	// A folder with a short name: paths of sockets are limited.
+	sockets, err := os.MkdirTemp("", "operator-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	socket := filepath.Join(sockets, "debug.socket")
 	args := append([]string{
-		"start", "--hooks-dir", o.HooksDir, "--tmp-dir", filepath.Join(t.TempDir(), "tmp"), "--log-type", "json", "--kube-config", o.Kubeconfig,
+		"start", "--debug-unix-socket", socket, "--hooks-dir", o.HooksDir, "--tmp-dir", filepath.Join(t.TempDir(), "tmp"), "--log-type", "json", "--kube-config", o.Kubeconfig,
 		"--listen-address", "127.0.0.1", "--listen-port", "0",
 		"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
 		"--conversion-webhook-listen-address", "127.0.0.1", "--conversion-webhook-listen-port", "0",
 		"--http-listen-port", "0",
 	}, o.Args...)
-	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status}
+	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status, Socket: socket}
 	op.cmd.Dir = o.Dir
 	op.cmd.Env = append(append(os.Environ(), "PATH="+Tools(t)+":"+os.Getenv("PATH")), o.Env...)
 	op.cmd.Stderr = &op.Errors

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+)
+
+func newHookCommand(a *asking) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "hook",
+		Short: "Show the hooks of a running operator, and what they see",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(newHookListCommand(a), newHookSnapshotCommand(a), newHookConfigCommand(a))
+	return c
+}
+
+func newHookListCommand(a *asking) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the names of hooks; on a terminal with their state",
+		Example: "  shell-operator hook list\n  shell-operator hook list -o yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, asTable, err := a.format(true); err == nil && asTable {
+				return a.show(cmd.Context(), "/status", "", hooksTable)
+			}
+			return a.show(cmd.Context(), "/hook/list", "", nil)
+		},
+	}
+	a.addOutput(c)
+	return c
+}
+
+func newHookSnapshotCommand(a *asking) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "snapshot HOOK",
+		Short: "Show what the kubernetes bindings of a hook see",
+		Long: `Show the objects that the kubernetes bindings of a hook see, as they are in its snapshots, and how many have been
+added, modified and deleted since the start and since the last run. On a terminal only the numbers are shown.`,
+		Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot pods.sh -o json | jq '.pods.snapshot[].filterResult'",
+		Args:    oneHook,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.show(cmd.Context(), "/hook/"+debug.Name(args[0])+"/snapshots", "", snapshotsTable)
+		},
+	}
+	a.addOutput(c)
+	return c
+}
+
+func newHookConfigCommand(a *asking) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "config HOOK",
+		Short:   "Show how the operator has understood the configuration of a hook",
+		Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
+		Args:    oneHook,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.output == "" {
+				a.output = "yaml" // it is YAML that people write it in
+			}
+			return a.show(cmd.Context(), "/hook/"+debug.Name(args[0])+"/config", "", nil)
+		},
+	}
+	a.addOutput(c)
+	return c
+}
+
+// oneHook is the check of commands that need a hook.
+func oneHook(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s needs the name of one hook, it got %d: shell-operator hook list names all", cmd.CommandPath(), len(args))
+	}
+	return nil
+}
+
+func hooksTable(answer []byte) (string, error) {
+	var status struct {
+		Hooks []struct {
+			Name, State string
+			Objects     int
+			Bindings    []struct{ Type, Name, About string }
+			LastRun     *struct{ ID, Status, Exit string }
+		}
+	}
+	if err := json.Unmarshal(answer, &status); err != nil {
+		return "", err
+	}
+	rows := [][]string{{"HOOK", "STATE", "OBJECTS", "LAST RUN", "BINDINGS"}}
+	for _, h := range status.Hooks {
+		last := "-"
+		if h.LastRun != nil {
+			last = h.LastRun.ID + " " + h.LastRun.Status
+		}
+		var bindings []string
+		for _, b := range h.Bindings {
+			text := b.Name
+			if b.About != "" {
+				text += " (" + b.About + ")"
+			}
+			bindings = append(bindings, text)
+		}
+		rows = append(rows, []string{h.Name, h.State, fmt.Sprint(h.Objects), last, strings.Join(bindings, ", ")})
+	}
+	if len(rows) == 1 {
+		return "no hooks\n", nil
+	}
+	return columns(rows), nil
+}
+
+func snapshotsTable(answer []byte) (string, error) {
+	type counts struct{ Added, Modified, Deleted int }
+	var bindings map[string]struct {
+		Snapshot   []json.RawMessage
+		Operations struct{ SinceStart, SinceLastExecution counts }
+	}
+	if err := json.Unmarshal(answer, &bindings); err != nil {
+		return "", err
+	}
+	if len(bindings) == 0 {
+		return "the hook has no kubernetes bindings\n", nil
+	}
+	rows := [][]string{{"BINDING", "OBJECTS", "ADDED", "MODIFIED", "DELETED", "SINCE THE LAST RUN"}}
+	for _, name := range slices.Sorted(maps.Keys(bindings)) {
+		b := bindings[name]
+		all, recent := b.Operations.SinceStart, b.Operations.SinceLastExecution
+		rows = append(rows, []string{
+			name, fmt.Sprint(len(b.Snapshot)), fmt.Sprint(all.Added), fmt.Sprint(all.Modified), fmt.Sprint(all.Deleted),
+			fmt.Sprintf("%d added, %d modified, %d deleted", recent.Added, recent.Modified, recent.Deleted),
+		})
+	}
+	return columns(rows) + "\nThe objects themselves: -o json or -o yaml\n", nil
+}

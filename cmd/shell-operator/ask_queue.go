@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newQueueCommand(a *asking) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "queue",
+		Short: "Show the queues of a running operator",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(newQueueListCommand(a), newQueueMainCommand(a))
+	return c
+}
+
+func newQueueListCommand(a *asking) *cobra.Command {
+	var showEmpty, watch bool
+	var interval string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "Show all queues with their tasks",
+		Long: `Show all queues with their tasks, the first one of each being the one that runs or is tried again.
+
+"shell-operator why HOOK" tells what a hook waits for.`,
+		Example: "  shell-operator queue list\n  shell-operator queue list --watch --watchInterval 500ms\n  shell-operator queue list --show-empty -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			query := ""
+			if showEmpty {
+				query = "showEmpty=true"
+			}
+			show := func(ctx context.Context) error { return a.show(ctx, "/queue/list", query, queuesTable) }
+			if !watch {
+				return show(cmd.Context())
+			}
+			return a.repeat(cmd, interval, show)
+		},
+	}
+	a.addOutput(c)
+	c.Flags().BoolVarP(&showEmpty, "show-empty", "e", false, "name empty queues too")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
+	c.Flags().StringVarP(&interval, "watchInterval", "t", "1s", "time between two looks")
+	return c
+}
+
+func newQueueMainCommand(a *asking) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "main",
+		Short:   "Show the main queue with its tasks",
+		Example: "  shell-operator queue main\n  shell-operator queue main -o yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.show(cmd.Context(), "/queue/main", "", queueTable)
+		},
+	}
+	a.addOutput(c)
+	return c
+}
+
+// clearScreen goes to the upper left corner of a terminal and clears all.
+const clearScreen = "\x1b[H\x1b[2J"
+
+// repeat shows something again and again.
+func (a *asking) repeat(cmd *cobra.Command, interval string, show func(context.Context) error) error {
+	period, err := time.ParseDuration(interval)
+	if err != nil || period <= 0 {
+		period = time.Second
+	}
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	ticks := time.NewTicker(period)
+	defer ticks.Stop()
+	for {
+		if _, err := io.WriteString(a.stdout, clearScreen); err != nil {
+			return err
+		}
+		if err := show(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// queueRow is a queue in answers.
+type queueRow struct {
+	Name   string
+	Count  int `json:"tasksCount"`
+	Status string
+	Tasks  []struct {
+		Index       int
+		Description string
+	}
+}
+
+func queuesTable(answer []byte) (string, error) {
+	var queues struct{ Active, Empty []queueRow }
+	if err := json.Unmarshal(answer, &queues); err != nil {
+		return "", err
+	}
+	rows := [][]string{{"QUEUE", "TASKS", "STATUS", "FIRST TASK"}}
+	for _, q := range append(queues.Active, queues.Empty...) {
+		first := ""
+		if len(q.Tasks) > 0 {
+			first = q.Tasks[0].Description
+		}
+		rows = append(rows, []string{q.Name, fmt.Sprint(q.Count), q.Status, first})
+	}
+	if len(rows) == 1 {
+		return "no tasks to handle\n", nil
+	}
+	return columns(rows), nil
+}
+
+func queueTable(answer []byte) (string, error) {
+	var q queueRow
+	if err := json.Unmarshal(answer, &q); err != nil {
+		return "", err
+	}
+	if q.Count == 0 {
+		return "no tasks to handle\n", nil
+	}
+	var b strings.Builder
+	if q.Status != "" {
+		b.WriteString(q.Status + "\n\n")
+	}
+	rows := [][]string{{"#", "TASK"}}
+	for _, t := range q.Tasks {
+		rows = append(rows, []string{fmt.Sprint(t.Index), t.Description})
+	}
+	return b.String() + columns(rows), nil
+}

@@ -1,0 +1,25 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func newRawCommand(a *asking) *cobra.Command {
+	return &cobra.Command{
+		Use:     "raw [PATH]",
+		Short:   "Get any path of the debug API",
+		Long:    "Get any path of the debug API and print the answer. Without a path it tells whether the operator answers at all.",
+		Example: "  shell-operator raw /queue/main.yaml\n  shell-operator raw '/queue/list.json?showEmpty=true'",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := "/"
+			if len(args) == 1 {
+				path = args[0]
+			}
+			body, err := a.client().Get(cmd.Context(), path)
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			return a.print(body)
+		},
+	}
+}

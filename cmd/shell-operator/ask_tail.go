@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+)
+
+func newTailCommand(a *asking) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tail [HOOK]",
+		Short: "Follow runs and what hooks print, until Ctrl-C",
+		Long: `Follow the runs of all hooks or of one: when they begin and why, what they print, how they end. It goes on until
+Ctrl-C or the end of the operator. With -o json each line is an object.
+
+Hooks never wait for it: what comes faster than it is read is left out, and counted.`,
+		Example: "  shell-operator tail\n  shell-operator tail pods.sh\n  shell-operator tail -o json | jq -r 'select(.kind == \"ended\").text'",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, _, err := a.format(false)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			path := "/tail"
+			if len(args) == 1 {
+				path = "/hook/" + debug.Name(args[0]) + "/tail"
+			}
+			body, err := a.client().Get(ctx, path+"."+format)
+			if err == nil {
+				defer body.Close()
+				_, err = io.Copy(a.stdout, body)
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				return nil // the operator has ended
+			}
+			return err
+		},
+	}
+	a.addOutput(c)
+	return c
+}

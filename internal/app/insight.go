@@ -1,0 +1,190 @@
+package app
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/history"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
+)
+
+// DebugOptions are about the debug API.
+type DebugOptions struct {
+	// Socket is the path of its socket; SocketChosen tells that somebody has asked for it. RuntimeDir is a private folder
+	// of the user where it is otherwise, if it cannot be at Socket.
+	Socket       string
+	SocketChosen bool
+	RuntimeDir   string
+	// Address is "host:port" to serve it there too, or empty.
+	Address string
+	// Level is that of the log, which may be changed.
+	Level *slog.LevelVar
+}
+
+// insight shows what the operator does to those who ask.
+type insight struct {
+	op         *operator
+	history    *history.History
+	parameters *debug.Parameters
+	api        *debug.API
+	page       http.Handler
+	// ready tells that the operator is complete: before, only its queues are.
+	ready atomic.Bool
+}
+
+var _ debug.Operator = (*insight)(nil)
+
+func newInsight(op *operator, o Options) *insight {
+	i := &insight{op: op, history: history.New(history.Options{}), parameters: debug.NewParameters(logLevel(o.Debug.Level, o.Log))}
+	options := debug.Options{
+		Operator: i, History: i.history, Parameters: i.parameters, Version: o.Version, Profiling: o.Profiling, Log: o.Log,
+	}
+	i.api, i.page = debug.New(options), debug.NewPage(options)
+	return i
+}
+
+// built tells that the operator is complete.
+func (i *insight) built() { i.ready.Store(true) }
+
+// close ends what has been set for a while.
+func (i *insight) close() { i.parameters.Close() }
+
+// serve serves the debug API until the returned function is called.
+func (i *insight) serve(o Options) (end func(), err error) {
+	server, err := debug.Listen(debug.ServerOptions{
+		API: i.api, Place: debug.Place{Socket: o.Debug.Socket, Chosen: o.Debug.SocketChosen, Runtime: o.Debug.RuntimeDir},
+		TCP: o.Debug.Address, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() { server.Run(ctx) })
+	return func() { cancel(); serving.Wait() }, nil
+}
+
+// logLevel is the level of the log as a parameter.
+func logLevel(level *slog.LevelVar, log *slog.Logger) debug.Parameter {
+	return debug.Parameter{
+		Name: "log.level", Description: "Lowest level of records in the log", Default: telemetry.LevelName(level.Level()),
+		Values:  []string{"trace", "debug", "info", "warn", "error", "fatal"},
+		Passing: map[string]time.Duration{"debug": 30 * time.Minute},
+		Apply: func(value string) error {
+			// The record comes at the more talkative one of the two levels, so that it is seen wherever it can be.
+			wanted := telemetry.ParseLevel(value)
+			tell := func() { log.Info("Change log level", "value", value) }
+			if wanted <= level.Level() {
+				defer tell()
+			} else {
+				tell()
+			}
+			level.Set(wanted)
+			return nil
+		},
+	}
+}
+
+// Hooks are those that were loaded.
+func (i *insight) Hooks() []*hook.Hook {
+	if !i.ready.Load() {
+		return nil
+	}
+	if i.op.hooks == nil {
+		return []*hook.Hook{}
+	}
+	return i.op.hooks
+}
+
+var phases = map[queue.Phase]debug.Phase{
+	queue.Idle: debug.Idle, queue.Waiting: debug.Waiting, queue.Running: debug.Running, queue.Sleeping: debug.Sleeping, queue.Stopped: debug.Stopped,
+}
+
+// Queues copies what is to be known under the lock of each queue, because tasks change with merges.
+func (i *insight) Queues(limit int) (all []debug.Queue) {
+	i.op.queues.Look(hook.MainQueue, func(s queue.State, tasks iter.Seq2[int, queue.Task]) {
+		q := debug.Queue{
+			Name: s.Name, Length: s.Length, Phase: phases[s.Phase], Since: s.Since, Left: s.Left, Status: s.Status(),
+			Failures: s.Failures, LastError: s.LastError,
+		}
+		for n, t := range tasks {
+			if limit >= 0 && n >= limit {
+				break
+			}
+			shown := debug.Task{Description: t.String()}
+			if t, ok := t.(task); ok {
+				shown.Hook, shown.Type, shown.Binding = t.Hook().Name, t.EventType(), t.Binding()
+			}
+			q.Tasks = append(q.Tasks, shown)
+		}
+		all = append(all, q)
+	})
+	return all
+}
+
+// Binding is what a kubernetes binding sees.
+func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
+	s := i.op.watcher.State(h, index)
+	return debug.Binding{
+		Objects: s.Objects, Total: debug.Changes(s.Total), Recent: debug.Changes(s.Recent),
+		Complete: s.Complete, Unlocked: s.Unlocked, Held: s.Held, Troubles: s.Troubles,
+	}
+}
+
+// Progress is how far a hook has come.
+func (i *insight) Progress(h *hook.Hook) debug.Progress {
+	i.op.mu.Lock()
+	ticking := i.op.ticking[h]
+	i.op.mu.Unlock()
+	p := debug.Progress{Ticking: ticking, Waiting: i.op.health.reason(h)}
+	select {
+	case <-i.op.startedUp:
+		p.StartedUp = true
+	default:
+	}
+	return p
+}
+
+// NextTick is when a crontab is due.
+func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(crontab) }
+
+// begin records a run.
+func (i *insight) begin(b run.Begun) run.Record {
+	i.op.watcher.Executed(b.Hook)
+	return record{i.history.Begin(history.Run{
+		Task: b.Task, Hook: b.Hook.Name, Queue: b.Queue, Binding: b.Binding, Event: b.Event,
+		Why: b.Why, Events: b.Events, Attempt: b.Attempt, Waited: history.Duration(b.Waited),
+	})}
+}
+
+// record is a run in the eyes of the history.
+type record struct{ *history.Record }
+
+func (r record) End(report run.Report) {
+	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit()}
+	switch {
+	case report.Interrupted:
+		outcome.Status = history.Interrupted
+	case report.Err != nil && report.Allowed:
+		outcome.Status = history.Allowed
+	case report.Err != nil:
+		outcome.Status = history.Failed
+	}
+	if report.Err != nil {
+		outcome.Error = strings.TrimSpace(report.Err.Error())
+	}
+	for _, c := range report.Changes {
+		outcome.Patches = append(outcome.Patches, history.Patch(c))
+	}
+	r.Record.End(outcome)
+}
