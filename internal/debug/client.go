@@ -66,7 +66,7 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 		}
 		worst = graver(worst, problem(path, err))
 	}
-	if errors.Is(worst, os.ErrNotExist) {
+	if isMissing(worst) {
 		return nil, missing(sockets, worst)
 	}
 	return nil, worst
@@ -74,7 +74,7 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 
 // graver keeps the first problem, unless that is only a missing socket.
 func graver(a, b *Problem) *Problem {
-	if a == nil || errors.Is(a, os.ErrNotExist) {
+	if a == nil || isMissing(a) {
 		return b
 	}
 	return a
@@ -87,9 +87,13 @@ func missing(sockets []string, cause error) error {
 	}
 }
 
+func isMissing(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
 func problem(path string, err error) *Problem {
 	switch {
-	case errors.Is(err, os.ErrNotExist):
+	case isMissing(err):
 		return &Problem{"there is no socket at " + path, "", err}
 	case errors.Is(err, os.ErrPermission):
 		return &Problem{"the debug socket " + path + " belongs to another user", "ask as the user that the operator runs as, for instance with sudo -u", err}

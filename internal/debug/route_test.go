@@ -1,0 +1,168 @@
+package debug
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/history"
+)
+
+func ask(api http.Handler, method, target string, form url.Values) *httptest.ResponseRecorder {
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	req := httptest.NewRequest(method, target, body)
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	res := httptest.NewRecorder()
+	api.ServeHTTP(res, req)
+	return res
+}
+
+func TestRoutes(t *testing.T) {
+	o := options(theOperator())
+	record(o.History, "17", "big.py", history.Failed, "boom")
+	record(o.History, "18", "tidy.sh", history.Succeeded, "fine")
+	api := New(o)
+	set := func(pairs ...string) url.Values {
+		form := url.Values{}
+		for i := 0; i < len(pairs); i += 2 {
+			form.Set(pairs[i], pairs[i+1])
+		}
+		return form
+	}
+	const text, asJSON, asYAML = "text/plain; charset=utf-8", "application/json", "application/yaml"
+	for _, test := range []struct {
+		method, target string
+		form           url.Values
+		status         int
+		contentType    string
+		body           string // is contained
+	}{
+		{"GET", "/", nil, 200, text, "debug endpoint is alive"},
+		{"HEAD", "/", nil, 200, text, ""},
+		{"GET", "/queue/main", nil, 200, text, "Queue 'main': length 2"},
+		{"GET", "/queue/main.text", nil, 200, text, "Queue 'main': length 2"},
+		{"GET", "/queue/main.json", nil, 200, asJSON, `{"name":"main"`},
+		{"GET", "/queue/main.yaml", nil, 200, asYAML, "name: main\n"},
+		{"GET", "/queue/main.xml", nil, 404, text, "there is no /queue/main.xml here"},
+		{"GET", "/queue/list.json", nil, 200, asJSON, `"totalTasks":3`},
+		{"GET", "/queue/list.text?showEmpty=true", nil, 200, text, "Empty queues (1):"},
+		{"POST", "/queue/list", nil, 405, text, "/queue/list takes GET only"},
+		{"GET", "/hook/list", nil, 200, text, `["shop/watch.sh","big.py","tidy.sh","<b>ärger 100%.sh"]`},
+		{"GET", "/hook/list.yaml", nil, 200, asYAML, "- shop/watch.sh\n- big.py\n"},
+		{"GET", "/hook/shop/watch.sh/snapshots", nil, 200, text, `{"pods":{"snapshot":[{"object":{"kind":"Pod","data":"secret-value"},"filterResult":{"app":"x"}},{"object":{"kind":"Pod","n":12345678901234567890},"filterResult":null}],` +
+			`"operations":{"sinceStart":{"count":2,"added":5,"deleted":3,"modified":9,"cleaned":0},"sinceLastExecution":{"count":0,"added":1,"deleted":0,"modified":0,"cleaned":0}}},"cms":{"snapshot":[]`},
+		{"GET", "/hook/shop/watch.sh/snapshots.yaml", nil, 200, asYAML, "pods:\n  operations:\n"},
+		{"GET", "/hook/tidy.sh/snapshots.json", nil, 200, asJSON, "null"},
+		{"GET", "/hook/nope/snapshots", nil, 400, text, `there is no hook "nope"`},
+		{"GET", "/hook/" + Name("<b>ärger 100%.sh") + "/config.json", nil, 200, asJSON, `"hook":"<b>ärger 100%.sh"`},
+		{"GET", "/hook/shop/watch.sh/config.yaml", nil, 200, asYAML, "executeHookOnEvent:\n  - Added\n  - Deleted\n"},
+		{"GET", "/hook/tidy.sh/config.json", nil, 200, asJSON, `"schedule":[{"name":"every-night","group":"nightly","crontab":"0 3 * * *","queue":"main","nextTick":"2030-01-02T03:00:00Z"}]`},
+		{"GET", "/hook/big.py/runs", nil, 200, text, "17-1  big.py"},
+		{"GET", "/hook/big.py/runs.json", nil, 200, asJSON, `"error":"big.py FAILED: boom"`},
+		{"GET", "/hook/tidy.sh/runs?failed=true", nil, 200, text, "no runs"},
+		{"GET", "/run/list", nil, 200, text, "18-1"},
+		{"GET", "/run/list.json?failed=true", nil, 200, asJSON, `"hook":"big.py"`},
+		{"GET", "/run/17-1", nil, 200, text, "changes that it asked for:\n  MergePatch Pod/status a/x\n"},
+		{"GET", "/run/17.yaml", nil, 200, asYAML, "output: |\n  boom\n"},
+		{"GET", "/run/99", nil, 404, text, `there is no run "99", or no longer`},
+		{"GET", "/hook/big.py/why", nil, 200, text, "big.py: held up\n"},
+		{"GET", "/hook/big.py/why.json", nil, 200, asJSON, `"verdict":"held up"`},
+		{"GET", "/config/list", nil, 200, text, "log.level                      info "},
+		{"GET", "/config/list.json", nil, 200, asJSON, `[{"name":"log.level","description":"how much is logged","default":"info","value":"info"}]`},
+		{"GET", "/config/set", nil, 405, text, "takes POST only"},
+		{"POST", "/config/set", set("name", "log.level", "value", "debug", "duration", "1h"), 200, text, ""},
+		{"POST", "/config/set", set("name", "log.level", "value", "info"), 200, text, ""},
+		{"POST", "/config/set", set("value", "info"), 400, text, `the form field "name" is missing`},
+		{"POST", "/config/set", set("name", "log.level", "value", ""), 400, text, `the form field "value" is missing`},
+		{"POST", "/config/set", set("name", "log.level", "value", "loud"), 400, text, "use one of debug, info"},
+		{"POST", "/config/set", set("name", "x", "value", "y"), 400, text, `there is no parameter "x"`},
+		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "soon"), 400, text, `the duration "soon" is not one`},
+		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "-1s"), 400, text, "is not one"},
+		{"GET", "/status.json", nil, 200, asJSON, `"version":"v1.2.3"`},
+		{"GET", "/nope", nil, 404, text, "there is no /nope here"},
+	} {
+		t.Run(test.method+" "+test.target, func(t *testing.T) {
+			res := ask(api, test.method, test.target, test.form)
+			body := res.Body.String()
+			if res.Code != test.status || res.Header().Get("Content-Type") != test.contentType || !strings.Contains(body, test.body) {
+				t.Errorf("status %d, type %s, body\n%s", res.Code, res.Header().Get("Content-Type"), body)
+			}
+			if test.status == 200 && test.contentType == asJSON && !json.Valid([]byte(body)) {
+				t.Errorf("this is not JSON: %s", body)
+			}
+		})
+	}
+	o.Parameters.Close()
+}
+
+func TestOutputsAreForThoseWhoAskForOneRun(t *testing.T) {
+	o := options(theOperator())
+	record(o.History, "17", "big.py", history.Succeeded, "chatter")
+	api := New(o)
+	if body := ask(api, "GET", "/run/list.json", nil).Body.String(); strings.Contains(body, "chatter") {
+		t.Errorf("a list shows an output: %s", body)
+	}
+	if body := ask(api, "GET", "/run/17.json", nil).Body.String(); !strings.Contains(body, "chatter") {
+		t.Errorf("the run has no output: %s", body)
+	}
+}
+
+func TestWhileHooksAreLoaded(t *testing.T) {
+	api := New(options(&fake{}))
+	for path, status := range map[string]int{"/hook/list": 503, "/hook/a/why": 503, "/queue/list": 200, "/run/list": 200, "/status": 200} {
+		if res := ask(api, "GET", path, nil); res.Code != status {
+			t.Errorf("%s: %d %s", path, res.Code, res.Body)
+		}
+	}
+}
+
+// Each request is one record, with the time in milliseconds.
+func TestRequestsAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	o := options(theOperator())
+	o.Log = slog.New(slog.NewJSONHandler(&log, nil))
+	ask(New(o), "GET", "/queue/list.json?showEmpty=true", nil)
+	var r struct {
+		Level, Msg, Component, URI string
+		Status                     int     `json:"resp_status"`
+		Bytes                      int     `json:"resp_bytes_length"`
+		Elapsed                    float64 `json:"resp_elapsed_ms"`
+		Method                     string  `json:"http_method"`
+	}
+	if err := json.Unmarshal(log.Bytes(), &r); err != nil {
+		t.Fatalf("%v in %s", err, log.String())
+	}
+	if r.Msg != "complete" || r.Status != 200 || r.Bytes == 0 || r.Elapsed <= 0 || r.Elapsed > 10_000 || r.Method != "GET" || r.URI != "/queue/list.json?showEmpty=true" {
+		t.Errorf("the record %s", log.String())
+	}
+}
+
+func FuzzPath(f *testing.F) {
+	for _, path := range []string{"/", "/hook/a/b.sh/snapshots.json", "/hook//why", "/run/1-1", "/hook/%2F%/why", "/hook/list.yaml.json", "//", "/hook/%zz/runs"} {
+		f.Add(path)
+	}
+	o := options(theOperator())
+	api := New(o)
+	f.Fuzz(func(t *testing.T, path string) {
+		u, err := url.ParseRequestURI(path)
+		if err != nil || strings.Contains(u.Path, "tail") {
+			t.Skip()
+		}
+		res := httptest.NewRecorder()
+		api.ServeHTTP(res, &http.Request{Method: "GET", URL: u, Header: http.Header{}, Body: http.NoBody})
+		if res.Code == 500 {
+			t.Errorf("%q: %s", path, res.Body)
+		}
+	})
+}

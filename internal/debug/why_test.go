@@ -1,0 +1,91 @@
+package debug
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/history"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+func TestWhy(t *testing.T) {
+	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	started := Progress{StartedUp: true, Ticking: true}
+	watching := []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true}}
+	one := 1
+	watcher := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Queue: "q", Added: true, Modified: true}}}
+	filter := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Added: true, JQFilter: "."}}}
+	snapshots := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod"}}}
+	clock := &hook.Hook{Name: "me", Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "night"}, Crontab: "0 3 * * *"}}}
+	limited := &hook.Hook{Name: "me", Kubernetes: watcher.Kubernetes, Settings: hook.Settings{MinInterval: time.Minute, Burst: 1}}
+	starter := &hook.Hook{Name: "me", OnStartup: &one}
+	reviewer := &hook.Hook{Name: "me", Validating: make([]hook.Admission, 2)}
+	mine, other := Task{"T:me", "me", "kubernetes", "pods"}, Task{"T:other", "other", "kubernetes", "cms"}
+	queue := func(phase Phase, tasks ...Task) []Queue {
+		q := Queue{Name: "q", Phase: phase, Tasks: tasks, Length: len(tasks), Since: now.Add(-90 * time.Second)}
+		if phase == Sleeping {
+			q.Failures, q.LastError, q.Left = 3, "it FAILED:\nboom", 7*time.Second
+		}
+		return []Queue{q}
+	}
+	for _, test := range []struct {
+		name    string
+		facts   facts
+		verdict Verdict
+		first   ReasonKind
+		says    string // of the first reason
+		blocks  bool
+	}{
+		{"listens", facts{hook: watcher, progress: started, bindings: watching}, IsListening, ByEvents, `binding "pods" sees 2 objects of the kind Pod and waits for: Added, Modified`, false},
+		{"listens by a filter", facts{hook: filter, progress: started, bindings: watching}, IsListening, ByEvents, "where the result of its jqFilter changes", false},
+		{"for snapshots only", facts{hook: snapshots, progress: started, bindings: watching}, IsListening, ByEvents, "for snapshots only", false},
+		{"waits for the clock", facts{hook: clock, progress: started, nextTicks: []time.Time{now.Add(15 * time.Hour)}}, IsListening, ByClock, "is due at 2030-01-02T03:00:00Z, in 15h0m0s", false},
+		{"its clock does not tick yet", facts{hook: clock, progress: Progress{StartedUp: true}, nextTicks: []time.Time{{}}}, IsHeldUp, ByFirstRun, "its schedules begin when the Synchronizations before them are over", true},
+		{"answers", facts{hook: reviewer, progress: started}, IsListening, ByReviews, "2 webhook bindings: it runs when the API server asks", false},
+		{"ran at the start", facts{hook: starter, progress: started}, IsDeaf, ByNoBindings, "onStartup is its only binding", false},
+		{"has no bindings", facts{hook: &hook.Hook{Name: "me"}, progress: started}, IsDeaf, "", "", false},
+
+		{"runs", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Running, mine), runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running}}}, IsRunning, ByItsOwnRun, "it has been running as 4-1 for 1m30s", false},
+		{"is tried again", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, mine, other)}, IsHeldUp, ByRetry, `queue "q": its task is the first of 2: T:me; it has failed 3 times, the next attempt is in 7s: it FAILED: boom`, true},
+		{"waits for its rate limit", facts{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}, IsHeldUp, ByRateLimit, "(executionMinInterval 1m0s, executionBurst 1)", true},
+		{"is about to start", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}, IsNext, ByQueue, "it is about to start", false},
+		{"is behind one that fails", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, other, other, mine)}, IsHeldUp, ByQueue, "its task is number 3 of 3, behind T:other, which has failed 3 times, its next attempt is in 7s: it FAILED: boom", true},
+		{"is behind one that runs", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Running, other, mine)}, IsHeldUp, ByQueue, "number 2 of 2, behind T:other, which has been running for 1m30s", true},
+		{"is behind one that may not run", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Waiting, other, mine)}, IsHeldUp, ByQueue, "which waits for its rate limit", true},
+		{"is behind one that is about to start", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, other, mine)}, IsHeldUp, ByQueue, "number 2 of 2, behind T:other", true},
+		{"is stopped", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, mine)}, IsHeldUp, ByShutdown, "the operator is being stopped", true},
+		{"is stopped behind another", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, other, mine)}, IsHeldUp, ByShutdown, "the operator is being stopped", true},
+		{"has a task in a queue, runs in another", facts{hook: watcher, progress: started, bindings: watching, queues: append(queue(Sleeping, other, mine), Queue{Name: "r", Phase: Running, Since: now, Length: 1, Tasks: []Task{mine}})}, IsRunning, ByQueue, "behind T:other", true},
+
+		{"waits for onStartup", facts{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}, IsHeldUp, ByStartup, "and this one has not: other, which has failed 2 times: x", true},
+		{"waits for onStartup that goes well", facts{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}, IsHeldUp, ByStartup, "and this one has not: other", true},
+		{"is not enabled", facts{hook: watcher, progress: Progress{StartedUp: true, Waiting: "no permission to list pods (v1): give the rule"}, bindings: []Binding{{Objects: event.NoObjects{}}}}, IsHeldUp, ByEnabling, "no permission to list pods (v1): give the rule", true},
+		{"its Synchronization is not over", facts{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, IsHeldUp, ByFirstRun, "events wait (4 so far) until a run of its Synchronization has succeeded", true},
+		{"its watch has failed", facts{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}, IsHeldUp, ByWatch, `binding "pods" sees no changes now: the API server does not serve pods (v1): is its CRD missing?`, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.facts.now = now
+			e := explain(test.facts)
+			if e.Verdict != test.verdict {
+				t.Errorf("verdict %q, want %q", e.Verdict, test.verdict)
+			}
+			if test.first == "" {
+				if len(e.Reasons) > 0 {
+					t.Errorf("reasons %+v", e.Reasons)
+				}
+				return
+			}
+			if len(e.Reasons) == 0 {
+				t.Fatal("no reasons")
+			}
+			if r := e.Reasons[0]; r.Kind != test.first || !strings.Contains(r.Text, test.says) || r.Blocks != test.blocks {
+				t.Errorf("first reason %+v", r)
+			}
+			if text := e.text(now); !strings.HasPrefix(text, "me: "+string(test.verdict)+"\n- "+e.Reasons[0].Text) {
+				t.Errorf("text\n%s", text)
+			}
+		})
+	}
+}
