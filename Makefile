@@ -51,6 +51,10 @@ demo: build testcluster tools ## see a hook run on a real control plane; HOOKS=d
 test: testcluster tools ## run all tests, with the race detector where there is a C compiler
 	@scripts/test.sh $(RACE)
 
+# It needs Chromium or Chrome, so it is no part of make test. PICTURE=1 takes the picture of the documentation anew.
+test-browser: testcluster tools ## look at the status page in a real browser
+	@TESTCLUSTER=required go test -count=1 -tags browser -run TestStatusPage ./test/insight $(if $(PICTURE),-update)
+
 FUZZ := ParseConfig:internal/wire ParsePatches:internal/wire ParseMetrics:internal/wire ParseAdmission:internal/wire ParseConversion:internal/wire ParseHTTP:internal/wire Request:internal/source/http Review:internal/source/webhook/admission Review:internal/source/webhook/conversion
 # Counted, not timed: the deadline of a timed run fails it now and then on a busy machine.
 fuzz: ## feed random input to the parsers of what hooks write, a few seconds each; FUZZTIME=10m for longer
@@ -80,4 +84,4 @@ vuln: ## look for known vulnerabilities in what the program uses
 clean: ## remove what was built
 	@rm -rf bin
 
-.PHONY: help build testcluster tools demo test fuzz bench vet lint vuln clean
+.PHONY: help build testcluster tools demo test test-browser fuzz bench vet lint vuln clean

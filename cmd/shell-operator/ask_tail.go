@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -26,13 +27,15 @@ Hooks never wait for it: what comes faster than it is read is left out, and coun
 			}
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			path := "/tail"
+			path, whom := "/tail", "all hooks"
 			if len(args) == 1 {
-				path = "/hook/" + debug.Name(args[0]) + "/tail"
+				path, whom = "/hook/"+debug.Name(args[0])+"/tail", args[0]
 			}
 			body, err := a.client().Get(ctx, path+"."+format)
 			if err == nil {
 				defer body.Close()
+				// Nothing may come for long: who looks knows now that it would.
+				fmt.Fprintf(cmd.ErrOrStderr(), "following %s, until Ctrl-C\n", whom)
 				_, err = io.Copy(a.stdout, body)
 			}
 			if ctx.Err() != nil {

@@ -113,6 +113,9 @@ func statusOf(o *Options, now time.Time) statusDump {
 			}
 		}
 		s.Bindings = append(s.Bindings, otherBindings(h, p)...)
+		if s.State == "ready" && slices.ContainsFunc(s.Bindings, func(b bindingStatus) bool { return b.State == "synchronizing" }) {
+			s.State = "synchronizing"
+		}
 		if len(s.Bindings) == 0 {
 			s.Bindings = append(s.Bindings, bindingStatus{Name: "no bindings"})
 		}

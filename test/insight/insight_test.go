@@ -1,0 +1,303 @@
+// Package insight tests the commands that ask a running operator, as people use them.
+package insight
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/commands.golden")
+
+// started is an operator in a state that does not change by itself: a hook that has failed and is tried again in an hour,
+// one behind it, one whose CRD is missing, one for the clock, and one that works.
+func started(t *testing.T) (op *testenv.Operator, namespace string) {
+	cluster := testenv.Shared(t)
+	namespace = cluster.Namespace(t)
+	cluster.Kubectl(t, "create", "configmap", "prices", "-n", namespace, "--from-literal=tea=2")
+	op = testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: "testdata/hooks", Kubeconfig: cluster.Kubeconfig, Env: []string{"INSIGHT_NAMESPACE=" + namespace, "TZ=UTC"},
+		Args: []string{"--retry-min-delay", "1h", "--retry-max-delay", "1h"},
+	})
+	op.UntilLog("Hook failed. Will retry after delay.", "hook", "a-stuck.sh")
+	op.UntilLog("Enable Kubernetes binding for hook failed", "hook", "c-missing.sh")
+	op.UntilLog("Schedule binding for hook enabled successfully", "hook", "d-night.sh")
+	op.UntilLog("Hook executed successfully", "hook", "shop/ok.sh")
+	// When this change has gone through the main queue, nothing of the start is left in it.
+	cluster.Kubectl(t, "patch", "configmap", "prices", "-n", namespace, "--patch", `{"data":{"tea":"3"}}`)
+	op.UntilLog("Hook executed successfully", "hook", "shop/ok.sh", "task.id", "5")
+	return op, namespace
+}
+
+// commands are those whose answers are in testdata/commands.golden, in this order: some change what the next ones show.
+var commands = []string{
+	"queue list", "queue list --show-empty", "queue list -o json", "queue list -e -o yaml", "queue main", "queue main -o json", "queue main -o yaml",
+	"hook list", "hook list -o json", "hook list -o yaml", "hook snapshot shop/ok.sh", "hook snapshot shop/ok.sh -o yaml", "hook snapshot d-night.sh -o json",
+	"hook config shop/ok.sh", "hook config d-night.sh -o json",
+	"runs", "runs shop/ok.sh", "runs --failed", "runs d-night.sh --failed", "runs show 2", "runs show 3-1", "runs show 1-1 -o yaml",
+	"why a-stuck.sh", "why b-behind.sh", "why c-missing.sh", "why d-night.sh", "why shop/ok.sh", "why b-behind.sh -o json",
+	"config list", "config set log.level warn", "config list -o json", "config set log.level error 10m", "config list -o yaml", "config set log.level info", "config list",
+	"raw", "raw /queue/main.yaml", "raw queue/main.json",
+	// mistakes
+	"queue", "queue nonsense", "queue main -o xml", "hook snapshot", "hook snapshot nope.sh", "why nope.sh", "runs nope.sh", "runs show", "runs show 99",
+	"config set log.level", "config set log.level loud", "config set log.level debug soon", "config set nope x", "raw /nope", "raw /queue/main.xml",
+}
+
+// tables are commands on a terminal.
+var tables = []string{
+	"queue list", "queue main", "hook list", "hook snapshot shop/ok.sh", "hook snapshot d-night.sh", "hook config shop/ok.sh", "runs", "why a-stuck.sh", "config list", "queue list -o text",
+}
+
+// asker runs the program as a person does.
+type asker struct {
+	binary    string
+	env       []string
+	normalize func(string) string
+}
+
+func (a *asker) command(line string) *exec.Cmd {
+	cmd := exec.Command(a.binary, strings.Fields(line)...)
+	cmd.Env = append(os.Environ(), a.env...)
+	return cmd
+}
+
+// ask returns what a command printed, errors marked, and its exit status if it is not 0.
+func (a *asker) ask(t *testing.T, line string) string {
+	var out, errs bytes.Buffer
+	cmd := a.command(line)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	text := "$ shell-operator " + line + "\n" + sorted(line, out.String())
+	for l := range strings.Lines(errs.String()) {
+		text += "2> " + l
+	}
+	if exit != nil {
+		text += fmt.Sprintf("exit status %d\n", exit.ExitCode())
+	}
+	return a.normalize(text) + "\n"
+}
+
+// sorted sorts runs by their names: those of different queues begin in any order.
+func sorted(line, text string) string {
+	if !strings.HasPrefix(line, "runs") || strings.Contains(line, "show") {
+		return text
+	}
+	lines := strings.SplitAfter(text, "\n")
+	slices.Sort(lines[min(1, len(lines)):])
+	return strings.Join(lines, "")
+}
+
+var (
+	times     = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	precise   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z`)
+	durations = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b|\b\d+[mhd]\b`)
+	columns   = regexp.MustCompile(`(\S) {2,}`)
+	ends      = regexp.MustCompile(`(?m) +$`)
+)
+
+func TestCommands(t *testing.T) {
+	op, namespace := started(t)
+	hooks, err := filepath.Abs("testdata/hooks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string {
+		text = strings.NewReplacer(namespace, "NAMESPACE", hooks, "HOOKS", op.Socket, "SOCKET", "\r\n", "\n").Replace(text)
+		text = precise.ReplaceAllString(text, "TIME")
+		text = times.ReplaceAllString(text, "TIME")
+		text = durations.ReplaceAllString(text, "DURATION")
+		return ends.ReplaceAllString(columns.ReplaceAllString(text, "$1  "), "")
+	}}
+	var got strings.Builder
+	for _, line := range commands {
+		got.WriteString(a.ask(t, line))
+	}
+	got.WriteString("# On a terminal.\n\n")
+	for _, line := range tables {
+		got.WriteString(a.onTerminal(t, line))
+	}
+	if strings.Contains(got.String(), "secret-value") {
+		t.Error("a value that a hook has sent to the API server is shown")
+	}
+	const golden = "testdata/commands.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, got.String(), string(want))
+}
+
+// compare shows commands that answer differently.
+func compare(t *testing.T, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	wanted := strings.Split(want, "\n$ ")
+	for i, one := range strings.Split(got, "\n$ ") {
+		if i >= len(wanted) || one != wanted[i] {
+			expected := ""
+			if i < len(wanted) {
+				expected = wanted[i]
+			}
+			t.Errorf("got\n$ %s\nwant\n$ %s\n(-update rewrites it)", one, expected)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	op, namespace := started(t)
+	cluster := testenv.Shared(t)
+	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}
+	follow := a.command("tail shop/ok.sh")
+	out, err := follow.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, err := follow.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hung := time.AfterFunc(testenv.Patience, func() { _ = follow.Process.Kill() })
+	defer hung.Stop()
+	if line, err := bufio.NewReader(errs).ReadString('\n'); err != nil || line != "following shop/ok.sh, until Ctrl-C\n" {
+		t.Fatalf("got %q %v", line, err)
+	}
+	cluster.Kubectl(t, "patch", "configmap", "prices", "-n", namespace, "--patch", `{"data":{"tea":"4"}}`)
+	lines := bufio.NewScanner(out)
+	for _, want := range []string{" shop/ok.sh 6-1 began: Modified " + namespace + "/prices (prices)", " shop/ok.sh 6-1 | <b>prices</b> have changed", " shop/ok.sh 6-1 ended: succeeded after "} {
+		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
+			t.Errorf("got %q, want %q", lines.Text(), want)
+		}
+	}
+	if err := follow.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if lines.Scan() {
+		t.Errorf("then %q", lines.Text())
+	}
+	if err := follow.Wait(); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	op, _ := started(t)
+	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}
+	for _, interval := range []string{"10ms", "nonsense"} { // which means a second
+		cmd := a.command("queue list --watch -t " + interval)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		screens := bufio.NewReader(out)
+		for range 3 {
+			if _, err := screens.ReadString('\x1b'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, screens)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("after Ctrl-C: %v", err)
+		}
+	}
+}
+
+// A socket that is not there, that nobody listens on, that is too busy to answer, or that is somebody else's.
+func TestNoAnswer(t *testing.T) {
+	dir, err := os.MkdirTemp("", "insight-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	listen := func(name string) string {
+		path := filepath.Join(dir, name)
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.(*net.UnixListener).SetUnlinkOnClose(name != "old")
+		t.Cleanup(func() { l.Close() })
+		if name == "old" {
+			l.Close()
+		}
+		return path
+	}
+	old, busy, foreign := listen("old"), listen("busy"), listen("foreign")
+	// Others may enter the folder, but not use what is in it.
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(foreign, 0)); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "shell-operator")
+	program, err := os.ReadFile(testenv.Binary(t))
+	if err == nil {
+		err = os.WriteFile(binary, program, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &asker{binary: binary, normalize: func(text string) string { return strings.ReplaceAll(text, dir, "DIR") }}
+	for _, test := range []struct{ name, socket, args, errors string }{
+		{"missing", filepath.Join(dir, "none"), "", "Error: no operator listens: there is no socket at DIR/none\nHint: is the operator running, here and as this user? In a Pod use kubectl exec. For another path give --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
+		{"in a missing folder", filepath.Join(dir, "a", "b"), "", "Error: no operator listens: there is no socket at DIR/a/b\nHint: is the operator running, here and as this user? In a Pod use kubectl exec. For another path give --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
+		{"old", old, "", "Error: nobody listens on the debug socket DIR/old: the operator that made it has gone\nHint: start the operator, it replaces the old socket\n"},
+		{"busy", busy, " --timeout 100ms", "Error: the operator does not answer on the debug socket DIR/busy\nHint: it is busy, or stopped: look at its CPU time and its log, or wait longer with --timeout\n"},
+		{"of another user", foreign, "", "Error: the debug socket DIR/foreign belongs to another user\nHint: ask as the user that the operator runs as, for instance with sudo -u\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, command := range []string{"queue list", "queue main", "hook list", "hook snapshot a", "hook config a", "runs", "runs show 1", "why a", "tail", "config list", "config set log.level info", "raw"} {
+				// By flag and by variable.
+				for _, env := range []string{"", "DEBUG_UNIX_SOCKET=" + test.socket} {
+					line := command + test.args
+					if env == "" {
+						line += " --debug-unix-socket " + test.socket
+					}
+					cmd := a.command(line)
+					cmd.Env = append(cmd.Env, env)
+					if os.Geteuid() == 0 && test.socket == foreign {
+						cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+					}
+					var out, errs bytes.Buffer
+					cmd.Stdout, cmd.Stderr = &out, &errs
+					_ = cmd.Run()
+					if got := a.normalize(errs.String()); cmd.ProcessState.ExitCode() != 1 || out.Len() > 0 || got != test.errors {
+						t.Errorf("%s: exit status %d, stdout %q, stderr\n%s", line, cmd.ProcessState.ExitCode(), out.String(), got)
+					}
+				}
+			}
+		})
+	}
+}

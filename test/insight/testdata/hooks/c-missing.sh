@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+if [[ $1 == --config ]]; then
+	cat <<'YAML'
+configVersion: v1
+kubernetes:
+- {name: gadgets, kind: Gadget, apiVersion: insight.example.com/v1}
+YAML
+	exit
+fi
