@@ -3,10 +3,12 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -72,6 +74,74 @@ func flagsTable() string {
 		table += "\nAccepted and checked, but not in use yet:\n\n" + head + later.String()
 	}
 	return table + "\n"
+}
+
+const (
+	commandsBegin = "<!-- commands: written by go test ./cmd/shell-operator -run TestReference -update -->\n"
+	commandsEnd   = "<!-- end of commands -->\n"
+)
+
+// TestReferenceOfCommands keeps the help of the commands that ask an operator equal to the documentation.
+func TestReferenceOfCommands(t *testing.T) {
+	page, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(page), commandsBegin)
+	found, after, ends := strings.Cut(rest, commandsEnd)
+	if !begins || !ends {
+		t.Fatalf("%s has no place for the commands: it needs the lines\n%s%s", reference, commandsBegin, commandsEnd)
+	}
+	var want strings.Builder
+	for _, c := range newAskCommands(newSettings(nil), io.Discard) {
+		root := &cobra.Command{Use: "shell-operator"}
+		root.AddCommand(c)
+		describeCommand(&want, c)
+	}
+	if found == want.String() {
+		return
+	}
+	if !*update {
+		t.Fatalf("the commands in %s are not those of the code: run go test ./cmd/shell-operator -run TestReference -update", reference)
+	}
+	if err := os.WriteFile(reference, []byte(before+commandsBegin+want.String()+commandsEnd+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// describeCommand writes what --help says, for a command that does something, and for those below it.
+func describeCommand(b *strings.Builder, c *cobra.Command) {
+	if c.Example != "" {
+		fmt.Fprintf(b, "\n### %s\n\n", strings.TrimPrefix(c.CommandPath(), "shell-operator "))
+		text := c.Long
+		if text == "" {
+			text = c.Short + "."
+		}
+		b.WriteString(text + "\n\n```\n" + c.UseLine() + "\n\n")
+		for line := range strings.Lines(c.Example + "\n") {
+			b.WriteString(strings.TrimPrefix(line, "  "))
+		}
+		b.WriteString("```\n\n| flag | meaning |\n|---|---|\n")
+		row := func(f *pflag.Flag) {
+			name := "--" + f.Name
+			if f.Shorthand != "" {
+				name = "-" + f.Shorthand + ", " + name
+			}
+			usage := f.Usage
+			if f.DefValue != "" && f.DefValue != "false" {
+				usage += " (default `" + f.DefValue + "`)"
+			}
+			fmt.Fprintf(b, "| `%s` | %s |\n", name, usage)
+		}
+		c.LocalFlags().VisitAll(row)
+		c.InheritedFlags().VisitAll(row)
+	}
+	for _, below := range c.Commands() {
+		describeCommand(b, below)
+	}
+	if c.Parent().Name() == "shell-operator" {
+		b.WriteString("\n")
+	}
 }
 
 func typeName(f *pflag.Flag) string {

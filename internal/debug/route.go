@@ -92,18 +92,6 @@ type API struct{ Options }
 // New returns an API.
 func New(o Options) *API { return &API{o} }
 
-// Routes are the lines of the reference.
-func Routes() (lines []string) {
-	for _, r := range routes {
-		path := strings.Replace(r.path, "*", "NAME", 1)
-		if r.path == "/run/*" {
-			path = "/run/ID"
-		}
-		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s |", path, r.method, r.about))
-	}
-	return lines
-}
-
 // ServeHTTP finds the route and logs that the request is complete.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
