@@ -208,6 +208,20 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// A level that is set for a while counts at once, and goes by a timer.
+func TestLogLevel(t *testing.T) {
+	op, _ := started(t)
+	a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string { return text }}
+	if got := a.ask(t, "config set log.level trace 1s"); strings.Contains(got, "exit status") {
+		t.Fatal(got)
+	}
+	if r := op.UntilLog("Change log level", "value", "trace"); r.Fields["source"] == "" {
+		t.Errorf("the level does not count yet: %s", r.Text)
+	}
+	op.UntilLog("complete", "uri", "/config/set", "resp_status", "200", "http_method", "POST", "operator.component", "debugEndpoint")
+	op.UntilLog("Change log level", "value", "info")
+}
+
 func TestWatch(t *testing.T) {
 	op, _ := started(t)
 	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}

@@ -1,0 +1,136 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// What the exit says never has anything that a hook has written.
+func TestExit(t *testing.T) {
+	ran := process.Usage{Wall: time.Second}
+	for _, test := range []struct {
+		report Report
+		want   string
+	}{
+		{Report{Usage: ran}, "exit status 0"},
+		{Report{Usage: ran, Err: &process.ExitError{Status: "exit status 3", Stderr: "secret"}}, "exit status 3"},
+		{Report{Usage: ran, Err: errors.Join(&process.ExitError{Status: "signal: killed", Stderr: "secret"}, errors.New("secret"))}, "signal: killed"},
+		{Report{Usage: ran, Err: &process.TimeoutError{Limit: time.Minute}}, "ended after the time limit of 1m0s"},
+		{Report{Err: &process.StartError{Err: errors.New("secret")}}, "could not be started"},
+		{Report{Err: errors.New("secret")}, "was not started"},
+		{Report{Usage: ran, Err: fmt.Errorf("secret")}, "exit status 0, but what it asked for could not be done"},
+	} {
+		if got := test.report.Exit(); got != test.want {
+			t.Errorf("%v: %q, want %q", test.report.Err, got, test.want)
+		}
+	}
+}
+
+func TestWhyInWords(t *testing.T) {
+	one := 1
+	h := &hook.Hook{
+		Name: "h", OnStartup: &one,
+		Schedules:   []hook.Schedule{{Binding: hook.Binding{Name: "night"}, Crontab: "0 3 * * *"}},
+		Kubernetes:  []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}}},
+		Validating:  []hook.Admission{{Binding: hook.Binding{Name: "check"}}},
+		Conversions: []hook.Conversion{{CRDName: "crontabs.example.com"}},
+	}
+	for _, test := range []struct {
+		ev   event.Event
+		want string
+	}{
+		{event.Event{Type: event.Startup}, "onStartup"},
+		{event.Event{Type: event.Tick}, "night (0 3 * * *)"},
+		{event.Event{Type: event.Synchronization}, "Synchronization of pods"},
+		{event.Event{Type: event.Change, Watch: event.Added, Object: event.Object{Namespace: "default", Name: "web-1"}}, "Added default/web-1 (pods)"},
+		{event.Event{Type: event.Change, Watch: event.Deleted, Object: event.Object{Name: "node-1"}}, "Deleted node-1 (pods)"},
+		{event.Event{Type: event.Validating}, "review by check"},
+		{event.Event{Type: event.Conversion}, "conversion of crontabs.example.com"},
+	} {
+		test.ev.Hook = h
+		if got := inWords(&test.ev); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+// printer is a hook that prints a line and fails.
+type printer struct{}
+
+func (printer) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
+	in.Stdout([]byte("out"))
+	in.Stderr([]byte("err"))
+	return process.Result{Usage: process.Usage{Wall: time.Second}}, &process.ExitError{Hook: in.Hook, Status: "exit status 1"}
+}
+
+// recorder remembers what it is told.
+type recorder struct {
+	begun  []Begun
+	lines  []string
+	report Report
+}
+
+func (r *recorder) Output(line []byte) { r.lines = append(r.lines, string(line)) }
+func (r *recorder) End(report Report)  { r.report = report }
+
+func TestRunsAreRecorded(t *testing.T) {
+	workspace, err := OpenWorkspace(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer workspace.Close()
+	var log strings.Builder
+	rec := &recorder{}
+	h := hookOf("--")
+	r := New([]*hook.Hook{h}, Options{
+		Executor: printer{}, Workspace: workspace, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Begin: func(b Begun) Record { rec.begun = append(rec.begun, b); return rec },
+	})
+	task := r.Task(change(h, 0))
+	for range 2 {
+		task.Absorb(r.Task(change(h, 1)))
+	}
+	if err := task.Run(t.Context()); err == nil {
+		t.Fatal("the run has not failed")
+	}
+	if err := task.Run(t.Context()); err == nil {
+		t.Fatal("the second run has not failed")
+	}
+	if len(rec.begun) != 2 || rec.begun[1].Attempt != 2 || rec.begun[1].Task != "1" || rec.begun[1].Events != 3 || len(rec.begun[1].Why) != 3 || rec.begun[1].Queue != "main" {
+		t.Errorf("begun %+v", rec.begun)
+	}
+	if !slices.Equal(rec.lines, []string{"out", "err", "out", "err"}) || rec.report.Exit() != "exit status 1" || rec.report.Interrupted {
+		t.Errorf("lines %q, report %+v", rec.lines, rec.report)
+	}
+	// Each event can be found in the record of its run.
+	if !strings.Contains(log.String(), `msg="Execute hook" hook=h binding=a event=kubernetes queue=main task=HookRun task.id=1 event.id=1,2,3`) {
+		t.Errorf("the log: %s", log.String())
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := task.Run(ended); err == nil || !rec.report.Interrupted {
+		t.Errorf("at the shutdown: %v, report %+v", err, rec.report)
+	}
+}
+
+func TestEventIDsAreBounded(t *testing.T) {
+	h := hookOf("-")
+	r := New([]*hook.Hook{h}, Options{})
+	task := r.Task(change(h, 0))
+	for range 1000 {
+		task.Absorb(r.Task(change(h, 0)))
+	}
+	if n := len(strings.Split(task.eventIDs(), ",")); n != maxIDs+1 {
+		t.Errorf("%d ids", n)
+	}
+}
