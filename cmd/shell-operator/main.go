@@ -49,7 +49,6 @@ Without a command it starts the operator.`,
 	root.AddCommand(start, newVersionCommand(stdout), newUninstallCommand(s, stdout), newDebugOptionsCommand(s, stdout),
 		newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newRBACCommand(s, stdout, stderr))
 	root.AddCommand(newAskCommands(s, stdout)...)
-	root.AddCommand(newDebugOptionsCommand(stdout))
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
