@@ -1,11 +1,12 @@
 # What people do with this repository. Everything is built here; only Go, make, bash, git and python3 must be there.
+# (The image with a shell is the one thing that is not: docker build -f deploy/image/Dockerfile . makes it.)
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 KUBERNETES := $(shell sed -n 's/^\tk8s.io\/kubernetes //p' testcluster/go.mod)
 LINT_VERSION := v2.12.2
 VULN_VERSION := v1.8.0
@@ -14,7 +15,7 @@ VULN_VERSION := v1.8.0
 RACE := $(if $(filter 1,$(CGO_ENABLED)),-race)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/shell-operator
 	@echo 'building bin/shell-operator' >&2
@@ -45,10 +46,42 @@ bin/tools/mysqld: tools/go.mod $(wildcard tools/mysqld/*.go)
 bin/tools/kubectl:
 	@mkdir -p bin/tools && ln -sf ../testcluster bin/tools/kubectl
 
+# What checks and makes the things that are delivered. Apart from tools, since the demo does not need it.
+delivery-tools: $(addprefix bin/tools/,chart dockerfile image actionlint) ## build bin/tools/chart, image, dockerfile, actionlint: what the targets below and tests of deploy call
+
+bin/tools/chart bin/tools/dockerfile bin/tools/image: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
+	@mkdir -p bin/tools && cd tools && go build -o ../$@ ./$*
+bin/tools/actionlint: tools/go.mod
+	@mkdir -p bin/tools && cd tools && go build -o ../$@ github.com/rhysd/actionlint/cmd/actionlint
+
+# The same commit gives the same bytes: no paths, no build ids, no time but that of the commit. SOURCE_DATE_EPOCH and
+# VERSION can be set where there is no git.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+REVISION := $(shell git rev-parse HEAD 2>/dev/null)
+PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+BINARIES := $(addprefix bin/dist/shell-operator-,$(PLATFORMS))
+# Charts have semantic versions.
+CHART_VERSION := $(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0.0.0-g$(VERSION))
+
+bin/dist/shell-operator-%: FORCE
+	@echo 'building $@' >&2
+	@CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) \
+		go build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.version=$(VERSION)' -o $@ ./cmd/shell-operator
+
+dist: $(BINARIES) delivery-tools ## build bin/dist: programs for Linux and macOS with SBOMs, the chart, checksums
+	@rm -f bin/dist/*.tgz bin/dist/*.cdx.json bin/dist/SHA256SUMS
+	@for binary in $(BINARIES); do bin/tools/image sbom --version '$(VERSION)' "$$binary" >"$$binary.cdx.json"; done
+	@bin/tools/chart package --version '$(CHART_VERSION)' --to bin/dist deploy/chart
+	@cd bin/dist && sha256sum * >SHA256SUMS
+
+image: bin/dist/shell-operator-linux-amd64 bin/dist/shell-operator-linux-arm64 delivery-tools ## build bin/image: a static image for amd64 and arm64 as an OCI layout, without Docker
+	@bin/tools/image build --to bin/image --version '$(VERSION)' --revision '$(REVISION)' --time "$$SOURCE_DATE_EPOCH" \
+		--binary linux/amd64=bin/dist/shell-operator-linux-amd64 --binary linux/arm64=bin/dist/shell-operator-linux-arm64
+
 demo: build testcluster tools ## see a hook run on a real control plane; HOOKS=dir keeps running with your hooks
 	@HOOKS='$(HOOKS)' scripts/demo.sh
 
-test: testcluster tools ## run all tests, with the race detector where there is a C compiler
+test: testcluster tools delivery-tools ## run all tests, with the race detector where there is a C compiler
 	@scripts/test.sh $(RACE)
 
 # It needs Chromium or Chrome, so it is no part of make test. PICTURE=1 takes the picture of the documentation anew.
@@ -84,4 +117,4 @@ vuln: ## look for known vulnerabilities in what the program uses
 clean: ## remove what was built
 	@rm -rf bin
 
-.PHONY: help build testcluster tools demo test test-browser fuzz bench vet lint vuln clean
+.PHONY: help build testcluster tools delivery-tools dist image demo test test-browser fuzz bench vet lint vuln clean FORCE

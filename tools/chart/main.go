@@ -1,0 +1,129 @@
+// Program chart does with a Helm chart what tests and releases need, with Helm's own libraries:
+//
+//	chart render [--name NAME] [--namespace NAME] [--values FILE]… DIR    prints the manifests, as helm template does
+//	chart package [--version V] --to DIR CHART                            writes CHART-V.tgz, as helm package does
+//
+// Values are checked against the chart's schema. There is no cluster: lookups find nothing.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "chart: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, stdout io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("which command? chart render or chart package")
+	}
+	switch args[0] {
+	case "render":
+		return render(args[1:], stdout)
+	case "package":
+		return pack(args[1:], stdout)
+	}
+	return fmt.Errorf("unknown command %q: chart render or chart package", args[0])
+}
+
+// files is a flag that can be given several times.
+type files []string
+
+func (f *files) String() string { return strings.Join(*f, ",") }
+
+func (f *files) Set(value string) error {
+	*f = append(*f, value)
+	return nil
+}
+
+func load(flags *flag.FlagSet) (*chart.Chart, error) {
+	if flags.NArg() != 1 {
+		return nil, errors.New("name one directory of a chart")
+	}
+	return loader.LoadDir(flags.Arg(0))
+}
+
+func render(args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("render", flag.ContinueOnError)
+	name := flags.String("name", "shell-operator", "name of the release")
+	namespace := flags.String("namespace", "default", "namespace of the release")
+	var valueFiles files
+	flags.Var(&valueFiles, "values", "file with values; later ones win")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := load(flags)
+	if err != nil {
+		return err
+	}
+	given := map[string]any{}
+	for _, file := range valueFiles {
+		values, err := common.ReadValuesFile(file)
+		if err != nil {
+			return fmt.Errorf("cannot read %s: %w", file, err)
+		}
+		// What is given later wins: tables are merged, all else is replaced.
+		given = commonutil.MergeTables(values, given)
+	}
+	release := common.ReleaseOptions{Name: *name, Namespace: *namespace, Revision: 1, IsInstall: true}
+	values, err := commonutil.ToRenderValues(c, given, release, common.DefaultCapabilities)
+	if err != nil {
+		return err
+	}
+	texts, err := engine.Render(c, values)
+	if err != nil {
+		return err
+	}
+	for _, file := range slices.Sorted(maps.Keys(texts)) {
+		text := strings.TrimSpace(texts[file])
+		if text == "" || path.Ext(file) != ".yaml" {
+			continue
+		}
+		fmt.Fprintf(stdout, "---\n%s\n", strings.TrimPrefix(text, "---\n"))
+	}
+	return nil
+}
+
+func pack(args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("package", flag.ContinueOnError)
+	to := flags.String("to", ".", "directory for the package")
+	version := flags.String("version", "", "version of the chart and of the program, without a leading v; default: that of Chart.yaml")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := load(flags)
+	if err != nil {
+		return err
+	}
+	if *version != "" {
+		c.Metadata.Version, c.Metadata.AppVersion = *version, *version
+	}
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	file, err := chartutil.Save(c, *to)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, file)
+	return err
+}
