@@ -71,7 +71,7 @@ bin/dist/shell-operator-%: FORCE
 dist: $(BINARIES) delivery-tools ## build bin/dist: programs for Linux and macOS with SBOMs, the chart, checksums
 	@rm -f bin/dist/*.tgz bin/dist/*.cdx.json bin/dist/SHA256SUMS
 	@for binary in $(BINARIES); do bin/tools/image sbom --version '$(VERSION)' "$$binary" >"$$binary.cdx.json"; done
-	@bin/tools/chart package --version '$(CHART_VERSION)' --to bin/dist deploy/chart
+	@bin/tools/chart package --version '$(CHART_VERSION)' --app-version '$(VERSION)' --to bin/dist deploy/chart
 	@cd bin/dist && sha256sum * >SHA256SUMS
 
 image: bin/dist/shell-operator-linux-amd64 bin/dist/shell-operator-linux-arm64 delivery-tools ## build bin/image: a static image for amd64 and arm64 as an OCI layout, without Docker

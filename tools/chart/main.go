@@ -1,12 +1,14 @@
 // Program chart does with a Helm chart what tests and releases need, with Helm's own libraries:
 //
 //	chart render [--name NAME] [--namespace NAME] [--values FILE]… DIR    prints the manifests, as helm template does
-//	chart package [--version V] --to DIR CHART                            writes CHART-V.tgz, as helm package does
+//	chart package [--version V] [--app-version V] [--to DIR] DIR          writes shell-operator-V.tgz, as helm package does
 //
-// Values are checked against the chart's schema. There is no cluster: lookups find nothing.
+// Values are checked against the chart's schema. There is no cluster: lookups find nothing. Files in a package have the time
+// that SOURCE_DATE_EPOCH says, so that the same chart gives the same package.
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,7 +17,9 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
@@ -106,7 +110,8 @@ func render(args []string, stdout io.Writer) error {
 func pack(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("package", flag.ContinueOnError)
 	to := flags.String("to", ".", "directory for the package")
-	version := flags.String("version", "", "version of the chart and of the program, without a leading v; default: that of Chart.yaml")
+	version := flags.String("version", "", "version of the chart, without a leading v; default: that of Chart.yaml")
+	app := flags.String("app-version", "", "version of the program, which is the tag of its image; default: that of Chart.yaml")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -114,11 +119,17 @@ func pack(args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if *version != "" {
-		c.Metadata.Version, c.Metadata.AppVersion = *version, *version
-	}
+	c.Metadata.Version = cmp.Or(*version, c.Metadata.Version)
+	c.Metadata.AppVersion = cmp.Or(*app, c.Metadata.AppVersion)
 	if err := c.Validate(); err != nil {
 		return err
+	}
+	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+		seconds, err := strconv.ParseInt(epoch, 10, 64)
+		if err != nil {
+			return fmt.Errorf("SOURCE_DATE_EPOCH is not a number of seconds: %w", err)
+		}
+		setTime(c, time.Unix(seconds, 0).UTC())
 	}
 	file, err := chartutil.Save(c, *to)
 	if err != nil {
@@ -126,4 +137,14 @@ func pack(args []string, stdout io.Writer) error {
 	}
 	_, err = fmt.Fprintln(stdout, file)
 	return err
+}
+
+// setTime makes everything in the package as old as at.
+func setTime(c *chart.Chart, at time.Time) {
+	c.ModTime, c.SchemaModTime = at, at
+	for _, files := range [][]*common.File{c.Raw, c.Templates, c.Files} {
+		for _, f := range files {
+			f.ModTime = at
+		}
+	}
 }

@@ -1,0 +1,39 @@
+{{/* Variables that follow from the values. Those of .Values.env come after them, and win. */}}
+{{- define "env" -}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: SHELL_OPERATOR_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+# kubectl in hooks keeps what it has learned there.
+- {name: HOME, value: /tmp}
+- {name: LOG_LEVEL, value: {{ .Values.log.level | quote }}}
+- {name: LOG_TYPE, value: {{ .Values.log.type | quote }}}
+{{- if ne .Values.metrics.prefix "shell_operator_" }}
+- {name: SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX, value: {{ .Values.metrics.prefix | quote }}}
+{{- end }}
+{{- if include "leads" . }}
+- {name: SHELL_OPERATOR_LEADER_ELECTION, value: "true"}
+- {name: SHELL_OPERATOR_LEADER_ELECTION_LEASE, value: {{ include "lease" . | quote }}}
+{{- end }}
+{{- if .Values.kubernetesEvents }}
+- {name: SHELL_OPERATOR_KUBERNETES_EVENTS, value: "true"}
+{{- end }}
+{{- if include "admits" . }}
+- {name: VALIDATING_WEBHOOK_SERVICE_NAME, value: {{ include "name" . }}-admission}
+- {name: VALIDATING_WEBHOOK_CONFIGURATION_NAME, value: {{ include "clusterName" . }}}
+{{- end }}
+{{- if .Values.webhooks.conversion.enabled }}
+- {name: CONVERSION_WEBHOOK_SERVICE_NAME, value: {{ include "name" . }}-conversion}
+{{- end }}
+{{- if and (include "answers" .) (eq .Values.webhooks.certificates.from "Operator") }}
+- {name: SHELL_OPERATOR_WEBHOOK_SECRET, value: {{ include "name" . }}-webhook}
+{{- end }}
+{{- if .Values.http.enabled }}
+- {name: SHELL_OPERATOR_HTTP_LISTEN_ADDRESS, value: 0.0.0.0}
+- {name: SHELL_OPERATOR_HTTP_LISTEN_PORT, value: "9690"}
+- {name: SHELL_OPERATOR_HTTP_SERVER_CERT, value: /http-certs/tls.crt}
+- {name: SHELL_OPERATOR_HTTP_SERVER_KEY, value: /http-certs/tls.key}
+{{- end }}
+{{- end -}}

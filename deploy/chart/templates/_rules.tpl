@@ -1,0 +1,70 @@
+{{/* What the operator itself needs in its namespace, and then what hooks need there. Nothing if nobody needs anything. */}}
+{{- define "ownRules" -}}
+{{- if include "leads" . }}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "lease" . }}]
+  verbs: [get, watch, update]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create] # cannot be limited to a name
+{{- end }}
+{{- if and (include "answers" .) (eq .Values.webhooks.certificates.from "Operator") }}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ include "name" . }}-webhook]
+  verbs: [get, watch, patch]
+{{- end }}
+{{- if .Values.kubernetesEvents }}
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+{{- with .Values.rbac.rules }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The same for what has no namespace, or for all namespaces. */}}
+{{- define "clusterRules" -}}
+{{- $configuration := printf "%s-hooks" (include "clusterName" .) }}
+{{- if .Values.webhooks.validating }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: [{{ $configuration }}]
+  verbs: [list, watch, update, delete]
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  verbs: [create] # cannot be limited to a name
+{{- end }}
+{{- if .Values.webhooks.mutating }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations]
+  resourceNames: [{{ $configuration }}]
+  verbs: [list, watch, update, delete]
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations]
+  verbs: [create] # cannot be limited to a name
+{{- end }}
+{{- if .Values.webhooks.conversion.enabled }}
+{{- if not .Values.webhooks.conversion.crds }}
+{{- fail "webhooks.conversion.crds is empty: name the CRDs that hooks convert, such as crontabs.example.com" }}
+{{- end }}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ toJson .Values.webhooks.conversion.crds }}
+  verbs: [list, watch, patch]
+{{- end }}
+{{- if .Values.http.enabled }}
+# To ask who calls HTTP hooks, and whether they may.
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
+{{- with .Values.rbac.clusterRules }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
