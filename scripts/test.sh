@@ -24,3 +24,5 @@ if [[ " $* " != *' -race '* ]]; then
 	echo 'there is no C compiler: the tests run without the race detector' >&2
 fi
 TESTCLUSTER=required TESTCLUSTER_DIR=$dir/cluster go test -count=1 "$@" ./...
+# What makes the static image is tested with its module.
+(cd tools && go test -count=1 "$@" ./...)
