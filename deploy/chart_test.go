@@ -209,3 +209,20 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestGuide renders the values that the guide shows.
+func TestGuide(t *testing.T) {
+	page, err := os.ReadFile("../docs/how-to/install-with-helm.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllStringSubmatch(string(page), -1)
+	for _, b := range blocks {
+		if o := rendered(t, b[1]); o["Deployment/shop-shell-operator"] == nil {
+			t.Errorf("no Deployment with\n%s", b[1])
+		}
+	}
+	if len(blocks) == 0 {
+		t.Error("the guide shows no values")
+	}
+}

@@ -44,7 +44,7 @@ func sbomOf(file, version string) ([]byte, error) {
 	// The linker does not note which module needs which: all belong to the program.
 	bom.Dependencies = &[]cdx.Dependency{{Ref: main.BOMRef, Dependencies: &needs}}
 	var b bytes.Buffer
-	err = cdx.NewBOMEncoder(&b, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+	err = cdx.NewBOMEncoder(&b, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6)
 	return b.Bytes(), err
 }
 

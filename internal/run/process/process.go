@@ -208,7 +208,7 @@ func usage(state *os.ProcessState, wall time.Duration) Usage {
 	}
 	u.User, u.System = state.UserTime(), state.SystemTime()
 	if ru, ok := state.SysUsage().(*syscall.Rusage); ok {
-		u.MaxRSS = ru.Maxrss * 1024
+		u.MaxRSS = ru.Maxrss * rssUnit
 	}
 	return u
 }

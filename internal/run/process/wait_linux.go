@@ -6,6 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// rssUnit is the unit of the peak memory that the kernel tells, in bytes.
+const rssUnit = 1024
+
 // waitid waits until a child has ended, without taking its status: its number is not given to another
 // process before os.Process.Wait does so.
 func waitid(pid int) error {
