@@ -6,7 +6,7 @@ SHELL := bash
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
 KUBERNETES := $(shell sed -n 's/^\tk8s.io\/kubernetes //p' testcluster/go.mod)
 LINT_VERSION := v2.12.2
 VULN_VERSION := v1.8.0
@@ -56,7 +56,7 @@ bin/tools/actionlint: tools/go.mod
 
 # The same commit gives the same bytes: no paths, no build ids, no time but that of the commit. SOURCE_DATE_EPOCH and
 # VERSION can be set where there is no git.
-export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 BINARIES := $(addprefix bin/dist/shell-operator-,$(PLATFORMS))
