@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,30 +164,6 @@ func startWithParent(cmd *exec.Cmd) error {
 	started := make(chan error)
 	starter() <- func() { started <- cmd.Start() }
 	return <-started
-}
-
-// Kill ends a component at once; it stays dead until Restart.
-func (c *Cluster) Kill(t testing.TB, component string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(c.Dir, component+".pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Restart starts a component and returns when it is healthy.
-func (c *Cluster) Restart(t testing.TB, component string) {
-	t.Helper()
-	if out, err := exec.Command(testclusterBinary(), "restart", "--dir", c.Dir, component).CombinedOutput(); err != nil {
-		t.Fatalf("restart %s: %s", component, out)
-	}
 }
 
 // Config is the client configuration of the administrator, without limits.

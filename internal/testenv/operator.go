@@ -80,6 +80,10 @@ type OperatorOptions struct {
 	Binary string
 	// Dir is the working directory.
 	Dir string
+	// TmpDir is for the operator's temporary files; empty means one of the test's.
+	TmpDir string
+	// Ignore leaves log records out, for operators that print more than a test can hold.
+	Ignore func(line string) bool
 	// Status is the exit status that the test expects; a different one fails it.
 	Status int
 }
@@ -93,6 +97,7 @@ type Operator struct {
 	status  int
 	// Socket is that of its debug API.
 	Socket string
+	ignore func(line string) bool
 	// Errors is what was printed to stderr, complete when the process has ended.
 	Errors bytes.Buffer
 
@@ -122,6 +127,9 @@ func Start(t testing.TB, o OperatorOptions) *Operator {
 	if o.Binary == "" {
 		o.Binary = Binary(t)
 	}
+	if o.TmpDir == "" {
+		o.TmpDir = filepath.Join(t.TempDir(), "tmp")
+	}
 	// A folder with a short name: paths of sockets are limited.
 	sockets, err := os.MkdirTemp("", "operator-")
 	if err != nil {
@@ -130,13 +138,13 @@ func Start(t testing.TB, o OperatorOptions) *Operator {
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	socket := filepath.Join(sockets, "debug.socket")
 	args := append([]string{
-		"start", "--debug-unix-socket", socket, "--hooks-dir", o.HooksDir, "--tmp-dir", filepath.Join(t.TempDir(), "tmp"), "--log-type", "json", "--kube-config", o.Kubeconfig,
+		"start", "--debug-unix-socket", socket, "--hooks-dir", o.HooksDir, "--tmp-dir", o.TmpDir, "--log-type", "json", "--kube-config", o.Kubeconfig,
 		"--listen-address", "127.0.0.1", "--listen-port", "0",
 		"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
 		"--conversion-webhook-listen-address", "127.0.0.1", "--conversion-webhook-listen-port", "0",
 		"--http-listen-port", "0",
 	}, o.Args...)
-	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status, Socket: socket}
+	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status, Socket: socket, ignore: o.Ignore}
 	op.cmd.Dir = o.Dir
 	op.cmd.Env = append(append(os.Environ(), "PATH="+Tools(t)+":"+os.Getenv("PATH")), o.Env...)
 	op.cmd.Stderr = &op.Errors
@@ -168,8 +176,12 @@ func (op *Operator) follow(out io.Reader) {
 	lines := bufio.NewReaderSize(out, 1<<20)
 	for {
 		line, err := lines.ReadString('\n')
+		line = strings.TrimSuffix(line, "\n")
+		if err == nil && op.ignore != nil && op.ignore(line) {
+			continue
+		}
 		op.mu.Lock()
-		if line = strings.TrimSuffix(line, "\n"); line != "" {
+		if line != "" {
 			op.records = append(op.records, record(line))
 		}
 		op.ended = err != nil

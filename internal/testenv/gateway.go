@@ -1,0 +1,166 @@
+package testenv
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Gateway stands between an operator and the API server, understands HTTP, and can make trouble. A Proxy only breaks
+// the line; a Gateway is slow, answers for the API server, and breaks off in the middle of an answer.
+type Gateway struct {
+	server *httptest.Server
+	to     *httputil.ReverseProxy
+
+	mu      sync.Mutex
+	trouble Trouble
+	random  *rand.Rand
+}
+
+// Trouble is what a Gateway does to requests; the zero value is none.
+type Trouble struct {
+	// Delay is added to each request, and to each piece of an answer.
+	Delay time.Duration
+	// Status is answered to a share of the requests, instead of asking the API server.
+	Status int
+	Share  float64
+	// CutAfter breaks off an answer after at most so many bytes; each time it is another number.
+	CutAfter int
+}
+
+// NewGateway returns a Gateway to the API server and a kubeconfig that leads through it. All that is random follows
+// from the seed and the order of requests.
+func NewGateway(t testing.TB, kubeconfig string, seed uint64) (*Gateway, string) {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := config.Clusters["testcluster"]
+	target, err := url.Parse(cluster.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(&rest.Config{Host: cluster.Server, TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CertificateAuthorityData}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gateway{random: rand.New(rand.NewPCG(seed, 0))}
+	quiet := log.New(io.Discard, "", 0)
+	g.to = &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: transport, FlushInterval: -1, ErrorLog: quiet,
+		// Nobody answers for an API server that is gone.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	g.server = httptest.NewUnstartedServer(g)
+	g.server.EnableHTTP2 = true
+	g.server.Config.ErrorLog = quiet
+	g.server.StartTLS()
+	t.Cleanup(func() {
+		g.server.CloseClientConnections()
+		g.server.Close()
+		if idle, ok := transport.(interface{ CloseIdleConnections() }); ok {
+			idle.CloseIdleConnections()
+		}
+	})
+	cluster.Server = g.server.URL
+	cluster.CertificateAuthorityData = certificatePEM(g.server.Certificate())
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return g, path
+}
+
+func certificatePEM(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// Make sets the trouble for what happens from now on; answers that have begun are concerned as well.
+func (g *Gateway) Make(trouble Trouble) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.trouble = trouble
+}
+
+// Cut breaks all connections; new ones are taken.
+func (g *Gateway) Cut() { g.server.CloseClientConnections() }
+
+func (g *Gateway) now() (tr Trouble, chance float64, limit int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.trouble.CutAfter > 0 {
+		limit = 1 + g.random.IntN(g.trouble.CutAfter)
+	}
+	return g.trouble, g.random.Float64(), limit
+}
+
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	trouble, chance, limit := g.now()
+	pause(r, trouble.Delay)
+	if trouble.Status != 0 && chance < trouble.Share {
+		w.Header().Set("Content-Type", "application/json")
+		if trouble.Status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		w.WriteHeader(trouble.Status)
+		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the gateway makes trouble","code":%d}`, trouble.Status)
+		return
+	}
+	g.to.ServeHTTP(&troubled{ResponseWriter: w, gateway: g, request: r, left: limit}, r)
+}
+
+func pause(r *http.Request, d time.Duration) {
+	if d == 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-r.Context().Done():
+	}
+}
+
+// troubled is an answer on its way.
+type troubled struct {
+	http.ResponseWriter
+	gateway *Gateway
+	request *http.Request
+	// left are the bytes until the line breaks; 0 means that it was not to break when the answer began.
+	left int
+}
+
+func (t *troubled) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+func (t *troubled) Write(b []byte) (int, error) {
+	trouble, _, limit := t.gateway.now()
+	pause(t.request, trouble.Delay)
+	if trouble.CutAfter == 0 {
+		t.left = 0
+		return t.ResponseWriter.Write(b)
+	}
+	if t.left == 0 {
+		t.left = limit
+	}
+	if t.left > len(b) {
+		t.left -= len(b)
+		return t.ResponseWriter.Write(b)
+	}
+	_, _ = t.ResponseWriter.Write(b[:t.left])
+	_ = http.NewResponseController(t.ResponseWriter).Flush()
+	panic(http.ErrAbortHandler)
+}

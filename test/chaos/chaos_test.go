@@ -1,0 +1,199 @@
+// Package chaos breaks everything around a running operator, while objects change by a random plan, and then compares
+// what hooks were told with what has happened. The contract is in docs/explanation/what-happens-when-things-break.md.
+//
+// `go test` runs a short selection, CHAOS=1 all; SEED=n repeats plans, CASE=name runs the cases whose names have that in
+// them. `make chaos` is all of it. The table of verdicts is printed, and written to $CHAOS_REPORT as JSON if that is set.
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+const terminate = syscall.SIGTERM
+
+// all tells that everything is to be run.
+var all = os.Getenv("CHAOS") != ""
+
+// seed is the one of this run. It is the same each time unless somebody wants another one.
+var seed = sync.OnceValue(func() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
+		return n
+	}
+	return 1
+})
+
+// wanted skips cases that nobody asked for.
+func wanted(t *testing.T, name string, short bool) {
+	t.Helper()
+	if part := os.Getenv("CASE"); part != "" {
+		if !strings.Contains(name, part) {
+			t.Skip("not the case that was asked for")
+		}
+		return
+	}
+	if !all && !short {
+		t.Skip("not in the short selection: run 'make chaos'")
+	}
+}
+
+// result is one row of the table.
+type result struct {
+	Case    string        `json:"case"`
+	Seed    uint64        `json:"seed"`
+	Verdict string        `json:"verdict"`
+	Took    time.Duration `json:"nanoseconds"`
+	// Changes is how many there were, Told how many contexts the hooks got.
+	Changes int      `json:"changes"`
+	Told    int      `json:"told"`
+	Wrong   []string `json:"wrong,omitempty"`
+}
+
+var (
+	resultsMu sync.Mutex
+	results   []result
+)
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	for _, r := range results {
+		fmt.Printf("%-44s seed %-4d %-6s %6.1fs %6d changes %6d contexts\n", r.Case, r.Seed, r.Verdict, r.Took.Seconds(), r.Changes, r.Told)
+	}
+	if path := os.Getenv("CHAOS_REPORT"); path != "" {
+		text, err := json.MarshalIndent(results, "", "  ")
+		if err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			status = 1
+		}
+	}
+	os.Exit(status)
+}
+
+// judge ends a case: it checks everything, and adds a row to the table.
+func (w *world) judge(name string, started time.Time) {
+	w.t.Helper()
+	r := result{Case: name, Seed: w.seed, Verdict: "FAILED"}
+	defer func() { // also of a case that does not get to its end
+		r.Took, r.Told = time.Since(started), w.seen()
+		for _, versions := range w.writer.history() {
+			r.Changes += len(versions)
+		}
+		resultsMu.Lock()
+		defer resultsMu.Unlock()
+		results = append(results, r)
+	}()
+	if w.t.Failed() {
+		return
+	}
+	r.Wrong = w.verdict()
+	w.op.Signal(terminate)
+	w.op.Wait()
+	r.Wrong = append(r.Wrong, w.left()...)
+	if len(r.Wrong) == 0 {
+		r.Verdict = "ok"
+		return
+	}
+	for _, text := range r.Wrong[:min(len(r.Wrong), 20)] {
+		w.t.Error(text)
+	}
+	w.t.Errorf("repeat it with: make chaos SEED=%d CASE=%s", seed(), name)
+}
+
+// begin starts the operator among objects that exist, and the writer.
+func (w *world) begin() {
+	w.t.Helper()
+	w.writer.stir(30)
+	w.launch()
+	w.settle()
+	w.idle()
+	w.rest = w.usage()
+	w.writer.start()
+}
+
+// A fault alone, for each.
+func TestFaults(t *testing.T) {
+	cluster := clusterFor(t)
+	for i, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			wanted(t, f.name, f.short)
+			w := newWorld(t, cluster, seed()*1000+uint64(i), true, hooksFor(f)...)
+			defer w.judge(f.name, time.Now())
+			w.begin()
+			during := func() {
+				f.begin(w)
+				time.Sleep(w.length(f))
+				f.end(w)
+			}
+			if f.strict {
+				w.hide(during)
+				return
+			}
+			w.lose(during)
+		})
+	}
+}
+
+// Two faults at once, chosen by the seed. The one that stops everything, if there is one, comes into the other.
+func TestPairs(t *testing.T) {
+	cluster := clusterFor(t)
+	random := rand.New(rand.NewPCG(seed(), 2))
+	both := slices.Concat(faults, acts)
+	for i := range 30 {
+		a, b := both[random.IntN(len(both))], both[random.IntN(len(both))]
+		for a.name == b.name || a.controlPlane && b.controlPlane {
+			b = both[random.IntN(len(both))]
+		}
+		if a.controlPlane {
+			a, b = b, a
+		}
+		name := fmt.Sprintf("pair-%02d-%s+%s", i, a.name, b.name)
+		t.Run(name, func(t *testing.T) {
+			wanted(t, name, false)
+			w := newWorld(t, cluster, seed()*1000+uint64(500+i), true, hooksFor(a, b)...)
+			defer w.judge(name, time.Now())
+			w.begin()
+			w.lose(func() {
+				a.begin(w)
+				time.Sleep(w.length(a) / 2)
+				b.begin(w)
+				time.Sleep(w.length(b))
+				b.end(w)
+				time.Sleep(w.length(a) / 2)
+				a.end(w)
+			})
+		})
+	}
+}
+
+// clusterFor is a control plane that the cases of one test may break, one after the other.
+func clusterFor(t *testing.T) *testenv.Cluster { return testenv.Own(t) }
+
+func hooksFor(faults ...fault) []string {
+	hooks := []string{"plain", "filtered", "grouped", "labelled", "mirror"}
+	if slices.ContainsFunc(faults, func(f fault) bool { return f.widgets }) {
+		hooks = append(hooks, "widgets")
+	}
+	return hooks
+}
+
+// length is how long a fault lasts: at random, unless it says so.
+func (w *world) length(f fault) time.Duration {
+	if f.lasts > 0 {
+		return f.lasts
+	}
+	return time.Second + time.Duration(w.random.IntN(3000))*time.Millisecond
+}

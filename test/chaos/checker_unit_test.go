@@ -1,0 +1,145 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/test/chaos/record"
+)
+
+// at is a moment of a story, in seconds.
+func at(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+
+// told reads what a hook was told: runs are divided by "|", a failed one ends with "!". A word is the list ("=x:1,y:2"),
+// or +, ~ or - for a change, the object's name, and its count.
+func told(text string) session {
+	s := session{started: at(10)}
+	for i, part := range strings.Split(text, "|") {
+		r := run{at: at(20 + 10*i), done: !strings.HasSuffix(strings.TrimSpace(part), "!")}
+		for _, word := range strings.Fields(strings.TrimSuffix(strings.TrimSpace(part), "!")) {
+			c := record.Context{Binding: "b", Type: "Event"}
+			if list, isList := strings.CutPrefix(word, "="); isList {
+				c.Type, c.HasObjects = "Synchronization", true
+				for one := range strings.SplitSeq(list, ",") {
+					if one != "" {
+						c.Objects = append(c.Objects, stateOf(one))
+					}
+				}
+			} else {
+				c.Watch = map[byte]string{'+': "Added", '~': "Modified", '-': "Deleted"}[word[0]]
+				o := stateOf(word[1:])
+				c.Object = &o
+			}
+			r.contexts = append(r.contexts, c)
+		}
+		s.runs = append(s.runs, r)
+	}
+	return s
+}
+
+// stateOf reads "x:3", or "x:3'" for the second object of that name.
+func stateOf(text string) record.State {
+	name, count, _ := strings.Cut(text, ":")
+	s := record.State{Name: name, Kind: "K", Namespace: "n", UID: "first"}
+	if trimmed, second := strings.CutSuffix(count, "'"); second {
+		count, s.UID = trimmed, "second"
+	}
+	_, _ = fmt.Sscan(count, &s.Count)
+	return s
+}
+
+// happened reads a history: words are a second, "@", the object's name and its count, or "-" and its count.
+func happened(text string) history {
+	h := history{}
+	for word := range strings.FieldsSeq(text) {
+		second, what, _ := strings.Cut(word, "@")
+		what, gone := strings.CutPrefix(what, "-")
+		s := stateOf(what)
+		n := 0
+		_, _ = fmt.Sscan(second, &n)
+		h[key(s)] = append(h[key(s)], version{uid: s.UID, count: s.Count, gone: gone, began: at(n), known: at(n)})
+	}
+	return h
+}
+
+const story = "1@x:1 2@y:2 30@x:3 31@x:4 32@y:5 33@-y:5 34@y:6' 35@z:7"
+
+func TestChecker(t *testing.T) {
+	for _, tt := range []struct {
+		name, story, told string
+		lost, hidden      []window
+		coarse            func(int) int
+		// want is a part of each complaint.
+		want []string
+	}{
+		{name: "all is well", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 | -y:5 +y:6' | +z:7"},
+		{name: "the list is newer", told: "=x:4,y:5 | -y:5 +y:6' +z:7"},
+		{name: "a failed run is told again", told: "=x:1,y:2 | ~x:3 ! | ~x:3 ~x:4 ! | ~x:3 ~x:4 ~y:5 | -y:5 +y:6' | +z:7"},
+		{name: "a failed list", told: "=x:1,y:2 ! | =x:3,y:2 | ~x:4 ~y:5 -y:5 +y:6' +z:7"},
+		{name: "the difference after a loss", told: "=x:1,y:2 | ~x:4 -y:2 +y:6' +z:7", lost: []window{{at(29), at(35)}}},
+		{name: "a filter that hides every second", told: "=x:0,y:2 | ~x:2 ~x:4 ~y:4 -y:4 +y:6' +z:6", coarse: func(n int) int { return n &^ 1 }},
+		{name: "out of sight and back", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 -x:4 | -y:5 +y:6' +z:7 +x:4", hidden: []window{{at(25), at(45)}}},
+		{name: "came and went unseen", story: "1@x:1 30@-x:1 31@x:2' 32@-x:2'", told: "=x:1 | -x:1", lost: []window{{at(29), at(35)}}},
+
+		{name: "came and went unseen without a loss", story: "1@x:1 30@-x:1 31@x:2' 32@-x:2'", told: "=x:1 | -x:1", want: []string{"state 2 (gone false)", "state 2 (gone true)"}},
+		{name: "missed", told: "=x:1,y:2 | ~x:4 ~y:5 -y:5 +y:6' +z:7", want: []string{"K/n/x the state 3 (gone false) was never shown"}},
+		{name: "missed outside of the loss", told: "=x:1,y:2 | ~x:4 -y:2 +y:6' +z:7", lost: []window{{at(32), at(35)}}, want: []string{"K/n/x the state 3"}},
+		{name: "missed deletion", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 +y:6' +z:7", want: []string{"was Added (6) but it was there", "y the state 5 (gone true)"}},
+		{name: "twice", told: "=x:1,y:2 | ~x:3 ~x:4 ~x:4 ~y:5 -y:5 +y:6' +z:7", want: []string{"x (4) came twice"}},
+		{name: "the list and again", told: "=x:4,y:5 | ~x:4 -y:5 +y:6' +z:7", want: []string{"x (4) came twice"}},
+		{name: "order", told: "=x:1,y:2 | ~x:4 ~x:3 ~y:5 -y:5 +y:6' +z:7", want: []string{"x the state 3", "x (3) came twice, or after a later state"}},
+		{name: "the last state is missing", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 -y:5 +y:6'", want: []string{"z is not its last state"}},
+		{name: "not deleted in the end", story: "1@x:1 30@-x:1", told: "=x:1", want: []string{"x is not its last state"}},
+		{name: "incomplete list", told: "=x:1 | ~x:3 ~x:4 ~y:5 -y:5 +y:6' +z:7", want: []string{"does not show K/n/y", "which was not there"}},
+		{name: "old list", story: "1@x:1 2@x:2", told: "=x:1 | ~x:2", want: []string{"from before the operator's start", "came twice"}},
+		{name: "invented", told: "=x:1,y:2,q:9 | ~x:3 ~x:4 ~y:5 -y:5 +y:6' +z:7 +q:9 ~x:8", want: []string{"shows K/n/q, which never was", "Added of K/n/q, which never was", "Modified of K/n/x in a state (8) that never was"}},
+		{name: "two lists", told: "=x:4,y:6' | =x:4,y:6' | +z:7", want: []string{"second Synchronization"}},
+		{name: "no list", told: "+x:1", want: []string{"before the Synchronization", "no Synchronization"}},
+		{name: "a failed run is not told again", told: "=x:1,y:2 | ~x:3 ! | ~x:4 ~y:5 -y:5 +y:6' +z:7", want: []string{"a failed run was told", "x the state 3"}},
+		{name: "a modification that tells of another object", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:6' +z:7", lost: []window{{at(32), at(35)}}, want: []string{"it is another object of this name"}},
+		{name: "out of sight at the wrong time", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 -x:4 | -y:5 +y:6' +z:7 +x:4", hidden: []window{{at(50), at(60)}}, want: []string{"Deleted of K/n/x in a state (4) that never was", "came twice"}},
+		{name: "stays out of sight", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 -x:4 | -y:5 +y:6' +z:7", hidden: []window{{at(25), at(45)}}, want: []string{"x is not its last state"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.story == "" {
+				tt.story = story
+			}
+			v := view{
+				binding: "b", sees: func(string) bool { return true }, lost: tt.lost, coarse: tt.coarse,
+				hidden: func(string) []window { return tt.hidden },
+			}
+			wrong := check(happened(tt.story), v, []session{told(tt.told)})
+			if len(wrong) != len(tt.want) {
+				t.Fatalf("complaints %q, want %d", wrong, len(tt.want))
+			}
+			for _, part := range tt.want {
+				if !slices.ContainsFunc(wrong, func(text string) bool { return strings.Contains(text, part) }) {
+					t.Errorf("no complaint has %q: %q", part, wrong)
+				}
+			}
+		})
+	}
+}
+
+func TestCheckSnapshot(t *testing.T) {
+	v := view{binding: "b", sees: func(string) bool { return true }}
+	for text, complaints := range map[string]int{
+		"x:4 y:6' z:7":     0,
+		"x:3 y:6' z:7":     1,
+		"x:4 y:6 z:7":      1,
+		"x:4 y:6'":         1,
+		"x:4 y:6' z:7 q:1": 1,
+		"":                 3,
+	} {
+		var states []record.State
+		for word := range strings.FieldsSeq(text) {
+			states = append(states, stateOf(word))
+		}
+		if wrong := checkSnapshot(happened(story), v, states); len(wrong) != complaints {
+			t.Errorf("%s: %q", text, wrong)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// fault is something that goes wrong while objects change.
+type fault struct {
+	name string
+	// short puts it into the short selection.
+	short bool
+	// controlPlane tells that nothing works while it lasts.
+	controlPlane bool
+	// widgets is set when there must be custom resources.
+	widgets bool
+	// strict tells that no watch is lost by it: not one change may be missed.
+	strict bool
+	// lasts is how long it lasts; 0 means a few seconds.
+	lasts      time.Duration
+	begin, end func(*world)
+}
+
+func nothing(*world) {}
+
+// faults are all faults that happen outside of hooks; those of hooks are in misbehave_test.go.
+var faults = []fault{
+	{name: "apiserver-killed", controlPlane: true, begin: func(w *world) { w.cluster.Kill(w.t, "kube-apiserver") }, end: restartAPIServer},
+	{name: "apiserver-paused", controlPlane: true, lasts: 40 * time.Second,
+		begin: func(w *world) { w.cluster.Pause(w.t, "kube-apiserver") },
+		end:   func(w *world) { w.cluster.Continue(w.t, "kube-apiserver") }},
+	{name: "history-compacted", controlPlane: true, short: true, end: restartAPIServer, begin: func(w *world) {
+		w.cluster.Kill(w.t, "kube-apiserver")
+		w.cluster.Compact(w.t)
+	}},
+	{name: "etcd-paused", controlPlane: true, lasts: 15 * time.Second,
+		begin: func(w *world) { w.cluster.Pause(w.t, "etcd") },
+		end:   func(w *world) { w.cluster.Continue(w.t, "etcd") }},
+	{name: "slow", strict: true, begin: trouble(testenv.Trouble{Delay: 150 * time.Millisecond}), end: peace},
+	{name: "cut-in-the-middle", short: true, lasts: 5 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000}), end: peace},
+	{name: "slow-and-cut", lasts: 8 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000, Delay: 30 * time.Millisecond}), end: peace},
+	{name: "too-many-requests", begin: refuse(429), end: peace},
+	{name: "internal-errors", begin: refuse(500), end: peace},
+	{name: "token-revoked", lasts: 12 * time.Second, end: nothing, begin: func(w *world) {
+		old := fmt.Sprint("token-", w.tokens)
+		w.newToken()
+		w.must(w.client.CoreV1().Secrets(w.mirrors).Delete(context.Background(), old, metav1.DeleteOptions{}))
+		w.gateway.Cut()
+	}},
+	{name: "permission-withdrawn", short: true, begin: func(w *world) {
+		w.allow(nil)
+		w.gateway.Cut()
+		w.op.UntilLog("Watch Failed")
+	}, end: func(w *world) { w.allow(w.rules()) }},
+	{name: "labels-flap", short: true, strict: true, begin: func(w *world) {
+		w.flapped = true
+		for range 5 {
+			w.label(w.second, false)
+			time.Sleep(time.Duration(w.random.IntN(400)) * time.Millisecond)
+			w.label(w.second, true)
+			time.Sleep(time.Duration(w.random.IntN(400)) * time.Millisecond)
+		}
+	}, end: nothing},
+	{name: "crd-replaced", widgets: true, begin: func(w *world) {
+		w.writer.leave("Widget", w.removeCRD)
+	}, end: func(w *world) {
+		w.makeCRD("v1", "v2")
+		w.writer.enter(w.widgets("v2"))
+	}},
+	{name: "operator-killed", short: true, strict: true, begin: func(w *world) { w.kill() }, end: func(w *world) { w.launch() }},
+	{name: "operator-stopped", strict: true, begin: func(w *world) {
+		w.op.Signal(terminate)
+		w.op.Wait()
+	}, end: func(w *world) { w.launch() }},
+}
+
+func restartAPIServer(w *world) { w.cluster.Restart(w.t, "kube-apiserver") }
+
+func trouble(t testenv.Trouble) func(*world) { return func(w *world) { w.gateway.Make(t) } }
+
+func refuse(status int) func(*world) {
+	return func(w *world) {
+		w.gateway.Make(testenv.Trouble{Status: status, Share: 0.7})
+		w.gateway.Cut()
+	}
+}
+
+func peace(w *world) { w.gateway.Make(testenv.Trouble{}) }
+
+func (w *world) allow(rules []rbacv1.PolicyRule) {
+	w.t.Helper()
+	role, err := w.client.RbacV1().ClusterRoles().Get(context.Background(), w.namespace, metav1.GetOptions{})
+	w.must(err)
+	role.Rules = rules
+	_, err = w.client.RbacV1().ClusterRoles().Update(context.Background(), role, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// label gives a namespace the label by which the hook "labelled" selects, or takes it away.
+func (w *world) label(namespace string, on bool) {
+	w.t.Helper()
+	var value any
+	if on {
+		value = w.namespace
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{"chaos": value}}})
+	w.must(err)
+	_, err = w.client.CoreV1().Namespaces().Patch(context.Background(), namespace, types.MergePatchType, patch, metav1.PatchOptions{})
+	w.must(err)
+}
+
+// group is the API group of the case's own custom resource.
+func (w *world) group() string { return w.namespace + ".example.com" }
+
+func (w *world) widgets(version string) place {
+	return place{schema.GroupVersionResource{Group: w.group(), Version: version, Resource: "widgets"}, "Widget", w.namespace}
+}
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// makeCRD makes the case's custom resource, with the last version stored, and returns when it is served.
+func (w *world) makeCRD(versions ...string) {
+	w.t.Helper()
+	var list []any
+	for i, v := range versions {
+		list = append(list, map[string]any{
+			"name": v, "served": true, "storage": i == len(versions)-1,
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+		})
+	}
+	crd := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "widgets." + w.group()},
+		"spec": map[string]any{
+			"group": w.group(), "scope": "Namespaced", "versions": list,
+			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+		},
+	}}
+	_, err := w.dynamic.Resource(definitions).Create(context.Background(), crd, metav1.CreateOptions{})
+	w.must(err)
+	w.untilCRD(func(e watch.Event) (bool, error) {
+		o, _ := e.Object.(*unstructured.Unstructured)
+		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, c := range conditions {
+			if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	w.t.Cleanup(func() {
+		_ = w.dynamic.Resource(definitions).Delete(context.Background(), crd.GetName(), metav1.DeleteOptions{})
+	})
+	// Established does not mean that each request is answered: the API server's router comes a moment later.
+	for _, v := range versions {
+		for {
+			_, err := w.dynamic.Resource(w.widgets(v).resource).Namespace(w.namespace).List(context.Background(), metav1.ListOptions{})
+			if err == nil {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+}
+
+func (w *world) removeCRD() {
+	w.t.Helper()
+	w.must(w.dynamic.Resource(definitions).Delete(context.Background(), "widgets."+w.group(), metav1.DeleteOptions{}))
+	w.untilCRD(func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
+}
+
+func (w *world) untilCRD(done func(watch.Event) (bool, error)) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	one := "metadata.name=widgets." + w.group()
+	lw := &cache.ListWatch{
+		ListFunc: func(o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = one
+			return w.dynamic.Resource(definitions).List(ctx, o)
+		},
+		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = one
+			return w.dynamic.Resource(definitions).Watch(ctx, o)
+		},
+	}
+	gone := func(store cache.Store) (bool, error) {
+		if len(store.List()) > 0 {
+			return false, nil
+		}
+		return done(watch.Event{Type: watch.Deleted, Object: &unstructured.Unstructured{Object: map[string]any{}}})
+	}
+	_, err := watchtools.UntilWithSync(ctx, lw, &unstructured.Unstructured{}, gone, done)
+	w.must(err)
+}
