@@ -3,7 +3,8 @@
 // Callers may rely on this:
 //   - A text is compiled once, however many bindings use it.
 //   - Equal values give equal bytes: keys are sorted, numbers keep the text that they came with.
-//   - A filter ends: it has a time limit and a limit on what it puts out.
+//   - A filter ends: it has limits on its time, its memory and on what it puts out. They do not hold inside of a single
+//     function of jq, such as tojson.
 //   - A filter sees nothing but its input: no environment, no files but modules, no further inputs.
 //
 // The dialect is that of gojq.
@@ -15,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +36,7 @@ const (
 	defaultTimeout = 5 * time.Second
 	maxOutputs     = 100_000
 	maxBytes       = 64 << 20
+	maxDepth       = 10_000
 )
 
 // Compiler compiles filters. It is safe for concurrent use.
@@ -122,10 +123,8 @@ func Decode(text []byte) (any, error) {
 // Apply returns the JSON text of the filter's result for a decoded value: null for no output, the output
 // for one, an array for more.
 func (f *Filter) Apply(ctx context.Context, v any) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
 	var outputs []any
-	iter := f.code.RunWithContext(ctx, v)
+	iter := f.code.RunWithContext(newBudget(ctx, f.timeout), v)
 	for {
 		out, ok := iter.Next()
 		if !ok {
@@ -136,7 +135,7 @@ func (f *Filter) Apply(ctx context.Context, v any) ([]byte, error) {
 			if errors.As(err, &halt) && halt.Value() == nil {
 				break // halt ends quietly
 			}
-			if errors.Is(err, context.DeadlineExceeded) {
+			if errors.Is(err, errTooLong) {
 				return nil, fmt.Errorf("the filter takes longer than %s: simplify it", f.timeout)
 			}
 			return nil, err
@@ -156,35 +155,12 @@ func marshal(outputs []any) ([]byte, error) {
 	case 1:
 		result = outputs[0]
 	}
-	if !finite(result) {
-		return nil, errors.New("the result has a number that JSON cannot express (nan or infinite)")
+	if err := measure(result); err != nil {
+		return nil, err
 	}
 	text, err := gojq.Marshal(result)
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxBytes {
-		return nil, fmt.Errorf("the result is %d bytes long, more than %d: select less", len(text), maxBytes)
-	}
 	return append(make([]byte, 0, len(text)), text...), nil // memory of exactly the right size
-}
-
-func finite(v any) bool {
-	switch v := v.(type) {
-	case float64:
-		return !math.IsNaN(v) && !math.IsInf(v, 0)
-	case []any:
-		for _, e := range v {
-			if !finite(e) {
-				return false
-			}
-		}
-	case map[string]any:
-		for _, e := range v {
-			if !finite(e) {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -1,0 +1,73 @@
+package jq
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Filters that never end, or that would need all memory, end with an error, and in time.
+func TestFiltersThatExplode(t *testing.T) {
+	short, long := NewCompiler(Options{Timeout: 200 * time.Millisecond}), NewCompiler(Options{Timeout: time.Minute})
+	for name, tt := range map[string]struct{ filter, want string }{
+		"a loop":                            {"def f: f; f", "takes longer than 200ms"},
+		"a loop without outputs":            {"last(repeat(1))", "takes longer than 200ms"},
+		"outputs without end":               {"repeat(1)", "more than 100000 outputs"},
+		"a text that doubles":               {`reduce range(60) as $i ("x"; . + .)`, "more than 256 MiB of memory"},
+		"an array that grows":               {"reduce range(1e12) as $i ([]; . + [$i, $i])", ""},
+		"an array of all":                   {"[range(1e12)]", ""},
+		"arrays of itself":                  {"reduce range(60) as $i (1; [., .])", "more than 67108864 bytes"},
+		"nested without end":                {"reduce range(1e5) as $i (1; [.])", "nested more than 10000 deep"},
+		"objects of itself":                 {"reduce range(60) as $i (1; {a: ., b: .})", "more than 67108864 bytes"},
+		"a number that grows":               {"reduce range(60) as $i (10; . * .)", "takes longer than"},
+		"recursion that never ends":         {"[recurse(.)]", ""},
+		"a long text that is within reason": {`"x" * 1e7 | length`, "10000000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := short
+			if tt.want != "" && !strings.Contains(tt.want, "takes longer") {
+				c = long
+			}
+			f, err := c.Compile(tt.filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			started := time.Now()
+			result, err := f.Apply(context.Background(), nil)
+			if took := time.Since(started); took > 20*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			switch {
+			case name == "a long text that is within reason":
+				if err != nil || string(result) != "10000000" {
+					t.Errorf("result %s, error %v", result, err)
+				}
+			case err == nil:
+				t.Errorf("result of %d bytes", len(result))
+			case !strings.Contains(err.Error(), tt.want):
+				t.Errorf("error %q, want %q", err, tt.want)
+			}
+			runtime.GC()
+		})
+	}
+}
+
+// A filter stops soon when nobody wants its result any more.
+func TestFilterIsCancelled(t *testing.T) {
+	f, err := NewCompiler(Options{Timeout: time.Hour}).Compile("def f: f; f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := f.Apply(ctx, nil)
+		ended <- err
+	}()
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("error %v", err)
+	}
+}
