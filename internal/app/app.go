@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -88,6 +89,9 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	library, err := shellLibrary(o.Env, filepath.Join(workspace.Dir(), "shell"))
 	if err != nil {
 		return err
+	}
+	if err := workspace.Remember(); err != nil {
+		return fmt.Errorf("cannot read what has just been written: %w", err)
 	}
 	o.Env = slices.Concat(inherited(o.Env, o.HookEnv), cl.env, library)
 

@@ -176,9 +176,11 @@ func (s noSnapshots) Unlock(h *hook.Hook, index int) {
 
 type noEffects struct{}
 
-func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs) error { return nil }
-func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs) error {
-	return nil
+func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs) ([]run.Change, error) {
+	return nil, nil
+}
+func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs) ([]run.Change, error) {
+	return nil, nil
 }
 
 // playRuns returns what is running and what has been let go after each step.

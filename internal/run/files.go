@@ -3,10 +3,12 @@ package run
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -14,8 +16,12 @@ import (
 // directory in it, which disappears as a whole.
 type Workspace struct {
 	dir  string
-	lock *os.File
 	keep bool
+
+	mu   sync.Mutex
+	lock *os.File
+	// remembered are the files that hooks find there beside those of their run, by path.
+	remembered map[string]remembered
 }
 
 const (
@@ -33,11 +39,11 @@ func OpenWorkspace(dir string, keep bool) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a private directory for runs: %w", err)
 	}
-	lock, err := lockFile(filepath.Join(own, lockName), os.O_CREATE)
-	if err != nil {
-		return nil, fmt.Errorf("cannot lock the private directory for runs: %w", err)
+	w := &Workspace{dir: own, keep: keep}
+	if err := w.mend(); err != nil {
+		return nil, err
 	}
-	return &Workspace{dir: own, lock: lock, keep: keep}, nil
+	return w, nil
 }
 
 // lockFile opens a file and locks it, unless another process has.
@@ -70,6 +76,8 @@ func (w *Workspace) Dir() string { return w.dir }
 
 // Close removes the workspace.
 func (w *Workspace) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	defer w.lock.Close()
 	if w.keep {
 		return nil
@@ -85,6 +93,9 @@ type files struct {
 
 // open makes the directory and the empty output files of a run. When it fails nothing is left.
 func (w *Workspace) open(hookName string) (*files, error) {
+	if err := w.mend(); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp(w.dir, "hook-"+safe(hookName)+"-")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the directory of a run: %w", err)
@@ -136,17 +147,60 @@ func (f *files) outputs() (Outputs, error) {
 		{"HTTP_RESPONSE_PATH", f.http, &out.HTTP},
 		{"KUBERNETES_PATCH_PATH", f.patch, &out.Patch},
 	} {
-		content, err := os.ReadFile(file.path)
+		content, err := readOutput(file.path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			errs = append(errs, fmt.Errorf("the hook removed the file that $%s names: leave it empty instead", file.variable))
 		case err != nil:
-			errs = append(errs, fmt.Errorf("cannot read the file that $%s names: %w", file.variable, err))
+			errs = append(errs, fmt.Errorf("cannot read what the hook wrote to $%s: %w", file.variable, err))
 		case len(content) > 0:
 			*file.into = content
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// maxOutput is how much a hook may hand back in one file. All of it has to be in memory, to be checked as a whole before
+// anything of it is done.
+const maxOutput = 256 << 20
+
+// readOutput reads a file that a hook has written, or put something else in place of. What is no file, such as a pipe
+// that nobody writes to, could be read for ever.
+func readOutput(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("it is no longer a file, but %s: write into the file that is there", kindOf(info.Mode()))
+	case info.Size() > maxOutput:
+		return nil, fmt.Errorf("it is %d bytes long, more than %d: hand back less in one run", info.Size(), maxOutput)
+	case info.Size() == 0:
+		return nil, nil
+	}
+	content := make([]byte, info.Size())
+	n, err := io.ReadFull(f, content)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil // somebody has cut it meanwhile
+	}
+	return content[:n], err
+}
+
+func kindOf(mode os.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&os.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&os.ModeDevice != 0:
+		return "a device"
+	}
+	return "something of the mode " + mode.String()
 }
 
 func (w *Workspace) close(f *files) error {

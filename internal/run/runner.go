@@ -225,7 +225,10 @@ func (r *Runner) prepare(f *files, t *Task) error {
 			return errGone
 		}
 	}
-	return r.writeContexts(f.contexts, t)
+	if err := r.writeContexts(f.contexts, t); err != nil {
+		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
+	}
+	return nil
 }
 
 func (r *Runner) writeContexts(path string, t *Task) (err error) {

@@ -1,0 +1,68 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// remembered is a file that can be made again.
+type remembered struct {
+	content []byte
+	mode    os.FileMode
+}
+
+// Remember makes the workspace keep what is in it now. A hook that removes more than its own files, or a cleaner of
+// temporary directories, then disturbs no later run.
+func (w *Workspace) Remember() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remembered = map[string]remembered{}
+	return filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || entry.Name() == lockName {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		w.remembered[path] = remembered{content, info.Mode().Perm()}
+		return err
+	})
+}
+
+// mend makes again what is missing of the workspace.
+func (w *Workspace) mend() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lock := filepath.Join(w.dir, lockName)
+	if _, err := os.Lstat(lock); w.lock == nil || errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(w.dir, 0o700); err != nil {
+			return fmt.Errorf("cannot make the private directory for runs: %w", err)
+		}
+		again, err := lockFile(lock, os.O_CREATE)
+		if err != nil {
+			return fmt.Errorf("cannot lock the private directory for runs: %w", err)
+		}
+		if w.lock != nil {
+			w.lock.Close()
+		}
+		w.lock = again
+	}
+	for path, file := range w.remembered {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, file.content, file.mode)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot make a file for hooks again: %w", err)
+		}
+	}
+	return nil
+}
