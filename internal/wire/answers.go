@@ -37,6 +37,9 @@ func decodeAnswer(text []byte, variable string, into any, mend string) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("it has no JSON")
 	}
+	if err == nil && bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
+		err = errors.New("it is null, which is no answer")
+	}
 	if err != nil {
 		return fmt.Errorf("the file that $%s names is not valid: %w: %s", variable, err, mend)
 	}

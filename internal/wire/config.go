@@ -12,7 +12,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -77,9 +80,33 @@ func (e *ConfigError) Error() string {
 	if e.Output == "" {
 		b.WriteString("\nThe hook printed nothing when it was called with --config.")
 	} else {
-		b.WriteString("\nThe hook printed:\n" + e.Output)
+		b.WriteString("\nThe hook printed:\n" + printable(e.Output))
 	}
 	return b.String()
+}
+
+// maxShown is how much of a hook's output an error shows.
+const maxShown = 4 << 10
+
+// printable is text as a terminal can show it, cut where it is too long to be read.
+func printable(text string) string {
+	rest := ""
+	if len(text) > maxShown {
+		text, rest = text[:maxShown], fmt.Sprintf("\n… (%d bytes more)", len(text)-maxShown)
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch one := text[:size]; {
+		case r == utf8.RuneError && size == 1, r != '\n' && r != '\t' && !unicode.IsPrint(r):
+			quoted := strconv.Quote(one)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		default:
+			b.WriteString(one)
+		}
+		text = text[size:]
+	}
+	return b.String() + rest
 }
 
 // ParseConfig makes a hook of what its config call printed. An error is a *ConfigError.
