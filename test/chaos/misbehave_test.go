@@ -1,10 +1,29 @@
 package chaos
 
-// acts are what hooks do wrong. No change may be missed by it.
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// acts are what hooks do wrong, each a few times. No change may be missed by it.
 var acts = []fault{
 	misbehave("hook-fails", true, "fail", "fail"),
 	misbehave("hook-killed", true, "kill", "kill", "kill"),
 	misbehave("hook-hangs", false, "hang", "hang"),
+	misbehave("hook-removes-its-files", true, "remove-outputs", "remove-run"),
+	destructive(misbehave("hook-removes-all-files", true, "remove-all", "remove-all")),
+	misbehave("hook-hands-back-no-files", true, "fifo", "endless", "directory"),
+	misbehave("hook-prints-no-text", true, "bytes"),
+	misbehave("hook-half-of-its-patches-are-wrong", true, "patch 4"),
 }
 
 // misbehave returns a fault that lets hooks do things, one in each of their next runs.
@@ -14,4 +33,172 @@ func misbehave(name string, short bool, what ...string) fault {
 			w.act(hook, what...)
 		}
 	}}
+}
+
+// destructive marks a fault that spoils runs of other hooks, too.
+func destructive(f fault) fault {
+	begin := f.begin
+	f.begin = func(w *world) {
+		w.destroyed = true
+		begin(w)
+	}
+	return f
+}
+
+func TestMisbehaviour(t *testing.T) {
+	cluster := testenv.Shared(t)
+	for i, f := range acts {
+		t.Run(f.name, func(t *testing.T) {
+			wanted(t, f.name, f.short)
+			w := newWorld(t, cluster, seed()*1000+uint64(100+i), false, hooksFor()...)
+			defer w.judge(f.name, time.Now())
+			w.begin()
+			f.begin(w)
+			time.Sleep(w.length(f))
+		})
+	}
+}
+
+// alone runs a case with the hook "plain" and the hook "mirror", and hands it the world.
+func alone(t *testing.T, name string, number uint64, short bool, prepare, do func(*world)) {
+	wanted(t, name, short)
+	w := newWorld(t, testenv.Shared(t), seed()*1000+number, false, "plain", "mirror")
+	if prepare != nil {
+		prepare(w)
+	}
+	defer w.judge(name, time.Now())
+	w.begin()
+	do(w)
+}
+
+// A hook that prints without end costs time, but no memory.
+func TestFloodOfOutput(t *testing.T) {
+	printed := 0
+	alone(t, "hook-prints-1-GiB", 200, false, func(w *world) {
+		w.ignore = func(line string) bool {
+			isOutput := strings.Contains(line, `"output":"stdout"`)
+			if isOutput {
+				printed += len(line)
+			}
+			return isOutput
+		}
+		patient(w)
+	}, func(w *world) {
+		w.writer.stop()
+		w.settle()
+		before := w.usage()
+		w.act("plain", "print 1024")
+		started := time.Now()
+		w.settle()
+		after := w.usage()
+		fmt.Printf("  1 GiB of output: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10, after.resident>>10)
+		if printed < 1<<30 {
+			w.t.Errorf("only %d bytes were logged", printed)
+		}
+		if grown := after.resident - before.resident; grown > 64<<10 {
+			w.t.Errorf("the operator has grown by %d MiB", grown>>10)
+		}
+	})
+}
+
+// Patches without end are read, found wrong, and not one of them is carried out.
+func TestFloodOfPatches(t *testing.T) {
+	alone(t, "hook-writes-100-MiB-of-patches", 201, false, patient, func(w *world) {
+		before := w.usage()
+		w.act("plain", "patch 100")
+		started := time.Now()
+		w.settle()
+		after := w.usage()
+		fmt.Printf("  100 MiB of patches: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10, after.resident>>10)
+		w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
+	})
+}
+
+// A child that outlives its hook and keeps its output open holds up nobody.
+func TestChildOutlivesHook(t *testing.T) {
+	alone(t, "hook-forks", 202, true, nil, func(w *world) {
+		w.act("plain", "fork 600")
+		w.op.UntilLog("The hook has ended, but a process that it left behind kept its output open")
+		text, err := os.ReadFile(filepath.Join(w.dir, "plain.child"))
+		w.must(err)
+		pid, err := strconv.Atoi(string(text))
+		w.must(err)
+		w.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	})
+}
+
+// disk gives the operator a temp directory on a small disk of its own.
+func disk(size string) func(*world) {
+	return func(w *world) {
+		dir := w.t.TempDir()
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+			w.t.Skipf("needs a disk of its own, and may not mount one: %v", err)
+		}
+		w.t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
+		w.tmp = filepath.Join(dir, "tmp")
+	}
+}
+
+// A hook fills the disk; its run fails, its files go, and all is well again.
+func TestDiskFilledByHook(t *testing.T) {
+	alone(t, "hook-fills-the-disk", 203, true, disk("16m"), func(w *world) {
+		w.act("plain", "fill 100", "fill 100")
+		time.Sleep(time.Second)
+	})
+}
+
+// Somebody else fills the disk. Runs fail and are tried again until there is room.
+func TestDiskFull(t *testing.T) {
+	alone(t, "disk-full", 204, true, disk("16m"), func(w *world) {
+		path := filepath.Join(filepath.Dir(w.tmp), "other")
+		f, err := os.Create(path)
+		w.must(err)
+		enough := make(chan struct{})
+		var filling sync.WaitGroup
+		filling.Go(func() { // what runs give back is taken at once
+			block := make([]byte, 4096)
+			for {
+				select {
+				case <-enough:
+					return
+				default:
+				}
+				if _, err := f.Write(block); err != nil {
+					time.Sleep(100 * time.Microsecond)
+				}
+			}
+		})
+		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
+		close(enough)
+		filling.Wait()
+		w.must(f.Close())
+		if !strings.Contains(failed.Fields["error"], "no space left on device") || !strings.Contains(failed.Fields["error"], "is the temp directory full") {
+			w.t.Errorf("the error does not tell: %s", failed.Fields["error"])
+		}
+		time.Sleep(2 * time.Second)
+		w.must(os.Remove(path))
+	})
+}
+
+// The temp directory becomes read-only and writable again. (A disk cannot be made so while files on it are open for
+// writing, so another one is put in front of it.)
+func TestDiskReadOnly(t *testing.T) {
+	alone(t, "disk-read-only", 205, true, disk("16m"), func(w *world) {
+		w.must(syscall.Mount("tmpfs", w.tmp, "tmpfs", syscall.MS_RDONLY, ""))
+		w.t.Cleanup(func() { _ = syscall.Unmount(w.tmp, 0) })
+		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
+		if !strings.Contains(failed.Fields["error"], "read-only file system") {
+			w.t.Errorf("the error does not tell: %s", failed.Fields["error"])
+		}
+		time.Sleep(2 * time.Second)
+		w.must(syscall.Unmount(w.tmp, syscall.MNT_DETACH))
+	})
+}
+
+// patient lets the runs of "plain" take longer.
+func patient(w *world) {
+	path := filepath.Join(w.dir, "plain.yaml")
+	text, err := os.ReadFile(path)
+	w.must(err)
+	w.must(os.WriteFile(path, []byte(strings.Replace(string(text), "5s", "10m", 1)), 0o600))
 }

@@ -58,6 +58,8 @@ type world struct {
 	hiding  []window
 	// flapped tells that the second namespace has gone out of sight and come back.
 	flapped bool
+	// destroyed tells that runs may have failed although their hooks saw nothing of it.
+	destroyed bool
 	// rest is what the operator held when it was at rest for the first time.
 	rest usage
 	// ignore leaves lines of the operator's log out.
@@ -376,7 +378,7 @@ func (w *world) verdict() (wrong []string) {
 			continue
 		}
 		seen := sessions(lines, w.starts)
-		if name == "mirror" {
+		if name == "mirror" || w.destroyed {
 			seen = refused(seen)
 		}
 		for _, text := range check(h, v, seen) {
