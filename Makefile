@@ -95,6 +95,9 @@ fuzz: ## feed random input to the parsers of what hooks write, a few seconds eac
 		go test -run '^$$' -fuzz "^Fuzz$${target%%:*}$$" -fuzztime $(or $(FUZZTIME),50000x) "./$${target#*:}" | grep -v '^fuzz: elapsed'; \
 	done
 
+chaos: testcluster tools ## break everything around the operator, for half an hour; SEED=n for other plans, CASE=name for one case
+	@CHAOS=1 SEED='$(SEED)' CASE='$(CASE)' TESTCLUSTER=required go test $(RACE) -count=1 -timeout 90m -v ./test/chaos | grep -v '^=== '
+
 bench: build testcluster tools ## print the figures for speed and memory
 	@BENCH=1 TESTCLUSTER=required go test -count=1 -v ./bench | grep -v '^=== '
 	@BENCH=1 go test -count=1 -v -run TestCost ./sdk/shell | grep -v '^=== '
@@ -117,4 +120,4 @@ vuln: ## look for known vulnerabilities in what the program uses
 clean: ## remove what was built
 	@rm -rf bin
 
-.PHONY: help build testcluster tools delivery-tools dist image demo test test-browser fuzz bench vet lint vuln clean FORCE
+.PHONY: help build testcluster tools delivery-tools dist image demo test test-browser fuzz chaos bench vet lint vuln clean FORCE
