@@ -96,7 +96,7 @@ fuzz: ## feed random input to the parsers of what hooks write, a few seconds eac
 	done
 
 chaos: testcluster tools ## break everything around the operator, for half an hour; SEED=n for other plans, CASE=name for one case
-	@CHAOS=1 SEED='$(SEED)' CASE='$(CASE)' TESTCLUSTER=required go test $(RACE) -count=1 -timeout 90m -v ./test/chaos | grep -v '^=== '
+	@CHAOS=1 SEED='$(SEED)' CASE='$(CASE)' TESTCLUSTER=required go test $(RACE) -count=1 -timeout 90m -v ./test/chaos | grep -v -e '^=== ' -e '--- SKIP'
 
 bench: build testcluster tools ## print the figures for speed and memory
 	@BENCH=1 TESTCLUSTER=required go test -count=1 -v ./bench | grep -v '^=== '

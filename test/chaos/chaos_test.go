@@ -39,7 +39,7 @@ func wanted(t *testing.T, name string, short bool) {
 	t.Helper()
 	if part := os.Getenv("CASE"); part != "" {
 		if !strings.Contains(name, part) {
-			t.Skip("not the case that was asked for")
+			t.SkipNow()
 		}
 		return
 	}
@@ -130,7 +130,7 @@ func TestFaults(t *testing.T) {
 	for i, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			wanted(t, f.name, f.short)
-			w := newWorld(t, cluster, seed()*1000+uint64(i), true, hooksFor(f)...)
+			w := newWorld(t, cluster(), seed()*1000+uint64(i), true, hooksFor(f)...)
 			defer w.judge(f.name, time.Now())
 			w.begin()
 			during := func() {
@@ -163,7 +163,7 @@ func TestPairs(t *testing.T) {
 		name := fmt.Sprintf("pair-%02d-%s+%s", i, a.name, b.name)
 		t.Run(name, func(t *testing.T) {
 			wanted(t, name, false)
-			w := newWorld(t, cluster, seed()*1000+uint64(500+i), true, hooksFor(a, b)...)
+			w := newWorld(t, cluster(), seed()*1000+uint64(500+i), true, hooksFor(a, b)...)
 			defer w.judge(name, time.Now())
 			w.begin()
 			w.lose(func() {
@@ -179,8 +179,11 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// clusterFor is a control plane that the cases of one test may break, one after the other.
-func clusterFor(t *testing.T) *testenv.Cluster { return testenv.Own(t) }
+// clusterFor returns a control plane that the cases of one test may break, one after the other. It is started when the
+// first of them needs it.
+func clusterFor(t *testing.T) func() *testenv.Cluster {
+	return sync.OnceValue(func() *testenv.Cluster { return testenv.Own(t) })
+}
 
 func hooksFor(faults ...fault) []string {
 	hooks := []string{"plain", "filtered", "grouped", "labelled", "mirror"}

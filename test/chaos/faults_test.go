@@ -38,7 +38,9 @@ type fault struct {
 
 func nothing(*world) {}
 
-// faults are all faults that happen outside of hooks; those of hooks are in misbehave_test.go.
+// faults are all faults that happen outside of hooks; those of hooks are in misbehave_test.go. Clocks that jump are tested
+// in package schedule, with a clock that is handed in. Two operators, of which one leads, are a
+// row to come with leader election.
 var faults = []fault{
 	{name: "apiserver-killed", controlPlane: true, begin: func(w *world) { w.cluster.Kill(w.t, "kube-apiserver") }, end: restartAPIServer},
 	{name: "apiserver-paused", controlPlane: true, lasts: 40 * time.Second,
@@ -82,7 +84,13 @@ var faults = []fault{
 		w.makeCRD("v1", "v2")
 		w.writer.enter(w.widgets("v2"))
 	}},
-	{name: "operator-killed", short: true, strict: true, begin: func(w *world) { w.kill() }, end: func(w *world) { w.launch() }},
+	{name: "operator-killed", short: true, strict: true, end: nothing, begin: func(w *world) {
+		for range 4 { // while it starts, lists, runs hooks: wherever it is
+			w.kill()
+			w.launch()
+			time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
+		}
+	}},
 	{name: "operator-stopped", strict: true, begin: func(w *world) {
 		w.op.Signal(terminate)
 		w.op.Wait()

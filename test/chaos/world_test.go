@@ -319,7 +319,14 @@ func (w *world) views() map[string]view {
 // settle waits until every hook has been told of the barrier, and has ended well.
 func (w *world) settle() {
 	w.t.Helper()
+	started := time.Now()
 	counts := w.writer.barrier()
+	written := time.Since(started)
+	defer func() {
+		if took := time.Since(started); took > 20*time.Second {
+			w.t.Logf("it took %s until the last change was written, and %s until all hooks were told", written, took)
+		}
+	}()
 	for _, name := range w.hooks() {
 		v := w.views()[name]
 		for k, count := range counts {
