@@ -2,6 +2,7 @@ package jq
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func TestFilterIsCancelled(t *testing.T) {
 		ended <- err
 	}()
 	cancel()
-	if err := <-ended; err != context.Canceled {
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }
