@@ -39,7 +39,7 @@ type Cluster struct {
 // this process, which ends with it.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
-	require(t)
+	Require(t)
 	c, err := shared()
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ var shared = sync.OnceValues(func() (*Cluster, error) {
 // Own starts a control plane for one test, which may kill parts of it.
 func Own(t testing.TB) *Cluster {
 	t.Helper()
-	require(t)
+	Require(t)
 	dir, err := os.MkdirTemp("", "testcluster-")
 	if err != nil {
 		t.Fatal(err)
@@ -86,8 +86,8 @@ func open(dir string) *Cluster {
 	return &Cluster{Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), UserKubeconfig: filepath.Join(dir, "user.kubeconfig")}
 }
 
-// require skips or fails a test that cannot have a cluster.
-func require(t testing.TB) {
+// Require skips or fails a test that cannot have a cluster.
+func Require(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a control plane, which -short leaves out")

@@ -182,6 +182,8 @@ func TestPairs(t *testing.T) {
 // clusterFor returns a control plane that the cases of one test may break, one after the other. It is started when the
 // first of them needs it.
 func clusterFor(t *testing.T) func() *testenv.Cluster {
+	t.Helper()
+	testenv.Require(t) // here, as it ends the test that it is called in
 	return sync.OnceValue(func() *testenv.Cluster { return testenv.Own(t) })
 }
 
