@@ -117,7 +117,7 @@ func newWorld(t testing.TB, cluster *testenv.Cluster, seed uint64, through bool,
 		w.makeCRD("v1")
 		places = append(places, w.widgets("v1"))
 	}
-	w.writer = newWriter(w.dynamic, w.random, places...)
+	w.writer = newWriter(w.dynamic, rand.New(rand.NewPCG(seed, 3)), places...) // its plan does not depend on what else is random
 	t.Cleanup(w.writer.stop)
 	w.install(hooks)
 	w.makeIdentity(through)
