@@ -1,0 +1,181 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/shell-operator/shell-operator/bench/objects"
+)
+
+// filters are what hooks that drop the object typically want to know of it.
+var filters = []string{
+	".data.number",
+	"{name: .metadata.name, mode: .data.mode}",
+	".data | keys",
+	".metadata.labels",
+	".data.payload | length",
+	"[.data[] | length]",
+	".metadata.uid",
+	".data | to_entries | map(select(.value | length < 100))",
+	"{ns: .metadata.namespace, kind, created: .metadata.creationTimestamp}",
+	"del(.data, .metadata.managedFields)",
+}
+
+// tenFilters compares ten hooks with one.
+func tenFilters(b *bench) {
+	const times = 5
+	namespace := b.fill("ConfigMap", 10_000)
+	binding := func(filter string) string {
+		return "  keepFullObjectsInMemory: false\n  jqFilter: '" + filter + "'\n"
+	}
+	var texts []string
+	for _, filter := range filters {
+		texts = append(texts, snapshotHook("ConfigMap", namespace, binding(filter)))
+	}
+	ten := b.hooks(texts...)
+	one := b.hooks(snapshotHook("ConfigMap", namespace, binding(filters[len(filters)-1])))
+	measure := func(dir string, n int) (seconds, resident, peak, watches float64) {
+		before := b.watches("configmaps")
+		op := b.start(dir)
+		last := op.untilCount("Unlock kubernetes.Event tasks", n)
+		time.Sleep(settle)
+		watches = b.watches("configmaps") - before
+		resident, peak = op.resident(), op.peak()
+		op.stop()
+		return last.At.Sub(op.Started).Seconds(), resident, peak, watches
+	}
+	var took, tookOne, resident, residentOne, peak, watches []float64
+	for range times {
+		seconds, mib, _, _ := measure(one, 1)
+		tookOne, residentOne = append(tookOne, seconds), append(residentOne, mib)
+		seconds, mib, high, open := measure(ten, 10)
+		took, resident, peak, watches = append(took, seconds), append(resident, mib), append(peak, high), append(watches, open)
+		b.progress("ten hooks: %.2f s, %.0f MiB, peak %.0f MiB; one hook: %.2f s, %.0f MiB", seconds, mib, high, tookOne[len(tookOne)-1], residentOne[len(residentOne)-1])
+	}
+	b.add("all Synchronizations after start", "s", took...).against("one hook", tookOne...).times(1.7, 0)
+	b.add("resident", "MiB", resident...).against("one hook", residentOne...).times(1, 20)
+	b.add("peak", "MiB", peak...)
+	b.add("watches", "", watches...).most(1)
+}
+
+// namespaces compares a binding that names 50 namespaces and 4 names with one that sees them all.
+func namespaces(b *bench) {
+	const times, count = 5, 50
+	var list []string
+	for range count {
+		list = append(list, b.cluster.Namespace(b.T))
+	}
+	names := []string{"map-000000", "map-000001", "map-000002", "map-000003"}
+	b.each(8, count*8, func(client *kubernetes.Clientset, i int) error {
+		_, err := client.CoreV1().ConfigMaps(list[i/8]).Create(context.Background(), objects.ConfigMap(i%8, 1024), metav1.CreateOptions{})
+		return err
+	})
+	many := b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, nameSelector: {matchNames: [%s]}, namespace: {nameSelector: {matchNames: [%s]}}}]}",
+		strings.Join(names, ", "), strings.Join(list, ", ")), `echo "run $(grep -o '"object":' $BINDING_CONTEXT_PATH | wc -l)"`))
+	one := b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, namespace: {nameSelector: {matchNames: [%s]}}}]}", list[0]),
+		`echo "run $(grep -o '"object":' $BINDING_CONTEXT_PATH | wc -l)"`))
+	var took, tookOne, watches []float64
+	for i := range times {
+		op := b.start(one)
+		tookOne = append(tookOne, op.untilCount("run ", 1).At.Sub(op.Started).Seconds())
+		op.stop()
+		before := b.watches("configmaps")
+		op = b.start(many)
+		first := op.untilCount("run ", 1)
+		took = append(took, first.At.Sub(op.Started).Seconds())
+		if want := fmt.Sprint("run ", count*len(names)); first.Fields["msg"] != want {
+			b.Errorf("the hook saw %q, not %q", first.Fields["msg"], want)
+		}
+		op.untilCount("Unlock kubernetes.Event tasks", 1)
+		if i == 0 { // closed watches are counted for a while
+			watches = append(watches, b.watches("configmaps")-before)
+		}
+		op.stop()
+	}
+	b.add("first run after start", "s", took...).against("one namespace, all names", tookOne...).times(2, 0)
+	b.add("watches", "", watches...).most(4)
+}
+
+// bigContext lets a hook see 10,000 full objects in each of 100 runs, in turns with writing the same bytes to a file and
+// starting the same script.
+func bigContext(b *bench) {
+	const times = 100
+	client := b.client()
+	namespace, trigger := b.fill("ConfigMap", 10_000), b.cluster.Namespace(b.T)
+	kept := filepath.Join(b.TempDir(), "context.json")
+	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{name: all, kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [], namespace: {nameSelector: {matchNames: [%s]}}},"+
+		" {kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [Modified], includeSnapshotsFrom: [all], namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace, trigger),
+		"echo ran\n[ -e "+kept+" ] || cp $BINDING_CONTEXT_PATH "+kept)))
+	op.untilCount("Unlock kubernetes.Event tasks", 2)
+	object := objects.ConfigMap(0, 200)
+	if _, err := client.CoreV1().ConfigMaps(trigger).Create(b.Context(), object, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	script := filepath.Join(b.hooks("#!/bin/sh\necho ran\n"), "hook-00.sh")
+	var took, bare []float64
+	var content []byte
+	var early float64
+	for i := range times {
+		object.Data["round"] = fmt.Sprint(i)
+		if _, err := client.CoreV1().ConfigMaps(trigger).Update(b.Context(), object, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		executed := op.untilCount("Execute hook", i+1).At
+		took = append(took, milliseconds(op.untilCount("ran", i+1).At.Sub(executed)))
+		op.untilCount("Hook executed successfully", i+1)
+		if content == nil {
+			var err error
+			if content, err = os.ReadFile(kept); err != nil {
+				b.Fatal(err)
+			}
+			b.progress("the context has %.1f MiB", float64(len(content))/(1<<20))
+		}
+		bare = append(bare, b.bareContext(content, script))
+		if i == 9 {
+			early = op.resident()
+		}
+	}
+	b.add("start of the run → first line", "ms", took...).against("writing the same bytes, fork and exec", bare...).times(1.3, 0)
+	b.add("resident after 100 runs", "MiB", op.resident()).against("after 10 runs", early).times(1, 5)
+	b.add("peak", "MiB", op.peak())
+}
+
+// bareContext writes bytes to a new file and starts a script.
+func (b *bench) bareContext(content []byte, script string) (ms float64) {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "bare.json")
+	defer os.Remove(path)
+	started := time.Now()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	if out, err := exec.Command(script).Output(); err != nil || string(out) != "ran\n" {
+		b.Fatalf("%s: %q %v", script, out, err)
+	}
+	return milliseconds(time.Since(started))
+}
+
+// kinds measures what objects of real life cost, and what managedFields cost of it.
+func kinds(b *bench) {
+	for _, kind := range []struct{ kind, resource, what, binding string }{
+		{"Pod", "pods", "Pods, full", full},
+		{"Pod", "pods", "Pods, full, keepManagedFields: false", "  keepManagedFields: false\n"},
+		{"Pod", "pods", "Pods, filter, no full objects", "  keepFullObjectsInMemory: false\n  jqFilter: '{labels: .metadata.labels, node: .spec.nodeName, phase: .status.phase}'\n"},
+		{"Secret", "secrets", "Secrets, full", full},
+		{"Event", "events", "Events, full", full},
+	} {
+		b.progress("%s", kind.what)
+		s := b.measureStart(b.fill(kind.kind, 10_000), kind.resource, kind.binding, 2)
+		b.add(kind.what+": first run after start", "s", s.first...).against("bare list", s.list...)
+		b.add(kind.what+": resident", "MiB", s.resident...).against("JSON", s.json)
+		b.add(kind.what+": peak", "MiB", s.peak...)
+	}
+}

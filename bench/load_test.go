@@ -1,0 +1,214 @@
+package bench
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/shell-operator/shell-operator/bench/objects"
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// storm lets 8 writers update 100 objects 3,000 times as fast as they can.
+func storm(b *bench) {
+	const times, objectCount, updates, writers = 3, 100, 3000, 8
+	var late, alone, beside, cpuPerEvent, runs, budget []float64
+	for range times {
+		namespace := b.cluster.Namespace(b.T)
+		b.each(writers, objectCount, func(client *kubernetes.Clientset, i int) error {
+			_, err := client.CoreV1().ConfigMaps(namespace).Create(context.Background(), objects.ConfigMap(i, 1024), metav1.CreateOptions{})
+			return err
+		})
+		write := func(round string) (seconds float64) {
+			started := time.Now()
+			b.each(writers, updates, func(client *kubernetes.Clientset, i int) error {
+				o := objects.ConfigMap(i%objectCount, 1024)
+				o.Data["round"] = fmt.Sprint(round, i)
+				_, err := client.CoreV1().ConfigMaps(namespace).Update(context.Background(), o, metav1.UpdateOptions{})
+				return err
+			})
+			return time.Since(started).Seconds()
+		}
+		alone = append(alone, write("alone"))
+		// The hook counts the contexts that it gets.
+		op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
+			`grep -o '"watchEvent":"Modified"' $BINDING_CONTEXT_PATH | wc -l`)))
+		op.untilCount("Unlock kubernetes.Event tasks", 1)
+		before, ran := op.cpu(), op.count("Execute hook")
+		beside = append(beside, write("beside"))
+		last := time.Now()
+		op.untilCount("queue task", updates)
+		// The end of the run that delivered the last context.
+		var delivered time.Time
+		if err := op.TryUntil(time.Minute, func([]testenv.Record) bool {
+			var contexts int
+			contexts, delivered = op.delivered()
+			return contexts >= updates
+		}); err != nil {
+			b.Fatalf("not all contexts came: %v", err)
+		}
+		op.untilCount("Hook executed successfully", op.count("Execute hook"))
+		late = append(late, delivered.Sub(last).Seconds())
+		used, n := op.cpu()-before, float64(op.count("Execute hook")-ran)
+		runs = append(runs, n)
+		cpuPerEvent = append(cpuPerEvent, used*1000/updates)
+		budget = append(budget, 0.12+0.7*n/updates)
+		b.progress("%d events in %.0f runs, %.2f s of CPU; the writers took %.2f s, alone %.2f s", updates, n, used, beside[len(beside)-1], alone[len(alone)-1])
+		op.stop()
+	}
+	b.add("last context delivered after the last write", "s", late...).most(0.3)
+	b.add("operator's CPU time per event", "ms", cpuPerEvent...).against("0.12 ms per event + 0.7 ms per run", budget...).times(1, 0)
+	b.add("writers beside the operator", "s", beside...).against("writers alone", alone...)
+	b.add("runs", "", runs...)
+}
+
+// delivered is the number of contexts that a hook has counted, and when it printed the last count.
+func (op *operator) delivered() (contexts int, at time.Time) {
+	for _, r := range op.Records() {
+		var n int
+		if _, err := fmt.Sscanf(r.Fields["msg"], "%d", &n); err == nil && r.Fields["output"] == "stdout" {
+			contexts, at = contexts+n, r.At
+		}
+	}
+	return contexts, at
+}
+
+// flood measures an operator whose hook is busy while many large changes arrive: none may be lost, but not all of them
+// can be in memory.
+func flood(b *bench) {
+	const changes = 3000
+	client := b.client()
+	namespace := b.cluster.Namespace(b.T)
+	gate := filepath.Join(b.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {flood: yes}}, namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
+		"jq length $BINDING_CONTEXT_PATH\nif grep -q '\"Added\"' $BINDING_CONTEXT_PATH; then echo busy; cat "+gate+"; fi")))
+	op.untilCount("Unlock kubernetes.Event tasks", 1)
+	flood := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "flood", Labels: map[string]string{"flood": "yes"}}, Data: map[string]string{"payload": strings.Repeat("x", 64<<10)}}
+	for i := range changes + 1 {
+		var err error
+		if flood.Data["round"] = fmt.Sprint(i); i == 0 {
+			_, err = client.CoreV1().ConfigMaps(namespace).Create(b.Context(), flood, metav1.CreateOptions{})
+		} else {
+			_, err = client.CoreV1().ConfigMaps(namespace).Update(b.Context(), flood, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	op.untilCount("queue task", changes+1)
+	b.add("resident while 190 MiB wait", "MiB", op.resident()).most(110)
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	op.untilCount(fmt.Sprint(changes), 1) // all came in one run
+	b.add("peak", "MiB", op.peak())
+}
+
+const patchCommands = `if ! grep -q '"Schedule\|onStartup"' $BINDING_CONTEXT_PATH; then echo nothing to do; exit; fi
+i=0
+while [ $i -lt %[2]d ]; do
+  echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-'$i'", "namespace": "%[1]s"}, "data": {"round": "'$$'"}}}'
+  i=$((i+1))
+done > $KUBERNETES_PATCH_PATH
+echo written`
+
+// patches measures from the end of a hook that has asked for many changes until they are made, in turns with a bare loop
+// of 16 workers that makes the same objects elsewhere.
+func patches(b *bench) {
+	for _, test := range []struct{ count, times int }{{200, 5}, {5000, 2}} {
+		var took, bare []float64
+		for range test.times {
+			namespace, other := b.cluster.Namespace(b.T), b.cluster.Namespace(b.T)
+			started := time.Now()
+			b.each(16, test.count, func(client *kubernetes.Clientset, i int) error {
+				_, err := client.CoreV1().ConfigMaps(other).Create(context.Background(), &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("map-", i)}, Data: map[string]string{"round": "1"},
+				}, metav1.CreateOptions{})
+				return err
+			})
+			bare = append(bare, time.Since(started).Seconds())
+			op := b.start(b.hooks(hook("{configVersion: v1, onStartup: 1}", fmt.Sprintf(patchCommands, namespace, test.count))))
+			written := op.untilCount("written", 1).At
+			done := op.untilCount("Hook executed successfully", 1).At
+			took = append(took, done.Sub(written).Seconds())
+			op.stop()
+		}
+		b.add(fmt.Sprintf("%d CreateOrUpdate of new objects", test.count), "s", took...).against("bare loop, 16 workers", bare...).times(1.5, 0)
+	}
+}
+
+// admission asks a hook as the API server would, in turns with starting the same script without an operator.
+func admission(b *bench) {
+	dir := b.hooks(hook(`{configVersion: v1, kubernetesValidating: [{name: bench.example.com, namespace: {labelSelector: {matchLabels: {bench: none}}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}]}`,
+		`echo '{"allowed": true}' > $VALIDATING_RESPONSE_PATH`))
+	op := b.start(dir)
+	op.untilCount("Webhooks are registered", 1)
+	url := strings.TrimSpace(b.cluster.Kubectl(b.T, "get", "validatingwebhookconfiguration", "-o", "jsonpath={.items[0].webhooks[0].clientConfig.url}"))
+	if server := op.untilCount("webhook server started", 1); !strings.HasPrefix(url, server.Fields["url"]) {
+		b.Fatalf("the webhook is registered as %s", url)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 16}}
+	script, answer := filepath.Join(dir, "hook-00.sh"), filepath.Join(b.TempDir(), "answer")
+	for _, rate := range []int{1, 10, 50} {
+		n := max(15, min(400, rate*8))
+		delays := b.atRate(rate, n, func() error { return ask(client, url) })
+		bare := b.atRate(rate, n, func() error {
+			cmd := exec.Command(script)
+			cmd.Env = append(os.Environ(), "VALIDATING_RESPONSE_PATH="+answer)
+			return cmd.Run()
+		})
+		b.add(fmt.Sprintf("request → answer at %d/s", rate), "ms", delays...).against("fork and exec alone", bare...).times(1, 3)
+	}
+}
+
+const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "ConfigMap"}, "resource": {"group": "", "version": "v1", "resource": "configmaps"}, "name": "one", "namespace": "default", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}}}`
+
+func ask(client *http.Client, url string) error {
+	res, err := client.Post(url, "application/json", strings.NewReader(review))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err == nil && !strings.Contains(string(body), `"allowed":true`) {
+		err = fmt.Errorf("answer %s", body)
+	}
+	return err
+}
+
+// atRate does something n times, so many a second, and returns how many milliseconds each took.
+func (b *bench) atRate(rate, n int, do func() error) []float64 {
+	b.Helper()
+	took := make([]float64, n)
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	var doing sync.WaitGroup
+	for i := range n {
+		<-tick.C
+		doing.Go(func() {
+			started := time.Now()
+			if err := do(); err != nil {
+				b.Error(err)
+			}
+			took[i] = milliseconds(time.Since(started))
+		})
+	}
+	doing.Wait()
+	return took
+}

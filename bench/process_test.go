@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// settle is how long after the first run memory is read.
+const settle = 10 * time.Second
+
+// hooks writes hook files, which are named by their place.
+func (b *bench) hooks(texts ...string) string {
+	dir := b.TempDir()
+	for i, text := range texts {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("hook-%02d.sh", i)), []byte(text), 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// hook is a sh hook with a configuration in YAML or JSON and the commands of a run.
+func hook(config, commands string) string {
+	return "#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'END'\n" + config + "\nEND\nexit; fi\n" + commands + "\n"
+}
+
+// operator is a running operator, as users build it.
+type operator struct {
+	*testenv.Operator
+	b *bench
+}
+
+func (b *bench) start(dir string, args ...string) *operator {
+	b.Helper()
+	return &operator{b: b, Operator: testenv.Start(b.T, testenv.OperatorOptions{
+		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: filepath.Join(testenv.Root(), "bin", "shell-operator"), Args: args,
+	})}
+}
+
+func (op *operator) stop() {
+	op.Signal(syscall.SIGTERM)
+	if status := op.Wait(); status != 0 {
+		op.b.Fatalf("the operator ended with status %d\n%s", status, op.Errors.String())
+	}
+}
+
+// count counts records with a message.
+func (op *operator) count(message string) (n int) {
+	for _, r := range op.Records() {
+		if r.Has(message) {
+			n++
+		}
+	}
+	return n
+}
+
+// untilCount waits for the n-th record with a message and returns it. It looks at each record once.
+func (op *operator) untilCount(message string, n int) testenv.Record {
+	op.b.Helper()
+	seen, next := 0, 0
+	var last testenv.Record
+	err := op.TryUntil(10*time.Minute, func(records []testenv.Record) bool {
+		for ; next < len(records) && seen < n; next++ {
+			if records[next].Has(message) {
+				seen++
+				last = records[next]
+			}
+		}
+		return seen >= n
+	})
+	if err != nil {
+		op.b.Fatalf("waited for %d times %q, came %d times: %v", n, message, seen, err)
+	}
+	return last
+}
+
+// cpu is the CPU time in seconds that the operator, not its hooks, has used.
+func (op *operator) cpu() float64 {
+	stat := op.proc("stat")
+	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return float64(user+system) / 100 // ticks of 1/100 s
+}
+
+// resident and peak are in MiB.
+func (op *operator) resident() float64 { return op.memory("VmRSS") }
+func (op *operator) peak() float64     { return op.memory("VmHWM") }
+
+func (op *operator) memory(key string) float64 {
+	m := regexp.MustCompile(key + `:\s+(\d+) kB`).FindStringSubmatch(op.proc("status"))
+	if m == nil {
+		op.b.Fatalf("no %s in /proc", key)
+	}
+	kb, _ := strconv.ParseFloat(m[1], 64)
+	return kb / 1024
+}
+
+func (op *operator) proc(file string) string {
+	if runtime.GOOS != "linux" {
+		op.b.Skip("reads /proc, which only Linux has")
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", op.Pid(), file))
+	if err != nil {
+		op.b.Fatal(err)
+	}
+	return string(text)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
