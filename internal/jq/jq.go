@@ -11,9 +11,7 @@
 package jq
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -106,18 +104,6 @@ func modules(q *gojq.Query) string {
 type Filter struct {
 	code    *gojq.Code
 	timeout time.Duration
-}
-
-// Decode makes of JSON what filters take. It may be handed to several filters, one after the other or at
-// once: they do not change it.
-func Decode(text []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, fmt.Errorf("cannot decode the object for jqFilter: %w", err)
-	}
-	return v, nil
 }
 
 // Apply returns the JSON text of the filter's result for a decoded value: null for no output, the output

@@ -57,11 +57,11 @@ func TestAnswered(t *testing.T) {
 			[]string{"ERROR no permission to watch"},
 		},
 		{
-			"a first set without permission", true, []answer{{"watch", errForbidden}, {"list", errForbidden}, {"watch", errForbidden}, {"list", errForbidden}},
+			"a first set without permission", true, []answer{{"list", errForbidden}, {"list", errForbidden}},
 			[]string{"stuck: no permission to list pods (v1)"},
 		},
 		{
-			"a first set of something that is not served", true, []answer{{"watch", errNotFound}, {"list", errNotFound}},
+			"a first set of something that is not served", true, []answer{{"list", errNotFound}, {"list", errNotFound}},
 			[]string{"stuck: the API server does not serve pods (v1)"},
 		},
 		{

@@ -10,13 +10,16 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
 // decodeList reads one page of a list, item by item, so that the page is never in memory as a whole.
-func decodeList(body io.Reader, x *indexer) (*objectList, error) {
+func decodeList(body io.Reader, newDigester func() *digester) (*objectList, error) {
 	dec := jsontext.NewDecoder(body, lenient...)
 	list := &objectList{}
+	p := newPipeline(newDigester, func(a *arrival) { list.Items = append(list.Items, a) })
+	defer p.close()
 	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return nil, errors.Join(errors.New("the list is not a JSON object"), err)
 	}
@@ -28,14 +31,13 @@ func decodeList(body io.Reader, x *indexer) (*objectList, error) {
 		switch name.String() {
 		case "kind":
 			err = json.UnmarshalDecode(dec, &list.Kind)
-			x.fallbackKind = strings.TrimSuffix(list.Kind, "List")
 		case "apiVersion":
 			err = json.UnmarshalDecode(dec, &list.APIVersion)
-			x.fallbackVersion = list.APIVersion
 		case "metadata":
 			err = json.UnmarshalDecode(dec, &list.ListMeta)
 		case "items":
-			err = decodeItems(dec, x, list)
+			p.fallback(strings.TrimSuffix(list.Kind, "List"), list.APIVersion)
+			err = decodeItems(dec, p)
 		default:
 			err = dec.SkipValue()
 		}
@@ -47,7 +49,7 @@ func decodeList(body io.Reader, x *indexer) (*objectList, error) {
 	return list, err
 }
 
-func decodeItems(dec *jsontext.Decoder, x *indexer, list *objectList) error {
+func decodeItems(dec *jsontext.Decoder, p *pipeline) error {
 	if dec.PeekKind() == 'n' {
 		return dec.SkipValue()
 	}
@@ -59,11 +61,12 @@ func decodeItems(dec *jsontext.Decoder, x *indexer, list *objectList) error {
 		if err != nil {
 			return err
 		}
-		o, err := x.index(raw)
-		if err != nil {
+		if err := p.add(raw); err != nil {
 			return err
 		}
-		list.Items = append(list.Items, o)
+	}
+	if err := p.flush(); err != nil {
+		return err
 	}
 	_, err := dec.ReadToken()
 	return err
@@ -79,10 +82,10 @@ type eventStream struct {
 
 var _ watch.Interface = (*eventStream)(nil)
 
-func newEventStream(body io.ReadCloser, x *indexer) *eventStream {
+func newEventStream(body io.ReadCloser, d *digester) *eventStream {
 	// A few events of slack let decoding and filtering overlap.
 	s := &eventStream{body: body, events: make(chan watch.Event, 16), stop: make(chan struct{})}
-	go s.read(x)
+	go s.read(d)
 	return s
 }
 
@@ -95,15 +98,15 @@ func (s *eventStream) Stop() {
 	})
 }
 
-func (s *eventStream) read(x *indexer) {
+// read ends with the stream. That is normal, however it came: the reflector starts the next one from the last version
+// that it saw.
+func (s *eventStream) read(d *digester) {
 	defer close(s.events)
 	defer s.Stop()
-	dec := jsontext.NewDecoder(s.body, lenient...)
+	dec := &eventDecoder{dec: jsontext.NewDecoder(s.body, lenient...), digester: d}
 	for {
-		ev, err := decodeEvent(dec, x)
+		ev, err := dec.next()
 		if err != nil {
-			// The end of the stream is normal, however it came: the reflector starts the next one from
-			// the last version that it saw.
 			return
 		}
 		select {
@@ -114,55 +117,54 @@ func (s *eventStream) read(x *indexer) {
 	}
 }
 
-func decodeEvent(dec *jsontext.Decoder, x *indexer) (watch.Event, error) {
-	var ev watch.Event
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+// eventDecoder reads events one after the other.
+type eventDecoder struct {
+	dec      *jsontext.Decoder
+	digester *digester
+}
+
+func (d *eventDecoder) next() (ev watch.Event, err error) {
+	if tok, err := d.dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return ev, errors.Join(errors.New("the event is not a JSON object"), err)
 	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
+	for d.dec.PeekKind() == '"' {
+		name, err := d.dec.ReadToken()
 		if err != nil {
 			return ev, err
 		}
 		switch name.String() {
 		case "type":
 			var tok jsontext.Token
-			if tok, err = dec.ReadToken(); err == nil {
+			if tok, err = d.dec.ReadToken(); err == nil {
 				ev.Type = watch.EventType(tok.String())
 			}
 		case "object":
-			err = decodeEventObject(dec, x, &ev)
+			ev.Object, err = d.object(ev.Type)
 		default:
-			err = dec.SkipValue()
+			err = d.dec.SkipValue()
 		}
 		if err != nil {
 			return ev, err
 		}
 	}
-	_, err := dec.ReadToken()
+	_, err = d.dec.ReadToken()
 	return ev, err
 }
 
-func decodeEventObject(dec *jsontext.Decoder, x *indexer, ev *watch.Event) error {
-	raw, err := dec.ReadValue()
+func (d *eventDecoder) object(event watch.EventType) (runtime.Object, error) {
+	raw, err := d.dec.ReadValue()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if ev.Type == watch.Error {
+	switch event {
+	case watch.Error:
 		status := &metav1.Status{}
-		if err := json.Unmarshal(raw, status, json.MatchCaseInsensitiveNames(true)); err != nil {
-			return err
-		}
-		ev.Object = status
-		return nil
+		err := json.Unmarshal(raw, status, json.MatchCaseInsensitiveNames(true))
+		return status, err
+	case watch.Bookmark:
+		o, _, err := d.digester.scan(raw)
+		return &arrival{object: o}, err
 	}
-	o, err := x.index(raw)
-	if err != nil {
-		return err
-	}
-	if ev.Type == watch.Bookmark {
-		o.json = nil
-	}
-	ev.Object = o
-	return nil
+	a, err := d.digester.digest(raw, event == watch.Deleted)
+	return a, err
 }

@@ -44,7 +44,7 @@ func TestDecodeList(t *testing.T) {
 		{"metadata":{"name":"a","namespace":"x","resourceVersion":"1"}},
 		{"apiVersion":"example.com/v1","kind":"Own","metadata":{"name":"b","resourceVersion":"2"}}]}`
 	// A slow network hands out a byte at a time.
-	got, err := decodeList(iotest.OneByteReader(strings.NewReader(list)), newIndexer(true))
+	got, err := decodeList(iotest.OneByteReader(strings.NewReader(list)), digesting(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestDecodeList(t *testing.T) {
 	}
 	var items []string
 	for _, item := range got.Items {
-		o := item.(*object)
+		o := item.(*arrival)
 		items = append(items, fmt.Sprintf("%s %s/%s@%s %s", o.kind, o.namespace, o.name, o.resourceVersion, o.json))
 	}
 	want := []string{
@@ -67,7 +67,7 @@ func TestDecodeList(t *testing.T) {
 
 func TestDecodeListOfNothing(t *testing.T) {
 	for _, list := range []string{`{}`, `{"items":null}`, `{"kind":"PodList","metadata":{},"items":[]}`, `{"metadata":null}`} {
-		if got, err := decodeList(strings.NewReader(list), newIndexer(true)); err != nil || len(got.Items) != 0 {
+		if got, err := decodeList(strings.NewReader(list), digesting(true)); err != nil || len(got.Items) != 0 {
 			t.Errorf("%s: %v, %v", list, got, err)
 		}
 	}
@@ -77,19 +77,19 @@ func TestDecodeListOfNothing(t *testing.T) {
 func TestDecodeListCutOff(t *testing.T) {
 	list := sampleList(2)
 	for end := range len(list) {
-		if _, err := decodeList(strings.NewReader(list[:end]), newIndexer(false)); err == nil {
+		if _, err := decodeList(strings.NewReader(list[:end]), digesting(false)); err == nil {
 			t.Fatalf("the first %d of %d bytes were accepted as a list", end, len(list))
 		}
 	}
 	broken := errors.New("connection reset by peer")
-	if _, err := decodeList(io.MultiReader(strings.NewReader(list[:len(list)-3]), iotest.ErrReader(broken)), newIndexer(false)); !errors.Is(err, broken) {
+	if _, err := decodeList(io.MultiReader(strings.NewReader(list[:len(list)-3]), iotest.ErrReader(broken)), digesting(false)); !errors.Is(err, broken) {
 		t.Errorf("got %v, want what went wrong", err)
 	}
 }
 
 func TestDecodeListThatIsNone(t *testing.T) {
 	for _, text := range []string{``, `[]`, `null`, `"list"`, `{"items":{"a":1}}`, `{"items":[1]}`, `{"items":7}`, `{"items":[{"metadata":[]}]}`} {
-		if got, err := decodeList(strings.NewReader(text), newIndexer(true)); err == nil {
+		if got, err := decodeList(strings.NewReader(text), digesting(true)); err == nil {
 			t.Errorf("%s was accepted: %d items", text, len(got.Items))
 		}
 	}
@@ -98,20 +98,16 @@ func TestDecodeListThatIsNone(t *testing.T) {
 // readStream returns what comes out of a stream, one line an event.
 func readStream(t *testing.T, text string) []string {
 	t.Helper()
-	s := newEventStream(io.NopCloser(strings.NewReader(text)), newIndexer(false))
+	s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(false)())
 	defer s.Stop()
 	var got []string
 	for ev := range s.ResultChan() {
-		o, ok := ev.Object.(*object)
+		o, ok := ev.Object.(*arrival)
 		if !ok {
 			got = append(got, fmt.Sprintf("%s %v", ev.Type, apierrors.FromObject(ev.Object)))
 			continue
 		}
-		end := ""
-		if o.GetObjectMeta().GetAnnotations()["k8s.io/initial-events-end"] == "true" {
-			end = " end of list"
-		}
-		got = append(got, fmt.Sprintf("%s %s %s/%s@%s %s%s", ev.Type, o.kind, o.namespace, o.name, o.resourceVersion, o.json, end))
+		got = append(got, fmt.Sprintf("%s %s %s/%s@%s %s", ev.Type, o.kind, o.namespace, o.name, o.resourceVersion, o.json))
 	}
 	return got
 }
@@ -134,8 +130,8 @@ func TestDecodeStream(t *testing.T) {
 		},
 		{
 			"bookmarks have no JSON",
-			`{"type":"BOOKMARK","object":{"kind":"A","metadata":{"resourceVersion":"4"}}}{"type":"BOOKMARK","object":{"kind":"A","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`,
-			[]string{"BOOKMARK A /@4 ", "BOOKMARK A /@5  end of list"},
+			`{"type":"BOOKMARK","object":{"kind":"A","metadata":{"resourceVersion":"4"}}}{"type":"BOOKMARK","object":{"kind":"A","metadata":{"resourceVersion":"5","annotations":{"a":"b"}}}}`,
+			[]string{"BOOKMARK A /@4 ", "BOOKMARK A /@5 "},
 		},
 		{
 			"errors",
@@ -167,7 +163,7 @@ func TestDecodeStream(t *testing.T) {
 }
 
 func TestExpiredIsToldFromOtherErrors(t *testing.T) {
-	s := newEventStream(io.NopCloser(strings.NewReader(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"details":{"retryAfterSeconds":2}}}`)), newIndexer(true))
+	s := newEventStream(io.NopCloser(strings.NewReader(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"details":{"retryAfterSeconds":2}}}`)), digesting(true)())
 	defer s.Stop()
 	ev := <-s.ResultChan()
 	if err := apierrors.FromObject(ev.Object); ev.Type != watch.Error || !apierrors.IsResourceExpired(err) {
@@ -191,7 +187,7 @@ func (c *closeCounter) Close() error {
 func TestStreamStops(t *testing.T) {
 	pipe, _ := io.Pipe()
 	body := &closeCounter{Reader: io.MultiReader(strings.NewReader(sampleEvents(40)), pipe), pipe: pipe}
-	s := newEventStream(body, newIndexer(true))
+	s := newEventStream(body, digesting(true)())
 	<-s.ResultChan()
 	s.Stop()
 	s.Stop()
@@ -207,12 +203,12 @@ func FuzzDecodeList(f *testing.F) {
 	f.Add([]byte(`{"kind":"ThingList","apiVersion":"v1","items":[{}, {"metadata":{"name":"a"}}]}`))
 	f.Add([]byte(`{"items":null,"metadata":{"continue":"x"}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		list, err := decodeList(bytes.NewReader(text), newIndexer(false))
+		list, err := decodeList(bytes.NewReader(text), digesting(false))
 		if err != nil {
 			return
 		}
 		for _, item := range list.Items {
-			if o := item.(*object); !bytes.HasPrefix(o.json, []byte("{")) || !bytes.HasSuffix(o.json, []byte("}")) {
+			if o := item.(*arrival); !bytes.HasPrefix(o.json, []byte("{")) || !bytes.HasSuffix(o.json, []byte("}")) {
 				t.Errorf("an item is %q", o.json)
 			}
 		}
@@ -224,7 +220,7 @@ func FuzzDecodeStream(f *testing.F) {
 	f.Add([]byte(`{"type":"ERROR","object":{"kind":"Status","code":410}}{"object":{},"type":"ADDED"}`))
 	f.Add([]byte(`{"type":"BOOKMARK"}{"type":1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s := newEventStream(io.NopCloser(bytes.NewReader(text)), newIndexer(false))
+		s := newEventStream(io.NopCloser(bytes.NewReader(text)), digesting(false)())
 		defer s.Stop()
 		for range s.ResultChan() {
 		}
@@ -253,7 +249,7 @@ func BenchmarkDecodeList(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if list, err := decodeList(strings.NewReader(text), newIndexer(true)); err != nil || len(list.Items) != n {
+		if list, err := decodeList(strings.NewReader(text), digesting(true)); err != nil || len(list.Items) != n {
 			b.Fatal(len(list.Items), err)
 		}
 	}
@@ -266,7 +262,7 @@ func BenchmarkDecodeStream(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		s := newEventStream(io.NopCloser(strings.NewReader(text)), newIndexer(true))
+		s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)())
 		events := 0
 		for range s.ResultChan() {
 			events++
@@ -276,4 +272,9 @@ func BenchmarkDecodeStream(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
+}
+
+// digesting makes digesters that keep everything.
+func digesting(keepManagedFields bool) func() *digester {
+	return func() *digester { return &digester{indexer: newIndexer(keepManagedFields)} }
 }

@@ -39,17 +39,34 @@ type listWatch struct {
 	scope  scope
 	// report is told about every answer of the API server: nil or what went wrong.
 	report func(verb string, err error)
+	// ctx and serving are for those who digest the objects.
+	ctx     context.Context
+	serving func() []*subscription
+}
+
+func (l *listWatch) newDigester() *digester {
+	return &digester{indexer: newIndexer(l.scope.keepManagedFields), ctx: l.ctx, serving: l.serving}
 }
 
 var _ cache.ListerWatcherWithContext = (*listWatch)(nil)
 
+// IsWatchListSemanticsUnSupported tells the reflector not to ask for the list as a stream of events: the API server needs
+// twice the CPU time for it.
+func (l *listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
+// pageSize is the number of objects in a page of a list. API servers answer a page from their cache, but look for its
+// beginning each time; small pages make 100,000 objects take several times as long. Neither side holds a page in memory.
+const pageSize = 10_000
+
 func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	body, err := l.open(ctx, "list", opts, false)
+	// Always the newest state: another API server than last time may be behind.
+	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
+	body, err := l.open(ctx, "list", opts)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	list, err := decodeList(body, newIndexer(l.scope.keepManagedFields))
+	list, err := decodeList(body, l.newDigester)
 	if err != nil {
 		l.answered(ctx, "list", err)
 		return nil, err
@@ -59,12 +76,11 @@ func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions
 
 func (l *listWatch) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	// Compression of a watch delays small events in some proxies and saves nothing on them.
-	body, err := l.open(ctx, "watch", opts, true)
+	body, err := l.open(ctx, "watch", opts)
 	if err != nil {
 		return nil, err
 	}
-	return newEventStream(body, newIndexer(l.scope.keepManagedFields)), nil
+	return newEventStream(body, l.newDigester()), nil
 }
 
 // List and Watch complete cache.ListerWatcher; the reflector calls the variants with a context.
@@ -76,12 +92,12 @@ func (l *listWatch) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	return l.WatchWithContext(context.Background(), opts)
 }
 
-func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptions, identity bool) (io.ReadCloser, error) {
+func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptions) (io.ReadCloser, error) {
 	opts.LabelSelector, opts.FieldSelector = l.scope.labels, l.scope.fields
 	req := l.client.Get().AbsPath(l.scope.path()).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
-	if identity {
-		req = req.SetHeader("Accept-Encoding", "identity")
-	}
+	// To compress a list costs the API server several times the time of all the rest. To compress a watch delays small
+	// events in some proxies and saves nothing on them.
+	req = req.SetHeader("Accept-Encoding", "identity")
 	if opts.TimeoutSeconds != nil {
 		// The server ends the watch; should it have died silently, we do.
 		req = req.Timeout(time.Duration(*opts.TimeoutSeconds+30) * time.Second)

@@ -351,11 +351,6 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		m.mu.Unlock()
 		return
 	}
-	if filling && verb == "watch" && (kind == forbidden || kind == notServed) {
-		// A streamed list is tried first. The list that follows it tells more exactly what is missing.
-		m.mu.Unlock()
-		return
-	}
 	key := requestKey{sub.stream, verb}
 	before := m.troubles[key].kind
 	if kind == noTrouble {

@@ -23,8 +23,6 @@ type object struct {
 	resourceVersion string
 	// json is nil when no binding that shares the stream keeps objects.
 	json []byte
-	// initialEventsEnd marks the bookmark that ends a streamed list.
-	initialEventsEnd bool
 }
 
 // The reflector wants a runtime.Object whose metadata it can read. It needs four getters of it.
@@ -37,15 +35,10 @@ type objectMeta struct {
 	object        *object
 }
 
-func (m *objectMeta) GetNamespace() string       { return m.object.namespace }
-func (m *objectMeta) GetName() string            { return m.object.name }
-func (m *objectMeta) GetResourceVersion() string { return m.object.resourceVersion }
-func (m *objectMeta) GetAnnotations() map[string]string {
-	if m.object.initialEventsEnd {
-		return map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-	}
-	return nil
-}
+func (m *objectMeta) GetNamespace() string              { return m.object.namespace }
+func (m *objectMeta) GetName() string                   { return m.object.name }
+func (m *objectMeta) GetResourceVersion() string        { return m.object.resourceVersion }
+func (m *objectMeta) GetAnnotations() map[string]string { return nil }
 
 // objectList is one page of a list.
 type objectList struct {
@@ -85,18 +78,27 @@ func newIndexer(keepManagedFields bool) *indexer {
 
 // index makes an object of raw, which it copies.
 func (x *indexer) index(raw []byte) (*object, error) {
+	o, layout, err := x.scan(raw)
+	if err == nil {
+		o.json = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
+	}
+	return o, err
+}
+
+// scan reads the indexed fields out of raw. The object has no JSON yet: it is made by layout.
+func (x *indexer) scan(raw []byte) (*object, layout, error) {
 	x.src.Reset(raw)
 	x.dec.Reset(x.src, lenient...)
 	o := &object{}
 	var hasKind, hasVersion bool
 	managed := span{}
 	if tok, err := x.dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return nil, errors.Join(errors.New("object is not a JSON object"), err)
+		return nil, layout{}, errors.Join(errors.New("object is not a JSON object"), err)
 	}
 	for x.dec.PeekKind() == '"' {
 		name, err := x.dec.ReadValue()
 		if err != nil {
-			return nil, err
+			return nil, layout{}, err
 		}
 		switch string(name) {
 		case `"kind"`:
@@ -111,14 +113,13 @@ func (x *indexer) index(raw []byte) (*object, error) {
 			err = x.dec.SkipValue()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cannot read object %s/%s: %w", o.namespace, o.name, err)
+			return nil, layout{}, fmt.Errorf("cannot read object %s/%s: %w", o.namespace, o.name, err)
 		}
 	}
 	if _, err := x.dec.ReadToken(); err != nil {
-		return nil, err
+		return nil, layout{}, err
 	}
-	o.json = x.assemble(raw, o, hasKind, hasVersion, managed)
-	return o, nil
+	return o, x.layout(raw, o, hasKind, hasVersion, managed), nil
 }
 
 // span is where a member of an object stands, with the comma before it; the zero value is nowhere.
@@ -149,10 +150,6 @@ func (x *indexer) metadata(o *object) (managed span, err error) {
 			uid, err = x.copied(x.text())
 		case `"resourceVersion"`:
 			version, err = x.copied(x.text())
-		case `"annotations"`:
-			var v jsontext.Value
-			v, err = x.dec.ReadValue()
-			o.initialEventsEnd = err == nil && bytes.Contains(v, []byte(`"`+metav1.InitialEventsAnnotationKey+`":"true"`))
 		case `"managedFields"`:
 			err = x.dec.SkipValue()
 			managed = span{before, x.dec.InputOffset(), before == open}
@@ -201,17 +198,22 @@ func (x *indexer) interned(text []byte, err error) (string, error) {
 	return s, err
 }
 
-// assemble copies raw into memory of exactly the right size, without managedFields if they are not
-// wanted, and with kind and apiVersion if the list that raw comes from held them back.
-func (x *indexer) assemble(raw []byte, o *object, hasKind, hasVersion bool, managed span) []byte {
-	open := bytes.IndexByte(raw, '{') + 1
-	var head []byte
+// layout is how an object's JSON differs from what came: without managedFields if they are not wanted, and with kind
+// and apiVersion if the list that it comes from held them back.
+type layout struct {
+	open int
+	head []byte
+	cut  span
+}
+
+func (x *indexer) layout(raw []byte, o *object, hasKind, hasVersion bool, managed span) layout {
+	l := layout{open: bytes.IndexByte(raw, '{') + 1}
 	add := func(name, value string) {
-		head = append(head, '"')
-		head = append(head, name...)
-		head = append(head, '"', ':')
-		head, _ = jsontext.AppendQuote(head, value)
-		head = append(head, ',')
+		l.head = append(l.head, '"')
+		l.head = append(l.head, name...)
+		l.head = append(l.head, '"', ':')
+		l.head, _ = jsontext.AppendQuote(l.head, value)
+		l.head = append(l.head, ',')
 	}
 	if o.kind == "" {
 		o.kind = x.fallbackKind
@@ -222,27 +224,33 @@ func (x *indexer) assemble(raw []byte, o *object, hasKind, hasVersion bool, mana
 	if !hasVersion && x.fallbackVersion != "" {
 		add("apiVersion", x.fallbackVersion)
 	}
-	if len(head) > 0 && bytes.TrimLeft(raw[open:], space)[0] == '}' {
-		head = head[:len(head)-1]
+	if len(l.head) > 0 && bytes.TrimLeft(raw[l.open:], space)[0] == '}' {
+		l.head = l.head[:len(l.head)-1]
 	}
-	cut := managed
 	if x.keepManagedFields {
-		cut = span{}
+		return l
 	}
-	if cut.first {
+	l.cut = managed
+	if l.cut.first {
 		// the comma to remove is the one behind it
-		if rest := bytes.TrimLeft(raw[cut.to:], space); rest[0] == ',' {
-			cut.to = int64(len(raw)-len(rest)) + 1
+		if rest := bytes.TrimLeft(raw[l.cut.to:], space); rest[0] == ',' {
+			l.cut.to = int64(len(raw)-len(rest)) + 1
 		}
 	}
-	out := make([]byte, 0, len(raw)+len(head)-int(cut.to-cut.from))
-	out = append(out, raw[:open]...)
-	out = append(out, head...)
-	if cut.to == 0 {
-		return append(out, raw[open:]...)
+	return l
+}
+
+// size is the exact length of what appendTo appends.
+func (l *layout) size(raw []byte) int { return len(raw) + len(l.head) - int(l.cut.to-l.cut.from) }
+
+func (l *layout) appendTo(out, raw []byte) []byte {
+	out = append(out, raw[:l.open]...)
+	out = append(out, l.head...)
+	if l.cut.to == 0 {
+		return append(out, raw[l.open:]...)
 	}
-	out = append(out, raw[open:cut.from]...)
-	return append(out, raw[cut.to:]...)
+	out = append(out, raw[l.open:l.cut.from]...)
+	return append(out, raw[l.cut.to:]...)
 }
 
 // space is what JSON takes for white space.

@@ -51,9 +51,9 @@ func TestIndex(t *testing.T) {
 			want: object{key: "\x00web", name: "web", kind: "Pod"},
 		},
 		{
-			name: "the bookmark that ends a streamed list",
+			name: "a bookmark",
 			raw:  `{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"a":"b","k8s.io/initial-events-end":"true"}}}`,
-			want: object{key: "\x00", kind: "Pod", resourceVersion: "9", initialEventsEnd: true},
+			want: object{key: "\x00", kind: "Pod", resourceVersion: "9"},
 		},
 		{name: "not an object", raw: `[]`, wantError: "not a JSON object"},
 		{name: "metadata of another type", raw: `{"metadata":"x"}`, wantError: "metadata is not a JSON object"},

@@ -160,7 +160,7 @@ func TestResyncListsAnew(t *testing.T) {
 	never.Resync = 0
 	h := o.unlocked(bindings("resync", never, often))
 	for lists := 0; lists < 4; {
-		if request := receive(t, o.requests, "request"); strings.Contains(request, "/secrets?") && strings.Contains(request, "sendInitialEvents=true") {
+		if request := receive(t, o.requests, "request"); strings.Contains(request, "/secrets?") && strings.Contains(request, "limit=") {
 			lists++
 		}
 	}

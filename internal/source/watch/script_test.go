@@ -149,19 +149,21 @@ func (w *stage) do(words []string) {
 		b.monitor.abandon(b.subs[args[0]])
 		w.feed(args[0]).leave(b.subs[args[0]])
 	case "list":
+		// Each list begins a round, which serves those who are there.
+		w.feeds[name] = &feed{stream: w.feed(name).stream, ctx: w.feed(name).ctx}
 		list := make([]any, len(args))
 		for i, arg := range args {
-			list[i] = w.object(arg)
+			list[i] = w.object(w.feed(name), arg, false)
 		}
 		if err := w.feed(name).Replace(list, ""); err != nil {
 			w.t.Fatal(err)
 		}
 	case "set":
-		if err := w.feed(name).Update(w.object(args[0])); err != nil {
+		if err := w.feed(name).Update(w.object(w.feed(name), args[0], false)); err != nil {
 			w.t.Fatal(err)
 		}
 	case "delete":
-		if err := w.feed(name).Delete(w.object(args[0])); err != nil {
+		if err := w.feed(name).Delete(w.object(w.feed(name), args[0], true)); err != nil {
 			w.t.Fatal(err)
 		}
 	case "stop":
@@ -201,7 +203,7 @@ func (w *stage) do(words []string) {
 func (w *stage) feed(name string) *feed {
 	if w.feeds[name] == nil {
 		ctx, cancel := context.WithCancel(w.t.Context())
-		w.feeds[name], w.stops[name] = &feed{newStream(nil, scope{}), ctx}, cancel
+		w.feeds[name], w.stops[name] = &feed{stream: newStream(nil, scope{}), ctx: ctx}, cancel
 	}
 	return w.feeds[name]
 }
@@ -242,12 +244,12 @@ func (w *stage) binding(name string, options []string) *staged {
 }
 
 // object reads NAMESPACE/NAME#UID@VERSION:TEXT.
-func (w *stage) object(arg string) any {
+func (w *stage) object(f *feed, arg string, gone bool) any {
 	if arg == "nonsense" {
 		return "nonsense"
 	}
 	if arg, ok := strings.CutPrefix(arg, "last-known-"); ok {
-		return cache.DeletedFinalStateUnknown{Key: arg, Obj: w.object(arg)}
+		return cache.DeletedFinalStateUnknown{Key: arg, Obj: w.object(f, arg, gone)}
 	}
 	w.version++
 	id, text, _ := strings.Cut(arg, ":")
@@ -260,12 +262,13 @@ func (w *stage) object(arg string) any {
 	if !namespaced {
 		namespace, name = "", id
 	}
-	o, err := newIndexer(true).index(fmt.Appendf(nil, `{"kind":"Thing","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q},"text":%q}`,
-		namespace, name, uid, version, text))
+	d := &digester{indexer: newIndexer(true), ctx: f.ctx, serving: f.serving}
+	a, err := d.digest(fmt.Appendf(nil, `{"kind":"Thing","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q},"text":%q}`,
+		namespace, name, uid, version, text), gone)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return o
+	return a
 }
 
 func (b *staged) show(s event.Snapshot) string {

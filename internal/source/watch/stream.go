@@ -2,9 +2,9 @@ package watch
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,7 +14,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shell-operator/shell-operator/internal/clock"
-	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // consumer is who wants the objects of a stream. All methods are called by the stream's goroutine,
@@ -47,8 +46,8 @@ type subscription struct {
 	stream *stream
 	// optional subscriptions are not waited for when they are forbidden: the hook does without.
 	optional bool
-	// listed is set once the consumer has had a complete set. Only the stream's goroutine uses it.
-	listed bool
+	// gone is set when the stream serves the consumer no more.
+	gone atomic.Bool
 	// left is set when the consumer wants no more. The consumer's own lock guards it.
 	left bool
 	// ended is set when the stream has been left, or is never to be joined. The Watcher's lock guards it.
@@ -71,8 +70,9 @@ type stream struct {
 	mu sync.Mutex
 	// subs is replaced, never changed, so a copy of the slice header may be used without the lock.
 	subs []*subscription
-	// listed tells that the current reflector has delivered a complete set.
-	listed bool
+	// started tells that the current reflector has begun to read: whom it serves is decided. listed tells that it has
+	// delivered a complete set, late that somebody has joined in between.
+	started, listed, late bool
 	// resync is the shortest period that a consumer asked for; 0 means never.
 	resync time.Duration
 	// due rings when the last complete set is as old as that. Nil without a set, or without a period.
@@ -96,12 +96,14 @@ func (s *stream) join(sub *subscription, resync time.Duration) {
 	if s.listed {
 		s.relist()
 	}
+	s.late = s.late || s.started
 }
 
 // leave removes a consumer and tells whether it was the last.
 func (s *stream) leave(sub *subscription) (empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	sub.gone.Store(true)
 	s.subs = slices.DeleteFunc(slices.Clone(s.subs), func(other *subscription) bool { return other == sub })
 	return len(s.subs) == 0
 }
@@ -134,12 +136,14 @@ func (s *stream) reflect(ctx context.Context) {
 	ctx, end := s.round(ctx)
 	defer end()
 
-	lw := &listWatch{client: s.client, scope: s.scope, report: s.answered}
+	f := &feed{stream: s, ctx: ctx}
+	lw := &listWatch{client: s.client, scope: s.scope, report: s.answered, ctx: ctx, serving: f.serving}
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
-	r := cache.NewReflectorWithOptions(lw, nil, &feed{s, ctx}, cache.ReflectorOptions{
+	r := cache.NewReflectorWithOptions(lw, nil, f, cache.ReflectorOptions{
 		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: clock.Within(ctx),
 	})
+	r.WatchListPageSize = pageSize
 	// What goes wrong has been reported by listWatch, in words that help.
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard()))
 }
@@ -148,7 +152,7 @@ func (s *stream) reflect(ctx context.Context) {
 func (s *stream) round(ctx context.Context) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()
-	s.listed = false
+	s.started, s.listed, s.late = false, false, false
 	select {
 	case <-s.again: // this list serves all who asked
 	default:
@@ -195,13 +199,26 @@ func (s *stream) answered(verb string, err error) {
 	}
 }
 
-// feed is the store that the reflector fills: it passes everything on.
+// feed is the store that the reflector fills: it passes everything on to those who were there when the reflector began
+// to read. Whoever comes later is served by the next one.
 type feed struct {
 	*stream
-	ctx context.Context
+	ctx  context.Context
+	once sync.Once
+	subs []*subscription
 }
 
 var _ cache.ReflectorStore = (*feed)(nil)
+
+// serving returns whom the feed serves. The first call decides.
+func (f *feed) serving() []*subscription {
+	f.once.Do(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.subs, f.started = f.stream.subs, true
+	})
+	return f.subs
+}
 
 func (f *feed) Resync() error { return nil }
 
@@ -209,18 +226,13 @@ func (f *feed) Add(obj any) error    { return f.changed(obj) }
 func (f *feed) Update(obj any) error { return f.changed(obj) }
 
 func (f *feed) changed(obj any) error {
-	o, ok := obj.(*object)
-	if !ok {
-		return nil // the reflector made it up; nothing of ours is lost
+	a, ok := obj.(*arrival)
+	if !ok || f.ctx.Err() != nil {
+		return nil // the reflector made it up, or as in Replace
 	}
-	subs := f.consumers()
-	results := evaluate(f.ctx, o, subs)
-	if f.ctx.Err() != nil {
-		return nil // as in Replace
-	}
-	for i, sub := range subs {
-		if sub.listed && sub.wants(o) {
-			sub.change(sub, entry{o, results[i]})
+	for i, sub := range f.serving() {
+		if !sub.gone.Load() && sub.wants(a.object) {
+			sub.change(sub, entry{a.object, a.result(i)})
 		}
 	}
 	return nil
@@ -230,101 +242,45 @@ func (f *feed) Delete(obj any) error {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
-	o, ok := obj.(*object)
+	a, ok := obj.(*arrival)
 	if !ok {
 		return nil
 	}
-	for _, sub := range f.consumers() {
-		if sub.listed && sub.wants(o) {
-			sub.remove(sub, o)
+	for _, sub := range f.serving() {
+		if !sub.gone.Load() && sub.wants(a.object) {
+			sub.remove(sub, a.object)
 		}
 	}
 	return nil
 }
 
-// Replace takes a complete list. Filters are evaluated on all processors.
+// Replace takes a complete list.
 func (f *feed) Replace(list []any, _ string) error {
-	f.mu.Lock()
-	f.listed = true
-	f.ring(f.resync)
-	subs := f.subs
-	f.mu.Unlock()
-
-	results := make([][][]byte, len(list)) // by object, by consumer
-	inParallel(len(list), func(i int) {
-		if o, ok := list[i].(*object); ok {
-			results[i] = evaluate(f.ctx, o, subs)
-		}
-	})
 	if f.ctx.Err() != nil {
 		return nil // results may be incomplete; whoever cancelled us lists again or stops
 	}
-	for s, sub := range subs {
-		entries := make([]entry, 0, len(list))
-		for i, obj := range list {
-			if o, ok := obj.(*object); ok && sub.wants(o) {
-				entries = append(entries, entry{o, results[i][s]})
-			}
-		}
-		sub.listed = true
-		sub.replace(sub, entries)
-	}
-	return nil
-}
-
-// evaluate computes what each consumer keeps of o, decoding it at most once, and drops its JSON when
-// nobody needs it any more.
-func evaluate(ctx context.Context, o *object, subs []*subscription) [][]byte {
-	results := make([][]byte, len(subs))
-	var tree any
-	var keep, isDecoded bool
+	subs := f.serving()
+	f.mu.Lock()
+	f.listed = true
+	f.ring(f.resync)
+	f.mu.Unlock()
 	for i, sub := range subs {
-		decoded, json := sub.needs()
-		keep = keep || json
-		if !decoded || !sub.wants(o) {
+		if sub.gone.Load() {
 			continue
 		}
-		if !isDecoded {
-			isDecoded = true
-			// What cannot be decoded is handed on as nil: the filter's error will tell.
-			tree, _ = jq.Decode(o.json)
-		}
-		results[i] = sub.filter(ctx, o, tree)
-	}
-	if !keep {
-		o.json = nil
-	}
-	return results
-}
-
-// inParallel calls f for 0…n-1 on all processors and waits. Small work stays here.
-func inParallel(n int, f func(i int)) {
-	const chunk = 64
-	workers := min(runtime.GOMAXPROCS(0), (n+chunk-1)/chunk)
-	if workers <= 1 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
-	var next sync.Mutex
-	from := 0
-	take := func() (int, int) {
-		next.Lock()
-		defer next.Unlock()
-		lo := from
-		from = min(n, from+chunk)
-		return lo, from
-	}
-	var working sync.WaitGroup
-	for range workers {
-		working.Go(func() {
-			for lo, hi := take(); lo < hi; lo, hi = take() {
-				for i := lo; i < hi; i++ {
-					f(i)
-				}
+		entries := make([]entry, 0, len(list))
+		for _, obj := range list {
+			if a, ok := obj.(*arrival); ok && sub.wants(a.object) {
+				entries = append(entries, entry{a.object, a.result(i)})
 			}
-		})
+		}
+		sub.replace(sub, entries)
 	}
-	working.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.late {
+		f.late = false
+		f.relist()
+	}
+	return nil
 }

@@ -2,10 +2,8 @@ package watch
 
 import (
 	"context"
-	"runtime"
-	"slices"
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,29 +13,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-func TestInParallel(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	for _, n := range []int{0, 1, 63, 64, 65, 128, 1000} {
-		var mu sync.Mutex
-		var got []int
-		inParallel(n, func(i int) {
-			mu.Lock()
-			defer mu.Unlock()
-			got = append(got, i)
-		})
-		slices.Sort(got)
-		for i := range n {
-			if len(got) != n || got[i] != i {
-				t.Fatalf("%d calls for 0…%d: %v", len(got), n-1, got)
-			}
-		}
-	}
-}
-
 // eye is a consumer that knows what it needs and counts what it sees.
 type eye struct {
 	wanted, decoded, json bool
 	filtered              []any
+	sets                  int
 }
 
 func (e *eye) wants(*object) bool          { return e.wanted }
@@ -46,13 +26,13 @@ func (e *eye) filter(_ context.Context, _ *object, tree any) []byte {
 	e.filtered = append(e.filtered, tree)
 	return []byte("{}")
 }
-func (e *eye) replace(*subscription, []entry)        {}
+func (e *eye) replace(*subscription, []entry)        { e.sets++ }
 func (e *eye) change(*subscription, entry)           {}
 func (e *eye) remove(*subscription, *object)         {}
 func (e *eye) answered(*subscription, string, error) {}
 
 // An object keeps its bytes only if somebody keeps objects, and is decoded once for all who filter.
-func TestEvaluate(t *testing.T) {
+func TestDigest(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		eyes  []*eye
@@ -64,26 +44,26 @@ func TestEvaluate(t *testing.T) {
 		{"a filter without objects", []*eye{{wanted: true, decoded: true}}, false, 1},
 		{"objects without filter", []*eye{{wanted: true, json: true}}, true, 0},
 		{"two filters, one with objects", []*eye{{wanted: true, decoded: true}, {wanted: true, decoded: true, json: true}, {wanted: true}}, true, 2},
-		{"a filter that wants another object", []*eye{{decoded: true, json: true}}, true, 0},
+		{"a filter that wants another object", []*eye{{decoded: true, json: true}}, false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			o, err := newIndexer(true).index([]byte(samplePod(1)))
-			if err != nil {
-				t.Fatal(err)
-			}
 			var subs []*subscription
 			for _, e := range test.eyes {
 				subs = append(subs, &subscription{consumer: e})
 			}
-			results := evaluate(t.Context(), o, subs)
-			if keeps := o.json != nil; keeps != test.keeps {
+			d := &digester{indexer: newIndexer(true), ctx: t.Context(), serving: func() []*subscription { return subs }}
+			a, err := d.digest([]byte(samplePod(1)), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if keeps := a.json != nil; keeps != test.keeps {
 				t.Errorf("keeps its JSON: %t", keeps)
 			}
 			var trees []any
 			for i, e := range test.eyes {
 				trees = append(trees, e.filtered...)
-				if filtered := results[i] != nil; filtered != (e.decoded && e.wanted) {
-					t.Errorf("result %d is %q", i, results[i])
+				if filtered := a.result(i) != nil; filtered != (e.decoded && e.wanted) {
+					t.Errorf("result %d is %q", i, a.result(i))
 				}
 			}
 			if len(trees) != test.trees {
@@ -123,7 +103,7 @@ func TestResync(t *testing.T) {
 				if round.Err() != nil {
 					t.Fatal("the list had to begin again for somebody whom it would have served")
 				}
-				if err := (&feed{s, round}).Replace(nil, ""); err != nil {
+				if err := (&feed{stream: s, ctx: round}).Replace(nil, ""); err != nil {
 					t.Fatal(err)
 				}
 				began := time.Now()
@@ -152,7 +132,7 @@ func TestResyncCountsFromTheLastList(t *testing.T) {
 		defer end()
 		began := time.Now()
 		for range 3 {
-			if err := (&feed{s, round}).Replace(nil, ""); err != nil {
+			if err := (&feed{stream: s, ctx: round}).Replace(nil, ""); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(40 * time.Second)
@@ -171,7 +151,7 @@ func TestJoinersShareAList(t *testing.T) {
 		defer s.stop()
 		s.join(&subscription{consumer: &eye{}}, 0)
 		round, end := s.round(t.Context())
-		if err := (&feed{s, round}).Replace(nil, ""); err != nil {
+		if err := (&feed{stream: s, ctx: round}).Replace(nil, ""); err != nil {
 			t.Fatal(err)
 		}
 		for range 5 {
@@ -204,7 +184,7 @@ func benchmarkStream(b *testing.B) *feed {
 	m.owner.Store(&owner{})
 	s := newStream(nil, scope{})
 	s.join(&subscription{consumer: m, stream: s}, 0)
-	return &feed{s, b.Context()}
+	return &feed{stream: s, ctx: b.Context()}
 }
 
 type silence struct{}
@@ -214,13 +194,14 @@ func (silence) Keep(b []byte) event.Payload  { return event.Memory(b) }
 func (silence) Objects(*hook.Hook, int, int) {}
 func (silence) FilterFailed(*hook.Hook, int) {}
 
-// BenchmarkReplace is the first set of a binding with a filter, from decoded pages to its items.
-func BenchmarkReplace(b *testing.B) {
+// BenchmarkFirstList is the first set of a binding with a filter, from the bytes of a list to its items.
+func BenchmarkFirstList(b *testing.B) {
 	const n = 1000
+	text := sampleList(n)
 	b.ReportAllocs()
 	for b.Loop() {
-		b.StopTimer()
-		list, err := decodeList(strings.NewReader(sampleList(n)), newIndexer(true))
+		f := benchmarkStream(b)
+		list, err := decodeList(strings.NewReader(text), f.newDigester)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -228,8 +209,6 @@ func BenchmarkReplace(b *testing.B) {
 		for i, o := range list.Items {
 			objects[i] = o
 		}
-		f := benchmarkStream(b)
-		b.StartTimer()
 		if err := f.Replace(objects, ""); err != nil {
 			b.Fatal(err)
 		}
@@ -243,15 +222,81 @@ func BenchmarkChange(b *testing.B) {
 	if err := f.Replace(nil, ""); err != nil {
 		b.Fatal(err)
 	}
-	raw, x := []byte(samplePod(1)), newIndexer(true)
+	raw, d := []byte(samplePod(1)), f.newDigester()
 	b.ReportAllocs()
 	for b.Loop() {
-		o, err := x.index(raw)
+		a, err := d.digest(raw, false)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := f.Update(o); err != nil {
+		if err := f.Update(a); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+func (f *feed) newDigester() *digester {
+	return &digester{indexer: newIndexer(true), ctx: f.ctx, serving: f.serving}
+}
+
+// A list is handed on in its order, whoever digests it, and one that is broken is not handed on at all behind the break.
+func TestPipeline(t *testing.T) {
+	for _, n := range []int{0, 1, batchObjects - 1, batchObjects, batchObjects + 1, 20 * batchObjects} {
+		for _, broken := range []int{-1, 0, n / 2} {
+			var got []string
+			p := newPipeline(digesting(true), func(a *arrival) { got = append(got, a.name) })
+			var err error
+			for i := 0; i < n && err == nil; i++ {
+				text := fmt.Sprintf(`{"metadata":{"name":"%d"}}`, i)
+				if i == broken {
+					text = `{"metadata":1}`
+				}
+				err = p.add([]byte(text))
+			}
+			if flushed := p.flush(); err == nil {
+				err = flushed
+			}
+			p.close()
+			if wantErr := broken >= 0 && broken < n; (err != nil) != wantErr {
+				t.Errorf("%d objects, number %d is broken: error %v", n, broken, err)
+			}
+			for i, name := range got {
+				if name != fmt.Sprint(i) || broken >= 0 && i >= broken {
+					t.Fatalf("%d objects, number %d is broken: number %d is %s", n, broken, i, name)
+				}
+			}
+			if broken < 0 && len(got) != n {
+				t.Errorf("%d of %d came", len(got), n)
+			}
+		}
+	}
+}
+
+// Who joins while a list is read is not served by it, but by the next.
+func TestJoinDuringAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(nil, scope{})
+		defer s.stop()
+		early, late := &eye{wanted: true}, &eye{wanted: true}
+		s.join(&subscription{consumer: early}, 0)
+		round, end := s.round(t.Context())
+		defer end()
+		f := &feed{stream: s, ctx: round}
+		a, err := f.newDigester().digest([]byte(samplePod(1)), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.join(&subscription{consumer: late}, 0)
+		synctest.Wait()
+		if round.Err() != nil {
+			t.Fatal("the list that serves the others had to begin again")
+		}
+		if err := f.Replace([]any{a}, ""); err != nil {
+			t.Fatal(err)
+		}
+		if early.sets != 1 || late.sets != 0 {
+			t.Errorf("the early one got %d sets, the late one %d", early.sets, late.sets)
+		}
+		<-round.Done() // for the late one
+	})
 }
