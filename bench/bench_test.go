@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +85,8 @@ type bench struct {
 	*testing.T
 	scenario
 	cluster *testenv.Cluster
+	// profiling are the profiles that are being taken.
+	profiling sync.WaitGroup
 }
 
 // progress tells a person who waits what is going on.

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -41,9 +43,37 @@ type operator struct {
 
 func (b *bench) start(dir string, args ...string) *operator {
 	b.Helper()
-	return &operator{b: b, Operator: testenv.Start(b.T, testenv.OperatorOptions{
+	if profiles != "" {
+		args = append(args, "--profiling")
+	}
+	op := &operator{b: b, Operator: testenv.Start(b.T, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: filepath.Join(testenv.Root(), "bin", "shell-operator"), Args: args,
 	})}
+	if profiles != "" {
+		op.profile("cpu", "profile?seconds=20")
+		b.Cleanup(func() { b.profiling.Wait() })
+	}
+	return op
+}
+
+// profiles is the directory for profiles of the operators; empty means none.
+var profiles = os.Getenv("BENCH_PROFILES")
+
+// profile fetches a profile in the background; its file is named by the scenario, the process and the kind.
+func (op *operator) profile(kind, page string) {
+	pages := op.untilCount("base http server started", 1)
+	url := fmt.Sprintf("http://%s:%s/debug/pprof/%s", pages.Fields["address"], pages.Fields["port"], page)
+	path := filepath.Join(profiles, fmt.Sprintf("%s-%d.%s.pprof", op.b.name, op.Pid(), kind))
+	op.b.profiling.Go(func() {
+		res, err := http.Get(url)
+		if err != nil {
+			return // the operator has ended
+		}
+		defer res.Body.Close()
+		if text, err := io.ReadAll(res.Body); err == nil && res.StatusCode == http.StatusOK {
+			_ = os.WriteFile(path, text, 0o644)
+		}
+	})
 }
 
 func (op *operator) stop() {

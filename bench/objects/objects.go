@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // seed makes everybody's objects the same.
@@ -108,3 +109,6 @@ func Event(i int, namespace string) *corev1.Event {
 		FirstTimestamp: seen, LastTimestamp: seen, Count: int32(1 + r.IntN(40)),
 	}
 }
+
+// UID returns the uid of object i, for those who need it before an API server has given one.
+func UID(i int) types.UID { return uid(random("UID", i)) }

@@ -1,0 +1,222 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/app"
+)
+
+var update = flag.Bool("update", false, "write baseline.json from what is measured")
+
+// baselineFile holds what the smoke test has counted when somebody last said that it is good.
+const baselineFile = "baseline.json"
+
+// growth is how much more than the baseline is too much.
+const growth = 0.20
+
+// TestSmoke counts what an event costs and what an object keeps, and compares that with the baseline. Nothing is timed,
+// so a busy machine does not matter. The operator runs in this process, on an API server that is a few lines of Go.
+func TestSmoke(t *testing.T) {
+	if os.Getenv("BENCH_SMOKE") == "" {
+		t.Skip("run 'make bench-smoke'")
+	}
+	counted := map[string]float64{}
+	perEvent(t, "plain", full, counted)
+	perEvent(t, "jqFilter", "  jqFilter: '{labels: .metadata.labels, mode: .data.mode, round: .metadata.resourceVersion}'\n", counted)
+	counted["bytes kept per object, full"] = perObject(t, full)
+	counted["bytes kept per object, filter only"] = perObject(t, filtered)
+	if *update {
+		text, err := json.MarshalIndent(counted, "", "  ")
+		if err == nil {
+			err = os.WriteFile(baselineFile, append(text, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	compare(t, counted)
+}
+
+func compare(t *testing.T, counted map[string]float64) {
+	t.Helper()
+	text, err := os.ReadFile(baselineFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var baseline map[string]float64
+	if err := json.Unmarshal(text, &baseline); err != nil {
+		t.Fatalf("%s: %v", baselineFile, err)
+	}
+	names := make([]string, 0, len(counted))
+	for name := range counted {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		was, known := baseline[name]
+		verdict := "ok"
+		switch {
+		case !known:
+			verdict = "NOT IN THE BASELINE"
+		case counted[name] > was*(1+growth):
+			verdict = "GREW"
+		case counted[name] < was*(1-growth):
+			verdict = "fell: make the baseline smaller"
+		}
+		fmt.Printf("%-40s %8.1f  baseline %8.1f  %+.0f %%  %s\n", name, counted[name], was, (counted[name]/was-1)*100, verdict)
+		if !known || counted[name] > was*(1+growth) {
+			t.Errorf("%s: %.1f, the baseline is %.1f: find out why, or accept it with 'make bench-smoke UPDATE=1' and say why in the commit", name, counted[name], was)
+		}
+	}
+}
+
+// perEvent counts allocations and hops from a change to the end of its run, one after the other.
+//
+// A hop is a goroutine that is woken. The runtime counts every eighth, which is enough over many events; other things in
+// this process, the fake API server and the reading of the hook's output, count too, and are always the same.
+func perEvent(t *testing.T, what, binding string, counted map[string]float64) {
+	t.Helper()
+	const warmUp, events = 50, 400
+	server := newFakeServer(t, 100)
+	op := runHere(t, server, snapshotHook("ConfigMap", "default", "  executeHookOnEvent: [Modified]\n"+binding))
+	op.until("Unlock kubernetes.Event tasks")
+	one := func(i int) {
+		server.change(i%100, i+1) // version 0 is in the list
+		op.until("Hook executed successfully")
+	}
+	for i := range warmUp {
+		one(i)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	hopsBefore := hops()
+	for i := range events {
+		one(warmUp + i)
+	}
+	hopsAfter := hops()
+	runtime.ReadMemStats(&after)
+	op.stop()
+	counted["allocations per event, "+what] = float64(after.Mallocs-before.Mallocs) / events
+	counted["hops per event, "+what] = (hopsAfter - hopsBefore) / events
+}
+
+// hops is how many times goroutines have been woken so far.
+func hops() float64 {
+	const sampled = 8 // the runtime looks at every eighth
+	sample := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
+	metrics.Read(sample)
+	var n uint64
+	for _, count := range sample[0].Value.Float64Histogram().Counts {
+		n += count
+	}
+	return float64(n) * sampled
+}
+
+// perObject measures how many bytes of heap an object takes once everything is at rest.
+func perObject(t *testing.T, binding string) float64 {
+	t.Helper()
+	const many = 20_000
+	used := func(objects int) float64 {
+		server := newFakeServer(t, objects)
+		op := runHere(t, server, snapshotHook("ConfigMap", "default", binding))
+		op.until("Unlock kubernetes.Event tasks")
+		heap := math.Inf(1)
+		for range 3 { // what ended a moment ago may need more than one round
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			heap = min(heap, float64(m.HeapAlloc))
+		}
+		op.stop()
+		return heap
+	}
+	few := used(1)
+	return (used(many) - few) / (many - 1)
+}
+
+// here is an operator in this process.
+type here struct {
+	t        *testing.T
+	messages chan string
+	ended    chan error
+	stop     func()
+}
+
+func runHere(t *testing.T, server *fakeServer, hookText string) *here {
+	t.Helper()
+	b := &bench{T: t}
+	op := &here{t: t, messages: make(chan string, 1024), ended: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	dir, tmp := b.hooks(hookText), t.TempDir()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: fake, contexts: [{name: fake, context: {cluster: fake, user: fake}}],"+
+		" clusters: [{name: fake, cluster: {server: %q}}], users: [{name: fake, user: {}}]}", server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		op.ended <- app.Run(ctx, context.Background(), app.Options{
+			HooksDir: dir, TmpDir: tmp, Cluster: app.ClusterOptions{Kubeconfig: kubeconfig, QPS: -1}, Env: os.Environ(), Log: slog.New(op.handler()),
+			ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Minute, ShutdownTimeout: 10 * time.Second,
+			KeepManagedFields: true, ListenAddress: "127.0.0.1:0", Metrics: app.MetricsOptions{Prefix: "shell_operator_"},
+		})
+	}()
+	op.stop = func() {
+		cancel()
+		if err := <-op.ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return op
+}
+
+// until waits for a message of the log.
+func (op *here) until(message string) {
+	op.t.Helper()
+	late := time.NewTimer(time.Minute)
+	defer late.Stop()
+	for {
+		select {
+		case m := <-op.messages:
+			if strings.HasPrefix(m, message) {
+				return
+			}
+		case err := <-op.ended:
+			op.t.Fatalf("the operator has ended: %v", err)
+		case <-late.C:
+			op.t.Fatalf("waited for %q for a minute", message)
+		}
+	}
+}
+
+// handler passes on only the messages that somebody may wait for, so that the waiting costs little.
+func (op *here) handler() slog.Handler { return messages{op.messages} }
+
+type messages struct{ to chan<- string }
+
+func (messages) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (m messages) Handle(_ context.Context, r slog.Record) error {
+	if os.Getenv("BENCH_LOG") != "" {
+		fmt.Println(r.Level, r.Message)
+		r.Attrs(func(a slog.Attr) bool { fmt.Println("   ", a); return true })
+	}
+	if r.Message == "Hook executed successfully" || r.Message == "Unlock kubernetes.Event tasks" {
+		m.to <- r.Message
+	}
+	return nil
+}
+func (m messages) WithAttrs([]slog.Attr) slog.Handler { return m }
+func (m messages) WithGroup(string) slog.Handler      { return m }
