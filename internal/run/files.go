@@ -105,13 +105,30 @@ func (w *Workspace) open(hookName string) (*files, error) {
 		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
 		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"),
 	}
-	for _, path := range []string{f.metrics, f.admission, f.conversion, f.http, f.patch} {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
+	for _, path := range f.written() {
+		if err := makeEmpty(path); err != nil {
 			_ = os.RemoveAll(dir)
 			return nil, fmt.Errorf("cannot make a file of a run: %w", err)
 		}
 	}
 	return f, nil
+}
+
+// written are the files that the hook may write.
+func (f *files) written() []string { return []string{f.metrics, f.admission, f.conversion, f.http, f.patch} }
+
+// makeEmpty makes a file with the two system calls that it takes. Package os needs five, and a run makes many files.
+func makeEmpty(path string) error {
+	for {
+		fd, err := syscall.Open(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY|syscall.O_CLOEXEC, 0o600)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return &os.PathError{Op: "open", Path: path, Err: err}
+		default:
+			return syscall.Close(fd)
+		}
+	}
 }
 
 // environment are the variables that tell a hook about its files.
@@ -147,6 +164,10 @@ func (f *files) outputs() (Outputs, error) {
 		{"HTTP_RESPONSE_PATH", f.http, &out.HTTP},
 		{"KUBERNETES_PATCH_PATH", f.patch, &out.Patch},
 	} {
+		// Most hooks leave most files empty.
+		if info, err := os.Lstat(file.path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			continue
+		}
 		content, err := readOutput(file.path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
@@ -207,6 +228,13 @@ func (w *Workspace) close(f *files) error {
 	if w.keep {
 		return nil
 	}
+	for _, path := range append(f.written(), f.contexts) {
+		_ = syscall.Unlink(path)
+	}
+	if syscall.Rmdir(f.dir) == nil {
+		return nil
+	}
+	// The hook has put something there, or something is wrong.
 	return os.RemoveAll(f.dir)
 }
 

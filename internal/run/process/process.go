@@ -31,8 +31,14 @@ type Options struct {
 	Kill context.Context
 }
 
-// Executor runs processes. It has no state.
-type Executor struct{ opts Options }
+// Executor runs processes. It has no state but an open /dev/null.
+type Executor struct {
+	opts Options
+
+	mu sync.Mutex
+	// null is nil until it has been opened.
+	null *os.File
+}
 
 // New returns an Executor.
 func New(opts Options) *Executor {
@@ -45,7 +51,7 @@ func New(opts Options) *Executor {
 	if opts.Kill == nil {
 		opts.Kill = context.Background()
 	}
-	return &Executor{opts}
+	return &Executor{opts: opts}
 }
 
 // Invocation is what to run.
@@ -102,7 +108,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	defer stderr.close()
 
 	started := time.Now()
-	process, err := start(in, stdout.write, stderr.write)
+	process, err := e.start(in, stdout.write, stderr.write)
 	stdout.write.Close()
 	stderr.write.Close()
 	if err != nil {
@@ -125,12 +131,11 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 
 // start starts the process. A file that was written a moment ago may still be open for writing in a child
 // that another run is just starting; that passes by itself.
-func start(in Invocation, stdout, stderr *os.File) (*os.Process, error) {
-	devNull, err := os.Open(os.DevNull)
+func (e *Executor) start(in Invocation, stdout, stderr *os.File) (*os.Process, error) {
+	devNull, err := e.devNull()
 	if err != nil {
 		return nil, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
-	defer devNull.Close()
 	attr := &os.ProcAttr{
 		Dir: in.Dir, Env: in.Env, Files: []*os.File{devNull, stdout, stderr},
 		Sys: &syscall.SysProcAttr{Setpgid: true},
@@ -146,6 +151,20 @@ func start(in Invocation, stdout, stderr *os.File) (*os.Process, error) {
 		}
 		time.Sleep(time.Millisecond << try)
 	}
+}
+
+// devNull is what processes read.
+func (e *Executor) devNull() (*os.File, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.null != nil {
+		return e.null, nil
+	}
+	f, err := os.Open(os.DevNull)
+	if err == nil {
+		e.null = f
+	}
+	return f, err
 }
 
 // await waits for the end of the process, and brings it about when ctx ends.
