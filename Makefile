@@ -98,9 +98,17 @@ fuzz: ## feed random input to the parsers of what hooks write, a few seconds eac
 chaos: testcluster tools ## break everything around the operator, for half an hour; SEED=n for other plans, CASE=name for one case
 	@CHAOS=1 SEED='$(SEED)' CASE='$(CASE)' TESTCLUSTER=required go test $(RACE) -count=1 -timeout 90m -v ./test/chaos | grep -v -e '^=== ' -e '--- SKIP'
 
-bench: build testcluster tools ## print the figures for speed and memory
-	@BENCH=1 TESTCLUSTER=required go test -count=1 -v ./bench | grep -v '^=== '
+bench: build testcluster tools ## print the figures for speed and memory, write bench/results.json; SCENARIO=name for one, PROFILES=dir for profiles
+	@BENCH=1 BENCH_PROFILES='$(abspath $(PROFILES))' TESTCLUSTER=required go test -count=1 -timeout 3h -v -run 'TestScenarios/$(if $(SCENARIO),^$(SCENARIO)$$)' ./bench -args -results results.json | grep -Ev '^(=== | *--- (PASS|SKIP)|PASS$$)'
+ifndef SCENARIO
 	@BENCH=1 go test -count=1 -v -run TestCost ./sdk/shell | grep -v '^=== '
+endif
+
+bench-smoke: ## count what an event and an object cost, fail when that has grown; UPDATE=1 accepts it
+	@BENCH_SMOKE=1 go test -count=1 -timeout 5m -v -run TestSmoke ./bench $(if $(UPDATE),-args -update) | grep -Ev '^(=== |--- PASS|PASS$$)'
+
+micro-bench: ## run the benchmarks of single parts, which need no cluster
+	@go test -run '^$$' -bench . -benchmem ./internal/... | grep -Ev 'no test files|^(goos|goarch|PASS|ok)'
 
 vet: ## run go vet
 	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet .
@@ -120,4 +128,4 @@ vuln: ## look for known vulnerabilities in what the program uses
 clean: ## remove what was built
 	@rm -rf bin
 
-.PHONY: help build testcluster tools delivery-tools dist image demo test test-browser fuzz chaos bench vet lint vuln clean FORCE
+.PHONY: help build testcluster tools delivery-tools dist image demo test test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE

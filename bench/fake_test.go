@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime/trace"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/bench/objects"
@@ -47,6 +48,7 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
 	for {
 		select {
 		case ev := <-s.events:
+			trace.Log(r.Context(), traceCategory, traceSent)
 			if _, err := w.Write(ev); err != nil {
 				return
 			}

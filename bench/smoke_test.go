@@ -1,20 +1,25 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/metrics"
+	"runtime/trace"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	xtrace "golang.org/x/exp/trace"
 
 	"github.com/shell-operator/shell-operator/internal/app"
 )
@@ -83,46 +88,89 @@ func compare(t *testing.T, counted map[string]float64) {
 	}
 }
 
-// perEvent counts allocations and hops from a change to the end of its run, one after the other.
-//
-// A hop is a goroutine that is woken. The runtime counts every eighth, which is enough over many events; other things in
-// this process, the fake API server and the reading of the hook's output, count too, and are always the same.
+// perEvent counts allocations and hops from a change to the end of its run, one change after the other.
 func perEvent(t *testing.T, what, binding string, counted map[string]float64) {
 	t.Helper()
-	const warmUp, events = 50, 400
+	const warmUp, events, traced = 50, 400, 100
 	server := newFakeServer(t, 100)
 	op := runHere(t, server, snapshotHook("ConfigMap", "default", "  executeHookOnEvent: [Modified]\n"+binding))
 	op.until("Unlock kubernetes.Event tasks")
-	one := func(i int) {
-		server.change(i%100, i+1) // version 0 is in the list
-		op.until("Hook executed successfully")
+	version := 0 // version 0 is in the list
+	change := func(times int) {
+		for range times {
+			version++
+			server.change(version%100, version)
+			op.until("Hook executed successfully")
+		}
 	}
-	for i := range warmUp {
-		one(i)
-	}
+	change(warmUp)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	hopsBefore := hops()
-	for i := range events {
-		one(warmUp + i)
-	}
-	hopsAfter := hops()
+	change(events)
 	runtime.ReadMemStats(&after)
-	op.stop()
 	counted["allocations per event, "+what] = float64(after.Mallocs-before.Mallocs) / events
-	counted["hops per event, "+what] = (hopsAfter - hopsBefore) / events
+	hops, err := countHops(func() { change(traced) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	op.stop()
+	counted["hops per event, "+what] = hops
 }
 
-// hops is how many times goroutines have been woken so far.
-func hops() float64 {
-	const sampled = 8 // the runtime looks at every eighth
-	sample := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
-	metrics.Read(sample)
-	var n uint64
-	for _, count := range sample[0].Value.Float64Histogram().Counts {
-		n += count
+// The log of the execution trace in which countHops finds the way of an event.
+const (
+	traceCategory = "bench"
+	traceSent     = "sent"
+	traceRun      = "run"
+)
+
+// countHops returns how many goroutines are woken between the sending of an event by the fake API server and the
+// start of its run: the median over the events that do makes. The last wake-up is the one of the goroutine that runs.
+func countHops(do func()) (float64, error) {
+	var buf bytes.Buffer
+	if err := trace.Start(&buf); err != nil {
+		return 0, err
 	}
-	return float64(n) * sampled
+	do()
+	trace.Stop()
+	r, err := xtrace.NewReader(&buf)
+	if err != nil {
+		return 0, err
+	}
+	var all []float64
+	on, woken := false, 0.0
+	for {
+		ev, err := r.ReadEvent()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		switch ev.Kind() {
+		case xtrace.EventLog:
+			switch l := ev.Log(); {
+			case l.Category != traceCategory:
+			case l.Message == traceSent:
+				on, woken = true, 0
+			case l.Message == traceRun && on:
+				on, all = false, append(all, woken)
+			}
+		case xtrace.EventStateTransition:
+			st := ev.StateTransition()
+			if !on || st.Resource.Kind != xtrace.ResourceGoroutine {
+				continue
+			}
+			if from, to := st.Goroutine(); from == xtrace.GoWaiting && to == xtrace.GoRunnable {
+				woken++
+			}
+		}
+	}
+	if len(all) == 0 {
+		return 0, errors.New("the trace shows no event")
+	}
+	slices.Sort(all)
+	return all[len(all)/2], nil
 }
 
 // perObject measures how many bytes of heap an object takes once everything is at rest.
@@ -208,10 +256,9 @@ func (op *here) handler() slog.Handler { return messages{op.messages} }
 type messages struct{ to chan<- string }
 
 func (messages) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-func (m messages) Handle(_ context.Context, r slog.Record) error {
-	if os.Getenv("BENCH_LOG") != "" {
-		fmt.Println(r.Level, r.Message)
-		r.Attrs(func(a slog.Attr) bool { fmt.Println("   ", a); return true })
+func (m messages) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "Execute hook" {
+		trace.Log(ctx, traceCategory, traceRun)
 	}
 	if r.Message == "Hook executed successfully" || r.Message == "Unlock kubernetes.Event tasks" {
 		m.to <- r.Message

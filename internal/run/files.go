@@ -115,7 +115,9 @@ func (w *Workspace) open(hookName string) (*files, error) {
 }
 
 // written are the files that the hook may write.
-func (f *files) written() []string { return []string{f.metrics, f.admission, f.conversion, f.http, f.patch} }
+func (f *files) written() []string {
+	return []string{f.metrics, f.admission, f.conversion, f.http, f.patch}
+}
 
 // makeEmpty makes a file with the two system calls that it takes. Package os needs five, and a run makes many files.
 func makeEmpty(path string) error {
