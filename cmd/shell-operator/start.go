@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -66,6 +67,7 @@ func start(s *settings, stdout io.Writer) error {
 		time.AfterFunc(killPatience, func() { os.Exit(128 + int(sig)) })
 	})
 	defer stop()
+	limitGarbage()
 	err := app.Run(ctx, kill, s.options(log))
 	var second signalled
 	if errors.As(context.Cause(kill), &second) {
@@ -75,6 +77,18 @@ func start(s *settings, stdout io.Writer) error {
 		return nil // stopped while starting
 	}
 	return err
+}
+
+// garbage is how much garbage, in percent of what is in use, may gather before it is collected. Nearly all of our memory
+// is bytes that the collector need not look at, so collecting twice as often as Go does by itself costs little time and
+// saves a quarter of the memory at the peaks.
+const garbage = 50
+
+// limitGarbage leaves it to users who have set GOGC.
+func limitGarbage() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 }
 
 func logger(s *settings, stdout io.Writer) *slog.Logger {
