@@ -109,6 +109,7 @@ func create(ctx context.Context, client *kubernetes.Clientset, kind, namespace s
 		_, err = core.Events(namespace).Create(ctx, objects.Event(i, namespace), by)
 	case "Pod":
 		pod := objects.Pod(i)
+		pod.Spec.NodeName = "" // a Pod of a node that does not exist would be removed while we measure
 		if _, err = core.Pods(namespace).Create(ctx, pod, by); err == nil {
 			_, err = core.Pods(namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{FieldManager: "kubelet"})
 		}
