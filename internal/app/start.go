@@ -180,10 +180,11 @@ func (e *enabler) run(ctx context.Context) {
 		e.failures++
 		failures := e.failures
 		e.mu.Unlock()
-		e.op.health.trouble(e.hook, err) // who has read the record finds it on the page
+		// Whoever has read the log finds it in the pages.
+		e.op.meter.operator.BindingsFailed(e.hook.Name)
+		e.op.health.trouble(e.hook, err)
 		log.Error("Enable Kubernetes binding for hook failed. Will retry after delay.",
 			"failedCount", failures, "kubernetes", e.hook.Kubernetes[index].Name, "error", err.Error())
-		e.op.meter.operator.BindingsFailed(e.hook.Name)
 		e.once.Do(func() { close(e.stuck) })
 	})
 	switch {
