@@ -207,9 +207,9 @@ func (l *Lease) complain(err error) {
 	before := l.complained
 	l.complained = text
 	l.mu.Unlock()
-	switch {
-	case text == before:
-	case text == "":
+	switch text {
+	case before:
+	case "":
 		l.log.Info("The Lease can be used again")
 	default:
 		l.log.Warn("Cannot use the Lease. Will retry after delay.", "error", text, "delay", l.opts.RetryPeriod.String())

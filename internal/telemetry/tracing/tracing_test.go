@@ -47,8 +47,8 @@ func begin(t *testing.T, o Options) (*Tracing, *text) {
 	return tracing, log
 }
 
-func (tr *Tracing) span(name string) {
-	_, span := tr.Tracer("test").Start(context.Background(), name)
+func (t *Tracing) span(name string) {
+	_, span := t.Tracer("test").Start(context.Background(), name)
 	span.End()
 }
 
