@@ -12,6 +12,7 @@ import (
 // settings are all flags of the operator. Each has an environment variable, which the flag overrides.
 type settings struct {
 	configFile                 string
+	watchHooks                 bool
 	hooksDir, tmpDir           string
 	hookEnv                    []string
 	keepTmpFiles               lenientBool
@@ -144,6 +145,7 @@ func (s *settings) table() []setting {
 		{flag: configFileFlag, env: "SHELL_OPERATOR_CONFIG_FILE", bind: text(&s.configFile, ""), usage: "YAML file with settings: names of flags without the dashes, and their values"},
 		{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory with the hooks"},
 		{flag: "tmp-dir", env: "SHELL_OPERATOR_TMP_DIR", bind: text(&s.tmpDir, "/tmp/shell-operator"), usage: "directory for temporary files; its last element is made if it is missing, empty means a new one"},
+		{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.watchHooks, false), usage: "load hooks anew when files in the hooks directory change; scripts of mounted volumes need no execute permission then"},
 		{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
 		{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
 		{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: number(&s.contextsPerRun, 0), usage: "most binding contexts in one run, for hooks without settings.contextsPerRun; 0 means no limit"},

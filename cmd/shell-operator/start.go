@@ -112,7 +112,7 @@ func (s *settings) podName() string {
 // options are the settings in the words of package app.
 func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
-		HooksDir: s.hooksDir, TmpDir: s.tmpDir, KeepTmpFiles: bool(s.keepTmpFiles),
+		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, KeepTmpFiles: bool(s.keepTmpFiles),
 		Cluster: app.ClusterOptions{
 			Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst,
 		},

@@ -40,7 +40,6 @@ var ErrKilled = errors.New("hooks were still running when the shutdown timeout w
 // operator is everything together.
 type operator struct {
 	log     *slog.Logger
-	hooks   []*hook.Hook
 	queues  *queue.Set
 	runner  *run.Runner
 	watcher *watch.Watcher
@@ -61,10 +60,14 @@ type operator struct {
 	leading  chan struct{}
 	// startedUp is closed when all onStartup runs have succeeded.
 	startedUp chan struct{}
+	once      sync.Once
+	// reading loads the hooks anew.
+	reading discover.Options
 
 	mu sync.Mutex
-	// ticking are the hooks whose schedules are enabled.
-	ticking map[*hook.Hook]bool
+	// hooks are replaced, never changed, so a copy of the slice header may be used without the lock.
+	hooks []*hook.Hook
+	lives map[*hook.Hook]*life
 }
 
 // Run runs the operator until ctx ends, and then for at most the shutdown timeout.
@@ -97,7 +100,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 
 	op := &operator{
 		log: o.Log, spool: spool.New(workspace.Dir(), queuedBytes),
-		startedUp: make(chan struct{}), leading: make(chan struct{}), ticking: map[*hook.Hook]bool{}, health: newHealth(),
+		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{}, health: newHealth(),
 	}
 	if op.meter, err = newMeter(o.Metrics, op.tasks); err != nil {
 		return err
@@ -142,6 +145,8 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	}
 	defer endPages()
 
+	// What changes while the hooks are asked is noticed afterwards.
+	asFound := discover.Fingerprint(o.HooksDir)
 	if err := op.load(ctx, kill, o, filters); err != nil {
 		return err
 	}
@@ -153,7 +158,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
-	op.runner = run.New(op.hooks, run.Options{
+	op.runner = run.New(op.all(), run.Options{
 		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}),
 		Snapshots: op.watcher, Effects: effects, Workspace: workspace, Log: o.Log, Env: o.Env,
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
@@ -162,7 +167,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if op.webhooks, err = newWebhooks(ctx, op, cl, o); err != nil {
 		return err
 	}
-	if op.http, err = newHTTPServer(op, cl, o, op.health.answering()); err != nil {
+	if op.http, err = newHTTPServer(op, cl, o); err != nil {
 		return err
 	}
 	var asides sync.WaitGroup
@@ -171,22 +176,32 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	defer end()
 	asides.Go(func() { warnOfReplicas(aside, cl, o) })
 	insight.built()
-	return op.serve(ctx, kill, killNow, o.ShutdownTimeout)
+	if !o.WatchHooks {
+		asFound = ""
+	}
+	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, asFound)
 }
 
 // load asks the hooks for their configurations.
 func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compiler) (err error) {
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
-	op.hooks, err = discover.Hooks(ctx, discover.Options{
-		Dir: o.HooksDir, Log: o.Log,
+	op.reading = discover.Options{
+		Dir: o.HooksDir, Log: o.Log, Mounted: o.WatchHooks,
 		Caller: configCaller{process.New(process.Options{Kill: kill}), o.Env, o.ConfigTimeout},
 		Config: wire.ConfigOptions{JQ: filters, CheckCrontab: checkCrontab},
-	})
+	}
+	hooks, err := discover.Hooks(ctx, op.reading)
 	if err != nil {
 		return err
 	}
-	op.meter.bind(op.hooks)
-	op.health.expect(op.hooks)
+	op.meter.bind(hooks)
+	op.health.expect(hooks)
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.hooks = hooks
+	for _, h := range hooks {
+		op.lives[h] = newLife(h)
+	}
 	return nil
 }
 
@@ -214,7 +229,7 @@ func (op *operator) servePages(o Options, e *effects, i *insight) (end func(), e
 
 // serve starts the stages, last one first, so that each finds the next one ready; and ends them the
 // other way round.
-func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration) error {
+func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, asFound string) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	// Runs outlive ctx: a hook that is running may finish.
@@ -224,12 +239,14 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	// Both end with ctx and for no other reason.
 	background.Go(func() { _ = op.watcher.Run(ctx) })
 	background.Go(func() { _ = op.clock.Run(ctx) })
-	background.Go(func() { op.start(ctx) })
+	background.Go(func() { op.live(ctx, asFound) })
 	if op.events != nil {
 		background.Go(func() { op.events.Run(ctx) })
 	}
-	background.Go(func() { op.webhooks.run(ctx, fail, op.registrable()...) })
-	background.Go(func() { op.http.run(ctx, fail) })
+	op.webhooks.first.ready = append(op.webhooks.first.ready, op.health.answering())
+	op.http.first.ready = append(op.http.first.ready, op.health.answering())
+	background.Go(func() { op.webhooks.run(ctx, op, fail) })
+	background.Go(func() { op.http.run(ctx, op, fail) })
 
 	over := make(chan struct{})
 	var ending sync.WaitGroup

@@ -90,13 +90,3 @@ func (op *operator) runQueues(ctx, runs context.Context) error {
 	close(op.leading)
 	return op.queues.Run(ctx, runs)
 }
-
-// registrable are closed when webhooks may be registered: before that, hooks would be asked with empty snapshots, or
-// before their onStartup runs have prepared what they need. What
-// leads to one replica only is registered by the one that runs hooks, or replicas would overwrite each other for ever.
-func (op *operator) registrable() []<-chan struct{} {
-	if op.webhooks.own {
-		return []<-chan struct{}{op.health.answering(), op.leading}
-	}
-	return []<-chan struct{}{op.health.answering()}
-}

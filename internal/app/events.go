@@ -33,11 +33,8 @@ func (op *operator) queueEvent(ev event.Event) {
 
 // tick queues a run for every enabled schedule with this crontab, in the order of hooks and bindings.
 func (op *operator) tick(crontab string, _ time.Time) {
-	for _, h := range op.hooks {
-		op.mu.Lock()
-		ticking := op.ticking[h]
-		op.mu.Unlock()
-		if !ticking {
+	for _, h := range op.all() {
+		if !op.isTicking(h) {
 			continue
 		}
 		for i, s := range h.Schedules {
@@ -79,3 +76,8 @@ func (s step) Ready(ctx context.Context) error { return ctx.Err() }
 func (s step) Run(context.Context) error       { s.do(); return nil }
 func (s step) Absorb(queue.Task) bool          { return false }
 func (s step) String() string                  { return s.name }
+
+func (s *hookStep) Ready(ctx context.Context) error { return ctx.Err() }
+func (s *hookStep) Run(context.Context) error       { s.do(s.hook, s.index); return nil }
+func (s *hookStep) Absorb(queue.Task) bool          { return false }
+func (s *hookStep) String() string                  { return s.name }

@@ -23,6 +23,11 @@ type health struct {
 	// onStartup runs: those of the leader have prepared what is needed.
 	role    string
 	standby bool
+	// reload is why the hooks could not be loaded anew, or nil.
+	reload error
+	// settled tells that no hook that answered at the start waits any more. Hooks that come later make nobody unready: others
+	// go on answering.
+	settled bool
 	// all is closed when no hook that answers waits any more.
 	all chan struct{}
 }
@@ -52,7 +57,44 @@ func (s *health) expect(hooks []*hook.Hook) {
 }
 
 // answering is closed when all hooks that answer can do so.
-func (s *health) answering() <-chan struct{} { return s.all }
+func (s *health) answering() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
+}
+
+// succeed is told of hooks that have been replaced. What is known of those that stay stays; enabled tells how far others
+// have come.
+func (s *health) succeed(hooks []*hook.Hook, enabled, started func(*hook.Hook) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting, starting := s.waiting, s.starting
+	s.waiting, s.starting = map[*hook.Hook]error{}, map[*hook.Hook]bool{}
+	for _, h := range hooks {
+		if len(h.Kubernetes) > 0 && !enabled(h) {
+			s.waiting[h] = errEnabling
+			if err := waiting[h]; err != nil {
+				s.waiting[h] = err
+			}
+		}
+		if h.OnStartup != nil && answers(h) && (starting[h] || !started(h)) {
+			s.starting[h] = true
+		}
+	}
+	select {
+	case <-s.all:
+		s.all = make(chan struct{})
+	default:
+	}
+	s.check()
+}
+
+// reloaded tells why the hooks could not be loaded anew; nil means that they were.
+func (s *health) reloaded(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reload = err
+}
 
 // check closes all when it is time.
 func (s *health) check() {
@@ -67,6 +109,7 @@ func (s *health) check() {
 	select {
 	case <-s.all:
 	default:
+		s.settled = true
 		close(s.all)
 	}
 }
@@ -139,7 +182,10 @@ func (s *health) ready() (notes []string, err error) {
 	if s.role != "" {
 		notes = slices.Insert(notes, 0, s.role)
 	}
-	if answering > 0 {
+	if s.reload != nil {
+		notes = append(notes, "the hooks could not be loaded anew, those from before go on: "+s.reload.Error())
+	}
+	if answering > 0 && !s.settled {
 		err = fmt.Errorf("not ready: hooks that answer wait for their onStartup runs or kubernetes bindings (%d)", answering)
 	}
 	return notes, err

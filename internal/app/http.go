@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -38,51 +37,91 @@ type HTTPOptions struct {
 
 // httpServer serves the hooks that answer HTTP requests.
 type httpServer struct {
-	parts []func(context.Context) error
-	wait  func()
+	*servers
+	op *operator
+	cl *cluster
+	o  Options
+	// served is nil until a hook needs it. Then it stays.
+	served *servedHTTP
 }
 
-// newHTTPServer listens, if a hook has http bindings. Requests are refused until filled is closed.
-func newHTTPServer(op *operator, cl *cluster, o Options, filled <-chan struct{}) (*httpServer, error) {
-	s := &httpServer{wait: func() {}}
-	if !serves(op.hooks) {
-		return s, nil
+type servedHTTP struct {
+	handler replaceable
+	// access is nil where callers are not asked.
+	access *httphooks.Access
+}
+
+// newHTTPServer listens, if a hook has http bindings. Requests are refused until the hooks can answer.
+func newHTTPServer(op *operator, cl *cluster, o Options) (*httpServer, error) {
+	s := &httpServer{op: op, cl: cl, o: o}
+	first, err := s.prepare(op.all(), op.health.answering())
+	if err != nil {
+		first.abort()
+		return nil, err
 	}
+	for _, swap := range first.swap {
+		swap()
+	}
+	s.servers = newServers(first, nil)
+	return s, nil
+}
+
+// prepare listens if that has not been needed before, and makes a handler, which refuses everything until ready is closed.
+// The renewal is there with an error, too.
+func (s *httpServer) prepare(hooks []*hook.Hook, ready <-chan struct{}) (r *renewal, err error) {
+	r = &renewal{what: "HTTP hooks"}
+	if !serves(hooks) && s.served == nil {
+		return r, nil
+	}
+	served := s.served
+	if served == nil {
+		if served, err = s.listen(r); err != nil {
+			return r, err
+		}
+		s.served = served
+		r.closed = append(r.closed, func() { s.served = nil })
+	}
+	if served.access == nil {
+		warnAboutAllow(hooks, s.o)
+	}
+	handler, err := httphooks.New(httphooks.Options{
+		Hooks: hooks, Runner: httpRunner{s.op}, Ready: ready, Access: served.access, Log: s.o.Log,
+		Parallel: s.o.HTTP.Parallel, Queue: s.o.HTTP.Queue, BodyLimit: int64(s.o.HTTP.BodyLimit), Timeout: s.o.HTTP.Timeout,
+	})
+	if err != nil {
+		return r, err
+	}
+	r.swap, r.wait = append(r.swap, func() { served.handler.put(handler) }), append(r.wait, handler.Wait)
+	return r, nil
+}
+
+func (s *httpServer) listen(r *renewal) (*servedHTTP, error) {
+	o := s.o
 	var certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	if o.HTTP.Cert != "" {
 		files, err := cert.Files(cert.FilesOptions{Cert: o.HTTP.Cert, Key: o.HTTP.Key, For: "HTTP", Log: o.Log})
 		if err != nil {
 			return nil, err
 		}
-		certificate, s.parts = files.Certificate, append(s.parts, files.Run)
+		certificate, r.parts = files.Certificate, append(r.parts, files.Run)
 	}
 	// A name is looked up once: what is checked is what is listened on.
 	address, err := net.ResolveTCPAddr("tcp", o.HTTP.ListenAddress)
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve HTTP hooks on %s: %w: give another --http-listen-address", o.HTTP.ListenAddress, err)
 	}
-	access, err := accessAt(address, certificate != nil, cl, o)
+	served := &servedHTTP{}
+	if served.access, err = accessAt(address, certificate != nil, s.cl, o); err != nil {
+		return nil, err
+	}
+	listening, err := webhook.New(webhook.Options{Address: address.String(), Handler: &served.handler, Certificate: certificate, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
-	if access == nil {
-		warnAboutAllow(op.hooks, o)
-	}
-	handler, err := httphooks.New(httphooks.Options{
-		Hooks: op.hooks, Runner: httpRunner{op}, Ready: filled, Access: access, Log: o.Log,
-		Parallel: o.HTTP.Parallel, Queue: o.HTTP.Queue, BodyLimit: int64(o.HTTP.BodyLimit), Timeout: o.HTTP.Timeout,
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.wait = handler.Wait
-	listening, err := webhook.New(webhook.Options{Address: address.String(), Handler: handler, Certificate: certificate, Log: o.Log})
-	if err != nil {
-		return nil, err
-	}
-	s.parts = append(s.parts, listening.Run)
-	o.Log.Info("HTTP hooks are served", "address", listening.Address(), "tls", certificate != nil, "authentication", access != nil)
-	return s, nil
+	r.opened = append(r.opened, listening)
+	r.parts = append(r.parts, listening.Run)
+	o.Log.Info("HTTP hooks are served", "address", listening.Address(), "tls", certificate != nil, "authentication", served.access != nil)
+	return served, nil
 }
 
 func serves(hooks []*hook.Hook) bool {
@@ -120,20 +159,6 @@ func warnAboutAllow(hooks []*hook.Hook, o Options) {
 			}
 		}
 	}
-}
-
-// run serves until ctx ends and all requests have been answered.
-func (s *httpServer) run(ctx context.Context, fail context.CancelCauseFunc) {
-	var parts sync.WaitGroup
-	for _, part := range s.parts {
-		parts.Go(func() {
-			if err := part(ctx); err != nil && ctx.Err() == nil {
-				fail(&servingError{"HTTP hooks", err})
-			}
-		})
-	}
-	parts.Wait()
-	s.wait()
 }
 
 // httpRunner runs hooks for HTTP requests.

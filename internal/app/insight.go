@@ -45,6 +45,9 @@ type insight struct {
 var _ debug.Operator = (*insight)(nil)
 
 func newInsight(op *operator, o Options) *insight {
+	if o.Debug.Level == nil {
+		o.Debug.Level = &slog.LevelVar{} // nobody's
+	}
 	i := &insight{op: op, history: history.New(history.Options{}), parameters: debug.NewParameters(logLevel(o.Debug.Level, o.Log))}
 	options := debug.Options{
 		Operator: i, History: i.history, Parameters: i.parameters, Version: o.Version, Profiling: o.Profiling, Log: o.Log,
@@ -100,10 +103,7 @@ func (i *insight) Hooks() []*hook.Hook {
 	if !i.ready.Load() {
 		return nil
 	}
-	if i.op.hooks == nil {
-		return []*hook.Hook{}
-	}
-	return i.op.hooks
+	return append([]*hook.Hook{}, i.op.all()...)
 }
 
 var phases = map[queue.Phase]debug.Phase{
@@ -143,10 +143,7 @@ func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
 
 // Progress is how far a hook has come.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
-	i.op.mu.Lock()
-	ticking := i.op.ticking[h]
-	i.op.mu.Unlock()
-	p := debug.Progress{Ticking: ticking, Waiting: i.op.health.reason(h)}
+	p := debug.Progress{Ticking: i.op.isTicking(h), Waiting: i.op.health.reason(h)}
 	select {
 	case <-i.op.startedUp:
 		p.StartedUp = true

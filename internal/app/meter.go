@@ -1,7 +1,9 @@
 package app
 
 import (
+	"maps"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,14 +20,15 @@ import (
 type meter struct {
 	registry *prometheus.Registry
 	operator *telemetry.Metrics
-	// bindings are the metrics of kubernetes bindings, by their index. It does not change after bind.
-	bindings map[*hook.Hook][]*telemetry.Binding
+	// bindings are the metrics of kubernetes bindings, by their index. The map is replaced, never changed.
+	bindings atomic.Pointer[map[*hook.Hook][]*telemetry.Binding]
 }
 
 var _ watch.Meter = (*meter)(nil)
 
 func newMeter(o MetricsOptions, tasks func() []telemetry.QueueTasks) (*meter, error) {
-	m := &meter{registry: telemetry.NewRegistry(), bindings: map[*hook.Hook][]*telemetry.Binding{}}
+	m := &meter{registry: telemetry.NewRegistry()}
+	m.bindings.Store(&map[*hook.Hook][]*telemetry.Binding{})
 	var err error
 	m.operator, err = telemetry.NewMetrics(telemetry.MetricsOptions{
 		Registry: m.registry, Prefix: o.Prefix, NoQueueActions: o.NoQueueActions, Queues: tasks,
@@ -33,13 +36,41 @@ func newMeter(o MetricsOptions, tasks func() []telemetry.QueueTasks) (*meter, er
 	return m, err
 }
 
-// bind makes the metrics of all kubernetes bindings.
+// bind makes the metrics of all kubernetes bindings, beside those that are there. It is not to be called twice at a time.
 func (m *meter) bind(hooks []*hook.Hook) {
+	all := maps.Clone(*m.bindings.Load())
 	for _, h := range hooks {
+		if all[h] != nil {
+			continue
+		}
 		for _, k := range h.Kubernetes {
-			m.bindings[h] = append(m.bindings[h], m.operator.Binding(h.Name, k.Name, k.Queue))
+			all[h] = append(all[h], m.operator.Binding(h.Name, k.Name, k.Queue))
 		}
 	}
+	m.bindings.Store(&all)
+}
+
+// forget lets go of hooks that have gone.
+func (m *meter) forget(gone func(*hook.Hook) bool) {
+	all := maps.Clone(*m.bindings.Load())
+	maps.DeleteFunc(all, func(h *hook.Hook, bindings []*telemetry.Binding) bool {
+		if !gone(h) {
+			return false
+		}
+		for _, b := range bindings {
+			b.Objects(0)
+		}
+		return true
+	})
+	m.bindings.Store(&all)
+}
+
+// binding is nil when the binding has gone: its last objects may still be on their way.
+func (m *meter) binding(h *hook.Hook, index int) *telemetry.Binding {
+	if all := (*m.bindings.Load())[h]; index < len(all) {
+		return all[index]
+	}
+	return nil
 }
 
 // count counts the requests of a client.
@@ -47,14 +78,22 @@ func (m *meter) count(config *rest.Config, component string) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return m.operator.Transport(component, next) })
 }
 
-func (m *meter) objects(h *hook.Hook, index, n int) { m.bindings[h][index].Objects(n) }
+func (m *meter) objects(h *hook.Hook, index, n int) {
+	if b := m.binding(h, index); b != nil {
+		b.Objects(n)
+	}
+}
 
 func (m *meter) Filtered(h *hook.Hook, index int, took time.Duration) {
-	m.bindings[h][index].Filtered(took)
+	if b := m.binding(h, index); b != nil {
+		b.Filtered(took)
+	}
 }
 
 func (m *meter) Handled(h *hook.Hook, index int, took time.Duration) {
-	m.bindings[h][index].Handled(took)
+	if b := m.binding(h, index); b != nil {
+		b.Handled(took)
+	}
 }
 
 func (m *meter) WatchFailed(reason string) { m.operator.WatchFailed(reason) }

@@ -8,9 +8,11 @@ import (
 // Options of the operator. Log is required, and all durations have to be given.
 type Options struct {
 	HooksDir, TmpDir string
-	KeepTmpFiles     bool
-	Cluster          ClusterOptions
-	JQLibraryPath    []string
+	// WatchHooks loads hooks anew when their files change.
+	WatchHooks    bool
+	KeepTmpFiles  bool
+	Cluster       ClusterOptions
+	JQLibraryPath []string
 	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string
 	Log          *slog.Logger

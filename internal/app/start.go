@@ -15,7 +15,7 @@ import (
 // trouble. It only matters for a first list that takes longer.
 const patience = 10 * time.Second
 
-// start brings the hooks to life, in this order:
+// bring brings the hooks to life, in this order:
 //
 //  1. all onStartup runs, by their number;
 //  2. enabling of the kubernetes bindings of all hooks, at the same time: it is work for the API server;
@@ -23,38 +23,43 @@ const patience = 10 * time.Second
 //     skipped and comes when it can.
 //
 // Where there may be several replicas, 2 comes first: a standby has its snapshots ready, and waits.
-func (op *operator) start(ctx context.Context) {
+//
+// It can be ended and called again, with other hooks: what has been done for a hook is not done twice. Hooks that come
+// later do not wait for the onStartup runs of others.
+func (op *operator) bring(ctx context.Context) {
 	var enabling sync.WaitGroup
 	defer enabling.Wait()
-	all := make([]*enabler, len(op.hooks))
-	enable := func() {
-		for i, h := range op.hooks {
-			all[i] = newEnabler(op, h)
-			enabling.Go(func() { all[i].run(ctx) })
-		}
+	hooks := op.all()
+	all := make([]*enabler, len(hooks))
+	for i, h := range hooks {
+		all[i] = newEnabler(op, h)
 	}
 	standby := op.election != nil
 	if standby {
-		enable()
+		for _, e := range all {
+			enabling.Go(func() { e.run(ctx) })
+		}
 	}
-	select {
-	case <-op.leading:
-	case <-ctx.Done():
+	if !reached(ctx, op.leading) {
 		return
 	}
 	op.watcher.Lead()
-	op.queueStartup()
-	select {
-	case <-op.startedUp:
-	case <-ctx.Done():
+	op.queueStartup(hooks)
+	if !reached(ctx, op.startedUp) {
 		return
 	}
 	if !standby {
-		enable()
+		for _, e := range all {
+			enabling.Go(func() {
+				if reached(ctx, op.started(e.hook)) {
+					e.run(ctx)
+				}
+			})
+		}
 	}
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	late := false
+	late, released := false, false
 	for _, e := range all {
 		if !late {
 			select {
@@ -67,19 +72,18 @@ func (op *operator) start(ctx context.Context) {
 			}
 		}
 		if e.isReady() {
-			op.release(e.hook)
+			released = op.release(e.hook) || released
 			continue
 		}
 		enabling.Go(func() {
-			select {
-			case <-e.ready:
-				op.release(e.hook)
+			if reached(ctx, e.ready) && op.release(e.hook) {
 				op.queueTrim()
-			case <-ctx.Done():
 			}
 		})
 	}
-	op.queueTrim()
+	if released {
+		op.queueTrim()
+	}
 }
 
 // queueTrim gives memory back once the Synchronizations that are queued now are over. First lists leave many times
@@ -88,24 +92,42 @@ func (op *operator) queueTrim() {
 	op.queues.Add(hook.MainQueue, step{"ReleaseMemory", debug.FreeOSMemory})
 }
 
-func (op *operator) queueStartup() {
+// started is closed when the onStartup run of a hook has succeeded.
+func (op *operator) started(h *hook.Hook) (c <-chan struct{}) {
+	op.with(h, func(l *life) { c = l.started })
+	return c
+}
+
+func (op *operator) queueStartup(hooks []*hook.Hook) {
 	var starting []*hook.Hook
-	for _, h := range op.hooks {
-		if h.OnStartup != nil {
-			starting = append(starting, h)
-		}
+	for _, h := range hooks {
+		op.with(h, func(l *life) {
+			if h.OnStartup != nil && !l.startup {
+				l.startup = true
+				starting = append(starting, h)
+			}
+		})
 	}
 	slices.SortStableFunc(starting, func(a, b *hook.Hook) int { return *a.OnStartup - *b.OnStartup })
 	for _, h := range starting {
 		op.log.Info("queue task with hook", "operator.component", "initMainQueue", "hook", h.Name, "task", "HookRun")
 		op.queues.Add(hook.MainQueue, op.task(event.Event{Type: event.Startup, Hook: h}))
-		if answers(h) {
-			op.queues.Add(hook.MainQueue, step{"Answer:" + h.Name, func() { op.health.started(h) }})
-		}
+		op.queues.Add(hook.MainQueue, &hookStep{"Started:" + h.Name, h, -1, func(h *hook.Hook, _ int) {
+			op.with(h, func(l *life) {
+				if h.OnStartup != nil { // else it has none any more, and nobody waits
+					close(l.started)
+				}
+			})
+			op.health.started(h)
+		}})
 	}
-	op.queues.Add(hook.MainQueue, step{"StartUp", func() { close(op.startedUp) }})
+	select {
+	case <-op.startedUp:
+	default:
+		op.queues.Add(hook.MainQueue, step{"StartUp", func() { op.once.Do(func() { close(op.startedUp) }) }})
+	}
 	// Queues show up in dumps before their first task.
-	for _, h := range op.hooks {
+	for _, h := range hooks {
 		for _, s := range h.Schedules {
 			op.queues.Ensure(s.Queue)
 		}
@@ -115,25 +137,37 @@ func (op *operator) queueStartup() {
 	}
 }
 
-// release queues what a hook gets once it is enabled.
-func (op *operator) release(h *hook.Hook) {
-	for i := range h.Kubernetes {
+// release queues what a hook gets once it is enabled, and tells whether there was anything.
+func (op *operator) release(h *hook.Hook) (any bool) {
+	var fresh []int
+	schedule := false
+	op.with(h, func(l *life) {
+		for i, released := range l.released {
+			if !released {
+				l.released[i] = true
+				fresh = append(fresh, i)
+			}
+		}
+		schedule = len(h.Schedules) > 0 && !l.scheduled
+		l.scheduled = l.scheduled || schedule
+	})
+	for _, i := range fresh {
 		if h.Kubernetes[i].Initial == hook.InitialEvents {
-			op.queues.AddFirst(hook.MainQueue, step{"AnnounceObjects:" + h.Name, func() { op.watcher.Announce(h, i) }})
+			op.queues.AddFirst(hook.MainQueue, &hookStep{"AnnounceObjects:" + h.Name, h, i, op.watcher.Announce})
 			continue
 		}
 		t := op.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
 		op.queues.AddFirst(t.Queue(), t)
 	}
-	if len(h.Schedules) > 0 {
-		op.queues.AddFirst(hook.MainQueue, step{"EnableScheduleBindings:::" + h.Name + ":EnableScheduleBindings", func() { op.enableSchedules(h) }})
+	if schedule {
+		name := "EnableScheduleBindings:::" + h.Name + ":EnableScheduleBindings"
+		op.queues.AddFirst(hook.MainQueue, &hookStep{name, h, -1, func(h *hook.Hook, _ int) { op.enableSchedules(h) }})
 	}
+	return len(fresh) > 0 || schedule
 }
 
 func (op *operator) enableSchedules(h *hook.Hook) {
-	op.mu.Lock()
-	op.ticking[h] = true
-	op.mu.Unlock()
+	op.with(h, func(l *life) { l.ticking = true })
 	for _, s := range h.Schedules {
 		op.clock.Register(s.Crontab)
 	}
@@ -166,7 +200,9 @@ func (e *enabler) isReady() bool {
 }
 
 func (e *enabler) run(ctx context.Context) {
-	if len(e.hook.Kubernetes) == 0 {
+	enabled := len(e.hook.Kubernetes) == 0
+	e.op.with(e.hook, func(l *life) { enabled = enabled || l.enabled })
+	if enabled {
 		close(e.ready)
 		return
 	}
@@ -196,6 +232,7 @@ func (e *enabler) run(ctx context.Context) {
 		log.Info("Kubernetes bindings for hook are enabled successfully", "count", len(e.hook.Kubernetes))
 		e.op.meter.operator.BindingsEnabled(e.hook.Name, time.Since(started))
 		e.op.health.enabled(e.hook)
+		e.op.with(e.hook, func(l *life) { l.enabled = true })
 		close(e.ready)
 	}
 }

@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 
 	"k8s.io/client-go/rest"
 
@@ -26,7 +24,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -85,13 +82,13 @@ func asked(hooks []*hook.Hook) (admits, converts bool) {
 
 // webhooks is everything that serves the API server's questions.
 type webhooks struct {
-	// parts run until their context ends. The servers come first.
-	servers, registrars []func(context.Context) error
-	certificates        []func(context.Context) error
-	// services are those that the operator is to make.
-	services []service.Options
-	// wait returns when no run is left.
-	wait func()
+	*servers
+	op     *operator
+	cl     *cluster
+	o      Options
+	client rest.Interface
+	// admission and conversion are nil until a hook needs them. Then they stay.
+	admission, conversion *served
 	// shared are the certificates that the operator makes itself for all servers behind Services; nil until needed.
 	shared cert.Source
 	// own tells that what is registered leads to this replica only.
@@ -100,115 +97,109 @@ type webhooks struct {
 
 // newWebhooks listens, for the kinds that hooks have. Nothing is registered before run.
 func newWebhooks(ctx context.Context, op *operator, cl *cluster, o Options) (*webhooks, error) {
-	w := &webhooks{wait: func() {}}
-	admits, converts := asked(op.hooks)
 	client, err := resource.NewClient(cl.config)
 	if err != nil {
 		return nil, err
 	}
-	if !admits && cl.inside {
-		w.registrars = append(w.registrars, func(ctx context.Context) error { return removeLeftovers(ctx, client, cl, o) })
+	w := &webhooks{op: op, cl: cl, o: o, client: client}
+	first, err := w.prepare(ctx, op.all())
+	if err != nil {
+		first.abort()
+		return nil, err
 	}
-	if !admits && !converts {
-		return w, nil
+	// Until they are ready, too, hooks answer who knows where they are.
+	for _, swap := range first.swap {
+		swap()
+	}
+	w.servers = newServers(first, admission.ErrReplaced)
+	return w, nil
+}
+
+// prepare listens for the kinds that hooks have and that were not needed before, and makes handlers for all. The renewal
+// is there with an error, too.
+func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal, err error) {
+	r = &renewal{what: "webhooks"}
+	admits, converts := asked(hooks)
+	if !admits && w.admission == nil && w.cl.inside {
+		r.registrars = append(r.registrars, func(ctx context.Context) error { return removeLeftovers(ctx, w.client, w.cl, w.o) })
 	}
 	if admits && converts {
-		if err := o.Webhooks.checkURLs(); err != nil {
-			return nil, err
+		if err := w.o.Webhooks.checkURLs(); err != nil {
+			return r, err
 		}
 	}
-	if admits {
-		handler, err := admission.New(admission.Options{
-			Hooks: op.hooks, Runner: answerer{op}, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
-			DefaultFailurePolicy: o.Webhooks.FailurePolicy,
-		})
-		if err != nil {
-			return nil, err
+	if admits || w.admission != nil {
+		if err := w.prepareAdmission(ctx, r, hooks); err != nil {
+			return r, err
 		}
-		w.wait = handler.Wait
-		s, err := w.serve(ctx, client, cl, o, o.Webhooks.Admission, "admissionWebhook", handler)
-		if err != nil {
-			return nil, err
-		}
-		r, err := admission.NewRegistrar(admission.RegistrarOptions{
-			Client: client, Hooks: op.hooks, ConfigurationName: o.Webhooks.ConfigurationName,
-			Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-			Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager,
-			DefaultFailurePolicy: o.Webhooks.FailurePolicy, Log: o.Log,
-		})
-		if err != nil {
-			return nil, err
-		}
-		w.registrars = append(w.registrars, r.Run)
 	}
-	if converts {
-		handler := conversion.NewHandler(conversion.Options{
-			Hooks: op.hooks, Runner: answerer{op}, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
-		})
-		s, err := w.serve(ctx, client, cl, o, o.Webhooks.Conversion, "conversionWebhook", handler)
-		if err != nil {
-			return nil, err
+	if converts || w.conversion != nil {
+		if err := w.prepareConversion(ctx, r, hooks); err != nil {
+			return r, err
 		}
-		r, err := conversion.NewRegistrar(conversion.RegistrarOptions{
-			Client: client, Hooks: op.hooks, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-			Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager, Log: o.Log,
-		})
-		if err != nil {
-			return nil, err
-		}
-		w.registrars = append(w.registrars, r.Run)
 	}
-	return w, checkServices(w.services)
+	if w.own {
+		// What leads to one replica only is registered by the one that runs hooks, or replicas would overwrite each
+		// other for ever.
+		r.ready = append(r.ready, w.op.leading)
+	}
+	return r, checkServices(r.services)
 }
 
-// servingError ends the operator: hooks that are meant to be asked would not be asked.
-type servingError struct {
-	what string
-	err  error
+func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*hook.Hook) error {
+	o := w.o
+	handler, err := admission.New(admission.Options{
+		Hooks: hooks, Runner: answerer{w.op}, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		DefaultFailurePolicy: o.Webhooks.FailurePolicy,
+	})
+	if err != nil {
+		return err
+	}
+	s := w.admission
+	if s == nil {
+		if s, err = w.serve(ctx, r, o.Webhooks.Admission, "admissionWebhook"); err != nil {
+			return err
+		}
+		w.admission = s
+		r.closed = append(r.closed, func() { w.admission = nil })
+	}
+	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
+		Client: w.client, Hooks: hooks, ConfigurationName: o.Webhooks.ConfigurationName,
+		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
+		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager,
+		DefaultFailurePolicy: o.Webhooks.FailurePolicy, Log: o.Log,
+	})
+	if err != nil {
+		return err
+	}
+	r.swap, r.wait = append(r.swap, func() { s.handler.put(handler) }), append(r.wait, handler.Wait)
+	r.registrars = append(r.registrars, registrar.Run)
+	return nil
 }
 
-func (e *servingError) Error() string { return fmt.Sprintf("cannot serve %s: %v", e.what, e.err) }
-func (e *servingError) Unwrap() error { return e.err }
-
-// run serves, and registers the webhooks once all of ready are closed. It returns when ctx has ended and all requests have
-// been answered.
-func (w *webhooks) run(ctx context.Context, fail context.CancelCauseFunc, ready ...<-chan struct{}) {
-	// The servers outlive the registrations, so that nobody is led to a closed port.
-	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
-	var servers, registrars sync.WaitGroup
-	start := func(in context.Context, group *sync.WaitGroup, parts []func(context.Context) error) {
-		for _, part := range parts {
-			group.Go(func() {
-				if err := part(in); err != nil && in.Err() == nil {
-					fail(&servingError{"webhooks", err})
-				}
-			})
+func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*hook.Hook) (err error) {
+	o := w.o
+	handler := conversion.NewHandler(conversion.Options{
+		Hooks: hooks, Runner: answerer{w.op}, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+	})
+	s := w.conversion
+	if s == nil {
+		if s, err = w.serve(ctx, r, o.Webhooks.Conversion, "conversionWebhook"); err != nil {
+			return err
 		}
+		w.conversion = s
+		r.closed = append(r.closed, func() { w.conversion = nil })
 	}
-	start(serving, &servers, w.certificates)
-	start(serving, &servers, w.servers)
-	made := make(chan struct{})
-	start(ctx, &registrars, []func(context.Context) error{func(ctx context.Context) error { return w.makeServices(ctx, made) }})
-	if reached(ctx, append(ready, made)...) {
-		start(ctx, &registrars, w.registrars)
+	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
+		Client: w.client, Hooks: hooks, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
+		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager, Log: o.Log,
+	})
+	if err != nil {
+		return err
 	}
-	<-ctx.Done()
-	registrars.Wait()
-	endServing()
-	servers.Wait()
-	w.wait()
-}
-
-// reached waits for channels to be closed, and tells whether that came before the end of ctx.
-func reached(ctx context.Context, all ...<-chan struct{}) bool {
-	for _, c := range all {
-		select {
-		case <-c:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
+	r.swap = append(r.swap, func() { s.handler.put(handler) })
+	r.registrars = append(r.registrars, registrar.Run)
+	return nil
 }
 
 // removeLeftovers removes what an earlier version of the hooks has registered: nobody would answer there.
@@ -232,12 +223,14 @@ func removeLeftovers(ctx context.Context, client rest.Interface, cl *cluster, o 
 
 // served is a server as the API server has to know it: by its Service, or by a URL.
 type served struct {
+	handler                 replaceable
 	certificates            cert.Source
 	service, namespace, url string
 }
 
-func (w *webhooks) serve(ctx context.Context, client rest.Interface, cl *cluster, o Options, server WebhookServer, component string, handler http.Handler) (*served, error) {
-	at, err := placeOf(cl, o.Webhooks, server)
+func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, component string) (*served, error) {
+	o := w.o
+	at, err := placeOf(w.cl, o.Webhooks, server)
 	if err != nil {
 		return nil, err
 	}
@@ -251,66 +244,69 @@ func (w *webhooks) serve(ctx context.Context, client rest.Interface, cl *cluster
 	s := &served{}
 	// The certificate is asked for by the first handshake, which cannot come before anybody knows the address.
 	listening, err := webhook.New(webhook.Options{
-		Address: server.ListenAddress, Handler: handler, ClientCAs: clients, Component: component, Log: o.Log,
+		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, Component: component, Log: o.Log,
 		Certificate: certificateOf(s),
 	})
 	if err != nil {
 		return nil, err
 	}
+	r.opened = append(r.opened, listening)
 	if at.namespace != "" {
 		s.service, s.namespace = server.ServiceName, at.namespace
 	} else {
 		s.url, w.own = at.base(listening.Address()), true
 	}
 	if o.Webhooks.CreateServices && s.service != "" {
-		w.services = append(w.services, serviceOf(client, o, s, listening.Address()))
+		r.services = append(r.services, serviceOf(w.client, o, s, listening.Address()))
 	}
-	if s.certificates, err = w.certificatesFor(ctx, client, o, server, at, s); err != nil {
+	if s.certificates, err = w.certificatesFor(ctx, r, server, at, s); err != nil {
 		return nil, err
 	}
-	w.servers = append(w.servers, listening.Run)
+	r.parts = append(r.parts, listening.Run)
 	o.Log.Info("webhook server started", "address", listening.Address(), "url", s.url, "service", s.service)
 	return s, nil
 }
 
 // certificatesFor uses the files that were given, and otherwise makes certificates: in a Secret for all replicas behind
 // a Service, in memory for a URL, which leads to this process only.
-func (w *webhooks) certificatesFor(ctx context.Context, client rest.Interface, o Options, server WebhookServer, at place, s *served) (source cert.Source, err error) {
+func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server WebhookServer, at place, s *served) (source cert.Source, err error) {
+	o := w.o
 	if o.Webhooks.CertManager != "" {
 		// Its Secret need not have a CA, which is no concern of ours.
 		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, Log: o.Log})
 		if err != nil {
 			err = fmt.Errorf("with --webhook-cert-manager the certificates are those of cert-manager: %w", err)
 		}
-		return w.keep(source, err)
+		return r.keep(source, err)
 	}
 	if server.hasFiles() {
 		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, CA: server.CA, Log: o.Log})
-		return w.keep(source, err)
+		return r.keep(source, err)
 	}
 	if s.url != "" {
 		u, err := url.Parse(s.url)
 		if err != nil {
 			return nil, fmt.Errorf("the URL %q of a webhook server: %w", s.url, err)
 		}
-		return w.keep(cert.InMemory(u.Hostname()))
+		return r.keep(cert.InMemory(u.Hostname()))
 	}
 	if w.shared == nil {
 		var names []string
 		for _, service := range []string{o.Webhooks.Admission.ServiceName, o.Webhooks.Conversion.ServiceName} {
 			names = append(names, service+"."+at.namespace+".svc", service+"."+at.namespace+".svc.cluster.local")
 		}
-		w.shared, err = w.keep(cert.Managed(ctx, cert.ManagedOptions{
-			Client: client, Namespace: at.namespace, SecretName: o.Webhooks.SecretName, Names: names, Log: o.Log,
+		w.shared, err = r.keep(cert.Managed(ctx, cert.ManagedOptions{
+			Client: w.client, Namespace: at.namespace, SecretName: o.Webhooks.SecretName, Names: names, Log: o.Log,
 		}))
+		r.closed = append(r.closed, func() { w.shared = nil })
 	}
 	return w.shared, err
 }
 
 // keep lets the source run beside the servers.
-func (w *webhooks) keep(source cert.Source, err error) (cert.Source, error) {
+func (r *renewal) keep(source cert.Source, err error) (cert.Source, error) {
 	if err == nil {
-		w.certificates = append(w.certificates, source.Run)
+		r.parts = append(r.parts, source.Run)
 	}
 	return source, err
 }

@@ -30,17 +30,6 @@ func checkServices(all []service.Options) error {
 	return nil
 }
 
-// makeServices closes made when the Services are there, or cannot be made by us. Before that nobody is to be led to them.
-func (w *webhooks) makeServices(ctx context.Context, made chan<- struct{}) error {
-	for _, o := range w.services {
-		if err := service.Ensure(ctx, o); err != nil {
-			return err
-		}
-	}
-	close(made)
-	return nil
-}
-
 // removeServices removes the Services that an operator has made, if it was asked to make them.
 func removeServices(ctx context.Context, client rest.Interface, cl *cluster, o Options) error {
 	if !o.Webhooks.CreateServices {

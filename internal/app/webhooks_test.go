@@ -40,11 +40,10 @@ func TestWebhooksInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancelCause(t.Context())
-	filled, ended := make(chan struct{}), make(chan struct{})
-	close(filled)
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.run(ctx, stop, filled)
+		w.run(ctx, op, stop)
 	}()
 	c.Kubectl(t, "wait", "--for=create", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=30s")
 	got := c.Kubectl(t, "get", "validatingwebhookconfiguration", namespace+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.service}{.webhooks[0].failurePolicy}")
@@ -72,7 +71,7 @@ func TestWebhooksInside(t *testing.T) {
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.run(ctx, stop, filled)
+		w.run(ctx, op, stop)
 	}()
 	c.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=30s")
 	stop(nil)

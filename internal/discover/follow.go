@@ -13,14 +13,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
-// Follow calls changed after files below the hooks directory have changed, and once at the beginning, until ctx ends.
+// Follow calls changed after files below the hooks directory have changed since they had a fingerprint, until ctx ends.
 // Files of other kinds count too, and those in "lib": a hook may read its bindings from anything beside it.
-func Follow(ctx context.Context, dir string, log *slog.Logger, changed func()) error {
-	var before string
+func Follow(ctx context.Context, dir, before string, log *slog.Logger, changed func()) error {
 	return filewatch.Follow(ctx, filewatch.Options{
 		Directories: func() map[string]bool { return directories(dir) },
 		Changed: func() {
-			if now := fingerprint(dir); now != before {
+			if now := Fingerprint(dir); now != before {
 				before = now
 				changed()
 			}
@@ -43,8 +42,8 @@ func directories(dir string) map[string]bool {
 	return all
 }
 
-// fingerprint changes when a file below dir does, or the file that a link leads to.
-func fingerprint(dir string) string {
+// Fingerprint changes when a file below dir does, or the file that a link leads to.
+func Fingerprint(dir string) string {
 	sum := sha256.New()
 	walk(dir, func(path string, entry fs.DirEntry) {
 		if entry.IsDir() {

@@ -67,7 +67,7 @@ func TestFollow(t *testing.T) {
 	log, logged := newLog()
 	calls, ended := make(chan struct{}), make(chan error)
 	go func() {
-		ended <- Follow(ctx, dir, log, func() {
+		ended <- Follow(ctx, dir, "", log, func() {
 			select {
 			case calls <- struct{}{}:
 			case <-ctx.Done():
@@ -99,11 +99,11 @@ func TestFollow(t *testing.T) {
 		}
 		<-calls
 	}
-	before := fingerprint(dir)
+	before := Fingerprint(dir)
 	if err := write(".hidden")(); err != nil {
 		t.Fatal(err)
 	}
-	if fingerprint(dir) != before {
+	if Fingerprint(dir) != before {
 		t.Error("a hidden file counts as a change")
 	}
 	cancel()

@@ -50,8 +50,8 @@ func (r *Runner) Hold(ctx context.Context, hooks []*hook.Hook, waits func(runnin
 			running = append(running, h)
 		}
 	}
-	s.tellIdle()
 	idle := s.idle
+	s.tellIdle()
 	s.mu.Unlock()
 	if len(running) > 0 {
 		waits(running)

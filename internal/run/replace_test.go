@@ -165,7 +165,13 @@ func TestReplaceBetweenAttempts(t *testing.T) {
 		if err := <-done; err != nil || !strings.Contains(s.last(), `newest [{"binding":"c"`) {
 			t.Errorf("error %v, told %s", err, s.last())
 		}
+		// A hook that is not running is held at once.
+		release, err := s.Hold(t.Context(), []*hook.Hook{newest}, func([]*hook.Hook) { t.Error("there is nothing to wait for") })
+		if err != nil {
+			t.Fatal(err)
+		}
 		s.Replace(map[*hook.Hook]Successor{newest: {}})
+		release()
 		if s.Task(tick(newest, 0)).Follow() {
 			t.Error("an event of a hook that has gone is wanted")
 		}

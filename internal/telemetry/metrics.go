@@ -47,6 +47,7 @@ type Metrics struct {
 	requests            *prometheus.CounterVec
 	latency, oldLatency *prometheus.HistogramVec
 	leader              *prometheus.GaugeVec
+	reloads             *prometheus.CounterVec
 }
 
 // NewMetrics makes the metrics and registers them. It fails when the prefix cannot begin a name, or the registry has
@@ -81,6 +82,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		requests:      r.counter("kubernetes_client_request_result_total"),
 		latency:       r.histogram("kubernetes_client_request_latency_seconds"),
 		leader:        r.gauge("leader"),
+		reloads:       r.counter("hooks_reloads_total"),
 		oldLatency:    r.histogram("kubernetes_client_rate_limiter_latency_seconds"),
 	}
 	m.leader.WithLabelValues().Set(0)
@@ -161,6 +163,15 @@ func (m *Metrics) BindingsFailed(hook string) {
 	hook = valid(hook)
 	m.enableErrors.WithLabelValues(hook).Inc()
 	m.enableSuccess.WithLabelValues(hook).Set(0)
+}
+
+// HooksReloaded is told of each attempt to load the hooks anew.
+func (m *Metrics) HooksReloaded(well bool) {
+	result := "success"
+	if !well {
+		result = "error"
+	}
+	m.reloads.WithLabelValues(result).Inc()
 }
 
 // Run is a run that has ended.

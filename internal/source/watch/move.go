@@ -23,6 +23,7 @@ func (w *Watcher) Move(from *hook.Hook, fromIndex int, to *hook.Hook, toIndex in
 	for i := range m.held {
 		m.held[i].Hook, m.held[i].Index = to, toIndex
 	}
+	m.sink.Objects(to, toIndex, m.items.Len())
 	return true
 }
 

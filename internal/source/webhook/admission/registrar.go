@@ -72,6 +72,10 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 // Registered is closed when all webhooks have been registered for the first time.
 func (r *Registrar) Registered() <-chan struct{} { return r.registered }
 
+// ErrReplaced is the cause with which the context of Run ends when another Registrar follows at once: then nothing is
+// removed.
+var ErrReplaced = errors.New("another registrar follows")
+
 // Run registers the webhooks, and keeps them registered until ctx ends. It fails when the first registration does. It
 // is to be called once.
 //
@@ -91,7 +95,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 	all.Go(func() { r.awaitFirst(ctx) })
 	all.Wait()
 	err := errors.Join(errs...)
-	if r.opts.URL != "" {
+	if r.opts.URL != "" && !errors.Is(context.Cause(ctx), ErrReplaced) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		defer cancel()
 		err = errors.Join(err, r.Remove(last))

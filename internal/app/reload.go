@@ -1,0 +1,179 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
+)
+
+// live brings the hooks to life, and loads them anew when their files differ from what was found, until ctx ends. Empty
+// means that nobody follows the files.
+func (op *operator) live(ctx context.Context, found string) {
+	changes := make(chan struct{}, 1)
+	var following sync.WaitGroup
+	defer following.Wait()
+	if found != "" {
+		following.Go(func() {
+			_ = discover.Follow(ctx, op.reading.Dir, found, op.log, func() {
+				select {
+				case changes <- struct{}{}:
+				default: // whoever comes to it sees this change too
+				}
+			})
+		})
+	}
+	for ctx.Err() == nil {
+		bringing, stop := context.WithCancel(ctx)
+		var work sync.WaitGroup
+		work.Go(func() { op.bring(bringing) })
+		end := func() { stop(); work.Wait() }
+		for ended := false; !ended; {
+			select {
+			case <-changes:
+				ended = op.reload(ctx, end)
+			case <-ctx.Done():
+				end()
+				ended = true
+			}
+		}
+	}
+}
+
+// reload loads the hooks and puts them in the place of those that are there, as a whole. When something is wrong with one
+// of them nothing changes. It tells whether there are others now; then quiet has been called, which has to end whatever
+// brings hooks to life.
+func (op *operator) reload(ctx context.Context, quiet func()) bool {
+	op.log.Info("Files of hooks have changed. Load all hooks anew.")
+	loaded, err := discover.Hooks(ctx, op.reading)
+	var s succession
+	var served *renewals
+	if err == nil {
+		s = succeed(op.all(), loaded)
+		if !s.nothing() {
+			served, err = op.prepareServers(ctx, s.hooks)
+		}
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	op.health.reloaded(err)
+	op.meter.operator.HooksReloaded(err == nil)
+	if err != nil {
+		op.log.Error("The hooks cannot be loaded anew, those from before go on", "error", err.Error())
+		return false
+	}
+	// Who has mended a hook does not want to wait.
+	defer op.queues.Retry(func(queue.Task) bool { return true })
+	if s.nothing() {
+		op.log.Info("No configuration has changed. The new files count from the next runs on.")
+		return false
+	}
+	release, err := op.runner.Hold(ctx, s.held(), func(running []*hook.Hook) {
+		var names []string
+		for _, h := range running {
+			names = append(names, h.Name)
+		}
+		op.log.Info("Hooks that have changed are running. They are replaced when their runs have ended.", "hooks", strings.Join(names, ", "))
+	})
+	if err != nil {
+		return false // the operator ends
+	}
+	quiet()
+	op.replace(s)
+	release()
+	served.commit(op.health.answering())
+	op.log.Info("Hooks are loaded anew", "added", strings.Join(s.added, ", "), "changed", strings.Join(s.changed, ", "), "removed", strings.Join(s.removed, ", "))
+	return true
+}
+
+// replace puts one set of hooks in the place of another. No hook that has changed is running.
+func (op *operator) replace(s succession) {
+	op.meter.bind(s.hooks)
+	op.runner.Add(s.fresh())
+	op.runner.Replace(s.replaced)
+	op.mu.Lock()
+	for _, h := range s.fresh() {
+		op.lives[h] = newLife(h)
+	}
+	for old, next := range s.replaced {
+		if next.Hook != nil {
+			op.lives[next.Hook] = op.lives[old].inherit(old, next)
+		}
+		delete(op.lives, old)
+	}
+	op.hooks = s.hooks
+	op.mu.Unlock()
+	for old, next := range s.replaced {
+		for i := range old.Kubernetes {
+			if at, ok := whereIs(next.Binding, event.Synchronization, i); !ok || !op.watcher.Move(old, i, next.Hook, at) {
+				op.watcher.Disable(old, i)
+			}
+		}
+	}
+	op.queues.Edit(func(t queue.Task) bool {
+		switch t := t.(type) {
+		case task:
+			return t.Follow()
+		case *hookStep:
+			return t.follow(s)
+		}
+		return true
+	})
+	op.meter.forget(func(h *hook.Hook) bool { _, ok := s.replaced[h]; return ok })
+	op.health.succeed(s.hooks,
+		func(h *hook.Hook) (enabled bool) { op.with(h, func(l *life) { enabled = l.enabled }); return enabled },
+		func(h *hook.Hook) bool {
+			select {
+			case <-op.started(h):
+				return true
+			default:
+				return false
+			}
+		})
+	op.changeSchedules(s)
+}
+
+// changeSchedules lets the clock know what the hooks whose schedules are enabled want now.
+func (op *operator) changeSchedules(s succession) {
+	wanted := map[string]bool{}
+	for _, h := range s.hooks {
+		if !op.isTicking(h) {
+			continue
+		}
+		for _, b := range h.Schedules {
+			wanted[b.Crontab] = true
+			op.clock.Register(b.Crontab)
+		}
+	}
+	op.clock.Unregister(func(crontab string) bool { return !wanted[crontab] })
+}
+
+// follow makes the step one of its hook's successor. It returns false when nothing is left to do.
+func (s *hookStep) follow(to succession) bool {
+	next, replaced := to.replaced[s.hook]
+	if !replaced {
+		return true
+	}
+	if s.index >= 0 {
+		at, ok := whereIs(next.Binding, event.Synchronization, s.index)
+		if !ok {
+			return false
+		}
+		s.index = at
+	}
+	s.hook = next.Hook
+	return s.hook != nil
+}
+
+// whereIs asks where a binding is; those of a hook that has gone are nowhere.
+func whereIs(where func(event.Type, int) (int, bool), typ event.Type, index int) (int, bool) {
+	if where == nil {
+		return 0, false
+	}
+	return where(typ, index)
+}
