@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Workspace is a private directory of this process below the temp directory. Each run gets its own
@@ -65,10 +66,32 @@ func sweep(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, workspacePrefix+"*", lockName))
 	for _, path := range left {
 		if lock, err := lockFile(path, 0); err == nil {
-			_ = os.RemoveAll(filepath.Dir(path))
+			removeDead(filepath.Dir(path))
 			lock.Close()
 		}
 	}
+	// One that was killed before it made its lock has an empty directory.
+	bare, _ := filepath.Glob(filepath.Join(dir, workspacePrefix+"*"))
+	for _, path := range bare {
+		if info, err := os.Lstat(path); err == nil && info.IsDir() && time.Since(info.ModTime()) > time.Minute {
+			_ = os.Remove(path) // not if there is anything in it
+		}
+	}
+}
+
+// removeDead removes a workspace, the lock at last: as long as a hook of the dead operator lives and writes files, something
+// may be left, and whoever sweeps next has to find it.
+func removeDead(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if entry.Name() != lockName && os.RemoveAll(filepath.Join(dir, entry.Name())) != nil {
+			return
+		}
+	}
+	_ = os.RemoveAll(dir)
 }
 
 // Dir is the directory itself, for other private files of the process.
@@ -82,7 +105,9 @@ func (w *Workspace) Close() error {
 	if w.keep {
 		return nil
 	}
-	return os.RemoveAll(w.dir)
+	err := os.RemoveAll(w.dir)
+	sweep(filepath.Dir(w.dir)) // what hooks of a dead operator still used at the start
+	return err
 }
 
 // files are those of one run.

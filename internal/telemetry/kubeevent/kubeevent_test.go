@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,8 @@ var events = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 type desk struct {
 	*Recorder
 	started time.Time
+
+	own sync.Mutex // guards what follows
 	// written are the writes: time, what, count.
 	written []string
 	// refuse is the answer to the next writes.
@@ -32,6 +35,8 @@ func newDesk(t *testing.T) *desk {
 	d := &desk{Recorder: newRecorder(), started: time.Now()}
 	d.opts = Options{Log: slog.New(slog.NewTextHandler(&d.log, nil)), Namespace: "n"}
 	d.send = func(_ context.Context, l *line) error {
+		d.own.Lock()
+		defer d.own.Unlock()
 		if d.refuse != nil {
 			return d.refuse
 		}
@@ -49,9 +54,18 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
+// refusing sets the answer to the next writes.
+func (d *desk) refusing(err error) {
+	d.own.Lock()
+	defer d.own.Unlock()
+	d.refuse = err
+}
+
 func (d *desk) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
+	d.own.Lock()
+	defer d.own.Unlock()
 	if !slices.Equal(d.written, want) {
 		t.Errorf("written were\n%s\nwant\n%s", strings.Join(d.written, "\n"), strings.Join(want, "\n"))
 	}
@@ -102,10 +116,10 @@ func TestQueues(t *testing.T) {
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.refuse = errors.New("the server is on fire")
+		d.refusing(errors.New("the server is on fire"))
 		d.Failed("a.sh", "main", "x")
 		synctest.Wait()
-		d.refuse = nil
+		d.refusing(nil)
 		time.Sleep(again + time.Second)
 		d.expect(t, "10s create HookFailed ×1 x")
 
@@ -126,7 +140,7 @@ func TestRefused(t *testing.T) {
 		d.expect(t, "5m11s create HookFailed ×2 x")
 
 		// Without permission there is one warning.
-		d.refuse = apierrors.NewForbidden(events, "", errors.New("no"))
+		d.refusing(apierrors.NewForbidden(events, "", errors.New("no")))
 		for _, hook := range []string{"b.sh", "c.sh"} {
 			d.Failed(hook, "main", "x")
 			synctest.Wait()
