@@ -110,6 +110,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction,
 	})
 	patches := cl.forPatches(o.Patches)
+	o.Election.fence(patches)
 	op.meter.count(cl.config, "main")
 	op.meter.count(patches, "object_patcher")
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
@@ -159,7 +160,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	}
 	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
 	op.runner = run.New(op.all(), run.Options{
-		Executor:  process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}),
+		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
 		Snapshots: op.watcher, Effects: effects, Workspace: workspace, Log: o.Log, Env: o.Env,
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
 		Observe: op.runEnded, Begin: insight.begin, Tracers: op.tracers,

@@ -7,7 +7,11 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
@@ -44,6 +48,24 @@ func newElection(op *operator, cl *cluster, o Options) (*shard.Lease, error) {
 	})
 }
 
+// fence keeps a leader that was stopped past its Lease from sending changes before it has noticed. Runs for those who ask
+// are not concerned: every replica answers.
+func (o ElectionOptions) fence(patches *rest.Config) {
+	if o.Enabled {
+		patches.Wrap(shard.FencedTransport)
+	}
+}
+
+// fenced starts no hook for a leader whose Lease may have run out: what hooks send themselves cannot be held back.
+type fenced struct{ run.Executor }
+
+func (f fenced) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
+	if err := shard.Check(ctx); err != nil {
+		return process.Result{}, err
+	}
+	return f.Executor.Execute(ctx, in)
+}
+
 // uniqueName is the host's name and something random: on a developer's machine two operators have one host.
 func uniqueName() string {
 	host, err := os.Hostname()
@@ -76,7 +98,7 @@ func (op *operator) lead(ctx, runs context.Context, lose func(error)) error {
 	}
 	err := op.election.Run(ctx, func(held context.Context) {
 		defer context.AfterFunc(held, func() { lose(context.Cause(held)) })()
-		_ = op.runQueues(ctx, runs)
+		_ = op.runQueues(ctx, op.election.Fence(runs))
 	})
 	if err != nil {
 		op.log.Error("This replica does not lead any more, it ends", "error", err.Error())

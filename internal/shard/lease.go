@@ -4,6 +4,8 @@
 //   - At most one replica leads. One that cannot renew its Lease stops leading well before others may take it.
 //   - A Lease that is given back, deleted or taken is noticed at once, by a watch; one whose holder has died, when it
 //     runs out. Clocks of different machines need not agree.
+//   - What a leader does under its fence (see Check) is not begun when the Lease may have run out, even if the process was
+//     stopped meanwhile and has not noticed yet.
 //   - The Lease is given back only after the work has ended, and then the next replica begins at once.
 //   - The fields of the Lease mean what they mean to others who elect leaders in this way.
 //
@@ -49,6 +51,7 @@ type Lease struct {
 	log   *slog.Logger
 	// woken has a token when somebody else has changed the Lease.
 	woken chan struct{}
+	fence fence
 
 	mu sync.Mutex
 	// seen is the last known state, since when it was new to us. It is nil when there is no Lease, or none is known.
@@ -79,7 +82,8 @@ func newLease(o Options, s store) *Lease {
 	}
 	return &Lease{
 		opts: o, store: s, woken: make(chan struct{}, 1),
-		log: o.Log.With("lease", o.Namespace+"/"+o.Name, "identity", o.Identity),
+		fence: fence{limit: o.RenewDeadline, now: func() moment { return momentOf(time.Now()) }},
+		log:   o.Log.With("lease", o.Namespace+"/"+o.Name, "identity", o.Identity),
 	}
 }
 
@@ -107,14 +111,17 @@ func (l *Lease) Run(ctx context.Context, lead func(context.Context)) error {
 	defer endKeeping()
 	var keeper sync.WaitGroup
 	var lost error
+	l.fence.renew(renewed)
 	keeper.Go(func() {
 		if held, lost = l.keep(keeping, held, renewed); lost != nil {
+			l.fence.lose()
 			lose(lost)
 		}
 	})
 	lead(leading)
 	endKeeping()
 	keeper.Wait()
+	l.fence.lose()
 	if lost != nil {
 		return lost
 	}
@@ -125,6 +132,7 @@ func (l *Lease) Run(ctx context.Context, lead func(context.Context)) error {
 // keep renews the Lease until ctx ends. It returns the Lease as it last was, or a LostError.
 func (l *Lease) keep(ctx context.Context, held *coordinationv1.Lease, renewed time.Time) (*coordinationv1.Lease, error) {
 	for {
+		l.fence.renew(renewed)
 		deadline := renewed.Add(l.opts.RenewDeadline)
 		if !l.pause(ctx, min(l.opts.RetryPeriod, time.Until(deadline))) {
 			return held, nil

@@ -1,0 +1,129 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+)
+
+// moment is a time by two clocks. A process that is stopped, or whose machine sleeps or is paused, may find that the
+// steady one has not gone on; somebody may set the other one back. What has passed by either of them has passed.
+type moment struct{ steady, wall time.Time }
+
+func momentOf(t time.Time) moment { return moment{steady: t, wall: t.Round(0)} }
+
+func (m moment) since(earlier moment) time.Duration {
+	return max(m.steady.Sub(earlier.steady), m.wall.Sub(earlier.wall))
+}
+
+// fence tells whether the Lease is surely ours, by clocks alone. The context of a leader ends when it has noticed that
+// it does not lead any more; a process that has stood still does much before it notices.
+type fence struct {
+	limit time.Duration
+	now   func() moment
+
+	mu sync.Mutex
+	// held tells that the Lease was ours at renewed: then the last renewal that succeeded was begun.
+	held    bool
+	renewed moment
+}
+
+func (f *fence) renew(at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held, f.renewed = true, momentOf(at)
+}
+
+func (f *fence) lose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = false
+}
+
+func (f *fence) check() error {
+	now := f.now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.held {
+		return fmt.Errorf("not done: this replica does not lead any more")
+	}
+	if passed := now.since(f.renewed); passed >= f.limit {
+		return fmt.Errorf("not done: another replica may lead by now: the Lease was renewed %s ago and counts for %s; was this process or its machine stopped?",
+			passed.Round(time.Millisecond), f.limit)
+	}
+	return nil
+}
+
+type fenceKey struct{}
+
+func fenceOf(ctx context.Context) *fence {
+	f, _ := ctx.Value(fenceKey{}).(*fence)
+	return f
+}
+
+// Fence returns a context for what only the leader may do: see Check and FencedTransport.
+func (l *Lease) Fence(ctx context.Context) context.Context {
+	return context.WithValue(ctx, fenceKey{}, &l.fence)
+}
+
+// Check fails when ctx is that of a leader whose Lease may be another one's by now. It asks the clocks, not the API server.
+func Check(ctx context.Context) error {
+	if f := fenceOf(ctx); f != nil {
+		return f.check()
+	}
+	return nil
+}
+
+// FencedTransport sends no request that may change something and has a context of a leader, unless the Lease is surely
+// ours when it is sent. What stands still between the check and the first byte is out of reach; that is a moment.
+func FencedTransport(next http.RoundTripper) http.RoundTripper { return fencedTransport{next} }
+
+type fencedTransport struct{ next http.RoundTripper }
+
+func (t fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	f := fenceOf(req.Context())
+	if f == nil || req.Method == http.MethodGet || req.Method == http.MethodHead {
+		return t.next.RoundTrip(req)
+	}
+	if err := f.check(); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	// A connection may have to be made first, and that takes time.
+	ctx, cancel := context.WithCancelCause(req.Context())
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if err := f.check(); err != nil {
+			cancel(err)
+		}
+	}})
+	res, err := t.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		if late := context.Cause(ctx); late != nil && req.Context().Err() == nil {
+			err = late
+		}
+		cancel(nil)
+		return nil, err
+	}
+	res.Body = &lastingBody{res.Body, cancel}
+	return res, nil
+}
+
+// WrappedRoundTripper lets those find the transport who look for it.
+func (t fencedTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// lastingBody ends the context of its request when it is closed.
+type lastingBody struct {
+	io.ReadCloser
+	end context.CancelCauseFunc
+}
+
+func (b *lastingBody) Close() error {
+	defer b.end(nil)
+	return b.ReadCloser.Close()
+}
