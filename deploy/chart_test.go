@@ -170,14 +170,12 @@ func TestVariables(t *testing.T) {
 	for _, m := range regexp.MustCompile(`env: "(\w+)"`).FindAllStringSubmatch(string(settings), -1) {
 		known = append(known, m[1])
 	}
-	// These come with leader election, Kubernetes Events and HTTP hooks.
-	announced := regexp.MustCompile("^SHELL_OPERATOR_(LEADER_ELECTION|KUBERNETES_EVENTS|HTTP_)")
 	manifest, problem := render(t, "shop", everything)
 	if problem != "" {
 		t.Fatal(problem)
 	}
 	for _, m := range regexp.MustCompile(`- (?:\{name: |name: )([A-Z_]+)`).FindAllStringSubmatch(manifest, -1) {
-		if !slices.Contains(known, m[1]) && !announced.MatchString(m[1]) {
+		if !slices.Contains(known, m[1]) {
 			t.Errorf("the program knows no variable %s", m[1])
 		}
 	}

@@ -15,7 +15,6 @@ import (
 
 func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output string
-	var elect bool
 	var r app.RBACOptions
 	cmd := uses(&cobra.Command{
 		Use:   "rbac",
@@ -31,8 +30,8 @@ kinds are known, and resources of other kinds are guessed, which a comment says.
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := untilSignal()
 			defer stop()
-			if !elect {
-				r.Lease = ""
+			if s.election.on {
+				r.Lease = s.election.lease
 			}
 			manifests, notes, err := app.RBAC(ctx, s.options(slog.New(slog.DiscardHandler)), r)
 			for _, note := range notes {
@@ -47,12 +46,11 @@ kinds are known, and resources of other kinds are guessed, which a comment says.
 			_, err = io.WriteString(stdout, manifests)
 			return err
 		},
-	}, "hooks-dir", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret", "kube-config", "kube-context")
+	}, "hooks-dir", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
+		"leader-election", "leader-election-lease", "kube-config", "kube-context")
 	addFormat(cmd, &output, formatYAML, formatJSON)
 	cmd.Flags().StringVar(&r.Name, "name", "shell-operator", "name of the roles and their bindings")
 	cmd.Flags().StringVar(&r.ServiceAccount, "service-account", "shell-operator", "ServiceAccount of the operator, in --namespace")
-	cmd.Flags().BoolVar(&elect, "leader-election", false, "add the rights for a leader election")
-	cmd.Flags().StringVar(&r.Lease, "leader-election-lease", "shell-operator", "name of its Lease")
 	cmd.Flags().BoolVar(&r.Offline, "offline", false, "ask no cluster")
 	return cmd
 }

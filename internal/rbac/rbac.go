@@ -90,7 +90,7 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	if o.Lease != "" {
 		const why = "leader election"
 		all = append(all,
-			want{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get list watch update patch", []string{why}},
+			want{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get watch update", []string{why}},
 			want{o.Namespace, "coordination.k8s.io", "leases", "", "create", []string{why + "; creating cannot be limited to a name"}})
 	}
 	return roles(withoutCovered(all)), nil

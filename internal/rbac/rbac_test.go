@@ -85,7 +85,7 @@ func TestWiderCoversNarrower(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	roles, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader"})
-	want := "ops: leases [leader] get,list,watch,update,patch (leader election)\nops: leases [] create (leader election; creating cannot be limited to a name)\n"
+	want := "ops: leases [leader] get,watch,update (leader election)\nops: leases [] create (leader election; creating cannot be limited to a name)\n"
 	if got := text(roles); err != nil || got != want {
 		t.Errorf("got\n%s%v", got, err)
 	}

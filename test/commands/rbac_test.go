@@ -67,7 +67,7 @@ YAML
 `, crd),
 	})
 	manifests := command(t, c.Kubeconfig, "rbac", "--hooks-dir", dir, "--namespace", own, "--name", own, "--service-account", "operator",
-		"--validating-webhook-configuration-name", own)
+		"--validating-webhook-configuration-name", own, "--leader-election", "--leader-election-lease", "baton")
 	if strings.Contains(manifests, "GUESSED") {
 		t.Errorf("the cluster knows all kinds, but\n%s", manifests)
 	}
@@ -77,8 +77,9 @@ YAML
 
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: kubeconfigOf(t, c, own, "operator"),
-		Args: []string{"--validating-webhook-configuration-name", own},
+		Args: []string{"--validating-webhook-configuration-name", own, "--leader-election", "--leader-election-lease", "baton", "--namespace", own},
 	})
+	op.UntilLog("This replica runs the hooks")
 	for _, h := range []string{"narrow", "wide"} {
 		op.UntilLog("Kubernetes bindings for hook are enabled successfully", "hook", h)
 	}
@@ -87,7 +88,7 @@ YAML
 	}
 	c.Kubectl(t, "wait", "--for=jsonpath={.spec.conversion.strategy}=Webhook", "--timeout=60s", "crd/"+crd+".rbac.example.com")
 	for _, r := range op.Records() {
-		if strings.Contains(r.Text, "no permission") || strings.Contains(r.Text, "forbidden") {
+		if strings.Contains(strings.ToLower(r.Text), "no permission") || strings.Contains(r.Text, "forbidden") {
 			t.Errorf("a right is missing: %s", r.Text)
 		}
 	}
