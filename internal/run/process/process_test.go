@@ -229,13 +229,27 @@ func gone(pid int) bool {
 	return false
 }
 
+// limited runs a script that prints so many lines and then goes on, with a time limit that comes after them: the limit
+// counts from the start of the process, so on a busy machine it takes a longer one.
+func limited(t *testing.T, opts Options, script string, lines int) (got outcome, limit time.Duration) {
+	t.Helper()
+	for limit = 50 * time.Millisecond; limit < time.Minute; limit *= 3 {
+		got = execute(t, opts, script, func(in *Invocation) { in.Timeout = limit })
+		if len(got.stdout) >= lines {
+			return got, limit
+		}
+	}
+	t.Fatalf("the script printed %q only; error %v", got.stdout, got.err)
+	return got, limit
+}
+
 func TestTimeoutEndsTheGroup(t *testing.T) {
-	got := execute(t, Options{}, child+"wait", func(in *Invocation) { in.Timeout = 50 * time.Millisecond })
+	got, limit := limited(t, Options{}, child+"wait", 1)
 	var timeout *TimeoutError
-	if !errors.As(got.err, &timeout) || timeout.Limit != 50*time.Millisecond {
+	if !errors.As(got.err, &timeout) || timeout.Limit != limit {
 		t.Fatalf("got %v", got.err)
 	}
-	if !strings.HasPrefix(got.err.Error(), "hook.sh FAILED: still running after 50ms, killed: raise settings.executionTimeout") {
+	if !strings.HasPrefix(got.err.Error(), fmt.Sprintf("hook.sh FAILED: still running after %s, killed: raise settings.executionTimeout", limit)) {
 		t.Errorf("got %q", got.err)
 	}
 	if got.result.HeldOpen || !gone(childOf(t, got)) {
@@ -273,12 +287,13 @@ echo ready; while :; do sleep 0.01; done`
 const stubborn = "trap '' TERM\n" + child + "echo ready; wait"
 
 func TestSIGKILLComesAfterTheDelay(t *testing.T) {
-	got := execute(t, Options{TermDelay: 50 * time.Millisecond}, stubborn, func(in *Invocation) { in.Timeout = 50 * time.Millisecond })
+	const delay = 50 * time.Millisecond
+	got, limit := limited(t, Options{TermDelay: delay}, stubborn, 2)
 	var timeout *TimeoutError
 	if !errors.As(got.err, &timeout) {
 		t.Errorf("got %v", got.err)
 	}
-	if wall := got.result.Usage.Wall; wall < 100*time.Millisecond || wall > 30*time.Second {
+	if wall := got.result.Usage.Wall; wall < limit+delay || wall > limit+30*time.Second {
 		t.Errorf("ended after %s", wall)
 	}
 	if !gone(childOf(t, got)) {
