@@ -178,11 +178,17 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *re
 	ctx, stop := context.WithCancel(context.Background())
 	r := &replica{stop: stop, ended: make(chan error, 1)}
 	server := WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "webhooks", Cert: "/no/such/file"}
+	sockets, err := os.MkdirTemp("", "operator-") // paths of sockets are limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	o := Options{
 		HooksDir: hooks, TmpDir: filepath.Join(t.TempDir(), "tmp"), Env: os.Environ(), Log: slog.New(slog.NewJSONHandler(writer, nil)),
 		Cluster:       ClusterOptions{Kubeconfig: c.Kubeconfig, QPS: -1, inside: true},
 		ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Second, ShutdownTimeout: 10 * time.Second,
 		ListenAddress: "127.0.0.1:0", Metrics: MetricsOptions{Prefix: "shell_operator_"},
+		Debug: DebugOptions{Level: &slog.LevelVar{}, Socket: filepath.Join(sockets, "debug.socket"), SocketChosen: true},
 		Webhooks: WebhookOptions{
 			Admission: server, Conversion: server, ConfigurationName: namespace, FailurePolicy: "Fail", Namespace: namespace, SecretName: "certificates",
 			CreateServices: true, PodName: "operator-0",
