@@ -68,6 +68,8 @@ type operator struct {
 	// hooks are replaced, never changed, so a copy of the slice header may be used without the lock.
 	hooks []*hook.Hook
 	lives map[*hook.Hook]*life
+	// leader is who holds the Lease, as far as is known.
+	leader string
 }
 
 // Run runs the operator until ctx ends, and then for at most the shutdown timeout.

@@ -76,6 +76,9 @@ func uniqueName() string {
 }
 
 func (op *operator) leaderChanged(holder, own string) {
+	op.mu.Lock()
+	op.leader = holder
+	op.mu.Unlock()
 	switch holder {
 	case own:
 		op.log.Info("This replica runs the hooks", "identity", own)

@@ -144,6 +144,16 @@ func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
 // Progress is how far a hook has come.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
 	p := debug.Progress{Ticking: i.op.isTicking(h), Waiting: i.op.health.reason(h)}
+	if i.op.election != nil {
+		i.op.mu.Lock()
+		p.Leader = i.op.leader
+		i.op.mu.Unlock()
+		select {
+		case <-i.op.leading:
+		default:
+			p.Standby = true
+		}
+	}
 	select {
 	case <-i.op.startedUp:
 		p.StartedUp = true

@@ -94,6 +94,9 @@ type Progress struct {
 	Waiting string
 	// Ticking tells that its schedules are enabled.
 	Ticking bool
+	// Standby tells that this replica runs no hooks, but those that answer; Leader names the one that does, if it is known.
+	Standby bool
+	Leader  string
 }
 
 // Options of an API and a Page. All but Profiling are required.

@@ -96,7 +96,7 @@ func statusOf(o *Options, now time.Time) statusDump {
 		s := hookStatus{Name: h.Name, Last: last[h.Name], Bindings: []bindingStatus{}}
 		p := o.Operator.Progress(h)
 		s.State = stateOf(h, p, queues)
-		if p.StartedUp && p.Waiting != "" {
+		if (p.StartedUp || p.Standby) && p.Waiting != "" {
 			d.Troubles = append(d.Troubles, troubleStatus{Hook: h.Name, Text: oneLine(p.Waiting)})
 		}
 		if h.OnStartup != nil {
@@ -154,8 +154,11 @@ func stateOf(h *hook.Hook, p Progress, queues []Queue) string {
 			return "rate limit"
 		}
 	}
+	runsElsewhere := p.Standby && (h.OnStartup != nil || len(h.Kubernetes)+len(h.Schedules) > 0)
 	switch {
-	case !p.StartedUp:
+	case runsElsewhere && p.Waiting == "":
+		return "standing by"
+	case !p.StartedUp && !p.Standby:
 		return "starting"
 	case p.Waiting != "":
 		return "not enabled"
@@ -165,12 +168,14 @@ func stateOf(h *hook.Hook, p Progress, queues []Queue) string {
 
 func watchState(p Progress, b Binding) string {
 	switch {
-	case !p.StartedUp:
+	case !p.StartedUp && !p.Standby:
 		return "waits for onStartup"
 	case !b.Complete:
 		return "not enabled"
 	case len(b.Troubles) > 0:
 		return "in trouble"
+	case p.Standby:
+		return "standing by"
 	case !b.Unlocked:
 		return "synchronizing"
 	}

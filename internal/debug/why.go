@@ -48,6 +48,8 @@ const (
 	IsRunning Verdict = "running"
 	// IsNext hooks have a task that nothing keeps from running.
 	IsNext Verdict = "next"
+	// IsStandingBy hooks run in another replica.
+	IsStandingBy Verdict = "standing by"
 	// IsListening hooks have nothing to do until something happens.
 	IsListening Verdict = "waiting for events"
 	// IsDeaf hooks have nothing more to wait for.
@@ -68,6 +70,7 @@ type Reason struct {
 type ReasonKind string
 
 const (
+	ByReplica    ReasonKind = "replica"
 	ByStartup    ReasonKind = "startup"
 	ByEnabling   ReasonKind = "enabling"
 	ByWatch      ReasonKind = "watch"
@@ -128,6 +131,8 @@ func verdict(reasons []Reason) Verdict {
 	switch {
 	case has(ByItsOwnRun):
 		return IsRunning
+	case has(ByReplica):
+		return IsStandingBy
 	case len(reasons) > 0 && reasons[0].Blocks:
 		return IsHeldUp
 	case has(ByQueue):
@@ -205,6 +210,9 @@ func (f *facts) behind(q Queue, at int) Reason {
 // starting tells what is missing since the start.
 func (f *facts) starting() (reasons []Reason) {
 	bindings := len(f.hook.Kubernetes) + len(f.hook.Schedules)
+	if f.progress.Standby {
+		return f.standing()
+	}
 	if !f.progress.StartedUp {
 		if bindings == 0 {
 			return nil
@@ -228,6 +236,22 @@ func (f *facts) starting() (reasons []Reason) {
 		reasons = append(reasons, Reason{ByFirstRun, true, "its schedules begin when the Synchronizations before them are over", ""})
 	}
 	return reasons
+}
+
+// standing tells who runs the hook instead of this replica. Whoever asks is answered here as well.
+func (f *facts) standing() (reasons []Reason) {
+	if f.progress.Waiting != "" {
+		reasons = append(reasons, Reason{ByEnabling, true, "its kubernetes bindings are not enabled yet: " + oneLine(f.progress.Waiting), ""})
+	}
+	if f.hook.OnStartup == nil && len(f.hook.Kubernetes)+len(f.hook.Schedules) == 0 {
+		return reasons
+	}
+	r := Reason{ByReplica, true, fmt.Sprintf("another replica runs the hooks: %q; this one stands by", f.progress.Leader), "ask that one: shell-operator why " + f.hook.Name + ", there"}
+	if f.progress.Leader == "" {
+		r.Text = "no replica is known to run the hooks now; this one takes over when the Lease is free"
+		r.Mend = "if that takes longer than --leader-election-lease-duration, search the log for: Cannot use the Lease"
+	}
+	return append(reasons, r)
 }
 
 // watching tells what is wrong with its kubernetes bindings.

@@ -61,6 +61,11 @@ func TestWhy(t *testing.T) {
 
 		{"waits for onStartup", facts{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}, IsHeldUp, ByStartup, "and this one has not: other, which has failed 2 times: x", true},
 		{"waits for onStartup that goes well", facts{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}, IsHeldUp, ByStartup, "and this one has not: other", true},
+		{"stands by", facts{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7"}, bindings: []Binding{{Objects: objects{{}}, Complete: true}}}, IsStandingBy, ByReplica, `another replica runs the hooks: "operator-7"; this one stands by`, true},
+		{"stands by for nobody", facts{hook: clock, progress: Progress{Standby: true}, nextTicks: []time.Time{{}}}, IsStandingBy, ByReplica, "no replica is known to run the hooks now", true},
+		{"stands by with its onStartup run", facts{hook: starter, progress: Progress{Standby: true, Leader: "operator-7"}}, IsStandingBy, ByReplica, `"operator-7"`, true},
+		{"stands by without its bindings", facts{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7", Waiting: "no permission to list pods (v1): give the rule"}, bindings: []Binding{{Objects: event.NoObjects{}}}}, IsStandingBy, ByEnabling, "no permission to list pods (v1): give the rule", true},
+		{"answers, as a standby too", facts{hook: reviewer, progress: Progress{Standby: true, Leader: "operator-7"}}, IsListening, ByReviews, "2 webhook bindings", false},
 		{"is not enabled", facts{hook: watcher, progress: Progress{StartedUp: true, Waiting: "no permission to list pods (v1): give the rule"}, bindings: []Binding{{Objects: event.NoObjects{}}}}, IsHeldUp, ByEnabling, "no permission to list pods (v1): give the rule", true},
 		{"its Synchronization is not over", facts{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, IsHeldUp, ByFirstRun, "events wait (4 so far) until a run of its Synchronization has succeeded", true},
 		{"its watch has failed", facts{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}, IsHeldUp, ByWatch, `binding "pods" sees no changes now: the API server does not serve pods (v1): is its CRD missing?`, true},
@@ -85,6 +90,49 @@ func TestWhy(t *testing.T) {
 			}
 			if text := e.text(now); !strings.HasPrefix(text, "me: "+string(test.verdict)+"\n- "+e.Reasons[0].Text) {
 				t.Errorf("text\n%s", text)
+			}
+		})
+	}
+}
+
+func TestWhyOfAStandby(t *testing.T) {
+	f := facts{hook: &hook.Hook{Name: "me", Schedules: make([]hook.Schedule, 1), Validating: make([]hook.Admission, 1)}, progress: Progress{Standby: true, Leader: "operator-7"}, nextTicks: make([]time.Time, 1)}
+	e := explain(f)
+	const want = `me: standing by
+- another replica runs the hooks: "operator-7"; this one stands by
+  ask that one: shell-operator why me, there
+- 1 webhook binding: it runs when the API server asks
+no run is known: it has not run since the operator was started, or that is long ago
+`
+	if got := e.text(f.now); got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestStatesOfAStandby(t *testing.T) {
+	one := 1
+	enabled := Binding{Complete: true}
+	for _, test := range []struct {
+		name    string
+		hook    *hook.Hook
+		p       Progress
+		b       Binding
+		hooks   string
+		binding string
+	}{
+		{"follows", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true}, enabled, "standing by", "standing by"},
+		{"may not list", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true, Waiting: "x"}, Binding{}, "not enabled", "not enabled"},
+		{"has lost its watch", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true}, Binding{Complete: true, Troubles: []string{"x"}}, "standing by", "in trouble"},
+		{"starts", &hook.Hook{Name: "me", OnStartup: &one}, Progress{Standby: true}, enabled, "standing by", "standing by"},
+		{"answers", &hook.Hook{Name: "me", Validating: make([]hook.Admission, 1)}, Progress{Standby: true}, enabled, "ready", "standing by"},
+		{"leads", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{}, enabled, "starting", "waits for onStartup"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := stateOf(test.hook, test.p, nil); got != test.hooks {
+				t.Errorf("the hook is %q, want %q", got, test.hooks)
+			}
+			if got := watchState(test.p, test.b); got != test.binding {
+				t.Errorf("the binding is %q, want %q", got, test.binding)
 			}
 		})
 	}
