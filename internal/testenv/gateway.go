@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +30,16 @@ type Gateway struct {
 	mu      sync.Mutex
 	trouble Trouble
 	random  *rand.Rand
+	changes []Change
+}
+
+// Change is a request that may change something.
+type Change struct {
+	// At is when it came to the Gateway.
+	At           time.Time
+	Method, Path string
+	// Status is what the API server has answered; 0 as long as it has not.
+	Status int
 }
 
 // Trouble is what a Gateway does to requests; the zero value is none.
@@ -110,7 +121,31 @@ func (g *Gateway) now() (tr Trouble, chance float64, limit int) {
 	return g.trouble, g.random.Float64(), limit
 }
 
+// Changes returns the requests so far that may change something, in the order in which they came.
+func (g *Gateway) Changes() []Change {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.changes)
+}
+
+// note keeps a request that may change something, and returns what takes its status.
+func (g *Gateway) note(r *http.Request) func(status int) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return func(int) {}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := len(g.changes)
+	g.changes = append(g.changes, Change{At: time.Now(), Method: r.Method, Path: r.URL.Path})
+	return func(status int) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.changes[at].Status = status
+	}
+}
+
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answered := g.note(r)
 	trouble, chance, limit := g.now()
 	pause(r, trouble.Delay)
 	if trouble.Status != 0 && chance < trouble.Share {
@@ -122,7 +157,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the gateway makes trouble","code":%d}`, trouble.Status)
 		return
 	}
-	g.to.ServeHTTP(&troubled{ResponseWriter: w, gateway: g, request: r, left: limit}, r)
+	g.to.ServeHTTP(&troubled{ResponseWriter: w, gateway: g, request: r, left: limit, answered: answered}, r)
 }
 
 func pause(r *http.Request, d time.Duration) {
@@ -142,6 +177,13 @@ type troubled struct {
 	request *http.Request
 	// left are the bytes until the line breaks; 0 means that it was not to break when the answer began.
 	left int
+	// answered is told the status.
+	answered func(status int)
+}
+
+func (t *troubled) WriteHeader(status int) {
+	t.answered(status)
+	t.ResponseWriter.WriteHeader(status)
 }
 
 func (t *troubled) Unwrap() http.ResponseWriter { return t.ResponseWriter }

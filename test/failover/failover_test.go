@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -131,6 +132,14 @@ func TestSIGTERM(t *testing.T) {
 	b.UntilLog("Another replica runs the hooks", "leader", "a")
 	b.UntilLog("Kubernetes bindings for hook are enabled successfully")
 
+	const why = `hook.sh: standing by
+- another replica runs the hooks: "a"; this one stands by
+  ask that one: shell-operator why hook.sh, there
+no run is known: it has not run since the operator was started, or that is long ago
+`
+	if out, err := exec.Command(testenv.Binary(t), "why", "hook.sh", "--debug-unix-socket", b.Socket).CombinedOutput(); string(out) != why {
+		t.Errorf("why says, on the standby, %v:\n%s", err, out)
+	}
 	if notes := page(t, b, "/readyz"); !strings.HasPrefix(notes, "ok\nstandby: \"a\" runs the hooks\n") {
 		t.Errorf("the standby's notes are %q", notes)
 	}

@@ -1,0 +1,277 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// The hook writes down each state that it is told of, and wants an object to be changed that has its replica's name.
+// While there is a file "hold", it waits in front of its end until somebody opens the pipe "go".
+const streamHook = `#!/bin/bash
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {stream: "yes"}}, namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
+  exit
+fi
+jq -r '.[] | if .type == "Synchronization" then .objects[].object else .object end | "\(.metadata.name) \(.metadata.annotations.count)"' "$BINDING_CONTEXT_PATH" >>%[2]s/told
+echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched-by-'$POD_NAME'", "namespace": "%[1]s"}, "data": {"run": "'$RANDOM$RANDOM'"}}}' >"$KUBERNETES_PATCH_PATH"
+if [ -e %[2]s/hold ]; then
+  echo "it is held"
+  cat %[2]s/go
+fi
+`
+
+const (
+	writers          = 4
+	objectsEach      = 5
+	changesEach      = 250
+	beforeTheTrouble = 300
+	leaseDuration    = 4 * time.Second
+	renewDeadline    = 3 * time.Second
+)
+
+// stream changes objects, and knows how each is in the end.
+type stream struct {
+	s       *stage
+	writing sync.WaitGroup
+	// some is closed when there were enough changes for the trouble to begin.
+	some chan struct{}
+
+	mu    sync.Mutex
+	count int
+	last  map[string]int
+	err   error
+}
+
+// newStream makes the objects.
+func newStream(s *stage) *stream {
+	st := &stream{s: s, some: make(chan struct{}), last: map[string]int{}}
+	client := st.client()
+	for w := range writers {
+		for i := range objectsEach {
+			name := object(w, i)
+			st.last[name] = 0
+			_, err := client.CoreV1().ConfigMaps(s.namespace).Create(s.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{"stream": "yes"}, Annotations: map[string]string{"count": "0"},
+			}}, metav1.CreateOptions{})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+	return st
+}
+
+func object(writer, i int) string { return fmt.Sprintf("object-%d-%d", writer, i) }
+
+// client is one that makes 50 requests a second: a thousand changes of four writers go on for longer than a Lease.
+func (st *stream) client() kubernetes.Interface {
+	config := st.s.cluster.Config(st.s.t)
+	config.QPS, config.Burst = 50, 1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		st.s.t.Fatal(err)
+	}
+	return client
+}
+
+func (st *stream) start() {
+	ctx := st.s.t.Context()
+	for w := range writers {
+		client := st.client()
+		st.writing.Go(func() {
+			for n := range changesEach {
+				name := object(w, n%objectsEach)
+				if err := st.change(ctx, client, name); err != nil {
+					st.mu.Lock()
+					st.err = err
+					st.mu.Unlock()
+					return
+				}
+			}
+		})
+	}
+}
+
+func (st *stream) change(ctx context.Context, client kubernetes.Interface, name string) error {
+	st.mu.Lock()
+	st.count++
+	count := st.count
+	st.last[name] = count
+	st.mu.Unlock()
+	text := fmt.Sprintf(`{"metadata":{"annotations":{"count":"%d"}}}`, count)
+	_, err := client.CoreV1().ConfigMaps(st.s.namespace).Patch(ctx, name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	if count == beforeTheTrouble {
+		close(st.some)
+	}
+	return err
+}
+
+// missing are the objects of which no hook has seen the last state.
+func (st *stream) missing() (missing []string) {
+	told := st.s.lines("told")
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for name, count := range st.last {
+		if state := fmt.Sprintf("%s-%d", name, count); !slices.Contains(told, state) {
+			missing = append(missing, state)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// sent are the requests of a replica by which something is changed that is not its Lease, with the time of the last
+// renewal of the Lease in front of each.
+func sent(g *testenv.Gateway) (changes []testenv.Change, renewed []time.Time) {
+	var last time.Time
+	for _, c := range g.Changes() {
+		switch lease := strings.Contains(c.Path, "/leases"); {
+		case lease && c.Status/100 == 2:
+			last = c.At
+		case !lease:
+			changes, renewed = append(changes, c), append(renewed, last)
+		}
+	}
+	return changes, renewed
+}
+
+// A thousand changes are made by several writers while the leader goes, in three manners. Each object's last state comes
+// to a hook; no change of the old leader is sent after its deadline, nor after the first one of the new leader.
+func TestStream(t *testing.T) {
+	t.Run("SIGTERM", func(t *testing.T) {
+		streamed(t, func(_ *stage, a, b *testenv.Operator) {
+			a.Signal(syscall.SIGTERM)
+			told := time.Now()
+			began := b.UntilLog(leads).At
+			done := a.UntilLog("The Lease is given back").At
+			t.Logf("SIGTERM: the next leader began %s after it, and %s after the end of the last run",
+				began.Sub(told).Round(time.Millisecond), began.Sub(done).Round(time.Millisecond))
+			if gap := began.Sub(done); gap > time.Second {
+				t.Errorf("the next leader began %s after the Lease was given back", gap)
+			}
+		})
+	})
+	t.Run("SIGKILL", func(t *testing.T) {
+		streamed(t, func(_ *stage, a, b *testenv.Operator) {
+			a.Expect(-1)
+			a.Signal(syscall.SIGKILL)
+			inTime(t, "SIGKILL", b, time.Now())
+		})
+	})
+	t.Run("SIGSTOP", func(t *testing.T) {
+		streamed(t, func(s *stage, a, b *testenv.Operator) {
+			// The leader is stopped while a hook runs. When it wakes up the hook has ended, and its patch waits.
+			pipe := filepath.Join(s.dir, "go")
+			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.touch("hold")
+			a.UntilLog("it is held")
+			a.Expect(1)
+			a.Signal(syscall.SIGSTOP)
+			stopped := time.Now()
+			if err := os.Remove(filepath.Join(s.dir, "hold")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(pipe, nil, 0); err != nil {
+				t.Fatal(err)
+			}
+			inTime(t, "SIGSTOP", b, stopped)
+			b.UntilLog("Hook executed successfully")
+			a.Signal(syscall.SIGCONT)
+			woken := time.Now()
+			if status := a.Wait(); status != 1 {
+				t.Errorf("status %d", status)
+			}
+			t.Logf("the old leader had ended %s after it went on", time.Since(woken).Round(time.Millisecond))
+			if text := a.Errors.String(); !strings.Contains(text, "the Lease is lost") {
+				t.Errorf("it said %q", text)
+			}
+		})
+	})
+}
+
+func (s *stage) touch(name string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// inTime checks that the next replica leads two seconds after the Lease has run out at the latest.
+func inTime(t *testing.T, what string, next *testenv.Operator, since time.Time) {
+	t.Helper()
+	took := next.UntilLog(leads).At.Sub(since)
+	t.Logf("%s: the next leader began after %s, with a Lease of %s", what, took.Round(time.Millisecond), leaseDuration)
+	if took > leaseDuration+2*time.Second {
+		t.Errorf("the next leader began after %s", took)
+	}
+}
+
+func streamed(t *testing.T, trouble func(s *stage, a, b *testenv.Operator)) {
+	s := newStage(t, "")
+	if err := os.WriteFile(filepath.Join(s.hooks, "hook.sh"), fmt.Appendf(nil, streamHook, s.namespace, s.dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	short := []string{"--leader-election-lease-duration", leaseDuration.String(), "--leader-election-renew-deadline", renewDeadline.String(), "--leader-election-retry-period", "500ms"}
+	st := newStream(s)
+	gatewayA, kubeconfigA := testenv.NewGateway(t, s.cluster.Kubeconfig, 1)
+	gatewayB, kubeconfigB := testenv.NewGateway(t, s.cluster.Kubeconfig, 2)
+	a := s.start("a", kubeconfigA, short...)
+	synchronized(a)
+	b := s.start("b", kubeconfigB, short...)
+	b.UntilLog("Another replica runs the hooks", "leader", "a")
+	b.UntilLog("Kubernetes bindings for hook are enabled successfully")
+	st.start()
+	<-st.some
+	trouble(s, a, b)
+	st.writing.Wait()
+	if st.err != nil {
+		t.Fatal(st.err)
+	}
+	if err := b.TryUntil(testenv.Patience, func([]testenv.Record) bool { return len(st.missing()) == 0 }); err != nil {
+		t.Fatalf("no hook has seen %v: %v", st.missing(), err)
+	}
+	a.Wait()
+	b.Signal(syscall.SIGTERM)
+	b.Wait()
+	checkSent(t, gatewayA, gatewayB)
+	t.Logf("%d changes, hooks were told of %d states", st.count, len(s.lines("told")))
+}
+
+// checkSent checks the requests of an old leader and of the one after it.
+func checkSent(t *testing.T, old, next *testenv.Gateway) {
+	t.Helper()
+	before, renewed := sent(old)
+	after, _ := sent(next)
+	if len(before) == 0 || len(after) == 0 {
+		t.Fatalf("the first leader sent %d changes, the second one %d", len(before), len(after))
+	}
+	// The way here takes a moment, and the renewal was begun a moment before it came.
+	const moment = 200 * time.Millisecond
+	for i, c := range before {
+		if late := c.At.Sub(renewed[i]); late > renewDeadline+moment {
+			t.Errorf("%s %s came %s after the last renewal of the Lease", c.Method, c.Path, late)
+		}
+	}
+	if last := before[len(before)-1]; last.At.After(after[0].At) {
+		t.Errorf("%s %s of the old leader came %s after the first change of the next one", last.Method, last.Path, last.At.Sub(after[0].At))
+	}
+	t.Logf("the first leader sent %d changes, the second one %d, the first of them %s after the last of the other",
+		len(before), len(after), after[0].At.Sub(before[len(before)-1].At).Round(time.Millisecond))
+}
