@@ -31,6 +31,8 @@ type Gateway struct {
 	trouble Trouble
 	random  *rand.Rand
 	changes []Change
+	// more is closed and replaced whenever there are more changes.
+	more chan struct{}
 }
 
 // Change is a request that may change something.
@@ -70,7 +72,7 @@ func NewGateway(t testing.TB, kubeconfig string, seed uint64) (*Gateway, string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gateway{random: rand.New(rand.NewPCG(seed, 0))}
+	g := &Gateway{random: rand.New(rand.NewPCG(seed, 0)), more: make(chan struct{})}
 	quiet := log.New(io.Discard, "", 0)
 	g.to = &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -128,6 +130,26 @@ func (g *Gateway) Changes() []Change {
 	return slices.Clone(g.changes)
 }
 
+// Until waits until a request has come that done says is the one.
+func (g *Gateway) Until(t testing.TB, what string, done func(Change) bool) {
+	t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	for {
+		g.mu.Lock()
+		found, more := slices.ContainsFunc(g.changes, done), g.more
+		g.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-more:
+		case <-late.C:
+			t.Fatalf("waited for %s: it did not come", what)
+		}
+	}
+}
+
 // note keeps a request that may change something, and returns what takes its status.
 func (g *Gateway) note(r *http.Request) func(status int) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -137,6 +159,8 @@ func (g *Gateway) note(r *http.Request) func(status int) {
 	defer g.mu.Unlock()
 	at := len(g.changes)
 	g.changes = append(g.changes, Change{At: time.Now(), Method: r.Method, Path: r.URL.Path})
+	close(g.more)
+	g.more = make(chan struct{})
 	return func(status int) {
 		g.mu.Lock()
 		defer g.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 )
 
 // The hook writes down each state that it is told of, and wants an object to be changed that has its replica's name.
-// While there is a file "hold", it waits in front of its end until somebody opens the pipe "go".
+// While there is a file "many", it wants many more, which takes longer than a Lease.
 const streamHook = `#!/bin/bash
 if [ "$1" = --config ]; then
   echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {stream: "yes"}}, namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
@@ -29,9 +29,10 @@ if [ "$1" = --config ]; then
 fi
 jq -r '.[] | if .type == "Synchronization" then .objects[].object else .object end | "\(.metadata.name) \(.metadata.annotations.count)"' "$BINDING_CONTEXT_PATH" >>%[2]s/told
 echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched-by-'$POD_NAME'", "namespace": "%[1]s"}, "data": {"run": "'$RANDOM$RANDOM'"}}}' >"$KUBERNETES_PATCH_PATH"
-if [ -e %[2]s/hold ]; then
-  echo "it is held"
-  cat %[2]s/go
+if [ -e %[2]s/many ]; then
+  for i in {1..500}; do
+    echo '{"operation": "MergePatch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "%[1]s", "name": "many-'$i'", "mergePatch": {"data": {"a": "b"}}, "ignoreMissingObject": true}'
+  done >>"$KUBERNETES_PATCH_PATH"
 fi
 `
 
@@ -154,7 +155,7 @@ func sent(g *testenv.Gateway) (changes []testenv.Change, renewed []time.Time) {
 // to a hook; no change of the old leader is sent after its deadline, nor after the first one of the new leader.
 func TestStream(t *testing.T) {
 	t.Run("SIGTERM", func(t *testing.T) {
-		streamed(t, func(_ *stage, a, b *testenv.Operator) {
+		streamed(t, func(_ *stage, a, b *testenv.Operator, _ *testenv.Gateway) {
 			a.Signal(syscall.SIGTERM)
 			told := time.Now()
 			began := b.UntilLog(leads).At
@@ -167,28 +168,21 @@ func TestStream(t *testing.T) {
 		})
 	})
 	t.Run("SIGKILL", func(t *testing.T) {
-		streamed(t, func(_ *stage, a, b *testenv.Operator) {
+		streamed(t, func(_ *stage, a, b *testenv.Operator, _ *testenv.Gateway) {
 			a.Expect(-1)
 			a.Signal(syscall.SIGKILL)
 			inTime(t, "SIGKILL", b, time.Now())
 		})
 	})
 	t.Run("SIGSTOP", func(t *testing.T) {
-		streamed(t, func(s *stage, a, b *testenv.Operator) {
-			// The leader is stopped while a hook runs. When it wakes up the hook has ended, and its patch waits.
-			pipe := filepath.Join(s.dir, "go")
-			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			s.touch("hold")
-			a.UntilLog("it is held")
+		streamed(t, func(s *stage, a, b *testenv.Operator, gateway *testenv.Gateway) {
+			// The leader is stopped while it sends changes. When it wakes up, many others are due at once.
+			s.touch("many")
+			gateway.Until(t, "the first of many changes", func(c testenv.Change) bool { return strings.Contains(c.Path, "/many-") })
 			a.Expect(1)
 			a.Signal(syscall.SIGSTOP)
 			stopped := time.Now()
-			if err := os.Remove(filepath.Join(s.dir, "hold")); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(pipe, nil, 0); err != nil {
+			if err := os.Remove(filepath.Join(s.dir, "many")); err != nil {
 				t.Fatal(err)
 			}
 			inTime(t, "SIGSTOP", b, stopped)
@@ -223,12 +217,13 @@ func inTime(t *testing.T, what string, next *testenv.Operator, since time.Time) 
 	}
 }
 
-func streamed(t *testing.T, trouble func(s *stage, a, b *testenv.Operator)) {
+func streamed(t *testing.T, trouble func(s *stage, a, b *testenv.Operator, gateway *testenv.Gateway)) {
 	s := newStage(t, "")
 	if err := os.WriteFile(filepath.Join(s.hooks, "hook.sh"), fmt.Appendf(nil, streamHook, s.namespace, s.dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	short := []string{"--leader-election-lease-duration", leaseDuration.String(), "--leader-election-renew-deadline", renewDeadline.String(), "--leader-election-retry-period", "500ms"}
+	short := []string{"--leader-election-lease-duration", leaseDuration.String(), "--leader-election-renew-deadline", renewDeadline.String(), "--leader-election-retry-period", "500ms",
+		"--object-patcher-kube-client-qps", "40", "--object-patcher-kube-client-burst", "1"}
 	st := newStream(s)
 	gatewayA, kubeconfigA := testenv.NewGateway(t, s.cluster.Kubeconfig, 1)
 	gatewayB, kubeconfigB := testenv.NewGateway(t, s.cluster.Kubeconfig, 2)
@@ -239,7 +234,7 @@ func streamed(t *testing.T, trouble func(s *stage, a, b *testenv.Operator)) {
 	b.UntilLog("Kubernetes bindings for hook are enabled successfully")
 	st.start()
 	<-st.some
-	trouble(s, a, b)
+	trouble(s, a, b, gatewayA)
 	st.writing.Wait()
 	if st.err != nil {
 		t.Fatal(st.err)
