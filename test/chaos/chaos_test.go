@@ -100,6 +100,10 @@ func (w *world) judge(name string, started time.Time) {
 		return
 	}
 	r.Wrong = w.verdict()
+	if w.standby != nil { // first, or it would take over
+		w.standby.Signal(terminate)
+		w.standby.Wait()
+	}
 	w.op.Signal(terminate)
 	w.op.Wait()
 	r.Wrong = append(r.Wrong, w.left()...)
@@ -116,8 +120,13 @@ func (w *world) judge(name string, started time.Time) {
 // begin starts the operator among objects that exist, and the writer.
 func (w *world) begin() {
 	w.t.Helper()
+	w.beginWith(func() { w.launch() })
+}
+
+func (w *world) beginWith(launch func()) {
+	w.t.Helper()
 	w.writer.stir(30)
-	w.launch()
+	launch()
 	w.settle()
 	w.idle()
 	w.rest = w.usage()

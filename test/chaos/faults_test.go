@@ -38,9 +38,8 @@ type fault struct {
 
 func nothing(*world) {}
 
-// faults are all faults that happen outside of hooks; those of hooks are in misbehave_test.go. Clocks that jump are tested
-// in package schedule, with a clock that is handed in. Two operators, of which one leads, are a
-// row to come with leader election.
+// faults are all faults that happen outside of hooks; those of hooks are in misbehave_test.go, those of two operators in
+// replicas_test.go. Clocks that jump are tested in package schedule, with a clock that is handed in.
 var faults = []fault{
 	{name: "apiserver-killed", controlPlane: true, begin: func(w *world) { w.cluster.Kill(w.t, "kube-apiserver") }, end: restartAPIServer},
 	{name: "apiserver-paused", controlPlane: true, lasts: 40 * time.Second,

@@ -52,10 +52,11 @@ type world struct {
 	writer             *writer
 	records            *records
 
-	op      *testenv.Operator
-	starts  []start
-	windows []window
-	hiding  []window
+	// op runs the hooks, and is the last of starts; standby is nil unless there are two with leader election.
+	op, standby *testenv.Operator
+	starts      []start
+	windows     []window
+	hiding      []window
 	// flapped tells that the second namespace has gone out of sight and come back.
 	flapped bool
 	// destroyed tells that runs may have failed although their hooks saw nothing of it.
@@ -217,6 +218,7 @@ func (w *world) rules() []rbacv1.PolicyRule {
 	everything := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps", "namespaces"}, Verbs: everything},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "watch", "create", "update"}},
 		{APIGroups: []string{w.group()}, Resources: []string{"widgets"}, Verbs: everything},
 	}
 }
@@ -243,10 +245,15 @@ func (w *world) launch(args ...string) {
 	w.t.Helper()
 	s := start{name: fmt.Sprint(len(w.starts) + 1), at: time.Now()}
 	w.starts = append(w.starts, s)
-	w.op = testenv.Start(w.t, testenv.OperatorOptions{
+	w.op = w.run(s, nil, args...)
+}
+
+func (w *world) run(s start, env []string, args ...string) *testenv.Operator {
+	w.t.Helper()
+	return testenv.Start(w.t, testenv.OperatorOptions{
 		HooksDir: w.hooksDir, Kubeconfig: w.kubeconfig, TmpDir: w.tmp, Ignore: w.ignore,
 		Args: append([]string{"--retry-min-delay", "200ms", "--retry-max-delay", "2s"}, args...),
-		Env:  []string{"CHAOS_DIR=" + w.dir, "CHAOS_OPERATOR=" + s.name, "CHAOS_MIRROR=" + w.mirrors},
+		Env:  append(env, "CHAOS_DIR="+w.dir, "CHAOS_OPERATOR="+s.name, "CHAOS_MIRROR="+w.mirrors),
 	})
 }
 

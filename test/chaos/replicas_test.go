@@ -1,0 +1,108 @@
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// Two operators with leader election, and what happens to the one that leads. No watch is lost by it, so each leader has
+// to tell its hooks of every change from its Synchronization on.
+var partings = []struct {
+	name   string
+	signal os.Signal
+	short  bool
+	// status is that of the end.
+	status int
+}{
+	{"leader-terminated", terminate, false, 0},
+	{"leader-killed", syscall.SIGKILL, false, -1},
+	{"leader-stopped", syscall.SIGSTOP, true, 1},
+}
+
+const leads = "This replica runs the hooks"
+
+// elect starts one of the two. The Lease is long enough for a busy machine to renew it.
+func (w *world) elect() (*testenv.Operator, start) {
+	w.t.Helper()
+	s := start{name: fmt.Sprint(len(w.starts) + 1), at: time.Now()}
+	return w.run(s, []string{"POD_NAME=" + s.name}, "--kubernetes-events=false",
+		"--leader-election", "--namespace", w.mirrors, "--leader-election-lease-duration", "5s",
+		"--leader-election-renew-deadline", "4s", "--leader-election-retry-period", "500ms",
+	), s
+}
+
+// launchTwo starts an operator that leads, and then one that stands by.
+func (w *world) launchTwo() {
+	w.t.Helper()
+	op, s := w.elect()
+	w.op, w.starts = op, append(w.starts, s)
+	w.op.UntilLog(leads)
+	w.launchStandby()
+}
+
+// launchStandby starts one more; the leader stays the last of the starts.
+func (w *world) launchStandby() {
+	w.t.Helper()
+	op, s := w.elect()
+	w.standby, w.starts = op, slices.Insert(w.starts, len(w.starts)-1, s)
+	w.standby.UntilLog("Another replica runs the hooks", "leader", w.starts[len(w.starts)-1].name)
+}
+
+// part ends the leader with a signal, at any moment, and waits for the other one to lead. One that was only stopped goes
+// on then, and ends. Another operator stands by afterwards.
+func (w *world) part(signal os.Signal, status int) {
+	w.t.Helper()
+	old := w.op
+	old.Expect(status)
+	old.Signal(signal)
+	sent := time.Now()
+	last := len(w.starts) - 1
+	w.starts[last-1], w.starts[last] = w.starts[last], w.starts[last-1]
+	w.op, w.standby = w.standby, nil
+	took := w.op.UntilLog(leads).At.Sub(sent)
+	w.t.Logf("the next leader began after %s", took.Round(time.Millisecond))
+	if signal == syscall.SIGSTOP {
+		old.Signal(syscall.SIGCONT)
+	}
+	if got := old.Wait(); got != status {
+		w.t.Errorf("the old leader ended with status %d, not %d", got, status)
+	}
+	w.launchStandby()
+}
+
+func TestReplicas(t *testing.T) {
+	cluster := testenv.Shared(t)
+	for i, p := range partings {
+		t.Run(p.name, func(t *testing.T) {
+			replicas(t, cluster, p.name, uint64(300+i), p.short, func(w *world) {
+				for range 2 {
+					w.part(p.signal, p.status)
+					time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
+				}
+			})
+		})
+	}
+	t.Run("leaders-come-and-go", func(t *testing.T) {
+		replicas(t, cluster, "leaders-come-and-go", 310, false, func(w *world) {
+			for range 8 { // while it starts, lists, runs hooks: wherever it is
+				p := partings[w.random.IntN(len(partings))]
+				w.part(p.signal, p.status)
+				time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
+			}
+		})
+	})
+}
+
+func replicas(t *testing.T, cluster *testenv.Cluster, name string, number uint64, short bool, do func(*world)) {
+	wanted(t, name, short)
+	w := newWorld(t, cluster, seed()*1000+number, true, hooksFor()...)
+	defer w.judge(name, time.Now())
+	w.beginWith(w.launchTwo)
+	w.hide(func() { do(w) })
+}
