@@ -258,7 +258,7 @@ func checkSent(t *testing.T, old, next *testenv.Gateway) {
 		t.Fatalf("the first leader sent %d changes, the second one %d", len(before), len(after))
 	}
 	// The way here takes a moment, and the renewal was begun a moment before it came.
-	const moment = 200 * time.Millisecond
+	const moment = 500 * time.Millisecond
 	for i, c := range before {
 		if late := c.At.Sub(renewed[i]); late > renewDeadline+moment {
 			t.Errorf("%s %s came %s after the last renewal of the Lease", c.Method, c.Path, late)
