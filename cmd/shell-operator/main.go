@@ -21,7 +21,24 @@ func main() {
 
 // run is the whole program: it returns the exit code.
 func run(args, env []string, stdout, stderr io.Writer) int {
-	s := newSettings(env)
+	root := newRootCommand(newSettings(env), stdout, stderr)
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	if code, ok := exitCode(err); ok {
+		return code
+	}
+	fmt.Fprintf(stderr, "Error: %v\n", err)
+	if hint := hintFor(err); hint != "" {
+		fmt.Fprintf(stderr, "Hint: %s\n", hint)
+	}
+	return exitError
+}
+
+// newRootCommand is the tree of all commands.
+func newRootCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "shell-operator",
 		Short: "Run hook scripts on Kubernetes events",
@@ -49,22 +66,10 @@ Without a command it starts the operator.`,
 	root.AddCommand(start, newVersionCommand(stdout), newUninstallCommand(s, stdout), newDebugOptionsCommand(s, stdout),
 		newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newRBACCommand(s, stdout, stderr))
 	root.AddCommand(newAskCommands(s, stdout)...)
-	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	refuseUnknown(root)
-	err := root.Execute()
-	if err == nil {
-		return exitOK
-	}
-	if code, ok := exitCode(err); ok {
-		return code
-	}
-	fmt.Fprintf(stderr, "Error: %v\n", err)
-	if hint := hintFor(err); hint != "" {
-		fmt.Fprintf(stderr, "Hint: %s\n", hint)
-	}
-	return exitError
+	return root
 }
 
 // Exit codes. A second signal ends with 128 and its number, as shells have it.
