@@ -83,6 +83,7 @@ const (
 	ByEvents     ReasonKind = "events"
 	ByClock      ReasonKind = "clock"
 	ByReviews    ReasonKind = "reviews"
+	ByRequests   ReasonKind = "requests"
 	ByNoBindings ReasonKind = "no bindings"
 )
 
@@ -137,7 +138,7 @@ func verdict(reasons []Reason) Verdict {
 		return IsHeldUp
 	case has(ByQueue):
 		return IsNext
-	case has(ByEvents, ByClock, ByReviews):
+	case has(ByEvents, ByClock, ByReviews, ByRequests):
 		return IsListening
 	}
 	return IsDeaf
@@ -297,7 +298,10 @@ func (f *facts) listening() (reasons []Reason) {
 	if n := len(f.hook.Validating) + len(f.hook.Mutating) + len(f.hook.Conversions); n > 0 {
 		reasons = append(reasons, Reason{ByReviews, false, count(n, "webhook binding") + ": it runs when the API server asks", ""})
 	}
-	if f.hook.OnStartup != nil && len(f.hook.Kubernetes)+len(f.hook.Schedules)+len(f.hook.Validating)+len(f.hook.Mutating)+len(f.hook.Conversions) == 0 {
+	if n := len(f.hook.HTTP); n > 0 {
+		reasons = append(reasons, Reason{ByRequests, false, count(n, "HTTP binding") + ": it runs when a client asks", ""})
+	}
+	if f.hook.OnStartup != nil && len(f.hook.Kubernetes)+len(f.hook.Schedules)+len(f.hook.Validating)+len(f.hook.Mutating)+len(f.hook.Conversions)+len(f.hook.HTTP) == 0 {
 		reasons = append(reasons, Reason{ByNoBindings, false, event.Startup.String() + " is its only binding: it runs once after each start", ""})
 	}
 	return reasons

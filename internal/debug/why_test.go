@@ -22,6 +22,7 @@ func TestWhy(t *testing.T) {
 	limited := &hook.Hook{Name: "me", Kubernetes: watcher.Kubernetes, Settings: hook.Settings{MinInterval: time.Minute, Burst: 1}}
 	starter := &hook.Hook{Name: "me", OnStartup: &one}
 	reviewer := &hook.Hook{Name: "me", Validating: make([]hook.Admission, 2)}
+	server := &hook.Hook{Name: "me", OnStartup: &one, HTTP: make([]hook.HTTP, 1)}
 	mine, other := Task{"T:me", "me", "kubernetes", "pods"}, Task{"T:other", "other", "kubernetes", "cms"}
 	queue := func(phase Phase, tasks ...Task) []Queue {
 		q := Queue{Name: "q", Phase: phase, Tasks: tasks, Length: len(tasks), Since: now.Add(-90 * time.Second)}
@@ -44,6 +45,8 @@ func TestWhy(t *testing.T) {
 		{"waits for the clock", facts{hook: clock, progress: started, nextTicks: []time.Time{now.Add(15 * time.Hour)}}, IsListening, ByClock, "is due at 2030-01-02T03:00:00Z, in 15h0m0s", false},
 		{"its clock does not tick yet", facts{hook: clock, progress: Progress{StartedUp: true}, nextTicks: []time.Time{{}}}, IsHeldUp, ByFirstRun, "its schedules begin when the Synchronizations before them are over", true},
 		{"answers", facts{hook: reviewer, progress: started}, IsListening, ByReviews, "2 webhook bindings: it runs when the API server asks", false},
+		{"answers requests", facts{hook: server, progress: started}, IsListening, ByRequests, "1 HTTP binding: it runs when a client asks", false},
+		{"stands by and answers", facts{hook: reviewer, progress: Progress{Standby: true}}, IsListening, ByReviews, "2 webhook bindings", false},
 		{"ran at the start", facts{hook: starter, progress: started}, IsDeaf, ByNoBindings, "onStartup is its only binding", false},
 		{"has no bindings", facts{hook: &hook.Hook{Name: "me"}, progress: started}, IsDeaf, "", "", false},
 
