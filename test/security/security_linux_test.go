@@ -3,12 +3,14 @@ package security
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +47,10 @@ const startup = `#!/bin/sh
 if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
 `
 
+const serving = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{configVersion: v1, http: [{name: soup, method: GET, path: /soup}]}'; exit; fi
+`
+
 // Line "listeners": the operator listens where the documentation says, and nowhere else.
 func TestListeners(t *testing.T) {
 	cluster := testenv.Shared(t)
@@ -68,7 +74,50 @@ func TestListeners(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantListeners(t, op.Pid(), pages.Fields["port"], port)
+		reviewsOnly(t, cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.url}"))
+		for _, r := range op.Records() {
+			if r.Has("Execute hook") {
+				t.Errorf("a hook was run: %s", r.Text)
+			}
+		}
 	})
+	t.Run("with HTTP hooks", func(t *testing.T) {
+		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks(t, map[string]string{"a.sh": serving}), Kubeconfig: cluster.Kubeconfig})
+		pages := op.UntilLog("base http server started")
+		served := op.UntilLog("HTTP hooks are served")
+		_, port, err := net.SplitHostPort(served.Fields["address"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantListeners(t, op.Pid(), pages.Fields["port"], port)
+	})
+	t.Run("with the debug API on TCP", func(t *testing.T) {
+		op := testenv.Start(t, testenv.OperatorOptions{
+			HooksDir: hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig, Args: []string{"--debug-http-addr", ":0"},
+		})
+		pages := op.UntilLog("base http server started")
+		op.UntilLog("Hook executed successfully")
+		if got := listeners(t, op.Pid()); len(got) != 2 || !slices.Contains(got, "127.0.0.1:"+pages.Fields["port"]) || !strings.HasPrefix(got[0], "127.0.0.1:") || !strings.HasPrefix(got[1], "127.0.0.1:") {
+			t.Errorf("the operator listens on %q", got)
+		}
+	})
+}
+
+// reviewsOnly sends what is no review to the port of webhooks.
+func reviewsOnly(t *testing.T, url string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	for _, body := range []string{"", "{}", "not JSON", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, `{"apiVersion":"v1","kind":"ConfigMap"}`} {
+		res, err := client.Post(url, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode < 400 || res.StatusCode >= 500 {
+			t.Errorf("%q gets status %d", body, res.StatusCode)
+		}
+	}
 }
 
 func wantListeners(t *testing.T, pid int, ports ...string) {

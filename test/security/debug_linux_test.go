@@ -1,0 +1,130 @@
+package security
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// Line "debug socket": nobody else can use it, nor enter the folder that is made for it.
+func TestDebugSocket(t *testing.T) {
+	cluster := testenv.Shared(t)
+	root, err := os.MkdirTemp("", "security-") // a short name: paths of sockets are limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(root)
+	socket := filepath.Join(root, "made", "debug.socket")
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig, Args: []string{"--debug-unix-socket", socket},
+	})
+	op.UntilLog("Hook executed successfully")
+	for path, want := range map[string]fs.FileMode{socket: fs.ModeSocket | 0o600, filepath.Dir(socket): fs.ModeDir | 0o700} {
+		if info, err := os.Lstat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, error %v, want %v", path, info.Mode(), err, want)
+		}
+	}
+}
+
+// Line "planted links": the private folder for the socket of a user who may not write to /var/run is not a link, even if
+// somebody has put one there.
+func TestPlantedDebugFolder(t *testing.T) {
+	cluster := testenv.Shared(t)
+	root, err := os.MkdirTemp("", "security-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(root)
+	const nobody = 65534
+	victim, runtime, tmp := filepath.Join(root, "victim"), filepath.Join(root, "runtime"), filepath.Join(root, "tmp")
+	kubeconfig, binary, wrapper := filepath.Join(root, "kubeconfig"), filepath.Join(root, "shell-operator"), filepath.Join(root, "start")
+	config, err := os.ReadFile(cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(testenv.Binary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The socket is not chosen: testenv's choice is left out. Root could write to /var/run, so it becomes somebody else.
+	become := ""
+	if os.Geteuid() == 0 {
+		if _, err := exec.LookPath("setpriv"); err != nil {
+			t.Skip("root needs setpriv, of util-linux, to become somebody else")
+		}
+		become = fmt.Sprintf("setpriv --reuid %d --regid %d --clear-groups ", nobody, nobody)
+	}
+	script := fmt.Sprintf("#!/bin/sh\nshift 3\nexec %s%s start \"$@\"\n", become, binary)
+	for _, err := range []error{
+		os.Chmod(root, 0o755), os.Mkdir(victim, 0o700), os.Mkdir(runtime, 0o700), os.Mkdir(tmp, 0o700),
+		os.WriteFile(kubeconfig, config, 0o600), os.WriteFile(binary, program, 0o755), os.WriteFile(wrapper, []byte(script), 0o755),
+		os.Symlink(victim, filepath.Join(runtime, "shell-operator")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if become != "" {
+		for _, path := range []string{victim, runtime, tmp, kubeconfig} {
+			if err := os.Chown(path, nobody, nobody); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dir := filepath.Join(root, "hooks")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.sh"), []byte(startup), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{
+		Binary: wrapper, HooksDir: dir, Kubeconfig: kubeconfig, TmpDir: filepath.Join(tmp, "operator"), Env: []string{"XDG_RUNTIME_DIR=" + runtime, "HOME=" + tmp},
+	})
+	r := op.UntilLog("There is no debug socket: name one with --debug-unix-socket")
+	if !strings.Contains(r.Fields["error"], "is not a directory") {
+		t.Errorf("the reason is %q", r.Fields["error"])
+	}
+	op.UntilLog("Hook executed successfully")
+	if left, err := os.ReadDir(victim); err != nil || len(left) > 0 {
+		t.Errorf("the link was followed: %v %v", left, err)
+	}
+}
+
+// Line "environment": --hook-env keeps variables from hooks, when they run and when they are asked for their configuration.
+func TestHookEnv(t *testing.T) {
+	cluster := testenv.Shared(t)
+	const looks = `#!/bin/sh
+if env | grep -q s3cr3t; then echo secret >>"$SEEN"; else echo nothing >>"$SEEN"; fi
+if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; fi
+`
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"without":              {nil, "secret\nsecret\n"},
+		"with what they get":   {[]string{"--hook-env", "SEEN"}, "nothing\nnothing\n"},
+		"with what they don't": {[]string{"--hook-env", "!DATABASE_*"}, "nothing\nnothing\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := filepath.Join(t.TempDir(), "seen")
+			op := testenv.Start(t, testenv.OperatorOptions{
+				HooksDir: hooks(t, map[string]string{"a.sh": looks}), Kubeconfig: cluster.Kubeconfig,
+				Args: test.args, Env: []string{"DATABASE_PASSWORD=s3cr3t", "SEEN=" + seen},
+			})
+			op.UntilLog("Hook executed successfully")
+			if text, err := os.ReadFile(seen); err != nil || string(text) != test.want {
+				t.Errorf("asked and run, the hook saw %q, error %v, want %q", text, err, test.want)
+			}
+			if strings.Contains(op.Log(), "s3cr3t") {
+				t.Error("the variable is in the log")
+			}
+		})
+	}
+}
