@@ -1,4 +1,11 @@
-// Package tutorial follows docs/tutorial as a reader would: it types the commands of the page and compares what comes.
+// Package tutorial follows pages of docs as a reader would: it types the commands of the page and compares what comes.
+//
+// Blocks that are marked sh are typed, in order. Blocks without a word are what has to come: from the commands right before
+// them, or else from the operator. A comment in front of a block, which readers do not see, says what is different:
+//
+//	<!-- untested: why -->   it is left out
+//	<!-- fails -->           the commands are meant to fail
+//	<!-- wait: text -->      the operator has to print this first
 package tutorial
 
 import (
@@ -22,28 +29,34 @@ import (
 type block struct {
 	line           int
 	language, text string
+	// mark is the comment in front of it, without the signs around it.
+	mark string
 }
 
 // blocks returns the fenced parts of a page, in order.
 func blocks(page string) (all []block) {
 	var current *block
+	mark, indent := "", ""
 	for i, line := range strings.Split(page, "\n") {
-		language, fence := strings.CutPrefix(line, "```")
+		before, language, fence := strings.Cut(line, "```")
+		fence = fence && strings.TrimSpace(before) == ""
 		switch {
 		case fence && current == nil:
-			all = append(all, block{line: i + 1, language: language})
-			current = &all[len(all)-1]
+			all = append(all, block{line: i + 1, language: language, mark: mark})
+			current, mark, indent = &all[len(all)-1], "", before
 		case fence:
 			current = nil
 		case current != nil:
-			current.text += line + "\n"
+			current.text += strings.TrimPrefix(line, indent) + "\n"
+		case strings.HasPrefix(line, "<!-- "):
+			mark = strings.TrimSuffix(strings.TrimPrefix(line, "<!-- "), " -->")
 		}
 	}
 	return all
 }
 
 // stays tells whether a command stays in the foreground of a terminal: the cluster does, and the operator.
-var stays = regexp.MustCompile(`^(bin/testcluster|shell-operator) (start|--)`)
+var stays = regexp.MustCompile(`^(bin/testcluster|(bin/)?shell-operator) (start|--)`)
 
 // program is a command that stays in the foreground, and all that it has printed.
 type program struct {
@@ -115,6 +128,8 @@ type reader struct {
 	cluster, operator *program
 	// answer is what the last commands printed that did not stay.
 	answer string
+	// dir is the working directory.
+	dir string
 }
 
 // start starts a command in a terminal of its own.
@@ -147,7 +162,7 @@ func (r *reader) stop(p *program) {
 
 func (r *reader) bash(script string) *exec.Cmd {
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
-	cmd.Dir, cmd.Env = testenv.Root(), r.env
+	cmd.Dir, cmd.Env = r.dir, r.env
 	return cmd
 }
 
@@ -160,15 +175,15 @@ func (r *reader) do(b block) {
 		commands = commands[:at]
 	}
 	// Whoever gives commands that end with the operator has stopped the one from before.
-	if stays.MatchString(last) && strings.HasPrefix(last, "shell-operator") {
+	if stays.MatchString(last) && !strings.HasPrefix(last, "bin/testcluster") {
 		r.stop(r.operator)
 	}
 	if strings.HasPrefix(commands, "export ") {
 		r.export(commands)
 	}
 	out, err := r.bash(commands).CombinedOutput()
-	if err != nil {
-		r.t.Fatalf("line %d: %v\n%s%s", b.line, err, b.text, out)
+	if (err != nil) != (b.mark == "fails") {
+		r.t.Fatalf("line %d: error %v\n%s%s", b.line, err, b.text, out)
 	}
 	r.answer = string(out)
 	switch {
@@ -190,6 +205,9 @@ func (r *reader) sees(b block) {
 		line = strings.TrimRight(line, "\n")
 		if contains(r.answer, line) {
 			continue
+		}
+		if r.operator == nil {
+			r.t.Fatalf("line %d: expected %q, but the commands before printed\n%s", b.line, line, r.answer)
 		}
 		if err := r.operator.until(line); err != nil {
 			r.t.Fatalf("line %d: waited for %q: %v\nthe commands before printed\n%s", b.line, line, err, r.answer)
@@ -225,9 +243,9 @@ func TestFirstHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(sockets)
-	r := &reader{t: t, env: append(os.Environ(),
+	r := &reader{t: t, dir: testenv.Root(), env: append(os.Environ(),
 		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT=0", "SHELL_OPERATOR_TMP_DIR="+filepath.Join(t.TempDir(), "tmp"),
-		"DEBUG_UNIX_SOCKET="+filepath.Join(sockets, "socket"))}
+		"SHELL_OPERATOR_RETRY_MIN_DELAY=3s", "DEBUG_UNIX_SOCKET="+filepath.Join(sockets, "socket"))}
 	defer func() {
 		r.stop(r.operator)
 		r.stop(r.cluster)
