@@ -17,6 +17,8 @@ type Decoder struct {
 	src   *bytes.Reader
 	dec   *jsontext.Decoder
 	names map[string]string
+	// current is used again for each object.
+	current Object
 }
 
 // Decode makes of JSON what filters take.
@@ -32,7 +34,9 @@ var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.Al
 
 // Decode makes of JSON what filters take. The result may be handed to several filters, one after the other or at once:
 // they do not change it. It shares no memory with text.
-func (d *Decoder) Decode(text []byte) (any, error) {
+func (d *Decoder) Decode(text []byte) (any, error) { return d.decode(text, everything) }
+
+func (d *Decoder) decode(text []byte, need *Need) (any, error) {
 	if d.src == nil {
 		d.src, d.names = bytes.NewReader(text), map[string]string{}
 		d.dec = jsontext.NewDecoder(d.src, lenient...)
@@ -40,7 +44,7 @@ func (d *Decoder) Decode(text []byte) (any, error) {
 		d.src.Reset(text)
 		d.dec.Reset(d.src, lenient...)
 	}
-	v, err := d.value()
+	v, err := d.value(need)
 	if err == nil {
 		if _, end := d.dec.ReadToken(); !errors.Is(end, io.EOF) {
 			err = errors.New("something follows the object")
@@ -52,12 +56,16 @@ func (d *Decoder) Decode(text []byte) (any, error) {
 	return v, nil
 }
 
-func (d *Decoder) value() (any, error) {
+func (d *Decoder) value(need *Need) (any, error) {
 	switch d.dec.PeekKind() {
 	case '{':
-		return d.object()
+		return d.object(need)
 	case '[':
-		return d.array()
+		return d.array(need)
+	case '"':
+		if need != everything {
+			return "", d.dec.SkipValue() // whoever reads a text reads all of it
+		}
 	case '0':
 		v, err := d.dec.ReadValue()
 		return json.Number(v), err
@@ -75,7 +83,7 @@ func (d *Decoder) value() (any, error) {
 	return nil, nil
 }
 
-func (d *Decoder) object() (any, error) {
+func (d *Decoder) object(need *Need) (any, error) {
 	if _, err := d.dec.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -85,7 +93,13 @@ func (d *Decoder) object() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m[name], err = d.value(); err != nil {
+		inner := need.lookup(name)
+		if inner == nil {
+			err = d.dec.SkipValue()
+		} else {
+			m[name], err = d.value(inner)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -113,13 +127,16 @@ func (d *Decoder) name() (string, error) {
 	return name, nil
 }
 
-func (d *Decoder) array() (any, error) {
+func (d *Decoder) array(need *Need) (any, error) {
+	if need.rest == nil {
+		return []any{}, d.dec.SkipValue()
+	}
 	if _, err := d.dec.ReadToken(); err != nil {
 		return nil, err
 	}
 	list := []any{}
 	for d.dec.PeekKind() != ']' {
-		v, err := d.value()
+		v, err := d.value(need.rest)
 		if err != nil {
 			return nil, err
 		}

@@ -76,7 +76,12 @@ func (c *Compiler) Compile(text string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Filter{code: code, timeout: c.opts.Timeout}
+	f := &Filter{code: code, timeout: c.opts.Timeout, reads: everything}
+	if len(c.opts.LibraryPath) == 0 { // modules may define anything anew
+		if direct, reads, ok := compileDirect(query); ok {
+			f.direct, f.reads = &direct, reads
+		}
+	}
 	c.compiled[text] = f
 	return f, nil
 }
@@ -104,11 +109,45 @@ func modules(q *gojq.Query) string {
 type Filter struct {
 	code    *gojq.Code
 	timeout time.Duration
+	// direct is nil where only gojq knows the way.
+	direct *code
+	// reads is what direct reads; everything without it.
+	reads *Need
 }
 
 // Apply returns the JSON text of the filter's result for a decoded value: null for no output, the output
 // for one, an array for more.
 func (f *Filter) Apply(ctx context.Context, v any) ([]byte, error) {
+	if text, ok := f.applyDirectly(v); ok {
+		return text, nil
+	}
+	return f.applyPatiently(ctx, v)
+}
+
+// applyDirectly returns false when it has no result.
+func (f *Filter) applyDirectly(v any) (text []byte, ok bool) {
+	if f.direct == nil {
+		return nil, false
+	}
+	var m machine
+	if f.direct.one != nil {
+		out, ok := f.direct.one(&m, v)
+		if !ok {
+			return nil, false
+		}
+		text, err := marshalOne(out)
+		return text, err == nil
+	}
+	outputs, ok := f.direct.outputs(&m, v)
+	if !ok {
+		return nil, false
+	}
+	text, err := marshal(outputs)
+	return text, err == nil
+}
+
+// applyPatiently lets gojq do it.
+func (f *Filter) applyPatiently(ctx context.Context, v any) ([]byte, error) {
 	var outputs []any
 	iter := f.code.RunWithContext(newBudget(ctx, f.timeout), v)
 	for {
@@ -141,12 +180,18 @@ func marshal(outputs []any) ([]byte, error) {
 	case 1:
 		result = outputs[0]
 	}
+	return marshalOne(result)
+}
+
+func marshalOne(result any) ([]byte, error) {
 	if err := measure(result); err != nil {
 		return nil, err
 	}
-	text, err := gojq.Marshal(result)
-	if err != nil {
-		return nil, err
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	text := appendValue((*buf)[:0], result)
+	if cap(text) <= maxBuffer {
+		*buf = text
 	}
 	return append(make([]byte, 0, len(text)), text...), nil // memory of exactly the right size
 }

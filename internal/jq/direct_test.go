@@ -1,0 +1,294 @@
+package jq
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Everything that can be evaluated directly gives what gojq gives, also with a tree that was decoded only as far as a
+// filter, or several filters together, read it: random filters of random objects, and errors too.
+func FuzzDirect(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		c := NewCompiler(Options{})
+		var d Decoder
+		for range 20 {
+			filters := make([]*Filter, 1+r.IntN(4))
+			texts := make([]string, len(filters))
+			for i := range filters {
+				texts[i] = randomFilter(r, 3)
+				var err error
+				if filters[i], err = c.Compile(texts[i]); err != nil {
+					t.Fatalf("%s: %v", texts[i], err)
+				}
+			}
+			for range 10 {
+				text, _ := json.Marshal(randomValue(r, 4))
+				compareDirect(t, &d, text, texts, filters)
+			}
+		}
+	})
+}
+
+// compareDirect applies filters to a text in both ways. It returns how many results came directly.
+func compareDirect(t *testing.T, d *Decoder, text []byte, texts []string, filters []*Filter) (direct int) {
+	t.Helper()
+	ctx := context.Background()
+	o := d.Object(text, NeedOf(filters...))
+	defer o.Close()
+	for i, f := range filters {
+		tree, err := Decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.direct != nil {
+			if _, ok := f.applyDirectly(tree); ok {
+				direct++
+			}
+		}
+		want, wantErr := f.applyPatiently(ctx, tree)
+		got, gotErr := f.ApplyTo(ctx, o)
+		if !bytes.Equal(got, want) || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+			t.Fatalf("%s of %s, beside %q:\n got %s, error %v\nwant %s, error %v", texts[i], text, texts, got, gotErr, want, wantErr)
+		}
+	}
+	return direct
+}
+
+var someNames = []string{"a", "b", "c", "long name", "ü\n", ""}
+
+func randomValue(r *rand.Rand, depth int) any {
+	kind := r.IntN(9)
+	if depth == 0 {
+		kind = r.IntN(5)
+	}
+	switch kind {
+	case 0:
+		return nil
+	case 1:
+		return r.IntN(2) == 0
+	case 2:
+		return []any{0, 1, -3, 2.5, json.Number("1.0"), json.Number("1e400"), json.Number("12345678901234567890")}[r.IntN(7)]
+	case 3, 4:
+		return []string{"", "x", "a", "1", "ä☃", "\"\\\n\x7f", strings.Repeat("y", 70)}[r.IntN(7)]
+	case 5:
+		list := make([]any, r.IntN(4))
+		for i := range list {
+			list[i] = randomValue(r, depth-1)
+		}
+		return list
+	}
+	m := map[string]any{}
+	for range r.IntN(5) {
+		m[someNames[r.IntN(len(someNames))]] = randomValue(r, depth-1)
+	}
+	return m
+}
+
+func randomPath(r *rand.Rand) string {
+	path := ""
+	for range 1 + r.IntN(3) {
+		name := someNames[r.IntN(len(someNames))]
+		quoted, _ := json.Marshal(name)
+		switch {
+		case r.IntN(3) == 0:
+			path += "[" + string(quoted) + "]"
+		case len(name) == 1:
+			path += "." + name
+		default:
+			path += "." + string(quoted)
+		}
+	}
+	if path[0] == '[' {
+		path = "." + path
+	}
+	return path
+}
+
+// randomFilter makes mostly filters that can be evaluated directly, and a few that cannot.
+func randomFilter(r *rand.Rand, depth int) string {
+	sub := func() string { return randomFilter(r, depth-1) }
+	if depth == 0 {
+		return []string{".", randomPath(r), randomPath(r), randomPath(r) + "?", ".[]", ".[]?", ".[0]", ".a[1]", "1", `"text"`, "null", "true", "[]", "{}", "length", "keys", "not", "to_entries", "type", "empty"}[r.IntN(20)]
+	}
+	switch r.IntN(18) {
+	case 0, 1, 2:
+		return "(" + sub() + " | " + sub() + ")"
+	case 3:
+		return "(" + sub() + ", " + sub() + ")"
+	case 4:
+		return "[" + sub() + "]"
+	case 5, 6:
+		return "{a: " + sub() + ", \"b\": " + sub() + ", c}"
+	case 7:
+		return "map(" + sub() + ")"
+	case 8:
+		return "select(" + sub() + ")"
+	case 9:
+		return "(" + sub() + " " + []string{"==", "!=", "<", "<=", ">", ">=", "and", "or", "//", "+"}[r.IntN(10)] + " " + sub() + ")"
+	case 10:
+		return "if " + sub() + " then " + sub() + " else " + sub() + " end"
+	case 11:
+		return "if " + sub() + " then " + sub() + " end"
+	case 12:
+		return "del(" + randomPath(r) + ")"
+	case 13:
+		return "del(" + randomPath(r) + ", " + randomPath(r) + ")"
+	case 14:
+		return "(" + sub() + " | " + randomPath(r) + ")"
+	case 15:
+		return []string{".. ", "tostring", "first(.[]?)", "sort_by(.a)", "with_entries(.)", "(.a as $x | $x)", "(try error(.) catch .)", "(def f: .a; f)", "@json", "-1"}[r.IntN(10)]
+	}
+	return randomFilter(r, 0)
+}
+
+// filterTexts are the filters in examples and docs.
+func filterTexts(t *testing.T) (texts []string) {
+	t.Helper()
+	filter := regexp.MustCompile(`(?m)^( *)(?:- )?"?jqFilter"?: *(.*)\n((?:\s*\n|` + `[ ]+.*\n)*)`)
+	for _, dir := range []string{"../../examples", "../../docs", "../../test/conformance", "../../bench"} {
+		err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			for _, m := range filter.FindAllStringSubmatch(string(content), -1) {
+				texts = append(texts, strings.Trim(strings.TrimSuffix(strings.TrimSpace(m[2]), ","), `'"`))
+				if strings.TrimSpace(m[2]) == "|" {
+					block := ""
+					for _, line := range strings.SplitAfter(m[3], "\n") {
+						if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, m[1]+"  ") {
+							break
+						}
+						block += line
+					}
+					texts = append(texts, block)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return texts
+}
+
+// The filters of the examples and of the documentation give the same both ways, for objects that look like those that
+// they are for. Most of them are evaluated directly: that is what the shortcut is for.
+func TestDirectFiltersOfTheExamples(t *testing.T) {
+	c := NewCompiler(Options{})
+	var filters []*Filter
+	var texts []string
+	shortcuts := 0
+	for _, text := range filterTexts(t) {
+		f, err := c.Compile(text)
+		if err != nil || strings.TrimSpace(text) == "" {
+			continue // a table of the documentation, or a mistake on purpose
+		}
+		filters, texts = append(filters, f), append(texts, text)
+		if f.direct != nil {
+			shortcuts++
+		}
+	}
+	t.Logf("%d of %d filters are evaluated directly", shortcuts, len(filters))
+	if len(filters) < 20 || shortcuts < len(filters)/2 {
+		t.Errorf("only %d of %d filters are evaluated directly", shortcuts, len(filters))
+	}
+	var d Decoder
+	direct := 0
+	for _, object := range likelyObjects {
+		direct += compareDirect(t, &d, []byte(object), texts, filters)
+		for i, f := range filters {
+			compareDirect(t, &d, []byte(object), texts[i:i+1], []*Filter{f})
+		}
+	}
+	if direct == 0 {
+		t.Error("no result came directly")
+	}
+}
+
+var likelyObjects = []string{
+	`{"kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web"},"annotations":{"x/y":"1"},"finalizers":["f"]},"spec":{"nodeName":"n1","containers":[{"name":"a","image":"web:1","ports":[{"containerPort":80}]},{"name":"b"}],"replicas":3},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`,
+	`{"kind":"Secret","type":"Opaque","metadata":{"name":"s","namespace":"n","deletionTimestamp":"2026-01-01T00:00:00Z"},"data":{"password":"eA=="}}`,
+	`{"kind":"ConfigMap","metadata":{"name":"c","namespace":"n","labels":{},"managedFields":[{"manager":"m"}]},"data":{"city":"Bonn","soup":"pea","number":"1","payload":"` + "xxxxxxxxxxxx" + `"}}`,
+	`{"kind":"Role","metadata":{"name":"r"},"rules":[{"verbs":["get"],"resources":["pods"]}],"subjects":null}`,
+	`{"kind":"Service","metadata":{"name":"s"},"spec":{"clusterIP":"10.0.0.1","ports":[{"port":80},{"port":443}]},"data":"odd","status":7}`,
+	`{}`, `null`,
+}
+
+// What takes long is left to gojq, which knows when it is too long.
+func TestDirectEnds(t *testing.T) {
+	c := NewCompiler(Options{})
+	doubled := strings.Repeat(" | (., .)", 60)
+	for _, text := range []string{"." + doubled, "." + doubled + " | empty", "[." + doubled + "]", `"x"` + strings.Repeat(" | . + .", 60)} {
+		f, err := c.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.direct == nil {
+			t.Errorf("%.20s… is not evaluated directly", text)
+		} else if _, ok := f.applyDirectly(nil); ok {
+			t.Errorf("%.20s… has a result", text)
+		}
+	}
+}
+
+// A value that no filter reads is not decoded.
+func TestDecodedAsFarAsNeeded(t *testing.T) {
+	c := NewCompiler(Options{})
+	text := []byte(`{"metadata":{"name":"n","labels":{"a":"b"},"uid":"u"},"spec":{"list":[{"x":1,"y":2}],"other":[1]},"data":{"k":"v"}}`)
+	for _, tt := range []struct{ filters, want string }{
+		{".metadata.name", `{"metadata":{"name":"n"}}`},
+		{"[.spec.list[].x]", `{"spec":{"list":[{"x":1}]}}`},
+		{".data | keys", `{"data":{"k":""}}`},
+		{"del(.data, .metadata.uid)", `{"metadata":{"labels":{"a":"b"},"name":"n"},"spec":{"list":[{"x":1,"y":2}],"other":[1]}}`},
+		{"select(.metadata.uid == \"u\") | {n: .metadata.name}", `{"metadata":{"name":"n","uid":"u"}}`},
+		{".metadata.name & .data", `{"data":{"k":"v"},"metadata":{"name":"n"}}`},
+		{".metadata.name & ..", string(text)},
+	} {
+		var filters []*Filter
+		for _, filter := range strings.Split(tt.filters, " & ") {
+			f, err := c.Compile(filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			filters = append(filters, f)
+		}
+		tree, err := new(Decoder).decode(text, NeedOf(filters...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := json.Marshal(tree)
+		var want any
+		_ = json.Unmarshal([]byte(tt.want), &want)
+		if wanted, _ := json.Marshal(want); !bytes.Equal(got, wanted) {
+			t.Errorf("%s: got %s, want %s", tt.filters, got, wanted)
+		}
+	}
+}
+
+// Equal filters are evaluated once for an object.
+func TestEqualFiltersShareTheirResult(t *testing.T) {
+	c := NewCompiler(Options{})
+	f, _ := c.Compile(".a")
+	var d Decoder
+	o := d.Object([]byte(`{"a":"text"}`), NeedOf(f))
+	defer o.Close()
+	first, _ := f.ApplyTo(t.Context(), o)
+	second, _ := f.ApplyTo(t.Context(), o)
+	if &first[0] != &second[0] {
+		t.Error("the result is there twice")
+	}
+}
