@@ -33,7 +33,9 @@ type digester struct {
 	serving func() []*subscription
 	// scratch holds the bytes of an object that nobody keeps.
 	scratch []byte
-	keys    jq.Decoder
+	decoder jq.Decoder
+	// reads is what the filters of the round read of an object. It is nil before the first one.
+	reads *jq.Need
 }
 
 // digest indexes raw, which it copies as far as somebody keeps it. gone tells that the object has been deleted: no
@@ -54,9 +56,9 @@ func (d *digester) digest(raw []byte, gone bool) (*arrival, error) {
 		if sub.gone.Load() || !sub.wants(o) {
 			continue
 		}
-		decoded, json := sub.needs()
+		filter, json := sub.needs()
 		keep = keep || json
-		decode = decode || decoded && !gone
+		decode = decode || filter != nil && !gone
 	}
 	switch {
 	case keep:
@@ -73,18 +75,32 @@ func (d *digester) digest(raw []byte, gone bool) (*arrival, error) {
 
 // evaluate computes what each consumer keeps of o beside it. The object is decoded once for all.
 func (d *digester) evaluate(o *object, text []byte, subs []*subscription) [][]byte {
-	// What cannot be decoded is handed on as nil: the filter's error will tell.
-	tree, _ := d.keys.Decode(text)
+	if d.reads == nil {
+		d.reads = reads(subs)
+	}
+	content := d.decoder.Object(text, d.reads)
+	defer content.Close()
 	results := make([][]byte, len(subs))
 	for i, sub := range subs {
 		if sub.gone.Load() || !sub.wants(o) {
 			continue
 		}
-		if decoded, _ := sub.needs(); decoded {
-			results[i] = sub.filter(d.ctx, o, tree)
+		if filter, _ := sub.needs(); filter != nil {
+			results[i] = sub.filter(d.ctx, o, content)
 		}
 	}
 	return results
+}
+
+// reads is what the filters of consumers read of an object.
+func reads(subs []*subscription) *jq.Need {
+	var filters []*jq.Filter
+	for _, sub := range subs {
+		if filter, _ := sub.needs(); filter != nil {
+			filters = append(filters, filter)
+		}
+	}
+	return jq.NeedOf(filters...)
 }
 
 // How much of a list waits to be digested at a time.

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // follower keeps a binding subscribed to exactly the namespaces that have the right labels.
@@ -33,9 +35,9 @@ func (f *follower) start() {
 	f.watcher.subscribe(f.monitor, f, []scope{namespaces}, f.monitor.binding.Resync, false)
 }
 
-func (f *follower) wants(*object) bool                          { return true }
-func (f *follower) needs() (decoded, json bool)                 { return false, false }
-func (f *follower) filter(context.Context, *object, any) []byte { return nil }
+func (f *follower) wants(*object) bool                                 { return true }
+func (f *follower) needs() (filter *jq.Filter, json bool)              { return nil, false }
+func (f *follower) filter(context.Context, *object, *jq.Object) []byte { return nil }
 
 func (f *follower) replace(sub *subscription, entries []entry) {
 	selected := map[string]bool{}

@@ -86,16 +86,16 @@ func (m *monitor) wants(o *object) bool {
 	return (m.only == nil || m.only[o.name]) && (m.onlyIn == nil || m.onlyIn[o.namespace])
 }
 
-func (m *monitor) needs() (decoded, json bool) {
-	return m.program != nil, m.binding.KeepFullObjects
+func (m *monitor) needs() (filter *jq.Filter, json bool) {
+	return m.program, m.binding.KeepFullObjects
 }
 
 // null stands for the result of a filter that failed.
 var null = []byte("null")
 
-func (m *monitor) filter(ctx context.Context, o *object, decoded any) []byte {
+func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) []byte {
 	started := time.Now()
-	result, err := m.program.Apply(ctx, decoded)
+	result, err := m.program.ApplyTo(ctx, content)
 	if m.meter != nil {
 		m.meter.Filtered(m.hook(), m.index(), time.Since(started))
 	}
@@ -147,12 +147,12 @@ func (m *monitor) replace(sub *subscription, entries []entry) {
 	if sub.left {
 		return
 	}
-	present := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		present[e.object.key] = true
-	}
 	var gone []item
 	if m.items.Len() > 0 {
+		present := make(map[string]bool, len(entries))
+		for _, e := range entries {
+			present[e.object.key] = true
+		}
 		m.items.Scan(func(key string, it item) bool {
 			if it.from == sub && !present[key] {
 				gone = append(gone, it)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shell-operator/shell-operator/internal/clock"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // consumer is who wants the objects of a stream. All methods are called by the stream's goroutine,
@@ -21,10 +22,10 @@ import (
 type consumer interface {
 	// wants narrows the stream on our side, where it was made wider than the consumer asked for.
 	wants(*object) bool
-	// needs tells whether filter wants decoded objects, and whether objects have to keep their JSON.
-	needs() (decoded, json bool)
+	// needs tells which filter the consumer has, nil for none, and whether objects have to keep their JSON.
+	needs() (filter *jq.Filter, json bool)
 	// filter computes what the consumer keeps beside the object. It fails by returning null.
-	filter(ctx context.Context, o *object, decoded any) []byte
+	filter(ctx context.Context, o *object, content *jq.Object) []byte
 	// replace hands over the complete set, change an object that is new or different, remove one that
 	// has gone.
 	replace(*subscription, []entry)

@@ -20,10 +20,15 @@ type eye struct {
 	sets                  int
 }
 
-func (e *eye) wants(*object) bool          { return e.wanted }
-func (e *eye) needs() (decoded, json bool) { return e.decoded, e.json }
-func (e *eye) filter(_ context.Context, _ *object, tree any) []byte {
-	e.filtered = append(e.filtered, tree)
+func (e *eye) wants(*object) bool { return e.wanted }
+func (e *eye) needs() (filter *jq.Filter, json bool) {
+	if e.decoded {
+		filter, _ = jq.NewCompiler(jq.Options{}).Compile(".metadata.name")
+	}
+	return filter, e.json
+}
+func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) []byte {
+	e.filtered = append(e.filtered, content)
 	return []byte("{}")
 }
 func (e *eye) replace(*subscription, []entry)        { e.sets++ }
@@ -201,6 +206,43 @@ func BenchmarkFirstList(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		f := benchmarkStream(b)
+		list, err := decodeList(strings.NewReader(text), f.newDigester)
+		if err != nil {
+			b.Fatal(err)
+		}
+		objects := make([]any, n)
+		for i, o := range list.Items {
+			objects[i] = o
+		}
+		if err := f.Replace(objects, ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
+}
+
+// BenchmarkTenFilters is the first set of ten bindings with different filters.
+func BenchmarkTenFilters(b *testing.B) {
+	const n = 1000
+	text := sampleList(n)
+	c := jq.NewCompiler(jq.Options{})
+	s := newStream(nil, scope{})
+	for _, filter := range []string{
+		".spec.nodeName", "{name: .metadata.name, phase: .status.phase}", ".metadata.labels | keys", ".metadata.labels", "[.spec.containers[].image]",
+		".spec.containers | length", ".metadata.uid", ".metadata.labels | to_entries | map(select(.value | length < 100))",
+		"{ns: .metadata.namespace, kind, created: .metadata.creationTimestamp}", "del(.spec, .metadata.managedFields)",
+	} {
+		program, err := c.Compile(filter)
+		if err != nil {
+			b.Fatal(err)
+		}
+		m := &monitor{binding: &hook.Kubernetes{}, program: program, sink: silence{}, unlocked: true, filled: make(chan struct{})}
+		m.owner.Store(&owner{})
+		s.join(&subscription{consumer: m, stream: s}, 0)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		f := &feed{stream: s, ctx: b.Context()}
 		list, err := decodeList(strings.NewReader(text), f.newDigester)
 		if err != nil {
 			b.Fatal(err)
