@@ -237,7 +237,7 @@ func (r *Runner) writeContexts(path string, t *Task) (err error) {
 		return fmt.Errorf("cannot make the binding context file: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := wire.WriteContexts(file, t.Hook().Contexts, r.contexts(t)); err != nil {
+	if err := wire.WriteContexts(contextFile{file}, t.Hook().Contexts, r.contexts(t)); err != nil {
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
 	return nil

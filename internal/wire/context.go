@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 
@@ -33,9 +32,9 @@ type NamedSnapshot struct {
 }
 
 // WriteContexts writes the file that BINDING_CONTEXT_PATH names: a JSON array and a newline.
-// Objects are copied as the bytes they are. It fails when w or a payload does.
+// Objects are written as the bytes they are; a Gatherer gets them without a copy. It fails when w or a payload does.
 func WriteContexts(w io.Writer, form hook.ContextForm, contexts []Context) error {
-	out := &contextWriter{w: bufio.NewWriterSize(w, 64<<10)}
+	out := &contextWriter{w: newOutput(w)}
 	out.raw("[")
 	for i := range contexts {
 		if i > 0 {
@@ -54,9 +53,9 @@ func WriteContexts(w io.Writer, form hook.ContextForm, contexts []Context) error
 	return out.w.Flush()
 }
 
-// contextWriter writes JSON by hand and keeps the first error. bufio.Writer does so for its own.
+// contextWriter writes JSON by hand and keeps the first error. The output does so for its own.
 type contextWriter struct {
-	w       *bufio.Writer
+	w       output
 	scratch []byte
 	err     error
 }
@@ -89,7 +88,7 @@ func (o *contextWriter) payload(name string, p event.Payload) {
 	o.raw(`"`)
 	o.raw(name)
 	o.raw(`":`)
-	_, _ = o.w.Write(text)
+	o.w.share(text)
 }
 
 // names writes the legacy form.
