@@ -49,18 +49,19 @@ func (b *bench) start(dir string, args ...string) *operator {
 	op := &operator{b: b, Operator: testenv.Start(b.T, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: filepath.Join(testenv.Root(), "bin", "shell-operator"), Args: args,
 	})}
-	if profiles != "" {
-		op.profile("cpu", "profile?seconds=20")
-		b.Cleanup(func() { b.profiling.Wait() })
-	}
+	op.profile("cpu", "profile?seconds=20")
+	b.Cleanup(b.profiling.Wait)
 	return op
 }
 
 // profiles is the directory for profiles of the operators; empty means none.
 var profiles = os.Getenv("BENCH_PROFILES")
 
-// profile fetches a profile in the background; its file is named by the scenario, the process and the kind.
+// profile fetches a profile in the background, if profiles are wanted; its file is named by the scenario, the process and the kind.
 func (op *operator) profile(kind, page string) {
+	if profiles == "" {
+		return
+	}
 	pages := op.untilCount("base http server started", 1)
 	url := fmt.Sprintf("http://%s:%s/debug/pprof/%s", pages.Fields["address"], pages.Fields["port"], page)
 	path := filepath.Join(profiles, fmt.Sprintf("%s-%d.%s.pprof", op.b.name, op.Pid(), kind))
