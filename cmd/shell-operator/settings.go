@@ -173,7 +173,7 @@ func (s *settings) table() []setting {
 		{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false), usage: "let the API server check the changes that hooks ask for, and change nothing; kubectl in hooks is not held back"},
 		{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services and the Lease; default: that of the Pod, or of the kubeconfig's context"},
 		{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&s.patchQPS, 1000), usage: "most requests per second for changes that hooks ask for"},
-		{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.patchBurst, 2000), usage: "most of these requests at once"},
+		{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.patchBurst, 5000), usage: "most of these requests at once"},
 		{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&s.patchTimeout, 10*time.Second), usage: "time limit of one of these requests; 0 means none"},
 		{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.deleteTimeout, 20*time.Second), usage: "how long a Delete waits for the object to be gone"},
 		{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""), usage: "base URL by which the API server reaches webhooks without a Service; default outside of a cluster: own address and the server's port"},
