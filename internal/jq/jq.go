@@ -5,6 +5,8 @@
 //   - Equal values give equal bytes: keys are sorted, numbers keep the text that they came with.
 //   - A filter ends: it has limits on its time, its memory and on what it puts out. They do not hold inside of a single
 //     function of jq, such as tojson.
+//   - What a filter does not read need not be decoded, and the result is the same. A filter that only picks values costs
+//     little.
 //   - A filter sees nothing but its input: no environment, no files but modules, no further inputs.
 //
 // The dialect is that of gojq.

@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -192,7 +190,7 @@ func (f *files) outputs() (Outputs, error) {
 		{"KUBERNETES_PATCH_PATH", f.patch, &out.Patch},
 	} {
 		// Most hooks leave most files empty.
-		if info, err := os.Lstat(file.path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		if size, err := sizeOf(file.path); err == nil && size == 0 {
 			continue
 		}
 		content, err := readOutput(file.path)
@@ -265,10 +263,21 @@ func (w *Workspace) close(f *files) error {
 	return os.RemoveAll(f.dir)
 }
 
-var unsafeCharacters = regexp.MustCompile(`[^A-Za-z0-9]+`)
-
-// safe is a hook's name as part of a file name.
+// safe is a hook's name as part of a file name: letters and digits, with a dash for whatever is between them.
 func safe(hookName string) string {
-	s := strings.Trim(unsafeCharacters.ReplaceAllString(hookName, "-"), "-")
-	return s[:min(len(s), 100)]
+	name := make([]byte, 0, min(len(hookName), 100))
+	dash := false
+	for i := 0; i < len(hookName) && len(name) < 100; i++ {
+		c := hookName[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+			if dash && len(name) > 0 {
+				name = append(name, '-')
+			}
+			name, dash = append(name, c), false
+		default:
+			dash = true
+		}
+	}
+	return string(name[:min(len(name), 100)])
 }

@@ -35,7 +35,7 @@ func writeAll(fd int, pieces [][]byte) error {
 	for len(pieces) > 0 {
 		n, err := unix.Writev(fd, pieces)
 		switch {
-		case err == unix.EINTR: //nolint:errorlint // system calls return bare numbers
+		case err == unix.EINTR:
 			continue
 		case err != nil:
 			return err
