@@ -2,8 +2,8 @@
 // results.json. It measures whole processes and takes minutes; benchmarks of single parts stand beside the parts.
 //
 // Promises:
-//   - Each scenario measures the bare thing that bounds it in the same run, in turns with the operator, so that a slow or
-//     busy machine slows both.
+//   - Each scenario measures the bare thing that bounds it in the same run, mostly in turns with the operator, so that a slow
+//     or busy machine slows both.
 //   - A figure is the median of several repetitions, and comes with its spread.
 //   - Times are wall time, CPU time and memory come from /proc.
 package bench

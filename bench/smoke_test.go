@@ -219,7 +219,7 @@ func runHere(t *testing.T, server *fakeServer, hookText string) *here {
 		op.ended <- app.Run(ctx, context.Background(), app.Options{
 			HooksDir: dir, TmpDir: tmp, Cluster: app.ClusterOptions{Kubeconfig: kubeconfig, QPS: -1}, Env: os.Environ(), Log: slog.New(op.handler()),
 			ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Minute, ShutdownTimeout: 10 * time.Second,
-			KeepManagedFields: true, ListenAddress: "127.0.0.1:0", Metrics: app.MetricsOptions{Prefix: "shell_operator_"},
+			KeepManagedFields: true, ListenAddress: "127.0.0.1:0", Metrics: app.MetricsOptions{Prefix: "shell_operator_"}, Debug: app.DebugOptions{Level: new(slog.LevelVar)},
 		})
 	}()
 	op.stop = func() {

@@ -81,7 +81,7 @@ func start(s *settings, stdout io.Writer) error {
 
 // garbage is how much garbage, in percent of what is in use, may gather before it is collected. Nearly all of our memory
 // is bytes that the collector need not look at, so collecting twice as often as Go does by itself costs little time and
-// saves a quarter of the memory at the peaks.
+// saves memory at the peaks.
 const garbage = 50
 
 // limitGarbage leaves it to users who have set GOGC.
