@@ -184,8 +184,6 @@ func TestFlagsOfPages(t *testing.T) {
 	foreign := []string{"--config", "--arg", "--jq", "--strategic", "--build-arg"}
 	// In the description of what is the same for all flags.
 	foreign = append(foreign, "--flag")
-	// Documented already, still to come.
-	foreign = append(foreign, "--watch-hooks")
 	known := map[string]bool{"help": true, "version": true}
 	var add func(c *cobra.Command)
 	add = func(c *cobra.Command) {

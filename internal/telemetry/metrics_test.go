@@ -60,6 +60,8 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	now = now.Add(25 * time.Second)
 	m.BindingsFailed("a.sh")
 	m.BindingsFailed("b.sh")
+	m.HooksReloaded(true)
+	m.HooksReloaded(false)
 	m.BindingsEnabled("a.sh", 1500*time.Millisecond)
 	m.QueueAction("main", "Add", 3*time.Microsecond)
 	m.Merged("slow", "a.sh", 3)
