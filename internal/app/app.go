@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/effect/metric"
 	"github.com/shell-operator/shell-operator/internal/endpoint"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -47,6 +48,8 @@ type operator struct {
 	spool   *spool.Spool
 	meter   *meter
 	health  *health
+	// hookMetrics are those that hooks hand back.
+	hookMetrics *metric.Store
 	// webhooks is empty when no hook has webhook bindings.
 	webhooks *webhooks
 	// http is empty when no hook has http bindings.
@@ -120,6 +123,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	op.hookMetrics = effects.metrics
 	var endTraces func()
 	if op.tracers, endTraces, err = newTracing(ctx, o); err != nil {
 		return err

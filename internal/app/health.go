@@ -23,8 +23,8 @@ type health struct {
 	// onStartup runs: those of the leader have prepared what is needed.
 	role    string
 	standby bool
-	// reload is why the hooks could not be loaded anew, or nil.
-	reload error
+	// reload is why the hooks could not be loaded anew, or empty.
+	reload string
 	// settled tells that no hook that answered at the start waits any more. Hooks that come later make nobody unready: others
 	// go on answering.
 	settled bool
@@ -89,11 +89,18 @@ func (s *health) succeed(hooks []*hook.Hook, enabled, started func(*hook.Hook) b
 	s.check()
 }
 
-// reloaded tells why the hooks could not be loaded anew; nil means that they were.
-func (s *health) reloaded(err error) {
+// reloaded tells why the hooks could not be loaded anew; empty means that they were.
+func (s *health) reloaded(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reload = err
+	s.reload = why
+}
+
+// notReloaded is why the hooks are not those of the files, or empty.
+func (s *health) notReloaded() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reload
 }
 
 // check closes all when it is time.
@@ -182,8 +189,8 @@ func (s *health) ready() (notes []string, err error) {
 	if s.role != "" {
 		notes = slices.Insert(notes, 0, s.role)
 	}
-	if s.reload != nil {
-		notes = append(notes, "the hooks could not be loaded anew, those from before go on: "+s.reload.Error())
+	if s.reload != "" {
+		notes = append(notes, "the hooks could not be loaded anew, those from before go on: "+s.reload)
 	}
 	if answering > 0 && !s.settled {
 		err = fmt.Errorf("not ready: hooks that answer wait for their onStartup runs or kubernetes bindings (%d)", answering)

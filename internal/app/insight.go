@@ -106,6 +106,9 @@ func (i *insight) Hooks() []*hook.Hook {
 	return append([]*hook.Hook{}, i.op.all()...)
 }
 
+// NotReloaded is why the hooks are not those of the files.
+func (i *insight) NotReloaded() string { return i.op.health.notReloaded() }
+
 var phases = map[queue.Phase]debug.Phase{
 	queue.Idle: debug.Idle, queue.Waiting: debug.Waiting, queue.Running: debug.Running, queue.Sleeping: debug.Sleeping, queue.Stopped: debug.Stopped,
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
@@ -61,7 +62,7 @@ func (op *operator) reload(ctx context.Context, quiet func()) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	op.health.reloaded(err)
+	op.health.reloaded(publicReason(err))
 	op.meter.operator.HooksReloaded(err == nil)
 	if err != nil {
 		op.log.Error("The hooks cannot be loaded anew, those from before go on", "error", err.Error())
@@ -80,8 +81,9 @@ func (op *operator) reload(ctx context.Context, quiet func()) bool {
 		}
 		op.log.Info("Hooks that have changed are running. They are replaced when their runs have ended.", "hooks", strings.Join(names, ", "))
 	})
-	if err != nil {
-		return false // the operator ends
+	if err != nil { // the operator ends
+		served.abort()
+		return false
 	}
 	quiet()
 	op.replace(s)
@@ -89,6 +91,19 @@ func (op *operator) reload(ctx context.Context, quiet func()) bool {
 	served.commit(op.health.answering())
 	op.log.Info("Hooks are loaded anew", "added", strings.Join(s.added, ", "), "changed", strings.Join(s.changed, ", "), "removed", strings.Join(s.removed, ", "))
 	return true
+}
+
+// publicReason says which hooks are wrong, without anything that they have printed: pages have no password. The log has it
+// all.
+func publicReason(err error) string {
+	var broken *discover.LoadError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &broken):
+		return broken.Brief()
+	}
+	return err.Error()
 }
 
 // replace puts one set of hooks in the place of another. No hook that has changed is running.
@@ -136,6 +151,9 @@ func (op *operator) replace(s succession) {
 			}
 		})
 	op.changeSchedules(s)
+	for _, name := range s.removed {
+		op.hookMetrics.Forget(name)
+	}
 }
 
 // changeSchedules lets the clock know what the hooks whose schedules are enabled want now.

@@ -88,8 +88,9 @@ func (s *servers) run(ctx context.Context, op *operator, fail context.CancelCaus
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	for r, first := s.first, true; r != nil; first = false {
+		what := r.what // parts outlive the renewal that brought them
 		trouble := func(err error) {
-			if err = (&servingError{r.what, err}); first {
+			if err = (&servingError{what, err}); first {
 				fail(err)
 				return
 			}
@@ -99,16 +100,14 @@ func (s *servers) run(ctx context.Context, op *operator, fail context.CancelCaus
 		s.waits = append(s.waits, r.wait...)
 		registering, stop := context.WithCancelCause(ctx)
 		var registrars sync.WaitGroup
-		registrars.Go(func() { r.register(registering, trouble) })
+		now := r
+		registrars.Go(func() { now.register(registering, trouble) })
 		select {
 		case <-ctx.Done():
 			stop(nil)
 			r = nil
-		case next := <-s.next:
+		case r = <-s.next:
 			stop(s.replaced)
-			registrars.Wait()
-			r = next
-			continue
 		}
 		registrars.Wait()
 	}
@@ -166,21 +165,20 @@ func (op *operator) prepareServers(ctx context.Context, hooks []*hook.Hook) (*re
 	close(now)
 	r.http, errHTTP = op.http.prepare(hooks, now)
 	if err := errors.Join(err, errHTTP); err != nil {
-		for _, one := range []*renewal{r.webhooks, r.http} {
-			if one != nil {
-				one.abort()
-			}
-		}
+		r.abort()
 		return nil, err
 	}
 	return r, nil
 }
 
+// abort gives everything back.
+func (r *renewals) abort() {
+	r.webhooks.abort()
+	r.http.abort()
+}
+
 // commit hands the renewals over. The new handlers take over when ready is closed.
 func (r *renewals) commit(ready <-chan struct{}) {
-	if r == nil {
-		return
-	}
 	r.webhooks.ready = append(r.webhooks.ready, ready)
 	r.http.ready = append(r.http.ready, ready)
 	r.op.webhooks.renew(r.webhooks)

@@ -25,6 +25,9 @@ import (
 type Operator interface {
 	// Hooks are those that were loaded, in order, or nil while they are being loaded.
 	Hooks() []*hook.Hook
+	// NotReloaded is why the hooks are not those of the files in the hooks directory, or empty. Nothing that a hook has
+	// printed is in it.
+	NotReloaded() string
 	// Queues are all queues, main first, each with as many tasks as limit allows; below 0 it allows all.
 	Queues(limit int) []Queue
 	// Binding is what a kubernetes binding of a hook sees.

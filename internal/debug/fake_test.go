@@ -19,16 +19,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is an operator that stands still.
 type fake struct {
-	hooks    []*hook.Hook
-	queues   []Queue
-	bindings map[string][]Binding
-	progress map[string]Progress
-	ticks    map[string]time.Time
+	hooks       []*hook.Hook
+	notReloaded string
+	queues      []Queue
+	bindings    map[string][]Binding
+	progress    map[string]Progress
+	ticks       map[string]time.Time
 }
 
 var _ Operator = (*fake)(nil)
 
 func (f *fake) Hooks() []*hook.Hook { return f.hooks }
+func (f *fake) NotReloaded() string { return f.notReloaded }
 
 func (f *fake) Queues(limit int) []Queue {
 	all := append([]Queue(nil), f.queues...)

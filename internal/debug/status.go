@@ -14,10 +14,12 @@ import (
 type statusDump struct {
 	Version string `json:"version"`
 	// Loading tells that the hooks are still asked for their configurations.
-	Loading  bool          `json:"loading,omitempty"`
-	Hooks    []hookStatus  `json:"hooks"`
-	Queues   []queueStatus `json:"queues"`
-	Failures []runStatus   `json:"failures"`
+	Loading bool `json:"loading,omitempty"`
+	// NotReloaded is why the hooks are not those of the files.
+	NotReloaded string        `json:"notReloaded,omitempty"`
+	Hooks       []hookStatus  `json:"hooks"`
+	Queues      []queueStatus `json:"queues"`
+	Failures    []runStatus   `json:"failures"`
 	// Troubles are the bindings that cannot be watched.
 	Troubles []troubleStatus `json:"troubles"`
 }
@@ -77,7 +79,7 @@ func status(a *API, _ request) (answer, error) {
 
 func statusOf(o *Options, now time.Time) statusDump {
 	hooks := o.Operator.Hooks()
-	d := statusDump{Version: o.Version, Loading: hooks == nil, Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}}
+	d := statusDump{Version: o.Version, Loading: hooks == nil, NotReloaded: oneLine(o.Operator.NotReloaded()), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
 		brief := runStatus{r.ID, r.Hook, r.Started, ago(now.Sub(r.Started)), r.Took, r.Attempt, r.Status, r.Exit}

@@ -82,7 +82,7 @@ func Hooks(ctx context.Context, o Options) ([]*hook.Hook, error) {
 		return nil, err
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("cannot load hooks: %w", err)
+		return nil, &LoadError{files, errs}
 	}
 	for _, h := range hooks {
 		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
@@ -119,6 +119,33 @@ type Answer struct {
 	Hook           *hook.Hook
 	Warnings       []wire.Warning
 	Stdout, Stderr []byte
+}
+
+// LoadError tells of all hooks that cannot be used.
+type LoadError struct {
+	files []File
+	errs  []error
+}
+
+func (e *LoadError) Unwrap() error { return errors.Join(e.errs...) }
+
+func (e *LoadError) Error() string {
+	return fmt.Sprintf("cannot load hooks: %v", errors.Join(e.errs...))
+}
+
+// Brief names the hooks and what is wrong with each in a few words, without anything that a hook has printed.
+func (e *LoadError) Brief() string {
+	var all []string
+	for i, err := range e.errs {
+		switch {
+		case err == nil:
+		case errors.As(err, new(*wire.ConfigError)):
+			all = append(all, fmt.Sprintf("hook %q: the configuration is not valid", e.files[i].Name))
+		default:
+			all = append(all, fmt.Sprintf("hook %q: the call with --config failed", e.files[i].Name))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // CallError tells that a hook could not be asked.

@@ -130,6 +130,10 @@ func TestAllBrokenHooksAreReported(t *testing.T) {
 	if hooks != nil || err == nil {
 		t.Fatalf("hooks %v, error %v", hooks, err)
 	}
+	var broken *LoadError
+	if !errors.As(err, &broken) || broken.Brief() != `hook "a-fails.sh": the call with --config failed; hook "c-invalid.sh": the configuration is not valid; hook "d-quiet.sh": the configuration is not valid` {
+		t.Errorf("in brief: %s", broken.Brief())
+	}
 	want := `cannot load hooks: hook "a-fails.sh": the call with --config failed: exit status 127
 The hook wrote to stderr:
 no such command: jq

@@ -180,7 +180,7 @@ func TestReload(t *testing.T) {
 	until(op, t, want...)
 
 	// A mistake in one of them: nothing changes, and everybody can see why.
-	d.config("two", "{configVersion: v1, kubernetes: [{kinds: Pod}]}")
+	d.config("two", "{configVersion: v1, kubernetes: [{kinds: Pod, password: hunter2}]}")
 	op.UntilLog("The hooks cannot be loaded anew, those from before go on")
 	pages := op.UntilLog("base http server started")
 	response, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/readyz")
@@ -191,6 +191,21 @@ func TestReload(t *testing.T) {
 	response.Body.Close()
 	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(text), `hook "two": the configuration is not valid`) {
 		t.Errorf("%d: %s, %v", response.StatusCode, text, err)
+	}
+	// Pages have no password, so they show nothing that a hook has printed.
+	home, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := io.ReadAll(home.Body)
+	home.Body.Close()
+	if err != nil || !strings.Contains(string(shown), "The hooks could not be loaded anew") {
+		t.Errorf("the page: %s, %v", shown, err)
+	}
+	for _, page := range []string{string(text), string(shown)} {
+		if strings.Contains(page, "hunter2") || strings.Contains(page, "password") {
+			t.Errorf("a page shows what a hook has printed: %s", page)
+		}
 	}
 	configMap(t, cluster, d.ns, "c")
 	want = append(want, "one v2: maps Added c", "two v1: maps Added c")

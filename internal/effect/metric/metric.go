@@ -170,6 +170,20 @@ func (s *Store) remove(sr *series) {
 	delete(sr.family.series, sr.key)
 }
 
+// Forget removes all series of a hook that has gone.
+func (s *Store) Forget(hookName string) {
+	hookName = strings.ToValidUTF8(hookName, "\uFFFD")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.families {
+		for _, sr := range f.series {
+			if sr.labels[hookLabel] == hookName {
+				s.remove(sr)
+			}
+		}
+	}
+}
+
 // expire removes all series of a group.
 func (s *Store) expire(group string) {
 	for sr := range s.groups[group] {

@@ -57,6 +57,9 @@ func runScript(t *testing.T, script *txtar.Archive) {
 		case "run":
 			store.Apply(hook, parse(t, f.Data))
 			continue
+		case "forget":
+			store.Forget(hook)
+			continue
 		case "scrape":
 			_, got = scrape(t, handler)
 		case "log":
