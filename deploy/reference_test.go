@@ -11,12 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	k8syaml "sigs.k8s.io/yaml"
-)
 
-const (
-	reference   = "../docs/reference/chart.md"
-	tableBegins = "<!-- values: written by go test ./deploy -run TestReference -update -->\n"
-	tableEnds   = "<!-- end of values -->\n"
+	"github.com/shell-operator/shell-operator/internal/generated"
 )
 
 // schema is as much of the chart's schema as the reference shows.
@@ -30,25 +26,7 @@ type schema struct {
 // TestReference keeps the table of values equal to the chart's: each has a default in values.yaml and an explanation in the
 // schema.
 func TestReference(t *testing.T) {
-	page, err := os.ReadFile(reference)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, begins := strings.Cut(string(page), tableBegins)
-	found, after, ends := strings.Cut(rest, tableEnds)
-	if !begins || !ends {
-		t.Fatalf("%s has no place for the table: it needs the lines\n%s%s", reference, tableBegins, tableEnds)
-	}
-	want := valuesTable(t)
-	if found == want {
-		return
-	}
-	if !*update {
-		t.Fatalf("the values in %s are not those of the chart: run go test ./deploy -run TestReference -update\n--- found:\n%s--- should be:\n%s", reference, found, want)
-	}
-	if err := os.WriteFile(reference, []byte(before+tableBegins+want+tableEnds+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	generated.Part{Page: "../docs/reference/chart.md", Name: "values", Package: "./deploy"}.Check(t, valuesTable(t), *update)
 }
 
 func valuesTable(t *testing.T) string {

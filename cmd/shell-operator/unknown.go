@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // Variables that begin like ours are ours or a mistake. Families that other programs share are a mistake only if they
@@ -38,7 +40,7 @@ func (s *settings) unknownVariables() (found []unknownVariable) {
 			continue
 		}
 		near, isNear := nearest(name, known)
-		slip := isNear && distance(name, near) <= 2
+		slip := isNear && spelling.Distance(name, near) <= 2
 		switch {
 		case ofService.MatchString(name) && !(slip && isNumber(s.env[name]) && !strings.HasSuffix(name, "_SERVICE_PORT")):
 			// Kubernetes gives …_PORT an address such as tcp://10.0.0.1:80, never a number.

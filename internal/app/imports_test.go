@@ -20,6 +20,8 @@ var directions = []struct {
 	{"internal/event", []string{"internal/hook"}, "an event carries its address"},
 	{"internal/effect", nil, "values know nothing else"},
 	{"internal/resource", nil, "a library for those who talk to the API server"},
+	{"internal/generated", nil, "tests of pages use it, and no program"},
+	{"internal/spelling", nil, "a library for those who read what people type"},
 	{"internal/clock", nil, "a library for those who watch"},
 	{"internal/queue", nil, "order has nothing to do with what is ordered"},
 	{"internal/jq", nil, "a library for formats and stages"},
@@ -29,7 +31,7 @@ var directions = []struct {
 	{"internal/telemetry", nil, "a logger is made before anything else"},
 	{"internal/telemetry/tracing", nil, "it sends spans, whatever they are about"},
 	{"internal/telemetry/kubeevent", nil, "it is told names, whatever runs"},
-	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq"}, "formats make values and write values"},
+	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/spelling"}, "formats make values and write values"},
 	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
 	{"internal/discover", []string{"internal/hook", "internal/wire", "internal/filewatch"}, "a stage; app lends it the executor"},
 	{"internal/shard", nil, "who leads has nothing to do with what is led"},
@@ -50,7 +52,7 @@ var directions = []struct {
 	{"internal/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
 	{"internal/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
 	{"internal/app", []string{"internal/", "sdk/shell"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/debug", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.
@@ -73,7 +75,7 @@ var reserved = []struct {
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry/tracing"}, "one place sends spans"},
 	{"go.opentelemetry.io/otel", []string{"internal/telemetry/tracing", "internal/run", "internal/app"}, "app hands out tracers, run follows events with them"},
 	{"os/exec", []string{"internal/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
-	{"testing", []string{"internal/testenv"}, "tests stay out of the program"},
+	{"testing", []string{"internal/testenv", "internal/generated"}, "tests stay out of the program"},
 }
 
 func TestImports(t *testing.T) {

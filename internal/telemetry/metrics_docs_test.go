@@ -10,35 +10,15 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/shell-operator/shell-operator/internal/generated"
 )
 
-const (
-	reference   = "../../docs/reference/metrics.md"
-	tableBegins = "<!-- metrics: written by go test ./internal/telemetry -run TestReference -update -->\n"
-	tableEnds   = "<!-- end of metrics -->\n"
-)
+const reference = "../../docs/reference/metrics.md"
 
 // TestReference keeps the table of metrics in the documentation equal to that of the code.
 func TestReference(t *testing.T) {
-	page, err := os.ReadFile(reference)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, begins := strings.Cut(string(page), tableBegins)
-	found, after, ends := strings.Cut(rest, tableEnds)
-	if !begins || !ends {
-		t.Fatalf("%s has no place for the table: it needs the lines\n%s%s", reference, tableBegins, tableEnds)
-	}
-	want := metricsTable()
-	if found == want {
-		return
-	}
-	if !*update {
-		t.Fatalf("the metrics in %s are not those of the code: run go test ./internal/telemetry -run TestReference -update\n--- found:\n%s--- should be:\n%s", reference, found, want)
-	}
-	if err := os.WriteFile(reference, []byte(before+tableBegins+want+tableEnds+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	generated.Part{Page: reference, Name: "metrics", Package: "./internal/telemetry"}.Check(t, metricsTable(), *update)
 }
 
 func metricsTable() string {
