@@ -3,6 +3,7 @@
 // Callers may rely on this:
 //   - The process leads a group of its own. When a run is ended early, the whole group is ended: SIGTERM
 //     first and SIGKILL after a delay, or SIGKILL at once when Options.Kill has ended.
+//   - A run that had to be ended at its time limit has failed, whatever status it ends with.
 //   - Lines of output are delivered whole, whatever their length, in order per stream.
 //   - Execute returns when the process has ended and its output is read. Output that another process keeps
 //     open is not waited for longer than a short time; that process is left alone.
@@ -114,14 +115,14 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	state, err := e.await(ctx, process)
+	state, early, err := e.await(ctx, process)
 	result := Result{Usage: usage(state, time.Since(started))}
 	result.HeldOpen = e.drain(stdout, stderr)
 	if err != nil {
 		return result, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
-	if timeout != nil && errors.Is(context.Cause(ctx), timeout) && !state.Success() {
-		return result, timeout
+	if timeout != nil && early && errors.Is(context.Cause(ctx), timeout) {
+		return result, timeout // whatever its status: it was stopped before its work was done
 	}
 	if !state.Success() {
 		return result, &ExitError{Hook: in.Hook, Status: describe(state), Stderr: tail.text()}
@@ -167,25 +168,30 @@ func (e *Executor) devNull() (*os.File, error) {
 	return f, err
 }
 
-// await waits for the end of the process, and brings it about when ctx ends.
-func (e *Executor) await(ctx context.Context, process *os.Process) (*os.ProcessState, error) {
+// await waits for the end of the process, and brings it about when ctx ends. It tells whether it did.
+func (e *Executor) await(ctx context.Context, process *os.Process) (_ *os.ProcessState, early bool, _ error) {
 	ended := make(chan struct{})
 	var ending sync.WaitGroup
-	ending.Go(func() { e.endEarly(ctx, process.Pid, ended) })
+	ending.Go(func() { early = e.endEarly(ctx, process.Pid, ended) })
 	// The process is left a zombie until its group has been dealt with, so that the number stays ours.
 	err := waitid(process.Pid)
 	close(ended)
 	ending.Wait()
 	state, waitErr := process.Wait()
-	return state, errors.Join(err, waitErr)
+	return state, early, errors.Join(err, waitErr)
 }
 
-// endEarly ends a process group when ctx ends before the process does.
-func (e *Executor) endEarly(ctx context.Context, group int, ended <-chan struct{}) {
+// endEarly ends a process group when ctx ends before the process does, and tells whether it had to.
+func (e *Executor) endEarly(ctx context.Context, group int, ended <-chan struct{}) bool {
 	select {
 	case <-ended:
-		return
+		return false
 	case <-ctx.Done():
+	}
+	select {
+	case <-ended: // both at once: it was in time
+		return false
+	default:
 	}
 	_ = syscall.Kill(-group, syscall.SIGTERM)
 	delay := time.NewTimer(e.opts.TermDelay)
@@ -196,6 +202,7 @@ func (e *Executor) endEarly(ctx context.Context, group int, ended <-chan struct{
 	case <-e.opts.Kill.Done():
 	}
 	_ = syscall.Kill(-group, syscall.SIGKILL)
+	return true
 }
 
 // drain reads what is left in the pipes; when it returns, nothing is read any more. It tells whether somebody

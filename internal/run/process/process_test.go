@@ -283,6 +283,19 @@ echo ready; while :; do sleep 0.01; done`
 	}
 }
 
+// A hook that was stopped at its time limit has not done its work, even if it says that all is well.
+func TestTimeoutCountsWhateverTheStatus(t *testing.T) {
+	got, limit := limited(t, Options{TermDelay: time.Minute}, `trap 'echo cleaned up; exit 0' TERM
+echo ready; while :; do sleep 0.01; done`, 2)
+	var timeout *TimeoutError
+	if !errors.As(got.err, &timeout) || timeout.Limit != limit {
+		t.Errorf("got %v", got.err)
+	}
+	if got.stdout[1] != "cleaned up" {
+		t.Errorf("stdout %q", got.stdout)
+	}
+}
+
 // stubborn ignores SIGTERM, and so do its children.
 const stubborn = "trap '' TERM\n" + child + "echo ready; wait"
 
