@@ -89,6 +89,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
 	}
+	started := time.Now() // before the time limit begins, so that no run looks shorter than it
 	var timeout *TimeoutError
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -108,7 +109,6 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	}
 	defer stderr.close()
 
-	started := time.Now()
 	process, err := e.start(in, stdout.write, stderr.write)
 	stdout.write.Close()
 	stderr.write.Close()
