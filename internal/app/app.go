@@ -153,7 +153,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	defer endPages()
 
 	// What changes while the hooks are asked is noticed afterwards.
-	asFound := discover.Fingerprint(o.HooksDir)
+	asFound := discover.Look(o.HooksDir)
 	if err := op.load(ctx, kill, o, filters); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	asides.Go(func() { warnOfReplicas(aside, cl, o) })
 	insight.built()
 	if !o.WatchHooks {
-		asFound = ""
+		asFound = nil
 	}
 	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, asFound)
 }
@@ -236,7 +236,7 @@ func (op *operator) servePages(o Options, e *effects, i *insight) (end func(), e
 
 // serve starts the stages, last one first, so that each finds the next one ready; and ends them the
 // other way round.
-func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, asFound string) error {
+func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, asFound discover.Files) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	// Runs outlive ctx: a hook that is running may finish.

@@ -12,13 +12,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 )
 
-// live brings the hooks to life, and loads them anew when their files differ from what was found, until ctx ends. Empty
+// live brings the hooks to life, and loads them anew when their files differ from what was found, until ctx ends. Nil
 // means that nobody follows the files.
-func (op *operator) live(ctx context.Context, found string) {
+func (op *operator) live(ctx context.Context, found discover.Files) {
 	changes := make(chan struct{}, 1)
 	var following sync.WaitGroup
 	defer following.Wait()
-	if found != "" {
+	if found != nil {
 		following.Go(func() {
 			_ = discover.Follow(ctx, op.reading.Dir, found, op.log, func() {
 				select {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // mount writes files as kubelet does: into a directory of their own, with links to them through "..data", which is
@@ -67,7 +68,7 @@ func TestFollow(t *testing.T) {
 	log, logged := newLog()
 	calls, ended := make(chan struct{}), make(chan error)
 	go func() {
-		ended <- Follow(ctx, dir, "", log, func() {
+		ended <- Follow(ctx, dir, nil, log, func() {
 			select {
 			case calls <- struct{}{}:
 			case <-ctx.Done():
@@ -99,15 +100,34 @@ func TestFollow(t *testing.T) {
 		}
 		<-calls
 	}
-	before := Fingerprint(dir)
-	if err := write(".hidden")(); err != nil {
+	before := Look(dir)
+	if err := errors.Join(write(".hidden")(), write("lib/__pycache__/x.pyc")()); err != nil {
 		t.Fatal(err)
 	}
-	if Fingerprint(dir) != before {
-		t.Error("a hidden file counts as a change")
+	if others, hooks := before.differences(Look(dir)); len(others) > 0 || hooks {
+		t.Errorf("hidden files count as changes: %q, %v", others, hooks)
 	}
 	cancel()
 	if err := <-ended; err != nil || logged.String() != "" {
 		t.Errorf("error %v, log %q", err, logged)
+	}
+}
+
+// Files that are no hooks count a few times a minute.
+func TestCalm(t *testing.T) {
+	var c calm
+	start := time.Now()
+	for i := range often {
+		now := start.Add(time.Duration(i) * time.Second)
+		if wait := c.wait(now); wait != 0 {
+			t.Errorf("call %d has to wait %s", i, wait)
+		}
+		c.add(now)
+	}
+	if wait := c.wait(start.Add(10 * time.Second)); wait != 50*time.Second {
+		t.Errorf("the next call has to wait %s", wait)
+	}
+	if wait := c.wait(start.Add(while)); wait != 0 {
+		t.Errorf("after a minute it has to wait %s", wait)
 	}
 }

@@ -30,8 +30,9 @@ type Options struct {
 	// and go. Directories are watched, not files: programs replace files by renaming, and kubelet replaces all files of
 	// a mounted volume by renaming the symbolic link ..data that they lead through.
 	Directories func() map[string]bool
-	// Changed is called when something may have changed. No two calls overlap.
-	Changed func()
+	// Changed is called when something may have changed. No two calls overlap. If it returns a time, it is called again after
+	// that, whether anything changes or not.
+	Changed func() (again time.Duration)
 	// Degraded is told why changes are noticed within a minute only, once until that has passed.
 	Degraded func(error)
 }
@@ -62,13 +63,16 @@ func Follow(ctx context.Context, o Options) error {
 			if watcher != nil {
 				problem = watchDirectories(watcher, watched, o.Directories())
 			}
-			o.Changed()
+			again := o.Changed()
 			if problem != nil && !told {
 				o.Degraded(problem)
 			}
 			told = problem != nil
 			if problem != nil {
 				timer.Reset(lookAnyway)
+			}
+			if again > 0 && (problem == nil || again < lookAnyway) {
+				timer.Reset(again)
 			}
 			continue
 		}

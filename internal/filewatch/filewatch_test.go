@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -29,12 +30,13 @@ func follow(t *testing.T, dir, file string) <-chan string {
 				})
 				return dirs
 			},
-			Changed: func() {
+			Changed: func() time.Duration {
 				text, _ := os.ReadFile(filepath.Join(dir, file))
 				select {
 				case shown <- string(text):
 				case <-ctx.Done():
 				}
+				return 0
 			},
 			Degraded: func(err error) { t.Errorf("degraded: %v", err) },
 		})
@@ -130,4 +132,23 @@ func TestSwappedVolume(t *testing.T) {
 	}
 	swap("..3", "three")
 	await(t, shown, "three")
+}
+
+// Whoever asks for it is called again, though nothing changes.
+func TestAgain(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	err := Follow(ctx, Options{
+		Directories: func() map[string]bool { return nil },
+		Changed: func() time.Duration {
+			if calls++; calls == 3 {
+				cancel()
+			}
+			return time.Millisecond
+		},
+		Degraded: func(err error) { t.Errorf("degraded: %v", err) },
+	})
+	if err != nil || calls != 3 {
+		t.Errorf("%d calls, error %v", calls, err)
+	}
 }

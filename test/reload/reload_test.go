@@ -192,6 +192,15 @@ func TestReload(t *testing.T) {
 	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(text), `hook "two": the configuration is not valid`) {
 		t.Errorf("%d: %s, %v", response.StatusCode, text, err)
 	}
+	metrics, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted, err := io.ReadAll(metrics.Body)
+	metrics.Body.Close()
+	if err != nil || !strings.Contains(string(counted), `shell_operator_hooks_reloads_total{result="error"} 1`) {
+		t.Errorf("the metrics do not count it: %s, %v", counted, err)
+	}
 	// Pages have no password, so they show nothing that a hook has printed.
 	home, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/")
 	if err != nil {
@@ -368,4 +377,32 @@ func TestReloadWebhooks(t *testing.T) {
 	reloaded(op, 3)
 	cluster.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+d.ns+"-hooks", "--timeout=60s")
 	configMap(t, cluster, d.ns, "x")
+}
+
+// A hook that writes into the hooks directory has everything loaded anew a few times, and then it is named. Its failed run
+// would be tried again at once each time.
+func TestStateInHooksDirectory(t *testing.T) {
+	cluster := testenv.Shared(t)
+	d := dir{t, t.TempDir(), cluster.Namespace(t)}
+	d.put("stateful", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\ndate +%s%N >state; exit 1\n", 0o755)
+	op := start(t, cluster, d)
+	warning := op.UntilLog("A file in the hooks directory changes again and again, and is no hook. All hooks are asked for their configurations each time, but not more than a few times a minute. Let hooks write elsewhere")
+	if path := warning.Fields["path"]; filepath.Base(path) != "state" {
+		t.Errorf("it names %q", path)
+	}
+	// A hook that changes counts at once all the same.
+	d.hook("other", "v1", "{configVersion: v1, onStartup: 1}")
+	reloaded(op, 1)
+	loads, warnings := 0, 0
+	for _, r := range op.Records() {
+		switch {
+		case r.Has("Files of hooks have changed. Load all hooks anew."):
+			loads++
+		case r.Has(warning.Fields["msg"]):
+			warnings++
+		}
+	}
+	if loads != 6 || warnings != 1 {
+		t.Errorf("hooks were loaded anew %d times, with %d warnings:\n%s", loads, warnings, op.Log())
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
@@ -12,7 +13,7 @@ import (
 func followFiles(ctx context.Context, log *slog.Logger, paths []string, changed func()) error {
 	return filewatch.Follow(ctx, filewatch.Options{
 		Directories: func() map[string]bool { return directories(paths) },
-		Changed:     changed,
+		Changed:     func() time.Duration { changed(); return 0 },
 		Degraded: func(err error) {
 			log.Warn("Changes of webhook certificate files are noticed within a minute only", "error", err.Error())
 		},
