@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -113,7 +114,7 @@ func (s *settings) podName() string {
 func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
 		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, KeepTmpFiles: bool(s.keepTmpFiles),
-		Cluster: app.ClusterOptions{
+		Cluster: cluster.Options{
 			Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst,
 		},
 		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Log: log,

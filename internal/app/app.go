@@ -14,7 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/metric"
 	"github.com/shell-operator/shell-operator/internal/endpoint"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -90,7 +92,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, workspace.Close()) }()
-	cl, err := connect(o.Cluster, workspace.Dir())
+	cl, err := cluster.Connect(o.Cluster, workspace.Dir())
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err := workspace.Remember(); err != nil {
 		return fmt.Errorf("cannot read what has just been written: %w", err)
 	}
-	o.Env = slices.Concat(inherited(o.Env, o.HookEnv), cl.env, library)
+	o.Env = slices.Concat(inherited(o.Env, o.HookEnv), cl.Env, library)
 
 	op := &operator{
 		log: o.Log, spool: spool.New(workspace.Dir(), queuedBytes),
@@ -114,24 +116,21 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		Backoff:   queue.DefaultBackoff(o.RetryMin, o.RetryMax),
 		OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction,
 	})
-	patches := cl.forPatches(o.Patches)
+	patches := o.Patches.client(cl)
 	o.Election.fence(patches)
-	op.meter.count(cl.config, "main")
+	op.meter.count(cl.Config, "main")
 	op.meter.count(patches, "object_patcher")
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
-	effects, err := newEffects(patches, filters, o)
-	if err != nil {
-		return err
-	}
-	op.hookMetrics = effects.metrics
 	var endTraces func()
 	if op.tracers, endTraces, err = newTracing(ctx, o); err != nil {
 		return err
 	}
 	defer endTraces()
-	if op.tracers != nil {
-		effects.tracer = op.tracers.Operator
+	effects, err := newEffects(patches, filters, op.tracers, o)
+	if err != nil {
+		return err
 	}
+	op.hookMetrics = effects.Metrics
 	if op.election, err = newElection(op, cl, o); err != nil {
 		return err
 	}
@@ -158,7 +157,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	op.watcher, err = watch.New(watch.Options{
-		Config: cl.config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
+		Config: cl.Config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
 		Standby: op.election != nil,
 	})
 	if err != nil {
@@ -213,11 +212,11 @@ func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compi
 }
 
 // servePages serves metrics and health until the returned function is called.
-func (op *operator) servePages(o Options, e *effects, i *insight) (end func(), err error) {
+func (op *operator) servePages(o Options, e *apply.Effects, i *insight) (end func(), err error) {
 	pages, err := endpoint.New(endpoint.Options{
 		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.ready, Log: o.Log,
 		Home:    i.page,
-		Metrics: telemetry.MetricsHandler(op.meter.registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(e.metrics, o.Log),
+		Metrics: telemetry.MetricsHandler(op.meter.registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(e.Metrics, o.Log),
 	})
 	if err != nil {
 		return nil, err

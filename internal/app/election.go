@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/resource"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
@@ -24,16 +25,16 @@ type ElectionOptions struct {
 }
 
 // newElection returns nil when this replica runs hooks whatever others do.
-func newElection(op *operator, cl *cluster, o Options) (*shard.Lease, error) {
+func newElection(op *operator, cl *cluster.Cluster, o Options) (*shard.Lease, error) {
 	if !o.Election.Enabled {
 		return nil, nil
 	}
-	namespace, err := cl.ownNamespace(o.Webhooks.Namespace)
+	namespace, err := cl.OwnNamespace(o.Webhooks.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("--leader-election needs the namespace of its Lease: %w", err)
 	}
 	// A client of its own: renewals wait for nothing else.
-	client, err := resource.NewClient(cl.config)
+	client, err := resource.NewClient(cl.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for leader election: %w", err)
 	}

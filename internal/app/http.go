@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -39,7 +40,7 @@ type HTTPOptions struct {
 type httpServer struct {
 	*servers
 	op *operator
-	cl *cluster
+	cl *cluster.Cluster
 	o  Options
 	// served is nil until a hook needs it. Then it stays.
 	served *servedHTTP
@@ -52,7 +53,7 @@ type servedHTTP struct {
 }
 
 // newHTTPServer listens, if a hook has http bindings. Requests are refused until the hooks can answer.
-func newHTTPServer(op *operator, cl *cluster, o Options) (*httpServer, error) {
+func newHTTPServer(op *operator, cl *cluster.Cluster, o Options) (*httpServer, error) {
 	s := &httpServer{op: op, cl: cl, o: o}
 	first, err := s.prepare(op.all(), op.health.answering())
 	if err != nil {
@@ -135,7 +136,7 @@ func serves(hooks []*hook.Hook) bool {
 
 // accessAt is nil for an address that only this machine reaches, unless callers are to be asked there, too. Others need TLS, or tokens would be there for everybody
 // on the way.
-func accessAt(address *net.TCPAddr, secure bool, cl *cluster, o Options) (*httphooks.Access, error) {
+func accessAt(address *net.TCPAddr, secure bool, cl *cluster.Cluster, o Options) (*httphooks.Access, error) {
 	local := address.IP.IsLoopback()
 	if local && !o.HTTP.Authentication {
 		return nil, nil
@@ -143,7 +144,7 @@ func accessAt(address *net.TCPAddr, secure bool, cl *cluster, o Options) (*httph
 	if !local && !secure {
 		return nil, fmt.Errorf("HTTP hooks cannot be served on %s without TLS: give --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1", address)
 	}
-	client, err := resource.NewClient(cl.config)
+	client, err := resource.NewClient(cl.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,13 @@ package app
 import (
 	"log/slog"
 	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/run"
 )
 
 // Options of the operator. Log is required, and all durations have to be given.
@@ -11,7 +18,7 @@ type Options struct {
 	// WatchHooks loads hooks anew when their files change.
 	WatchHooks    bool
 	KeepTmpFiles  bool
-	Cluster       ClusterOptions
+	Cluster       cluster.Options
 	JQLibraryPath []string
 	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string
@@ -57,6 +64,25 @@ type PatchOptions struct {
 	DeleteTimeout time.Duration
 	// DryRun lets the API server check everything and change nothing.
 	DryRun bool
+}
+
+// client returns the configuration of a client with limits of its own, so that many changes do not hold up the watches.
+func (o PatchOptions) client(cl *cluster.Cluster) *rest.Config {
+	config := rest.CopyConfig(cl.Config)
+	config.QPS, config.Burst, config.Timeout = o.QPS, o.Burst, o.Timeout
+	return config
+}
+
+// newEffects makes what carries out the wishes of hooks.
+func newEffects(client *rest.Config, filters *jq.Compiler, tracers *run.Tracers, o Options) (*apply.Effects, error) {
+	effects := apply.Options{
+		Config: client, Filters: filters, DeleteTimeout: o.Patches.DeleteTimeout, DryRun: o.Patches.DryRun,
+		RestartCounters: o.Metrics.RestartHookCounters, Log: o.Log,
+	}
+	if tracers != nil {
+		effects.Tracer = tracers.Operator
+	}
+	return apply.New(effects)
 }
 
 // MetricsOptions are about metrics.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/rbac"
 	"github.com/shell-operator/shell-operator/internal/resource"
@@ -68,15 +69,15 @@ type kindFinder struct {
 }
 
 // connect fails only for a cluster that was asked for.
-func (f *kindFinder) connect(o ClusterOptions, dir string) error {
-	cl, err := connect(o, dir)
+func (f *kindFinder) connect(o cluster.Options, dir string) error {
+	cl, err := cluster.Connect(o, dir)
 	if err != nil && o.Kubeconfig == "" && o.Context == "" && o.Server == "" {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	client, err := resource.NewClient(cl.config)
+	client, err := resource.NewClient(cl.Config)
 	if err != nil {
 		return fmt.Errorf("cannot make a client for the cluster: %w", err)
 	}

@@ -2,14 +2,11 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/telemetry/tracing"
@@ -43,20 +40,6 @@ func newTracing(ctx context.Context, o Options) (tracers *run.Tracers, end func(
 		t.Close(ctx)
 	}
 	return &run.Tracers{Operator: t.Tracer("shell-operator"), Hook: t.Tracer("hook"), Executor: t.Tracer("executor")}, end, nil
-}
-
-// applyPatches carries out what a run asked for, and shows it in the run's trace.
-func (e *effects) applyPatches(ctx context.Context, log *slog.Logger, patches []effect.Patch) error {
-	if e.tracer == nil || len(patches) == 0 {
-		return e.patches.Apply(ctx, log, patches)
-	}
-	ctx, span := e.tracer.Start(ctx, "patch", trace.WithAttributes(attribute.Int("operations", len(patches))))
-	defer span.End()
-	err := e.patches.Apply(ctx, log, patches)
-	if err != nil {
-		span.SetStatus(codes.Error, run.PublicReason(err))
-	}
-	return err
 }
 
 // enablingStarts begins the span of enabling a hook's kubernetes bindings.

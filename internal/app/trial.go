@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -111,15 +113,15 @@ func findHook(hooksDir, name string) (dir string, f discover.File, err error) {
 
 // reach completes the environment by what leads hooks to the cluster. A cluster that nobody has asked for need not be
 // there.
-func reach(o *Options, dir string, required bool) (*cluster, error) {
-	cl, err := connect(o.Cluster, dir)
+func reach(o *Options, dir string, required bool) (*cluster.Cluster, error) {
+	cl, err := cluster.Connect(o.Cluster, dir)
 	if err != nil {
 		if required || o.Cluster.Kubeconfig != "" || o.Cluster.Context != "" {
 			return nil, err
 		}
 		return nil, nil
 	}
-	o.Env = append(o.Env, cl.env...)
+	o.Env = append(o.Env, cl.Env...)
 	return cl, nil
 }
 
@@ -242,14 +244,14 @@ func (r *TrialReport) failed(out run.Outputs, filters *jq.Compiler) {
 
 // check reads the files that the hook has written.
 func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs, filters *jq.Compiler) error {
-	a, err := checkOutputs(h, out, filters)
-	for _, w := range a.warnings {
+	a, err := apply.Check(h, out, filters)
+	for _, w := range a.Warnings {
 		r.Notes = append(r.Notes, "the metrics: "+w.String())
 	}
-	for _, m := range a.metrics {
+	for _, m := range a.Metrics {
 		r.Metrics = append(r.Metrics, trialMetric(m))
 	}
-	for _, p := range a.patches {
+	for _, p := range a.Patches {
 		r.Operations = append(r.Operations, trialOperation(p))
 	}
 	if err != nil {
@@ -293,12 +295,12 @@ func checkReview(h *hook.Hook, head wire.ContextHead, admitted *effect.Admission
 }
 
 // apply changes the cluster as the operator would.
-func (r *TrialReport) apply(ctx context.Context, o Options, cl *cluster, h *hook.Hook, out run.Outputs, filters *jq.Compiler, failed bool) error {
+func (r *TrialReport) apply(ctx context.Context, o Options, cl *cluster.Cluster, h *hook.Hook, out run.Outputs, filters *jq.Compiler, failed bool) error {
 	if len(r.Operations) == 0 {
 		return nil
 	}
 	o.Log = slog.New(slog.DiscardHandler)
-	e, err := newEffects(cl.forPatches(o.Patches), filters, o)
+	e, err := newEffects(o.Patches.client(cl), filters, nil, o)
 	if err != nil {
 		return err
 	}

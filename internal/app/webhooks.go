@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -84,7 +85,7 @@ func asked(hooks []*hook.Hook) (admits, converts bool) {
 type webhooks struct {
 	*servers
 	op     *operator
-	cl     *cluster
+	cl     *cluster.Cluster
 	o      Options
 	client rest.Interface
 	// admission and conversion are nil until a hook needs them. Then they stay.
@@ -96,8 +97,8 @@ type webhooks struct {
 }
 
 // newWebhooks listens, for the kinds that hooks have. Nothing is registered before run.
-func newWebhooks(ctx context.Context, op *operator, cl *cluster, o Options) (*webhooks, error) {
-	client, err := resource.NewClient(cl.config)
+func newWebhooks(ctx context.Context, op *operator, cl *cluster.Cluster, o Options) (*webhooks, error) {
+	client, err := resource.NewClient(cl.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func newWebhooks(ctx context.Context, op *operator, cl *cluster, o Options) (*we
 func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal, err error) {
 	r = &renewal{what: "webhooks"}
 	admits, converts := asked(hooks)
-	if !admits && w.admission == nil && w.cl.inside {
+	if !admits && w.admission == nil && w.cl.Inside {
 		r.registrars = append(r.registrars, func(ctx context.Context) error { return removeLeftovers(ctx, w.client, w.cl, w.o) })
 	}
 	if admits && converts {
@@ -203,7 +204,7 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 }
 
 // removeLeftovers removes what an earlier version of the hooks has registered: nobody would answer there.
-func removeLeftovers(ctx context.Context, client rest.Interface, cl *cluster, o Options) error {
+func removeLeftovers(ctx context.Context, client rest.Interface, cl *cluster.Cluster, o Options) error {
 	at, err := placeOf(cl, o.Webhooks, o.Webhooks.Admission)
 	if err != nil || at.namespace == "" {
 		return nil // without a namespace nothing can have been registered
@@ -329,18 +330,18 @@ func (o *WebhookOptions) checkURLs() error {
 }
 
 // placeOf is inside the cluster when the operator is, unless a URL was given.
-func placeOf(cl *cluster, o WebhookOptions, server WebhookServer) (place, error) {
+func placeOf(cl *cluster.Cluster, o WebhookOptions, server WebhookServer) (place, error) {
 	if given := cmp.Or(server.URL, o.URL); given != "" {
 		return place{url: strings.TrimSuffix(given, "/")}, nil
 	}
-	if cl.inside {
-		namespace, err := cl.ownNamespace(o.Namespace)
+	if cl.Inside {
+		namespace, err := cl.OwnNamespace(o.Namespace)
 		if err != nil {
 			return place{}, fmt.Errorf("webhooks need the namespace of their Service: %w", err)
 		}
 		return place{namespace: namespace}, nil
 	}
-	host, err := ownAddress(cl.config.Host)
+	host, err := ownAddress(cl.Config.Host)
 	return place{host: host}, err
 }
 
@@ -413,16 +414,16 @@ func UninstallWebhooks(ctx context.Context, o Options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	cl, err := connect(o.Cluster, dir)
+	cl, err := cluster.Connect(o.Cluster, dir)
 	if err != nil {
 		return err
 	}
-	cl.inside, cl.namespace = true, "" // it is the Service that matters, not where we are
+	cl.Inside, cl.Namespace = true, "" // it is the Service that matters, not where we are
 	at, err := placeOf(cl, o.Webhooks, o.Webhooks.Admission)
 	if err != nil {
 		return err
 	}
-	client, err := resource.NewClient(cl.config)
+	client, err := resource.NewClient(cl.Config)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 )
 
@@ -31,7 +32,7 @@ func checkServices(all []service.Options) error {
 }
 
 // removeServices removes the Services that an operator has made, if it was asked to make them.
-func removeServices(ctx context.Context, client rest.Interface, cl *cluster, o Options) error {
+func removeServices(ctx context.Context, client rest.Interface, cl *cluster.Cluster, o Options) error {
 	if !o.Webhooks.CreateServices {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 	"github.com/shell-operator/shell-operator/internal/testenv"
@@ -28,7 +29,7 @@ func TestWebhooksInside(t *testing.T) {
 			Rules: []hook.Rule{{APIGroups: []string{namespace + ".example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"}, Operations: []string{"CREATE"}}},
 		}},
 	}}}
-	w, err := newWebhooks(t.Context(), op, &cluster{config: c.Config(t), inside: true}, Options{
+	w, err := newWebhooks(t.Context(), op, &cluster.Cluster{Config: c.Config(t), Inside: true}, Options{
 		Log: op.log,
 		Webhooks: WebhookOptions{
 			Admission:         WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "admission-svc", Cert: "/no/such/file"},
@@ -60,7 +61,7 @@ func TestWebhooksInside(t *testing.T) {
 
 	// Hooks without webhooks: the next operator removes what the last one has left.
 	op.hooks = nil
-	w, err = newWebhooks(t.Context(), op, &cluster{config: c.Config(t), inside: true}, Options{
+	w, err = newWebhooks(t.Context(), op, &cluster.Cluster{Config: c.Config(t), Inside: true}, Options{
 		Log:      op.log,
 		Webhooks: WebhookOptions{Admission: WebhookServer{ServiceName: "admission-svc"}, ConfigurationName: namespace, Namespace: namespace},
 	})
@@ -79,11 +80,11 @@ func TestWebhooksInside(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	outside := &cluster{config: &rest.Config{Host: "https://127.0.0.1:6443"}}
-	inside := &cluster{config: outside.config, inside: true}
+	outside := &cluster.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:6443"}}
+	inside := &cluster.Cluster{Config: outside.Config, Inside: true}
 	for _, test := range []struct {
 		name      string
-		cl        *cluster
+		cl        *cluster.Cluster
 		both, own string
 		want      place
 		base      string

@@ -1,4 +1,5 @@
-package app
+// Package internal has one test: which package of ours may know which other one.
+package internal
 
 import (
 	"os/exec"
@@ -21,6 +22,7 @@ var directions = []struct {
 	{"internal/effect", nil, "values know nothing else"},
 	{"internal/resource", nil, "a library for those who talk to the API server"},
 	{"internal/generated", nil, "tests of pages use it, and no program"},
+	{"internal/cluster", []string{"internal/resource"}, "where the API server and the operator are, whoever asks"},
 	{"internal/spelling", nil, "a library for those who read what people type"},
 	{"internal/clock", nil, "a library for those who watch"},
 	{"internal/queue", nil, "order has nothing to do with what is ordered"},
@@ -49,10 +51,11 @@ var directions = []struct {
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/resource"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
+	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/resource", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "the effects of a run, together: what they check is what runs hand over"},
 	{"internal/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
 	{"internal/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
 	{"internal/app", []string{"internal/", "sdk/shell"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/cluster", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.
@@ -64,8 +67,8 @@ var reserved = []struct {
 	{"k8s.io/client-go", []string{
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
 		"internal/source/webhook/service", "internal/source/http",
-		"internal/effect/patch", "internal/resource", "internal/shard", "internal/telemetry/kubeevent", "internal/app", "internal/testenv",
-	}, "few packages talk to the API server, app only finds out where it is"},
+		"internal/effect/patch", "internal/resource", "internal/shard", "internal/telemetry/kubeevent", "internal/cluster", "internal/effect/apply", "internal/app", "internal/testenv",
+	}, "few packages talk to the API server, cluster finds out where it is, and those above hand that on"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire", "internal/debug", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, debug writes its answers, cmd prints results"},
 	{"go.yaml.in/yaml/v3", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd reads the file with settings"},
 	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},
@@ -73,7 +76,7 @@ var reserved = []struct {
 	{"github.com/prometheus", []string{"internal/effect/metric", "internal/telemetry", "internal/app"}, "metrics are made in two places, app hands out the registry"},
 	{"mvdan.cc/sh", []string{"internal/lint"}, "hooks are run by their own shells"},
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry/tracing"}, "one place sends spans"},
-	{"go.opentelemetry.io/otel", []string{"internal/telemetry/tracing", "internal/run", "internal/app"}, "app hands out tracers, run follows events with them"},
+	{"go.opentelemetry.io/otel", []string{"internal/telemetry/tracing", "internal/run", "internal/effect/apply", "internal/app"}, "app hands out tracers, run follows events with them"},
 	{"os/exec", []string{"internal/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
 	{"testing", []string{"internal/testenv", "internal/generated"}, "tests stay out of the program"},
 }

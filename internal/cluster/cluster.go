@@ -1,4 +1,10 @@
-package app
+// Package cluster finds out how the API server is reached, by the operator and by its hooks, and where the operator
+// itself is.
+//
+// Callers may rely on this:
+//   - Connect sends nothing: a cluster that is not there is noticed by the first request.
+//   - kubectl in a hook reaches the cluster that the operator was told to use, whatever it was told.
+package cluster
 
 import (
 	"errors"
@@ -12,8 +18,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ClusterOptions tell how to reach the API server.
-type ClusterOptions struct {
+// Options tell how to reach the API server.
+type Options struct {
 	// Kubeconfig is a path; empty means $KUBECONFIG, ~/.kube/config, or the ServiceAccount of the Pod.
 	Kubeconfig string
 	// Context and Server override what the kubeconfig says.
@@ -22,23 +28,23 @@ type ClusterOptions struct {
 	QPS   float32
 	Burst int
 
-	// inside is for tests, which are in no Pod: webhooks are registered as if they were.
-	inside bool
+	// Inside is for tests, which are in no Pod: webhooks are registered as if they were.
+	Inside bool
 }
 
-// cluster is a way to reach the API server, for us and for hooks.
-type cluster struct {
-	config *rest.Config
-	// inside tells that we run in a Pod of the cluster.
-	inside bool
-	// namespace is that of the kubeconfig's context, outside.
-	namespace string
-	// env is what kubectl in a hook needs to reach the same cluster.
-	env []string
+// Cluster is a way to reach the API server, for us and for hooks.
+type Cluster struct {
+	Config *rest.Config
+	// Inside tells that we run in a Pod of the cluster.
+	Inside bool
+	// Namespace is that of the kubeconfig's context, outside.
+	Namespace string
+	// Env is what kubectl in a hook needs to reach the same cluster.
+	Env []string
 }
 
-// connect finds out how to reach the API server, without reaching for it. Files go to dir.
-func connect(o ClusterOptions, dir string) (*cluster, error) {
+// Connect finds out how to reach the API server, without reaching for it. Files go to dir.
+func Connect(o Options, dir string) (*Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
@@ -49,34 +55,34 @@ func connect(o ClusterOptions, dir string) (*cluster, error) {
 		return nil, fmt.Errorf("cannot read the kubeconfig: %w", err)
 	}
 	explicit := o.Kubeconfig != "" || o.Context != ""
-	c := &cluster{}
+	c := &Cluster{}
 	if !explicit && o.Server == "" && clientcmdapi.IsConfigEmpty(&raw) {
-		c.config, err = rest.InClusterConfig()
-		c.inside = err == nil
+		c.Config, err = rest.InClusterConfig()
+		c.Inside = err == nil
 		if errors.Is(err, rest.ErrNotInCluster) {
 			err = errors.New("no kubeconfig found and not running in a Pod: set --kube-config (KUBE_CONFIG), $KUBECONFIG or ~/.kube/config")
 		}
-	} else if c.config, err = loader.ClientConfig(); err == nil {
-		c.namespace, _, _ = loader.Namespace()
-		c.env, err = kubeconfigForHooks(o, raw, dir)
+	} else if c.Config, err = loader.ClientConfig(); err == nil {
+		c.Namespace, _, _ = loader.Namespace()
+		c.Env, err = kubeconfigForHooks(o, raw, dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot find out how to reach the API server: %w", err)
 	}
-	c.inside = c.inside || o.inside
-	c.config.QPS, c.config.Burst = o.QPS, o.Burst
-	c.config.UserAgent = "shell-operator"
+	c.Inside = c.Inside || o.Inside
+	c.Config.QPS, c.Config.Burst = o.QPS, o.Burst
+	c.Config.UserAgent = "shell-operator"
 	return c, nil
 }
 
-// ownNamespace is where the operator's own objects belong: the namespace that was given, that of the Pod, or that of the
+// OwnNamespace is where the operator's own objects belong: the namespace that was given, that of the Pod, or that of the
 // kubeconfig's context.
-func (c *cluster) ownNamespace(given string) (string, error) {
+func (c *Cluster) OwnNamespace(given string) (string, error) {
 	switch {
 	case given != "":
 		return given, nil
-	case c.namespace != "":
-		return c.namespace, nil
+	case c.Namespace != "":
+		return c.Namespace, nil
 	}
 	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {
@@ -85,17 +91,9 @@ func (c *cluster) ownNamespace(given string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// forPatches returns the configuration of a client with limits of its own, so that many changes do not hold up the
-// watches.
-func (c *cluster) forPatches(o PatchOptions) *rest.Config {
-	config := rest.CopyConfig(c.config)
-	config.QPS, config.Burst, config.Timeout = o.QPS, o.Burst, o.Timeout
-	return config
-}
-
 // kubeconfigForHooks returns the variable that leads kubectl to our cluster. Where it would go to another
 // one by itself, because of overrides, it gets a private kubeconfig.
-func kubeconfigForHooks(o ClusterOptions, raw clientcmdapi.Config, dir string) ([]string, error) {
+func kubeconfigForHooks(o Options, raw clientcmdapi.Config, dir string) ([]string, error) {
 	if o.Context == "" && o.Server == "" {
 		if o.Kubeconfig == "" {
 			return nil, nil // the hook inherits what we have found
@@ -112,9 +110,9 @@ func kubeconfigForHooks(o ClusterOptions, raw clientcmdapi.Config, dir string) (
 	if err := clientcmdapi.FlattenConfig(&raw); err != nil {
 		return nil, fmt.Errorf("cannot read the certificates of the kubeconfig: %w", err)
 	}
-	for _, c := range raw.Clusters {
+	for _, known := range raw.Clusters {
 		if o.Server != "" {
-			c.Server = o.Server
+			known.Server = o.Server
 		}
 	}
 	path := filepath.Join(dir, "kubeconfig")

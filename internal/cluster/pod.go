@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"github.com/shell-operator/shell-operator/internal/resource"
+)
+
+// Pod is the one that the operator runs in. Name is empty when it runs in none, or nobody knows.
+type Pod struct{ Namespace, Name string }
+
+// OwnPod finds the Pod that the operator runs in. Outside of the cluster it is believed what was given.
+func (c *Cluster) OwnPod(name, namespace string) Pod {
+	p := Pod{Name: name}
+	if c.Inside {
+		namespace = "" // what was given is for Services, which may be elsewhere
+		if p.Name == "" {
+			p.Name, _ = os.Hostname()
+		}
+	}
+	var err error
+	if p.Namespace, err = c.OwnNamespace(namespace); err != nil {
+		return Pod{}
+	}
+	return p
+}
+
+// Replicas asks for what owns the Pod how many there should be.
+func (c *Cluster) Replicas(ctx context.Context, p Pod) (owner string, n int, err error) {
+	client, err := resource.NewClient(c.Config)
+	if err != nil {
+		return "", 0, err
+	}
+	get := func(into any, path ...string) error {
+		text, err := client.Get().AbsPath(path...).Do(ctx).Raw()
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(text, into)
+	}
+	var pod struct {
+		Metadata struct {
+			OwnerReferences []struct {
+				Kind, Name string
+				Controller bool
+			}
+		}
+	}
+	if err := get(&pod, "/api/v1/namespaces", p.Namespace, "pods", p.Name); err != nil {
+		return "", 0, err
+	}
+	resources := map[string]string{"ReplicaSet": "replicasets", "StatefulSet": "statefulsets", "DaemonSet": "daemonsets"}
+	for _, ref := range pod.Metadata.OwnerReferences {
+		if resources[ref.Kind] == "" || !ref.Controller {
+			continue
+		}
+		var set struct {
+			Spec   struct{ Replicas int }
+			Status struct{ DesiredNumberScheduled int }
+		}
+		err := get(&set, "/apis/apps/v1/namespaces", p.Namespace, resources[ref.Kind], ref.Name)
+		return ref.Kind + "/" + ref.Name, max(set.Spec.Replicas, set.Status.DesiredNumberScheduled), err
+	}
+	return "", 1, nil
+}

@@ -1,0 +1,54 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// Wishes are what a hook has asked for in its files, but for answers to reviews.
+type Wishes struct {
+	Metrics  []effect.Metric
+	Patches  []effect.Patch
+	Warnings []wire.Warning
+}
+
+// Check reads all files of a run. One mistake in any of them, and nothing is carried out.
+func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Wishes, err error) {
+	if w.Metrics, w.Warnings, err = wire.ParseMetrics(out.Metrics); err != nil {
+		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	if err := checkAnswers(out); err != nil {
+		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	if w.Patches, err = wire.ParsePatches(out.Patch, filters); err != nil {
+		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	return w, nil
+}
+
+// checkAnswers refuses broken answers, even of runs that nobody waits for an answer of.
+func checkAnswers(out run.Outputs) error {
+	var errs []error
+	if out.Admission != nil {
+		if _, err := wire.ParseAdmission(out.Admission); err != nil {
+			errs = append(errs, fmt.Errorf("got bad validating response: %w", err))
+		}
+	}
+	if out.Conversion != nil {
+		if _, err := wire.ParseConversion(out.Conversion); err != nil {
+			errs = append(errs, fmt.Errorf("got bad conversion response: %w", err))
+		}
+	}
+	if out.HTTP != nil {
+		if _, err := wire.ParseHTTP(out.HTTP); err != nil {
+			errs = append(errs, fmt.Errorf("got bad http response: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
