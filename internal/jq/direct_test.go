@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,30 +16,67 @@ import (
 
 // Everything that can be evaluated directly gives what gojq gives, also with a tree that was decoded only as far as a
 // filter, or several filters together, read it: random filters of random objects, and errors too.
-func FuzzDirect(f *testing.F) {
+func TestDirectAtRandom(t *testing.T) {
 	for seed := range uint64(20) {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		c := NewCompiler(Options{})
 		var d Decoder
 		for range 20 {
-			filters := make([]*Filter, 1+r.IntN(4))
-			texts := make([]string, len(filters))
-			for i := range filters {
-				texts[i] = randomFilter(r, 3)
-				var err error
-				if filters[i], err = c.Compile(texts[i]); err != nil {
-					t.Fatalf("%s: %v", texts[i], err)
-				}
-			}
+			texts, filters := someFilters(t, c, r)
 			for range 10 {
 				text, _ := json.Marshal(randomValue(r, 4))
 				compareDirect(t, &d, text, texts, filters)
 			}
 		}
+	}
+}
+
+func someFilters(t *testing.T, c *Compiler, r *rand.Rand) (texts []string, filters []*Filter) {
+	t.Helper()
+	for range 1 + r.IntN(4) {
+		text := randomFilter(r, 3)
+		f, err := c.Compile(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		texts, filters = append(texts, text), append(filters, f)
+	}
+	return texts, filters
+}
+
+// The same, but each byte of the input decides one thing, so that the fuzzer sees what its changes lead to. An input is
+// a few filters and one object: compiling takes most of the time.
+func FuzzDirect(f *testing.F) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		input := make([]byte, 10*(1+seed))
+		for i := range input {
+			input[i] = byte(r.Uint32())
+		}
+		f.Add(input)
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if len(input) > 1000 {
+			t.Skip()
+		}
+		r := rand.New(&choices{input})
+		var d Decoder
+		texts, filters := someFilters(t, NewCompiler(Options{}), r)
+		text, _ := json.Marshal(randomValue(r, 4))
+		compareDirect(t, &d, text, texts, filters)
 	})
+}
+
+// choices are random numbers that somebody else has chosen: a byte for each.
+type choices struct{ left []byte }
+
+func (c *choices) Uint64() uint64 {
+	if len(c.left) == 0 {
+		return math.MaxUint64 // leads to the ends of all trees
+	}
+	b := c.left[0]
+	c.left = c.left[1:]
+	return uint64(b) * 0x0101010101010101
 }
 
 // compareDirect applies filters to a text in both ways. It returns how many results came directly.
