@@ -32,7 +32,7 @@ func Follow(ctx context.Context, dir string, found Files, log *slog.Logger, chan
 			}
 			if wait := calls.wait(time.Now()); !hooks && wait > 0 {
 				if !warned {
-					log.Warn("A file in the hooks directory changes again and again, and is no hook. All hooks are asked for their configurations each time, but not more than a few times a minute. Let hooks write elsewhere", "path", others[0])
+					log.Warn("A file in the hooks directory that is no hook changes again and again: let hooks write elsewhere", "path", others[0])
 				}
 				warned = true
 				return wait

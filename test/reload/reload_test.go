@@ -386,7 +386,7 @@ func TestStateInHooksDirectory(t *testing.T) {
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
 	d.put("stateful", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\ndate +%s%N >state; exit 1\n", 0o755)
 	op := start(t, cluster, d)
-	warning := op.UntilLog("A file in the hooks directory changes again and again, and is no hook. All hooks are asked for their configurations each time, but not more than a few times a minute. Let hooks write elsewhere")
+	warning := op.UntilLog("A file in the hooks directory that is no hook changes again and again: let hooks write elsewhere")
 	if path := warning.Fields["path"]; filepath.Base(path) != "state" {
 		t.Errorf("it names %q", path)
 	}

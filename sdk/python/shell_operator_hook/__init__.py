@@ -25,7 +25,7 @@ What callers may rely on:
 - Bad use raises ValueError with a message that says what to do; nothing has been written then.
 """
 
-from . import admission, conversion, kubernetes, metrics
+from . import admission, conversion, http, kubernetes, metrics
 from .context import JSON, Context, Item, Object, contexts
 from .conversion import ConversionFailed
 from .hook import Hook
@@ -40,6 +40,7 @@ __all__ = [
     "admission",
     "contexts",
     "conversion",
+    "http",
     "kubernetes",
     "metrics",
 ]

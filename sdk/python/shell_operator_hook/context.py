@@ -44,7 +44,7 @@ class Context(Item):
 
     @property
     def type(self) -> str:
-        """Synchronization, Event, Schedule, Group, Validating, Mutating, Conversion, or empty for onStartup."""
+        """Synchronization, Event, Schedule, Group, Validating, Mutating, Conversion, HTTP, or empty for onStartup."""
         return self._text("type")
 
     @property
@@ -83,8 +83,8 @@ class Context(Item):
 
     @property
     def request(self) -> Object:
-        """Of Validating, Mutating and Conversion: the request of the review."""
-        review = self.raw.get("review") or {}
+        """Of Validating, Mutating and Conversion: the request of the review. Of HTTP: the request."""
+        review = self.raw.get("review") or self.raw
         return review.get("request") or {}
 
     @property

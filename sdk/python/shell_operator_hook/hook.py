@@ -78,6 +78,11 @@ class Hook:
 
         return decorate
 
+    def on_http(self, binding: str) -> Callable[[_H], _H]:
+        """Handles a binding under http. The handler answers with http.respond() or http.json(); without an answer it is
+        204."""
+        return self._decorator(("HTTP", binding, ""))
+
     def otherwise(self, handler: _H) -> _H:
         """Handles what no other handler does. Hooks with configuration v0 have only this one and on_startup."""
         return self._add(("", "", ""), handler)
@@ -130,7 +135,7 @@ def _candidates(context: Context) -> List[_Key]:
         keys = [(kind, context.group, "")]
     elif kind == "Conversion":
         keys = [(kind, binding, _versions(context.from_version, context.to_version)), (kind, binding, "")]
-    elif kind in ("Schedule", "Validating", "Mutating"):
+    elif kind in ("Schedule", "Validating", "Mutating", "HTTP"):
         keys = [(kind, binding, "")]
     return [*keys, ("", "", "")]
 

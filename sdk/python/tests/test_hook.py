@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List
 from unittest import mock
 
-from shell_operator_hook import Context, ConversionFailed, Hook, admission, contexts, conversion, kubernetes, metrics
+from shell_operator_hook import Context, ConversionFailed, Hook, admission, contexts, conversion, http, kubernetes, metrics
 
 OUTPUTS = {
     "KUBERNETES_PATCH_PATH": "patch",
     "METRICS_PATH": "metrics",
     "ADMISSION_RESPONSE_PATH": "admission",
     "CONVERSION_RESPONSE_PATH": "conversion",
+    "HTTP_RESPONSE_PATH": "http",
 }
 
 
@@ -74,6 +75,7 @@ class Handlers(RunCase):
             ({"binding": "every hour", "type": "Schedule"}, "@on_schedule('every hour')"),
             ({"binding": "v", "type": "Validating"}, "@on_validating('v')"),
             ({"binding": "m", "type": "Mutating"}, "@on_mutating('m')"),
+            ({"binding": "list", "type": "HTTP"}, "@on_http('list')"),
             ({**gadgets, "fromVersion": "t.io/v1", "toVersion": "t.io/v2"}, "@on_conversion('gadgets', 't.io/v1', 't.io/v2'), @on_conversion('gadgets')"),
             ({"binding": "p", "resourceEvent": "add"}, ""),
             ({"binding": "p", "type": "Something"}, ""),
@@ -361,6 +363,42 @@ class Outputs(RunCase):
             admission.deny("")
         with self.complains("a JSON patch operation has op and path"):
             admission.patch([{"op": "remove"}])
+
+    def test_http(self) -> None:
+        hook = Hook({})
+
+        @hook.on_http("get")
+        def get(context: Context) -> None:
+            name = context.request["pathValues"]["name"]
+            if name == "a":
+                http.json(200, {"name": name}, headers={"Link": ("</b>", "</c>"), "Etag": '"1"'})
+            elif name == "page":
+                http.respond(200, "<p>", content_type="text/html")
+            elif name == "bytes":
+                http.respond(200, b"\xff")
+            elif name == "gone":
+                http.respond(204)
+            elif name == "twice":
+                http.respond(500, "no")
+                http.json(200, None)
+
+        for name, want in [
+            ("a", [{"status": 200, "json": {"name": "a"}, "headers": {"Link": ["</b>", "</c>"], "Etag": '"1"'}}]),
+            ("page", [{"status": 200, "body": "<p>", "headers": {"Content-Type": "text/html"}}]),
+            ("bytes", [{"status": 200, "bodyBase64": "/w=="}]),
+            ("gone", [{"status": 204}]),
+            ("twice", [{"status": 200, "json": None}]),
+            ("nothing", []),
+        ]:
+            with self.subTest(name):
+                (self.folder / "http").write_text("", encoding="utf-8")
+                self.run_hook(hook, {"binding": "get", "type": "HTTP", "request": {"pathValues": {"name": name}}})
+                self.assertEqual(self.lines("http"), want)
+
+        with self.complains("a status from 200 to 599"):
+            http.respond(101)
+        with self.complains("status 204 has no content"):
+            http.json(204, {})
 
     def test_conversion(self) -> None:
         hook = Hook({})
