@@ -47,6 +47,7 @@ func components(f folder, p ports) []*component {
 				"--initial-cluster=testcluster=" + peerURL,
 				// A test cluster may lose its data when the machine loses its power, and syncing is most of etcd's work.
 				"--unsafe-no-fsync",
+				fmt.Sprintf("--max-request-bytes=%d", 2*largestRequest),
 				"--log-level=warn",
 			},
 			health: etcdURL + "/health",

@@ -10,7 +10,6 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	kubectlcmd "k8s.io/kubectl/pkg/cmd"
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
-	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
@@ -22,7 +21,7 @@ func etcd() int {
 	return 0
 }
 
-func apiServer() int { return cli.Run(apiserver.NewAPIServerCommand()) }
+func apiServer() int { return cli.Run(newAPIServerCommand()) }
 
 func controllerManager() int { return cli.Run(controllermanager.NewControllerManagerCommand()) }
 

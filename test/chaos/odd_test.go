@@ -138,35 +138,6 @@ printf 'gone '; jq -c 'map(select(.watchEvent == "Deleted") | .object.metadata |
 	})
 }
 
-// The largest objects that a control plane takes go through hooks and come back as they were.
-func TestLargeObjects(t *testing.T) {
-	wanted(t, "large-objects", true)
-	cluster := testenv.Shared(t)
-	namespace := cluster.Namespace(t)
-	client := clientOf(t, cluster)
-	text := strings.Repeat("0123456789abcde\n", 1_000_000/16)
-	for i := range 5 {
-		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("large-", i)}, Data: map[string]string{"text": text},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	op := simple(t, cluster, map[string]string{"hook.sh": hookText(fmt.Sprintf(`
-configVersion: v1
-kubernetes:
-- {kind: ConfigMap, executeHookOnEvent: [], namespace: {nameSelector: {matchNames: [%s]}}}`, namespace),
-		`jq -c '.[0].objects[].object | select(.metadata.name | startswith("large")) | .metadata.name |= "copy-" + . | del(.metadata.uid, .metadata.resourceVersion, .metadata.managedFields) | {operation: "Create", object: .}' $BINDING_CONTEXT_PATH > $KUBERNETES_PATCH_PATH`)})
-	op.UntilLog("Unlock kubernetes.Event tasks")
-	for i := range 5 {
-		got, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), fmt.Sprint("copy-large-", i), metav1.GetOptions{})
-		if err != nil || got.Data["text"] != text {
-			t.Errorf("copy %d: %v, %d bytes", i, err, len(got.Data["text"]))
-		}
-	}
-}
-
 // A hooks directory full of things that are no hooks. One hook among them is found and runs.
 func TestStrangeFiles(t *testing.T) {
 	wanted(t, "strange-files", true)

@@ -15,8 +15,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// largestReview is what fits: the API server takes objects of up to 3 MiB, and sends two of them with an update.
-const largestReview = 8 << 20
+// largestReview is what fits: an update brings two objects. The API server itself takes 3 MiB, but there are others that
+// are joined to a cluster, with larger objects.
+const largestReview = 16 << 20
 
 var _ http.Handler = (*Handler)(nil)
 
