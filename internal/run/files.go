@@ -6,19 +6,26 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // Workspace is a private directory of this process below the temp directory. Each run gets its own
-// directory in it, which disappears as a whole.
+// directory in it, which nobody finds there any more when the run has ended.
 type Workspace struct {
 	dir  string
 	keep bool
 
+	// last numbers the directories.
+	last atomic.Int64
+
 	mu   sync.Mutex
 	lock *os.File
+	// spare are the files of runs that have ended, to be used again.
+	spare []*files
 	// remembered are the files that hooks find there beside those of their run, by path.
 	remembered map[string]remembered
 }
@@ -114,23 +121,35 @@ type files struct {
 	contexts, metrics, admission, conversion, http, patch string
 }
 
+func filesIn(dir string) *files {
+	in := func(name string) string { return dir + string(filepath.Separator) + name }
+	return &files{
+		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
+		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"),
+	}
+}
+
+// next returns the files of a directory that has never been before.
+func (w *Workspace) next(prefix string) *files {
+	return filesIn(filepath.Join(w.dir, prefix+strconv.FormatInt(w.last.Add(1), 10)))
+}
+
 // open makes the directory and the empty output files of a run. When it fails nothing is left.
 func (w *Workspace) open(hookName string) (*files, error) {
 	if err := w.mend(); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(w.dir, "hook-"+safe(hookName)+"-")
-	if err != nil {
-		return nil, fmt.Errorf("cannot make the directory of a run: %w", err)
+	prefix := "hook-" + safe(hookName) + "-"
+	if f := w.reuse(prefix); f != nil {
+		return f, nil
 	}
-	in := func(name string) string { return filepath.Join(dir, name) }
-	f := &files{
-		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
-		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"),
+	f := w.next(prefix)
+	if err := os.Mkdir(f.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the directory of a run: %w", err)
 	}
 	for _, path := range f.written() {
 		if err := makeEmpty(path); err != nil {
-			_ = os.RemoveAll(dir)
+			_ = f.remove()
 			return nil, fmt.Errorf("cannot make a file of a run: %w", err)
 		}
 	}
@@ -138,8 +157,8 @@ func (w *Workspace) open(hookName string) (*files, error) {
 }
 
 // written are the files that the hook may write.
-func (f *files) written() []string {
-	return []string{f.metrics, f.admission, f.conversion, f.http, f.patch}
+func (f *files) written() [5]string {
+	return [...]string{f.metrics, f.admission, f.conversion, f.http, f.patch}
 }
 
 // makeEmpty makes a file with the two system calls that it takes. Package os needs five, and a run makes many files.
@@ -249,13 +268,12 @@ func kindOf(mode os.FileMode) string {
 	return "something of the mode " + mode.String()
 }
 
-func (w *Workspace) close(f *files) error {
-	if w.keep {
-		return nil
-	}
-	for _, path := range append(f.written(), f.contexts) {
+// remove removes the files and what else is in their directory.
+func (f *files) remove() error {
+	for _, path := range f.written() {
 		_ = syscall.Unlink(path)
 	}
+	_ = syscall.Unlink(f.contexts)
 	if syscall.Rmdir(f.dir) == nil {
 		return nil
 	}

@@ -1,0 +1,121 @@
+package run
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+)
+
+// Most hooks leave most of their files empty. To make a file and to remove it costs the kernel many times what it costs to
+// look at it, so empty files serve one run after the other. For hooks there is no difference: every run has its files under
+// names that were never used before, what others could still write into is made anew, and contexts always are.
+
+// mostSpare bounds how many directories wait for runs. More are needed only where more hooks run at once.
+const mostSpare = 16
+
+// reuse returns the files of a run that has ended under names that begin with prefix, or nil.
+func (w *Workspace) reuse(prefix string) *files {
+	for {
+		spare := w.takeSpare()
+		if spare == nil {
+			return nil
+		}
+		f := w.next(prefix)
+		if syscall.Rename(spare.dir, f.dir) == nil && f.empty() {
+			return f
+		}
+		// Somebody cleans up here, and may have been half through.
+		_, _ = spare.remove(), f.remove()
+	}
+}
+
+func (w *Workspace) takeSpare() (taken *files) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last := len(w.spare) - 1; last >= 0 {
+		taken = w.spare[last]
+		w.spare = slices.Delete(w.spare, last, last+1)
+	}
+	return taken
+}
+
+// close ends the files of a run: no file is left that it wrote, nor any under a name that it knew.
+func (w *Workspace) close(f *files) error {
+	if w.keep {
+		return nil
+	}
+	_ = syscall.Unlink(f.contexts)
+	spare := w.next("spare-")
+	if syscall.Rename(f.dir, spare.dir) != nil {
+		return f.remove()
+	}
+	if spare.tidy() && w.putSpare(spare) {
+		return nil
+	}
+	return spare.remove()
+}
+
+func (w *Workspace) putSpare(f *files) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.spare) >= mostSpare {
+		return false
+	}
+	w.spare = append(w.spare, f)
+	return true
+}
+
+func (f *files) empty() bool {
+	for _, path := range f.written() {
+		if size, err := sizeOf(path); err != nil || size != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// tidy makes the files as they were before the run. It returns false when there is more to clean up.
+func (f *files) tidy() bool {
+	if !f.alone() {
+		return false
+	}
+	for _, path := range f.written() {
+		if pristine(path) {
+			continue
+		}
+		if err := syscall.Unlink(path); err != nil && !errors.Is(err, syscall.ENOENT) {
+			return false
+		}
+		if makeEmpty(path) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// alone tells that there is nothing else in the directory, which is private still.
+func (f *files) alone() bool {
+	fd, err := syscall.Open(f.dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	var stat syscall.Stat_t
+	if syscall.Fstat(fd, &stat) != nil || stat.Mode&0o7777 != 0o700 {
+		return false
+	}
+	written := f.written()
+	buf := make([]byte, 1024)
+	for {
+		n, err := syscall.ReadDirent(fd, buf)
+		if err != nil || n == 0 {
+			return err == nil
+		}
+		_, _, names := syscall.ParseDirent(buf[:n], -1, make([]string, 0, len(written)))
+		for _, name := range names {
+			if !slices.ContainsFunc(written[:], func(path string) bool { return path[len(f.dir)+1:] == name }) {
+				return false
+			}
+		}
+	}
+}
