@@ -43,6 +43,7 @@ new value stays until the operator ends. The log level debug always goes after 3
 			}
 			return nil
 		},
+		ValidArgsFunction: a.parameters(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			form := url.Values{"name": {args[0]}, "value": {args[1]}}
 			if len(args) == 3 {

@@ -48,6 +48,8 @@ func newHookSnapshotCommand(a *asking) *cobra.Command {
 added, modified and deleted since the start and since the last run. On a terminal only the numbers are shown.`,
 		Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot pods.sh -o json | jq '.pods.snapshot[].filterResult'",
 		Args:    oneHook,
+
+		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd.Context(), "/hook/"+debug.Name(args[0])+"/snapshots", "", snapshotsTable)
 		},
@@ -62,6 +64,8 @@ func newHookConfigCommand(a *asking) *cobra.Command {
 		Short:   "Show how the operator has understood the configuration of a hook",
 		Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
 		Args:    oneHook,
+
+		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.output == "" {
 				a.output = "yaml" // it is YAML that people write it in

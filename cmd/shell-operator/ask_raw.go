@@ -9,6 +9,8 @@ func newRawCommand(a *asking) *cobra.Command {
 		Long:    "Get any path of the debug API and print the answer. Without a path it tells whether the operator answers at all.",
 		Example: "  shell-operator raw /queue/main.yaml\n  shell-operator raw '/queue/list.json?showEmpty=true'",
 		Args:    cobra.MaximumNArgs(1),
+
+		ValidArgsFunction: a.paths(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "/"
 			if len(args) == 1 {

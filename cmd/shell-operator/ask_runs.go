@@ -19,6 +19,8 @@ run ended. The operator remembers a few runs of each hook, and the last failed o
 A run is named after its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
 		Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed\n  shell-operator runs show 17-2\n  shell-operator runs -o json",
 		Args:    cobra.MaximumNArgs(1),
+
+		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, query := "/run/list", ""
 			if len(args) == 1 {
@@ -49,6 +51,7 @@ wanted to change. RUN is an id as "shell-operator runs" shows it, or a task.id o
 			}
 			return nil
 		},
+		ValidArgsFunction: a.runIDs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd.Context(), "/run/"+debug.Name(args[0]), "", nil)
 		},

@@ -14,6 +14,8 @@ func newWhyCommand(a *asking) *cobra.Command {
 or CRD is missing, or which events would run it.`,
 		Example: "  shell-operator why pods.sh\n  shell-operator why pods.sh -o json | jq -r .verdict",
 		Args:    oneHook,
+
+		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd.Context(), "/hook/"+debug.Name(args[0])+"/why", "", nil)
 		},

@@ -2,10 +2,13 @@ package main
 
 import "github.com/spf13/cobra"
 
+// logLevels are the values of --log-level and of the parameter log.level.
+var logLevels = []string{"trace", "debug", "info", "warn", "error", "fatal"}
+
 // completeSettings tells shells the values of settings that have only a few, and which settings are paths.
 func completeSettings(root *cobra.Command) {
 	for flag, values := range map[string][]string{
-		"log-level":                         {"trace", "debug", "info", "warn", "error", "fatal"},
+		"log-level":                         logLevels,
 		"log-type":                          {"text", "json", "color"},
 		"validating-webhook-failure-policy": {"Fail", "Ignore"},
 	} {

@@ -43,6 +43,16 @@ var routes = []route{
 	{method: "GET", path: "/status", about: "what the status page shows", answer: status},
 }
 
+// Paths are those that can be asked with GET and give their whole answer at once, in the order of the table.
+func Paths() (all []string) {
+	for _, r := range routes {
+		if r.method == http.MethodGet && r.answer != nil {
+			all = append(all, r.path)
+		}
+	}
+	return all
+}
+
 // format is how an answer is written.
 type format string
 

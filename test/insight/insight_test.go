@@ -208,6 +208,35 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// What shells ask when somebody presses Tab.
+func TestCompletion(t *testing.T) {
+	op, _ := started(t)
+	hooks := "a-stuck.sh\nb-behind.sh\nc-missing.sh\nd-night.sh\nshop/ok.sh\n:4\n"
+	for _, socket := range []string{op.Socket, op.Socket + "-of-nobody"} {
+		a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + socket}}
+		for _, test := range []struct{ line, has string }{
+			{"hook snapshot", hooks}, {"hook config", hooks}, {"why", hooks}, {"tail", hooks}, {"runs --failed", hooks}, {"why a-stuck.sh", ":4\n"},
+			{"runs show", "2-1\ta-stuck.sh failed\n"},
+			{"config set", "log.level\t"}, {"config set log.level", "debug\n"},
+			{"raw", "/hook/shop/ok.sh/why\n"}, {"raw", "/queue/list\n"},
+		} {
+			cmd := a.command("__complete " + test.line)
+			cmd.Args = append(cmd.Args, "")
+			var out, errs bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			err := cmd.Run()
+			switch text := out.String(); {
+			case err != nil || errs.String() != "Completion ended with directive: ShellCompDirectiveNoFileComp\n":
+				t.Errorf("%s: %v\n%s%s", test.line, err, text, &errs)
+			case socket == op.Socket && !strings.Contains(text, test.has):
+				t.Errorf("%s: want %q in\n%s", test.line, test.has, text)
+			case socket != op.Socket && (strings.Contains(text, "stuck") || strings.Contains(text, "/queue") || !strings.HasSuffix(text, ":4\n")):
+				t.Errorf("%s, without an operator:\n%s", test.line, text)
+			}
+		}
+	}
+}
+
 // A level that is set for a while counts at once, and goes by a timer.
 func TestLogLevel(t *testing.T) {
 	op, _ := started(t)

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+)
+
+// atTab is how long who has pressed Tab waits for the operator.
+const atTab = time.Second
+
+// fromOperator completes the first argument with what a running operator knows. Without one, it completes nothing and says
+// nothing: what is printed here would stand in the middle of a line that somebody is typing.
+func (a *asking) fromOperator(path string, names func(answer []byte) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		const nothing = cobra.ShellCompDirectiveNoFileComp
+		// The variables and the file say where the socket is; nobody has read them for this command.
+		if len(args) > 0 || a.settings.complete(cmd.Flags()) != nil {
+			return nil, nothing
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), atTab)
+		defer cancel()
+		body, err := a.client().Get(ctx, path)
+		if err != nil {
+			return nil, nothing
+		}
+		defer body.Close()
+		text, err := io.ReadAll(body)
+		if err != nil {
+			return nil, nothing
+		}
+		return names(text), nothing
+	}
+}
+
+// hookNames completes the name of a hook.
+func (a *asking) hookNames() cobra.CompletionFunc {
+	return a.fromOperator("/hook/list.json", func(text []byte) (names []string) {
+		_ = json.Unmarshal(text, &names)
+		return names
+	})
+}
+
+// runIDs completes the id of a run, with the hook and how the run has ended as its description.
+func (a *asking) runIDs() cobra.CompletionFunc {
+	return a.fromOperator("/run/list.json", func(text []byte) (ids []string) {
+		var runs []struct{ ID, Hook, Status string }
+		_ = json.Unmarshal(text, &runs)
+		for _, r := range runs {
+			ids = append(ids, cobra.CompletionWithDesc(r.ID, r.Hook+" "+r.Status))
+		}
+		return ids
+	})
+}
+
+// parameters completes the name of a parameter, and then its value.
+func (a *asking) parameters() cobra.CompletionFunc {
+	names := a.fromOperator("/config/list.json", func(text []byte) (names []string) {
+		var list []struct{ Name, Description string }
+		_ = json.Unmarshal(text, &list)
+		for _, p := range list {
+			names = append(names, cobra.CompletionWithDesc(p.Name, p.Description))
+		}
+		return names
+	})
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 && args[0] == "log.level" {
+			return logLevels, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(cmd, args, typed)
+	}
+}
+
+// paths completes what raw can ask for, with the names of hooks in it.
+func (a *asking) paths() cobra.CompletionFunc {
+	return a.fromOperator("/hook/list.json", func(text []byte) (paths []string) {
+		var hooks []string
+		_ = json.Unmarshal(text, &hooks)
+		for _, path := range debug.Paths() {
+			before, after, named := strings.Cut(path, "*")
+			if !named {
+				paths = append(paths, path)
+				continue
+			}
+			if before != "/hook/" {
+				continue
+			}
+			for _, hook := range hooks {
+				paths = append(paths, before+debug.Name(hook)+after)
+			}
+		}
+		return paths
+	})
+}
