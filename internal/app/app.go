@@ -19,6 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/metric"
 	"github.com/shell-operator/shell-operator/internal/endpoint"
+	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/queue"
@@ -30,6 +31,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/spool"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
+	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/sdk/shell"
 )
@@ -48,8 +50,8 @@ type operator struct {
 	watcher *watch.Watcher
 	clock   *schedule.Clock
 	spool   *spool.Spool
-	meter   *meter
-	health  *health
+	meter   *meter.Meter
+	health  *health.Health
 	// hookMetrics are those that hooks hand back.
 	hookMetrics *metric.Store
 	// webhooks is empty when no hook has webhook bindings.
@@ -107,9 +109,9 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 
 	op := &operator{
 		log: o.Log, spool: spool.New(workspace.Dir(), queuedBytes),
-		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{}, health: newHealth(),
+		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{}, health: health.New(),
 	}
-	if op.meter, err = newMeter(o.Metrics, op.tasks); err != nil {
+	if op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks}); err != nil {
 		return err
 	}
 	op.queues = queue.NewSet(queue.Options{
@@ -118,8 +120,8 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	})
 	patches := o.Patches.client(cl)
 	o.Election.fence(patches)
-	op.meter.count(cl.Config, "main")
-	op.meter.count(patches, "object_patcher")
+	op.meter.Count(cl.Config, "main")
+	op.meter.Count(patches, "object_patcher")
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
 	var endTraces func()
 	if op.tracers, endTraces, err = newTracing(ctx, o); err != nil {
@@ -200,8 +202,8 @@ func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compi
 	if err != nil {
 		return err
 	}
-	op.meter.bind(hooks)
-	op.health.expect(hooks)
+	op.meter.Bind(hooks)
+	op.health.Expect(hooks)
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.hooks = hooks
@@ -214,9 +216,9 @@ func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compi
 // servePages serves metrics and health until the returned function is called.
 func (op *operator) servePages(o Options, e *apply.Effects, i *insight) (end func(), err error) {
 	pages, err := endpoint.New(endpoint.Options{
-		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.ready, Log: o.Log,
+		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.Ready, Log: o.Log,
 		Home:    i.page,
-		Metrics: telemetry.MetricsHandler(op.meter.registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(e.Metrics, o.Log),
+		Metrics: telemetry.MetricsHandler(op.meter.Registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(e.Metrics, o.Log),
 	})
 	if err != nil {
 		return nil, err
@@ -249,8 +251,8 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	if op.events != nil {
 		background.Go(func() { op.events.Run(ctx) })
 	}
-	op.webhooks.first.ready = append(op.webhooks.first.ready, op.health.answering())
-	op.http.first.ready = append(op.http.first.ready, op.health.answering())
+	op.webhooks.first.ready = append(op.webhooks.first.ready, op.health.Answering())
+	op.http.first.ready = append(op.http.first.ready, op.health.Answering())
 	background.Go(func() { op.webhooks.run(ctx, op, fail) })
 	background.Go(func() { op.http.run(ctx, op, fail) })
 

@@ -83,13 +83,13 @@ func (op *operator) leaderChanged(holder, own string) {
 	switch holder {
 	case own:
 		op.log.Info("This replica runs the hooks", "identity", own)
-		op.health.setRole("leader: this replica runs the hooks", false)
+		op.health.SetRole("leader: this replica runs the hooks", false)
 	case "":
 		op.log.Info("No replica runs the hooks")
-		op.health.setRole("standby: no replica runs the hooks", false)
+		op.health.SetRole("standby: no replica runs the hooks", false)
 	default:
 		op.log.Info("Another replica runs the hooks, this one stands by", "leader", holder, "identity", own)
-		op.health.setRole(fmt.Sprintf("standby: %q runs the hooks", holder), true)
+		op.health.SetRole(fmt.Sprintf("standby: %q runs the hooks", holder), true)
 	}
 }
 
@@ -112,7 +112,7 @@ func (op *operator) lead(ctx, runs context.Context, lose func(error)) error {
 }
 
 func (op *operator) runQueues(ctx, runs context.Context) error {
-	op.meter.operator.Leads()
+	op.meter.Operator.Leads()
 	close(op.leading)
 	return op.queues.Run(ctx, runs)
 }

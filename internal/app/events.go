@@ -9,6 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 // task is a run in the eyes of a queue.
@@ -50,7 +51,7 @@ type sink struct{ *operator }
 
 func (s sink) Event(ev event.Event)                 { s.queueEvent(ev) }
 func (s sink) Keep(b []byte) event.Payload          { return s.spool.Put(b) }
-func (s sink) Objects(h *hook.Hook, index, n int)   { s.meter.objects(h, index, n) }
+func (s sink) Objects(h *hook.Hook, index, n int)   { s.meter.Objects(h, index, n) }
 func (s sink) FilterFailed(h *hook.Hook, index int) {} // the log tells of it, with the object
 
 func (op *operator) failed(_ string, t queue.Task, failures int, err error, delay time.Duration) {
@@ -81,3 +82,21 @@ func (s *hookStep) Ready(ctx context.Context) error { return ctx.Err() }
 func (s *hookStep) Run(context.Context) error       { s.do(s.hook, s.index); return nil }
 func (s *hookStep) Absorb(queue.Task) bool          { return false }
 func (s *hookStep) String() string                  { return s.name }
+
+// tasks counts the tasks in all queues, for a scrape.
+func (op *operator) tasks() []telemetry.QueueTasks {
+	if op.queues == nil {
+		return nil
+	}
+	var all []telemetry.QueueTasks
+	op.queues.Visit(func(name string, tasks []queue.Task) {
+		q := telemetry.QueueTasks{Queue: name, Tasks: len(tasks), Hooks: map[string]int{}}
+		for _, t := range tasks {
+			if t, ok := t.(task); ok {
+				q.Hooks[t.Hook().Name]++
+			}
+		}
+		all = append(all, q)
+	})
+	return all
+}

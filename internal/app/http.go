@@ -55,7 +55,7 @@ type servedHTTP struct {
 // newHTTPServer listens, if a hook has http bindings. Requests are refused until the hooks can answer.
 func newHTTPServer(op *operator, cl *cluster.Cluster, o Options) (*httpServer, error) {
 	s := &httpServer{op: op, cl: cl, o: o}
-	first, err := s.prepare(op.all(), op.health.answering())
+	first, err := s.prepare(op.all(), op.health.Answering())
 	if err != nil {
 		first.abort()
 		return nil, err

@@ -107,7 +107,7 @@ func (i *insight) Hooks() []*hook.Hook {
 }
 
 // NotReloaded is why the hooks are not those of the files.
-func (i *insight) NotReloaded() string { return i.op.health.notReloaded() }
+func (i *insight) NotReloaded() string { return i.op.health.NotReloaded() }
 
 var phases = map[queue.Phase]debug.Phase{
 	queue.Idle: debug.Idle, queue.Waiting: debug.Waiting, queue.Running: debug.Running, queue.Sleeping: debug.Sleeping, queue.Stopped: debug.Stopped,
@@ -146,7 +146,7 @@ func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
 
 // Progress is how far a hook has come.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
-	p := debug.Progress{Ticking: i.op.isTicking(h), Waiting: i.op.health.reason(h)}
+	p := debug.Progress{Ticking: i.op.isTicking(h), Waiting: i.op.health.Reason(h)}
 	if i.op.election != nil {
 		i.op.mu.Lock()
 		p.Leader = i.op.leader

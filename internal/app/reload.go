@@ -62,8 +62,8 @@ func (op *operator) reload(ctx context.Context, quiet func()) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	op.health.reloaded(publicReason(err))
-	op.meter.operator.HooksReloaded(err == nil)
+	op.health.Reloaded(publicReason(err))
+	op.meter.Operator.HooksReloaded(err == nil)
 	if err != nil {
 		op.log.Error("The hooks cannot be loaded anew, those from before go on", "error", err.Error())
 		return false
@@ -88,7 +88,7 @@ func (op *operator) reload(ctx context.Context, quiet func()) bool {
 	quiet()
 	op.replace(s)
 	release()
-	served.commit(op.health.answering())
+	served.commit(op.health.Answering())
 	op.log.Info("Hooks are loaded anew", "added", strings.Join(s.added, ", "), "changed", strings.Join(s.changed, ", "), "removed", strings.Join(s.removed, ", "))
 	return true
 }
@@ -108,7 +108,7 @@ func publicReason(err error) string {
 
 // replace puts one set of hooks in the place of another. No hook that has changed is running.
 func (op *operator) replace(s succession) {
-	op.meter.bind(s.hooks)
+	op.meter.Bind(s.hooks)
 	op.runner.Add(s.fresh())
 	op.runner.Replace(s.replaced)
 	op.mu.Lock()
@@ -139,8 +139,8 @@ func (op *operator) replace(s succession) {
 		}
 		return true
 	})
-	op.meter.forget(func(h *hook.Hook) bool { _, ok := s.replaced[h]; return ok })
-	op.health.succeed(s.hooks,
+	op.meter.Forget(func(h *hook.Hook) bool { _, ok := s.replaced[h]; return ok })
+	op.health.Succeed(s.hooks,
 		func(h *hook.Hook) (enabled bool) { op.with(h, func(l *life) { enabled = l.enabled }); return enabled },
 		func(h *hook.Hook) bool {
 			select {

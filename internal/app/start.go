@@ -118,7 +118,7 @@ func (op *operator) queueStartup(hooks []*hook.Hook) {
 					close(l.started)
 				}
 			})
-			op.health.started(h)
+			op.health.Started(h)
 		}})
 	}
 	select {
@@ -217,8 +217,8 @@ func (e *enabler) run(ctx context.Context) {
 		failures := e.failures
 		e.mu.Unlock()
 		// Whoever has read the log finds it in the pages.
-		e.op.meter.operator.BindingsFailed(e.hook.Name)
-		e.op.health.trouble(e.hook, err)
+		e.op.meter.Operator.BindingsFailed(e.hook.Name)
+		e.op.health.Trouble(e.hook, err)
 		log.Error("Enable Kubernetes binding for hook failed. Will retry after delay.",
 			"failedCount", failures, "kubernetes", e.hook.Kubernetes[index].Name, "error", err.Error())
 		e.once.Do(func() { close(e.stuck) })
@@ -230,8 +230,8 @@ func (e *enabler) run(ctx context.Context) {
 		log.Error("Enable Kubernetes binding for hook failed for good", "error", err.Error())
 	default:
 		log.Info("Kubernetes bindings for hook are enabled successfully", "count", len(e.hook.Kubernetes))
-		e.op.meter.operator.BindingsEnabled(e.hook.Name, time.Since(started))
-		e.op.health.enabled(e.hook)
+		e.op.meter.Operator.BindingsEnabled(e.hook.Name, time.Since(started))
+		e.op.health.Enabled(e.hook)
 		e.op.with(e.hook, func(l *life) { l.enabled = true })
 		close(e.ready)
 	}

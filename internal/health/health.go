@@ -1,4 +1,11 @@
-package app
+// Package health knows whether those who ask the operator get right answers, and what keeps it from that.
+//
+// Callers may rely on this:
+//   - The operator is ready when the hooks that answer reviews and HTTP requests have prepared what they need in their
+//     onStartup runs, and their snapshots are filled. Other hooks that wait are notes.
+//   - Once ready it stays ready: hooks that come later keep nobody from asking the others.
+//   - All methods may be called at any time.
+package health
 
 import (
 	"errors"
@@ -9,10 +16,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// health is what /readyz tells: the operator is ready when those who ask it get a right answer, that is, when hooks that
-// answer reviews and HTTP requests have prepared what they need in their onStartup runs, and their snapshots are filled.
-// Other hooks that wait are notes.
-type health struct {
+// Health is what /readyz tells.
+type Health struct {
 	mu sync.Mutex
 	// waiting are the hooks whose kubernetes bindings are not enabled yet, with what they wait for.
 	waiting map[*hook.Hook]error
@@ -32,8 +37,9 @@ type health struct {
 	all chan struct{}
 }
 
-func newHealth() *health {
-	return &health{waiting: map[*hook.Hook]error{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
+// New is the health of an operator that has not loaded its hooks.
+func New() *Health {
+	return &Health{waiting: map[*hook.Hook]error{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
 }
 
 var (
@@ -41,7 +47,8 @@ var (
 	errStarting = errors.New("its onStartup run has not succeeded yet")
 )
 
-func (s *health) expect(hooks []*hook.Hook) {
+// Expect is told of the hooks when they are loaded.
+func (s *Health) Expect(hooks []*hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loaded = true
@@ -56,16 +63,16 @@ func (s *health) expect(hooks []*hook.Hook) {
 	s.check()
 }
 
-// answering is closed when all hooks that answer can do so.
-func (s *health) answering() <-chan struct{} {
+// Answering is closed when all hooks that answer can do so.
+func (s *Health) Answering() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all
 }
 
-// succeed is told of hooks that have been replaced. What is known of those that stay stays; enabled tells how far others
+// Succeed is told of hooks that have been replaced. What is known of those that stay stays; enabled tells how far others
 // have come.
-func (s *health) succeed(hooks []*hook.Hook, enabled, started func(*hook.Hook) bool) {
+func (s *Health) Succeed(hooks []*hook.Hook, enabled, started func(*hook.Hook) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	waiting, starting := s.waiting, s.starting
@@ -89,22 +96,22 @@ func (s *health) succeed(hooks []*hook.Hook, enabled, started func(*hook.Hook) b
 	s.check()
 }
 
-// reloaded tells why the hooks could not be loaded anew; empty means that they were.
-func (s *health) reloaded(why string) {
+// Reloaded tells why the hooks could not be loaded anew; empty means that they were.
+func (s *Health) Reloaded(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reload = why
 }
 
-// notReloaded is why the hooks are not those of the files, or empty.
-func (s *health) notReloaded() string {
+// NotReloaded is why the hooks are not those of the files, or empty.
+func (s *Health) NotReloaded() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reload
 }
 
 // check closes all when it is time.
-func (s *health) check() {
+func (s *Health) check() {
 	if !s.loaded || len(s.starting) > 0 && !s.standby {
 		return
 	}
@@ -121,36 +128,39 @@ func (s *health) check() {
 	}
 }
 
-func (s *health) trouble(h *hook.Hook, err error) {
+// Trouble is told why the kubernetes bindings of a hook could not be enabled yet.
+func (s *Health) Trouble(h *hook.Hook, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting[h] = err
 }
 
-// started is told when the onStartup run of a hook has succeeded.
-func (s *health) started(h *hook.Hook) {
+// Started is told when the onStartup run of a hook has succeeded.
+func (s *Health) Started(h *hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.starting, h)
 	s.check()
 }
 
-func (s *health) enabled(h *hook.Hook) {
+// Enabled is told when all kubernetes bindings of a hook are enabled.
+func (s *Health) Enabled(h *hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waiting, h)
 	s.check()
 }
 
-func (s *health) setRole(note string, standby bool) {
+// SetRole is told who runs the hooks, in a note; and whether this replica stands by.
+func (s *Health) SetRole(note string, standby bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.role, s.standby = note, standby
 	s.check()
 }
 
-// reason is why a hook waits, or empty.
-func (s *health) reason(h *hook.Hook) string {
+// Reason is why a hook waits, or empty.
+func (s *Health) Reason(h *hook.Hook) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.waiting[h]; err != nil {
@@ -162,7 +172,8 @@ func (s *health) reason(h *hook.Hook) string {
 	return ""
 }
 
-func (s *health) ready() (notes []string, err error) {
+// Ready tells why the operator is not ready, or nil; and what is worth knowing although it is.
+func (s *Health) Ready() (notes []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.loaded {

@@ -1,0 +1,120 @@
+// Package meter brings what the stages tell to the operator's own metrics.
+//
+// Callers may rely on this:
+//   - Nothing waits: metrics are counted where things happen.
+//   - What is told of a binding that has gone is forgotten: its last objects may still be on their way.
+package meter
+
+import (
+	"maps"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
+)
+
+// Meter takes what the stages tell. Of the metrics that it has no method for, Operator are all.
+type Meter struct {
+	Registry *prometheus.Registry
+	Operator *telemetry.Metrics
+	// bindings are the metrics of kubernetes bindings, by their index. The map is replaced, never changed.
+	bindings atomic.Pointer[map[*hook.Hook][]*telemetry.Binding]
+}
+
+// New makes the operator's own metrics in a registry of its own, which o need not name.
+func New(o telemetry.MetricsOptions) (*Meter, error) {
+	m := &Meter{Registry: telemetry.NewRegistry()}
+	o.Registry = m.Registry
+	m.bindings.Store(&map[*hook.Hook][]*telemetry.Binding{})
+	var err error
+	m.Operator, err = telemetry.NewMetrics(o)
+	return m, err
+}
+
+// Bind makes the metrics of all kubernetes bindings, beside those that are there. It is not to be called twice at a time.
+func (m *Meter) Bind(hooks []*hook.Hook) {
+	all := maps.Clone(*m.bindings.Load())
+	for _, h := range hooks {
+		if all[h] != nil {
+			continue
+		}
+		for _, k := range h.Kubernetes {
+			all[h] = append(all[h], m.Operator.Binding(h.Name, k.Name, k.Queue))
+		}
+	}
+	m.bindings.Store(&all)
+}
+
+// Forget lets go of hooks that have gone.
+func (m *Meter) Forget(gone func(*hook.Hook) bool) {
+	all := maps.Clone(*m.bindings.Load())
+	maps.DeleteFunc(all, func(h *hook.Hook, bindings []*telemetry.Binding) bool {
+		if !gone(h) {
+			return false
+		}
+		for _, b := range bindings {
+			b.Objects(0)
+		}
+		return true
+	})
+	m.bindings.Store(&all)
+}
+
+// binding is nil when the binding has gone: its last objects may still be on their way.
+func (m *Meter) binding(h *hook.Hook, index int) *telemetry.Binding {
+	if all := (*m.bindings.Load())[h]; index < len(all) {
+		return all[index]
+	}
+	return nil
+}
+
+// Count counts the requests of a client.
+func (m *Meter) Count(config *rest.Config, component string) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return m.Operator.Transport(component, next) })
+}
+
+// Objects, Filtered and Handled are told of a kubernetes binding: how many objects it has, how long a filter and how long
+// an event took.
+func (m *Meter) Objects(h *hook.Hook, index, n int) {
+	if b := m.binding(h, index); b != nil {
+		b.Objects(n)
+	}
+}
+
+func (m *Meter) Filtered(h *hook.Hook, index int, took time.Duration) {
+	if b := m.binding(h, index); b != nil {
+		b.Filtered(took)
+	}
+}
+
+func (m *Meter) Handled(h *hook.Hook, index int, took time.Duration) {
+	if b := m.binding(h, index); b != nil {
+		b.Handled(took)
+	}
+}
+
+// WatchFailed is told of each list or watch that failed.
+func (m *Meter) WatchFailed(reason string) { m.Operator.WatchFailed(reason) }
+
+// OnAction is told how long an operation on a queue took.
+func (m *Meter) OnAction(queue, action string, took time.Duration) {
+	m.Operator.QueueAction(queue, action, took)
+}
+
+// RunEnded is told of each run.
+func (m *Meter) RunEnded(r run.Report) {
+	if r.Merged > 0 {
+		m.Operator.Merged(r.Queue, r.Hook.Name, r.Merged)
+	}
+	m.Operator.RunEnded(telemetry.Run{
+		Hook: r.Hook.Name, Binding: r.Binding, Queue: r.Queue, Waited: r.Waited, Wall: r.Wall,
+		Process: r.Usage.Wall > 0, User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,
+		Failed: r.Err != nil, Allowed: r.Allowed,
+	})
+}
