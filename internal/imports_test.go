@@ -38,6 +38,7 @@ var directions = []struct {
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/spelling"}, "formats make values and write values"},
 	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
 	{"internal/discover", []string{"internal/hook", "internal/wire", "internal/filewatch"}, "a stage; app lends it the executor"},
+	{"internal/load", []string{"internal/hook", "internal/wire", "internal/jq", "internal/discover", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and what it prints is checked"},
 	{"internal/shard", nil, "who leads has nothing to do with what is led"},
 	{"internal/source/schedule", nil, "a stage that fires texts"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/resource", "internal/clock"}, "a stage that makes events"},
@@ -56,7 +57,7 @@ var directions = []struct {
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/resource", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "the effects of a run, together: what they check is what runs hand over"},
 	{"internal/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
 	{"internal/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
-	{"internal/app", []string{"internal/", "sdk/shell"}, "the only package that knows them all"},
+	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
 	{"cmd/shell-operator", []string{"internal/app", "internal/cluster", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 

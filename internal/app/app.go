@@ -10,7 +10,6 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/load"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
@@ -32,8 +32,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
-	"github.com/shell-operator/shell-operator/internal/wire"
-	"github.com/shell-operator/shell-operator/sdk/shell"
 )
 
 // queuedBytes is how much of the objects in waiting events stays in memory.
@@ -98,14 +96,14 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	library, err := shellLibrary(o.Env, filepath.Join(workspace.Dir(), "shell"))
+	library, err := load.Library(o.Env, filepath.Join(workspace.Dir(), "shell"))
 	if err != nil {
 		return err
 	}
 	if err := workspace.Remember(); err != nil {
 		return fmt.Errorf("cannot read what has just been written: %w", err)
 	}
-	o.Env = slices.Concat(inherited(o.Env, o.HookEnv), cl.Env, library)
+	o.Env = slices.Concat(load.Inherited(o.Env, o.HookEnv), cl.Env, library)
 
 	op := &operator{
 		log: o.Log, spool: spool.New(workspace.Dir(), queuedBytes),
@@ -193,11 +191,10 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 // load asks the hooks for their configurations.
 func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compiler) (err error) {
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
-	op.reading = discover.Options{
-		Dir: o.HooksDir, Log: o.Log, Mounted: o.WatchHooks,
-		Caller: configCaller{process.New(process.Options{Kill: kill}), o.Env, o.ConfigTimeout},
-		Config: wire.ConfigOptions{JQ: filters, CheckCrontab: checkCrontab},
-	}
+	op.reading = load.Discovery(load.Options{
+		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
+		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
+	})
 	hooks, err := discover.Hooks(ctx, op.reading)
 	if err != nil {
 		return err
@@ -290,23 +287,4 @@ func (op *operator) endRuns(ctx context.Context, over <-chan struct{}, grace tim
 		op.log.Warn("Hooks are still running, they get SIGTERM and then SIGKILL", "phase", "shutdown")
 		end()
 	}
-}
-
-// shellLibrary unpacks the library for hooks in bash and returns the variables by which they find it. Who has set one
-// of them means another library.
-func shellLibrary(env []string, dir string) ([]string, error) {
-	path, err := shell.Unpack(dir)
-	if err != nil {
-		return nil, err
-	}
-	variables := []string{"SHELL_LIB=" + path, "FRAMEWORK_DIR=" + filepath.Dir(path)}
-	return slices.DeleteFunc(variables, func(own string) bool {
-		name, _, _ := strings.Cut(own, "=")
-		return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && len(kv) > len(name)+1 })
-	}), nil
-}
-
-func checkCrontab(text string) error {
-	_, err := schedule.Parse(text)
-	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/lint"
+	"github.com/shell-operator/shell-operator/internal/load"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -105,21 +106,20 @@ func prepareOffline(o *Options) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "shell-operator-"); err != nil {
 		return "", fmt.Errorf("cannot make a temp directory: %w", err)
 	}
-	library, err := shellLibrary(o.Env, filepath.Join(dir, "shell"))
+	library, err := load.Library(o.Env, filepath.Join(dir, "shell"))
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
-	o.Env = append(inherited(o.Env, o.HookEnv), library...)
+	o.Env = append(load.Inherited(o.Env, o.HookEnv), library...)
 	return dir, nil
 }
 
 // offlineDiscovery asks hooks as the operator does, and logs nothing.
 func offlineDiscovery(o Options) discover.Options {
-	return discover.Options{
-		Dir: o.HooksDir, Log: slog.New(slog.DiscardHandler),
-		Caller: configCaller{process.New(process.Options{}), o.Env, o.ConfigTimeout},
-		Config: wire.ConfigOptions{JQ: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), CheckCrontab: checkCrontab},
-	}
+	return load.Discovery(load.Options{
+		Dir: o.HooksDir, Env: o.Env, Timeout: o.ConfigTimeout, Executor: process.New(process.Options{}),
+		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 // linted is what came of one entry.

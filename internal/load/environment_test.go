@@ -1,4 +1,4 @@
-package app
+package load
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func TestInherited(t *testing.T) {
 		{"* !KUBECONFIG", "PATH=/bin APP_ONE=1 APP_TOKEN=s OTHER_TOKEN=s EMPTY= URL=a=b"},
 		{"NO_SUCH", "PATH=/bin KUBECONFIG=/k"},
 	} {
-		got := inherited(strings.Fields(all), strings.Fields(test.patterns))
+		got := Inherited(strings.Fields(all), strings.Fields(test.patterns))
 		if !slices.Equal(got, strings.Fields(test.want)) {
 			t.Errorf("%q leaves %q, not %q", test.patterns, got, test.want)
 		}

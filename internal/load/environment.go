@@ -1,9 +1,12 @@
-package app
+package load
 
 import (
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/sdk/shell"
 )
 
 // alwaysInherited are variables without which hooks find neither programs nor the cluster nor their library. None of
@@ -12,9 +15,9 @@ var alwaysInherited = []string{
 	"PATH", "HOME", "TMPDIR", "TZ", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "SHELL_LIB", "FRAMEWORK_DIR",
 }
 
-// inherited is the part of an environment that hooks get. Patterns are names, possibly with * and ?, and those that begin
+// Inherited is the part of an environment that hooks get. Patterns are names, possibly with * and ?, and those that begin
 // with ! take away; the last one that fits counts. No patterns mean everything. If all patterns take away, the rest stays.
-func inherited(env, patterns []string) []string {
+func Inherited(env, patterns []string) []string {
 	if len(patterns) == 0 {
 		return env
 	}
@@ -34,4 +37,18 @@ func inherited(env, patterns []string) []string {
 		}
 	}
 	return kept
+}
+
+// Library unpacks the library for hooks in bash and returns the variables by which they find it. Who has set one
+// of them means another library.
+func Library(env []string, dir string) ([]string, error) {
+	path, err := shell.Unpack(dir)
+	if err != nil {
+		return nil, err
+	}
+	variables := []string{"SHELL_LIB=" + path, "FRAMEWORK_DIR=" + filepath.Dir(path)}
+	return slices.DeleteFunc(variables, func(own string) bool {
+		name, _, _ := strings.Cut(own, "=")
+		return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && len(kv) > len(name)+1 })
+	}), nil
 }

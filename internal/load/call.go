@@ -1,4 +1,4 @@
-package app
+package load
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// configCaller asks hooks for their configuration. It makes the executor of runs fit for discovery.
-type configCaller struct {
+// caller asks hooks for their configuration. It makes the executor of runs fit for discovery.
+type caller struct {
 	executor *process.Executor
 	env      []string
 	timeout  time.Duration
 }
 
-func (c configCaller) Call(ctx context.Context, f discover.File, dir string) (stdout, stderr []byte, err error) {
+func (c caller) Call(ctx context.Context, f discover.File, dir string) (stdout, stderr []byte, err error) {
 	var out, errOut bytes.Buffer
 	program, args := (&hook.Hook{Path: f.Path, Interpreter: f.Interpreter}).Command()
 	_, err = c.executor.Execute(ctx, process.Invocation{
