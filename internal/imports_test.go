@@ -57,8 +57,13 @@ var directions = []struct {
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/resource", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "the effects of a run, together: what they check is what runs hand over"},
 	{"internal/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
 	{"internal/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
+	{"internal/workbench", []string{
+		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/resource", "internal/cluster",
+		"internal/discover", "internal/load", "internal/run", "internal/run/process", "internal/effect/apply", "internal/lint", "internal/rbac",
+		"internal/source/webhook/admission", "internal/source/webhook/conversion",
+	}, "the way of a hook through the stages, without queues and watches"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/cluster", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/cluster", "internal/effect/apply", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
-	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/workbench"
 )
 
 // errFound ends a command that has told already what is wrong.
@@ -43,7 +42,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			}
 			ctx, stop := untilSignal()
 			defer stop()
-			report, err := app.Lint(ctx, s.options(slog.New(slog.DiscardHandler)), noRun)
+			report, err := workbench.Lint(ctx, s.workbench(), noRun)
 			if err != nil {
 				return err
 			}
@@ -65,7 +64,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 	return cmd
 }
 
-func printReport(w io.Writer, output string, quiet bool, report app.LintReport) error {
+func printReport(w io.Writer, output string, quiet bool, report workbench.LintReport) error {
 	if quiet {
 		report = report.WithoutNotes()
 	}

@@ -4,18 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/workbench"
 )
 
 func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output string
-	var r app.RBACOptions
+	var r workbench.RBACOptions
 	cmd := uses(&cobra.Command{
 		Use:   "rbac",
 		Short: "Print the Roles that the bindings of the hooks need",
@@ -33,7 +32,8 @@ kinds are known, and resources of other kinds are guessed, which a comment says.
 			if s.election.on {
 				r.Lease = s.election.lease
 			}
-			manifests, notes, err := app.RBAC(ctx, s.options(slog.New(slog.DiscardHandler)), r)
+			r.Namespace, r.Configuration, r.Secret = s.namespace, s.configurationName, s.webhookSecret
+			manifests, notes, err := workbench.RBAC(ctx, s.workbench(), r)
 			for _, note := range notes {
 				fmt.Fprintf(stderr, "Note: %s\n", note)
 			}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/workbench"
 )
 
 func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
@@ -43,7 +42,7 @@ Exit codes: 0 if the run succeeded and all that it handed back is valid, 1 if no
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			t := app.TrialOptions{Hook: args[0], Apply: apply}
+			t := workbench.TrialOptions{Hook: args[0], Apply: apply}
 			if contextFile != "" {
 				var err error
 				if t.Contexts, err = readInput(contextFile); err != nil {
@@ -55,7 +54,7 @@ Exit codes: 0 if the run succeeded and all that it handed back is valid, 1 if no
 			}
 			ctx, stop := untilSignal()
 			defer stop()
-			report, err := app.Try(ctx, s.options(slog.New(slog.DiscardHandler)), t)
+			report, err := workbench.Try(ctx, s.workbench(), t)
 			if format(output) != formatText {
 				return errors.Join(err, printValue(stdout, output, report))
 			}
@@ -80,7 +79,7 @@ func readInput(path string) ([]byte, error) {
 }
 
 // printTrial prints what came of a run. What the hook printed has been shown.
-func printTrial(w io.Writer, r app.TrialReport, apply bool) error {
+func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, note := range r.Notes {
 		fmt.Fprintf(t, "note: %s\n", note)
@@ -111,7 +110,7 @@ func printTrial(w io.Writer, r app.TrialReport, apply bool) error {
 	return t.Flush()
 }
 
-func done(r app.TrialReport, apply bool) string {
+func done(r workbench.TrialReport, apply bool) string {
 	switch {
 	case r.Applied:
 		return "carried out"
@@ -121,7 +120,7 @@ func done(r app.TrialReport, apply bool) string {
 	return "not carried out (--apply does that)"
 }
 
-func printPayload(w io.Writer, o app.TrialOperation) {
+func printPayload(w io.Writer, o workbench.TrialOperation) {
 	for _, payload := range []string{string(o.Object), string(o.Patch), o.JQFilter} {
 		if payload != "" {
 			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(strings.TrimSpace(payload), "\n", "\n    "))
@@ -129,7 +128,7 @@ func printPayload(w io.Writer, o app.TrialOperation) {
 	}
 }
 
-func printAnswers(w io.Writer, r app.TrialReport) {
+func printAnswers(w io.Writer, r workbench.TrialReport) {
 	if a := r.Admission; a != nil {
 		verdict := "denied"
 		if a.Allowed {
@@ -153,7 +152,7 @@ func printAnswers(w io.Writer, r app.TrialReport) {
 	}
 }
 
-func value(m app.TrialMetric) string {
+func value(m workbench.TrialMetric) string {
 	if m.Action == "expire" {
 		return ""
 	}

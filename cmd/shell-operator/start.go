@@ -16,7 +16,9 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
+	"github.com/shell-operator/shell-operator/internal/workbench"
 )
 
 // signalled is the error of a run that a second signal has ended.
@@ -114,18 +116,14 @@ func (s *settings) podName() string {
 func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
 		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, KeepTmpFiles: bool(s.keepTmpFiles),
-		Cluster: cluster.Options{
-			Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst,
-		},
+		Cluster:       s.cluster(),
 		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: s.contextsPerRun,
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
 		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
 		Debug: s.debugOptions(), Version: version,
-		Patches: app.PatchOptions{
-			QPS: s.patchQPS, Burst: s.patchBurst, Timeout: s.patchTimeout, DeleteTimeout: s.deleteTimeout, DryRun: s.dryRun,
-		},
+		Patches: s.changes(),
 		Webhooks: app.WebhookOptions{
 			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName,
 			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
@@ -147,5 +145,22 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		Metrics: app.MetricsOptions{
 			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,
 		},
+	}
+}
+
+func (s *settings) cluster() cluster.Options {
+	return cluster.Options{Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst}
+}
+
+func (s *settings) changes() apply.Settings {
+	return apply.Settings{QPS: s.patchQPS, Burst: s.patchBurst, Timeout: s.patchTimeout, DeleteTimeout: s.deleteTimeout, DryRun: s.dryRun}
+}
+
+// workbench are the settings for commands without an operator.
+func (s *settings) workbench() workbench.Options {
+	return workbench.Options{
+		HooksDir: s.hooksDir, Env: os.Environ(), HookEnv: s.hookEnv, JQLibraryPath: s.jqLibraryPath,
+		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: s.contextsPerRun,
+		Cluster: s.cluster(), Changes: s.changes(),
 	}
 }

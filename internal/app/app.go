@@ -116,7 +116,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		Backoff:   queue.DefaultBackoff(o.RetryMin, o.RetryMax),
 		OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction,
 	})
-	patches := o.Patches.client(cl)
+	patches := o.Patches.Client(cl.Config)
 	o.Election.fence(patches)
 	op.meter.Count(cl.Config, "main")
 	op.meter.Count(patches, "object_patcher")
@@ -126,7 +126,11 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer endTraces()
-	effects, err := newEffects(patches, filters, op.tracers, o)
+	wishes := apply.Options{Settings: o.Patches, Client: patches, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, Log: o.Log}
+	if op.tracers != nil {
+		wishes.Tracer = op.tracers.Operator
+	}
+	effects, err := apply.New(wishes)
 	if err != nil {
 		return err
 	}

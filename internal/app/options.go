@@ -4,12 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
-	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/run"
 )
 
 // Options of the operator. Log is required, and all durations have to be given.
@@ -39,7 +35,7 @@ type Options struct {
 	ProxyHookJSON     bool
 
 	// Patches limits the requests that carry out what hooks ask for.
-	Patches PatchOptions
+	Patches apply.Settings
 	// ListenAddress is where the operator's own pages are served, as "host:port".
 	ListenAddress string
 	Profiling     bool
@@ -52,37 +48,6 @@ type Options struct {
 	Pod string
 	// KubernetesEvents lets Events about that Pod tell of failing hooks.
 	KubernetesEvents bool
-}
-
-// PatchOptions are about changes of the cluster that hooks ask for.
-type PatchOptions struct {
-	QPS   float32
-	Burst int
-	// Timeout ends one request; 0 means none.
-	Timeout time.Duration
-	// DeleteTimeout is how long a Delete waits for the object to be gone.
-	DeleteTimeout time.Duration
-	// DryRun lets the API server check everything and change nothing.
-	DryRun bool
-}
-
-// client returns the configuration of a client with limits of its own, so that many changes do not hold up the watches.
-func (o PatchOptions) client(cl *cluster.Cluster) *rest.Config {
-	config := rest.CopyConfig(cl.Config)
-	config.QPS, config.Burst, config.Timeout = o.QPS, o.Burst, o.Timeout
-	return config
-}
-
-// newEffects makes what carries out the wishes of hooks.
-func newEffects(client *rest.Config, filters *jq.Compiler, tracers *run.Tracers, o Options) (*apply.Effects, error) {
-	effects := apply.Options{
-		Config: client, Filters: filters, DeleteTimeout: o.Patches.DeleteTimeout, DryRun: o.Patches.DryRun,
-		RestartCounters: o.Metrics.RestartHookCounters, Log: o.Log,
-	}
-	if tracers != nil {
-		effects.Tracer = tracers.Operator
-	}
-	return apply.New(effects)
 }
 
 // MetricsOptions are about metrics.

@@ -28,15 +28,31 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Options of Effects. Tracer may be nil: then there are no traces.
-type Options struct {
-	// Config is that of the client that changes the cluster.
-	Config  *rest.Config
-	Filters *jq.Compiler
+// Settings are what users decide about the changes of the cluster.
+type Settings struct {
+	// QPS and Burst limit the requests; a negative QPS means no limit. Timeout ends one; 0 means none.
+	QPS     float32
+	Burst   int
+	Timeout time.Duration
 	// DeleteTimeout is how long a Delete waits for the object to be gone.
 	DeleteTimeout time.Duration
 	// DryRun lets the API server check everything and change nothing.
 	DryRun bool
+}
+
+// Client returns the configuration of a client with limits of its own, so that many changes do not hold up the watches.
+func (s Settings) Client(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst, config.Timeout = s.QPS, s.Burst, s.Timeout
+	return config
+}
+
+// Options of Effects. Tracer may be nil: then there are no traces.
+type Options struct {
+	Settings
+	// Client is that of Settings, possibly with more around it.
+	Client  *rest.Config
+	Filters *jq.Compiler
 	// RestartCounters lets counters and histograms begin anew with each run that names them.
 	RestartCounters bool
 	Tracer          trace.Tracer
@@ -56,7 +72,7 @@ var _ run.Effects = (*Effects)(nil)
 
 // New makes a client, and sends nothing.
 func New(o Options) (*Effects, error) {
-	client, err := resource.NewClient(o.Config)
+	client, err := resource.NewClient(o.Client)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for patches: %w", err)
 	}

@@ -1,11 +1,10 @@
-package app
+package workbench
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,9 +14,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/lint"
-	"github.com/shell-operator/shell-operator/internal/load"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -60,12 +57,12 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 	if o.HooksDir, err = filepath.Abs(o.HooksDir); err != nil {
 		return report, err
 	}
-	dir, err := prepareOffline(&o)
+	dir, err := prepare(&o)
 	if err != nil {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	l.opts, l.discover, l.programs = o, offlineDiscovery(o), programs{o.Env, process.New(process.Options{})}
+	l.opts, l.discover, l.programs = o, discovery(o), programs{o.Env, process.New(process.Options{})}
 
 	root, entries, err := discover.Entries(o.HooksDir)
 	if err != nil {
@@ -98,28 +95,6 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 		}
 	}
 	return report, nil
-}
-
-// prepareOffline completes the environment of hooks for commands that need no cluster. It returns a private directory,
-// which the caller removes.
-func prepareOffline(o *Options) (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "shell-operator-"); err != nil {
-		return "", fmt.Errorf("cannot make a temp directory: %w", err)
-	}
-	library, err := load.Library(o.Env, filepath.Join(dir, "shell"))
-	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
-	}
-	o.Env = append(load.Inherited(o.Env, o.HookEnv), library...)
-	return dir, nil
-}
-
-// offlineDiscovery asks hooks as the operator does, and logs nothing.
-func offlineDiscovery(o Options) discover.Options {
-	return load.Discovery(load.Options{
-		Dir: o.HooksDir, Env: o.Env, Timeout: o.ConfigTimeout, Executor: process.New(process.Options{}),
-		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: slog.New(slog.DiscardHandler),
-	})
 }
 
 // linted is what came of one entry.

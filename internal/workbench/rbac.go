@@ -1,4 +1,4 @@
-package app
+package workbench
 
 import (
 	"context"
@@ -18,6 +18,10 @@ import (
 type RBACOptions struct {
 	// Name is that of all roles; ServiceAccount is the operator's.
 	Name, ServiceAccount string
+	// Namespace is where the operator runs; empty means "default".
+	Namespace string
+	// Configuration begins the names of the webhook configurations, Secret is where certificates are kept.
+	Configuration, Secret string
 	// Lease is the name of the Lease of the leader election; empty means none.
 	Lease string
 	// Offline asks no cluster, even if there is one.
@@ -32,12 +36,12 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 	if o.HooksDir, err = filepath.Abs(o.HooksDir); err != nil {
 		return "", nil, err
 	}
-	private, err := prepareOffline(&o)
+	private, err := prepare(&o)
 	if err != nil {
 		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
-	hooks, err := discover.Hooks(ctx, offlineDiscovery(o))
+	hooks, err := discover.Hooks(ctx, discovery(o))
 	if err != nil {
 		return "", nil, err
 	}
@@ -49,12 +53,12 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 	}
 	asking, cancel := context.WithTimeout(ctx, discoveryPatience)
 	defer cancel()
-	namespace := o.Webhooks.Namespace
+	namespace := r.Namespace
 	if namespace == "" {
 		namespace = "default"
 	}
 	roles, err := rbac.Plan(hooks, func(apiVersion, kind string) (rbac.Kind, error) { return finder.find(asking, apiVersion, kind) }, rbac.Options{
-		Namespace: namespace, Configuration: o.Webhooks.ConfigurationName + "-hooks", Secret: o.Webhooks.SecretName, Lease: r.Lease,
+		Namespace: namespace, Configuration: r.Configuration + "-hooks", Secret: r.Secret, Lease: r.Lease,
 	})
 	if err != nil {
 		return "", finder.notes, err

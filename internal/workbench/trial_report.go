@@ -1,4 +1,4 @@
-package app
+package workbench
 
 import (
 	"encoding/json"

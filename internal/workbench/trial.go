@@ -1,10 +1,9 @@
-package app
+package workbench
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +49,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 		return report, err
 	}
 	o.HooksDir, report.Hook = dir, file.Name
-	private, err := prepareOffline(&o)
+	private, err := prepare(&o)
 	if err != nil {
 		return report, err
 	}
@@ -59,7 +58,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	if err != nil {
 		return report, err
 	}
-	answer, err := discover.Ask(ctx, offlineDiscovery(o), dir, file)
+	answer, err := discover.Ask(ctx, discovery(o), dir, file)
 	if err != nil {
 		return report, err
 	}
@@ -201,7 +200,7 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hoo
 	}
 	defer func() { err = errors.Join(err, workspace.Close()) }()
 	runner := run.New(nil, run.Options{
-		Executor: process.New(process.Options{}), Workspace: workspace, Log: o.Log, Env: o.Env, Timeout: o.HookTimeout,
+		Executor: process.New(process.Options{}), Workspace: workspace, Log: silent(), Env: o.Env, Timeout: o.HookTimeout,
 	})
 	var mu sync.Mutex
 	line := func(stream string) func([]byte) {
@@ -299,16 +298,15 @@ func (r *TrialReport) apply(ctx context.Context, o Options, cl *cluster.Cluster,
 	if len(r.Operations) == 0 {
 		return nil
 	}
-	o.Log = slog.New(slog.DiscardHandler)
-	e, err := newEffects(o.Patches.client(cl), filters, nil, o)
+	e, err := apply.New(apply.Options{Settings: o.Changes, Client: o.Changes.Client(cl.Config), Filters: filters, Log: silent()})
 	if err != nil {
 		return err
 	}
 	if failed {
-		_, err = e.ApplyFailed(ctx, o.Log, h, out)
+		_, err = e.ApplyFailed(ctx, silent(), h, out)
 	} else {
-		_, err = e.Apply(ctx, o.Log, h, out)
+		_, err = e.Apply(ctx, silent(), h, out)
 	}
-	r.Applied = err == nil && !o.Patches.DryRun
+	r.Applied = err == nil && !o.Changes.DryRun
 	return err
 }

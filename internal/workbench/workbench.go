@@ -1,0 +1,63 @@
+// Package workbench has what authors do with hooks without an operator: Lint checks them, Try runs one once, RBAC tells
+// which rights they need.
+//
+// Callers may rely on this:
+//   - Hooks are asked, run and checked by the code of the operator, so that what is said is what it does.
+//   - The cluster is changed only if Try is told to. Where no cluster is asked for, none needs to be there.
+//   - Nothing is left behind: no process, no file.
+package workbench
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/load"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// Options are those of the operator that matter here.
+type Options struct {
+	// HooksDir may be relative.
+	HooksDir string
+	// Env is our environment, HookEnv are names and patterns of what hooks inherit of it; none means all.
+	Env, HookEnv  []string
+	JQLibraryPath []string
+	// ConfigTimeout ends a config call, HookTimeout a run (0 means none).
+	ConfigTimeout, HookTimeout time.Duration
+	// ContextsPerRun is the limit for hooks that have none of their own; 0 means none.
+	ContextsPerRun int
+	Cluster        cluster.Options
+	// Changes are about the changes of the cluster that Try makes.
+	Changes apply.Settings
+}
+
+// prepare completes the environment of hooks. It returns a private directory, which the caller removes.
+func prepare(o *Options) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "shell-operator-"); err != nil {
+		return "", fmt.Errorf("cannot make a temp directory: %w", err)
+	}
+	library, err := load.Library(o.Env, filepath.Join(dir, "shell"))
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	o.Env = append(load.Inherited(o.Env, o.HookEnv), library...)
+	return dir, nil
+}
+
+// discovery asks hooks as the operator does, and logs nothing.
+func discovery(o Options) discover.Options {
+	return load.Discovery(load.Options{
+		Dir: o.HooksDir, Env: o.Env, Timeout: o.ConfigTimeout, Executor: process.New(process.Options{}),
+		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: silent(),
+	})
+}
+
+func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
