@@ -3,7 +3,6 @@
 // Callers may rely on this:
 //   - The process leads a group of its own. When a run is ended early, the whole group is ended: SIGTERM
 //     first and SIGKILL after a delay, or SIGKILL at once when Options.Kill has ended.
-//   - A run that had to be ended at its time limit has failed, whatever status it ends with.
 //   - Lines of output are delivered whole, whatever their length, in order per stream.
 //   - Execute returns when the process has ended and its output is read. Output that another process keeps
 //     open is not waited for longer than a short time; that process is left alone.
@@ -89,7 +88,6 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
 	}
-	started := time.Now() // before the time limit begins, so that no run looks shorter than it
 	var timeout *TimeoutError
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -109,46 +107,47 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	}
 	defer stderr.close()
 
-	process, err := e.start(in, stdout.write, stderr.write)
-	stdout.write.Close()
-	stderr.write.Close()
+	started := time.Now()
+	pid, err := e.start(in, stdout.write, stderr.write)
+	stdout.closeWrite()
+	stderr.closeWrite()
 	if err != nil {
 		return Result{}, err
 	}
-	state, early, err := e.await(ctx, process)
-	result := Result{Usage: usage(state, time.Since(started))}
+	end, err := e.await(ctx, pid)
+	result := Result{Usage: end.usage(time.Since(started))}
 	result.HeldOpen = e.drain(stdout, stderr)
 	if err != nil {
 		return result, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
-	if timeout != nil && early && errors.Is(context.Cause(ctx), timeout) {
-		return result, timeout // whatever its status: it was stopped before its work was done
+	if timeout != nil && errors.Is(context.Cause(ctx), timeout) && !end.success() {
+		return result, timeout
 	}
-	if !state.Success() {
-		return result, &ExitError{Hook: in.Hook, Status: describe(state), Stderr: tail.text()}
+	if !end.success() {
+		return result, &ExitError{Hook: in.Hook, Status: end.String(), Stderr: tail.text()}
 	}
 	return result, nil
 }
 
 // start starts the process. A file that was written a moment ago may still be open for writing in a child
 // that another run is just starting; that passes by itself.
-func (e *Executor) start(in Invocation, stdout, stderr *os.File) (*os.Process, error) {
+func (e *Executor) start(in Invocation, stdout, stderr int) (pid int, err error) {
 	devNull, err := e.devNull()
 	if err != nil {
-		return nil, fmt.Errorf("%s FAILED: %w", in.Hook, err)
+		return 0, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
-	attr := &os.ProcAttr{
-		Dir: in.Dir, Env: in.Env, Files: []*os.File{devNull, stdout, stderr},
+	attr := &syscall.ProcAttr{
+		Dir: in.Dir, Env: in.Env, Files: []uintptr{devNull.Fd(), uintptr(stdout), uintptr(stderr)},
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
 	argv := append([]string{in.Path}, in.Args...)
 	for try := 0; ; try++ {
-		process, err := os.StartProcess(in.Path, argv, attr)
+		pid, _, err := syscall.StartProcess(in.Path, argv, attr)
 		if err == nil {
-			return process, nil
+			return pid, nil
 		}
 		if !errors.Is(err, syscall.ETXTBSY) || try == 5 {
-			return nil, &StartError{Hook: in.Hook, Path: in.Path, Err: err}
+			return 0, &StartError{Hook: in.Hook, Path: in.Path, Err: &os.PathError{Op: "fork/exec", Path: in.Path, Err: err}}
 		}
 		time.Sleep(time.Millisecond << try)
 	}
@@ -168,29 +167,27 @@ func (e *Executor) devNull() (*os.File, error) {
 	return f, err
 }
 
-// await waits for the end of the process, and brings it about when ctx ends. It tells whether it did.
-func (e *Executor) await(ctx context.Context, process *os.Process) (_ *os.ProcessState, early bool, _ error) {
-	ended := make(chan struct{})
-	var ending sync.WaitGroup
-	ending.Go(func() { early = e.endEarly(ctx, process.Pid, ended) })
+// await waits for the end of the process, and brings it about when ctx ends.
+func (e *Executor) await(ctx context.Context, pid int) (end end, err error) {
+	ended, early := make(chan struct{}), make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		defer close(early)
+		e.endEarly(pid, ended)
+	})
 	// The process is left a zombie until its group has been dealt with, so that the number stays ours.
-	err := waitid(process.Pid)
+	err = waitid(pid)
 	close(ended)
-	ending.Wait()
-	state, waitErr := process.Wait()
-	return state, early, errors.Join(err, waitErr)
+	if !forget() {
+		<-early
+	}
+	return end, errors.Join(err, end.take(pid))
 }
 
-// endEarly ends a process group when ctx ends before the process does, and tells whether it had to.
-func (e *Executor) endEarly(ctx context.Context, group int, ended <-chan struct{}) bool {
+// endEarly ends a process group before the process has ended by itself.
+func (e *Executor) endEarly(group int, ended <-chan struct{}) {
 	select {
 	case <-ended:
-		return false
-	case <-ctx.Done():
-	}
-	select {
-	case <-ended: // both at once: it was in time
-		return false
+		return
 	default:
 	}
 	_ = syscall.Kill(-group, syscall.SIGTERM)
@@ -202,7 +199,6 @@ func (e *Executor) endEarly(ctx context.Context, group int, ended <-chan struct{
 	case <-e.opts.Kill.Done():
 	}
 	_ = syscall.Kill(-group, syscall.SIGKILL)
-	return true
 }
 
 // drain reads what is left in the pipes; when it returns, nothing is read any more. It tells whether somebody
@@ -227,23 +223,36 @@ func (e *Executor) drain(streams ...*stream) (heldOpen bool) {
 	return heldOpen
 }
 
-func usage(state *os.ProcessState, wall time.Duration) Usage {
-	u := Usage{Wall: wall}
-	if state == nil {
-		return u
-	}
-	u.User, u.System = state.UserTime(), state.SystemTime()
-	if ru, ok := state.SysUsage().(*syscall.Rusage); ok {
-		u.MaxRSS = ru.Maxrss * rssUnit
-	}
-	return u
+// end is how a process ended.
+type end struct {
+	status syscall.WaitStatus
+	used   syscall.Rusage
 }
 
-func describe(state *os.ProcessState) string {
-	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return "signal: " + ws.Signal().String()
+// take takes the status of a process that has ended.
+func (e *end) take(pid int) error {
+	for {
+		_, err := syscall.Wait4(pid, &e.status, 0, &e.used)
+		if !errors.Is(err, syscall.EINTR) {
+			return os.NewSyscallError("wait4", err)
+		}
 	}
-	return fmt.Sprintf("exit status %d", state.ExitCode())
+}
+
+func (e *end) success() bool { return e.status.Exited() && e.status.ExitStatus() == 0 }
+
+func (e *end) usage(wall time.Duration) Usage {
+	return Usage{
+		User: time.Duration(e.used.Utime.Nano()), System: time.Duration(e.used.Stime.Nano()),
+		MaxRSS: e.used.Maxrss * rssUnit, Wall: wall,
+	}
+}
+
+func (e *end) String() string {
+	if e.status.Signaled() {
+		return "signal: " + e.status.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", e.status.ExitStatus())
 }
 
 // ExitError tells that the process ran and failed.

@@ -5,18 +5,21 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 )
 
 // stream reads one output of a process line by line.
 type stream struct {
-	read, write *os.File
+	read *os.File
+	// write is for the process only, or -1.
+	write int
 	// done is closed when everything is read.
 	done chan struct{}
 }
 
 // openStream makes a pipe and reads it until its end. Lines go to deliver, a copy of the end goes to keep.
 func openStream(deliver func([]byte), keep *tail) (*stream, error) {
-	r, w, err := os.Pipe()
+	r, w, err := pipe()
 	if err != nil {
 		return nil, err
 	}
@@ -30,9 +33,16 @@ func openStream(deliver func([]byte), keep *tail) (*stream, error) {
 
 // close ends reading, even if somebody keeps the other end open, and waits for it.
 func (s *stream) close() {
-	s.write.Close()
+	s.closeWrite()
 	s.read.Close()
 	<-s.done
+}
+
+func (s *stream) closeWrite() {
+	if s.write >= 0 {
+		_ = syscall.Close(s.write)
+		s.write = -1
+	}
 }
 
 // maxLine is the length at which a line without end is delivered in pieces, so that a hook that prints

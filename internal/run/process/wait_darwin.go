@@ -2,6 +2,8 @@ package process
 
 import (
 	"errors"
+	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,4 +41,22 @@ func waitid(pid int) error {
 			return unix.Errno(events[0].Data)
 		}
 	}
+}
+
+// pipe makes a pipe, and readies for waiting only the end that we read.
+func pipe() (read *os.File, write int, err error) {
+	var ends [2]int
+	syscall.ForkLock.RLock()
+	if err = unix.Pipe(ends[:]); err == nil {
+		unix.CloseOnExec(ends[0])
+		unix.CloseOnExec(ends[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err == nil {
+		if err = unix.SetNonblock(ends[0], true); err == nil {
+			return os.NewFile(uintptr(ends[0]), "|0"), ends[1], nil
+		}
+		_, _ = unix.Close(ends[0]), unix.Close(ends[1])
+	}
+	return nil, -1, os.NewSyscallError("pipe", err)
 }

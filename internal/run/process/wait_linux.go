@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,4 +19,19 @@ func waitid(pid int) error {
 			return err
 		}
 	}
+}
+
+// pipe makes a pipe, and readies for waiting only the end that we read: package os readies both, and asks for their modes.
+func pipe() (read *os.File, write int, err error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, -1, os.NewSyscallError("pipe2", err)
+	}
+	read = os.NewFile(uintptr(ends[0]), "|0")
+	// Hooks do not expect that they cannot write now.
+	if err := unix.SetNonblock(ends[1], false); err != nil {
+		_, _ = read.Close(), unix.Close(ends[1])
+		return nil, -1, os.NewSyscallError("fcntl", err)
+	}
+	return read, ends[1], nil
 }
