@@ -2,8 +2,8 @@ package jq
 
 import "context"
 
-// Object is the JSON text of an object that filters are applied to. It is decoded when the first filter asks, and as far
-// as filters read it. The text must not change as long as the Object is in use; by one goroutine at a time.
+// Object is the JSON text of an object that filters are applied to, which is known to be valid. It is decoded when the
+// first filter asks, and as far as filters read it. The text must not change as long as the Object is in use; by one goroutine at a time.
 type Object struct {
 	dec  *Decoder
 	text []byte
@@ -51,7 +51,8 @@ func (f *Filter) ApplyTo(ctx context.Context, o *Object) ([]byte, error) {
 func (f *Filter) applyTo(ctx context.Context, o *Object) ([]byte, error) {
 	if f.direct != nil && !o.hasFull {
 		if !o.hasPruned {
-			o.pruned, _ = o.dec.decode(o.text, o.need)
+			// Nobody keeps anything of the tree: results are texts of their own. gojq is not that careful.
+			o.pruned = o.dec.decode(o.text, o.need, o.need != everything)
 			o.hasPruned = true
 		}
 		if text, ok := f.applyDirectly(o.pruned); ok {
@@ -59,11 +60,10 @@ func (f *Filter) applyTo(ctx context.Context, o *Object) ([]byte, error) {
 		}
 	}
 	if !o.hasFull {
-		switch {
-		case o.hasPruned && o.need == everything:
+		if o.hasPruned && o.need == everything {
 			o.full = o.pruned
-		default:
-			o.full, _ = o.dec.decode(o.text, everything)
+		} else {
+			o.full = o.dec.decode(o.text, everything, false)
 		}
 		o.hasFull = true
 		return f.applyPatiently(ctx, o.full)

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/jsonwalk"
 )
 
 // object is a Kubernetes object as the API server sent it: bytes, and the few fields that we index.
@@ -56,8 +58,6 @@ func (l *objectList) DeepCopyObject() runtime.Object {
 // indexer reads the indexed fields out of an object's JSON. It keeps what it can use again for the
 // next object, so each decoding goroutine has its own.
 type indexer struct {
-	dec    *jsontext.Decoder
-	src    *bytes.Reader
 	intern map[string]string
 
 	keepManagedFields bool
@@ -69,11 +69,7 @@ type indexer struct {
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 func newIndexer(keepManagedFields bool) *indexer {
-	src := bytes.NewReader(nil)
-	return &indexer{
-		src: src, dec: jsontext.NewDecoder(src, lenient...),
-		intern: map[string]string{}, keepManagedFields: keepManagedFields,
-	}
+	return &indexer{intern: map[string]string{}, keepManagedFields: keepManagedFields}
 }
 
 // index makes an object of raw, which it copies.
@@ -85,38 +81,35 @@ func (x *indexer) index(raw []byte) (*object, error) {
 	return o, err
 }
 
-// scan reads the indexed fields out of raw. The object has no JSON yet: it is made by layout.
+// scan reads the indexed fields out of raw, a value that has been read out of an answer and so is valid JSON. The object
+// has no JSON yet: it is made by layout.
 func (x *indexer) scan(raw []byte) (*object, layout, error) {
-	x.src.Reset(raw)
-	x.dec.Reset(x.src, lenient...)
 	o := &object{}
+	w := jsonwalk.On(raw)
 	var hasKind, hasVersion bool
 	managed := span{}
-	if tok, err := x.dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return nil, layout{}, errors.Join(errors.New("object is not a JSON object"), err)
+	if !w.Enter('{') {
+		return nil, layout{}, errors.New("object is not a JSON object")
 	}
-	for x.dec.PeekKind() == '"' {
-		name, err := x.dec.ReadValue()
-		if err != nil {
-			return nil, layout{}, err
-		}
+	for name := w.Member(); name != nil; name = w.Member() {
+		var err error
 		switch string(name) {
 		case `"kind"`:
 			hasKind = true
-			o.kind, err = x.interned(x.text())
+			o.kind, err = x.interned(text(&w))
 		case `"apiVersion"`:
 			hasVersion = true
-			err = x.dec.SkipValue()
+			w.Skip()
 		case `"metadata"`:
-			managed, err = x.metadata(o)
+			managed, err = x.metadata(&w, o)
 		default:
-			err = x.dec.SkipValue()
+			w.Skip()
 		}
 		if err != nil {
 			return nil, layout{}, fmt.Errorf("cannot read object %s/%s: %w", o.namespace, o.name, err)
 		}
 	}
-	if _, err := x.dec.ReadToken(); err != nil {
+	if err := w.Err(); err != nil {
 		return nil, layout{}, err
 	}
 	return o, x.layout(raw, o, hasKind, hasVersion, managed), nil
@@ -124,69 +117,64 @@ func (x *indexer) scan(raw []byte) (*object, layout, error) {
 
 // span is where a member of an object stands, with the comma before it; the zero value is nowhere.
 type span struct {
-	from, to int64
+	from, to int
 	// first tells that there is no comma before it.
 	first bool
 }
 
-func (x *indexer) metadata(o *object) (managed span, err error) {
-	if tok, err := x.dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return span{}, errors.Join(errors.New("metadata is not a JSON object"), err)
+func (x *indexer) metadata(w *jsonwalk.Walker, o *object) (managed span, err error) {
+	if !w.Enter('{') {
+		return span{}, errors.New("metadata is not a JSON object")
 	}
 	var uid, version, name, namespace string
-	open := x.dec.InputOffset()
+	open := w.Offset()
 	before := open
-	for x.dec.PeekKind() == '"' {
-		key, err := x.dec.ReadValue()
-		if err != nil {
-			return span{}, err
-		}
+	for key := w.Member(); key != nil; key = w.Member() {
 		switch string(key) {
 		case `"name"`:
-			name, err = x.copied(x.text())
+			name, err = copied(text(w))
 		case `"namespace"`:
-			namespace, err = x.interned(x.text())
+			namespace, err = x.interned(text(w))
 		case `"uid"`:
-			uid, err = x.copied(x.text())
+			uid, err = copied(text(w))
 		case `"resourceVersion"`:
-			version, err = x.copied(x.text())
+			version, err = copied(text(w))
 		case `"managedFields"`:
-			err = x.dec.SkipValue()
-			managed = span{before, x.dec.InputOffset(), before == open}
+			w.Skip()
+			managed = span{before, w.Offset(), before == open}
 		default:
-			err = x.dec.SkipValue()
+			w.Skip()
 		}
 		if err != nil {
 			return span{}, err
 		}
-		before = x.dec.InputOffset()
+		before = w.Offset()
 	}
 	o.key = objectKey(namespace, name)
 	o.namespace, o.name = namespace, o.key[len(namespace)+1:]
 	o.uid, o.resourceVersion = uid, version
-	_, err = x.dec.ReadToken()
-	return managed, err
+	return managed, nil
 }
 
 func objectKey(namespace, name string) string { return namespace + "\x00" + name }
 
-// text reads a string; null is an empty one. What it returns is valid until the next read.
-func (x *indexer) text() ([]byte, error) {
-	v, err := x.dec.ReadValue()
-	switch {
-	case err != nil:
-		return nil, err
-	case v.Kind() == 'n':
+// text reads a string, which may be a part of the walker's text; null is an empty one.
+func text(w *jsonwalk.Walker) ([]byte, error) {
+	switch v := w.Value(); {
+	case w.Err() != nil:
+		return nil, w.Err()
+	case v[0] == 'n':
 		return nil, nil
-	case v.Kind() != '"':
+	case v[0] != '"':
 		return nil, fmt.Errorf("found %s where a string was expected", v)
 	case bytes.IndexByte(v, '\\') < 0:
 		return v[1 : len(v)-1], nil
+	default:
+		return jsontext.AppendUnquote(nil, v)
 	}
-	return jsontext.AppendUnquote(nil, v)
 }
 
-func (x *indexer) copied(text []byte, err error) (string, error) { return string(text), err }
+func copied(text []byte, err error) (string, error) { return string(text), err }
 
 // interned is for what many objects have in common.
 func (x *indexer) interned(text []byte, err error) (string, error) {
@@ -234,14 +222,14 @@ func (x *indexer) layout(raw []byte, o *object, hasKind, hasVersion bool, manage
 	if l.cut.first {
 		// the comma to remove is the one behind it
 		if rest := bytes.TrimLeft(raw[l.cut.to:], space); rest[0] == ',' {
-			l.cut.to = int64(len(raw)-len(rest)) + 1
+			l.cut.to = len(raw) - len(rest) + 1
 		}
 	}
 	return l
 }
 
 // size is the exact length of what appendTo appends.
-func (l *layout) size(raw []byte) int { return len(raw) + len(l.head) - int(l.cut.to-l.cut.from) }
+func (l *layout) size(raw []byte) int { return len(raw) + len(l.head) - (l.cut.to - l.cut.from) }
 
 func (l *layout) appendTo(out, raw []byte) []byte {
 	out = append(out, raw[:l.open]...)

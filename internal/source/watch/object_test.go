@@ -60,7 +60,7 @@ func TestIndex(t *testing.T) {
 		{name: "a name of another type", raw: `{"kind":"Pod","metadata":{"name":7}}`, wantError: "found 7 where a string was expected"},
 		{name: "cut off", raw: `{"kind":"Pod","metadata":{"name":"web"`, wantError: "EOF"},
 		{name: "cut off before the last brace", raw: `{"kind":"Pod","metadata":{"name":"web"}`, wantError: "EOF"},
-		{name: "nothing", raw: ``, wantError: "EOF"},
+		{name: "nothing", raw: ``, wantError: "not a JSON object"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			raw := []byte(test.raw)
