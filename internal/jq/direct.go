@@ -1,6 +1,7 @@
 package jq
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"time"
@@ -110,7 +111,8 @@ func iterate(m *machine, v any, yield func(any) bool) bool {
 		}
 		return true
 	case map[string]any:
-		for _, name := range names(v) {
+		var few [fewNames]string
+		for _, name := range names(v, few[:0]) {
 			if !m.step() || !yield(v[name]) {
 				return false
 			}
@@ -120,9 +122,11 @@ func iterate(m *machine, v any, yield func(any) bool) bool {
 	return false
 }
 
-// names of the members of m, in order.
-func names(m map[string]any) []string {
-	list := make([]string, 0, len(m))
+// fewNames is how many names of members need no memory of their own.
+const fewNames = 16
+
+// names appends the names of the members of m to list, in order.
+func names(m map[string]any, list []string) []string {
 	for name := range m {
 		list = append(list, name)
 	}
@@ -217,7 +221,7 @@ func length(_ *machine, v any) (any, bool) {
 	case nil:
 		return 0, true
 	case string:
-		return utf8.RuneCountInString(v), true
+		return letters(v), true
 	case []any:
 		return len(v), true
 	case map[string]any:
@@ -226,10 +230,23 @@ func length(_ *machine, v any) (any, bool) {
 	return nil, false
 }
 
+// letters counts the code points of a text. Most texts have one in each byte, which is found out for eight at a time.
+func letters(s string) int {
+	const high = 0x8080808080808080
+	at := 0
+	for ; at+8 <= len(s); at += 8 {
+		if binary.LittleEndian.Uint64([]byte(s[at:at+8]))&high != 0 {
+			break
+		}
+	}
+	return at + utf8.RuneCountInString(s[at:])
+}
+
 func keys(_ *machine, v any) (any, bool) {
 	m, ok := v.(map[string]any)
 	list := make([]any, len(m))
-	for i, name := range names(m) {
+	var few [fewNames]string
+	for i, name := range names(m, few[:0]) {
 		list[i] = name
 	}
 	return list, ok
@@ -238,7 +255,8 @@ func keys(_ *machine, v any) (any, bool) {
 func toEntries(_ *machine, v any) (any, bool) {
 	m, ok := v.(map[string]any)
 	list := make([]any, len(m))
-	for i, name := range names(m) {
+	var few [fewNames]string
+	for i, name := range names(m, few[:0]) {
 		list[i] = map[string]any{"key": name, "value": m[name]}
 	}
 	return list, ok

@@ -2,72 +2,160 @@ package jq
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
 	"strconv"
 	"sync"
 
 	"github.com/itchyny/gojq"
 )
 
-// buffers are for texts that are being made.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// encoder makes the text of a result, and finds out whether JSON can express it. A filter can put the same value into
+// another one many times over: that takes next to no memory, and its text would take more than there is.
+type encoder struct {
+	buf   []byte
+	depth int
+	// err is the first thing that was wrong; what is appended afterwards does not count.
+	err error
+}
+
+// encoders are used again, for their buffers.
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
 // maxBuffer is the size of a buffer that is not worth keeping.
 const maxBuffer = 1 << 20
 
-// appendValue appends v as gojq.Marshal writes it, without a buffer of its own for each.
-func appendValue(buf []byte, v any) []byte {
+func marshalOne(result any) ([]byte, error) {
+	e := encoders.Get().(*encoder)
+	defer e.release()
+	if e.value(result); e.err != nil {
+		return nil, e.err
+	}
+	return append(make([]byte, 0, len(e.buf)), e.buf...), nil // memory of exactly the right size
+}
+
+func (e *encoder) release() {
+	if cap(e.buf) > maxBuffer {
+		return
+	}
+	*e = encoder{buf: e.buf[:0]}
+	encoders.Put(e)
+}
+
+// value appends v as gojq.Marshal writes it.
+func (e *encoder) value(v any) {
 	switch v := v.(type) {
 	case nil:
-		return append(buf, "null"...)
+		e.buf = append(e.buf, "null"...)
 	case bool:
-		return strconv.AppendBool(buf, v)
+		e.buf = strconv.AppendBool(e.buf, v)
 	case int:
-		return strconv.AppendInt(buf, int64(v), 10)
+		e.buf = strconv.AppendInt(e.buf, int64(v), 10)
 	case json.Number:
-		return append(buf, v...)
+		e.buf = append(e.buf, v...)
 	case string:
-		return appendString(buf, v)
+		e.text(v)
 	case []any:
-		buf = append(buf, '[')
-		for i, e := range v {
-			if i > 0 {
-				buf = append(buf, ',')
-			}
-			buf = appendValue(buf, e)
-		}
-		return append(buf, ']')
+		e.list(v)
 	case map[string]any:
-		return appendObject(buf, v)
-	}
-	return appendRest(buf, v)
-}
-
-func appendObject(buf []byte, m map[string]any) []byte {
-	buf = append(buf, '{')
-	for i, name := range names(m) {
-		if i > 0 {
-			buf = append(buf, ',')
+		e.object(v)
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			e.fail(errors.New("the result has a number that JSON cannot express (nan or infinite)"))
+			return
 		}
-		buf = appendString(buf, name)
-		buf = append(buf, ':')
-		buf = appendValue(buf, m[name])
+		e.rest(v)
+	case *big.Int:
+		if e.room(v.BitLen() / 3) {
+			e.rest(v)
+		}
+	default:
+		e.rest(v)
 	}
-	return append(buf, '}')
 }
 
-func appendString(buf []byte, s string) []byte {
+func (e *encoder) list(list []any) {
+	if !e.enter() {
+		return
+	}
+	e.buf = append(e.buf, '[')
+	for i, v := range list {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		if e.value(v); e.err != nil {
+			return
+		}
+	}
+	e.leave(']')
+}
+
+func (e *encoder) object(m map[string]any) {
+	if !e.enter() {
+		return
+	}
+	e.buf = append(e.buf, '{')
+	var few [fewNames]string
+	for i, name := range names(m, few[:0]) {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		e.text(name)
+		e.buf = append(e.buf, ':')
+		if e.value(m[name]); e.err != nil {
+			return
+		}
+	}
+	e.leave('}')
+}
+
+func (e *encoder) enter() bool {
+	if e.depth++; e.depth > maxDepth {
+		e.fail(fmt.Errorf("the result is nested more than %d deep: does the filter end?", maxDepth))
+		return false
+	}
+	return e.room(0)
+}
+
+func (e *encoder) leave(bracket byte) {
+	e.depth--
+	e.buf = append(e.buf, bracket)
+}
+
+func (e *encoder) text(s string) {
+	if !e.room(len(s)) {
+		return
+	}
 	for i := range len(s) {
 		if b := s[i]; b < ' ' || b > '~' || b == '"' || b == '\\' {
-			return appendRest(buf, s)
+			e.rest(s)
+			return
 		}
 	}
-	buf = append(buf, '"')
-	buf = append(buf, s...)
-	return append(buf, '"')
+	e.buf = append(e.buf, '"')
+	e.buf = append(e.buf, s...)
+	e.buf = append(e.buf, '"')
 }
 
-// appendRest is for what is rare.
-func appendRest(buf []byte, v any) []byte {
+// rest is for what is rare.
+func (e *encoder) rest(v any) {
 	text, _ := gojq.Marshal(v) // it never fails
-	return append(buf, text...)
+	e.buf = append(e.buf, text...)
+}
+
+// room tells whether the text may become n bytes longer.
+func (e *encoder) room(n int) bool {
+	if len(e.buf)+n > maxBytes {
+		e.fail(fmt.Errorf("the result is more than %d bytes long: select less", maxBytes))
+		return false
+	}
+	return true
+}
+
+func (e *encoder) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
 }

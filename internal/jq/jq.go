@@ -184,16 +184,3 @@ func marshal(outputs []any) ([]byte, error) {
 	}
 	return marshalOne(result)
 }
-
-func marshalOne(result any) ([]byte, error) {
-	if err := measure(result); err != nil {
-		return nil, err
-	}
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	text := appendValue((*buf)[:0], result)
-	if cap(text) <= maxBuffer {
-		*buf = text
-	}
-	return append(make([]byte, 0, len(text)), text...), nil // memory of exactly the right size
-}

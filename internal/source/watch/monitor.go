@@ -227,7 +227,7 @@ func (m *monitor) put(sub *subscription, e entry) {
 	old, had := m.items.Get(e.object.key)
 	switch {
 	case !had:
-		m.items.Set(e.object.key, item{e, sub})
+		m.items.Load(e.object.key, item{e, sub}) // as Set does, and faster for those of a list, which are in order
 		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
 	case old.object.uid != e.object.uid:
