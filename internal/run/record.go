@@ -24,7 +24,7 @@ type Begun struct {
 	Waited time.Duration
 }
 
-// Record takes what happens in one run. Its methods must return at once. Output may be called by two goroutines.
+// Record takes what happens in one run. Its methods must return at once.
 type Record interface {
 	Output(line []byte)
 	End(Report)

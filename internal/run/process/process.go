@@ -34,6 +34,8 @@ type Options struct {
 // Executor runs processes. It has no state but an open /dev/null.
 type Executor struct {
 	opts Options
+	// endOf is another one in tests.
+	endOf func(pid int) (*signal, error)
 
 	mu sync.Mutex
 	// null is nil until it has been opened.
@@ -51,7 +53,7 @@ func New(opts Options) *Executor {
 	if opts.Kill == nil {
 		opts.Kill = context.Background()
 	}
-	return &Executor{opts: opts}
+	return &Executor{opts: opts, endOf: endOf}
 }
 
 // Invocation is what to run.
@@ -61,7 +63,7 @@ type Invocation struct {
 	Args       []string
 	Dir        string
 	Env        []string
-	// Stdout and Stderr take lines without their ends. They are called from one goroutine each.
+	// Stdout and Stderr take lines without their ends. They are called by the goroutine that called Execute.
 	Stdout, Stderr func(line []byte)
 	// Timeout ends the run; 0 means never.
 	Timeout time.Duration
@@ -114,17 +116,16 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	end, err := e.await(ctx, pid)
-	result := Result{Usage: end.usage(time.Since(started))}
-	result.HeldOpen = e.drain(stdout, stderr)
-	if err != nil {
-		return result, fmt.Errorf("%s FAILED: %w", in.Hook, err)
+	r := e.follow(ctx, pid, stdout, stderr)
+	result := Result{Usage: r.usage(started), HeldOpen: r.heldOpen}
+	if r.err != nil {
+		return result, fmt.Errorf("%s FAILED: %w", in.Hook, r.err)
 	}
-	if timeout != nil && errors.Is(context.Cause(ctx), timeout) && !end.success() {
+	if timeout != nil && errors.Is(context.Cause(ctx), timeout) && !r.success() {
 		return result, timeout
 	}
-	if !end.success() {
-		return result, &ExitError{Hook: in.Hook, Status: end.String(), Stderr: tail.text()}
+	if !r.success() {
+		return result, &ExitError{Hook: in.Hook, Status: r.String(), Stderr: tail.text()}
 	}
 	return result, nil
 }
@@ -167,22 +168,6 @@ func (e *Executor) devNull() (*os.File, error) {
 	return f, err
 }
 
-// await waits for the end of the process, and brings it about when ctx ends.
-func (e *Executor) await(ctx context.Context, pid int) (end end, err error) {
-	ended, early := make(chan struct{}), make(chan struct{})
-	forget := context.AfterFunc(ctx, func() {
-		defer close(early)
-		e.endEarly(pid, ended)
-	})
-	// The process is left a zombie until its group has been dealt with, so that the number stays ours.
-	err = waitid(pid)
-	close(ended)
-	if !forget() {
-		<-early
-	}
-	return end, errors.Join(err, end.take(pid))
-}
-
 // endEarly ends a process group before the process has ended by itself.
 func (e *Executor) endEarly(group int, ended <-chan struct{}) {
 	select {
@@ -199,60 +184,6 @@ func (e *Executor) endEarly(group int, ended <-chan struct{}) {
 	case <-e.opts.Kill.Done():
 	}
 	_ = syscall.Kill(-group, syscall.SIGKILL)
-}
-
-// drain reads what is left in the pipes; when it returns, nothing is read any more. It tells whether somebody
-// kept one open for too long.
-func (e *Executor) drain(streams ...*stream) (heldOpen bool) {
-	late := time.NewTimer(e.opts.DrainDelay)
-	defer late.Stop()
-	for _, s := range streams {
-		select {
-		case <-s.done:
-			continue
-		default:
-		}
-		select {
-		case <-s.done:
-		case <-late.C:
-			heldOpen = true
-			s.close() // what comes later belongs to no run
-			late.Reset(0)
-		}
-	}
-	return heldOpen
-}
-
-// end is how a process ended.
-type end struct {
-	status syscall.WaitStatus
-	used   syscall.Rusage
-}
-
-// take takes the status of a process that has ended.
-func (e *end) take(pid int) error {
-	for {
-		_, err := syscall.Wait4(pid, &e.status, 0, &e.used)
-		if !errors.Is(err, syscall.EINTR) {
-			return os.NewSyscallError("wait4", err)
-		}
-	}
-}
-
-func (e *end) success() bool { return e.status.Exited() && e.status.ExitStatus() == 0 }
-
-func (e *end) usage(wall time.Duration) Usage {
-	return Usage{
-		User: time.Duration(e.used.Utime.Nano()), System: time.Duration(e.used.Stime.Nano()),
-		MaxRSS: e.used.Maxrss * rssUnit, Wall: wall,
-	}
-}
-
-func (e *end) String() string {
-	if e.status.Signaled() {
-		return "signal: " + e.status.Signal().String()
-	}
-	return fmt.Sprintf("exit status %d", e.status.ExitStatus())
 }
 
 // ExitError tells that the process ran and failed.

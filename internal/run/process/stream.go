@@ -2,86 +2,135 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"io"
-	"os"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// stream reads one output of a process line by line.
+// stream is one output of a process. Its ends are file descriptors and not files, because the runtime would make itself
+// ready for waiting for them, and start to wait when nobody has to.
 type stream struct {
-	read *os.File
-	// write is for the process only, or -1.
-	write int
-	// done is closed when everything is read.
-	done chan struct{}
+	// read is ours, write is for the process only. They are -1 when they are closed.
+	read, write int
+	lines       lineReader
 }
 
-// openStream makes a pipe and reads it until its end. Lines go to deliver, a copy of the end goes to keep.
+// openStream makes a pipe. Lines go to deliver, a copy of the end goes to keep.
 func openStream(deliver func([]byte), keep *tail) (*stream, error) {
 	r, w, err := pipe()
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{r, w, make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		readLines(r, deliver, keep)
-	}()
-	return s, nil
+	return &stream{r, w, lineReader{deliver: deliver, keep: keep}}, nil
 }
 
-// close ends reading, even if somebody keeps the other end open, and waits for it.
 func (s *stream) close() {
+	s.closeRead()
 	s.closeWrite()
-	s.read.Close()
-	<-s.done
 }
 
-func (s *stream) closeWrite() {
-	if s.write >= 0 {
-		_ = syscall.Close(s.write)
-		s.write = -1
+func (s *stream) closeRead()  { closeEnd(&s.read) }
+func (s *stream) closeWrite() { closeEnd(&s.write) }
+
+func closeEnd(fd *int) {
+	if *fd >= 0 {
+		_ = unix.Close(*fd)
+		*fd = -1
 	}
 }
 
-// maxLine is the length at which a line without end is delivered in pieces, so that a hook that prints
-// no line ends at all does not fill the memory.
-const maxLine = 16 << 20
+// ready is told what poll has found. It reads once, and closes the stream at its end.
+func (s *stream) ready(events int16) {
+	switch {
+	case events == 0:
+	case events&unix.POLLIN == 0: // there is nothing, and nobody to write more
+		s.lines.end()
+		s.closeRead()
+	case s.lines.from(descriptor(s.read)) != nil:
+		s.closeRead()
+	}
+}
 
-// readLines delivers whole lines without their ends, and what is left at the end of r.
-func readLines(r io.Reader, deliver func([]byte), keep *tail) {
-	buf := make([]byte, 0, 4<<10)
+// descriptor reads a file descriptor.
+type descriptor int
+
+func (d descriptor) Read(p []byte) (int, error) {
 	for {
-		if len(buf) == cap(buf) {
-			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
-		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		if keep != nil {
-			keep.add(buf[len(buf) : len(buf)+n])
-		}
-		seen := len(buf) // there is no line end in rest[:seen]
-		buf = buf[:len(buf)+n]
-		rest := buf
-		for {
-			end := bytes.IndexByte(rest[seen:], '\n')
-			if end < 0 {
-				break
-			}
-			deliver(rest[:seen+end])
-			rest, seen = rest[seen+end+1:], 0
-		}
-		if len(rest) >= maxLine || err != nil && len(rest) > 0 {
-			deliver(rest)
-			rest = nil
-		}
-		if err != nil {
-			return
-		}
-		if len(rest) < len(buf) {
-			buf = append(buf[:0], rest...)
+		n, err := unix.Read(int(d), p)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
 		}
 	}
+}
+
+const (
+	// maxLine is the length at which a line without end is delivered in pieces, so that a hook that prints
+	// no line ends at all does not fill the memory.
+	maxLine = 16 << 20
+	// Most hooks print little; who prints much is read in larger pieces.
+	firstRead = 1 << 10
+	mostRead  = 64 << 10
+)
+
+// lineReader cuts text into lines.
+type lineReader struct {
+	deliver func([]byte)
+	keep    *tail
+	// buf holds the beginning of a line, in which no line end has been found.
+	buf []byte
+}
+
+// from reads once. It delivers whole lines without their ends, and what is left when reading fails.
+func (l *lineReader) from(r io.Reader) error {
+	if len(l.buf) == cap(l.buf) {
+		l.buf = append(make([]byte, 0, max(firstRead, 2*cap(l.buf))), l.buf...)
+	}
+	n, err := r.Read(l.buf[len(l.buf):cap(l.buf)])
+	read := l.buf[len(l.buf) : len(l.buf)+n]
+	if l.keep != nil {
+		l.keep.add(read)
+	}
+	seen := len(l.buf) // there is no line end in rest[:seen]
+	l.buf = l.buf[:len(l.buf)+n]
+	rest := l.buf
+	for {
+		end := bytes.IndexByte(rest[seen:], '\n')
+		if end < 0 {
+			break
+		}
+		l.deliver(rest[:seen+end])
+		rest, seen = rest[seen+end+1:], 0
+	}
+	if len(rest) >= maxLine {
+		l.deliver(rest)
+		rest = nil
+	}
+	switch full := len(l.buf) == cap(l.buf); {
+	case full && cap(l.buf) < mostRead && len(rest) < len(l.buf):
+		l.buf = append(make([]byte, 0, 2*cap(l.buf)), rest...)
+	case len(rest) < len(l.buf):
+		l.buf = append(l.buf[:0], rest...)
+	}
+	if err != nil {
+		l.end()
+	}
+	return err
+}
+
+// end delivers a line that has no end.
+func (l *lineReader) end() {
+	if len(l.buf) > 0 {
+		l.deliver(l.buf)
+	}
+	l.buf = nil
 }
 
 // tail keeps the end of what is added.

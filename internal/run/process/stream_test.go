@@ -27,6 +27,13 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
+// readLines reads until the end.
+func readLines(r io.Reader, deliver func([]byte), keep *tail) {
+	l := lineReader{deliver: deliver, keep: keep}
+	for l.from(r) == nil {
+	}
+}
+
 // A line without end is delivered in pieces, and none of it is lost.
 func TestEndlessLine(t *testing.T) {
 	const size = maxLine + maxLine/2

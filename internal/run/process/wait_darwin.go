@@ -43,20 +43,18 @@ func waitid(pid int) error {
 	}
 }
 
-// pipe makes a pipe, and readies for waiting only the end that we read.
-func pipe() (read *os.File, write int, err error) {
-	var ends [2]int
+// endOf signals the end of a child.
+func endOf(pid int) (*signal, error) { return signalEnd(pid) }
+
+// pipe makes a pipe that no child inherits.
+func pipe() (read, write int, err error) {
 	syscall.ForkLock.RLock()
-	if err = unix.Pipe(ends[:]); err == nil {
-		unix.CloseOnExec(ends[0])
-		unix.CloseOnExec(ends[1])
+	defer syscall.ForkLock.RUnlock()
+	var ends [2]int
+	if err := unix.Pipe(ends[:]); err != nil {
+		return -1, -1, os.NewSyscallError("pipe", err)
 	}
-	syscall.ForkLock.RUnlock()
-	if err == nil {
-		if err = unix.SetNonblock(ends[0], true); err == nil {
-			return os.NewFile(uintptr(ends[0]), "|0"), ends[1], nil
-		}
-		_, _ = unix.Close(ends[0]), unix.Close(ends[1])
-	}
-	return nil, -1, os.NewSyscallError("pipe", err)
+	unix.CloseOnExec(ends[0])
+	unix.CloseOnExec(ends[1])
+	return ends[0], ends[1], nil
 }

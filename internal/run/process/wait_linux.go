@@ -21,17 +21,17 @@ func waitid(pid int) error {
 	}
 }
 
-// pipe makes a pipe, and readies for waiting only the end that we read: package os readies both, and asks for their modes.
-func pipe() (read *os.File, write int, err error) {
+// endOf signals the end of a child.
+func endOf(pid int) (*signal, error) {
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+		return &signal{fd: fd}, nil
+	}
+	return signalEnd(pid) // the kernel is older than 5.3, or somebody forbids it
+}
+
+// pipe makes a pipe that no child inherits.
+func pipe() (read, write int, err error) {
 	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return nil, -1, os.NewSyscallError("pipe2", err)
-	}
-	read = os.NewFile(uintptr(ends[0]), "|0")
-	// Hooks do not expect that they cannot write now.
-	if err := unix.SetNonblock(ends[1], false); err != nil {
-		_, _ = read.Close(), unix.Close(ends[1])
-		return nil, -1, os.NewSyscallError("fcntl", err)
-	}
-	return read, ends[1], nil
+	err = unix.Pipe2(ends[:], unix.O_CLOEXEC)
+	return ends[0], ends[1], os.NewSyscallError("pipe2", err)
 }
