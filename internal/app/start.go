@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -57,6 +56,7 @@ func (op *operator) bring(ctx context.Context) {
 			})
 		}
 	}
+	op.ballast.load()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	late, released := false, false
@@ -83,13 +83,9 @@ func (op *operator) bring(ctx context.Context) {
 	}
 	if released {
 		op.queueTrim()
+	} else {
+		op.ballast.drop()
 	}
-}
-
-// queueTrim gives memory back once the Synchronizations that are queued now are over. First lists leave many times
-// their size in garbage, and an operator that is idle afterwards would keep it for minutes.
-func (op *operator) queueTrim() {
-	op.queues.Add(hook.MainQueue, step{"ReleaseMemory", debug.FreeOSMemory})
 }
 
 // started is closed when the onStartup run of a hook has succeeded.
