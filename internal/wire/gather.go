@@ -22,13 +22,15 @@ type output interface {
 
 func newOutput(w io.Writer) output {
 	if to, ok := w.(Gatherer); ok {
-		return &gather{to: to, own: make([]byte, 0, outputBuffer)}
+		return &gather{to: to}
 	}
 	return copying{bufio.NewWriterSize(w, outputBuffer)}
 }
 
 const (
 	outputBuffer = 64 << 10
+	// firstBuffer is enough for the few objects that most contexts hold.
+	firstBuffer = 2 << 10
 	// mostPieces is below what systems take at a time. What waits is bounded, because it may come from a disk.
 	mostPieces  = 1000
 	mostWaiting = 1 << 20
@@ -45,7 +47,7 @@ func (c copying) share(p []byte) { _, _ = c.Write(p) }
 type gather struct {
 	to     Gatherer
 	pieces [][]byte
-	// own holds copies; from is where the piece begins that is not among the pieces yet.
+	// own holds copies, or the last of them; from is where the piece begins that is not among the pieces yet.
 	own     []byte
 	from    int
 	waiting int
@@ -56,7 +58,7 @@ func (g *gather) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 && g.err == nil {
 		if len(g.own) == cap(g.own) {
-			_ = g.Flush()
+			g.makeRoom()
 		}
 		fits := min(len(p), cap(g.own)-len(g.own))
 		g.own = append(g.own, p[:fits]...)
@@ -69,13 +71,23 @@ func (g *gather) WriteString(s string) (int, error) {
 	n := len(s)
 	for len(s) > 0 && g.err == nil {
 		if len(g.own) == cap(g.own) {
-			_ = g.Flush()
+			g.makeRoom()
 		}
 		fits := min(len(s), cap(g.own)-len(g.own))
 		g.own = append(g.own, s[:fits]...)
 		s = s[fits:]
 	}
 	return n, g.err
+}
+
+// makeRoom goes on in a larger buffer, or, when there is none, writes what waits.
+func (g *gather) makeRoom() {
+	if cap(g.own) == outputBuffer {
+		_ = g.Flush()
+		return
+	}
+	g.end()
+	g.own, g.from = make([]byte, 0, min(max(firstBuffer, 8*cap(g.own)), outputBuffer)), 0
 }
 
 func (g *gather) share(p []byte) {

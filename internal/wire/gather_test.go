@@ -72,3 +72,22 @@ func TestGatherWritesTheSame(t *testing.T) {
 		}
 	}
 }
+
+// nowhere takes pieces and forgets them.
+type nowhere struct{}
+
+func (nowhere) Write(p []byte) (int, error)  { return len(p), nil }
+func (nowhere) WritePieces(_ [][]byte) error { return nil }
+
+// BenchmarkWriteEvent tells of one change, as most runs do.
+func BenchmarkWriteEvent(b *testing.B) {
+	ev := event.Event{Type: event.Change, Hook: &testHook, Watch: event.Modified}
+	ev.Object.Full = event.Memory(`{"metadata":{"name":"one"},"text":"` + strings.Repeat("x", 1500) + `"}`)
+	contexts := []Context{{Event: ev}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := WriteContexts(nowhere{}, hook.FullContexts, contexts); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
