@@ -2,6 +2,7 @@
 //
 // Callers may rely on this:
 //   - Enter never waits: who does not get in can be told so at once.
+//   - Nobody keeps others out by asking slowly: Readings.
 //   - Of those who are in, only so many have started and not finished at a time.
 package gate
 

@@ -48,6 +48,15 @@ func wanted(t *testing.T, name string, short bool) {
 	}
 }
 
+// together lets a case run beside others that break only what is theirs, in the short selection. In the long one the
+// figures are to be those of one case alone.
+func together(t *testing.T) {
+	t.Helper()
+	if !all {
+		t.Parallel()
+	}
+}
+
 // result is one row of the table.
 type result struct {
 	Case    string        `json:"case"`
@@ -135,6 +144,7 @@ func (w *world) beginWith(launch func()) {
 
 // A fault alone, for each.
 func TestFaults(t *testing.T) {
+	together(t)
 	cluster := clusterFor(t)
 	for i, f := range faults {
 		t.Run(f.name, func(t *testing.T) {

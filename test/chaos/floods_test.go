@@ -270,6 +270,7 @@ func (o *order) wrong() []string {
 // A thousand schedules in one hook, with a thousand different crontabs that are all due at once, make one run.
 func TestManySchedules(t *testing.T) {
 	wanted(t, "1000-schedules", true)
+	together(t)
 	cluster := testenv.Shared(t)
 	var config strings.Builder
 	config.WriteString("configVersion: v1\nschedule:\n")

@@ -19,6 +19,7 @@ import (
 // refuses them by default, but servers that are joined to a cluster need not.)
 func TestLargeObjects(t *testing.T) {
 	wanted(t, "large-objects", true)
+	together(t)
 	cluster := testenv.Shared(t)
 	w := &world{t: t, cluster: cluster, client: clientOf(t, cluster), namespace: cluster.Namespace(t)}
 	var err error

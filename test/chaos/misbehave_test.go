@@ -23,7 +23,7 @@ var acts = []fault{
 	destructive(misbehave("hook-removes-all-files", true, "remove-all", "remove-all")),
 	misbehave("hook-hands-back-no-files", true, "fifo", "endless", "directory"),
 	misbehave("hook-prints-no-text", true, "bytes"),
-	misbehave("hook-half-of-its-patches-are-wrong", true, "patch 4"),
+	misbehave("hook-half-of-its-patches-are-wrong", true, "patch 1"),
 }
 
 // misbehave returns a fault that lets hooks do things, one in each of their next runs.
@@ -50,6 +50,7 @@ func TestMisbehaviour(t *testing.T) {
 	for i, f := range acts {
 		t.Run(f.name, func(t *testing.T) {
 			wanted(t, f.name, f.short)
+			together(t)
 			w := newWorld(t, cluster, seed()*1000+uint64(100+i), false, hooksFor()...)
 			defer w.judge(f.name, time.Now())
 			w.begin()
@@ -62,6 +63,7 @@ func TestMisbehaviour(t *testing.T) {
 // alone runs a case with the hook "plain" and the hook "mirror", and hands it the world.
 func alone(t *testing.T, name string, number uint64, short bool, prepare, do func(*world)) {
 	wanted(t, name, short)
+	together(t)
 	w := newWorld(t, testenv.Shared(t), seed()*1000+number, false, "plain", "mirror")
 	if prepare != nil {
 		prepare(w)

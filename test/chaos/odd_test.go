@@ -48,6 +48,7 @@ func hookText(config, run string) string {
 // the object, without a result.
 func TestFilterThatLoops(t *testing.T) {
 	wanted(t, "filter-that-loops", true)
+	together(t)
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	client := clientOf(t, cluster)
@@ -94,6 +95,7 @@ kubernetes:
 // Names with every character that the API server lets through, in objects that hooks see and in objects that they change.
 func TestOddNames(t *testing.T) {
 	wanted(t, "odd-names", true)
+	together(t)
 	cluster := testenv.Shared(t)
 	client := clientOf(t, cluster)
 	names := []string{
@@ -141,6 +143,7 @@ printf 'gone '; jq -c 'map(select(.watchEvent == "Deleted") | .object.metadata |
 // A hooks directory full of things that are no hooks. One hook among them is found and runs.
 func TestStrangeFiles(t *testing.T) {
 	wanted(t, "strange-files", true)
+	together(t)
 	cluster := testenv.Shared(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -101,6 +101,7 @@ func TestReplicas(t *testing.T) {
 
 func replicas(t *testing.T, cluster *testenv.Cluster, name string, number uint64, short bool, do func(*world)) {
 	wanted(t, name, short)
+	together(t)
 	w := newWorld(t, cluster, seed()*1000+number, true, hooksFor()...)
 	defer w.judge(name, time.Now())
 	w.beginWith(w.launchTwo)

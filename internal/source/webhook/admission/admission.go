@@ -72,6 +72,10 @@ type Handler struct {
 	slots map[*hook.Hook]*gate.Gate
 	// strangers limits the records about paths that belong to no binding, for anybody may send such requests.
 	strangers *rate.Limiter
+	// readings are the reviews that are still on their way, before they take slots. slow limits the records about those
+	// that take too long.
+	readings *gate.Readings
+	slow     *rate.Limiter
 	runs      sync.WaitGroup
 }
 
@@ -85,6 +89,7 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{
 		opts: o, webhooks: byPath(all), slots: map[*hook.Hook]*gate.Gate{},
 		strangers: rate.NewLimiter(rate.Every(time.Minute), 3),
+		readings:  gate.NewReadings(o.Parallel + o.Queue), slow: rate.NewLimiter(rate.Every(time.Minute), 3),
 	}
 	for _, w := range all {
 		if h.slots[w.hook] == nil {

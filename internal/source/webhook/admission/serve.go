@@ -54,6 +54,14 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnsupportedMediaType, "")
 		return
 	}
+	limit := patience(r.URL.Query(), hook.binding)
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	body, review, status, err := h.read(w, r)
+	if err != nil {
+		refuse(w, status, err.Error())
+		return
+	}
 	slots := h.slots[hook.hook]
 	if !slots.Enter() {
 		h.opts.Log.Warn("A review is refused, too many are waiting for the hook: make it faster, or let it review less", "hook", hook.hook.Name, "binding", hook.binding.Name)
@@ -61,14 +69,6 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer slots.Leave()
-	limit := patience(r.URL.Query(), hook.binding)
-	ctx, cancel := context.WithTimeout(r.Context(), limit)
-	defer cancel()
-	body, review, status, err := read(w, r)
-	if err != nil {
-		refuse(w, status, err.Error())
-		return
-	}
 	log := h.log(hook, review)
 	log.Info("Got AdmissionReview request", "kind", review.Request.Kind.Kind, "name", review.Request.Name, "namespace", review.Request.Namespace,
 		"operation", review.Request.Operation, "subResource", review.Request.SubResource)
@@ -94,8 +94,16 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 }
 
 // read returns the whole review and what is in it, or a status and an error for the caller.
-func read(w http.ResponseWriter, r *http.Request) ([]byte, *review, int, error) {
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *review, int, error) {
+	// The deadline is in the past: it ends a read that waits.
+	reading := h.readings.Begin(func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) })
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestReview))
+	if broken := reading.End(); broken && err != nil {
+		if h.slow.Allow() {
+			h.opts.Log.Warn("A review is broken off, it came too slowly and others came: who else can reach this port? --validating-webhook-client-ca keeps them out", "from", r.RemoteAddr)
+		}
+		return nil, nil, http.StatusServiceUnavailable, errors.New("too many reviews are on their way")
+	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the review is larger than %d bytes", tooLarge.Limit)
 	}

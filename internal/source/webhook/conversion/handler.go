@@ -52,6 +52,8 @@ type Handler struct {
 	opts  Options
 	steps map[string][]step
 	gate  *gate.Gate
+	// readings are the reviews that are still on their way, before they enter the gate.
+	readings *gate.Readings
 	mux   *http.ServeMux
 	// failures are those that were logged.
 	failures *failureLog
@@ -62,7 +64,7 @@ var _ http.Handler = (*Handler)(nil)
 // NewHandler returns a Handler.
 func NewHandler(o Options) *Handler {
 	o.setDefaults()
-	h := &Handler{opts: o, steps: stepsByCRD(o.Hooks), gate: gate.New(o.Parallel, o.Queue), mux: http.NewServeMux(), failures: newFailureLog(o.Log)}
+	h := &Handler{opts: o, steps: stepsByCRD(o.Hooks), gate: gate.New(o.Parallel, o.Queue), readings: gate.NewReadings(o.Parallel + o.Queue), mux: http.NewServeMux(), failures: newFailureLog(o.Log)}
 	h.mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	h.mux.HandleFunc("POST /{crd}", h.review)
 	return h
@@ -77,15 +79,14 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "send application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	body := http.MaxBytesReader(w, r.Body, h.opts.MaxBytes)
-	if !h.gate.Enter() {
-		rv, err := readUID(body)
-		h.refuse(w, r, rv, err, &failure{message: fmt.Sprintf("The operator is busy with %d conversions, and %d more wait: try again later", h.opts.Parallel, h.opts.Queue)})
+	// The deadline is in the past: it ends a read that waits.
+	reading := h.readings.Begin(func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) })
+	rv, err := readReview(http.MaxBytesReader(w, r.Body, h.opts.MaxBytes))
+	if broken := reading.End(); broken && err != nil {
+		h.failures.log("", "", "", fmt.Errorf("a review from %s is broken off, it came too slowly and others came: who else can reach this port? --conversion-webhook-client-ca keeps them out", r.RemoteAddr))
+		http.Error(w, "too many reviews are on their way", http.StatusServiceUnavailable)
 		return
 	}
-	defer h.gate.Leave()
-
-	rv, err := readReview(body)
 	if err == nil && rv.Request == nil {
 		http.Error(w, "Missing parameters: request", http.StatusBadRequest)
 		return
@@ -99,6 +100,11 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, rv, err, nil)
 		return
 	}
+	if !h.gate.Enter() {
+		h.refuse(w, r, rv, nil, &failure{message: fmt.Sprintf("The operator is busy with %d conversions, and %d more wait: try again later", h.opts.Parallel, h.opts.Queue)})
+		return
+	}
+	defer h.gate.Leave()
 	if _, known := h.steps[r.PathValue("crd")]; !known {
 		// Anybody who reaches us can ask for anything; that is not worth a record each.
 		_ = rv.writeFailure(w, fmt.Sprintf("No hook converts %q", r.PathValue("crd")))
@@ -120,7 +126,11 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, rv *review, unr
 		if large := (*http.MaxBytesError)(nil); errors.As(unread, &large) {
 			status, text = http.StatusRequestEntityTooLarge, "The review is too large"
 		}
-		h.failures.log(r.PathValue("crd"), "", text, fmt.Errorf("the review cannot be read: %w", unread))
+		crd := r.PathValue("crd")
+		if _, known := h.steps[crd]; !known {
+			crd = "" // or somebody who makes up names could fill the log
+		}
+		h.failures.log(crd, "", text, fmt.Errorf("the review cannot be read: %w", unread))
 		http.Error(w, text, status)
 		return
 	}

@@ -41,20 +41,6 @@ func readReview(body io.Reader) (*review, error) {
 	return r, errors.Join(err, r.complete())
 }
 
-// readUID reads a review and keeps nothing but what it takes to refuse it.
-func readUID(body io.Reader) (*review, error) {
-	var short struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Request    struct {
-			UID string `json:"uid"`
-		} `json:"request"`
-	}
-	err := json.UnmarshalRead(body, &short, lenient)
-	r := &review{APIVersion: short.APIVersion, Kind: short.Kind, Request: &request{UID: short.Request.UID}}
-	return r, errors.Join(err, r.complete())
-}
-
 // complete fills in the type of a review that has none, and refuses other types.
 func (r *review) complete() error {
 	if r.Kind == "" {

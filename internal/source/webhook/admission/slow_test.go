@@ -1,0 +1,55 @@
+package admission
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Somebody opens connections, promises reviews and sends nothing. The API server is answered nevertheless.
+func TestSlowReviewsKeepNobodyOut(t *testing.T) {
+	handler, log := newHandler(t, Options{Parallel: 1, Queue: 1, Runner: acts(`{"allowed": true}`)}, "validating a.sh a.acme.dev")
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	var slow []*bufio.Reader
+	for range 5 {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n", path)
+		answers := bufio.NewReader(conn)
+		// That is sent when the handler begins to read.
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatalf("%q, %v", line, err)
+		}
+		slow = append(slow, answers)
+	}
+	res, err := http.Post(server.URL+path, "application/json", strings.NewReader(minimal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("the API server got %s", res.Status)
+	}
+	for _, answers := range slow[:4] {
+		_, _ = answers.ReadString('\n') // the end of the first answer
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "503") {
+			t.Errorf("a slow one got %q, %v", line, err)
+		}
+	}
+	if !strings.Contains(log.String(), "it came too slowly") {
+		t.Errorf("nothing in the log:\n%s", log)
+	}
+	if n := strings.Count(log.String(), "too slowly"); n > 3 {
+		t.Errorf("%d records of it", n)
+	}
+	server.CloseClientConnections()
+	handler.Wait()
+}
