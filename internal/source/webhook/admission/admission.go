@@ -76,7 +76,7 @@ type Handler struct {
 	// that take too long.
 	readings *gate.Readings
 	slow     *rate.Limiter
-	runs      sync.WaitGroup
+	runs     sync.WaitGroup
 }
 
 // New returns a Handler for the admission bindings of all hooks. It fails when two of them cannot be told apart.

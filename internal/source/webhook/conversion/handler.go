@@ -54,7 +54,7 @@ type Handler struct {
 	gate  *gate.Gate
 	// readings are the reviews that are still on their way, before they enter the gate.
 	readings *gate.Readings
-	mux   *http.ServeMux
+	mux      *http.ServeMux
 	// failures are those that were logged.
 	failures *failureLog
 }
