@@ -66,7 +66,9 @@ var faults = []fault{
 	{name: "permission-withdrawn", short: true, begin: func(w *world) {
 		w.allow(nil)
 		w.gateway.Cut()
-		w.op.UntilLog("Watch Failed")
+		if !w.down {
+			w.op.UntilLog("Watch Failed")
+		}
 	}, end: func(w *world) { w.allow(w.rules()) }},
 	{name: "labels-flap", short: true, strict: true, begin: func(w *world) {
 		w.flapped = true
@@ -93,7 +95,12 @@ var faults = []fault{
 	{name: "operator-stopped", strict: true, begin: func(w *world) {
 		w.op.Signal(terminate)
 		w.op.Wait()
-	}, end: func(w *world) { w.launch() }},
+		w.down = true
+	}, end: func(w *world) {
+		if w.down { // another fault may have started it
+			w.launch()
+		}
+	}},
 }
 
 func restartAPIServer(w *world) { w.cluster.Restart(w.t, "kube-apiserver") }

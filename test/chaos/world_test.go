@@ -55,6 +55,8 @@ type world struct {
 	// op runs the hooks, and is the last of starts; standby is nil unless there are two with leader election.
 	op, standby *testenv.Operator
 	starts      []start
+	// down tells that there is no operator at the moment.
+	down bool
 	windows     []window
 	hiding      []window
 	// flapped tells that the second namespace has gone out of sight and come back.
@@ -245,7 +247,7 @@ func (w *world) launch(args ...string) {
 	w.t.Helper()
 	s := start{name: fmt.Sprint(len(w.starts) + 1), at: time.Now()}
 	w.starts = append(w.starts, s)
-	w.op = w.run(s, nil, args...)
+	w.op, w.down = w.run(s, nil, args...), false
 }
 
 func (w *world) run(s start, env []string, args ...string) *testenv.Operator {
@@ -444,6 +446,9 @@ func (w *world) copies(h history) (wrong []string) {
 
 // kill ends the operator without a warning, and what it had running goes on alone, as it would.
 func (w *world) kill() {
+	if w.down {
+		return
+	}
 	w.op.Expect(-1)
 	w.op.Signal(syscall.SIGKILL)
 	w.op.Wait()
