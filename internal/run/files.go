@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -68,35 +70,54 @@ func lockFile(path string, flag int) (*os.File, error) {
 // sweep removes workspaces whose lock nobody holds. What it cannot remove it leaves: another operator,
 // or another user, may share the directory.
 func sweep(dir string) {
-	left, _ := filepath.Glob(filepath.Join(dir, workspacePrefix+"*", lockName))
-	for _, path := range left {
-		if lock, err := lockFile(path, 0); err == nil {
-			removeDead(filepath.Dir(path))
-			lock.Close()
-		}
+	// Others may have put links there, or put one in the place of a directory while this works: a Root follows none
+	// that leads out.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return
 	}
-	// One that was killed before it made its lock has an empty directory.
-	bare, _ := filepath.Glob(filepath.Join(dir, workspacePrefix+"*"))
-	for _, path := range bare {
-		if info, err := os.Lstat(path); err == nil && info.IsDir() && time.Since(info.ModTime()) > time.Minute {
-			_ = os.Remove(path) // not if there is anything in it
+	defer root.Close()
+	entries, _ := fs.ReadDir(root.FS(), ".")
+	for _, entry := range entries {
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), workspacePrefix) {
+			removeDead(root, entry.Name())
 		}
 	}
 }
 
-// removeDead removes a workspace, the lock at last: as long as a hook of the dead operator lives and writes files, something
-// may be left, and whoever sweeps next has to find it.
-func removeDead(dir string) {
-	entries, err := os.ReadDir(dir)
+// removeDead removes a workspace of a dead operator, the lock at last: as long as a hook of it lives and writes files,
+// something may be left, and whoever sweeps next has to find it.
+func removeDead(root *os.Root, name string) {
+	dir, err := root.OpenRoot(name)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	lock, err := dir.OpenFile(lockName, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		// One that was killed before it made its lock has an empty directory.
+		if info, err := root.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Minute {
+			_ = root.Remove(name) // not if there is anything in it
+		}
+		return
+	}
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return
+	}
+	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
 		return
 	}
 	for _, entry := range entries {
-		if entry.Name() != lockName && os.RemoveAll(filepath.Join(dir, entry.Name())) != nil {
+		if entry.Name() != lockName && dir.RemoveAll(entry.Name()) != nil {
 			return
 		}
 	}
-	_ = os.RemoveAll(dir)
+	_ = root.RemoveAll(name)
 }
 
 // Dir is the directory itself, for other private files of the process.

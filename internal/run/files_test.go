@@ -3,6 +3,7 @@ package run
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,6 +86,44 @@ func TestWorkspaceMends(t *testing.T) {
 		sweep(filepath.Dir(w.Dir())) // another operator starts
 		if _, err := os.Stat(f.dir); err != nil {
 			t.Errorf("without %s the workspace is no longer locked", gone)
+		}
+	}
+}
+
+// Links in a shared temp directory lead to nothing of others, whoever has put them there; what a dead operator has left
+// goes, and what is in use stays.
+func TestSweep(t *testing.T) {
+	tmp, victim := t.TempDir(), t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(names ...string) string { return filepath.Join(append([]string{tmp}, names...)...) }
+	must(os.WriteFile(filepath.Join(victim, lockName), nil, 0o600))
+	must(os.WriteFile(filepath.Join(victim, "diary"), []byte("precious"), 0o600))
+	must(os.Symlink(victim, in("operator-link")))
+	must(os.MkdirAll(in("operator-dead", "hook-a"), 0o700))
+	must(os.WriteFile(in("operator-dead", lockName), nil, 0o600))
+	must(os.Symlink(victim, in("operator-dead", "more")))
+	must(os.Mkdir(in("operator-planted"), 0o700))
+	must(os.Symlink(filepath.Join(victim, lockName), in("operator-planted", lockName)))
+	must(os.Mkdir(in("operator-young"), 0o700)) // may be about to make its lock
+	must(os.WriteFile(in("operator-file"), nil, 0o600))
+	living, err := OpenWorkspace(tmp, false)
+	must(err)
+	t.Cleanup(func() { _ = living.Close() })
+	sweep(tmp)
+	left, _ := filepath.Glob(in("*"))
+	want := []string{living.Dir(), in("operator-file"), in("operator-link"), in("operator-planted"), in("operator-young")}
+	slices.Sort(want)
+	if !slices.Equal(left, want) {
+		t.Errorf("left are %q, want %q", left, want)
+	}
+	for _, name := range []string{lockName, "diary"} {
+		if _, err := os.Stat(filepath.Join(victim, name)); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -56,9 +56,9 @@ type world struct {
 	op, standby *testenv.Operator
 	starts      []start
 	// down tells that there is no operator at the moment.
-	down bool
-	windows     []window
-	hiding      []window
+	down    bool
+	windows []window
+	hiding  []window
 	// flapped tells that the second namespace has gone out of sight and come back.
 	flapped bool
 	// destroyed tells that runs may have failed although their hooks saw nothing of it.

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/testenv"
@@ -220,6 +221,9 @@ func TestPlantedLinks(t *testing.T) {
 	for _, err := range []error{
 		os.Mkdir(tmp, 0o755), os.Mkdir(victim, 0o755),
 		os.WriteFile(filepath.Join(victim, "lock"), []byte("precious"), 0o644),
+		os.WriteFile(filepath.Join(victim, "diary"), []byte("precious"), 0o644),
+		os.Mkdir(filepath.Join(tmp, "operator-3"), 0o755),
+		syscall.Mkfifo(filepath.Join(tmp, "operator-3", "lock"), 0o644),
 		os.Symlink(victim, filepath.Join(tmp, "operator-1")),
 		os.Mkdir(filepath.Join(tmp, "operator-2"), 0o755),
 		os.Symlink(filepath.Join(victim, "lock"), filepath.Join(tmp, "operator-2", "lock")),
@@ -233,8 +237,10 @@ func TestPlantedLinks(t *testing.T) {
 		HooksDir: hooks(t, map[string]string{"a.sh": startup}), Args: []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
 	})
 	op.UntilLog("Hook executed successfully")
-	if text, err := os.ReadFile(filepath.Join(victim, "lock")); err != nil || string(text) != "precious" {
-		t.Errorf("a planted link led the operator to another file: %q, %v", text, err)
+	for _, name := range []string{"lock", "diary"} {
+		if text, err := os.ReadFile(filepath.Join(victim, name)); err != nil || string(text) != "precious" {
+			t.Errorf("a planted link led the operator to another file: %q, %v", text, err)
+		}
 	}
 	if info, err := os.Lstat(filepath.Join(victim, "lock")); err != nil || info.Mode() != fs.FileMode(0o644) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
