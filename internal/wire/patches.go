@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	pathrules "k8s.io/apimachinery/pkg/api/validation/path"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -287,6 +288,16 @@ func (p *patchParser) required(number int, what string, pairs ...string) {
 	}
 }
 
+// inPath takes pairs of a field and its value, which becomes a part of the path of a request. Hooks take names out of
+// objects that others write: ".." must not turn the deletion of an object into that of its namespace.
+func (p *patchParser) inPath(number int, pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if problems := pathrules.IsValidPathSegmentName(pairs[i+1]); len(problems) > 0 {
+			p.wrong(number, pairs[i], fmt.Sprintf("%.100q %s", pairs[i+1], strings.Join(problems, " and ")), "write the name of one object")
+		}
+	}
+}
+
 func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 	out := effect.Patch{
 		Operation: effect.ParseOperation(d.Operation), Number: number,
@@ -294,6 +305,7 @@ func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 		Subresource:         strings.TrimPrefix(d.Subresource, "/"),
 		IgnoreMissingObject: d.IgnoreMissingObject, Force: d.Force,
 	}
+	p.inPath(number, "subresource", out.Subresource)
 	switch {
 	case d.Operation == "":
 		p.wrong(number, "operation", "is required", "write one of "+strings.Join(effect.Operations(), ", "))
@@ -313,6 +325,7 @@ func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 		return out
 	}
 	p.required(number, " for "+d.Operation, "kind", d.Kind, "name", d.Name)
+	p.inPath(number, "name", d.Name, "namespace", d.Namespace)
 	if strings.Count(d.APIVersion, "/") > 1 {
 		p.wrong(number, "apiVersion", "has too many slashes", `write "group/version" or "version"`)
 	}
@@ -386,6 +399,7 @@ func (p *patchParser) manifest(out *effect.Patch, raw json.RawMessage) {
 	out.Namespace = get(metadata, "object.metadata.", "namespace")
 	generated := get(metadata, "object.metadata.", "generateName")
 	p.required(out.Number, "", "object.apiVersion", out.APIVersion, "object.kind", out.Kind)
+	p.inPath(out.Number, "object.metadata.name", out.Name, "object.metadata.namespace", out.Namespace)
 	switch {
 	case out.Name == "" && out.Operation == effect.ServerSideApply:
 		p.wrong(out.Number, "object.metadata.name", "is required for Apply", "")

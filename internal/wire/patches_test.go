@@ -98,6 +98,11 @@ func FuzzParsePatches(f *testing.F) {
 			t.Fatalf("error %#v", err)
 		}
 		for i, p := range patches {
+			for _, part := range []string{p.Name, p.Namespace, p.Subresource} {
+				if strings.ContainsAny(part, "/%") || part == "." || part == ".." {
+					t.Errorf("%q leads elsewhere", part)
+				}
+			}
 			if p.Number != i+1 || p.Kind == "" || p.Operation.HasObject() != (p.Object != nil) || !p.Operation.HasObject() && p.Name == "" {
 				t.Errorf("patch %+v", p)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/resource"
 	"github.com/shell-operator/shell-operator/internal/testenv"
@@ -158,5 +159,30 @@ func TestConflicts(t *testing.T) {
 	}
 	if got := cluster.Kubectl(t, "-n", namespace, "get", "cm", "one", "-o", "jsonpath={.data.w0}{.data.w1}{.data.w2}"); got != "donedonedone" {
 		t.Errorf("data %q", got)
+	}
+}
+
+// A name that somebody has put into an object does not lead an operation to another object, to all of them, or to their
+// namespace, not even if it came this far.
+func TestNamesLeadNowhereElse(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	a, _ := newApplier(t, cluster, nil)
+	cluster.Kubectl(t, "-n", namespace, "create", "configmap", "first")
+	cluster.Kubectl(t, "-n", namespace, "create", "secret", "generic", "token")
+	for _, p := range []effect.Patch{
+		{Operation: effect.DeleteInBackground, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "."},
+		{Operation: effect.Delete, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: ".."},
+		{Operation: effect.Delete, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "../secrets/token"},
+		{Operation: effect.MergePatch, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "first", Subresource: "../../secrets/token", Body: []byte(`{"data":{"a":"eA=="}}`)},
+		{Operation: effect.Delete, APIVersion: "v1", Kind: "ConfigMap", Namespace: "default/../" + namespace, Name: "first"},
+	} {
+		err := a.Apply(t.Context(), a.log, []effect.Patch{p})
+		if err == nil || !strings.Contains(err.Error(), "cannot be a part of a path") {
+			t.Errorf("%s %s/%s %s: error %v", p.Operation, p.Namespace, p.Name, p.Subresource, err)
+		}
+	}
+	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/first", "secret/token", "-o", "jsonpath={.items[*].metadata.name} {.items[*].data} {.items[*].metadata.deletionTimestamp}"); strings.TrimSpace(got) != "first token" {
+		t.Errorf("left is %q", got)
 	}
 }

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	pathrules "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -38,6 +40,12 @@ func (r *request) do(ctx context.Context) error {
 			field = "object.metadata.namespace"
 		}
 		return fmt.Errorf("%s is namespaced, but %s is not set", r.resource.Kind, field)
+	}
+	// What has been parsed is right. But the client takes ".." for a way up, so nothing else may come this far.
+	for _, part := range []string{r.patch.Namespace, r.patch.Name, r.patch.Subresource} {
+		if problems := pathrules.IsValidPathSegmentName(part); len(problems) > 0 {
+			return fmt.Errorf("%q cannot be a part of a path: %s", part, strings.Join(problems, " and "))
+		}
 	}
 	switch r.patch.Operation {
 	case effect.Create:
