@@ -51,6 +51,10 @@ var directions = []struct {
 	{"internal/source/webhook/admission", []string{"internal/hook", "internal/event", "internal/effect", "internal/gate", "internal/resource"}, "a stage; app lends it the runs"},
 	{"internal/source/webhook/conversion", []string{"internal/hook", "internal/event", "internal/effect", "internal/gate", "internal/resource", "internal/clock"}, "a stage; app lends it the runs"},
 	{"internal/source/http", []string{"internal/hook", "internal/event", "internal/effect", "internal/gate"}, "a stage; app lends it the runs"},
+	{"internal/source/serve", []string{
+		"internal/hook", "internal/resource", "internal/cluster", "internal/source/http", "internal/source/webhook",
+		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion", "internal/source/webhook/service",
+	}, "the sources that are asked, together; app lends it the runs"},
 	{"internal/run/process", nil, "executes files, whatever they are"},
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/resource"}, "a stage that changes the cluster"},
@@ -64,7 +68,7 @@ var directions = []struct {
 		"internal/source/webhook/admission", "internal/source/webhook/conversion",
 	}, "the way of a hook through the stages, without queues and watches"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/cluster", "internal/effect/apply", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/cluster", "internal/effect/apply", "internal/source/serve", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.
@@ -75,7 +79,7 @@ var reserved = []struct {
 }{
 	{"k8s.io/client-go", []string{
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
-		"internal/source/webhook/service", "internal/source/http",
+		"internal/source/webhook/service", "internal/source/http", "internal/source/serve",
 		"internal/effect/patch", "internal/resource", "internal/shard", "internal/telemetry/kubeevent", "internal/telemetry/meter", "internal/cluster", "internal/effect/apply", "internal/app", "internal/testenv",
 	}, "few packages talk to the API server, cluster finds out where it is, and those above hand that on"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire", "internal/debug", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, debug writes its answers, cmd prints results"},

@@ -27,6 +27,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
+	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/spool"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
@@ -52,10 +53,8 @@ type operator struct {
 	health  *health.Health
 	// hookMetrics are those that hooks hand back.
 	hookMetrics *metric.Store
-	// webhooks is empty when no hook has webhook bindings.
-	webhooks *webhooks
-	// http is empty when no hook has http bindings.
-	http *httpServer
+	// servers are where hooks are asked.
+	servers *serve.Servers
 	// events is nil when there is no Pod that Events could be about.
 	events *kubeevent.Recorder
 	// tracers are nil when nobody wants traces.
@@ -176,10 +175,11 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
 		Observe: op.runEnded, Begin: insight.begin, Tracers: op.tracers,
 	})
-	if op.webhooks, err = newWebhooks(ctx, op, cl, o); err != nil {
-		return err
-	}
-	if op.http, err = newHTTPServer(op, cl, o); err != nil {
+	op.servers, err = serve.New(ctx, serve.Options{
+		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: op.all(), Ready: op.health.Answering(), Leading: op.leading,
+		Reviews: answers{op.runner}, Requests: answers{op.runner}, Log: o.Log,
+	})
+	if err != nil {
 		return err
 	}
 	var asides sync.WaitGroup
@@ -254,10 +254,7 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	if op.events != nil {
 		background.Go(func() { op.events.Run(ctx) })
 	}
-	op.webhooks.first.ready = append(op.webhooks.first.ready, op.health.Answering())
-	op.http.first.ready = append(op.http.first.ready, op.health.Answering())
-	background.Go(func() { op.webhooks.run(ctx, op, fail) })
-	background.Go(func() { op.http.run(ctx, op, fail) })
+	background.Go(func() { op.servers.Run(ctx, fail) })
 
 	over := make(chan struct{})
 	var ending sync.WaitGroup
@@ -266,7 +263,7 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	close(over)
 	ending.Wait()
 	background.Wait()
-	var broken *servingError
+	var broken *serve.Error
 	switch {
 	case errors.As(context.Cause(ctx), &broken):
 		err = broken

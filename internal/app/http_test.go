@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -11,10 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/shell-operator/shell-operator/internal/cluster"
-	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -175,42 +170,6 @@ func TestHTTPRate(t *testing.T) {
 	}
 }
 
-// Beyond loopback nothing is served without TLS, and nobody unknown is answered.
-func TestHTTPAccess(t *testing.T) {
-	cl := &cluster.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}
-	for _, tt := range []struct {
-		address        string
-		secure, always bool
-		asks           bool
-		err            string
-	}{
-		{"127.0.0.1:9690", false, false, false, ""},
-		{"127.1.2.3:9690", true, false, false, ""},
-		{"[::1]:9690", false, false, false, ""},
-		{"127.0.0.1:9690", false, true, true, ""},
-		{"0.0.0.0:9690", true, false, true, ""},
-		{"192.0.2.1:9690", true, false, true, ""},
-		{"[::]:9690", true, false, true, ""},
-		{":9690", true, false, true, ""},
-		{"0.0.0.0:9690", false, false, false, "HTTP hooks cannot be served on 0.0.0.0:9690 without TLS: give --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1"},
-		{":9690", false, true, false, "HTTP hooks cannot be served on :9690 without TLS: give --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1"},
-	} {
-		address, err := net.ResolveTCPAddr("tcp", tt.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		access, err := accessAt(address, tt.secure, cl, Options{HTTP: HTTPOptions{Authentication: tt.always}})
-		if got := ""; err != nil {
-			got = err.Error()
-			if got != tt.err {
-				t.Errorf("%+v: error %q", tt, got)
-			}
-		} else if tt.err != "" || (access != nil) != tt.asks {
-			t.Errorf("%+v: access %v", tt, access)
-		}
-	}
-}
-
 // What keeps the operator from starting says what to do.
 func TestHTTPRefused(t *testing.T) {
 	c := testenv.Shared(t)
@@ -225,8 +184,5 @@ func TestHTTPRefused(t *testing.T) {
 			t.Errorf("%v: status %d, %s", args, status, &op.Errors)
 		}
 		op.Signal(syscall.SIGTERM)
-	}
-	if serves([]*hook.Hook{{}}) {
-		t.Error("nobody asks for a server")
 	}
 }

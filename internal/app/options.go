@@ -6,6 +6,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/source/serve"
 )
 
 // Options of the operator. Log is required, and all durations have to be given.
@@ -40,8 +41,8 @@ type Options struct {
 	ListenAddress string
 	Profiling     bool
 	Metrics       MetricsOptions
-	Webhooks      WebhookOptions
-	HTTP          HTTPOptions
+	Webhooks      serve.WebhookOptions
+	HTTP          serve.HTTPOptions
 	Election      ElectionOptions
 	Tracing       TracingOptions
 	// Pod is the name of the Pod that the operator runs in; empty means to find out, if there is one.

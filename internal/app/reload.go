@@ -10,6 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/source/serve"
 )
 
 // live brings the hooks to life, and loads them anew when their files differ from what was found, until ctx ends. Nil
@@ -52,11 +53,11 @@ func (op *operator) reload(ctx context.Context, quiet func()) bool {
 	op.log.Info("Files of hooks have changed. Load all hooks anew.")
 	loaded, err := discover.Hooks(ctx, op.reading)
 	var s succession
-	var served *renewals
+	var served *serve.Renewal
 	if err == nil {
 		s = succeed(op.all(), loaded)
 		if !s.nothing() {
-			served, err = op.prepareServers(ctx, s.hooks)
+			served, err = op.servers.Prepare(ctx, s.hooks)
 		}
 	}
 	if ctx.Err() != nil {
@@ -82,13 +83,13 @@ func (op *operator) reload(ctx context.Context, quiet func()) bool {
 		op.log.Info("Hooks that have changed are running. They are replaced when their runs have ended.", "hooks", strings.Join(names, ", "))
 	})
 	if err != nil { // the operator ends
-		served.abort()
+		served.Abort()
 		return false
 	}
 	quiet()
 	op.replace(s)
 	release()
-	served.commit(op.health.Answering())
+	served.Commit(op.health.Answering())
 	op.log.Info("Hooks are loaded anew", "added", strings.Join(s.added, ", "), "changed", strings.Join(s.changed, ", "), "removed", strings.Join(s.removed, ", "))
 	return true
 }

@@ -232,3 +232,13 @@ func (e *enabler) run(ctx context.Context) {
 		close(e.ready)
 	}
 }
+
+// reached waits for a channel to be closed, and tells whether that came before the end of ctx.
+func reached(ctx context.Context, c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

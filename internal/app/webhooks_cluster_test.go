@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -178,7 +179,7 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *re
 	reader, writer := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &replica{stop: stop, ended: make(chan error, 1)}
-	server := WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "webhooks", Cert: "/no/such/file"}
+	server := serve.WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "webhooks", Cert: "/no/such/file"}
 	sockets, err := os.MkdirTemp("", "operator-") // paths of sockets are limited
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +191,7 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *re
 		ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Second, ShutdownTimeout: 10 * time.Second,
 		ListenAddress: "127.0.0.1:0", Metrics: MetricsOptions{Prefix: "shell_operator_"},
 		Debug: DebugOptions{Level: &slog.LevelVar{}, Socket: filepath.Join(sockets, "debug.socket"), SocketChosen: true},
-		Webhooks: WebhookOptions{
+		Webhooks: serve.WebhookOptions{
 			Admission: server, Conversion: server, ConfigurationName: namespace, FailurePolicy: "Fail", Namespace: namespace, SecretName: "certificates",
 			CreateServices: true, PodName: "operator-0",
 		},

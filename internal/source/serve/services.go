@@ -1,4 +1,4 @@
-package app
+package serve
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 )
 
@@ -32,13 +31,13 @@ func checkServices(all []service.Options) error {
 }
 
 // removeServices removes the Services that an operator has made, if it was asked to make them.
-func removeServices(ctx context.Context, client rest.Interface, cl *cluster.Cluster, o Options) error {
+func removeServices(ctx context.Context, client rest.Interface, o Options) error {
 	if !o.Webhooks.CreateServices {
 		return nil
 	}
 	var errs []error
 	for _, server := range []WebhookServer{o.Webhooks.Admission, o.Webhooks.Conversion} {
-		at, err := placeOf(cl, o.Webhooks, server)
+		at, err := placeOf(o.Cluster, o.Webhooks, server)
 		if err == nil && at.namespace != "" {
 			err = service.Remove(ctx, service.Options{Client: client, Namespace: at.namespace, Name: server.ServiceName, Log: o.Log})
 		}

@@ -1,47 +1,21 @@
-package app
+package serve
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
-	"time"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
-	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/resource"
-	"github.com/shell-operator/shell-operator/internal/run"
-	"github.com/shell-operator/shell-operator/internal/run/process"
 	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
-	"github.com/shell-operator/shell-operator/internal/wire"
 )
-
-// HTTPOptions are about the hooks that answer HTTP requests.
-type HTTPOptions struct {
-	// ListenAddress is "host:port". One that is not loopback needs Cert and Key, and callers are asked who they are.
-	ListenAddress string
-	// Cert and Key are PEM files, read again when they change; empty means HTTP without TLS.
-	Cert, Key string
-	// Authentication asks callers on loopback, too.
-	Authentication bool
-	// Parallel requests run at a time for each hook, and Queue more wait.
-	Parallel, Queue int
-	// BodyLimit is the size of the largest body, and Timeout is for bindings that have none.
-	BodyLimit int
-	Timeout   time.Duration
-}
 
 // httpServer serves the hooks that answer HTTP requests.
 type httpServer struct {
-	*servers
-	op *operator
-	cl *cluster.Cluster
-	o  Options
+	*side
+	o Options
 	// served is nil until a hook needs it. Then it stays.
 	served *servedHTTP
 }
@@ -53,9 +27,9 @@ type servedHTTP struct {
 }
 
 // newHTTPServer listens, if a hook has http bindings. Requests are refused until the hooks can answer.
-func newHTTPServer(op *operator, cl *cluster.Cluster, o Options) (*httpServer, error) {
-	s := &httpServer{op: op, cl: cl, o: o}
-	first, err := s.prepare(op.all(), op.health.Answering())
+func newHTTPServer(o Options) (*httpServer, error) {
+	s := &httpServer{o: o}
+	first, err := s.prepare(o.Hooks, o.Ready)
 	if err != nil {
 		first.abort()
 		return nil, err
@@ -63,7 +37,8 @@ func newHTTPServer(op *operator, cl *cluster.Cluster, o Options) (*httpServer, e
 	for _, swap := range first.swap {
 		swap()
 	}
-	s.servers = newServers(first, nil)
+	first.ready = append(first.ready, o.Ready)
+	s.side = newSide(o.Log, first, nil)
 	return s, nil
 }
 
@@ -86,7 +61,7 @@ func (s *httpServer) prepare(hooks []*hook.Hook, ready <-chan struct{}) (r *rene
 		warnAboutAllow(hooks, s.o)
 	}
 	handler, err := httphooks.New(httphooks.Options{
-		Hooks: hooks, Runner: httpRunner{s.op}, Ready: ready, Access: served.access, Log: s.o.Log,
+		Hooks: hooks, Runner: s.o.Requests, Ready: ready, Access: served.access, Log: s.o.Log,
 		Parallel: s.o.HTTP.Parallel, Queue: s.o.HTTP.Queue, BodyLimit: int64(s.o.HTTP.BodyLimit), Timeout: s.o.HTTP.Timeout,
 	})
 	if err != nil {
@@ -112,7 +87,7 @@ func (s *httpServer) listen(r *renewal) (*servedHTTP, error) {
 		return nil, fmt.Errorf("cannot serve HTTP hooks on %s: %w: give another --http-listen-address", o.HTTP.ListenAddress, err)
 	}
 	served := &servedHTTP{}
-	if served.access, err = accessAt(address, certificate != nil, s.cl, o); err != nil {
+	if served.access, err = accessAt(address, certificate != nil, o); err != nil {
 		return nil, err
 	}
 	listening, err := webhook.New(webhook.Options{Address: address.String(), Handler: &served.handler, Certificate: certificate, Log: o.Log})
@@ -136,7 +111,7 @@ func serves(hooks []*hook.Hook) bool {
 
 // accessAt is nil for an address that only this machine reaches, unless callers are to be asked there, too. Others need TLS, or tokens would be there for everybody
 // on the way.
-func accessAt(address *net.TCPAddr, secure bool, cl *cluster.Cluster, o Options) (*httphooks.Access, error) {
+func accessAt(address *net.TCPAddr, secure bool, o Options) (*httphooks.Access, error) {
 	local := address.IP.IsLoopback()
 	if local && !o.HTTP.Authentication {
 		return nil, nil
@@ -144,7 +119,7 @@ func accessAt(address *net.TCPAddr, secure bool, cl *cluster.Cluster, o Options)
 	if !local && !secure {
 		return nil, fmt.Errorf("HTTP hooks cannot be served on %s without TLS: give --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1", address)
 	}
-	client, err := resource.NewClient(cl.Config)
+	client, err := resource.NewClient(o.Cluster.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -160,22 +135,4 @@ func warnAboutAllow(hooks []*hook.Hook, o Options) {
 			}
 		}
 	}
-}
-
-// httpRunner runs hooks for HTTP requests.
-type httpRunner struct{ *operator }
-
-var _ httphooks.Runner = httpRunner{}
-
-func (r httpRunner) Answer(ctx context.Context, h *hook.Hook, index int, request *event.Request) (effect.HTTPAnswer, error) {
-	out, err := r.runner.Answer(ctx, run.Review{Event: event.Event{Type: event.HTTP, Hook: h, Index: index}, Request: request})
-	switch {
-	case errors.Is(err, run.ErrRate):
-		return effect.HTTPAnswer{}, fmt.Errorf("%w: %w", httphooks.ErrBusy, err)
-	case errors.As(err, new(*process.TimeoutError)):
-		return effect.HTTPAnswer{}, fmt.Errorf("%w: %w", httphooks.ErrLate, err)
-	case err != nil:
-		return effect.HTTPAnswer{}, err
-	}
-	return wire.ParseHTTP(out.HTTP)
 }

@@ -1,4 +1,4 @@
-package app
+package serve
 
 import (
 	"context"
@@ -22,15 +22,18 @@ func TestWebhooksInside(t *testing.T) {
 	t.Cleanup(func() {
 		c.Kubectl(t, "delete", "validatingwebhookconfiguration", namespace+"-hooks", "--ignore-not-found")
 	})
-	op := &operator{log: slog.New(slog.DiscardHandler), hooks: []*hook.Hook{{
+	log := slog.New(slog.DiscardHandler)
+	ready := make(chan struct{})
+	close(ready)
+	hooks := []*hook.Hook{{
 		Name: "hook.sh",
 		Validating: []hook.Admission{{
 			Binding: hook.Binding{Name: "deny.example.com"}, SideEffects: "None", TimeoutSeconds: 10, FailurePolicy: "Ignore",
 			Rules: []hook.Rule{{APIGroups: []string{namespace + ".example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"}, Operations: []string{"CREATE"}}},
 		}},
-	}}}
-	w, err := newWebhooks(t.Context(), op, &cluster.Cluster{Config: c.Config(t), Inside: true}, Options{
-		Log: op.log,
+	}}
+	w, err := newWebhooks(t.Context(), Options{
+		Cluster: &cluster.Cluster{Config: c.Config(t), Inside: true}, Hooks: hooks, Ready: ready, Log: log,
 		Webhooks: WebhookOptions{
 			Admission:         WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "admission-svc", Cert: "/no/such/file"},
 			Conversion:        WebhookServer{ServiceName: "conversion-svc"},
@@ -44,7 +47,7 @@ func TestWebhooksInside(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.run(ctx, op, stop)
+		w.run(ctx, stop)
 	}()
 	c.Kubectl(t, "wait", "--for=create", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=30s")
 	got := c.Kubectl(t, "get", "validatingwebhookconfiguration", namespace+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.service}{.webhooks[0].failurePolicy}")
@@ -60,9 +63,8 @@ func TestWebhooksInside(t *testing.T) {
 	<-ended
 
 	// Hooks without webhooks: the next operator removes what the last one has left.
-	op.hooks = nil
-	w, err = newWebhooks(t.Context(), op, &cluster.Cluster{Config: c.Config(t), Inside: true}, Options{
-		Log:      op.log,
+	w, err = newWebhooks(t.Context(), Options{
+		Cluster: &cluster.Cluster{Config: c.Config(t), Inside: true}, Ready: ready, Log: log,
 		Webhooks: WebhookOptions{Admission: WebhookServer{ServiceName: "admission-svc"}, ConfigurationName: namespace, Namespace: namespace},
 	})
 	if err != nil {
@@ -72,7 +74,7 @@ func TestWebhooksInside(t *testing.T) {
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.run(ctx, op, stop)
+		w.run(ctx, stop)
 	}()
 	c.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=30s")
 	stop(nil)

@@ -1,0 +1,24 @@
+package app
+
+import (
+	"context"
+	"os"
+
+	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/source/serve"
+)
+
+// UninstallWebhooks removes the webhook configurations that an operator behind a Service has registered, and the
+// Services that it has made.
+func UninstallWebhooks(ctx context.Context, o Options) error {
+	dir, err := os.MkdirTemp("", "shell-operator-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	cl, err := cluster.Connect(o.Cluster, dir)
+	if err != nil {
+		return err
+	}
+	return serve.Uninstall(ctx, serve.Options{Cluster: cl, Webhooks: o.Webhooks, Log: o.Log})
+}

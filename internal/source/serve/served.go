@@ -1,0 +1,114 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
+)
+
+// served is a server as the API server has to know it: by its Service, or by a URL.
+type served struct {
+	handler                 replaceable
+	certificates            cert.Source
+	service, namespace, url string
+}
+
+func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, component string) (*served, error) {
+	o := w.o
+	at, err := placeOf(w.o.Cluster, o.Webhooks, server)
+	if err != nil {
+		return nil, err
+	}
+	var clients *x509.CertPool
+	if len(server.ClientCA) > 0 {
+		var err error
+		if clients, err = cert.ClientCAs(server.ClientCA); err != nil {
+			return nil, err
+		}
+	}
+	s := &served{}
+	// The certificate is asked for by the first handshake, which cannot come before anybody knows the address.
+	listening, err := webhook.New(webhook.Options{
+		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, Component: component, Log: o.Log,
+		Certificate: certificateOf(s),
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.opened = append(r.opened, listening)
+	if at.namespace != "" {
+		s.service, s.namespace = server.ServiceName, at.namespace
+	} else {
+		s.url, w.own = at.base(listening.Address()), true
+	}
+	if o.Webhooks.CreateServices && s.service != "" {
+		r.services = append(r.services, serviceOf(w.client, o, s, listening.Address()))
+	}
+	if s.certificates, err = w.certificatesFor(ctx, r, server, at, s); err != nil {
+		return nil, err
+	}
+	r.parts = append(r.parts, listening.Run)
+	o.Log.Info("webhook server started", "address", listening.Address(), "url", s.url, "service", s.service)
+	return s, nil
+}
+
+// certificatesFor uses the files that were given, and otherwise makes certificates: in a Secret for all replicas behind
+// a Service, in memory for a URL, which leads to this process only.
+func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server WebhookServer, at place, s *served) (source cert.Source, err error) {
+	o := w.o
+	if o.Webhooks.CertManager != "" {
+		// Its Secret need not have a CA, which is no concern of ours.
+		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, Log: o.Log})
+		if err != nil {
+			err = fmt.Errorf("with --webhook-cert-manager the certificates are those of cert-manager: %w", err)
+		}
+		return r.keep(source, err)
+	}
+	if server.hasFiles() {
+		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, CA: server.CA, Log: o.Log})
+		return r.keep(source, err)
+	}
+	if s.url != "" {
+		u, err := url.Parse(s.url)
+		if err != nil {
+			return nil, fmt.Errorf("the URL %q of a webhook server: %w", s.url, err)
+		}
+		return r.keep(cert.InMemory(u.Hostname()))
+	}
+	if w.shared == nil {
+		var names []string
+		for _, service := range []string{o.Webhooks.Admission.ServiceName, o.Webhooks.Conversion.ServiceName} {
+			names = append(names, service+"."+at.namespace+".svc", service+"."+at.namespace+".svc.cluster.local")
+		}
+		w.shared, err = r.keep(cert.Managed(ctx, cert.ManagedOptions{
+			Client: w.client, Namespace: at.namespace, SecretName: o.Webhooks.SecretName, Names: names, Log: o.Log,
+		}))
+		r.closed = append(r.closed, func() { w.shared = nil })
+	}
+	return w.shared, err
+}
+
+// certificateOf asks for the certificate only when a handshake needs it.
+func certificateOf(s *served) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) }
+}
+
+// replaceable is a handler that another one can take the place of.
+type replaceable struct{ now atomic.Pointer[http.Handler] }
+
+func (r *replaceable) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if h := r.now.Load(); h != nil {
+		(*h).ServeHTTP(w, req)
+		return
+	}
+	http.Error(w, "the hooks are being loaded", http.StatusServiceUnavailable)
+}
+
+func (r *replaceable) put(h http.Handler) { r.now.Store(&h) }

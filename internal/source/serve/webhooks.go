@@ -1,0 +1,143 @@
+package serve
+
+import (
+	"context"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
+)
+
+// asked tells which kinds of webhooks the hooks have.
+func asked(hooks []*hook.Hook) (admits, converts bool) {
+	for _, h := range hooks {
+		admits = admits || len(h.Validating)+len(h.Mutating) > 0
+		converts = converts || len(h.Conversions) > 0
+	}
+	return admits, converts
+}
+
+// webhooks is everything that serves the API server's questions.
+type webhooks struct {
+	*side
+	o      Options
+	client rest.Interface
+	// admission and conversion are nil until a hook needs them. Then they stay.
+	admission, conversion *served
+	// shared are the certificates that the operator makes itself for all servers behind Services; nil until needed.
+	shared cert.Source
+	// own tells that what is registered leads to this replica only.
+	own bool
+}
+
+// newWebhooks listens, for the kinds that hooks have. Nothing is registered before run.
+func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
+	client, err := resource.NewClient(o.Cluster.Config)
+	if err != nil {
+		return nil, err
+	}
+	w := &webhooks{o: o, client: client}
+	first, err := w.prepare(ctx, o.Hooks)
+	if err != nil {
+		first.abort()
+		return nil, err
+	}
+	// Until they are ready, too, hooks answer who knows where they are.
+	for _, swap := range first.swap {
+		swap()
+	}
+	first.ready = append(first.ready, o.Ready)
+	w.side = newSide(o.Log, first, admission.ErrReplaced)
+	return w, nil
+}
+
+// prepare listens for the kinds that hooks have and that were not needed before, and makes handlers for all. The renewal
+// is there with an error, too.
+func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal, err error) {
+	r = &renewal{what: "webhooks"}
+	admits, converts := asked(hooks)
+	if !admits && w.admission == nil && w.o.Cluster.Inside {
+		r.registrars = append(r.registrars, func(ctx context.Context) error { return removeLeftovers(ctx, w.client, w.o) })
+	}
+	if admits && converts {
+		if err := w.o.Webhooks.checkURLs(); err != nil {
+			return r, err
+		}
+	}
+	if admits || w.admission != nil {
+		if err := w.prepareAdmission(ctx, r, hooks); err != nil {
+			return r, err
+		}
+	}
+	if converts || w.conversion != nil {
+		if err := w.prepareConversion(ctx, r, hooks); err != nil {
+			return r, err
+		}
+	}
+	if w.own {
+		// What leads to one replica only is registered by the one that runs hooks, or replicas would overwrite each
+		// other for ever.
+		r.ready = append(r.ready, w.o.Leading)
+	}
+	return r, checkServices(r.services)
+}
+
+func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*hook.Hook) error {
+	o := w.o
+	handler, err := admission.New(admission.Options{
+		Hooks: hooks, Runner: w.o.Reviews, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		DefaultFailurePolicy: o.Webhooks.FailurePolicy,
+	})
+	if err != nil {
+		return err
+	}
+	s := w.admission
+	if s == nil {
+		if s, err = w.serve(ctx, r, o.Webhooks.Admission, "admissionWebhook"); err != nil {
+			return err
+		}
+		w.admission = s
+		r.closed = append(r.closed, func() { w.admission = nil })
+	}
+	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
+		Client: w.client, Hooks: hooks, ConfigurationName: o.Webhooks.ConfigurationName,
+		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
+		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager,
+		DefaultFailurePolicy: o.Webhooks.FailurePolicy, Log: o.Log,
+	})
+	if err != nil {
+		return err
+	}
+	r.swap, r.wait = append(r.swap, func() { s.handler.put(handler) }), append(r.wait, handler.Wait)
+	r.registrars = append(r.registrars, registrar.Run)
+	return nil
+}
+
+func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*hook.Hook) (err error) {
+	o := w.o
+	handler := conversion.NewHandler(conversion.Options{
+		Hooks: hooks, Runner: w.o.Reviews, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+	})
+	s := w.conversion
+	if s == nil {
+		if s, err = w.serve(ctx, r, o.Webhooks.Conversion, "conversionWebhook"); err != nil {
+			return err
+		}
+		w.conversion = s
+		r.closed = append(r.closed, func() { w.conversion = nil })
+	}
+	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
+		Client: w.client, Hooks: hooks, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
+		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager, Log: o.Log,
+	})
+	if err != nil {
+		return err
+	}
+	r.swap = append(r.swap, func() { s.handler.put(handler) })
+	r.registrars = append(r.registrars, registrar.Run)
+	return nil
+}
