@@ -24,6 +24,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("SHELL_OPERATOR_LISTEN_ADDRESS", "127.0.0.1")
 			e.Setenv("SHELL_OPERATOR_LISTEN_PORT", "0")
 			e.Setenv("DEBUG_UNIX_SOCKET", filepath.Join(e.WorkDir, "debug.socket"))
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
 		UpdateScripts: os.Getenv("UPDATE") != "",

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// Binary returns the path of the operator's program, built with the race detector if the test is.
+// Binary returns the path of the operator's program, built with the race detector if the test is. It is the one that
+// TESTOPERATOR names, which somebody has just built for all test processes, or made by this process.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := binary()
@@ -28,6 +29,9 @@ func Binary(t testing.TB) string {
 }
 
 var binary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("TESTOPERATOR"); path != "" {
+		return path, nil
+	}
 	path := filepath.Join(Root(), "bin", "test", "shell-operator")
 	args := []string{"build"}
 	if raceDetector {

@@ -76,7 +76,7 @@ func setup(e *testscript.Env, cluster *testenv.Cluster) error {
 	w.kubeconfig = cluster.KubeconfigFor(t, cluster.Kubeconfig, w.namespace)
 	hooks := filepath.Join(e.WorkDir, "hooks")
 	e.Vars = append(e.Vars, "NS="+w.namespace, "KUBECONFIG="+w.kubeconfig, "ALICE="+cluster.KubeconfigFor(t, cluster.UserKubeconfig, w.namespace), "HOOKS="+hooks,
-		"PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), "OPERATOR="+testenv.Binary(t))
+		"PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), "OPERATOR="+testenv.Binary(t), "GORACE="+os.Getenv("GORACE"))
 	e.Values[worldKey{}] = w
 	return prepare(hooks, w.namespace)
 }
