@@ -20,15 +20,15 @@ if [[ $line != ready ]]; then
 	exit 1
 fi
 
-race=()
+race=
 if [[ " $* " == *' -race '* ]]; then
-	race=(-race)
+	race=-race
 else
 	echo 'there is no C compiler: the tests run without the race detector' >&2
 fi
 # Built once: each of twenty test programs would link its own.
 export TESTOPERATOR=$dir/shell-operator
-go build "${race[@]}" -o "$TESTOPERATOR" ./cmd/shell-operator
+go build $race -o "$TESTOPERATOR" ./cmd/shell-operator
 
 # A program with the race detector sleeps for a second before it exits, to see races of what still runs then. Nothing of
 # ours does: Run returns when all has ended, and a goroutine that is left behind fails its test.
