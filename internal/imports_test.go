@@ -22,6 +22,7 @@ var directions = []struct {
 	{"internal/effect", nil, "values know nothing else"},
 	{"internal/resource", nil, "a library for those who talk to the API server"},
 	{"internal/generated", nil, "tests of pages use it, and no program"},
+	{"internal/golden", nil, "tests with expectations in files use it, and no program"},
 	{"internal/cluster", []string{"internal/resource"}, "where the API server and the operator are, whoever asks"},
 	{"internal/spelling", nil, "a library for those who read what people type"},
 	{"internal/clock", nil, "a library for those who watch"},
@@ -91,7 +92,7 @@ var reserved = []struct {
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry/tracing"}, "one place sends spans"},
 	{"go.opentelemetry.io/otel", []string{"internal/telemetry/tracing", "internal/run", "internal/effect/apply", "internal/app"}, "app hands out tracers, run follows events with them"},
 	{"os/exec", []string{"internal/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
-	{"testing", []string{"internal/testenv", "internal/generated"}, "tests stay out of the program"},
+	{"testing", []string{"internal/testenv", "internal/generated", "internal/golden"}, "tests stay out of the program"},
 }
 
 func TestImports(t *testing.T) {

@@ -1,7 +1,6 @@
 package debug
 
 import (
-	"flag"
 	"log/slog"
 	"testing"
 	"time"
@@ -12,8 +11,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
-
-var update = flag.Bool("update", false, "rewrite the expectations in testdata")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/shell-operator/shell-operator/internal/golden"
 )
 
 // TestFind makes the trees in testdata/find.txtar and compares what is found in them with the files NAME.want:
@@ -26,33 +28,7 @@ import (
 //	a/              a directory
 //	root DIR        look for hooks in DIR, which may be a link, and not in the directory of the tree
 func TestFind(t *testing.T) {
-	const path = "testdata/find.txtar"
-	archive, err := txtar.ParseFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := &txtar.Archive{Comment: archive.Comment}
-	for i, f := range archive.Files {
-		if strings.HasSuffix(f.Name, ".want") {
-			continue
-		}
-		want := ""
-		if i+1 < len(archive.Files) && archive.Files[i+1].Name == f.Name+".want" {
-			want = string(archive.Files[i+1].Data)
-		}
-		found := findIn(t, makeTree(t, string(f.Data)))
-		got.Files = append(got.Files, f, txtar.File{Name: f.Name + ".want", Data: []byte(found)})
-		t.Run(f.Name, func(t *testing.T) {
-			if found != want && !*update {
-				t.Errorf("got\n%s\nwant\n%s\n(-update rewrites it)", found, want)
-			}
-		})
-	}
-	if *update {
-		if err := os.WriteFile(path, txtar.Format(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	golden.Wants(t, "testdata/find.txtar", func(t *testing.T, f txtar.File) string { return findIn(t, makeTree(t, string(f.Data))) })
 }
 
 func findIn(t *testing.T, dir string) string {

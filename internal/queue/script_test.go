@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/golden"
 )
 
 // TestScripts runs the files in testdata. A file has blocks, with an empty line between them:
@@ -44,30 +44,11 @@ import (
 //
 // TASK is the first event of a merged task. The time is not real.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got strings.Builder
-			synctest.Test(t, func(t *testing.T) { runScript(t, &got, string(text)) })
-			if got.String() == string(text) {
-				return
-			}
-			if *update {
-				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			t.Errorf("%s: got\n%s\nwant\n%s\n(-update rewrites it)", file, got.String(), text)
-		})
-	}
+	golden.Scripts(t, "testdata/*.txt", func(t *testing.T, script string) string {
+		var got strings.Builder
+		synctest.Test(t, func(t *testing.T) { runScript(t, &got, script) })
+		return got.String()
+	})
 }
 
 func runScript(t *testing.T, out *strings.Builder, text string) {

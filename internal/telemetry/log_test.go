@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -17,9 +16,9 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
-)
 
-var update = flag.Bool("update", false, "rewrite the expectations in testdata")
+	"github.com/shell-operator/shell-operator/internal/golden"
+)
 
 // speak logs a bit of everything. Each record begins with what it shows.
 func speak(log *slog.Logger) {
@@ -55,7 +54,7 @@ func TestFormats(t *testing.T) {
 			var got bytes.Buffer
 			speak(NewLogger(&got, LogOptions{Type: format, NoTime: true}))
 			file := "testdata/" + format + ".golden"
-			if *update {
+			if golden.Update() {
 				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
 					t.Fatal(err)
 				}

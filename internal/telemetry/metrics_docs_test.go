@@ -12,13 +12,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shell-operator/shell-operator/internal/generated"
+	"github.com/shell-operator/shell-operator/internal/golden"
 )
 
 const reference = "../../docs/reference/metrics.md"
 
 // TestReference keeps the table of metrics in the documentation equal to that of the code.
 func TestReference(t *testing.T) {
-	generated.Part{Page: reference, Name: "metrics", Package: "./internal/telemetry"}.Check(t, metricsTable(), *update)
+	generated.Part{Page: reference, Name: "metrics", Package: "./internal/telemetry"}.Check(t, metricsTable(), golden.Update())
 }
 
 func metricsTable() string {

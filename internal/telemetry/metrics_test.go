@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,29 +15,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/shell-operator/shell-operator/internal/golden"
 )
 
 // TestMetrics compares what Prometheus gets after a few events with testdata/metrics.prom.
 func TestMetrics(t *testing.T) {
-	const golden = "testdata/metrics.prom"
 	registry := prometheus.NewPedanticRegistry()
 	m := busy(t, registry, DefaultPrefix)
 	if m == nil {
 		return
 	}
-	got := scrape(t, registry)
-	want, err := os.ReadFile(golden)
-	if err != nil && !*update {
-		t.Fatal(err)
-	}
-	if got != string(want) && !*update {
-		t.Errorf("%s: got\n%s\n(-update rewrites it)", golden, got)
-	}
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	golden.Compare(t, "testdata/metrics.prom", scrape(t, registry))
 }
 
 // busy returns metrics of an operator that has run for 25 seconds.

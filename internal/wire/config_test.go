@@ -2,10 +2,7 @@ package wire
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,61 +11,19 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
-
-var update = flag.Bool("update", false, "rewrite the expectations in testdata")
 
 // TestParseConfig runs the archives in testdata/config. For each file in an archive, which is what a hook
 // printed, there is a file NAME.want: the hook that comes of it (fields with zero values are left out) and the
 // warnings, or what is wrong with it.
 func TestParseConfig(t *testing.T) {
-	for _, path := range configFiles(t) {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := &txtar.Archive{Comment: archive.Comment}
-			for _, f := range archive.Files {
-				if strings.HasSuffix(f.Name, ".want") {
-					continue
-				}
-				want, outcome := wanted(archive, f.Name), parsed(f.Data)
-				got.Files = append(got.Files, f, txtar.File{Name: f.Name + ".want", Data: []byte(outcome)})
-				t.Run(f.Name, func(t *testing.T) {
-					if outcome != want && !*update {
-						t.Errorf("got\n%s\nwant\n%s\n(-update rewrites it)", outcome, want)
-					}
-				})
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	golden.Wants(t, configFiles, func(_ *testing.T, f txtar.File) string { return parsed(f.Data) })
 }
 
-func configFiles(t testing.TB) []string {
-	t.Helper()
-	files, err := filepath.Glob("testdata/config/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no configurations: %v", err)
-	}
-	return files
-}
-
-func wanted(a *txtar.Archive, name string) string {
-	for _, f := range a.Files {
-		if f.Name == name+".want" {
-			return string(f.Data)
-		}
-	}
-	return ""
-}
+const configFiles = "testdata/config/*.txtar"
 
 func testOptions() ConfigOptions {
 	return ConfigOptions{JQ: jq.NewCompiler(jq.Options{}), CheckCrontab: checkCrontab}
@@ -176,7 +131,7 @@ The hook printed nothing when it was called with --config.`},
 // FuzzParseConfig checks what callers rely on: an error is a *ConfigError that tells something, and a hook
 // refers only to what it has.
 func FuzzParseConfig(f *testing.F) {
-	for _, path := range configFiles(f) {
+	for _, path := range golden.Files(f, configFiles) {
 		archive, err := txtar.ParseFile(path)
 		if err != nil {
 			f.Fatal(err)

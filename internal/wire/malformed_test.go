@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
@@ -62,11 +63,11 @@ func TestMalformed(t *testing.T) {
 			}
 			got = "  " + strings.ReplaceAll(strings.TrimSpace(got), "\n", "\n  ")
 			fmt.Fprintf(&updated, "> %s\n%s\n\n", line, got)
-			if want = strings.TrimRight(want, "\n "); !*update && got != want {
+			if want = strings.TrimRight(want, "\n "); !golden.Update() && got != want {
 				t.Errorf("%s: %s\n got %s\nwant %s", kind, line, got, want)
 			}
 		}
-		if *update {
+		if golden.Update() {
 			if err := os.WriteFile(path, bytes.TrimSuffix(updated.Bytes(), []byte("\n")), 0o644); err != nil {
 				t.Fatal(err)
 			}

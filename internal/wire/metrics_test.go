@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,45 +15,16 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/golden"
 )
 
 // TestParseMetrics runs the archives in testdata/metrics. For each file in an archive, which is what a hook wrote,
 // there is a file NAME.want: the operations and the warnings that come of it, or the whole error.
 func TestParseMetrics(t *testing.T) {
-	for _, path := range metricFiles(t) {
-		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := &txtar.Archive{Comment: archive.Comment}
-		for _, f := range archive.Files {
-			if strings.HasSuffix(f.Name, ".want") {
-				continue
-			}
-			want, outcome := wanted(archive, f.Name), parsedMetrics(f.Data)
-			got.Files = append(got.Files, f, txtar.File{Name: f.Name + ".want", Data: []byte(outcome)})
-			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar")+"/"+f.Name, func(t *testing.T) {
-				if outcome != want && !*update {
-					t.Errorf("got\n%s\nwant\n%s\n(-update rewrites it)", outcome, want)
-				}
-			})
-		}
-		if *update {
-			if err := os.WriteFile(path, txtar.Format(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	golden.Wants(t, metricFiles, func(_ *testing.T, f txtar.File) string { return parsedMetrics(f.Data) })
 }
 
-func metricFiles(t testing.TB) []string {
-	t.Helper()
-	files, err := filepath.Glob("testdata/metrics/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no metrics files: %v", err)
-	}
-	return files
-}
+const metricFiles = "testdata/metrics/*.txtar"
 
 // parsedMetrics tells in lines what comes of a metrics file.
 func parsedMetrics(file []byte) string {
@@ -123,7 +92,7 @@ func TestParseMetricsBoundsItsMessages(t *testing.T) {
 
 // FuzzParseMetrics checks what the fields of effect.Metric promise, and that metrics written anew are the same.
 func FuzzParseMetrics(f *testing.F) {
-	for _, path := range metricFiles(f) {
+	for _, path := range golden.Files(f, metricFiles) {
 		archive, err := txtar.ParseFile(path)
 		if err != nil {
 			f.Fatal(err)

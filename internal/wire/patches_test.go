@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,44 +11,15 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // TestParsePatches reads testdata/patches: each NAME has what NAME.want says. -update rewrites that.
 func TestParsePatches(t *testing.T) {
-	files, err := filepath.Glob("testdata/patches/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(err, files)
-	}
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wants := map[string][]byte{}
-		for _, f := range archive.Files {
-			if name, isWant := strings.CutSuffix(f.Name, ".want"); isWant {
-				wants[name] = f.Data
-			}
-		}
-		var updated []txtar.File
-		for _, f := range archive.Files {
-			if strings.HasSuffix(f.Name, ".want") {
-				continue
-			}
-			got := describePatches(ParsePatches(f.Data, jq.NewCompiler(jq.Options{})))
-			updated = append(updated, f, txtar.File{Name: f.Name + ".want", Data: []byte(got)})
-			if !*update && got != string(wants[f.Name]) {
-				t.Errorf("%s: %s:\n%s--- want:\n%s", file, f.Name, got, wants[f.Name])
-			}
-		}
-		if *update {
-			archive.Files = updated
-			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	golden.Wants(t, "testdata/patches/*.txtar", func(_ *testing.T, f txtar.File) string {
+		return describePatches(ParsePatches(f.Data, jq.NewCompiler(jq.Options{})))
+	})
 }
 
 func describePatches(patches []effect.Patch, err error) string {

@@ -8,6 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
+
+	"github.com/shell-operator/shell-operator/internal/golden"
 )
 
 // TestSchemaAgrees compares the published JSON Schema with the parser, on all configurations of TestParseConfig. What the
@@ -18,7 +20,7 @@ func TestSchemaAgrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	agreed, accepted := 0, 0
-	for _, path := range configFiles(t) {
+	for _, path := range golden.Files(t, configFiles) {
 		archive, err := txtar.ParseFile(path)
 		if err != nil {
 			t.Fatal(err)

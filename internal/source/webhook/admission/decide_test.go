@@ -2,11 +2,11 @@ package admission
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
@@ -80,19 +80,7 @@ func TestConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const golden = "testdata/configurations.json"
-	if *rewrite {
-		if err := os.WriteFile(golden, append(text, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(text)+"\n" != string(want) {
-		t.Errorf("got\n%s", text)
-	}
+	golden.Compare(t, "testdata/configurations.json", string(text)+"\n")
 }
 
 func TestDecide(t *testing.T) {

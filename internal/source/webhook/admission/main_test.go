@@ -1,13 +1,10 @@
 package admission
 
 import (
-	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
 )
-
-var rewrite = flag.Bool("update", false, "rewrite the expectations in testdata")
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
 
+	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
@@ -27,30 +26,10 @@ import (
 //	response   what comes back; objects in JSON are indented
 //	log        what is logged
 func TestReviews(t *testing.T) {
-	files, err := filepath.Glob("testdata/review/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no scripts", err)
-	}
-	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			script, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, script)
-			if bytes.Equal(txtar.Format(got), txtar.Format(script)) {
-				return
-			}
-			if *rewrite {
-				if err := os.WriteFile(path, txtar.Format(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			t.Errorf("got\n%s\nwant\n%s", txtar.Format(got), txtar.Format(script))
-		})
-	}
+	golden.Archives(t, "testdata/review/*.txt", func(t *testing.T, script *txtar.Archive) *txtar.Archive {
+		t.Parallel()
+		return play(t, script)
+	})
 }
 
 // play returns the script with what really happens.

@@ -9,15 +9,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
@@ -98,33 +97,12 @@ func (s *script) Convert(_ context.Context, h *hook.Hook, index int, st hook.Con
 
 // TestReviews runs the scripts in testdata/reviews. A line of "hooks" is a hook, what it does, and its steps.
 func TestReviews(t *testing.T) {
-	files, err := filepath.Glob("testdata/reviews/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no scripts: ", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := txtar.Format(archive)
-			if err := play(archive); err != nil {
-				t.Fatal(err)
-			}
-			got := txtar.Format(archive)
-			if bytes.Equal(got, want) {
-				return
-			}
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			t.Errorf("got\n%s\nwant\n%s", got, want)
-		})
-	}
+	golden.Archives(t, "testdata/reviews/*.txtar", func(t *testing.T, script *txtar.Archive) *txtar.Archive {
+		if err := play(script); err != nil {
+			t.Fatal(err)
+		}
+		return script
+	})
 }
 
 // play replaces the results of a script.
