@@ -55,6 +55,18 @@ if [[ ${BASH_SOURCE[0]} == */* ]]; then
 fi
 __shell_lib_dir+=/frameworks/shell
 __shell_lib_parts=(json.sh backtrace.sh context.sh hook.sh kubernetes.sh metrics.sh admission.sh conversion.sh http.sh)
+# Images that copy the program and this file into another base often leave some parts behind, or put them elsewhere. The
+# program has all of them.
+for __shell_lib_file in "${__shell_lib_parts[@]}"; do
+  if [[ ! -f $__shell_lib_dir/$__shell_lib_file ]]; then
+    if [[ ! -f ${SHELL_LIB:-} || ! -f ${SHELL_LIB%/*}/frameworks/shell/$__shell_lib_file ]]; then
+      echo "shell_lib.sh: $__shell_lib_dir/$__shell_lib_file is missing; copy the whole directory /frameworks of the image to /frameworks" >&2
+      exit 1
+    fi
+    __shell_lib_dir=${SHELL_LIB%/*}/frameworks/shell
+    break
+  fi
+done
 for __shell_lib_file in "${__shell_lib_parts[@]}"; do
   source "$__shell_lib_dir/$__shell_lib_file"
 done

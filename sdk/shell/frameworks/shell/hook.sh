@@ -21,6 +21,7 @@
 #
 # A handler runs in a subshell: variables that it sets are gone afterwards. It sees BINDING_CONTEXT_CURRENT_INDEX and
 # BINDING_CONTEXT_CURRENT_BINDING. If it fails, the hook ends with its status, and later contexts are not handled.
+# A hook that has switched errexit off (set +e) goes on with the next context, and ends with the status of the last handler.
 hook::run() {
   if [[ ${1:-} == --config ]]; then
     if ! declare -F __config__ >/dev/null; then
@@ -32,29 +33,31 @@ hook::run() {
   fi
 
   # Handlers see these variables: bash looks names up in the callers. Hence the long names.
-  local -i __shell_lib_index __shell_lib_status
+  local -i __shell_lib_index __shell_lib_status=0
   local -a __shell_lib_candidates
   local __shell_lib_handler=''
   context::_load || return 1
   for ((__shell_lib_index = 0; __shell_lib_index < ${#__shell_lib_elements[@]}; __shell_lib_index++)); do
     hook::_candidates "${__shell_lib_words[__shell_lib_index]}"
-    hook::_choose || return 1
-    # Not after "if" or before "||": that would switch errexit off in the handler.
+    # Neither this nor the handler after "if" or before "||": that would switch errexit off.
+    hook::_choose
+    __shell_lib_status=$?
+    if ((__shell_lib_status)); then
+      continue
+    fi
     (
       set -- "$__shell_lib_handler"
       __shell_lib_handler=''
       "$1"
     )
     __shell_lib_status=$?
-    if ((__shell_lib_status)); then
-      # Only here if the hook has switched errexit off.
-      if [[ -n $__shell_lib_handler ]]; then
-        hook::_report "$__shell_lib_status"
-      fi
-      return "$__shell_lib_status"
+    # A failure comes here only if the hook has switched errexit off: it wants to go on.
+    if ((__shell_lib_status)) && [[ -n $__shell_lib_handler ]]; then
+      hook::_report "$__shell_lib_status"
     fi
     __shell_lib_handler=''
   done
+  return "$__shell_lib_status"
 }
 
 # hook::_candidates WORDS sets __shell_lib_candidates and the exported variables.
