@@ -30,3 +30,10 @@ chmod 0755 "$dir/hooks/hook.sh"
 printf 'FROM %s\nRUN apk add --no-cache python3\nADD hooks /hooks\n' "$image" >"$dir/Dockerfile"
 docker build -t shell-operator:derived "$dir"
 run --user 65532 --entrypoint /hooks/hook.sh shell-operator:derived --config | grep 'onStartup: 1'
+
+# Programs that users copy into images with nothing else.
+printf 'FROM scratch\nCOPY --from=%s /shell-operator /bin/kubectl /usr/bin/jq /\n' "$image" >"$dir/Dockerfile"
+docker build -t shell-operator:copied "$dir"
+run shell-operator:copied /shell-operator version
+run shell-operator:copied /kubectl version --client
+run shell-operator:copied /jq --version
