@@ -145,7 +145,7 @@ configVersion: v2
 The hook wrote to stderr:
 warning: old
 hook "d-quiet.sh": the configuration is not valid:
-  * configuration should have at least 1 properties: print a configuration that begins with "configVersion: v1"
+  * configuration should have at least 1 properties: print a configuration that begins with "configVersion: v1"; with nothing else but settings, it switches the hook off
 The hook printed nothing when it was called with --config.`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

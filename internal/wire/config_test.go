@@ -116,7 +116,7 @@ onStartup: first
 schedule: [{name: tick, crontab: '* *'}]
 `},
 		{"nothing printed", "", `hook "a/b.sh": the configuration is not valid:
-  * configuration should have at least 1 properties: print a configuration that begins with "configVersion: v1"
+  * configuration should have at least 1 properties: print a configuration that begins with "configVersion: v1"; with nothing else but settings, it switches the hook off
 The hook printed nothing when it was called with --config.`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
