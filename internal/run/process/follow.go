@@ -21,7 +21,9 @@ type run struct {
 	ended time.Time
 	// heldOpen tells that another process kept the output open for too long.
 	heldOpen bool
-	err      error
+	// stopped tells that it was not let end by itself.
+	stopped bool
+	err     error
 }
 
 // follow delivers what a process prints, until it has ended and its output is read. It brings the end about when ctx ends.
@@ -31,7 +33,7 @@ func (e *Executor) follow(ctx context.Context, pid int, streams ...*stream) *run
 	ended, early := make(chan struct{}), make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		defer close(early)
-		e.endEarly(pid, ended)
+		r.stopped = e.endEarly(pid, ended)
 	})
 	r.err = e.readUntilEnd(r, streams)
 	if r.err != nil {

@@ -90,6 +90,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
 	}
+	started := time.Now() // before the time limit begins, so that no run looks shorter than it
 	var timeout *TimeoutError
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -109,7 +110,6 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	}
 	defer stderr.close()
 
-	started := time.Now()
 	pid, err := e.start(in, stdout.write, stderr.write)
 	stdout.closeWrite()
 	stderr.closeWrite()
@@ -121,8 +121,8 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if r.err != nil {
 		return result, fmt.Errorf("%s FAILED: %w", in.Hook, r.err)
 	}
-	if timeout != nil && errors.Is(context.Cause(ctx), timeout) && !r.success() {
-		return result, timeout
+	if timeout != nil && r.stopped && errors.Is(context.Cause(ctx), timeout) {
+		return result, timeout // whatever its status: it was stopped before its work was done
 	}
 	if !r.success() {
 		return result, &ExitError{Hook: in.Hook, Status: r.String(), Stderr: tail.text()}
@@ -168,11 +168,11 @@ func (e *Executor) devNull() (*os.File, error) {
 	return f, err
 }
 
-// endEarly ends a process group before the process has ended by itself.
-func (e *Executor) endEarly(group int, ended <-chan struct{}) {
+// endEarly ends a process group, unless the process has ended by itself, and tells whether it had to.
+func (e *Executor) endEarly(group int, ended <-chan struct{}) bool {
 	select {
 	case <-ended:
-		return
+		return false
 	default:
 	}
 	_ = syscall.Kill(-group, syscall.SIGTERM)
@@ -184,6 +184,7 @@ func (e *Executor) endEarly(group int, ended <-chan struct{}) {
 	case <-e.opts.Kill.Done():
 	}
 	_ = syscall.Kill(-group, syscall.SIGKILL)
+	return true
 }
 
 // ExitError tells that the process ran and failed.
