@@ -106,6 +106,19 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
+// TestDockerfileJQ: later versions refuse values that filters of existing hooks hand to ltrimstr and tonumber.
+func TestDockerfileJQ(t *testing.T) {
+	for _, i := range dockerfile(t) {
+		if i.Command == "ARG" && strings.HasPrefix(i.Args[0], "JQ_VERSION=") {
+			if !strings.HasPrefix(i.Args[0], "JQ_VERSION=1.7.") {
+				t.Errorf("%s, want 1.7", i.Args[0])
+			}
+			return
+		}
+	}
+	t.Error("no JQ_VERSION")
+}
+
 // TestDockerfileKubectl: hooks call a kubectl of the same minor version as the operator's client library.
 func TestDockerfileKubectl(t *testing.T) {
 	gomod, err := os.ReadFile(filepath.Join(testenv.Root(), "go.mod"))
