@@ -85,6 +85,9 @@ func (s *settings) check() error {
 			wrong(n.flag, "%d: it must be above 0", n.value)
 		}
 	}
+	if strings.ContainsFunc(s.tracing.token, func(r rune) bool { return r < ' ' || r > '~' }) {
+		wrong("tracing-otlp-auth-token", "must be visible ASCII characters only: does it end with a line end?")
+	}
 	for _, pattern := range s.hookEnv {
 		if _, err := path.Match(strings.TrimPrefix(pattern, "!"), ""); err != nil || pattern == "" || pattern == "!" {
 			wrong("hook-env", "%q is no name and no pattern: write for instance PATH, APP_* or !*_TOKEN", pattern)

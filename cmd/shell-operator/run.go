@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -148,6 +149,18 @@ func printAnswers(w io.Writer, r workbench.TrialReport) {
 		fmt.Fprintf(w, "answer to the conversion: %s\n", count(len(c.Objects), "object"))
 		for _, object := range c.Objects {
 			fmt.Fprintf(w, "  %s\n", object)
+		}
+	}
+	if h := r.HTTP; h != nil {
+		fmt.Fprintf(w, "answer to the request: %s\n", strings.TrimSpace(fmt.Sprint(h.Status, " ", http.StatusText(h.Status))))
+		for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
+			fmt.Fprintf(w, "  %s: %s\n", name, strings.Join(h.Headers[name], ", "))
+		}
+		switch {
+		case h.BodyBase64 != nil:
+			fmt.Fprintf(w, "  %d bytes that are no text\n", len(h.BodyBase64))
+		case h.Body != "":
+			fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(h.Body, "\n"))
 		}
 	}
 }

@@ -16,7 +16,8 @@ type ContextHead struct {
 	Binding string
 	// GroupName is that of a context of a group.
 	GroupName string
-	// Type is Validating, Mutating or Conversion for reviews. Others are Startup: nobody needs to know more of them.
+	// Type is Validating, Mutating or Conversion for reviews, and HTTP. Others are Startup: nobody needs to know more of
+	// them.
 	Type event.Type
 	// Review is the review as JSON, Operation that of an admission review.
 	Review    []byte
@@ -25,8 +26,8 @@ type ContextHead struct {
 	Step hook.ConversionStep
 }
 
-// IsReview tells whether somebody waits for an answer.
-func (h ContextHead) IsReview() bool { return h.Type != event.Startup }
+// IsReview tells whether the API server waits for an answer.
+func (h ContextHead) IsReview() bool { return h.Type != event.Startup && h.Type != event.HTTP }
 
 // ReadContexts reads a saved binding context file: a JSON array, or one context alone. It returns the file as hooks get
 // it, and what it says about itself.
@@ -37,7 +38,7 @@ func ReadContexts(text []byte) (file []byte, heads []ContextHead, err error) {
 	}
 	var items []struct {
 		Binding, GroupName, Type, FromVersion, ToVersion string
-		Review                                           json.RawMessage
+		Review, Request                                  json.RawMessage
 	}
 	if err := json.Unmarshal(file, &items); err != nil {
 		var syntax *json.SyntaxError
@@ -62,9 +63,14 @@ func ReadContexts(text []byte) (file []byte, heads []ContextHead, err error) {
 			h.Type = event.Mutating
 		case "Conversion":
 			h.Type, h.Step = event.Conversion, hook.ConversionStep{From: item.FromVersion, To: item.ToVersion}
+		case "HTTP":
+			h.Type = event.HTTP
 		}
-		if h.IsReview() && len(items) > 1 {
-			return nil, nil, fmt.Errorf("context %d is of type %s and not alone: reviews come one by one", i+1, item.Type)
+		if h.Type != event.Startup && len(items) > 1 {
+			return nil, nil, fmt.Errorf("context %d is of type %s and not alone: reviews and requests come one by one", i+1, item.Type)
+		}
+		if h.Type == event.HTTP && item.Request == nil {
+			return nil, nil, fmt.Errorf("context %d is of type HTTP and has no request", i+1)
 		}
 		var review struct{ Request struct{ Operation string } }
 		if h.IsReview() && (item.Review == nil || json.Unmarshal(item.Review, &review) != nil) {

@@ -27,6 +27,8 @@ func TestReadContexts(t *testing.T) {
 		`[{"binding": ""}]`: `context 1 has no "binding"`,
 		`[{"binding": "a", "type": "Validating"}]`:                                         "has no review",
 		`[{"binding": "a"}, {"binding": "b", "type": "Validating", "review": {}}]`:         "not alone",
+		`[{"binding": "a", "type": "HTTP"}]`:                                               "has no request",
+		`[{"binding": "a", "type": "HTTP", "request": {}}, {"binding": "b"}]`:              "not alone",
 		`[{"binding": "a", "type": "Mutating", "review": {"request": "of another kind"}}]`: "has no review",
 	} {
 		_, _, err := ReadContexts([]byte(text))

@@ -164,6 +164,9 @@ func bindingNames(h *hook.Hook) map[string]bool {
 	for _, b := range h.Conversions {
 		names[b.Name] = true
 	}
+	for _, b := range h.HTTP {
+		names[b.Name] = true
+	}
 	return names
 }
 
@@ -271,6 +274,13 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 			return err
 		}
 		converted, r.Conversion = &answer, &TrialConversion{answer.Objects, answer.Failure}
+	}
+	if out.HTTP != nil || head.Type == event.HTTP { // an empty file is an answer, too
+		answer, err := wire.ParseHTTP(out.HTTP)
+		if err != nil {
+			return err
+		}
+		r.HTTP = trialHTTP(answer)
 	}
 	return checkReview(h, head, admitted, converted)
 }

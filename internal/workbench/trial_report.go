@@ -2,6 +2,7 @@ package workbench
 
 import (
 	"encoding/json"
+	"unicode/utf8"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
@@ -25,6 +26,7 @@ type TrialReport struct {
 	Metrics    []TrialMetric    `json:"metrics"`
 	Admission  *TrialAdmission  `json:"admission,omitempty"`
 	Conversion *TrialConversion `json:"conversion,omitempty"`
+	HTTP       *TrialHTTP       `json:"http,omitempty"`
 }
 
 // TrialLine is a line of output.
@@ -92,4 +94,22 @@ func trialAdmission(a effect.AdmissionAnswer) *TrialAdmission {
 type TrialConversion struct {
 	Objects []json.RawMessage `json:"convertedObjects,omitempty"`
 	Failure string            `json:"failedMessage,omitempty"`
+}
+
+// TrialHTTP is the answer to an HTTP request. A body that is no text is in BodyBase64.
+type TrialHTTP struct {
+	Status     int                 `json:"status"`
+	Headers    map[string][]string `json:"headers,omitempty"`
+	Body       string              `json:"body,omitempty"`
+	BodyBase64 []byte              `json:"bodyBase64,omitempty"`
+}
+
+func trialHTTP(a effect.HTTPAnswer) *TrialHTTP {
+	t := &TrialHTTP{Status: a.Status, Headers: a.Headers}
+	if utf8.Valid(a.Body) {
+		t.Body = string(a.Body)
+	} else {
+		t.BodyBase64 = a.Body
+	}
+	return t
 }
