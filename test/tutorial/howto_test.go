@@ -11,149 +11,114 @@ import (
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
-// howTo is a page of docs/how-to, and what its reader has before beginning.
-type howTo struct {
-	page string
+// page is a page of docs, and what its reader has before beginning.
+type page struct {
+	// name is its path below docs.
+	name string
 	// files are those of the working directory; the ones in hooks are executable.
 	files map[string]string
-	// running tells that an operator runs already, on hooks.
-	running bool
+	// before are commands that make what the page takes for granted; running is an operator that runs already. until is what
+	// it prints when it is ready; without one, what the last operator of the page prints before it is stopped.
+	before, running, until string
+	// hook is the name of the file for hooks that the page shows; hook.sh by default.
+	hook string
+	// parts are what the parts of hooks on the page are put into, in their order.
+	parts []part
 	// replace changes words of the page into those that are true here.
 	replace []string
+	// after are commands that see that it has worked.
+	after string
 }
 
-const (
-	podsHook = `#!/bin/sh
-if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1, kubernetes: [{name: pods, kind: Pod}]}'; exit; fi
-echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pod-report", "namespace": "default"}}}' >"$KUBERNETES_PATCH_PATH"
-`
-	podsOnly = `#!/bin/sh
-if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1, kubernetes: [{name: pods, kind: Pod}]}'; exit; fi
-echo fine
-`
-	tickHook = `#!/bin/sh
-if [ "$1" = --config ]; then echo '{configVersion: v1, schedule: [{name: every-minute, crontab: "* * * * *"}]}'; exit; fi
-echo tick
-`
-	stuckHook = `#!/bin/sh
-if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
-echo "the disk is full" >&2
-exit 1
-`
-	addedPod = `{"binding": "pods", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}}}`
-)
-
-// TestHowTo follows pages of docs/how-to, one after the other on one cluster.
-func TestHowTo(t *testing.T) {
-	cluster := testenv.Own(t)
-	server := cluster.Kubectl(t, "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
-	config, err := os.ReadFile(cluster.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := freePort(t)
-	for _, h := range []howTo{
-		{page: "check-hooks", files: map[string]string{"hooks/pods.sh": podsHook, "hooks/tick.sh": tickHook, "added.json": addedPod}},
-		{page: "give-the-operator-its-rights", files: map[string]string{"hooks/report.sh": podsOnly}},
-		{
-			page:    "run-outside-a-cluster",
-			files:   map[string]string{"hooks/pods.sh": podsOnly, "staging.kubeconfig": string(config)},
-			replace: []string{"http://127.0.0.1:8001", server, "--kube-context staging", "--kube-context testcluster"},
-		},
-		{page: "find-out-why-a-hook-does-not-run", files: map[string]string{"hooks/a-stuck.sh": stuckHook}, running: true, replace: []string{"17-4", "1-1"}},
-		{page: "develop-webhooks-on-your-machine", replace: []string{"/tmp/cluster/", cluster.Dir + "/"}},
-		{page: "validate-objects"},
-		{page: "answer-http-requests", replace: []string{"127.0.0.1:9690", "127.0.0.1:" + port}},
-	} {
-		t.Run(h.page, func(t *testing.T) { h.follow(t, cluster, port) })
-	}
+// part is a hook around what a page shows of it.
+type part struct {
+	// hook has %s where the shown lines go.
+	hook string
+	// context is the file that $BINDING_CONTEXT_PATH names.
+	context string
+	// want is a part of what shell-operator run tells of the run, as JSON.
+	want string
 }
 
-func (h howTo) follow(t *testing.T, cluster *testenv.Cluster, port string) {
-	dir := workingDirectory(t, h.files)
+// cannot are blocks that cannot be typed here, by page and beginning.
+var cannot = []struct{ page, begins, why string }{
+	{"../README.md", "make demo", "scripts/demo.sh types what the tutorial does, and make test is what runs this"},
+	{"how-to/build-your-own-image.md", "docker build", "there is no Docker; deploy/image_test.go reads the file with BuildKit's parser"},
+	{"how-to/build-your-own-image.md", "make image", "it takes minutes; tools/image does it all with a registry of its own"},
+	{"how-to/check-hooks.md", "docker run", "there is no Docker; the command itself is typed on this page without it"},
+	{"how-to/check-hooks.md", "hooks/lib/: note", "these mistakes are in internal/lint"},
+	{"how-to/find-out-why-a-hook-does-not-run.md", "$ kubectl exec", "the cluster has no nodes; test/insight makes this answer"},
+	{"how-to/install-with-helm.md", "kubectl -n my-operator logs", "the cluster has no nodes, so no Pod runs"},
+	{"how-to/monitor-the-operator.md", "scrape_configs:", "there is no Prometheus; test/scrape reads both pages as it does"},
+	{"how-to/monitor-the-operator.md", "apiVersion: monitoring.coreos.com", "there is no Prometheus operator"},
+	{"how-to/monitor-the-operator.md", "$ kubectl describe pod", "the cluster has no nodes; internal/telemetry/kubeevent writes these Events in its tests"},
+	{"how-to/trace-runs.md", "docker run", "there is no Docker; the test has a receiver of its own"},
+	{"how-to/trace-runs.md", "otel-cli", "there is no otel-cli, and the host is somebody else's"},
+}
+
+// follow does what the page says.
+func (p page) follow(t *testing.T, cluster *testenv.Cluster) {
+	dir := workingDirectory(t, p.files)
 	sockets, err := os.MkdirTemp("", "how-to-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(sockets)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
 	config, err := os.ReadFile(cluster.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "how-to", h.page+".md"))
+	write(t, kubeconfig, string(config), 0o600)
+	text, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", p.name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reader{t: t, dir: dir, env: append(os.Environ(),
-		"PATH="+dir+"/bin:"+dir+"/bin/tools:"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig,
-		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT=0", "SHELL_OPERATOR_TMP_DIR="+filepath.Join(t.TempDir(), "tmp"),
+	pages, web := freePort(t), freePort(t)
+	replace := strings.NewReplacer(append(p.replace, "127.0.0.1:9115", "127.0.0.1:"+pages, "127.0.0.1:9690", "127.0.0.1:"+web, "/var/run/shell-operator/debug.socket", filepath.Join(sockets, "socket"))...)
+	f := &follower{page: p, cluster: cluster, reader: &reader{t: t, dir: dir, env: append(os.Environ(),
+		"PATH="+dir+"/bin:"+dir+"/bin/tools:"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig, "PYTHONDONTWRITEBYTECODE=1",
+		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT="+pages, "SHELL_OPERATOR_TMP_DIR="+filepath.Join(t.TempDir(), "tmp"),
 		"VALIDATING_WEBHOOK_LISTEN_ADDRESS=127.0.0.1", "VALIDATING_WEBHOOK_LISTEN_PORT=0",
-		"SHELL_OPERATOR_HTTP_LISTEN_PORT="+port, "DEBUG_UNIX_SOCKET="+filepath.Join(sockets, "socket"))}
+		"CONVERSION_WEBHOOK_LISTEN_ADDRESS=127.0.0.1", "CONVERSION_WEBHOOK_LISTEN_PORT=0",
+		"SHELL_OPERATOR_HTTP_LISTEN_PORT="+web, "DEBUG_UNIX_SOCKET="+filepath.Join(sockets, "socket"))}}
 	defer func() {
-		r.stop(r.operator)
-		if t.Failed() && r.operator != nil {
-			printed, _ := r.operator.printed()
+		f.stop(f.operator)
+		if t.Failed() && f.operator != nil {
+			printed, _ := f.operator.printed()
 			t.Logf("the last operator printed:\n%s", printed)
 		}
 	}()
-	if h.running {
-		r.do(block{text: "shell-operator --hooks-dir hooks"})
-		if err := r.operator.until("Hook failed. Will retry after delay."); err != nil {
+	if p.before != "" {
+		f.do(block{text: p.before})
+	}
+	if p.running != "" {
+		f.do(block{text: p.running})
+		if err := f.operator.until(p.until); err != nil {
 			t.Fatal(err)
 		}
 	}
-	typed := 0
-	for _, b := range blocks(strings.NewReplacer(h.replace...).Replace(string(text))) {
-		if wait, ok := strings.CutPrefix(b.mark, "wait: "); ok {
-			if err := r.operator.until(wait); err != nil {
-				t.Fatalf("line %d: waited for %q: %v", b.line, wait, err)
-			}
-		}
-		switch {
-		case strings.HasPrefix(b.mark, "untested: "):
-		case strings.HasPrefix(b.text, "#!"): // a hook
-			write(t, filepath.Join(dir, "hooks", "hook.sh"), b.text, 0o755)
-		case b.language == "sh":
-			typed++
-			r.each(b)
-		case b.language == "":
-			r.sees(b)
+	for _, b := range blocks(replace.Replace(string(text))) {
+		f.block(b)
+	}
+	if p.running == "" && p.until != "" {
+		if err := f.operator.until(p.until); err != nil {
+			t.Errorf("the end of the page: waited for %q: %v", p.until, err)
 		}
 	}
-	if typed == 0 {
-		t.Error("the page has no commands")
+	if p.after != "" {
+		f.each(block{text: replace.Replace(p.after)})
 	}
-}
-
-// each types a block whose lines may be several operators, one after the other. What make builds and the cluster are there.
-func (r *reader) each(b block) {
-	var rest []string
-	for line := range strings.Lines(b.text) {
-		switch {
-		case strings.HasPrefix(line, "make "), strings.HasPrefix(line, "bin/testcluster start"):
-		case stays.MatchString(line):
-			one := b
-			one.text = strings.Join(rest, "") + line
-			rest = nil
-			r.do(one)
-			if !strings.Contains(line, "--kube-") {
-				continue
-			}
-			// It is about the connection: see that there is one.
-			if err := r.operator.until("Kubernetes bindings for hook are enabled successfully"); err != nil {
-				r.t.Fatalf("line %d: %v\n%s", b.line, err, line)
-			}
-		default:
-			rest = append(rest, line)
+	if f.done == 0 {
+		t.Error("nothing on the page was done")
+	}
+	if f.parts != len(p.parts) {
+		t.Errorf("the page has %d parts of hooks, the table %d", f.parts, len(p.parts))
+	}
+	for _, c := range cannot {
+		if c.page == p.name && !f.left[c.begins] {
+			t.Errorf("the page has no block that begins with %q: take it from the list of what cannot be typed", c.begins)
 		}
-	}
-	if len(rest) > 0 {
-		b.text = strings.Join(rest, "")
-		r.do(b)
 	}
 }
 
@@ -166,14 +131,18 @@ func workingDirectory(t *testing.T, files map[string]string) string {
 			t.Fatal(err)
 		}
 	}
-	for name, target := range map[string]string{
+	links := map[string]string{
 		"bin/shell-operator": testenv.Binary(t), "bin/testcluster": filepath.Join(testenv.Root(), "bin", "testcluster"), "bin/tools": testenv.Tools(t),
-		"examples": filepath.Join(testenv.Root(), "examples"), "deploy": filepath.Join(testenv.Root(), "deploy"),
-	} {
+	}
+	for _, name := range []string{"examples", "deploy", "sdk"} {
+		links[name] = filepath.Join(testenv.Root(), name)
+	}
+	for name, target := range links {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	write(t, filepath.Join(dir, "bin", "helm"), helm, 0o755)
 	for name, text := range files {
 		mode := os.FileMode(0o644)
 		if strings.HasPrefix(name, "hooks/") {
@@ -186,6 +155,9 @@ func workingDirectory(t *testing.T, files map[string]string) string {
 
 func write(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,246 @@
+// Package tutorial follows pages of docs as a reader would: it types the commands of the page and compares what comes.
+//
+// Blocks that are marked sh are typed, in order. Blocks without a word are what has to come: from the commands right before
+// them, or else from the operator. Whole hooks are written to the hooks directory, manifests are applied, Dockerfiles are read
+// by BuildKit's parser. A comment in front of a block, which readers do not see, says what is different:
+//
+//	<!-- fails -->            the commands are meant to fail
+//	<!-- wait: text -->       the operator has to print this first
+//	<!-- part of a hook -->   the table of pages has the hook that it is put into
+//	<!-- in a binding -->     it belongs to a binding of a hook
+//	<!-- file: path -->       it is the text of this file
+//	<!-- in: path -->         this file has these lines
+//	<!-- values -->           it is for the chart
+//
+// What cannot be typed here is in a list, with the reason. An entry that no page needs is an error.
+package tutorial
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// block is a fenced part of the page.
+type block struct {
+	line           int
+	language, text string
+	// mark is the comment in front of it, without the signs around it.
+	mark string
+}
+
+// blocks returns the fenced parts of a page, in order.
+func blocks(page string) (all []block) {
+	var current *block
+	mark, indent := "", ""
+	for i, line := range strings.Split(page, "\n") {
+		before, language, fence := strings.Cut(line, "```")
+		fence = fence && strings.TrimSpace(before) == ""
+		switch {
+		case fence && current == nil:
+			all = append(all, block{line: i + 1, language: language, mark: mark})
+			current, mark, indent = &all[len(all)-1], "", before
+		case fence:
+			current = nil
+		case current != nil:
+			current.text += strings.TrimPrefix(line, indent) + "\n"
+		case strings.HasPrefix(line, "<!-- "):
+			mark = strings.TrimSuffix(strings.TrimPrefix(line, "<!-- "), " -->")
+		}
+	}
+	return all
+}
+
+// stays tells whether a command stays in the foreground of a terminal: the cluster does, and the operator.
+var stays = regexp.MustCompile(`^([A-Z_]+=\S+ )*(bin/testcluster|(bin/)?shell-operator) (start|--)`)
+
+// program is a command that stays in the foreground, and all that it has printed.
+type program struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+
+	mu     sync.Mutex
+	output bytes.Buffer
+	more   chan struct{} // closed and replaced whenever there is more
+}
+
+func (p *program) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.more)
+	p.more = make(chan struct{})
+	return p.output.Write(b)
+}
+
+func (p *program) printed() (string, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.output.String(), p.more
+}
+
+// until waits until a line has been printed, in which … stands for anything.
+func (p *program) until(line string) error {
+	late := time.NewTimer(testenv.Patience)
+	defer late.Stop()
+	for ended := p.ended; ; {
+		text, more := p.printed()
+		if contains(text, line) {
+			return nil
+		}
+		if ended == nil {
+			return fmt.Errorf("%s has ended", p.cmd)
+		}
+		select {
+		case <-more:
+		case <-ended:
+			ended = nil // look once more
+		case <-late.C:
+			return fmt.Errorf("it did not come within %s", testenv.Patience)
+		}
+	}
+}
+
+func contains(text, line string) bool {
+	for printed := range strings.Lines(text) {
+		rest, ok := printed, true
+		for part := range strings.SplitSeq(line, "…") {
+			_, rest, ok = strings.Cut(rest, part)
+			if !ok {
+				break
+			}
+		}
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+// reader follows a page.
+type reader struct {
+	t   *testing.T
+	env []string
+	// cluster and operator are what runs in the first two terminals.
+	cluster, operator *program
+	// answer is what the last commands printed that did not stay.
+	answer string
+	// dir is the working directory.
+	dir string
+}
+
+// start starts a command in a terminal of its own.
+func (r *reader) start(command string) *program {
+	p := &program{cmd: r.bash("exec env " + command), ended: make(chan struct{}), more: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.cmd.Wait()
+	}()
+	return p
+}
+
+// stop is Ctrl-C.
+func (r *reader) stop(p *program) {
+	if p == nil {
+		return
+	}
+	running := true
+	select {
+	case <-p.ended:
+		running = false
+	default:
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGINT)
+	select {
+	case <-p.ended:
+		if status := p.cmd.ProcessState.ExitCode(); running && status != 0 {
+			r.t.Errorf("%s has ended with status %d", p.cmd, status)
+		}
+	case <-time.After(testenv.Patience):
+		_ = p.cmd.Process.Kill()
+		r.t.Errorf("%s does not end", p.cmd)
+	}
+}
+
+func (r *reader) bash(script string) *exec.Cmd {
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
+	cmd.Dir, cmd.Env = r.dir, r.env
+	return cmd
+}
+
+// do types the commands of a block.
+func (r *reader) do(b block) {
+	commands := strings.TrimRight(b.text, "\n")
+	at := strings.LastIndex(commands, "\n") + 1
+	last := commands[at:]
+	if stays.MatchString(last) {
+		commands = commands[:at]
+	}
+	// Whoever gives commands that end with the operator has stopped the one from before.
+	if stays.MatchString(last) && !strings.HasPrefix(last, "bin/testcluster") {
+		r.stop(r.operator)
+	}
+	if strings.HasPrefix(commands, "export ") {
+		r.export(commands)
+	}
+	out, err := r.bash(commands).CombinedOutput()
+	if (err != nil) != (b.mark == "fails") {
+		r.t.Fatalf("line %d: error %v\n%s%s", b.line, err, b.text, out)
+	}
+	r.answer = string(out)
+	switch {
+	case strings.HasPrefix(last, "bin/testcluster"):
+		r.answer = ""
+		r.cluster = r.start(last)
+		if err := r.cluster.until("ready"); err != nil {
+			r.t.Fatalf("line %d: %v", b.line, err)
+		}
+	case stays.MatchString(last):
+		r.answer = ""
+		r.operator = r.start(last)
+	}
+}
+
+// sees waits until the operator has printed each of the lines, unless the commands right before them have.
+func (r *reader) sees(b block) {
+	for line := range strings.Lines(b.text) {
+		line = strings.TrimRight(line, "\n")
+		if contains(r.answer, line) {
+			continue
+		}
+		if r.operator == nil {
+			r.t.Fatalf("line %d: expected %q, but the commands before printed\n%s", b.line, line, r.answer)
+		}
+		if err := r.operator.until(line); err != nil {
+			r.t.Fatalf("line %d: waited for %q: %v\nthe commands before printed\n%s", b.line, line, err, r.answer)
+		}
+	}
+}
+
+// export lets all later commands have the variables of the first lines.
+func (r *reader) export(line string) {
+	first := ""
+	for l := range strings.Lines(line) {
+		if !strings.HasPrefix(l, "export ") {
+			break
+		}
+		first += l
+	}
+	out, err := r.bash(first + "\nenv -0").Output()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.env = slices.DeleteFunc(strings.Split(string(out), "\x00"), func(kv string) bool { return kv == "" })
+}
