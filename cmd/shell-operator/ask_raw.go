@@ -8,7 +8,7 @@ func newRawCommand(a *asking) *cobra.Command {
 		Short:   "Get any path of the debug API",
 		Long:    "Get any path of the debug API and print the answer. Without a path it tells whether the operator answers at all.",
 		Example: "  shell-operator raw /queue/main.yaml\n  shell-operator raw '/queue/list.json?showEmpty=true'",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    upToOne("one path"),
 
 		ValidArgsFunction: a.paths(),
 		RunE: func(cmd *cobra.Command, args []string) error {

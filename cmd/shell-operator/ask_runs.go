@@ -18,7 +18,7 @@ run ended. The operator remembers a few runs of each hook, and the last failed o
 
 A run is named after its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
 		Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed\n  shell-operator runs show 17-2\n  shell-operator runs -o json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    upToOne("one hook"),
 
 		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {

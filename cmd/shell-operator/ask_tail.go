@@ -19,7 +19,7 @@ Ctrl-C or the end of the operator. With -o json each line is an object.
 
 Hooks never wait for it: what comes faster than it is read is left out, and counted.`,
 		Example: "  shell-operator tail\n  shell-operator tail pods.sh\n  shell-operator tail -o json | jq -r 'select(.kind == \"ended\").text'",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    upToOne("one hook"),
 
 		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {

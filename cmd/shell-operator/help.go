@@ -112,6 +112,20 @@ func refuseUnknown(root *cobra.Command) {
 	}
 }
 
+// upToOne and exactlyOne are the checks of commands that take an argument; what says what they take.
+func upToOne(what string) cobra.PositionalArgs { return arguments(0, "at most "+what) }
+
+func exactlyOne(what string) cobra.PositionalArgs { return arguments(1, what) }
+
+func arguments(least int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > 1 {
+			return fmt.Errorf("%s takes %s, it got %d: %s --help tells more", cmd.CommandPath(), what, len(args), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
 // help prints the help of a command.
 func help(cmd *cobra.Command, args []string) error {
 	found, rest, err := cmd.Find(args)

@@ -34,7 +34,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
   shell-operator lint --strict --quiet hooks
   shell-operator lint --no-run hooks          # starts no hook, so configurations are not checked
   shell-operator lint -o json hooks | jq '.findings[] | select(.level == "error")'`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              upToOne("one directory"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {

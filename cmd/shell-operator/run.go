@@ -38,7 +38,7 @@ Exit codes: 0 if the run succeeded and all that it handed back is valid, 1 if no
   echo '[{"binding": "every-minute", "type": "Schedule"}]' | shell-operator run tick.py --context -
   shell-operator run pods.sh --context added.json --apply --kube-config ~/.kube/config
   shell-operator run validate.sh --context review.json -o json | jq .admission`,
-		Args: cobra.ExactArgs(1),
+		Args: exactlyOne("one hook, its name or the path of its file"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},

@@ -34,6 +34,9 @@ func checkDirectories(o *Options) error {
 	}
 	for flag, dir := range map[string]string{"--hooks-dir": o.HooksDir, "--tmp-dir": o.TmpDir} {
 		info, err := os.Stat(dir)
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("there is no directory %s: make it, or give another one with %s", dir, flag)
+		}
 		if err != nil {
 			return fmt.Errorf("cannot use the directory of %s: %w", flag, err)
 		}

@@ -52,7 +52,7 @@ func Connect(o Options, dir string) (*Cluster, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	raw, err := loader.RawConfig()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the kubeconfig: %w", err)
+		return nil, fmt.Errorf("cannot read the kubeconfig: %w: look at --kube-config (KUBE_CONFIG) and $KUBECONFIG", err)
 	}
 	explicit := o.Kubeconfig != "" || o.Context != ""
 	c := &Cluster{}
@@ -62,6 +62,10 @@ func Connect(o Options, dir string) (*Cluster, error) {
 		if errors.Is(err, rest.ErrNotInCluster) {
 			err = errors.New("no kubeconfig found and not running in a Pod: set --kube-config (KUBE_CONFIG), $KUBECONFIG or ~/.kube/config")
 		}
+	} else if explicit && o.Server == "" && clientcmdapi.IsConfigEmpty(&raw) {
+		err = errors.New("the kubeconfig has no cluster: look at --kube-config (KUBE_CONFIG) and $KUBECONFIG")
+	} else if _, there := raw.Contexts[o.Context]; o.Context != "" && !there {
+		err = fmt.Errorf("the kubeconfig has no context %q: kubectl config get-contexts shows those that it has", o.Context)
 	} else if c.Config, err = loader.ClientConfig(); err == nil {
 		c.Namespace, _, _ = loader.Namespace()
 		c.Env, err = kubeconfigForHooks(o, raw, dir)
