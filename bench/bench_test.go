@@ -33,6 +33,8 @@ var scenarios = []scenario{
 	{"patches", "200 and 5,000 operations from one run", patches},
 	{"storm", "3,000 updates of 100 objects by 8 writers", storm},
 	{"flood", "3,000 changes of 64 KiB while the hook is busy", flood},
+	{"flood-small", "2,000 events a second for a minute while four hooks are busy", floodSmall},
+	{"flood-grouped", "the same for grouped bindings", floodGrouped},
 	{"namespaces", "50 named namespaces × 4 names of one kind", namespaces},
 	{"start-full", "start with 10,000 ConfigMaps, full objects", startFull},
 	{"start-filter", "the same with a filter and without full objects", startFilter},

@@ -77,7 +77,7 @@ func (f *figure) times(factor, more float64) *figure {
 		rule = fmt.Sprintf("%g × bound", factor)
 	}
 	if more != 0 {
-		rule += fmt.Sprintf(" + %g %s", more, f.Unit)
+		rule += fmt.Sprintf(" + %.3g %s", more, f.Unit)
 	}
 	return f.limit(f.Bound.Median*factor+more, rule)
 }

@@ -41,13 +41,20 @@ type operator struct {
 	b *bench
 }
 
-func (b *bench) start(dir string, args ...string) *operator {
+func (b *bench) start(dir string) *operator {
 	b.Helper()
+	return b.startIgnoring(dir, nil)
+}
+
+// startIgnoring starts an operator whose log is not kept where ignore says so.
+func (b *bench) startIgnoring(dir string, ignore func(line string) bool) *operator {
+	b.Helper()
+	var args []string
 	if profiles != "" {
-		args = append(args, "--profiling")
+		args = []string{"--profiling"}
 	}
 	op := &operator{b: b, Operator: testenv.Start(b.T, testenv.OperatorOptions{
-		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: filepath.Join(testenv.Root(), "bin", "shell-operator"), Args: args,
+		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: filepath.Join(testenv.Root(), "bin", "shell-operator"), Args: args, Ignore: ignore,
 	})}
 	op.profile("cpu", "profile?seconds=20")
 	b.Cleanup(b.profiling.Wait)

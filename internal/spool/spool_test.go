@@ -62,3 +62,14 @@ func TestDiskThatCannotBeWritten(t *testing.T) {
 		t.Error("the directory was made")
 	}
 }
+
+func TestSmallPayloadsAreOnlyThemselves(t *testing.T) {
+	s := New(t.TempDir(), 0)
+	b := bytes.Repeat([]byte{7}, small)
+	if allocs := testing.AllocsPerRun(100, func() { s.Put(b) }); allocs > 1 {
+		t.Errorf("%v allocations", allocs)
+	}
+	if got, err := s.Put(b).Bytes(); err != nil || &got[0] != &b[0] || s.onDisk != 0 {
+		t.Errorf("got %v, error %v, %d payloads on disk", got, err, s.onDisk)
+	}
+}
