@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/shell-operator/shell-operator/internal/reflector"
 )
 
 // decodeList reads one page of a list, item by item, so that the page is never in memory as a whole.
@@ -72,49 +73,10 @@ func decodeItems(dec *jsontext.Decoder, p *pipeline) error {
 	return err
 }
 
-// eventStream turns the body of a watch request into events. It implements watch.Interface.
-type eventStream struct {
-	body   io.ReadCloser
-	events chan watch.Event
-	stop   chan struct{}
-	once   sync.Once
-}
-
-var _ watch.Interface = (*eventStream)(nil)
-
-func newEventStream(body io.ReadCloser, d *digester) *eventStream {
-	// A few events of slack let decoding and filtering overlap.
-	s := &eventStream{body: body, events: make(chan watch.Event, 16), stop: make(chan struct{})}
-	go s.read(d)
-	return s
-}
-
-func (s *eventStream) ResultChan() <-chan watch.Event { return s.events }
-
-func (s *eventStream) Stop() {
-	s.once.Do(func() {
-		close(s.stop)
-		s.body.Close()
-	})
-}
-
-// read ends with the stream. That is normal, however it came: the reflector starts the next one from the last version
-// that it saw.
-func (s *eventStream) read(d *digester) {
-	defer close(s.events)
-	defer s.Stop()
-	dec := &eventDecoder{dec: jsontext.NewDecoder(s.body, lenient...), digester: d}
-	for {
-		ev, err := dec.next()
-		if err != nil {
-			return
-		}
-		select {
-		case s.events <- ev:
-		case <-s.stop:
-			return
-		}
-	}
+// newEventStream turns the body of a watch request into events.
+func newEventStream(body io.ReadCloser, d *digester) watch.Interface {
+	dec := &eventDecoder{dec: jsontext.NewDecoder(body, lenient...), digester: d}
+	return reflector.Stream(body, dec.next)
 }
 
 // eventDecoder reads events one after the other.

@@ -12,6 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/shell-operator/shell-operator/internal/reflector"
 	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
@@ -53,9 +56,8 @@ func (l *listWatch) WatchWithContext(ctx context.Context, opts metav1.ListOption
 	if err != nil {
 		return nil, err
 	}
-	s := &eventStream{body: body, events: make(chan watch.Event), stop: make(chan struct{})}
-	go s.read()
-	return s, nil
+	dec := jsontext.NewDecoder(body, lenient)
+	return reflector.Stream(body, func() (watch.Event, error) { return readEvent(dec) }), nil
 }
 
 // List and Watch complete cache.ListerWatcher; the reflector calls the variants with a context.

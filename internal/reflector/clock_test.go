@@ -1,4 +1,4 @@
-package clock
+package reflector
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-func TestWithin(t *testing.T) {
+func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		clock, began := Within(ctx), time.Now()
+		clock, began := Clock(ctx), time.Now()
 		if <-clock.After(time.Minute); time.Since(began) != time.Minute {
 			t.Errorf("a minute took %s", time.Since(began))
 		}
@@ -54,7 +54,7 @@ func TestForgetsWaits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var waiting atomic.Int64
-		clock := Within(countingContext{ctx, &waiting})
+		clock := Clock(countingContext{ctx, &waiting})
 		for range 10 {
 			<-clock.After(time.Second)
 		}

@@ -1,0 +1,27 @@
+package reflector
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Clock returns the real clock, but a wait on it ends with ctx. A reflector waits for its back-off without looking at a
+// context, which would delay our end by as much.
+func Clock(ctx context.Context) clock.Clock { return stoppable{ctx: ctx} }
+
+type stoppable struct {
+	clock.RealClock
+	ctx context.Context
+}
+
+func (c stoppable) After(d time.Duration) <-chan time.Time {
+	ch := make(chan time.Time, 1)
+	wait, cancel := context.WithTimeout(c.ctx, d)
+	context.AfterFunc(wait, func() {
+		cancel()
+		ch <- time.Now()
+	})
+	return ch
+}
