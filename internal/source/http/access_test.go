@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
 // authority stands in for the API server: the token "jane" is that of the user jane, in the group ops, and so on. Who may
@@ -71,7 +72,7 @@ func (a *authority) questions() string {
 	return text
 }
 
-func (a *authority) access(t testing.TB, log *logText) *Access {
+func (a *authority) access(t testing.TB, log *testenv.Text) *Access {
 	t.Helper()
 	config := rest.ClientContentConfig{
 		ContentType: runtime.ContentTypeJSON, GroupVersion: schema.GroupVersion{Version: "v1"},
@@ -87,7 +88,7 @@ func (a *authority) access(t testing.TB, log *logText) *Access {
 func TestAccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := &authority{rights: map[string]bool{"jane get /a/1": true, "jane post /a/1": false}}
-		log := &logText{}
+		log := &testenv.Text{}
 		handler, requests := newHandler(t, Options{Runner: tells, Access: cluster.access(t, log)}, "a.sh GET /a/{x}\na.sh POST /a/{x}\na.sh GET /ops\na.sh GET /janes")
 		for _, r := range handler.routes {
 			switch r.binding.Path {
@@ -186,7 +187,7 @@ func TestCacheIsBounded(t *testing.T) {
 func TestManyStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		log := &logText{}
+		log := &testenv.Text{}
 		a := NewAccess(nil, slog.New(slog.NewTextHandler(log, nil)))
 		config := rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON}
 		client, err := rest.NewRESTClient(mustURL("https://cluster"), "", config, nil, &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

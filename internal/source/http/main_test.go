@@ -1,13 +1,11 @@
 package http
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,6 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,27 +60,9 @@ var tells = runnerFunc(func(_ context.Context, h *hook.Hook, index int, r *event
 	return effect.HTTPAnswer{Status: http.StatusOK, Headers: map[string][]string{"Content-Type": {"text/plain"}}, Body: []byte(text)}, nil
 })
 
-// logText is a log to look at.
-type logText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func newHandler(t testing.TB, o Options, hooks string) (*Handler, *logText) {
+func newHandler(t testing.TB, o Options, hooks string) (*Handler, *testenv.Text) {
 	t.Helper()
-	log := &logText{}
+	log := &testenv.Text{}
 	o.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Hooks = parseHooks(t, hooks)
 	if o.Ready == nil {

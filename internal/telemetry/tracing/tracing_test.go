@@ -1,13 +1,11 @@
 package tracing
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,27 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// text is a log that several goroutines write.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (t *text) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.Write(p)
-}
-
-func (t *text) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.String()
-}
-
-func begin(t *testing.T, o Options) (*Tracing, *text) {
+func begin(t *testing.T, o Options) (*Tracing, *testenv.Text) {
 	t.Helper()
-	log := &text{}
+	log := &testenv.Text{}
 	o.Log = slog.New(slog.NewTextHandler(log, nil))
 	tracing, err := New(t.Context(), o)
 	if err != nil {

@@ -1,18 +1,17 @@
 package admission
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/testenv"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -44,22 +43,7 @@ func acts(line string) runnerFunc {
 }
 
 // logText collects what is logged at info and above, without times.
-type logText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+type logText struct{ testenv.Text }
 
 func (l *logText) logger(tb testing.TB) *slog.Logger {
 	var w io.Writer = l

@@ -3,13 +3,7 @@ package admission
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// A control plane of our own ends with the process.
-		goleak.IgnoreAnyFunction("github.com/shell-operator/shell-operator/internal/testenv.runOnOneThread"),
-		goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"),
-	)
-}
+func TestMain(m *testing.M) { testenv.Main(m) }

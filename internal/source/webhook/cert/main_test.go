@@ -11,18 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// A control plane of our own ends with the process.
-		goleak.IgnoreAnyFunction("github.com/shell-operator/shell-operator/internal/testenv.runOnOneThread"),
-		goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"),
-	)
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // recorder is a log that tests read and wait on. No line of it may show a key or the content of a Secret.
 type recorder struct {
