@@ -1,42 +1,34 @@
-// Package app builds the operator out of its stages, runs it, and stops it in order.
-// It is the only package that knows them all.
+// Package app builds the operator out of its stages, runs it, and stops it in order. It is the only package that knows
+// them all.
+//
+// Callers may rely on this:
+//   - Run returns when everything that it has started has ended, within the shutdown timeout or at once when told so.
+//   - Stages end in the order in which nobody waits for one that has gone: sources, then runs, then what tells of them.
+//   - Hooks come to life in one order, whenever they come; those that are replaced lose no event.
 package app
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/discover"
-	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/metric"
-	"github.com/shell-operator/shell-operator/internal/endpoint"
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/load"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
-	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/spool"
-	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 )
-
-// queuedBytes is how much of the objects in waiting events stays in memory.
-const queuedBytes = 32 << 20
 
 // ErrKilled tells that hooks had to be killed at shutdown.
 var ErrKilled = errors.New("hooks were still running when the shutdown timeout was over, they were killed: raise --shutdown-timeout, or make the hooks shorter")
@@ -93,49 +85,25 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, workspace.Close()) }()
-	cl, err := cluster.Connect(o.Cluster, workspace.Dir())
+	cl, err := surroundings(&o, workspace)
 	if err != nil {
 		return err
 	}
-	library, err := load.Library(o.Env, filepath.Join(workspace.Dir(), "shell"))
+	op, err := newOperator(o, workspace.Dir())
 	if err != nil {
 		return err
 	}
-	if err := workspace.Remember(); err != nil {
-		return fmt.Errorf("cannot read what has just been written: %w", err)
-	}
-	o.Env = slices.Concat(load.Inherited(o.Env, o.HookEnv), cl.Env, library)
-
-	op := &operator{
-		log: o.Log, spool: spool.New(workspace.Dir(), queuedBytes),
-		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{}, health: health.New(),
-	}
-	if op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks}); err != nil {
-		return err
-	}
-	op.queues = queue.NewSet(queue.Options{
-		Backoff:   queue.DefaultBackoff(o.RetryMin, o.RetryMax),
-		OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction,
-	})
-	patches := o.Patches.Client(cl.Config)
-	o.Election.fence(patches)
-	op.meter.Count(cl.Config, "main")
-	op.meter.Count(patches, "object_patcher")
-	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
 	var endTraces func()
 	if op.tracers, endTraces, err = newTracing(ctx, o); err != nil {
 		return err
 	}
 	defer endTraces()
-	wishes := apply.Options{Settings: o.Patches, Client: patches, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, Log: o.Log}
-	if op.tracers != nil {
-		wishes.Tracer = op.tracers.Operator
-	}
-	effects, err := apply.New(wishes)
+	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
+	effects, err := op.newEffects(cl, filters, o)
 	if err != nil {
 		return err
 	}
-	op.hookMetrics = effects.Metrics
+	op.meter.Count(cl.Config, "main") // not earlier: what is counted is counted in copies, too
 	if op.election, err = newElection(op, cl, o); err != nil {
 		return err
 	}
@@ -150,7 +118,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer endDebug()
-	endPages, err := op.servePages(o, effects, insight)
+	endPages, err := op.servePages(o, insight)
 	if err != nil {
 		return err
 	}
@@ -161,25 +129,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err := op.load(ctx, kill, o, filters); err != nil {
 		return err
 	}
-	op.watcher, err = watch.New(watch.Options{
-		Config: cl.Config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
-		Standby: op.election != nil,
-	})
-	if err != nil {
-		return err
-	}
-	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
-	op.runner = run.New(op.all(), run.Options{
-		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
-		Snapshots: op.watcher, Effects: effects, Workspace: workspace, Log: o.Log, Env: o.Env,
-		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
-		Observe: op.runEnded, Begin: insight.begin, Tracers: op.tracers,
-	})
-	op.servers, err = serve.New(ctx, serve.Options{
-		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: op.all(), Ready: op.health.Answering(), Leading: op.leading,
-		Reviews: answers{op.runner}, Requests: answers{op.runner}, Log: o.Log,
-	})
-	if err != nil {
+	if err := op.build(ctx, kill, o, material{cl, workspace, filters, effects, insight}); err != nil {
 		return err
 	}
 	var asides sync.WaitGroup
@@ -192,50 +142,6 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		asFound = nil
 	}
 	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, asFound)
-}
-
-// load asks the hooks for their configurations.
-func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compiler) (err error) {
-	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
-	op.reading = load.Discovery(load.Options{
-		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
-		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
-	})
-	hooks, err := discover.Hooks(ctx, op.reading)
-	if err != nil {
-		return err
-	}
-	op.meter.Bind(hooks)
-	op.health.Expect(hooks)
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	op.hooks = hooks
-	for _, h := range hooks {
-		op.lives[h] = newLife(h)
-	}
-	return nil
-}
-
-// servePages serves metrics and health until the returned function is called.
-func (op *operator) servePages(o Options, e *apply.Effects, i *insight) (end func(), err error) {
-	pages, err := endpoint.New(endpoint.Options{
-		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.Ready, Log: o.Log,
-		Home:    i.page,
-		Metrics: telemetry.MetricsHandler(op.meter.Registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(e.Metrics, o.Log),
-	})
-	if err != nil {
-		return nil, err
-	}
-	host, port, _ := net.SplitHostPort(pages.Address())
-	o.Log.Info("base http server started", "address", host, "port", port)
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := pages.Run(ctx); err != nil {
-			op.log.Error("The operator's own pages are no longer served", "error", err.Error())
-		}
-	})
-	return func() { cancel(); serving.Wait() }, nil
 }
 
 // serve starts the stages, last one first, so that each finds the next one ready; and ends them the
