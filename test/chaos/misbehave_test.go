@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -126,74 +125,6 @@ func TestChildOutlivesHook(t *testing.T) {
 		pid, err := strconv.Atoi(string(text))
 		w.must(err)
 		w.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	})
-}
-
-// disk gives the operator a temp directory on a small disk of its own.
-func disk(size string) func(*world) {
-	return func(w *world) {
-		dir := w.t.TempDir()
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-			w.t.Skipf("needs a disk of its own, and may not mount one: %v", err)
-		}
-		w.t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
-		w.tmp = filepath.Join(dir, "tmp")
-	}
-}
-
-// A hook fills the disk; its run fails, its files go, and all is well again.
-func TestDiskFilledByHook(t *testing.T) {
-	alone(t, "hook-fills-the-disk", 203, true, disk("16m"), func(w *world) {
-		w.act("plain", "fill 100", "fill 100")
-		time.Sleep(time.Second)
-	})
-}
-
-// Somebody else fills the disk. Runs fail and are tried again until there is room.
-func TestDiskFull(t *testing.T) {
-	alone(t, "disk-full", 204, true, disk("16m"), func(w *world) {
-		path := filepath.Join(filepath.Dir(w.tmp), "other")
-		f, err := os.Create(path)
-		w.must(err)
-		enough := make(chan struct{})
-		var filling sync.WaitGroup
-		filling.Go(func() { // what runs give back is taken at once
-			block := make([]byte, 4096)
-			for {
-				select {
-				case <-enough:
-					return
-				default:
-				}
-				if _, err := f.Write(block); err != nil {
-					time.Sleep(100 * time.Microsecond)
-				}
-			}
-		})
-		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
-		close(enough)
-		filling.Wait()
-		w.must(f.Close())
-		if !strings.Contains(failed.Fields["error"], "no space left on device") || !strings.Contains(failed.Fields["error"], "is the temp directory full") {
-			w.t.Errorf("the error does not tell: %s", failed.Fields["error"])
-		}
-		time.Sleep(2 * time.Second)
-		w.must(os.Remove(path))
-	})
-}
-
-// The temp directory becomes read-only and writable again. (A disk cannot be made so while files on it are open for
-// writing, so another one is put in front of it.)
-func TestDiskReadOnly(t *testing.T) {
-	alone(t, "disk-read-only", 205, true, disk("16m"), func(w *world) {
-		w.must(syscall.Mount("tmpfs", w.tmp, "tmpfs", syscall.MS_RDONLY, ""))
-		w.t.Cleanup(func() { _ = syscall.Unmount(w.tmp, 0) })
-		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
-		if !strings.Contains(failed.Fields["error"], "read-only file system") {
-			w.t.Errorf("the error does not tell: %s", failed.Fields["error"])
-		}
-		time.Sleep(2 * time.Second)
-		w.must(syscall.Unmount(w.tmp, syscall.MNT_DETACH))
 	})
 }
 
