@@ -47,8 +47,7 @@ func hookText(config, run string) string {
 // A filter that never ends for one object holds up the others for as long as it may, and no longer. The hook is told of
 // the object, without a result.
 func TestFilterThatLoops(t *testing.T) {
-	wanted(t, "filter-that-loops", true)
-	together(t)
+	wanted(t, "filter-that-loops", false) // package jq tests the limits of filters
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	client := clientOf(t, cluster)
