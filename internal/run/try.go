@@ -14,7 +14,7 @@ import (
 type Trial struct {
 	Hook     *hook.Hook
 	Contexts []byte
-	// Stdout and Stderr take the lines that the hook prints, from one goroutine each.
+	// Stdout and Stderr take the lines that the hook prints, from the goroutine that called Try.
 	Stdout, Stderr func(line []byte)
 }
 

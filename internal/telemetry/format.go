@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,7 +37,9 @@ func (jsonFormat) append(buf []byte, r *record) []byte {
 		}
 	}
 	if !r.time.IsZero() {
-		buf = appendField(buf, slog.String("time", r.time.Format(time.RFC3339)))
+		buf = append(buf, `,"time":"`...)
+		buf = r.time.AppendFormat(buf, time.RFC3339)
+		buf = append(buf, '"')
 	}
 	return append(buf, "}\n"...)
 }
@@ -52,7 +55,9 @@ func appendValue(buf []byte, v slog.Value) []byte {
 	switch v.Kind() {
 	case slog.KindString:
 		return quote(buf, v.String())
-	case slog.KindInt64, slog.KindUint64, slog.KindBool, slog.KindFloat64:
+	case slog.KindInt64:
+		return strconv.AppendInt(buf, v.Int64(), 10)
+	case slog.KindUint64, slog.KindBool, slog.KindFloat64:
 		if text, err := json.Marshal(v.Any()); err == nil {
 			return append(buf, text...)
 		}

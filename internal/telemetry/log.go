@@ -209,7 +209,7 @@ func (h *handler) Handle(_ context.Context, in slog.Record) error {
 
 // merge returns sorted fields with attrs added, groups taken apart.
 func merge(fields []slog.Attr, prefix string, attrs []slog.Attr) []slog.Attr {
-	all := slices.Clip(slices.Clone(fields))
+	all := append(make([]slog.Attr, 0, len(fields)+len(attrs)), fields...)
 	var add func(prefix string, attrs []slog.Attr)
 	add = func(prefix string, attrs []slog.Attr) {
 		for _, a := range attrs {

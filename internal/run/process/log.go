@@ -14,6 +14,9 @@ import (
 
 // LineLogger makes log records of the lines that a hook prints.
 type LineLogger struct {
+	base   *slog.Logger
+	stream string
+	// log is made of base when there is a line: most hooks print nothing on one of the streams.
 	log   *slog.Logger
 	proxy bool
 	// started are the lines of a JSON object that is not complete yet.
@@ -24,7 +27,7 @@ type LineLogger struct {
 // NewLineLogger returns a LineLogger for one stream of one run. With proxy, JSON objects that the hook
 // prints, on one or several lines, become records of their own.
 func NewLineLogger(log *slog.Logger, stream string, proxy bool) *LineLogger {
-	return &LineLogger{log: log.With("output", stream), proxy: proxy}
+	return &LineLogger{base: log, stream: stream, proxy: proxy}
 }
 
 // An object that is not complete after so much text is logged as lines.
@@ -40,6 +43,9 @@ func (l *LineLogger) Line(line []byte) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
 		return
+	}
+	if l.log == nil {
+		l.log = l.base.With("output", l.stream)
 	}
 	if !l.proxy || len(l.started) == 0 && line[0] != '{' {
 		l.log.Info(string(line))
