@@ -7,7 +7,8 @@
 //   - Bindings are let go when a run of their Synchronization has ended well, or was allowed to fail.
 //   - A hook can be replaced by another version of itself: what waits goes on with the new one, and never does a run see a
 //     part of each.
-//   - Files of a run are private to the operator's user and are gone when the run has ended.
+//   - Files of a run are private to the operator's user. When it has ended nothing that it wrote is left, and no file under a name
+//     that it knew.
 //
 // It starts processes through an Executor, and changes the world only through Effects.
 package run
