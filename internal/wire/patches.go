@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	pathrules "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -292,7 +292,7 @@ func (p *patchParser) required(number int, what string, pairs ...string) {
 // objects that others write: ".." must not turn the deletion of an object into that of its namespace.
 func (p *patchParser) inPath(number int, pairs ...string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if problems := pathrules.IsValidPathSegmentName(pairs[i+1]); len(problems) > 0 {
+		if problems := content.IsPathSegmentName(pairs[i+1]); len(problems) > 0 {
 			p.wrong(number, pairs[i], fmt.Sprintf("%.100q %s", pairs[i+1], strings.Join(problems, " and ")), "write the name of one object")
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	pathrules "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -43,7 +43,7 @@ func (r *request) do(ctx context.Context) error {
 	}
 	// What has been parsed is right. But the client takes ".." for a way up, so nothing else may come this far.
 	for _, part := range []string{r.patch.Namespace, r.patch.Name, r.patch.Subresource} {
-		if problems := pathrules.IsValidPathSegmentName(part); len(problems) > 0 {
+		if problems := content.IsPathSegmentName(part); len(problems) > 0 {
 			return fmt.Errorf("%q cannot be a part of a path: %s", part, strings.Join(problems, " and "))
 		}
 	}
