@@ -165,7 +165,7 @@ func (f *Filter) applyPatiently(ctx context.Context, v any) ([]byte, error) {
 			if errors.Is(err, errTooLong) {
 				return nil, fmt.Errorf("the filter takes longer than %s: simplify it", f.timeout)
 			}
-			return nil, err
+			return nil, withoutValues(err)
 		}
 		if outputs = append(outputs, out); len(outputs) > maxOutputs {
 			return nil, fmt.Errorf("the filter has more than %d outputs: does it end?", maxOutputs)

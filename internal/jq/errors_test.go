@@ -1,0 +1,52 @@
+package jq
+
+import (
+	"strings"
+	"testing"
+)
+
+// Errors are logged, so they show nothing of an object but the types of its parts.
+func TestErrorsHaveNoValues(t *testing.T) {
+	const secret = "hunter2"
+	input := map[string]any{"data": map[string]any{"password": secret, "pin": 4711, "list": []any{secret}}}
+	for filter, want := range map[string]string{
+		`.data.password | tonumber`:                  "tonumber cannot be applied to what it was given",
+		`.data.password | fromjson`:                  "fromjson cannot be applied to what it was given",
+		`.data.password | keys`:                      "keys cannot be applied to: string",
+		`.data.password.x`:                           "expected an object but got: string",
+		`.data | .[]| .[]`:                           "cannot iterate over: string",
+		`.data.password + 1`:                         "cannot add: string",
+		`-.data`:                                     "cannot negate: object",
+		`.data.pin | keys`:                           "keys cannot be applied to: number",
+		`.data | has(.password, 1)`:                  "has cannot be applied to what it was given",
+		`.data.password as $p | "" | test($p + "(")`: "invalid regular expression",
+		`.data.password | strptime("%Y")`:            "strptime cannot be applied to what it was given",
+		`.data.password | error`:                     secret, // its own words
+		`error("no owner")`:                          "no owner",
+		`error(.)`:                                   "the filter ends with an error that is no text but of the type object: give error a text, which is logged",
+		`halt_error`:                                 "the filter ends with an error that is no text but of the type object: give error a text, which is logged",
+		`error("ü" * 300)`:                           strings.Repeat("ü", 100) + "…",
+		`.data.list | implode`:                       "implode cannot be applied to: array",
+		`getpath(["data", "password", "x"])`:         "getpath cannot be applied to what it was given",
+		`{(.data.list | tojson | tojson): 1}.x`:      "",
+		`{(.data): 1}`:                               "expected a string for object key but got: object",
+		`.data.list | join(1;2)`:                     "does not compile",
+	} {
+		f, err := NewCompiler(Options{}).Compile(filter)
+		if err == nil {
+			_, err = f.Apply(t.Context(), input)
+		} else if want == "does not compile" {
+			continue
+		}
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", filter, got, want)
+		}
+		if want != secret && (strings.Contains(got, secret) || strings.Contains(got, "4711")) {
+			t.Errorf("%s: the error shows the value: %q", filter, got)
+		}
+	}
+}
