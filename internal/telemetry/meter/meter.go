@@ -79,20 +79,21 @@ func (m *Meter) Count(config *rest.Config, component string) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return m.Operator.Transport(component, next) })
 }
 
-// Objects, Filtered and Handled are told of a kubernetes binding: how many objects it has, how long a filter and how long
-// an event took.
+// Objects is told how many objects a kubernetes binding has.
 func (m *Meter) Objects(h *hook.Hook, index, n int) {
 	if b := m.binding(h, index); b != nil {
 		b.Objects(n)
 	}
 }
 
+// Filtered is told how long a filter took.
 func (m *Meter) Filtered(h *hook.Hook, index int, took time.Duration) {
 	if b := m.binding(h, index); b != nil {
 		b.Filtered(took)
 	}
 }
 
+// Handled is told how long it took to make what a binding sees of a change.
 func (m *Meter) Handled(h *hook.Hook, index int, took time.Duration) {
 	if b := m.binding(h, index); b != nil {
 		b.Handled(took)
