@@ -167,16 +167,14 @@ func TestManyEvents(t *testing.T) {
 	}
 	writing.Wait()
 	ended := time.Now()
-	// An undelivered context is about as long as its object.
 	waiting := made.Load() - told.heard()
-	size := float64(1300)
 	figure(t, "changes in a second", float64(made.Load())/60, 0, "")
 	figure(t, "changes that wait at the end of the minute", float64(waiting), 0, "")
 	told.wait(t, made.Load())
 	figure(t, "until the last of them has been told", time.Since(ended).Seconds(), 0, "s")
 	figure(t, "idle", idle, 0, "MiB")
-	// What waits is on disk beyond 32 MiB, so the peak may be far below that.
-	figure(t, "peak above idle", resident(t, op, residentPeak)-idle, max(64, 1.3*float64(waiting)*size/(1<<20)), "MiB")
+	// How much that may be depends on how much waits: the scenario flood-small of make bench measures both.
+	figure(t, "peak above idle", resident(t, op, residentPeak)-idle, 0, "MiB")
 	for _, wrong := range told.wrong() {
 		t.Error(wrong)
 	}
