@@ -93,7 +93,7 @@ func (m *Meter) Filtered(h *hook.Hook, index int, took time.Duration) {
 	}
 }
 
-// Handled is told how long it took to make what a binding sees of a change.
+// Handled is told how long a change took until it was queued, or found to be none.
 func (m *Meter) Handled(h *hook.Hook, index int, took time.Duration) {
 	if b := m.binding(h, index); b != nil {
 		b.Handled(took)
