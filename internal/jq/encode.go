@@ -17,6 +17,8 @@ import (
 type encoder struct {
 	buf   []byte
 	depth int
+	// nested are the objects and arrays so far.
+	nested int
 	// err is the first thing that was wrong; what is appended afterwards does not count.
 	err error
 }
@@ -116,6 +118,7 @@ func (e *encoder) enter() bool {
 		e.fail(fmt.Errorf("the result is nested more than %d deep: does the filter end?", maxDepth))
 		return false
 	}
+	e.nested++
 	return e.room(0)
 }
 
@@ -145,9 +148,13 @@ func (e *encoder) rest(v any) {
 	e.buf = append(e.buf, text...)
 }
 
+// nestedBytes is what an object or array counts for beside its text: a text of nothing but brackets takes longer to make,
+// and whoever reads it needs more memory.
+const nestedBytes = 32
+
 // room tells whether the text may become n bytes longer.
 func (e *encoder) room(n int) bool {
-	if len(e.buf)+n > maxBytes {
+	if len(e.buf)+e.nested*nestedBytes+n > maxBytes {
 		e.fail(fmt.Errorf("the result is more than %d bytes long: select less", maxBytes))
 		return false
 	}
