@@ -98,10 +98,9 @@ for i in 1 2 3 4 5; do kubectl -n shop patch pod p$i --subresource=status -p '{"
 			{name: "how-to/write-hooks-in-python.md", hook: "hook.py", after: "shell-operator --hooks-dir hooks"},
 			{name: "reference/command-line.md", files: plain, running: "shell-operator --hooks-dir hooks", until: "Hook executed successfully' binding='pods'",
 				replace: []string{"17-2", "1-1", "17 -o", "1 -o"}, after: "shell-operator version --config-file settings.yaml"},
-			{name: "reference/python-library.md", hook: "hook.py", after: `kubectl create configmap tea --from-literal=price=2
-kubectl label configmap tea example.com/settings=yes
-PYTHONPATH=$PWD/sdk/python shell-operator --hooks-dir hooks
-i=0; until curl -sf http://127.0.0.1:9690/settings/tea | grep -F '{"price":"2"}'; do test $((++i)) -lt 100; done
+			{name: "reference/python-library.md", hook: "hook.py", before: "kubectl create configmap tea --from-literal=price=2\nkubectl label configmap tea example.com/settings=yes",
+				after: `PYTHONPATH=$PWD/sdk/python shell-operator --hooks-dir hooks
+curl -sf --retry 9 --retry-connrefused http://127.0.0.1:9690/settings/tea | grep -F '{"price":"2"}'
 curl -s http://127.0.0.1:9690/settings/coffee | grep "no settings coffee"
 curl -sf -X DELETE http://127.0.0.1:9690/settings/tea
 kubectl wait --for=delete configmap/tea`},
