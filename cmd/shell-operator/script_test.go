@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,6 +28,17 @@ func TestScript(t *testing.T) {
 			e.Setenv("DEBUG_UNIX_SOCKET", filepath.Join(e.WorkDir, "debug.socket"))
 			e.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "operator-here" {
+				return false, fmt.Errorf("there is no condition %q", cond)
+			}
+			// Somebody may have a demo running on this machine.
+			c, err := net.Dial("unix", "/var/run/shell-operator/debug.socket")
+			if err == nil {
+				c.Close()
+			}
+			return err == nil, nil
 		},
 		UpdateScripts: os.Getenv("UPDATE") != "",
 	})

@@ -204,6 +204,22 @@ func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
 
 var namespaces atomic.Int64
 
+// UntilAllowed waits until the API server has heard of a right that was given to a user: it learns of Roles as everybody
+// else does, by a watch.
+func (c *Cluster) UntilAllowed(t testing.TB, user, namespace, verb, resource string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		answer, err := c.TryKubectl("", "auth", "can-i", verb, resource, "--as="+user, "-n", namespace)
+		switch {
+		case strings.HasPrefix(answer, "yes"):
+			return
+		case time.Now().After(deadline):
+			t.Fatalf("%s may not %s %s in %s: %s%v", user, verb, resource, namespace, answer, err)
+		}
+	}
+}
+
 // Namespace makes a namespace for one test, which is removed with the test.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
