@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -104,7 +106,7 @@ func (p *parser) selectors(o *object, k *hook.Kubernetes) {
 	if ns == nil {
 		return
 	}
-	k.Namespaces.Names = matchNames(ns.object("nameSelector"))
+	k.Namespaces.Names = namespaceNames(ns.object("nameSelector"))
 	if s, text := p.labelSelector(ns, "labelSelector"); s != nil {
 		if len(k.Namespaces.Names) > 0 {
 			p.warn(joined(ns.path, "nameSelector"), "is ignored because labelSelector is given too: keep one of them")
@@ -131,6 +133,22 @@ func matchNames(o *object) []string {
 	o.close()
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// namespaceNames reads a nameSelector of namespaces, each of which becomes a part of a request's path.
+func namespaceNames(o *object) []string {
+	names := matchNames(o)
+	o.partsOfPath("matchNames", names)
+	return names
+}
+
+// partsOfPath rejects names that would lead a request elsewhere.
+func (o *object) partsOfPath(key string, names []string) {
+	for _, name := range names {
+		if problems := content.IsPathSegmentName(name); len(problems) > 0 {
+			o.violation(key, fmt.Sprintf("has %.100q, which %s", name, strings.Join(problems, " and ")), "write names of namespaces")
+		}
+	}
 }
 
 // labelSelector reads a label selector and gives also its form for the API server's query. It returns nil if

@@ -75,6 +75,7 @@ func (p *parser) legacyKubernetes(o *object) hook.Kubernetes {
 		k.Namespaces.Names = ns.texts("matchNames", 0)
 		slices.Sort(k.Namespaces.Names)
 		k.Namespaces.Names = slices.Compact(k.Namespaces.Names)
+		ns.partsOfPath("matchNames", k.Namespaces.Names)
 	}
 	k.JQFilter = o.text("jqFilter")
 	p.filter(o, k.JQFilter)
