@@ -96,10 +96,10 @@ func flood(b *bench) {
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {flood: yes}}, namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
+	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {flood: large}}, namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
 		"jq length $BINDING_CONTEXT_PATH\nif grep -q '\"Added\"' $BINDING_CONTEXT_PATH; then echo busy; cat "+gate+"; fi")))
 	op.untilCount("Unlock kubernetes.Event tasks", 1)
-	flood := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "flood", Labels: map[string]string{"flood": "yes"}}, Data: map[string]string{"payload": strings.Repeat("x", 64<<10)}}
+	flood := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "flood", Labels: map[string]string{"flood": "large"}}, Data: map[string]string{"payload": strings.Repeat("x", 64<<10)}}
 	for i := range changes + 1 {
 		var err error
 		if flood.Data["round"] = fmt.Sprint(i); i == 0 {
