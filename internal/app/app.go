@@ -59,8 +59,8 @@ type operator struct {
 	once      sync.Once
 	// reading loads the hooks anew.
 	reading discover.Options
-	// ballast is there while first lists are read.
-	ballast ballast
+	// ballast makes the garbage collector wait; nil if there is none.
+	ballast *ballast
 
 	mu sync.Mutex
 	// hooks are replaced, never changed, so a copy of the slice header may be used without the lock.

@@ -56,7 +56,7 @@ func (op *operator) bring(ctx context.Context) {
 			})
 		}
 	}
-	op.ballast.load()
+	op.ballast = newBallast()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	late, released := false, false
@@ -84,7 +84,7 @@ func (op *operator) bring(ctx context.Context) {
 	if released {
 		op.queueTrim()
 	} else {
-		op.ballast.drop()
+		op.ballast.listsRead()
 	}
 }
 
