@@ -90,7 +90,7 @@ test-browser: testcluster tools ## look at the status page in a real browser
 
 FUZZ := $(addsuffix :internal/wire,ParseConfig ParsePatches ParseMetrics ParseAdmission ParseConversion ParseHTTP WriteContexts)
 FUZZ += Decode:internal/jq Direct:internal/jq Parse:internal/source/schedule Scrape:internal/effect/metric ConfigFile:cmd/shell-operator
-FUZZ += Index:internal/source/watch DecodeList:internal/source/watch DecodeStream:internal/source/watch Path:internal/debug
+FUZZ += Walk:internal/jsonwalk Index:internal/source/watch DecodeList:internal/source/watch DecodeStream:internal/source/watch Path:internal/debug
 FUZZ += Request:internal/source/http Review:internal/source/webhook/admission Review:internal/source/webhook/conversion
 # Counted, not timed: the deadline of a timed run fails it now and then on a busy machine. Inputs that find new ways are
 # hardly made shorter, which would take most of the time.
