@@ -38,31 +38,35 @@ func BenchmarkContextFile(b *testing.B) {
 	if err := wire.WriteContexts(&text, hook.FullContexts, contexts); err != nil {
 		b.Fatal(err)
 	}
-	path := filepath.Join(b.TempDir(), "context.json")
-	for name, write := range map[string]func(f *os.File) error{
-		"contexts": func(f *os.File) error { return wire.WriteContexts(contextFile{f}, hook.FullContexts, contexts) },
-		"bytes":    func(f *os.File) error { _, err := f.Write(text.Bytes()); return err },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(text.Len()))
-			b.ReportAllocs()
-			for b.Loop() {
-				f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := write(f); err != nil {
-					b.Fatal(err)
-				}
-				if err := f.Close(); err != nil {
-					b.Fatal(err)
-				}
-				b.StopTimer()
-				if err := os.Remove(path); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-			}
-		})
+	w, err := OpenWorkspace(b.TempDir(), false)
+	if err != nil {
+		b.Fatal(err)
 	}
+	defer w.Close()
+	path := filepath.Join(w.Dir(), "context.json")
+	run := func(b *testing.B, end func()) {
+		b.SetBytes(int64(text.Len()))
+		b.ReportAllocs()
+		for b.Loop() {
+			f := &contextOutput{workspace: w, path: path}
+			if err := wire.WriteContexts(f, hook.FullContexts, contexts); err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				b.Fatal(err)
+			}
+			end()
+		}
+	}
+	b.Run("contexts, new file", func(b *testing.B) { run(b, func() { _ = os.Remove(path) }) })
+	b.Run("contexts, file of the last run", func(b *testing.B) { run(b, func() { w.closeContexts(path) }) })
+	b.Run("bytes, new file", func(b *testing.B) {
+		b.SetBytes(int64(text.Len()))
+		for b.Loop() {
+			if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+				b.Fatal(err)
+			}
+			_ = os.Remove(path)
+		}
+	})
 }

@@ -28,6 +28,9 @@ type Workspace struct {
 	lock *os.File
 	// spare are the files of runs that have ended, to be used again.
 	spare []*files
+	kept  keptContexts
+	// closed is true when nothing is kept any more.
+	closed bool
 	// remembered are the files that hooks find there beside those of their run, by path.
 	remembered map[string]remembered
 }
@@ -128,6 +131,10 @@ func (w *Workspace) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.lock.Close()
+	w.closed = true
+	if w.kept.expiry != nil {
+		w.kept.expiry.Stop()
+	}
 	if w.keep {
 		return nil
 	}
@@ -152,7 +159,12 @@ func filesIn(dir string) *files {
 
 // next returns the files of a directory that has never been before.
 func (w *Workspace) next(prefix string) *files {
-	return filesIn(filepath.Join(w.dir, prefix+strconv.FormatInt(w.last.Add(1), 10)))
+	return filesIn(w.name(prefix))
+}
+
+// name is a path in the workspace that has never been before.
+func (w *Workspace) name(prefix string) string {
+	return filepath.Join(w.dir, prefix+strconv.FormatInt(w.last.Add(1), 10))
 }
 
 // open makes the directory and the empty output files of a run. When it fails nothing is left.

@@ -9,14 +9,19 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// contextFile takes many pieces in one system call, straight from where they are.
-type contextFile struct{ *os.File }
+var _ wire.Gatherer = &contextOutput{}
 
-var _ wire.Gatherer = contextFile{}
-
-// WritePieces writes all pieces. It changes the list, not what the pieces hold.
-func (f contextFile) WritePieces(pieces [][]byte) error {
-	raw, err := f.SyscallConn()
+// WritePieces writes all pieces, many in one system call, straight from where they are. It changes the list, not what the
+// pieces hold.
+func (c *contextOutput) WritePieces(pieces [][]byte) error {
+	size := 0
+	for _, piece := range pieces {
+		size += len(piece)
+	}
+	if err := c.open(size); err != nil {
+		return err
+	}
+	raw, err := c.file.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -26,7 +31,7 @@ func (f contextFile) WritePieces(pieces [][]byte) error {
 		return true
 	})
 	if err == nil && failed != nil {
-		err = &os.PathError{Op: "writev", Path: f.Name(), Err: failed}
+		err = &os.PathError{Op: "writev", Path: c.file.Name(), Err: failed}
 	}
 	return err
 }

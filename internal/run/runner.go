@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -232,13 +231,10 @@ func (r *Runner) prepare(f *files, t *Task) error {
 	return nil
 }
 
-func (r *Runner) writeContexts(path string, t *Task) (err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("cannot make the binding context file: %w", err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := wire.WriteContexts(contextFile{file}, t.Hook().Contexts, r.contexts(t)); err != nil {
+func (r *Runner) writeContexts(path string, t *Task) error {
+	file := &contextOutput{workspace: r.opts.Workspace, path: path}
+	err := wire.WriteContexts(file, t.Hook().Contexts, r.contexts(t))
+	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
 	return nil

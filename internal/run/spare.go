@@ -8,7 +8,7 @@ import (
 
 // Most hooks leave most of their files empty. To make a file and to remove it costs the kernel many times what it costs to
 // look at it, so empty files serve one run after the other. For hooks there is no difference: every run has its files under
-// names that were never used before, what others could still write into is made anew, and contexts always are.
+// names that were never used before, what others could still write into is made anew, and so are contexts unless they are large.
 
 // mostSpare bounds how many directories wait for runs. More are needed only where more hooks run at once.
 const mostSpare = 16
@@ -44,7 +44,7 @@ func (w *Workspace) close(f *files) error {
 	if w.keep {
 		return nil
 	}
-	_ = syscall.Unlink(f.contexts)
+	w.closeContexts(f.contexts)
 	spare := w.next("spare-")
 	if syscall.Rename(f.dir, spare.dir) != nil {
 		return f.remove()
