@@ -14,8 +14,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
-// How many narrow watches a binding may open before a wider one is considered, and how many objects the
-// wider one may bring along for each narrow watch that it saves. An open watch costs the operator and
+// How many narrow watches a binding may open before wider ones are considered, and how many objects a single one
+// may bring along for each watch that it saves. An open watch costs the operator and
 // the API server some 60 KiB and three goroutines each, and a request at every start and every relist;
 // an object that is looked at and thrown away costs 20 µs once per list and per change.
 const (
@@ -23,9 +23,9 @@ const (
 	objectsPerWatch = 250
 )
 
-// plan chooses the lists and watches of a binding: one for each pair of namespace and name, or a single
-// wider one that is narrowed on our side, if it is cheaper and allowed. Secrets are never asked for more
-// widely than the binding does.
+// plan chooses the lists and watches of a binding, the cheapest that are allowed: one for each pair of namespace and name;
+// one for each name, in all namespaces; or a single one for all of them. What is wider than the binding is narrowed on our
+// side. Secrets are never asked for more widely than the binding does.
 func (w *Watcher) plan(ctx context.Context, m *monitor, base scope, namespaces, names []string) []scope {
 	scopes := narrow(base, namespaces, names)
 	if len(scopes) <= fewWatches || base.Group == "" && base.Resource == "secrets" {
@@ -35,12 +35,21 @@ func (w *Watcher) plan(ctx context.Context, m *monitor, base scope, namespaces, 
 	if len(namespaces) == 1 {
 		wide.namespace = namespaces[0]
 	}
-	if !w.mayWatch(ctx, wide) || w.count(ctx, wide, len(scopes)*objectsPerWatch+1) > len(scopes)*objectsPerWatch {
+	if !w.mayWatch(ctx, wide) {
 		return scopes
 	}
-	m.only, m.onlyIn = set(names), set(namespaces)
-	m.log.Debug("One wider watch serves the binding", "scope", wide.String(), "instead", len(scopes))
-	return []scope{wide}
+	chosen := scopes
+	if len(namespaces) > 1 && len(names) > 0 {
+		chosen = narrow(base, nil, names)
+	}
+	if limit := len(chosen) * objectsPerWatch; len(chosen) > 1 && w.count(ctx, wide, limit) <= limit {
+		chosen = []scope{wide}
+	}
+	if len(chosen) < len(scopes) {
+		m.only, m.onlyIn = set(names), set(namespaces)
+		m.log.Debug("Wider watches serve the binding", "count", len(chosen), "scope", chosen[0].String(), "instead", len(scopes))
+	}
+	return chosen
 }
 
 // narrow returns one scope for each pair of namespace and name. No namespaces, or no names, means all.
