@@ -42,6 +42,7 @@ var scenarios = []scenario{
 	{"big-context", "a snapshot of 10,000 objects in each of 100 runs", bigContext},
 	{"kinds", "10,000 Pods, Secrets and Events", kinds},
 	{"start-filter-100k", "start with 100,000 ConfigMaps, filter, no full objects", startFilter100k},
+	{"namespaces-100k", "50 named namespaces × 4 names among 100,000 ConfigMaps", namespacesAmongMany},
 	{"start-full-100k", "start with 100,000 ConfigMaps, full objects", startFull100k},
 }
 
