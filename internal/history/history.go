@@ -12,7 +12,6 @@ import (
 	"container/list"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,100 +25,6 @@ type Options struct {
 	Bytes int
 	// Output is how much of a run's output is kept; 0 means 4 KiB.
 	Output int
-}
-
-// Run is one attempt to run a hook.
-type Run struct {
-	// ID is the task's id and the attempt: "17-2".
-	ID string `json:"id"`
-	// Task is task.id of the log.
-	Task string `json:"task"`
-	Hook string `json:"hook"`
-	// Queue is empty for answers to the API server.
-	Queue   string `json:"queue,omitempty"`
-	Binding string `json:"binding,omitempty"`
-	// Event is the binding's type.
-	Event string `json:"event"`
-	// Why tells the first of the Events that the hook was told of.
-	Why     []string `json:"why"`
-	Events  int      `json:"events"`
-	Attempt int      `json:"attempt"`
-	Status  Status   `json:"status"`
-
-	Started time.Time `json:"started"`
-	// Waited is the time in the queue before, Took that until the end, or until now.
-	Waited Duration `json:"waited"`
-	Took   Duration `json:"took"`
-
-	// Exit is how the process ended: "exit status 0", "signal: killed", or what else ended the run.
-	Exit  string `json:"exit,omitempty"`
-	Error string `json:"error,omitempty"`
-	// Output is the end of what the hook printed; OutputCut tells that there was more.
-	Output    string `json:"output,omitempty"`
-	OutputCut bool   `json:"outputCut,omitempty"`
-	// Patches are the first changes that the hook asked for, PatchCount is how many there were.
-	Patches    []Patch `json:"patches,omitempty"`
-	PatchCount int     `json:"patchCount,omitempty"`
-}
-
-// Patch names a change of an object. Values are never kept.
-type Patch struct {
-	Operation string `json:"operation"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-}
-
-// Status of a run.
-type Status string
-
-const (
-	Running   Status = "running"
-	Succeeded Status = "succeeded"
-	Failed    Status = "failed"
-	// Allowed is a failure that the binding allows: the run is not tried again.
-	Allowed Status = "failed, allowed"
-	// Interrupted runs were ended by the shutdown.
-	Interrupted Status = "interrupted"
-)
-
-// Bad tells whether the run failed, allowed or not.
-func (s Status) Bad() bool { return s == Failed || s == Allowed }
-
-// Duration is written as Go does: "1.5s".
-type Duration time.Duration
-
-func (d Duration) String() string {
-	t := time.Duration(d)
-	switch {
-	case t >= 10*time.Second:
-		return t.Round(time.Second).String()
-	case t >= time.Second:
-		return t.Round(10 * time.Millisecond).String()
-	case t >= time.Millisecond:
-		return t.Round(time.Millisecond).String()
-	}
-	return t.Round(time.Microsecond).String()
-}
-
-// MarshalText makes it a string in JSON.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText is the way back.
-func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = Duration(parsed)
-	return err
-}
-
-// Outcome is how a run ended.
-type Outcome struct {
-	Status Status
-	Took   time.Duration
-	Exit   string
-	Error  string
-	// Patches may be all of them; a few are kept.
-	Patches []Patch
 }
 
 // Bounds of what is kept of one run.
@@ -183,15 +88,6 @@ func (h *History) Begin(r Run) *Record {
 // cutList copies the beginning of a list, so that the rest can be freed.
 func cutList[T any](all []T, limit int) []T { return slices.Clone(all[:min(limit, len(all))]) }
 
-// Reason is Why on one line.
-func (r *Run) Reason() string {
-	text := strings.Join(r.Why[:min(3, len(r.Why))], ", ")
-	if more := r.Events - min(3, len(r.Why)); more > 0 {
-		text += " and " + strconv.Itoa(more) + " more"
-	}
-	return text
-}
-
 // Output takes a line that the hook printed.
 func (r *Record) Output(line []byte) {
 	r.mu.Lock()
@@ -218,25 +114,6 @@ func (r *Record) End(o Outcome) {
 	r.ended = h.ended.PushBack(r)
 	h.trim(run.Hook)
 	h.tell(Entry{Time: time.Now(), Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome()})
-}
-
-// Outcome is the end of a run on one line, without what the hook printed.
-func (r *Run) Outcome() string {
-	if r.Status == Running {
-		return "running for " + r.Took.String()
-	}
-	return string(r.Status) + " after " + r.Took.String() + ": " + r.Exit
-}
-
-func (r *Run) cost() int {
-	n := overhead + len(r.Error) + len(r.Output)
-	for _, w := range r.Why {
-		n += 16 + len(w)
-	}
-	for _, p := range r.Patches {
-		n += 64 + len(p.Operation) + len(p.Kind) + len(p.Namespace) + len(p.Name)
-	}
-	return n
 }
 
 // trim drops the oldest runs until all limits hold again.
