@@ -27,7 +27,7 @@ var ErrRate = errors.New("the hook's rate limit does not allow a run in time: ra
 // It returns what the hook wrote once that has been carried out. When ctx ends the run is ended too.
 func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 	t := r.Task(review.Event)
-	t.review = &review
+	t.rest().review = &review
 	if err := t.Ready(ctx); err != nil {
 		if ctx.Err() == nil {
 			err = ErrRate
@@ -38,5 +38,5 @@ func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 		r.opts.Log.Error("Hook failed", append(t.LogFields(), "error", err.Error())...)
 		return Outputs{}, err
 	}
-	return t.outputs, nil
+	return t.known().outputs, nil
 }

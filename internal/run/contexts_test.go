@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -33,7 +34,7 @@ func BenchmarkContextFile(b *testing.B) {
 		list = append(list, event.Object{Name: fmt.Sprint(i), Full: event.Memory(text)})
 	}
 	h := hookOf("--")
-	contexts := []wire.Context{{Event: event.Event{Type: event.Synchronization, Hook: h}, Objects: list}}
+	contexts := slices.Values([]wire.Context{{Event: event.Event{Type: event.Synchronization, Hook: h}, Objects: list}})
 	var text bytes.Buffer
 	if err := wire.WriteContexts(&text, hook.FullContexts, contexts); err != nil {
 		b.Fatal(err)

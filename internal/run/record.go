@@ -84,8 +84,8 @@ func (r *Runner) begin(t *Task) Record {
 		return noRecord{}
 	}
 	return r.opts.Begin(Begun{
-		Hook: t.Hook(), Task: t.ID(), Attempt: t.attempts, Queue: t.queue, Binding: t.binding, Event: t.kind.String(),
-		Why: t.why(), Events: len(t.events), Waited: t.waited,
+		Hook: t.Hook(), Task: t.ID(), Attempt: t.known().attempts, Queue: t.Queue(), Binding: t.Binding(), Event: t.EventType(),
+		Why: t.why(), Events: t.events.Len(), Waited: t.known().waited,
 	})
 }
 
@@ -93,9 +93,12 @@ func (r *Runner) begin(t *Task) Record {
 const maxWhy = 10
 
 func (t *Task) why() []string {
-	words := make([]string, 0, maxWhy)
-	for i := range t.events[:min(len(t.events), maxWhy)] {
-		words = append(words, inWords(&t.events[i]))
+	words := make([]string, 0, min(t.events.Len(), maxWhy))
+	for ev := range t.events.All(t.Hook()) {
+		if len(words) == maxWhy {
+			break
+		}
+		words = append(words, inWords(&ev))
 	}
 	return words
 }

@@ -182,10 +182,10 @@ func (s *succession) follow(t *Task) (wanted bool) {
 	for {
 		next, replaced := s.successors[t.Hook()]
 		if !replaced {
-			return len(t.events) > 0 || len(t.unlocks) > 0
+			return t.events.Len() > 0 || t.synchronizes()
 		}
 		if next.Hook == nil {
-			t.events, t.unlocks = nil, nil
+			t.events, t.rest().unlocks = event.Log{}, nil
 			return false
 		}
 		t.move(next)
@@ -194,20 +194,23 @@ func (s *succession) follow(t *Task) (wanted bool) {
 
 // move makes the task one of a hook's successor. Events of bindings that have gone are dropped: nobody wants to know.
 func (t *Task) move(next Successor) {
-	t.current.Store(next.Hook)
-	events := make([]event.Event, 0, len(t.events))
-	for _, ev := range t.events {
+	var events event.Log
+	for ev := range t.events.All(next.Hook) {
 		if index, ok := next.Binding(ev.Type, ev.Index); ok {
-			ev.Hook, ev.Index = next.Hook, index
-			events = append(events, ev)
+			ev.Index = index
+			events.Add(ev)
 		}
 	}
+	t.current.Store(next.Hook)
 	t.events = events
+	if !t.synchronizes() {
+		return
+	}
 	var unlocks []int
-	for _, old := range t.unlocks {
+	for _, old := range t.more.unlocks {
 		if index, ok := next.Binding(event.Synchronization, old); ok {
 			unlocks = append(unlocks, index)
 		}
 	}
-	t.unlocks = unlocks
+	t.more.unlocks = unlocks
 }

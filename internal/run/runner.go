@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -120,20 +121,21 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	if r.opts.Tracers != nil {
 		log = log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
 	}
-	merged := t.merged
-	r.logMerge(log, t)
+	m := t.rest()
+	merged := m.merged
+	r.logMerge(log, m)
 	started := time.Now()
 	a := attempt{task: t, log: log, record: noRecord{}}
 	var err error
-	if len(t.events) > 0 {
+	if t.events.Len() > 0 {
 		log.Info("Execute hook", "event.id", t.eventIDs())
 		a.record = r.begin(t)
 		err = r.attempt(ctx, &a)
 	}
 	endTrace(err)
 	report := Report{
-		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: t.waited, Attempt: t.attempts, Merged: merged,
-		Wall: time.Since(started), Usage: a.usage, Changes: a.changes, Err: err, Allowed: t.mayFail,
+		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: m.waited, Attempt: m.attempts, Merged: merged,
+		Wall: time.Since(started), Usage: a.usage, Changes: a.changes, Err: err, Allowed: t.mayFail(),
 		Interrupted: err != nil && ctx.Err() != nil,
 	}
 	a.record.End(report)
@@ -143,28 +145,28 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
-	case err != nil && !t.mayFail:
+	case err != nil && !t.mayFail():
 		return err
 	case err != nil:
 		log.Info("Hook failed, but allowed to fail", "error", err.Error())
-	case len(t.events) > 0:
+	case t.events.Len() > 0:
 		log.Info("Hook executed successfully")
 	}
 	if t.synchronizes() {
 		log.Info("Unlock kubernetes.Event tasks")
-		for _, index := range t.unlocks {
+		for _, index := range m.unlocks {
 			r.opts.Snapshots.Unlock(t.Hook(), index)
 		}
 	}
 	return nil
 }
 
-func (r *Runner) logMerge(log *slog.Logger, t *Task) {
-	if t.merged > 0 {
-		log.Info("Binding contexts from are dropped from queue", "count", t.merged, "dropped", t.dropped,
-			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", t.merged, t.dropped))
+func (r *Runner) logMerge(log *slog.Logger, m *more) {
+	if m.merged > 0 {
+		log.Info("Binding contexts from are dropped from queue", "count", m.merged, "dropped", m.dropped,
+			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", m.merged, m.dropped))
 	}
-	t.merged, t.dropped = 0, 0
+	m.merged, m.dropped = 0, 0
 }
 
 // attempt is one attempt of a task, and what comes of it.
@@ -211,14 +213,14 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		// Nobody wants it any more, or another replica does the same work already.
 		return fmt.Errorf("%s FAILED: what it wrote is not carried out: %w", t.Hook().Name, context.Cause(ctx))
 	}
-	t.outputs = out
+	t.rest().outputs = out
 	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out)
 	return err
 }
 
 // prepare writes the contexts. A review does not keep its hook from being replaced, so it looks for it here.
 func (r *Runner) prepare(f *files, t *Task) error {
-	if t.review != nil {
+	if t.known().review != nil {
 		r.succession.swapping.RLock()
 		defer r.succession.swapping.RUnlock()
 		if !t.Follow() {
@@ -240,37 +242,51 @@ func (r *Runner) writeContexts(path string, t *Task) error {
 	return nil
 }
 
-// contexts joins the task's events with the snapshots that they include, each taken once.
-func (r *Runner) contexts(t *Task) []wire.Context {
+// contexts joins the task's events with the snapshots that they include. Snapshots are taken now, each once; contexts are
+// made one after the other, because there may be very many.
+func (r *Runner) contexts(t *Task) iter.Seq[wire.Context] {
+	h, m := t.Hook(), t.known()
 	taken := map[int]event.Snapshot{}
-	for _, index := range t.unlocks {
+	for _, index := range m.unlocks {
 		// A binding that runs nothing on Synchronization wants the changes since then as events, so what it
 		// has held back must stay.
-		if t.Hook().Kubernetes[index].Initial == hook.InitialList {
-			taken[index] = r.opts.Snapshots.Synchronize(t.Hook(), index)
+		if h.Kubernetes[index].Initial == hook.InitialList {
+			taken[index] = r.opts.Snapshots.Synchronize(h, index)
 		}
 	}
 	snapshot := func(index int) event.Snapshot {
 		if _, ok := taken[index]; !ok {
-			taken[index] = r.opts.Snapshots.Snapshot(t.Hook(), index)
+			taken[index] = r.opts.Snapshots.Snapshot(h, index)
 		}
 		return taken[index]
 	}
-	contexts := make([]wire.Context, len(t.events))
-	for i, ev := range t.events {
-		c := wire.Context{Event: ev}
-		if t.review != nil {
-			c.Review, c.Step, c.Request = t.review.Body, t.review.Step, t.review.Request
+	shown := map[address]wire.Context{} // without what happened
+	for ev := range t.events.Addresses(h) {
+		at := addressOf(ev)
+		if _, ok := shown[at]; ok {
+			continue
+		}
+		var c wire.Context
+		if m.review != nil {
+			c.Review, c.Step, c.Request = m.review.Body, m.review.Step, m.review.Request
 		}
 		if ev.Type == event.Synchronization {
 			c.Objects = snapshot(ev.Index)
 		}
 		for _, index := range ev.Binding().Includes {
-			c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: t.Hook().Kubernetes[index].Name, Snapshot: snapshot(index)})
+			c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: h.Kubernetes[index].Name, Snapshot: snapshot(index)})
 		}
-		contexts[i] = c
+		shown[at] = c
 	}
-	return contexts
+	return func(yield func(wire.Context) bool) {
+		for ev := range t.events.All(h) {
+			c := shown[addressOf(ev)]
+			c.Event = ev
+			if !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 func (r *Runner) execute(ctx context.Context, a *attempt, f *files) (process.Result, error) {

@@ -13,26 +13,41 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Task is events that wait to be handed to one hook in one run.
+// Task is events that wait to be handed to one hook in one run. Many may have to wait, so what few of them need is apart.
 //
-// A task that lets bindings go (unlocks is not empty) is a Synchronization. It may have no events at all:
-// then no process is started, and the bindings are let go nevertheless.
+// A task that lets bindings go is a Synchronization. It may have no events at all: then no process is started, and the
+// bindings are let go nevertheless.
 type Task struct {
 	runner *Runner
 	// current is the hook as it is now. It changes when hooks are loaded anew, but not while the hook is running.
 	current atomic.Pointer[hook.Hook]
-	queue   string
-	// kind and binding are those of the first event; logs and metrics keep them over merges.
-	kind    event.Type
-	binding string
-	group   string
-
+	// first is the address of the first event that went in; logs and metrics keep it over merges and over new hooks.
+	first address
+	id    int64
 	// events are what the hook will be told, in order. Of neighbours with the same group only the last is here.
-	events []event.Event
+	events event.Log
+	more   *more
+}
+
+// address is a binding of a hook: event.Event without what happened, and smaller.
+type address struct {
+	hook  *hook.Hook
+	kind  uint8
+	index int32
+}
+
+func addressOf(ev event.Event) address { return address{ev.Hook, uint8(ev.Type), int32(ev.Index)} }
+
+func (a address) event() event.Event {
+	return event.Event{Type: event.Type(a.kind), Hook: a.hook, Index: int(a.index)}
+}
+
+// more is what few tasks have that wait: those that take over others, that have run, or that are no changes and ticks.
+type more struct {
 	// unlocks are the kubernetes bindings whose events a success lets through.
 	unlocks []int
-	// mayFail is true when every event may be lost by a failed run.
-	mayFail bool
+	// must is true when an event of a task that was taken over must not be lost by a failed run.
+	must bool
 
 	// merged and dropped count the tasks taken over, and the contexts that groups made superfluous, since
 	// the last run.
@@ -45,7 +60,6 @@ type Task struct {
 	// origins are the traces of the events that went in, the first event's first. Empty when nobody follows them.
 	origins []trace.SpanContext
 
-	id int64
 	// ids are those of the tasks that were taken over, the first few.
 	ids      []int64
 	attempts int
@@ -54,125 +68,163 @@ type Task struct {
 
 // Task returns a task for one event.
 func (r *Runner) Task(ev event.Event) *Task {
-	b := ev.Binding()
-	t := &Task{
-		runner: r, queue: ev.Queue(), kind: ev.Type, binding: b.Name, group: b.Group,
-		mayFail: ev.AllowFailure(), id: r.lastID.Add(1),
-	}
+	t := &Task{runner: r, id: r.lastID.Add(1), first: addressOf(ev)}
 	t.current.Store(ev.Hook)
+	r.eventHappened(t, &ev)
 	if ev.Type == event.Synchronization {
-		t.unlocks = []int{ev.Index}
+		t.rest().unlocks = []int{ev.Index}
 		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {
-			r.eventHappened(t, &ev)
 			return t
 		}
 	}
-	t.events = []event.Event{ev}
-	r.eventHappened(t, &t.events[0])
+	t.events = event.LogOf(ev)
 	return t
 }
 
+// rest makes room for what few tasks have. known is for those who only look.
+func (t *Task) rest() *more {
+	if t.more == nil {
+		t.more = new(more)
+	}
+	return t.more
+}
+
+func (t *Task) known() more {
+	if t.more == nil {
+		return more{}
+	}
+	return *t.more
+}
+
 // Queue is the name of the queue that the task belongs to.
-func (t *Task) Queue() string { return t.queue }
+func (t *Task) Queue() string {
+	first := t.first.event()
+	return first.Queue()
+}
 
 // Hook is the hook that the task runs.
 func (t *Task) Hook() *hook.Hook { return t.current.Load() }
 
-// EventType and Binding are those of its first event.
-func (t *Task) EventType() string { return t.kind.String() }
-func (t *Task) Binding() string   { return t.binding }
+func (t *Task) kind() event.Type { return event.Type(t.first.kind) }
 
-func (t *Task) synchronizes() bool { return len(t.unlocks) > 0 }
+// EventType and Binding are those of its first event.
+func (t *Task) EventType() string { return t.kind().String() }
+func (t *Task) Binding() string   { return t.binding().Name }
+
+func (t *Task) binding() hook.Binding {
+	first := t.first.event()
+	return first.Binding()
+}
+
+func (t *Task) synchronizes() bool { return t.more != nil && len(t.more.unlocks) > 0 }
+
+// mayFail is true when every event may be lost by a failed run.
+func (t *Task) mayFail() bool {
+	first := t.first.event()
+	return first.AllowFailure() && (t.more == nil || !t.more.must)
+}
 
 // Absorb takes over the events of the task directly behind, if one run may tell the hook of both.
 func (t *Task) Absorb(next *Task) bool {
-	if next.Hook() != t.Hook() || t.kind == event.Startup || next.kind == event.Startup || len(t.events) == 0 {
+	if next.Hook() != t.Hook() || t.kind() == event.Startup || next.kind() == event.Startup || t.events.Len() == 0 {
 		return false
 	}
 	if t.synchronizes() || next.synchronizes() {
 		// Synchronizations are told one by one, but those of a group are one.
-		if !t.synchronizes() || !next.synchronizes() || t.group == "" || t.group != next.group {
+		if group := t.binding().Group; !t.synchronizes() || !next.synchronizes() || group == "" || group != next.binding().Group {
 			return false
 		}
 	}
-	if limit := t.runner.contextsPerRun(t.Hook()); limit > 0 && len(t.events)+len(next.events)-overlap(t.events, next.events) > limit {
+	covered := t.coveredBy(next)
+	over := 0
+	if covered {
+		over = 1
+	}
+	if limit := t.runner.contextsPerRun(t.Hook()); limit > 0 && t.events.Len()+next.events.Len()-over > limit {
 		return false
 	}
-	over := overlap(t.events, next.events)
-	t.events = append(t.events[:len(t.events)-over], next.events...)
-	t.unlocks = append(t.unlocks, next.unlocks...)
-	t.mayFail = t.mayFail && next.mayFail
-	if len(t.origins) <= maxLinks {
-		t.origins = append(t.origins, next.origins...)
+	if covered {
+		t.events.JoinOver(next.events)
+	} else {
+		t.events.Join(next.events)
 	}
-	t.merged += 1 + next.merged
-	t.ids = append(t.ids, append([]int64{next.id}, next.ids...)...)
-	t.ids = t.ids[:min(len(t.ids), maxIDs)]
-	t.dropped += over + next.dropped
+	m, behind := t.rest(), next.known()
+	m.unlocks = append(m.unlocks, behind.unlocks...)
+	m.must = m.must || !next.mayFail()
+	if len(m.origins) <= maxLinks {
+		m.origins = append(m.origins, behind.origins...)
+	}
+	m.merged += 1 + behind.merged
+	if len(m.ids) < maxIDs {
+		m.ids = append(append(m.ids, next.id), behind.ids...)
+		m.ids = m.ids[:min(len(m.ids), maxIDs)]
+	}
+	m.dropped += over + behind.dropped
 	return true
 }
 
-// overlap is the number of events at the end of a (0 or 1) that the beginning of b makes superfluous.
-func overlap(a, b []event.Event) int {
-	if len(a) == 0 || len(b) == 0 {
-		return 0
+// coveredBy tells that the first event of next makes the last one here superfluous.
+func (t *Task) coveredBy(next *Task) bool {
+	if t.events.Len() == 0 || next.events.Len() == 0 {
+		return false
 	}
-	if group := a[len(a)-1].Binding().Group; group != "" && group == b[0].Binding().Group {
-		return 1
-	}
-	return 0
+	last, first := t.events.Last(t.Hook()), next.events.First(t.Hook())
+	group := last.Binding().Group
+	return group != "" && group == first.Binding().Group
 }
 
 // Ready waits for the hook's rate limit.
 func (t *Task) Ready(ctx context.Context) error { return t.runner.wait(ctx, t.Hook()) }
 
 // Waited is told how long the task has waited in its queue since it came, or since its last failure.
-func (t *Task) Waited(d time.Duration) { t.waited = d }
+func (t *Task) Waited(d time.Duration) { t.rest().waited = d }
 
 // Run runs the hook once, as it is now. If the hook has gone there is nothing to do.
 func (t *Task) Run(ctx context.Context) error {
-	if t.review == nil {
+	m := t.rest()
+	if m.review == nil {
 		leave, wanted, err := t.runner.succession.enter(ctx, t)
 		if err != nil || !wanted {
 			return err
 		}
 		defer leave()
 	}
-	t.attempts++
+	m.attempts++
 	return t.runner.run(ctx, t)
 }
 
 // String describes the task for queue dumps.
 func (t *Task) String() string {
-	parts := []string{"HookRun", t.queueLabel(), t.kind.String(), t.Hook().Name}
-	if t.group != "" {
-		parts = append(parts, "group="+t.group)
+	b := t.binding()
+	parts := []string{"HookRun", t.queueLabel(), t.EventType(), t.Hook().Name}
+	if b.Group != "" {
+		parts = append(parts, "group="+b.Group)
 	}
-	if t.kind != event.Startup {
-		parts = append(parts, t.binding)
+	if t.kind() != event.Startup {
+		parts = append(parts, b.Name)
 	}
 	return strings.Join(parts, ":")
 }
 
 // queueLabel and bindingLabel are empty for start-up runs, as logs and metrics have always had it.
 func (t *Task) queueLabel() string {
-	if t.kind == event.Startup {
+	if t.kind() == event.Startup {
 		return ""
 	}
-	return t.queue
+	return t.Queue()
 }
 
 func (t *Task) bindingLabel() string {
-	if t.kind == event.Startup {
+	if t.kind() == event.Startup {
 		return ""
 	}
-	return t.binding
+	return t.Binding()
 }
 
 // LogFields identify the task in a log record.
 func (t *Task) LogFields() []any {
 	return []any{
-		"hook", t.Hook().Name, "binding", t.bindingLabel(), "event", t.kind.String(),
+		"hook", t.Hook().Name, "binding", t.bindingLabel(), "event", t.EventType(),
 		"queue", t.queueLabel(), "task", "HookRun", "task.id", t.ID(),
 	}
 }
@@ -183,7 +235,7 @@ const maxIDs = 50
 // eventIDs are the ids under which the events of the task were queued, as event.id of log records.
 func (t *Task) eventIDs() string {
 	text := t.ID()
-	for _, id := range t.ids {
+	for _, id := range t.known().ids {
 		text += "," + strconv.FormatInt(id, 10)
 	}
 	return text

@@ -28,7 +28,7 @@ func change(h *hook.Hook, index int) event.Event {
 
 func names(t *Task) string {
 	var b strings.Builder
-	for _, ev := range t.events {
+	for ev := range t.events.All(t.Hook()) {
 		b.WriteString(ev.Binding().Name)
 	}
 	return b.String()
@@ -98,8 +98,8 @@ func TestAbsorbSynchronizationsOfAGroup(t *testing.T) {
 			t.Fatalf("Synchronization %d is not absorbed", i)
 		}
 	}
-	if len(head.unlocks) != 3 {
-		t.Errorf("%d bindings will be let go, want 3", len(head.unlocks))
+	if len(head.more.unlocks) != 3 {
+		t.Errorf("%d bindings will be let go, want 3", len(head.more.unlocks))
 	}
 	if got := names(head); got != "c" {
 		t.Errorf("contexts of %s, want c", got)
@@ -112,11 +112,11 @@ func TestMergedRunMayFailOnlyIfAllMay(t *testing.T) {
 	r := New(nil, Options{})
 	head := r.Task(change(h, 0))
 	head.Absorb(r.Task(change(h, 1)))
-	if !head.mayFail {
+	if !head.mayFail() {
 		t.Error("both may fail, the run may not")
 	}
 	head.Absorb(r.Task(change(h, 2)))
-	if head.mayFail {
+	if head.mayFail() {
 		t.Error("one of three must not fail, the run may")
 	}
 }

@@ -35,7 +35,7 @@ func (r *Runner) eventHappened(t *Task, ev *event.Event) {
 	}
 	_, span := r.opts.Tracers.Operator.Start(context.Background(), "event", trace.WithNewRoot(), trace.WithAttributes(attributes...))
 	span.End()
-	t.origins = []trace.SpanContext{span.SpanContext()}
+	t.rest().origins = []trace.SpanContext{span.SpanContext()}
 }
 
 func (t *Task) attributes() []attribute.KeyValue {
@@ -49,20 +49,20 @@ func (r *Runner) runStarts(ctx context.Context, t *Task) (context.Context, func(
 	if r.opts.Tracers == nil {
 		return ctx, noEnd
 	}
-	operator := r.opts.Tracers.Operator
-	if len(t.origins) > 0 {
-		ctx = trace.ContextWithSpanContext(ctx, t.origins[0])
+	operator, m := r.opts.Tracers.Operator, t.known()
+	if len(m.origins) > 0 {
+		ctx = trace.ContextWithSpanContext(ctx, m.origins[0])
 	}
-	if now := time.Now(); t.review == nil {
-		_, waiting := operator.Start(ctx, "queue", trace.WithTimestamp(now.Add(-t.waited)), trace.WithAttributes(attribute.String("queue", t.queue)))
+	if now := time.Now(); m.review == nil {
+		_, waiting := operator.Start(ctx, "queue", trace.WithTimestamp(now.Add(-m.waited)), trace.WithAttributes(attribute.String("queue", t.Queue())))
 		waiting.End(trace.WithTimestamp(now))
 	}
 	var links []trace.Link
-	for _, other := range t.origins[min(1, len(t.origins)):min(maxLinks+1, len(t.origins))] {
+	for _, other := range m.origins[min(1, len(m.origins)):min(maxLinks+1, len(m.origins))] {
 		links = append(links, trace.Link{SpanContext: other})
 	}
 	ctx, span := operator.Start(ctx, "taskHandleHookRun", trace.WithLinks(links...), trace.WithAttributes(append(t.attributes(),
-		attribute.String("task.id", t.ID()), attribute.Int("attempt", t.attempts), attribute.Int("contexts", len(t.events)))...))
+		attribute.String("task.id", t.ID()), attribute.Int("attempt", m.attempts), attribute.Int("contexts", t.events.Len()))...))
 	return ctx, endOf(span)
 }
 

@@ -16,7 +16,7 @@ func TestNoTracers(t *testing.T) {
 	task := r.Task(ev)
 	ctx := context.Background()
 	allocations := testing.AllocsPerRun(100, func() {
-		r.eventHappened(task, &task.events[0])
+		r.eventHappened(task, &ev)
 		in, end := r.runStarts(ctx, task)
 		in, endHook := r.hookStarts(in, task)
 		_, endProcess := r.processStarts(in)

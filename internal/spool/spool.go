@@ -2,8 +2,8 @@
 //
 // Callers may rely on this:
 //   - What was put in comes out unchanged, whenever, and by any number of goroutines.
-//   - About Limit bytes stay in memory; the rest waits in one private file that nobody else can open. Payloads of a few
-//     bytes stay in memory and do not count: whoever keeps them keeps more than that around each.
+//   - About Limit bytes stay in memory; the rest waits in one private file that nobody else can open. Payloads of up to
+//     event.Small bytes stay in memory and do not count: to know where such a one lies, and when it has gone, takes as much.
 //   - Space is given back when the garbage collector finds that nobody holds a payload any more, so there
 //     is nothing to release and nothing to release twice.
 //   - Where the file cannot be written, payloads stay in memory: slower is better than lost.
@@ -34,9 +34,6 @@ type Spool struct {
 // New returns a Spool that keeps limit bytes in memory and the rest in a file below dir.
 func New(dir string, limit int) *Spool { return &Spool{dir: dir, limit: limit} }
 
-// small payloads are cheaper in memory than the note of where they lie on disk, or of when they have gone.
-const small = 128
-
 type inMemory struct{ event.Memory }
 
 type onDisk struct {
@@ -55,7 +52,7 @@ func (d *onDisk) Bytes() ([]byte, error) {
 
 // Put keeps b, which the caller does not change any more.
 func (s *Spool) Put(b []byte) event.Payload {
-	if len(b) <= small {
+	if len(b) <= event.Small {
 		return event.Memory(b)
 	}
 	s.mu.Lock()

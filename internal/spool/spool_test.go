@@ -65,7 +65,7 @@ func TestDiskThatCannotBeWritten(t *testing.T) {
 
 func TestSmallPayloadsAreOnlyThemselves(t *testing.T) {
 	s := New(t.TempDir(), 0)
-	b := bytes.Repeat([]byte{7}, small)
+	b := bytes.Repeat([]byte{7}, event.Small)
 	if allocs := testing.AllocsPerRun(100, func() { s.Put(b) }); allocs > 1 {
 		t.Errorf("%v allocations", allocs)
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -33,17 +34,17 @@ type NamedSnapshot struct {
 
 // WriteContexts writes the file that BINDING_CONTEXT_PATH names: a JSON array and a newline.
 // Objects are written as the bytes they are; a Gatherer gets them without a copy. It fails when w or a payload does.
-func WriteContexts(w io.Writer, form hook.ContextForm, contexts []Context) error {
+func WriteContexts(w io.Writer, form hook.ContextForm, contexts iter.Seq[Context]) error {
 	out := &contextWriter{w: newOutput(w)}
 	out.raw("[")
-	for i := range contexts {
-		if i > 0 {
-			out.raw(",")
-		}
+	separator := ""
+	for c := range contexts {
+		out.raw(separator)
+		separator = ","
 		if form == hook.NameContexts {
-			out.names(&contexts[i])
+			out.names(&c)
 		} else {
-			out.full(&contexts[i])
+			out.full(&c)
 		}
 	}
 	out.raw("]\n")

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 	"unicode/utf8"
 
@@ -42,7 +43,7 @@ func FuzzWriteContexts(f *testing.F) {
 			form = hook.NameContexts
 		}
 		var out bytes.Buffer
-		if err := WriteContexts(&out, form, []Context{c, c}); err != nil {
+		if err := WriteContexts(&out, form, slices.Values([]Context{c, c})); err != nil {
 			t.Fatal(err)
 		}
 		var got []map[string]any

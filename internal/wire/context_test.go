@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -209,7 +210,7 @@ func TestWriteContexts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got bytes.Buffer
-			if err := WriteContexts(&got, tt.form, tt.in); err != nil {
+			if err := WriteContexts(&got, tt.form, slices.Values(tt.in)); err != nil {
 				t.Fatal(err)
 			}
 			if !json.Valid(got.Bytes()) {
@@ -256,7 +257,7 @@ func TestWriteContextsFails(t *testing.T) {
 		{"writer", full{}, Context{Event: event.Event{Type: event.Startup}}, "no space left"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := WriteContexts(tt.w, hook.FullContexts, []Context{tt.in})
+			err := WriteContexts(tt.w, hook.FullContexts, slices.Values([]Context{tt.in}))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
@@ -272,7 +273,7 @@ func BenchmarkWriteContexts(b *testing.B) {
 		text += strings.Repeat("x", 2048-len(text)-2) + `"}`
 		list = append(list, event.Object{Name: fmt.Sprint("pod-", i), Full: event.Memory(text)})
 	}
-	contexts := []Context{{Event: event.Event{Type: event.Synchronization, Hook: &testHook}, Objects: list}}
+	contexts := slices.Values([]Context{{Event: event.Event{Type: event.Synchronization, Hook: &testHook}, Objects: list}})
 	var size counter
 	if err := WriteContexts(&size, hook.FullContexts, contexts); err != nil {
 		b.Fatal(err)

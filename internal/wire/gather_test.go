@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,11 +55,11 @@ func TestGatherWritesTheSame(t *testing.T) {
 			{Event: event.Event{Type: event.Startup}},
 		}
 		var copied bytes.Buffer
-		if err := WriteContexts(&copied, hook.FullContexts, contexts); err != nil {
+		if err := WriteContexts(&copied, hook.FullContexts, slices.Values(contexts)); err != nil {
 			t.Fatal(err)
 		}
 		var gathered pieces
-		if err := WriteContexts(&gathered, hook.FullContexts, contexts); err != nil {
+		if err := WriteContexts(&gathered, hook.FullContexts, slices.Values(contexts)); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(copied.Bytes(), gathered.Bytes()) {
@@ -66,7 +67,7 @@ func TestGatherWritesTheSame(t *testing.T) {
 		}
 		if count > 0 {
 			full := pieces{enough: 1}
-			if err := WriteContexts(&full, hook.FullContexts, contexts); err == nil || !strings.Contains(err.Error(), "no space left") {
+			if err := WriteContexts(&full, hook.FullContexts, slices.Values(contexts)); err == nil || !strings.Contains(err.Error(), "no space left") {
 				t.Errorf("%d objects: error %v", count, err)
 			}
 		}
@@ -86,7 +87,7 @@ func BenchmarkWriteEvent(b *testing.B) {
 	contexts := []Context{{Event: ev}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := WriteContexts(nowhere{}, hook.FullContexts, contexts); err != nil {
+		if err := WriteContexts(nowhere{}, hook.FullContexts, slices.Values(contexts)); err != nil {
 			b.Fatal(err)
 		}
 	}

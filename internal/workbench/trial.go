@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -191,7 +192,7 @@ func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 		c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: h.Kubernetes[index].Name, Snapshot: event.NoObjects{}})
 	}
 	var b strings.Builder
-	err := wire.WriteContexts(&b, h.Contexts, []wire.Context{c})
+	err := wire.WriteContexts(&b, h.Contexts, slices.Values([]wire.Context{c}))
 	return []byte(b.String()), err
 }
 

@@ -47,7 +47,7 @@ type monitor struct {
 	// resting is true until this replica leads.
 	resting bool
 	// held are the events since the set was last taken for a Synchronization. Empty when unlocked.
-	held []event.Event
+	held event.Log
 	// troubles remembers, for each stream and verb that is in trouble, what has been told already.
 	troubles map[requestKey]complaint
 	// total counts changes of the set since the start, recent those since the hook was last run.
@@ -272,7 +272,7 @@ func (m *monitor) fire(watch event.Watch, e entry) {
 		m.sink.Event(ev)
 		return
 	}
-	m.held = append(m.held, ev)
+	m.held.Add(ev)
 }
 
 func (m *monitor) event(watch event.Watch, e entry) event.Event {
@@ -303,7 +303,7 @@ func (m *monitor) snapshot() event.Snapshot {
 func (m *monitor) synchronize() event.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held = nil
+	m.held = event.Log{}
 	return m.copy()
 }
 
@@ -322,17 +322,18 @@ func (m *monitor) lead() {
 func (m *monitor) unlock() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, ev := range m.held {
+	for ev := range m.held.All(m.hook()) {
+		ev.Index = m.index() // it may have moved meanwhile
 		m.sink.Event(ev)
 	}
-	m.held, m.unlocked = nil, true
+	m.held, m.unlocked = event.Log{}, true
 }
 
 // announce sends every object as if it had just been added, and then lets events through.
 func (m *monitor) announce() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held, m.unlocked = nil, true
+	m.held, m.unlocked = event.Log{}, true
 	m.items.Scan(func(_ string, it item) bool {
 		m.fire(event.Added, it.entry)
 		return true

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
@@ -20,9 +21,6 @@ func (w *Watcher) Move(from *hook.Hook, fromIndex int, to *hook.Hook, toIndex in
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.owner.Store(&owner{address{to, toIndex}, m.owner.Load().stuck})
-	for i := range m.held {
-		m.held[i].Hook, m.held[i].Index = to, toIndex
-	}
 	m.sink.Objects(to, toIndex, m.items.Len())
 	return true
 }
@@ -53,7 +51,7 @@ func (m *monitor) end() []*subscription {
 		}
 		subs = append(subs, sub)
 	}
-	m.subs, m.held, m.unlocked, m.ended = nil, nil, false, true
+	m.subs, m.held, m.unlocked, m.ended = nil, event.Log{}, false, true
 	m.items.Clear()
 	return subs
 }

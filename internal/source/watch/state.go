@@ -44,7 +44,7 @@ func (m *monitor) state() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := State{
-		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.awaited == nil, Unlocked: m.unlocked, Held: len(m.held),
+		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.awaited == nil, Unlocked: m.unlocked, Held: m.held.Len(),
 	}
 	for _, t := range m.troubles {
 		s.Troubles = append(s.Troubles, t.text)
