@@ -1,33 +1,63 @@
 package queue
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// deque is a list that is cheap at both ends and holds on to nothing that has left it.
+// deque is a list that is cheap at both ends and holds on to nothing that has left it. It grows by blocks, so that a long
+// one is never copied and never has much room that it does not need.
 type deque struct {
-	// items[head:] are the entries. What is before has been zeroed.
-	items []entry
-	head  int
+	// blocks hold the entries, from the place head in the first one on. What is before and behind them is zero.
+	blocks []*[blockSize]entry
+	head   int
+	n      int
 }
 
-func (d *deque) len() int       { return len(d.items) - d.head }
-func (d *deque) at(i int) entry { return d.items[d.head+i] }
+const blockSize = 64
 
-func (d *deque) setSince(i int, t time.Time) { d.items[d.head+i].since = t }
+func (d *deque) len() int       { return d.n }
+func (d *deque) at(i int) entry { return *d.place(i) }
 
-func (d *deque) push(e entry) { d.items = append(d.items, e) }
+func (d *deque) place(i int) *entry {
+	i += d.head
+	return &d.blocks[i/blockSize][i%blockSize]
+}
 
-func (d *deque) insert(i int, e entry) { d.items = slices.Insert(d.items, d.head+i, e) }
+func (d *deque) setSince(i int, t time.Duration) { d.place(i).since = t }
 
+func (d *deque) push(e entry) {
+	if d.head+d.n == len(d.blocks)*blockSize {
+		d.blocks = append(d.blocks, new([blockSize]entry))
+	}
+	d.n++
+	*d.place(d.n - 1) = e
+}
+
+// insert moves those before i to the front: they are few.
+func (d *deque) insert(i int, e entry) {
+	if d.head == 0 {
+		d.blocks = append([]*[blockSize]entry{new([blockSize]entry)}, d.blocks...)
+		d.head = blockSize
+	}
+	d.head--
+	d.n++
+	for to := range i {
+		*d.place(to) = *d.place(to + 1)
+	}
+	*d.place(i) = e
+}
+
+// removeAt closes the gap from the front: the entries before it are few.
 func (d *deque) removeAt(i int) {
-	// Close the gap from the front: the entries before it are few.
-	copy(d.items[d.head+1:d.head+i+1], d.items[d.head:d.head+i])
-	d.items[d.head] = entry{}
-	d.head++
-	if d.head > 32 && d.head > len(d.items)/2 {
-		d.items = append(make([]entry, 0, d.len()*2), d.items[d.head:]...)
-		d.head = 0
+	for ; i > 0; i-- {
+		*d.place(i) = *d.place(i - 1)
+	}
+	*d.place(0) = entry{}
+	d.n--
+	switch d.head++; {
+	case d.n == 0: // one block serves the next ones
+		clear(d.blocks[1:])
+		d.blocks, d.head = d.blocks[:1], 0
+	case d.head == blockSize:
+		d.blocks[0] = nil
+		d.blocks, d.head = d.blocks[1:], 0
 	}
 }

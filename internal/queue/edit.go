@@ -11,23 +11,23 @@ func (s *Set) Edit(keep func(Task) bool) {
 func (q *queue) edit(keep func(Task) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	kept := make([]entry, 0, q.tasks.len())
+	var kept deque
 	first := q.first
 	for i := range q.tasks.len() {
 		e := q.tasks.at(i)
 		head := i == 0 && q.busy
 		switch {
 		case head && q.running || keep(e.Task):
-			kept = append(kept, e)
+			kept.push(e)
 		case head: // the worker has it, and removes it
-			kept = append(kept, e)
+			kept.push(e)
 			q.dropped = true
 			q.tryNow()
 		case i < q.first || i == q.first && q.busy:
 			first-- // it came by addFirst
 		}
 	}
-	q.tasks, q.first = deque{items: kept}, first
+	q.tasks, q.first = kept, first
 }
 
 // Retry makes the heads that wait for their next attempt, and for which is returns true, try at once.

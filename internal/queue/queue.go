@@ -11,6 +11,7 @@ import (
 // queue is one named queue.
 type queue struct {
 	name string
+	made time.Time
 	// wake has a token when there may be something to do. Only the worker takes it.
 	wake chan struct{}
 
@@ -36,11 +37,13 @@ type queue struct {
 	delay time.Duration
 }
 
-// entry is a task with the time since when it waits.
+// entry is a task with the time since when it waits, as the age that the queue had then.
 type entry struct {
 	Task
-	since time.Time
+	since time.Duration
 }
+
+func (q *queue) age() time.Duration { return time.Since(q.made) }
 
 func (q *queue) add(t Task) {
 	q.mu.Lock()
@@ -50,7 +53,7 @@ func (q *queue) add(t Task) {
 			return
 		}
 	}
-	q.tasks.push(entry{t, time.Now()})
+	q.tasks.push(entry{t, q.age()})
 	q.signal()
 }
 
@@ -61,7 +64,7 @@ func (q *queue) addFirst(t Task) {
 	if q.busy {
 		at++
 	}
-	q.tasks.insert(at, entry{t, time.Now()})
+	q.tasks.insert(at, entry{t, q.age()})
 	q.first++
 	q.signal()
 }
@@ -158,7 +161,7 @@ func (q *queue) begin(t entry) bool {
 	q.running = true
 	q.setPhase(Running)
 	if w, ok := t.Task.(Waiter); ok {
-		w.Waited(time.Since(q.tasks.at(0).since))
+		w.Waited(q.age() - q.tasks.at(0).since)
 	}
 	return true
 }
@@ -192,7 +195,7 @@ func (q *queue) failed(stop context.Context, t entry, err error, opts *Options) 
 	q.lastError = err
 	q.delay = delay
 	q.setPhase(Sleeping)
-	q.tasks.setSince(0, time.Now())
+	q.tasks.setSince(0, q.age())
 	q.mu.Unlock()
 	if opts.OnFailure != nil {
 		opts.OnFailure(q.name, t.Task, failures, err, delay)

@@ -109,7 +109,7 @@ func (s *Set) queue(name string) *queue {
 	defer s.mu.Unlock()
 	q, ok := s.queues[name]
 	if !ok {
-		q = &queue{name: name, wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+		q = &queue{name: name, made: time.Now(), wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 		s.queues[name] = q
 		if s.running != nil {
 			s.work(q)

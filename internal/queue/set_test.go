@@ -168,21 +168,3 @@ func TestAddFromManyGoroutines(t *testing.T) {
 		t.Errorf("%d tasks are left", n)
 	}
 }
-
-func TestDequeForgetsWhatHasLeft(t *testing.T) {
-	var d deque
-	for range 1000 {
-		d.push(entry{Task: funcTask(nil)})
-	}
-	for d.len() > 1 {
-		d.removeAt(0)
-		for i, e := range d.items[:d.head] {
-			if e.Task != nil {
-				t.Fatalf("with %d left, the place %d still has a task", d.len(), i)
-			}
-		}
-	}
-	if cap(d.items) > 100 {
-		t.Errorf("there is room for %d tasks when one is left", cap(d.items))
-	}
-}

@@ -1,0 +1,71 @@
+package queue
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestDequeAgainstSlice does to a deque what is done to a slice, and looks for what it holds besides.
+func TestDequeAgainstSlice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var d deque
+		var want []time.Duration // entries have a time each, to tell them apart
+		for i := range rapid.IntRange(1, 500).Draw(t, "steps") {
+			e := entry{funcTask(nil), time.Duration(i)}
+			switch at := min(len(want), rapid.IntRange(0, 3).Draw(t, "at")); rapid.SampledFrom([]string{"push", "push", "push", "many", "insert", "remove", "drain"}).Draw(t, "step") {
+			case "push":
+				d.push(e)
+				want = append(want, e.since)
+			case "many":
+				for range blockSize {
+					d.push(e)
+					want = append(want, e.since)
+				}
+			case "insert":
+				d.insert(at, e)
+				want = slices.Insert(want, at, e.since)
+			case "remove":
+				if at < len(want) {
+					d.removeAt(at)
+					want = slices.Delete(want, at, at+1)
+				}
+			case "drain":
+				for range min(len(want), 2*blockSize) {
+					d.removeAt(0)
+					want = want[1:]
+				}
+			}
+			var got []time.Duration
+			for i := range d.len() {
+				got = append(got, d.at(i).since)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("got %v\nwant %v", got, want)
+			}
+			if n := held(&d); n != len(want) {
+				t.Fatalf("%d tasks, but it holds %d", len(want), n)
+			}
+			if room := len(d.blocks) * blockSize; room > len(want)+2*blockSize {
+				t.Fatalf("%d tasks have room for %d", len(want), room)
+			}
+		}
+	})
+}
+
+// held is how many tasks a deque refers to.
+func held(d *deque) (n int) {
+	for _, b := range d.blocks[:cap(d.blocks)] {
+		if b == nil {
+			continue
+		}
+		for _, e := range b {
+			if e.Task != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
