@@ -37,7 +37,7 @@ var directions = []struct {
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "what stages tell becomes metrics"},
 	{"internal/health", []string{"internal/hook"}, "it is told how far hooks are, whoever brings them there"},
 	{"internal/telemetry/kubeevent", nil, "it is told names, whatever runs"},
-	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/spelling"}, "formats make values and write values"},
+	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk", "internal/spelling"}, "formats make values and write values"},
 	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
 	{"internal/discover", []string{"internal/hook", "internal/wire", "internal/filewatch"}, "a stage; app lends it the executor"},
 	{"internal/load", []string{"internal/hook", "internal/wire", "internal/jq", "internal/discover", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and what it prints is checked"},

@@ -213,7 +213,8 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		// Nobody wants it any more, or another replica does the same work already.
 		return fmt.Errorf("%s FAILED: what it wrote is not carried out: %w", t.Hook().Name, context.Cause(ctx))
 	}
-	t.rest().outputs = out
+	// Only answers are still wanted. The rest may be large, and a task that failed waits for its next attempt.
+	t.rest().outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
 	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out)
 	return err
 }

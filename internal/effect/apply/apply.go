@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -96,6 +97,11 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if err != nil {
 		return nil, err
 	}
+	large := len(out.Patch) > largeFile
+	out = run.Outputs{} // what of it is still wanted has become a part of asked
+	if large {
+		runtime.GC() // otherwise it goes when there is as much garbage of requests
+	}
 	if err := e.change(ctx, log, asked.Patches); err != nil {
 		return changes(asked.Patches), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
@@ -121,6 +127,9 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hoo
 	}
 	return changes(kept), nil
 }
+
+// largeFile is a file of operations that few hooks write.
+const largeFile = 4 << 20
 
 // changes are the patches without what may be secret.
 func changes(patches []effect.Patch) []run.Change {

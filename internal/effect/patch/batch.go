@@ -11,18 +11,22 @@ import (
 func batches(patches []effect.Patch) [][]effect.Patch {
 	var all [][]effect.Patch
 	var objects map[[2]string]bool
+	start := 0
 	for i := range patches {
 		p := &patches[i]
 		object := [2]string{p.Namespace, p.Name}
 		if i == 0 || barrier(p) || !alike(p, &patches[i-1]) || objects[object] {
-			all = append(all, nil)
-			objects = map[[2]string]bool{}
+			if i > 0 {
+				all = append(all, patches[start:i])
+			}
+			start, objects = i, map[[2]string]bool{}
 		}
-		last := len(all) - 1
-		all[last] = append(all[last], *p)
 		if p.Name != "" { // the server makes a new name for each other
 			objects[object] = true
 		}
+	}
+	if len(patches) > 0 {
+		all = append(all, patches[start:])
 	}
 	return all
 }

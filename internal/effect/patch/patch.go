@@ -3,7 +3,8 @@
 // Callers may rely on this:
 //   - Changes of one object are made in the order of the file. Neighbours that do the same to different objects of one
 //     kind are made at the same time.
-//   - A change that fails does not stop the others. All errors come back together, each with its place and object.
+//   - A change that fails does not stop the others. All errors come back together, each with its place and object; of very
+//     many the first ones, and how many more there are.
 //   - Conflicts with others who change the same object are tried again a few times.
 //   - A request that ctx ends is not repeated. No values reach the log: they may be secret.
 //
@@ -12,8 +13,6 @@ package patch
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -57,32 +56,30 @@ func New(opts Options) *Applier {
 
 // Apply carries out patches. The log tells whose they are.
 func (a *Applier) Apply(ctx context.Context, log *slog.Logger, patches []effect.Patch) error {
-	var errs []error
+	var f failures
 	for _, batch := range batches(patches) {
-		errs = append(errs, a.batch(ctx, log, batch)...)
+		a.batch(ctx, log, batch, &f)
 	}
-	return errors.Join(errs...)
+	return f.join()
 }
 
-// batch carries out patches of one kind at the same time. The errors are in their order.
-func (a *Applier) batch(ctx context.Context, log *slog.Logger, patches []effect.Patch) []error {
+// batch carries out patches of one kind at the same time.
+func (a *Applier) batch(ctx context.Context, log *slog.Logger, patches []effect.Patch, f *failures) {
 	res, err := a.resolve(ctx, &patches[0])
-	errs := make([]error, len(patches))
 	slots := make(chan struct{}, a.opts.Parallel)
 	var running sync.WaitGroup
 	for i := range patches {
 		if err != nil {
-			errs[i] = failure(&patches[i], err)
+			f.add(&patches[i], err)
 			continue
 		}
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = failure(&patches[i], a.one(ctx, log, &patches[i], res))
+			f.add(&patches[i], a.one(ctx, log, &patches[i], res))
 		})
 	}
 	running.Wait()
-	return errs
 }
 
 func (a *Applier) resolve(ctx context.Context, p *effect.Patch) (resource.Resource, error) {
@@ -100,24 +97,4 @@ func (a *Applier) one(ctx context.Context, log *slog.Logger, p *effect.Patch, re
 	}
 	log.Log(ctx, level, text, "bytes", p.Size())
 	return (&request{Options: &a.opts, patch: p, resource: res, log: log}).do(ctx)
-}
-
-// failure adds the place and the object to an error.
-func failure(p *effect.Patch, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s of %s (document %d): %w", p.Operation, describe(p), p.Number, err)
-}
-
-// describe names the object of a patch.
-func describe(p *effect.Patch) string {
-	text := p.Kind
-	if p.APIVersion != "" {
-		text = p.APIVersion + "/" + text
-	}
-	if p.Namespace != "" {
-		text += "/" + p.Namespace
-	}
-	return text + "/" + p.Name
 }

@@ -1,0 +1,210 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/jsonwalk"
+)
+
+// patchParser checks documents and collects what is wrong with them.
+type patchParser struct {
+	filters    *jq.Compiler
+	patches    []effect.Patch
+	violations []Violation
+}
+
+func (p *patchParser) add(d patchDocument) {
+	p.patches = append(p.patches, p.patch(len(p.patches)+1, d))
+}
+
+// maxViolations keeps an error readable when a hook gets every one of a thousand operations wrong.
+const maxViolations = 20
+
+func (p *patchParser) wrong(number int, field, problem, mend string) {
+	if len(p.violations) == maxViolations {
+		p.violations = append(p.violations, Violation{Problem: "and more of this kind"})
+	}
+	if len(p.violations) > maxViolations {
+		return
+	}
+	p.violations = append(p.violations, Violation{
+		Path: strings.TrimSuffix(fmt.Sprintf("document %d: %s", number, field), ": "), Problem: problem, Mend: mend,
+	})
+}
+
+// required takes pairs of a field and its value.
+func (p *patchParser) required(number int, what string, pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			p.wrong(number, pairs[i], "is required"+what, "")
+		}
+	}
+}
+
+// inPath takes pairs of a field and its value, which becomes a part of the path of a request. Hooks take names out of
+// objects that others write: ".." must not turn the deletion of an object into that of its namespace.
+func (p *patchParser) inPath(number int, pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if problems := content.IsPathSegmentName(pairs[i+1]); len(problems) > 0 {
+			p.wrong(number, pairs[i], fmt.Sprintf("%.100q %s", pairs[i+1], strings.Join(problems, " and ")), "write the name of one object")
+		}
+	}
+}
+
+func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
+	out := effect.Patch{
+		Operation: effect.ParseOperation(d.Operation), Number: number,
+		APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name,
+		Subresource:         strings.TrimPrefix(d.Subresource, "/"),
+		IgnoreMissingObject: d.IgnoreMissingObject, Force: d.Force,
+	}
+	p.inPath(number, "subresource", out.Subresource)
+	switch {
+	case d.Operation == "":
+		p.wrong(number, "operation", "is required", "write one of "+strings.Join(effect.Operations(), ", "))
+		return out
+	case out.Operation == 0:
+		mend := "write one of " + strings.Join(effect.Operations(), ", ")
+		if near := nearest(d.Operation, effect.Operations()); near != "" {
+			mend = fmt.Sprintf("did you mean %q?", near)
+		}
+		p.wrong(number, "operation", fmt.Sprintf("%q is not known", d.Operation), mend)
+		return out
+	case out.Operation.HasObject():
+		if out.Subresource != "" && out.Operation != effect.Create && out.Operation != effect.ServerSideApply {
+			p.wrong(number, "subresource", "is not possible with "+d.Operation, "use Create or Apply")
+		}
+		p.manifest(&out, d.Object)
+		return out
+	}
+	p.required(number, " for "+d.Operation, "kind", d.Kind, "name", d.Name)
+	p.inPath(number, "name", d.Name, "namespace", d.Namespace)
+	if strings.Count(d.APIVersion, "/") > 1 {
+		p.wrong(number, "apiVersion", "has too many slashes", `write "group/version" or "version"`)
+	}
+	if out.Operation.Deletes() && out.Subresource != "" {
+		p.wrong(number, "subresource", "cannot be deleted", "remove the key if the whole object is meant")
+	}
+	switch out.Operation {
+	case effect.MergePatch:
+		out.Body = p.mergePatch(number, d.MergePatch)
+	case effect.JSONPatch:
+		out.Body = p.jsonPatch(number, d.JSONPatch)
+	case effect.JQPatch:
+		out.Filter = p.filter(number, d.JQFilter)
+	}
+	out.IgnoreHookError = d.IgnoreHookError && !out.Operation.Deletes() && out.Subresource == "status"
+	return out
+}
+
+// part returns a part of a document as JSON: parts may also be strings that hold YAML or JSON.
+func (p *patchParser) part(number int, field string, raw json.RawMessage) (json.RawMessage, bool) {
+	if len(raw) == 0 || string(raw) == "null" {
+		p.wrong(number, field, "is required", "")
+		return nil, false
+	}
+	if raw[0] != '"' {
+		return raw, true
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		p.wrong(number, field, err.Error(), "")
+		return nil, false
+	}
+	var node yaml.Node
+	if err := yaml.NewDecoder(strings.NewReader(text)).Decode(&node); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it is empty")
+		}
+		p.wrong(number, field, "is a string that is neither YAML nor JSON: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+		return nil, false
+	}
+	converted, err := yamlToJSON(&node)
+	if err != nil {
+		p.wrong(number, field, err.Error(), "")
+	}
+	return converted, err == nil
+}
+
+func (p *patchParser) mergePatch(number int, raw json.RawMessage) []byte {
+	raw, ok := p.part(number, "mergePatch", raw)
+	if !ok {
+		return nil
+	}
+	if w := jsonwalk.On(raw); !w.Enter('{') || w.Kind() == '}' {
+		p.wrong(number, "mergePatch", "must be an object with at least one key", "")
+	}
+	return raw
+}
+
+// jsonOperation is one step of a JSON patch. Value tells an explicit null from a missing key.
+type jsonOperation struct {
+	Op    string   `json:"op"`
+	Path  *string  `json:"path"`
+	From  *string  `json:"from"`
+	Value presence `json:"value"`
+}
+
+// presence is whether there is a value, of whatever type.
+type presence bool
+
+func (p *presence) UnmarshalJSON([]byte) error {
+	*p = true
+	return nil
+}
+
+func (p *patchParser) jsonPatch(number int, raw json.RawMessage) []byte {
+	raw, ok := p.part(number, "jsonPatch", raw)
+	if !ok {
+		return nil
+	}
+	var steps []jsonOperation
+	if err := json.Unmarshal(raw, &steps); err != nil || len(steps) == 0 {
+		p.wrong(number, "jsonPatch", "must be a list of operations such as {op: add, path: /data/key, value: text}", "")
+		return nil
+	}
+	for i, s := range steps {
+		p.step(number, indexed("jsonPatch", i), s)
+	}
+	return raw
+}
+
+func (p *patchParser) step(number int, at string, s jsonOperation) {
+	allowed := []string{"add", "remove", "replace", "move", "copy", "test"}
+	if !slices.Contains(allowed, s.Op) {
+		p.wrong(number, at+".op", notOneOf(s.Op, allowed), "")
+		return
+	}
+	if s.Path == nil {
+		p.wrong(number, at+".path", "is required", "")
+	} else if *s.Path != "" && !strings.HasPrefix(*s.Path, "/") {
+		p.wrong(number, at+".path", fmt.Sprintf("%q does not begin with a slash", *s.Path), `write for instance "/metadata/labels/app"`)
+	}
+	if (s.Op == "move" || s.Op == "copy") && s.From == nil {
+		p.wrong(number, at+".from", "is required for "+s.Op, "")
+	}
+	if (s.Op == "add" || s.Op == "replace" || s.Op == "test") && !s.Value {
+		p.wrong(number, at+".value", "is required for "+s.Op, "")
+	}
+}
+
+func (p *patchParser) filter(number int, text string) string {
+	if text == "" {
+		p.wrong(number, "jqFilter", "is required for JQPatch", "")
+		return ""
+	}
+	if _, err := p.filters.Compile(text); err != nil {
+		p.wrong(number, "jqFilter", fmt.Sprintf("does not compile: %v", err), "")
+	}
+	return text
+}

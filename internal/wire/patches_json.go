@@ -1,0 +1,114 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/shell-operator/shell-operator/internal/jsonwalk"
+)
+
+// eachJSONDocument hands over the documents of a stream of JSON values, one by one. Their parts are parts of text.
+func eachJSONDocument(text []byte, do func(patchDocument)) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(text), lenientJSON) // a buffer is not copied
+	for number := 1; ; number++ {
+		start := dec.InputOffset()
+		value, err := dec.ReadValue()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("document %d, byte %d: %w", number, start, familiar(text[start:], err))
+		}
+		end := dec.InputOffset()
+		d, err := jsonDocument(text[end-int64(len(value)) : end : end])
+		if err != nil {
+			return fmt.Errorf("document %d: %w", number, err)
+		}
+		do(d)
+	}
+}
+
+// familiar says what is wrong with text in the words of encoding/json, which hook authors know from other places.
+func familiar(text []byte, err error) error {
+	var ignored presence
+	var broken *json.SyntaxError
+	if !errors.As(json.Unmarshal(text, &ignored), &broken) {
+		return err
+	}
+	if broken.Offset >= int64(len(text)) && strings.Contains(broken.Error(), "unexpected end") {
+		return io.ErrUnexpectedEOF
+	}
+	return broken
+}
+
+// keys are the fields of a document in JSON, where they match in any case.
+var keys = []string{
+	"operation", "apiVersion", "kind", "namespace", "name", "subresource", "jqFilter",
+	"ignoreMissingObject", "ignoreHookError", "force", "object", "mergePatch", "jsonPatch",
+}
+
+// jsonDocument reads a document that is valid JSON. Of a key that comes twice the last value counts.
+func jsonDocument(text []byte) (d patchDocument, err error) {
+	w := jsonwalk.On(text)
+	if w.Kind() == 'n' {
+		return d, nil // null
+	}
+	if !w.Enter('{') {
+		return d, errNoObject
+	}
+	for name := w.Member(); name != nil; name = w.Member() {
+		key := knownKey(name)
+		value := w.Value()
+		f := d.field(key)
+		switch {
+		case f.part != nil:
+			*f.part = value[:len(value):len(value)]
+		case f.text != nil:
+			err = readText(value, f.text)
+		case f.truth != nil:
+			err = json.Unmarshal(value, f.truth)
+		}
+		var mistyped *json.UnmarshalTypeError
+		if errors.As(err, &mistyped) {
+			return d, fmt.Errorf("%s must be of type %s, not %s", key, mistyped.Type, mistyped.Value)
+		}
+		if err != nil {
+			return d, err
+		}
+	}
+	return d, w.Err()
+}
+
+// knownKey returns the key that a name in quotes stands for, or "".
+func knownKey(quoted []byte) string {
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		var text string
+		if json.Unmarshal(quoted, &text) != nil {
+			return ""
+		}
+		name = []byte(text)
+	}
+	for _, key := range keys {
+		if bytes.EqualFold(name, []byte(key)) {
+			return key
+		}
+	}
+	return ""
+}
+
+// readText reads a text as encoding/json does, which has much more to do for most of them.
+func readText(value []byte, into *string) error {
+	if value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value) {
+		*into = string(value[1 : len(value)-1])
+		return nil
+	}
+	return json.Unmarshal(value, into)
+}

@@ -1,0 +1,118 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/jsonwalk"
+)
+
+// serverSet are the metadata that only the server sets. Objects from snapshots have them.
+var serverSet = []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"}
+
+func (p *patchParser) manifest(out *effect.Patch, raw json.RawMessage) {
+	raw, ok := p.part(out.Number, "object", raw)
+	if !ok {
+		return
+	}
+	raw, err := sendable(raw)
+	switch {
+	case errors.Is(err, errMetadata):
+		p.wrong(out.Number, "object.metadata", "must be an object", "")
+		return
+	case err != nil:
+		p.wrong(out.Number, "object", "must be a manifest with apiVersion, kind and metadata", "")
+		return
+	}
+	get := func(from []byte, path, key string) (text string) {
+		if value := member(from, key); value != nil && readText(value, &text) != nil {
+			p.wrong(out.Number, path+key, "must be a string", "write it in quotes")
+		}
+		return text
+	}
+	metadata := member(raw, "metadata")
+	out.APIVersion = get(raw, "object.", "apiVersion")
+	out.Kind = get(raw, "object.", "kind")
+	out.Name = get(metadata, "object.metadata.", "name")
+	out.Namespace = get(metadata, "object.metadata.", "namespace")
+	generated := get(metadata, "object.metadata.", "generateName")
+	p.required(out.Number, "", "object.apiVersion", out.APIVersion, "object.kind", out.Kind)
+	p.inPath(out.Number, "object.metadata.name", out.Name, "object.metadata.namespace", out.Namespace)
+	switch {
+	case out.Name == "" && out.Operation == effect.ServerSideApply:
+		p.wrong(out.Number, "object.metadata.name", "is required for Apply", "")
+	case out.Name == "" && generated == "":
+		p.wrong(out.Number, "object.metadata.name", "is required", "or give generateName")
+	}
+	out.Object = raw
+}
+
+var errMetadata = errors.New("metadata is no object")
+
+// sendable returns a manifest without what only servers set, and without names that come twice: we and the server might
+// take different ones. Most manifests can stay as they are, and are not copied.
+func sendable(manifest []byte) ([]byte, error) {
+	if w := jsonwalk.On(manifest); !w.Enter('{') || w.Kind() == '}' {
+		return nil, errors.New("no object, or an empty one")
+	}
+	metadata := member(manifest, "metadata")
+	if metadata != nil && metadata[0] != '{' && string(metadata) != "null" {
+		return nil, errMetadata
+	}
+	if plain(manifest, nil) && (metadata == nil || plain(metadata, serverSet)) {
+		return manifest, nil
+	}
+	var object, inner map[string]json.RawMessage
+	if err := json.Unmarshal(manifest, &object); err != nil {
+		return nil, err
+	}
+	if text, ok := object["metadata"]; ok && json.Unmarshal(text, &inner) != nil {
+		return nil, errMetadata
+	}
+	for _, key := range serverSet {
+		delete(inner, key)
+	}
+	if inner != nil {
+		object["metadata"], _ = json.Marshal(inner)
+	}
+	return json.Marshal(object)
+}
+
+// member returns the value of an object's member, and nil if there is none or no object. The name must be written without
+// escapes, and once.
+func member(object []byte, name string) []byte {
+	w := jsonwalk.On(object)
+	for found := w.Enter('{'); found; {
+		key := w.Member()
+		if key == nil {
+			break
+		}
+		if string(key[1:len(key)-1]) == name {
+			return w.Value()
+		}
+		w.Skip()
+	}
+	return nil
+}
+
+// plain tells whether an object has none of some members, and no name twice or written with escapes.
+func plain(object []byte, none []string) bool {
+	var names [32][]byte // an object with more is not worth the comparisons
+	seen := names[:0]
+	w := jsonwalk.On(object)
+	if !w.Enter('{') {
+		return true
+	}
+	for key := w.Member(); key != nil; key = w.Member() {
+		again := slices.ContainsFunc(seen, func(other []byte) bool { return bytes.Equal(key, other) })
+		if again || len(seen) == cap(seen) || bytes.IndexByte(key, '\\') >= 0 || slices.Contains(none, string(key[1:len(key)-1])) {
+			return false
+		}
+		seen = append(seen, key)
+		w.Skip()
+	}
+	return true
+}
