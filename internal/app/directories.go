@@ -29,7 +29,7 @@ func checkDirectories(o *Options) error {
 		}
 		*dir.path = abs
 	}
-	if err := os.Mkdir(o.TmpDir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(o.TmpDir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("cannot make the temp directory: %w: make its parent, or give another one with --tmp-dir", err)
 	}
 	for flag, dir := range map[string]string{"--hooks-dir": o.HooksDir, "--tmp-dir": o.TmpDir} {
@@ -44,5 +44,6 @@ func checkDirectories(o *Options) error {
 			return fmt.Errorf("%s is %s, which is not a directory", flag, dir)
 		}
 	}
+	warnOfExposure(o)
 	return nil
 }

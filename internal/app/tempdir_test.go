@@ -1,0 +1,80 @@
+package app
+
+import (
+	"bytes"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExposed(t *testing.T) {
+	const stranger = 54321
+	uid, gid := os.Geteuid(), os.Getegid()
+	for _, test := range []struct {
+		name      string
+		mode      fs.FileMode
+		above     fs.FileMode
+		uid, gid  int
+		pod       bool
+		want      string // a part of the problem
+		whose     string // the name of the directory
+		chownOnly bool   // takes root
+	}{
+		{name: "private", mode: 0o700, above: 0o755, uid: uid, gid: gid},
+		{name: "usual", mode: 0o755, above: 0o755, uid: uid, gid: gid},
+		{name: "sticky, as /tmp", mode: 0o777 | fs.ModeSticky, above: 0o755, uid: uid, gid: gid},
+		{name: "open to all", mode: 0o777, above: 0o755, uid: uid, gid: gid, want: "everybody can replace", whose: "tmp"},
+		{name: "above it open to all", mode: 0o700, above: 0o777, uid: uid, gid: gid, want: "everybody can replace", whose: "above"},
+		{name: "above it sticky", mode: 0o700, above: 0o777 | fs.ModeSticky, uid: uid, gid: gid},
+		{name: "an emptyDir", mode: 0o777, above: 0o755, uid: uid, gid: gid, pod: true},
+		{name: "the group of the user", mode: 0o775, above: 0o755, uid: uid, gid: gid},
+		{name: "another group", mode: 0o775, above: 0o755, uid: uid, gid: stranger, want: "the group with the id 54321", whose: "tmp", chownOnly: true},
+		{name: "fsGroup", mode: 0o2775, above: 0o755, uid: uid, gid: stranger, pod: true, chownOnly: true},
+		{name: "somebody else's", mode: 0o700, above: 0o755, uid: stranger, gid: gid, want: "the user with the id 54321 owns", whose: "tmp", chownOnly: true},
+		{name: "somebody else's volume", mode: 0o755, above: 0o755, uid: stranger, gid: gid, pod: true, want: "the user with the id 54321 owns", whose: "tmp", chownOnly: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.chownOnly && os.Geteuid() != 0 {
+				t.Skip("only root can give files away")
+			}
+			above := filepath.Join(t.TempDir(), "above")
+			dir := filepath.Join(above, "tmp")
+			for _, err := range []error{
+				os.MkdirAll(dir, 0o700), os.Chown(dir, test.uid, test.gid), os.Chmod(dir, test.mode), os.Chmod(above, test.above),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			e, found := exposed(dir, uid, gid, test.pod)
+			if found != (test.want != "") || !strings.Contains(e.problem, test.want) || found && filepath.Base(e.dir) != test.whose {
+				t.Errorf("got %+v, want %q about %s", e, test.want, test.whose)
+			}
+		})
+	}
+}
+
+// The warning has everything that it takes to find and mend the place.
+func TestWarnOfExposure(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tmp")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	o := &Options{TmpDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	if warnOfExposure(o); log.Len() > 0 {
+		t.Errorf("a private directory: %s", log.String())
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	warnOfExposure(o)
+	for _, part := range []string{"level=WARN", "directory=" + dir, "owner=", "mode=drwxrwxrwx", "chmod +t " + dir, "--tmp-dir"} {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("%q is not in %s", part, log.String())
+		}
+	}
+}
