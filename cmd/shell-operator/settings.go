@@ -32,6 +32,7 @@ type settings struct {
 	listenAddress, listenPort  string
 	metricsPrefix              string
 	restartHookCounters        bool
+	hookSeriesLimit            int
 	profiling, dryRun          bool
 	patchQPS                   float32
 	patchBurst                 int
@@ -169,6 +170,7 @@ func (s *settings) table() []setting {
 		{flag: "listen-port", env: "SHELL_OPERATOR_LISTEN_PORT", bind: text(&s.listenPort, "9115"), usage: "port on which metrics and health are served; 0 means any free one"},
 		{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&s.metricsPrefix, "shell_operator_"), usage: "prefix of the operator's own metrics"},
 		{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.restartHookCounters, false), usage: "let counters and histograms of hooks begin anew with each run that names their group"},
+		{flag: "hook-series-limit", env: "SHELL_OPERATOR_HOOK_SERIES_LIMIT", bind: number(&s.hookSeriesLimit, 1_000_000), usage: "most series of metrics that one hook may have, more are left out; 0 means no limit"},
 		{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.profiling, false), usage: "serve profiles of the operator below /debug/pprof"},
 		{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false), usage: "let the API server check the changes that hooks ask for, and change nothing; kubectl in hooks is not held back"},
 		{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services and the Lease; default: that of the Pod, or of the kubeconfig's context"},

@@ -144,7 +144,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		},
 		Pod: s.env["POD_NAME"], KubernetesEvents: s.kubernetesEvents,
 		Metrics: app.MetricsOptions{
-			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,
+			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters, MaxHookSeries: s.hookSeriesLimit,
 		},
 	}
 }

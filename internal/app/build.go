@@ -50,7 +50,7 @@ func newOperator(o Options, private string) (op *operator, err error) {
 		log: o.Log, spool: spool.New(private, queuedBytes),
 		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{}, health: health.New(),
 	}
-	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks})
+	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (op *operator) newEffects(cl *cluster.Cluster, filters *jq.Compiler, o Opti
 	client := o.Patches.Client(cl.Config)
 	o.Election.fence(client)
 	op.meter.Count(client, "object_patcher")
-	with := apply.Options{Settings: o.Patches, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, Log: o.Log}
+	with := apply.Options{Settings: o.Patches, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, Log: o.Log}
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
 	}

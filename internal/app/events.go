@@ -83,6 +83,14 @@ func (s *hookStep) Run(context.Context) error       { s.do(s.hook, s.index); ret
 func (s *hookStep) Absorb(queue.Task) bool          { return false }
 func (s *hookStep) String() string                  { return s.name }
 
+// hookSeries are how many series of metrics each hook has.
+func (op *operator) hookSeries() map[string]int {
+	if op.hookMetrics == nil {
+		return nil
+	}
+	return op.hookMetrics.Series()
+}
+
 // tasks counts the tasks in all queues, for a scrape.
 func (op *operator) tasks() []telemetry.QueueTasks {
 	if op.queues == nil {

@@ -59,4 +59,6 @@ type MetricsOptions struct {
 	NoQueueActions bool
 	// RestartHookCounters lets counters and histograms of hooks begin anew with each run that names them.
 	RestartHookCounters bool
+	// MaxHookSeries is how many series of metrics a hook may have; 0 means any number.
+	MaxHookSeries int
 }

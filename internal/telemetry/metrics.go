@@ -22,6 +22,8 @@ type MetricsOptions struct {
 	NoQueueActions bool
 	// Queues returns what is in the queues now. It is called by scrapes.
 	Queues func() []QueueTasks
+	// HookSeries returns how many series each hook has at the moment. It is called by scrapes.
+	HookSeries func() map[string]int
 
 	now func() time.Time
 }

@@ -25,6 +25,7 @@ type scraped struct {
 	opts                  MetricsOptions
 	started               time.Time
 	ticks, length, byHook *prometheus.Desc
+	series                *prometheus.Desc
 }
 
 func newScraped(o MetricsOptions) *scraped {
@@ -37,6 +38,7 @@ func newScraped(o MetricsOptions) *scraped {
 		ticks:  describe("live_ticks", counter),
 		length: describe("tasks_queue_length", gauge),
 		byHook: describe("tasks_queue_compaction_tasks_by_hook", gauge),
+		series: describe("hook_metric_series", gauge),
 	}
 }
 
@@ -44,11 +46,17 @@ func (s *scraped) Describe(to chan<- *prometheus.Desc) {
 	to <- s.ticks
 	to <- s.length
 	to <- s.byHook
+	to <- s.series
 }
 
 func (s *scraped) Collect(to chan<- prometheus.Metric) {
 	ticks := 1 + s.opts.now().Sub(s.started)/tickPeriod
 	to <- prometheus.MustNewConstMetric(s.ticks, prometheus.CounterValue, float64(ticks))
+	if s.opts.HookSeries != nil {
+		for hook, n := range s.opts.HookSeries() {
+			to <- prometheus.MustNewConstMetric(s.series, prometheus.GaugeValue, float64(n), valid(hook))
+		}
+	}
 	if s.opts.Queues == nil {
 		return
 	}

@@ -94,6 +94,9 @@ var definitions = []definition{
 	{name: "hook_run_success_total", typ: counter, labels: bindingLabels,
 		help: "Runs that went well."},
 
+	{name: "hook_metric_series", typ: gauge, labels: hookLabels,
+		help: "Series on /metrics/hooks that a hook has at the moment."},
+
 	{name: "kube_snapshot_objects", typ: gauge, labels: bindingLabels,
 		help: "Objects that a binding sees."},
 	{name: "kube_jq_filter_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,

@@ -35,6 +35,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	now := time.Unix(0, 0)
 	m, err := NewMetrics(MetricsOptions{
 		Registry: registry, Prefix: prefix, now: func() time.Time { return now },
+		HookSeries: func() map[string]int { return map[string]int{"a.sh": 7, "b\xff.sh": 1} },
 		Queues: func() []QueueTasks {
 			return []QueueTasks{
 				{Queue: "main", Tasks: 2, Hooks: map[string]int{"a.sh": 2}},

@@ -90,7 +90,7 @@ func (o *metricOperation) String() string {
 	if o.name == "" {
 		return fmt.Sprintf("operation %d", o.place)
 	}
-	return fmt.Sprintf("operation %d (%q)", o.place, o.name)
+	return fmt.Sprintf("operation %d (%.100q)", o.place, o.name)
 }
 
 func (o *metricOperation) violation(field, problem, mend string) {
@@ -169,7 +169,7 @@ func (o *metricOperation) action(f *metricFields) (action, field string, value *
 func (o *metricOperation) dropAction(action string, f *metricFields) {
 	switch {
 	case action != "":
-		o.drop("its action %q is not known: use add, set, observe or expire", action)
+		o.drop("its action %.100q is not known: use add, set, observe or expire", action)
 	case given(f.Set) && given(f.Add):
 		o.drop("it has both set and add: keep one of them")
 	default:
@@ -197,11 +197,42 @@ func (o *metricOperation) check(m *effect.Metric, field string, value *float64) 
 	if m.Action == effect.Observe {
 		o.checkHistogram(m)
 	}
+	o.checkSizes(m)
 	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
 		if !labelName.MatchString(name) || strings.HasPrefix(name, "__") {
-			o.violation("labels", fmt.Sprintf("must not have the name %q", name),
+			o.violation("labels", fmt.Sprintf("must not have the name %.100q", name),
 				`use letters, digits and "_"; begin with a letter or one "_"`)
 		}
+	}
+}
+
+// What no hook means: each scrape hands all of it over, for as long as the series is there.
+const (
+	maxNameBytes  = 1 << 10
+	maxValueBytes = 64 << 10
+	maxLabels     = 256
+	maxBuckets    = 1000
+)
+
+// checkSizes refuses files that were taken for values, and the like.
+func (o *metricOperation) checkSizes(m *effect.Metric) {
+	long := func(field string, got, most int) {
+		if got > most {
+			o.violation(field, fmt.Sprintf("is %d bytes long, more than %d", got, most), "write a short word; what is long belongs into an object or the log")
+		}
+	}
+	long("name", len(m.Name), maxNameBytes)
+	long("group", len(m.Group), maxValueBytes)
+	if len(m.Labels) > maxLabels {
+		o.violation("labels", fmt.Sprintf("are %d, more than %d", len(m.Labels), maxLabels), "use some values of few labels")
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
+		long("a name in labels", len(name), maxNameBytes)
+		long(fmt.Sprintf("labels.%.100s", name), len(m.Labels[name]), maxValueBytes)
+	}
+	if len(m.Buckets) > maxBuckets {
+		o.violation("buckets", fmt.Sprintf("are %d, more than %d", len(m.Buckets), maxBuckets), "list fewer bounds")
 	}
 }
 
@@ -253,7 +284,7 @@ func (o *metricOperation) text(field string, raw jsontext.Value) string {
 	}
 	text, err := jsontext.AppendUnquote(nil, raw)
 	if err != nil {
-		o.violation(field, fmt.Sprintf("is %q, which is not valid UTF-8", text), "")
+		o.violation(field, fmt.Sprintf("is %.100q, which is not valid UTF-8", text), "")
 	}
 	return string(text)
 }
@@ -269,7 +300,7 @@ func (o *metricOperation) number(field string, raw jsontext.Value) *float64 {
 	}
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil {
-		o.violation(field, fmt.Sprintf("is %s, which is too large", raw), "")
+		o.violation(field, fmt.Sprintf("is %.100s, which is too large", raw), "")
 	}
 	return &f
 }

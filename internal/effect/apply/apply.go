@@ -56,8 +56,10 @@ type Options struct {
 	Filters *jq.Compiler
 	// RestartCounters lets counters and histograms begin anew with each run that names them.
 	RestartCounters bool
-	Tracer          trace.Tracer
-	Log             *slog.Logger
+	// MaxSeries is how many series of metrics a hook may have; 0 means any number.
+	MaxSeries int
+	Tracer    trace.Tracer
+	Log       *slog.Logger
 }
 
 // Effects carry out what hooks hand back.
@@ -78,7 +80,7 @@ func New(o Options) (*Effects, error) {
 		return nil, fmt.Errorf("cannot make a client for patches: %w", err)
 	}
 	return &Effects{
-		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters}),
+		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxSeries: o.MaxSeries}),
 		filters: o.Filters,
 		patches: patch.New(patch.Options{
 			Client: client, Resolver: resource.NewResolver(client), Filters: o.Filters,

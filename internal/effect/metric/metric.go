@@ -3,6 +3,7 @@
 // Callers may rely on this:
 //   - A scrape never fails, whatever hooks do: what does not fit to the metrics that are there is logged and left out.
 //   - A scrape sees the operations of a run together or not at all.
+//   - Hooks cannot take all memory: how many series each of them has is limited. What is too much is logged and left out.
 //   - A series is its name and its labels; the last group that wrote it owns it. A label with an empty value is the
 //     same as no label.
 //   - Gauges go when their group is written without them. Counters and histograms of a hook's own group stay and
@@ -12,8 +13,9 @@
 package metric
 
 import (
+	"fmt"
 	"log/slog"
-	"slices"
+	"maps"
 	"strings"
 	"sync"
 
@@ -29,6 +31,8 @@ type Options struct {
 	// Restart makes counters and histograms begin anew with each run that writes their group, as flant/shell-operator
 	// does since 1.9.
 	Restart bool
+	// MaxSeries is how many series a hook may have at a time; 0 means any number.
+	MaxSeries int
 }
 
 // Store keeps the metrics of all hooks. It is safe for concurrent use.
@@ -40,6 +44,8 @@ type Store struct {
 	families map[string]*family
 	// groups hold each series once, under the group that owns it.
 	groups map[string]map[*series]struct{}
+	// hooks count the series of each hook.
+	hooks map[string]int
 	// applied counts calls of Apply.
 	applied uint64
 }
@@ -51,55 +57,52 @@ func New(opts Options) *Store {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{opts: opts, families: map[string]*family{}, groups: map[string]map[*series]struct{}{}}
+	return &Store{opts: opts, families: map[string]*family{}, groups: map[string]map[*series]struct{}{}, hooks: map[string]int{}}
 }
+
+// manySeries is how many series of a hook are worth a warning: Prometheus scrapes all of them each time.
+const manySeries = 100_000
 
 // Apply does the operations that one run of a hook asked for. No operations change nothing.
 func (s *Store) Apply(hookName string, ops []effect.Metric) {
-	misfits := s.apply(strings.ToValidUTF8(hookName, "\uFFFD"), ops)
-	for _, m := range misfits { // not under the lock: a log may be slow
+	hookName = strings.ToValidUTF8(hookName, "\uFFFD")
+	misfits, before, after := s.apply(hookName, ops)
+	for _, m := range misfits.list { // not under the lock: a log may be slow
 		s.opts.Log.Error("The operation does not fit to the metrics that are there, it is skipped", "hook", hookName,
 			"metric", m.name, "error", m.problem, "skipped", m.skipped)
 	}
+	if before < manySeries && after >= manySeries {
+		s.opts.Log.Warn("The hook has very many series of metrics: use fewer values of labels, or let groups expire", "hook", hookName, "series", after)
+	}
 }
 
-// misfit is operations of one run on a metric that cannot be done.
-type misfit struct {
-	name, problem string
-	skipped       int
-}
-
-func (s *Store) apply(hookName string, ops []effect.Metric) []*misfit {
+func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, before, after int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applied++
+	before = s.hooks[hookName]
 	groups := groupsOf(hookName, ops)
 	if s.opts.Restart {
 		for _, group := range groups {
 			s.expire(group)
 		}
 	}
-	var misfits []*misfit
+	swept := false
 	for i := range ops {
-		if problem := s.do(hookName, &ops[i]); problem != "" {
-			misfits = note(misfits, ops[i].Name, problem)
+		problem := s.do(hookName, &ops[i])
+		if problem == tooMany && !swept {
+			swept = true
+			s.makeRoom(groups)
+			problem = s.do(hookName, &ops[i])
+		}
+		if problem != "" {
+			misfits.note(ops[i].Name, problem)
 		}
 	}
 	for _, group := range groups {
 		s.sweep(group, group == hookName)
 	}
-	return misfits
-}
-
-// note counts a misfit; one record for each metric is enough.
-func note(misfits []*misfit, name, problem string) []*misfit {
-	for _, m := range misfits {
-		if m.name == name {
-			m.skipped++
-			return misfits
-		}
-	}
-	return append(misfits, &misfit{name, problem, 1})
+	return misfits, before, s.hooks[hookName]
 }
 
 // groupOf is the operation's group. The group that belongs to a hook has the hook's name.
@@ -112,8 +115,10 @@ func groupOf(hookName string, op *effect.Metric) string {
 
 func groupsOf(hookName string, ops []effect.Metric) []string {
 	var groups []string
+	known := map[string]bool{}
 	for i := range ops {
-		if group := groupOf(hookName, &ops[i]); !slices.Contains(groups, group) {
+		if group := groupOf(hookName, &ops[i]); !known[group] {
+			known[group] = true
 			groups = append(groups, group)
 		}
 	}
@@ -131,7 +136,18 @@ func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 	if problem != "" {
 		return problem
 	}
-	sr := f.get(hookName, op.Labels)
+	if problem := f.learn(op.Labels); problem != "" {
+		return problem
+	}
+	key := f.key(hookName, op.Labels)
+	sr := f.series[key]
+	if sr == nil {
+		if s.opts.MaxSeries > 0 && s.hooks[hookName] >= s.opts.MaxSeries {
+			return tooMany
+		}
+		sr = f.add(key, hookName, op.Labels)
+		s.hooks[hookName]++
+	}
 	s.own(sr, group)
 	sr.written = s.applied
 	switch op.Action {
@@ -143,6 +159,21 @@ func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 		sr.observe(op.Value)
 	}
 	return ""
+}
+
+// tooMany is the problem that Options.MaxSeries makes.
+const tooMany = "the hook has as many series as --hook-series-limit allows"
+
+// makeRoom removes gauges that the run has not written so far. If it writes them later, they are what they would be without
+// this; if not, they go at its end anyway.
+func (s *Store) makeRoom(groups []string) {
+	for _, group := range groups {
+		for sr := range s.groups[group] {
+			if sr.written != s.applied && sr.family.action == effect.Set {
+				s.remove(sr)
+			}
+		}
+	}
 }
 
 // own makes group the owner of a series.
@@ -168,6 +199,10 @@ func (s *Store) disown(sr *series) {
 func (s *Store) remove(sr *series) {
 	s.disown(sr)
 	delete(sr.family.series, sr.key)
+	hookName := sr.labels[hookLabel]
+	if s.hooks[hookName]--; s.hooks[hookName] == 0 {
+		delete(s.hooks, hookName)
+	}
 }
 
 // Forget removes all series of a hook that has gone.
@@ -182,6 +217,13 @@ func (s *Store) Forget(hookName string) {
 			}
 		}
 	}
+}
+
+// Series returns how many series each hook has.
+func (s *Store) Series() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.hooks)
 }
 
 // expire removes all series of a group.
@@ -201,6 +243,13 @@ func (s *Store) sweep(group string, own bool) {
 	}
 }
 
+// maxFamilies is how many names there may be, and maxLabels how many labels one of them may have: both are kept for as
+// long as the operator runs, and each series has all labels of its name in a scrape.
+const (
+	maxFamilies = 100_000
+	maxLabels   = 1_000
+)
+
 // family returns the family of an operation, a new one if there is none, or says why the operation does not fit.
 func (s *Store) family(op *effect.Metric) (f *family, problem string) {
 	if f := s.families[op.Name]; f != nil {
@@ -211,6 +260,9 @@ func (s *Store) family(op *effect.Metric) (f *family, problem string) {
 	}
 	if problem := s.clash(op); problem != "" {
 		return nil, problem + ": give it another name"
+	}
+	if len(s.families) >= maxFamilies {
+		return nil, fmt.Sprintf("there are %d metrics already: use labels, not new names", maxFamilies)
 	}
 	f = newFamily(op)
 	s.families[op.Name] = f

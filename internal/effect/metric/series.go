@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -65,13 +66,8 @@ type series struct {
 	count  uint64
 }
 
-// get returns the series of a hook with labels, a new one if there is none.
-func (f *family) get(hookName string, given map[string]string) *series {
-	f.learn(given)
-	key := f.key(hookName, given)
-	if s := f.series[key]; s != nil {
-		return s
-	}
+// add makes a new series of a hook.
+func (f *family) add(key, hookName string, given map[string]string) *series {
 	labels := maps.Clone(given)
 	if labels == nil {
 		labels = map[string]string{}
@@ -82,18 +78,24 @@ func (f *family) get(hookName string, given map[string]string) *series {
 	return s
 }
 
-// learn adds new label names to those of the family.
-func (f *family) learn(labels map[string]string) {
-	before := len(f.labels)
+// learn adds new label names to those of the family, or says why not.
+func (f *family) learn(labels map[string]string) (problem string) {
+	var more []string
 	for name := range labels {
-		if _, known := slices.BinarySearch(f.labels[:before], name); !known {
-			f.labels = append(f.labels, name)
+		if _, known := slices.BinarySearch(f.labels, name); !known {
+			more = append(more, name)
 		}
 	}
-	if len(f.labels) > before {
+	switch {
+	case len(more) == 0:
+	case len(f.labels)+len(more) > maxLabels:
+		return fmt.Sprintf("the metric would have more than %d labels: use other values, not other labels", maxLabels)
+	default:
+		f.labels = slices.Concat(f.labels, more) // scrapes may still read the old ones
 		slices.Sort(f.labels)
 		f.describe()
 	}
+	return ""
 }
 
 // key is the same text for the same set of labels. An empty value is no label.

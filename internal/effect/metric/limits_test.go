@@ -1,0 +1,92 @@
+package metric_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/effect/metric"
+)
+
+// flood is operations that make n series, each with what change does to it.
+func flood(n int, change func(i int, m *effect.Metric)) []effect.Metric {
+	ops := make([]effect.Metric, n)
+	for i := range ops {
+		ops[i] = effect.Metric{Name: "g", Action: effect.Set, Value: 1}
+		change(i, &ops[i])
+	}
+	return ops
+}
+
+func byLabel(i int, m *effect.Metric) { m.Labels = map[string]string{"pod": fmt.Sprint(i)} }
+
+// A hook has as many series as it may have; others are not concerned, and what goes makes room.
+func TestSeriesLimit(t *testing.T) {
+	var log bytes.Buffer
+	store := metric.New(metric.Options{Log: testLog(&log), MaxSeries: 3})
+	store.Apply("a.sh", flood(5, byLabel))
+	store.Apply("b.sh", flood(2, byLabel))
+	if got := store.Series(); got["a.sh"] != 3 || got["b.sh"] != 2 {
+		t.Errorf("series %v", got)
+	}
+	if want := `hook=a.sh metric=g error="the hook has as many series as --hook-series-limit allows" skipped=2`; strings.Count(log.String(), want) != 1 {
+		t.Errorf("log %s", log.String())
+	}
+	log.Reset()
+	store.Apply("a.sh", flood(3, byLabel)) // the same ones
+	store.Apply("a.sh", flood(3, func(i int, m *effect.Metric) { byLabel(i+10, m) }))
+	if got := store.Series(); log.Len() > 0 || got["a.sh"] != 3 {
+		t.Errorf("series %v, log %s", got, log.String())
+	}
+	store.Apply("b.sh", flood(1, byLabel)) // the other one goes with the run
+	store.Forget("a.sh")
+	if got := store.Series(); len(got) != 1 || got["b.sh"] != 1 {
+		t.Errorf("series %v", got)
+	}
+}
+
+// Very many series are worth one warning, and are kept.
+func TestManySeries(t *testing.T) {
+	var log bytes.Buffer
+	store := metric.New(metric.Options{Log: testLog(&log)})
+	for range 2 {
+		store.Apply("a.sh", flood(100_000, byLabel))
+	}
+	if got := strings.Count(log.String(), `msg="The hook has very many series of metrics: use fewer values of labels, or let groups expire" hook=a.sh series=100000`); got != 1 {
+		t.Errorf("%d warnings: %s", got, log.String())
+	}
+}
+
+// What hooks can do to make a run or a scrape cost the square of what they write.
+func TestFloodsOfMetrics(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(i int, m *effect.Metric)
+		kept   int
+	}{
+		{"a label name of its own for each series", func(i int, m *effect.Metric) { m.Labels = map[string]string{fmt.Sprint("l", i): "x"} }, 999},
+		{"a group of its own for each series", func(i int, m *effect.Metric) { byLabel(i, m); m.Group = fmt.Sprint("g", i) }, 120_000},
+		{"a name of its own for each series", func(i int, m *effect.Metric) { m.Name = fmt.Sprint("g", i) }, 100_000},
+		{"many names that do not fit", func(i int, m *effect.Metric) { m.Name = fmt.Sprint("promhttp_metric_handler_", i) }, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log bytes.Buffer
+			store := metric.New(metric.Options{Log: testLog(&log)})
+			started := time.Now()
+			store.Apply("a.sh", flood(120_000, test.change))
+			status, text := scrape(t, handlerOf(store))
+			if took := time.Since(started); took > time.Minute {
+				t.Errorf("it took %s", took)
+			}
+			if got := store.Series()["a.sh"]; got != test.kept {
+				t.Errorf("%d series, want %d", got, test.kept)
+			}
+			if status != 200 || len(text) > 100<<20 || strings.Count(log.String(), "\n") > 51 {
+				t.Errorf("status %d, %d bytes, log %.5000s", status, len(text), log.String())
+			}
+		})
+	}
+}
