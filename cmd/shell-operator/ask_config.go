@@ -11,8 +11,6 @@ func newConfigCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Show and change settings of a running operator",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(newConfigListCommand(a), newConfigSetCommand(a))
 	return c

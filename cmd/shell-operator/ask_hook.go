@@ -16,8 +16,6 @@ func newHookCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hook",
 		Short: "Show the hooks of a running operator, and what they see",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(newHookListCommand(a), newHookSnapshotCommand(a), newHookConfigCommand(a))
 	return c

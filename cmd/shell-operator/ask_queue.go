@@ -15,8 +15,6 @@ func newQueueCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "queue",
 		Short: "Show the queues of a running operator",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(newQueueListCommand(a), newQueueMainCommand(a))
 	return c
