@@ -27,6 +27,9 @@ func (s *settings) readFile(fs *pflag.FlagSet) (errs []error) {
 		wrong(root.Line, "the file must be a map of settings, such as %q", "log-level: debug")
 		return errs
 	}
+	// What a flag or a variable has set is only checked: on flags that nobody reads, because some values cannot be taken back.
+	spare := pflag.NewFlagSet("", pflag.ContinueOnError)
+	newSettings(nil).addFlags(spare)
 	lines := map[string]int{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
@@ -39,7 +42,10 @@ func (s *settings) readFile(fs *pflag.FlagSet) (errs []error) {
 		case key.Value == configFileFlag:
 			wrong(key.Line, "%s cannot be set here: it is what led to this file", configFileFlag)
 		default:
-			if problem := fromNode(f, value, fs.Changed(f.Name)); problem != "" {
+			if f.Changed {
+				f = spare.Lookup(f.Name)
+			}
+			if problem := fromNode(f, value); problem != "" {
 				wrong(value.Line, "%s: %s", key.Value, problem)
 			}
 		}
@@ -91,9 +97,8 @@ func (s *settings) flags() (names []string) {
 	return names
 }
 
-// fromNode sets a flag from its value in the file, or only checks that, if something with a higher priority has set it.
-// It returns what is wrong.
-func fromNode(f *pflag.Flag, value *yaml.Node, checkOnly bool) string {
+// fromNode sets a flag from its value in the file. It returns what is wrong.
+func fromNode(f *pflag.Flag, value *yaml.Node) string {
 	if value.Kind == yaml.AliasNode {
 		value = value.Alias
 	}
@@ -109,9 +114,6 @@ func fromNode(f *pflag.Flag, value *yaml.Node, checkOnly bool) string {
 			}
 			items = append(items, item.Value)
 		}
-		if checkOnly {
-			return ""
-		}
 		f.Changed = true
 		if err := list.Replace(items); err != nil {
 			return err.Error()
@@ -120,15 +122,8 @@ func fromNode(f *pflag.Flag, value *yaml.Node, checkOnly bool) string {
 	case value.Kind != yaml.ScalarNode:
 		return fmt.Sprintf("it must be a %s, not a %s", typeWord(f), nodeWord(value))
 	}
-	if isList && checkOnly {
-		return ""
-	}
-	before := f.Value.String()
 	if err := f.Value.Set(value.Value); err != nil {
 		return fmt.Sprintf("%q is not a %s%s", value.Value, typeWord(f), typeMend(f))
-	}
-	if checkOnly {
-		_ = f.Value.Set(before) // it was there, so it is valid
 	}
 	f.Changed = true
 	return ""

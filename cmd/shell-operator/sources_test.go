@@ -1,0 +1,128 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// others are values of settings, by their type, that are not their defaults; two for each, so that it shows which counts.
+var others = map[string][2]string{
+	"string": {"first", "second"}, "int": {"17", "18"}, "float32": {"17.5", "18.5"}, "duration": {"17m0s", "18m0s"},
+	"stringSlice": {"[a,b]", "[c]"}, "stringToString": {"[a=b]", "[c=d]"},
+}
+
+// special are values of settings that not every text of their type will do for.
+var special = map[string][2]string{
+	"log-type": {"json", "color"}, "validating-webhook-failure-policy": {"Ignore", "Fail"}, "webhook-cert-manager": {"a/b", "c/d"},
+	"listen-port": {"17", "18"}, "validating-webhook-listen-port": {"17", "18"}, "conversion-webhook-listen-port": {"17", "18"}, "http-listen-port": {"17", "18"},
+	"webhook-url": {"https://a:1", "https://b:1"}, "validating-webhook-url": {"https://a:1", "https://b:1"}, "conversion-webhook-url": {"https://a:1", "https://b:1"},
+	"retry-min-delay": {"2s", "3s"}, "retry-max-delay": {"33m0s", "34m0s"},
+}
+
+// with are the variables that a setting needs beside itself.
+var with = map[string][]string{
+	"http-server-cert": {"SHELL_OPERATOR_HTTP_SERVER_KEY=key"}, "http-server-key": {"SHELL_OPERATOR_HTTP_SERVER_CERT=cert"},
+}
+
+// TestEverySetting gives each setting by its flag before and after the command, by its variable and in the file, and by
+// several of them at once: the flag wins over the variable, the variable over the file, the file over the default.
+func TestEverySetting(t *testing.T) {
+	for _, row := range newSettings(nil).list {
+		if row.flag == configFileFlag {
+			continue // not in the file; config-file.txtar has the rest
+		}
+		t.Run(row.flag, func(t *testing.T) {
+			fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+			newSettings(nil).addFlags(fs)
+			f := fs.Lookup(row.flag)
+			values, ok := special[row.flag]
+			if !ok {
+				values, ok = others[f.Value.Type()]
+			}
+			if f.Value.Type() == "bool" {
+				values, ok = [2]string{"true", "false"}, true
+				if f.DefValue == "true" {
+					values = [2]string{"false", "true"}
+				}
+			}
+			if !ok {
+				t.Fatalf("no values for the type %s: add some", f.Value.Type())
+			}
+			first, second := values[0], values[1]
+			for _, c := range []struct {
+				what                string
+				flag, variable, own string // own is what the file says
+				after               bool
+				want                string
+			}{
+				{what: "none", want: f.DefValue},
+				{what: "flag", flag: first, want: first},
+				{what: "flag after the command", flag: first, after: true, want: first},
+				{what: "variable", variable: first, want: first},
+				{what: "file", own: first, want: first},
+				{what: "flag and variable", flag: first, variable: second, want: first},
+				{what: "flag and file", flag: first, own: second, after: true, want: first},
+				{what: "variable and file", variable: first, own: second, want: first},
+				{what: "the default by the variable, and the file", variable: inFlag(f.DefValue), own: first, want: orElse(f.DefValue, first)},
+				{what: "all", flag: first, variable: second, own: second, want: first},
+			} {
+				if got := given(t, row, c.flag, c.variable, c.own, c.after); got != c.want {
+					t.Errorf("%s: it is %s, want %s", c.what, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// orElse is what counts when the variable is set to a value: an empty one counts as not set.
+func orElse(variable, file string) string {
+	if inFlag(variable) == "" {
+		return file
+	}
+	return variable
+}
+
+// inFlag is the value of a flag as it is given: pflag shows lists in brackets.
+func inFlag(value string) string {
+	if len(value) > 1 && value[0] == '[' {
+		return value[1 : len(value)-1]
+	}
+	return value
+}
+
+// given runs a command with a setting from some sources, empty for those that do not have it, and returns its value.
+func given(t *testing.T, row setting, flag, variable, file string, after bool) string {
+	t.Helper()
+	var env []string
+	if flag+variable+file != "" {
+		env = slices.Clone(with[row.flag])
+	}
+	if variable != "" {
+		env = append(env, row.env+"="+inFlag(variable))
+	}
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "settings.yaml")
+		if err := os.WriteFile(path, []byte(row.flag+": "+inFlag(file)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		env = append(env, "SHELL_OPERATOR_CONFIG_FILE="+path)
+	}
+	args := []string{"version"}
+	if flag != "" {
+		one := "--" + row.flag + "=" + inFlag(flag)
+		if args = append(args, one); !after {
+			args = []string{one, "version"}
+		}
+	}
+	root := newRootCommand(newSettings(env), io.Discard, io.Discard)
+	root.SetArgs(args)
+	if err := root.Execute(); err != nil {
+		t.Fatalf("flag %q, variable %q, file %q: %v", flag, variable, file, err)
+	}
+	return root.PersistentFlags().Lookup(row.flag).Value.String()
+}
