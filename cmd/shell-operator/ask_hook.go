@@ -65,9 +65,6 @@ func newHookConfigCommand(a *asking) *cobra.Command {
 
 		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.output == "" {
-				a.output = "yaml" // it is YAML that people write it in
-			}
 			return a.show(cmd.Context(), "/hook/"+debug.Name(args[0])+"/config", "", nil)
 		},
 	}

@@ -15,7 +15,7 @@ func newTailCommand(a *asking) *cobra.Command {
 		Use:   "tail [HOOK]",
 		Short: "Follow runs and what hooks print, until Ctrl-C",
 		Long: `Follow the runs of all hooks or of one: when they begin and why, what they print, how they end. It goes on until
-Ctrl-C or the end of the operator. With -o json each line is an object.
+Ctrl-C or the end of the operator. With -o json each line is an object, with -o yaml there is a document for each.
 
 Hooks never wait for it: what comes faster than it is read is left out, and counted.`,
 		Example: "  shell-operator tail\n  shell-operator tail pods.sh\n  shell-operator tail -o json | jq -r 'select(.kind == \"ended\").text'",

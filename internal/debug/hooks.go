@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -186,7 +188,9 @@ func hookConfig(a *API, r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{value: configOf(h, a.Operator.NextTick)}, nil
+	config := configOf(h, a.Operator.NextTick)
+	text, err := yaml.Marshal(config) // it is YAML that people write it in
+	return answer{value: config, text: string(text)}, err
 }
 
 func configOf(h *hook.Hook, nextTick func(string) time.Time) hookDump {

@@ -67,6 +67,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/hook/nope/snapshots", nil, 400, text, `there is no hook "nope"`},
 		{"GET", "/hook/" + Name("<b>ärger 100%.sh") + "/config.json", nil, 200, asJSON, `"hook":"<b>ärger 100%.sh"`},
 		{"GET", "/hook/shop/watch.sh/config.yaml", nil, 200, asYAML, "executeHookOnEvent:\n  - Added\n  - Deleted\n"},
+		{"GET", "/hook/shop/watch.sh/config", nil, 200, text, "executeHookOnEvent:\n  - Added\n  - Deleted\n"},
 		{"GET", "/hook/tidy.sh/config.json", nil, 200, asJSON, `"schedule":[{"name":"every-night","group":"nightly","crontab":"0 3 * * *","queue":"main","nextTick":"2030-01-02T03:00:00Z"}]`},
 		{"GET", "/hook/big.py/runs", nil, 200, text, "17-1  big.py"},
 		{"GET", "/hook/big.py/runs.json", nil, 200, asJSON, `"error":"big.py FAILED: boom"`},

@@ -330,6 +330,7 @@ func TestTail(t *testing.T) {
 	}
 	all, _ := follow("/tail")
 	asJSON, _ := follow("/tail.json")
+	asYAML, _ := follow("/tail.yaml")
 	one, hangUp := follow("/hook/big.py/tail")
 	record(o.History, "1", "tidy.sh", history.Succeeded, "swept")
 	record(o.History, "2", "big.py", history.Failed, "boom")
@@ -344,6 +345,7 @@ func TestTail(t *testing.T) {
 	expect(all, " tidy.sh 1-1 began: Added a/x (cms) and 2 more", " tidy.sh 1-1 | swept", " tidy.sh 1-1 ended: succeeded after 1.5s: exit status 0",
 		" big.py 2-1 began: ", " big.py 2-1 | boom", " big.py 2-1 ended: failed after 1.5s: exit status 1")
 	expect(asJSON, `"kind":"began"`, `"text":"swept"`)
+	expect(asYAML, "---", "hook: tidy.sh", "kind: began", "run: 1-1", "text: Added a/x (cms) and 2 more", "time: ", "---")
 	expect(one, "big.py 2-1 began", "big.py 2-1 | boom")
 	hangUp.Close()
 	record(o.History, "3", "big.py", history.Succeeded, "after one has hung up")

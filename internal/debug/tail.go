@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/shell-operator/shell-operator/internal/history"
 )
 
@@ -20,9 +22,9 @@ func tail(a *API, w http.ResponseWriter, r request) error {
 	}
 	follower := a.History.Follow(name)
 	defer follower.Close()
-	contentType := contentTypes[textFormat]
-	if r.format != textFormat {
-		contentType = "application/x-ndjson" // YAML as well: JSON is YAML
+	contentType := contentTypes[r.format]
+	if r.format == jsonFormat {
+		contentType = "application/x-ndjson"
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(http.StatusOK)
@@ -48,10 +50,17 @@ func tail(a *API, w http.ResponseWriter, r request) error {
 }
 
 func writeEntry(w http.ResponseWriter, f format, e history.Entry) error {
-	if f != textFormat {
+	switch f {
+	case jsonFormat:
 		text, err := json.Marshal(e)
 		if err == nil {
 			_, err = w.Write(append(text, '\n'))
+		}
+		return err
+	case yamlFormat: // a document for each, so that programs can read it as it comes
+		text, err := yaml.Marshal(e)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "---\n%s", text)
 		}
 		return err
 	}

@@ -4,6 +4,7 @@ package insight
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,12 +13,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
 
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
@@ -49,7 +54,7 @@ var commands = []string{
 	"queue list", "queue list --show-empty", "queue list -o json", "queue list -e -o yaml", "queue main", "queue main -o json", "queue main -o yaml",
 	"hook list", "hook list -o json", "hook list -o yaml", "hook snapshot shop/ok.sh", "hook snapshot shop/ok.sh -o yaml", "hook snapshot d-night.sh -o json",
 	"hook config shop/ok.sh", "hook config d-night.sh -o json",
-	"runs", "runs shop/ok.sh", "runs --failed", "runs d-night.sh --failed", "runs show 2", "runs show 3-1", "runs show 1-1 -o yaml",
+	"runs", "runs shop/ok.sh", "runs --failed", "runs d-night.sh --failed", "runs show 2", "runs show 3-1", "runs show 1-1 -o yaml", "runs show 4-1", "runs show 4 -o json",
 	"why a-stuck.sh", "why b-behind.sh", "why c-missing.sh", "why d-night.sh", "why shop/ok.sh", "why b-behind.sh -o json",
 	"config list", "config set log.level warn", "config list -o json", "config set log.level error 10m", "config list -o yaml", "config set log.level info", "config list",
 	"raw", "raw /queue/main.yaml", "raw queue/main.json",
@@ -151,6 +156,46 @@ func TestCommands(t *testing.T) {
 	compare(t, got.String(), string(want))
 }
 
+// Each command that asks has its answer as JSON and as YAML, which say the same, and as text, which is also what comes where
+// no terminal is.
+func TestFormats(t *testing.T) {
+	op, _ := started(t)
+	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}
+	answer := func(line string) string {
+		out, err := a.command(line).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		// "1m", "59s": what changes from one question to the next.
+		return durations.ReplaceAllString(string(out), "DURATION")
+	}
+	for _, line := range []string{
+		"queue list", "queue list -e", "queue main", "hook list", "hook snapshot shop/ok.sh", "hook snapshot d-night.sh", "hook config shop/ok.sh", "hook config d-night.sh",
+		"runs", "runs shop/ok.sh", "runs --failed", "runs show 4-1", "why a-stuck.sh", "why d-night.sh", "config list",
+	} {
+		asJSON, asYAML, asText := answer(line+" -o json"), answer(line+" -o yaml"), answer(line+" -o text")
+		if !json.Valid([]byte(asJSON)) {
+			t.Errorf("%s: no JSON: %s", line, asJSON)
+		}
+		same, err := yaml.YAMLToJSON([]byte(asYAML))
+		if err != nil || !sameJSON(t, string(same), asJSON) {
+			t.Errorf("%s: YAML says\n%s\nand JSON\n%s\n%v", line, asYAML, asJSON, err)
+		}
+		if asText != answer(line) {
+			t.Errorf("%s: without -o there is another text than\n%s", line, asText)
+		}
+	}
+}
+
+func sameJSON(t *testing.T, one, other string) bool {
+	t.Helper()
+	var a, b any
+	if err := errors.Join(json.Unmarshal([]byte(one), &a), json.Unmarshal([]byte(other), &b)); err != nil {
+		t.Fatal(err)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
 // compare shows commands that answer differently.
 func compare(t *testing.T, got, want string) {
 	t.Helper()
@@ -205,6 +250,49 @@ func TestTail(t *testing.T) {
 	}
 	if err := follow.Wait(); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
+	}
+}
+
+// With -o json each line of tail is an object; with -o yaml there is a document for each.
+func TestTailInFormats(t *testing.T) {
+	op, namespace := started(t)
+	cluster := testenv.Shared(t)
+	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}
+	next := map[string]func(any) error{}
+	for _, format := range []string{"json", "yaml"} {
+		follow := a.command("tail -o " + format)
+		out, err := follow.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		errs, err := follow.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := follow.Start(); err != nil {
+			t.Fatal(err)
+		}
+		hung := time.AfterFunc(testenv.Patience, func() { _ = follow.Process.Kill() })
+		t.Cleanup(func() {
+			hung.Stop()
+			_ = follow.Process.Kill()
+			_ = follow.Wait()
+		})
+		if line, err := bufio.NewReader(errs).ReadString('\n'); err != nil || line != "following all hooks, until Ctrl-C\n" {
+			t.Fatalf("got %q %v", line, err)
+		}
+		if next[format] = json.NewDecoder(out).Decode; format == "yaml" {
+			next[format] = yamlv3.NewDecoder(out).Decode
+		}
+	}
+	cluster.Kubectl(t, "patch", "configmap", "prices", "-n", namespace, "--patch", `{"data":{"tea":"4"}}`)
+	for format, decode := range next {
+		for _, want := range [][2]string{{"began", "Modified " + namespace + "/prices (prices)"}, {"printed", "<b>prices</b> have changed"}, {"ended", "succeeded after "}} {
+			var entry struct{ Hook, Run, Kind, Text string }
+			if err := decode(&entry); err != nil || entry.Hook != "shop/ok.sh" || entry.Run != "6-1" || entry.Kind != want[0] || !strings.HasPrefix(entry.Text, want[1]) {
+				t.Errorf("%s: got %q %v, want %q", format, entry, err, want)
+			}
+		}
 	}
 }
 
