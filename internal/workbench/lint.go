@@ -85,6 +85,10 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 		}
 	}
 	report.Findings = append(report.Findings, l.together(hooks)...)
+	if report.Hooks == 0 {
+		// The operator starts all the same, and says this in its log.
+		report.Findings = append(report.Findings, lint.Finding{Path: l.shown, Level: lint.Warning, Message: "no hooks found", Hint: "put executable files there, or give another directory"})
+	}
 	lint.Sort(report.Findings)
 	for _, f := range report.Findings {
 		switch f.Level {
