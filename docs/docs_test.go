@@ -2,10 +2,13 @@
 // operations and metrics which it shows are valid.
 //
 // The first words of a fenced block say what it is: "yaml patch" and "json patch" are files for $KUBERNETES_PATCH_PATH,
-// "json metrics" is one for $METRICS_PATH. YAML that begins with configVersion is a configuration.
+// "json metrics" is one for $METRICS_PATH; "json admission", "json conversion" and "json http" are answers. YAML that begins
+// with configVersion is a configuration. What else there is in blocks is read by test/tutorial, which sees that nothing is left
+// over.
 package docs
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,6 +21,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/snippet"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/sdk/shell"
@@ -90,9 +94,9 @@ func TestLinks(t *testing.T) {
 
 // configurations returns those that a page shows, by themselves or in a hook.
 func configurations(text string) (found []string) {
-	for _, m := range block.FindAllStringSubmatch(text, -1) {
-		if m[1] == "yaml" && strings.HasPrefix(m[2], "configVersion: v1\n") {
-			found = append(found, m[2])
+	for _, b := range snippet.Blocks(text) {
+		if b.Kind == "yaml" && strings.HasPrefix(b.Text, "configVersion: v1\n") {
+			found = append(found, b.Text)
 		}
 	}
 	for _, m := range heredoc.FindAllStringSubmatch(text, -1) {
@@ -129,17 +133,20 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// examples returns the fenced blocks of all pages that begin with one of the words, each with the name of its page.
-func examples(t *testing.T, words ...string) (found [][2]string) {
-	for path, text := range pages(t, "..") {
-		for _, m := range block.FindAllStringSubmatch(text, -1) {
-			if slices.Contains(words, m[1]) {
-				found = append(found, [2]string{path, m[2]})
-			}
+// examples returns the blocks of all pages that are of one of the kinds.
+func examples(t *testing.T, kinds ...string) (found []snippet.Block) {
+	t.Helper()
+	all, err := snippet.All("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range all {
+		if slices.Contains(kinds, b.Kind) {
+			found = append(found, b)
 		}
 	}
 	if len(found) == 0 {
-		t.Errorf("no page has a block that begins with one of %q", words)
+		t.Errorf("no page has a block of one of the kinds %q", kinds)
 	}
 	return found
 }
@@ -147,9 +154,9 @@ func examples(t *testing.T, words ...string) (found [][2]string) {
 func TestOperations(t *testing.T) {
 	shown := map[effect.Operation]bool{}
 	for _, e := range examples(t, "yaml patch", "json patch") {
-		patches, err := wire.ParsePatches([]byte(e[1]), jq.NewCompiler(jq.Options{}))
+		patches, err := wire.ParsePatches([]byte(e.Text), jq.NewCompiler(jq.Options{}))
 		if err != nil || len(patches) == 0 {
-			t.Errorf("%s: %d operations, error %v, in\n%s", e[0], len(patches), err, e[1])
+			t.Errorf("%s:%d: %d operations, error %v, in\n%s", e.Page, e.Line, len(patches), err, e.Text)
 		}
 		for _, p := range patches {
 			shown[p.Operation] = true
@@ -165,9 +172,44 @@ func TestOperations(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	for _, e := range examples(t, "json metrics") {
-		metrics, warnings, err := wire.ParseMetrics([]byte(e[1]))
+		metrics, warnings, err := wire.ParseMetrics([]byte(e.Text))
 		if err != nil || len(warnings) > 0 || len(metrics) == 0 {
-			t.Errorf("%s: %d operations, error %v, warnings %v, in\n%s", e[0], len(metrics), err, warnings, e[1])
+			t.Errorf("%s:%d: %d operations, error %v, warnings %v, in\n%s", e.Page, e.Line, len(metrics), err, warnings, e.Text)
+		}
+	}
+}
+
+// TestAnswers reads answers of hooks as the operator does. It is not told of keys that it does not know, so these are looked
+// for as well.
+func TestAnswers(t *testing.T) {
+	for kind, keys := range map[string][]string{
+		"json admission":  {"allowed", "message", "warnings", "patch"},
+		"json conversion": {"convertedObjects", "failedMessage"},
+		"json http":       {"status", "headers", "body", "bodyBase64", "json"},
+	} {
+		for _, e := range examples(t, kind) {
+			var err error
+			switch kind {
+			case "json admission":
+				_, err = wire.ParseAdmission([]byte(e.Text))
+			case "json conversion":
+				_, err = wire.ParseConversion([]byte(e.Text))
+			default:
+				_, err = wire.ParseHTTP([]byte(e.Text))
+			}
+			if err != nil {
+				t.Errorf("%s:%d: %v", e.Page, e.Line, err)
+				continue
+			}
+			var shown map[string]any
+			if err := json.Unmarshal([]byte(e.Text), &shown); err != nil {
+				t.Errorf("%s:%d: %v", e.Page, e.Line, err)
+			}
+			for key := range shown {
+				if !slices.Contains(keys, key) {
+					t.Errorf("%s:%d: an answer has no key %q", e.Page, e.Line, key)
+				}
+			}
 		}
 	}
 }
@@ -188,28 +230,30 @@ func TestHooks(t *testing.T) {
 		return err
 	}}
 	dir, count := t.TempDir(), 0
-	for path, text := range pages(t, "..") {
-		for _, m := range block.FindAllStringSubmatch(text, -1) {
-			if !strings.HasPrefix(m[2], "#!") {
-				continue
-			}
-			count++
-			file := filepath.Join(dir, fmt.Sprintf("hook-%d", count))
-			if err := os.WriteFile(file, []byte(m[2]), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.Command(file, "--config")
-			cmd.Env = env
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			out, err := cmd.Output()
-			if err != nil {
-				t.Errorf("%s: a hook fails when it is asked for its configuration: %v\n%s", path, err, stderr.String())
-				continue
-			}
-			if _, warnings, err := wire.ParseConfig(path, file, out, options); err != nil || len(warnings) > 0 {
-				t.Errorf("%s: a hook's configuration: %v, warnings %v", path, err, warnings)
-			}
+	all, err := snippet.All("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range all {
+		if !strings.HasPrefix(b.Text, "#!") {
+			continue
+		}
+		count++
+		file := filepath.Join(dir, fmt.Sprintf("hook-%d", count))
+		if err := os.WriteFile(file, []byte(b.Text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(file, "--config")
+		cmd.Env = env
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Errorf("%s: a hook fails when it is asked for its configuration: %v\n%s", b.Page, err, stderr.String())
+			continue
+		}
+		if _, warnings, err := wire.ParseConfig(b.Page, file, out, options); err != nil || len(warnings) > 0 {
+			t.Errorf("%s: a hook's configuration: %v, warnings %v", b.Page, err, warnings)
 		}
 	}
 	if count < 5 {

@@ -22,6 +22,7 @@ var directions = []struct {
 	{"internal/effect", nil, "values know nothing else"},
 	{"internal/resource", nil, "a library for those who talk to the API server"},
 	{"internal/generated", nil, "tests of pages use it, and no program"},
+	{"internal/snippet", nil, "tests of pages use it, and no program"},
 	{"internal/golden", nil, "tests with expectations in files use it, and no program"},
 	{"internal/cluster", []string{"internal/resource"}, "where the API server and the operator are, whoever asks"},
 	{"internal/spelling", nil, "a library for those who read what people type"},

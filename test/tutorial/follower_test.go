@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/snippet"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -27,9 +28,9 @@ type follower struct {
 }
 
 // block does what a block is for.
-func (f *follower) block(b block) {
+func (f *follower) block(b snippet.Block) {
 	for _, c := range cannot {
-		if c.page == f.page.name && strings.HasPrefix(b.text, c.begins) {
+		if c.page == f.page.name && strings.HasPrefix(b.Text, c.begins) {
 			if f.left == nil {
 				f.left = map[string]bool{}
 			}
@@ -37,49 +38,49 @@ func (f *follower) block(b block) {
 			return
 		}
 	}
-	word, what, _ := strings.Cut(b.mark, ": ")
+	word, what, _ := strings.Cut(b.Mark, ": ")
 	if word == "wait" {
 		if err := f.operator.until(what); err != nil {
-			f.t.Fatalf("line %d: waited for %q: %v", b.line, what, err)
+			f.t.Fatalf("line %d: waited for %q: %v", b.Line, what, err)
 		}
 	}
 	f.done++
 	switch {
 	case word == "file":
 		mode := os.FileMode(0o644)
-		if strings.HasPrefix(b.text, "#!") {
+		if strings.HasPrefix(b.Text, "#!") {
 			mode = 0o755
 		}
-		write(f.t, filepath.Join(f.dir, what), b.text, mode)
+		write(f.t, filepath.Join(f.dir, what), b.Text, mode)
 	case word == "in":
 		f.isIn(b, what)
 	case word == "part of a hook":
 		f.partOfHook(b)
 	case word == "in a binding":
-		f.hook("#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\nconfigVersion: v1\nkubernetes:\n- name: pods\n  kind: Pod\n" + b.text + "YAML\nfi\n")
+		f.hook("#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\nconfigVersion: v1\nkubernetes:\n- name: pods\n  kind: Pod\n" + b.Text + "YAML\nfi\n")
 	case word == "values":
 		f.chart(b)
-	case strings.HasPrefix(b.text, "#!"):
-		f.hook(b.text)
-	case b.language == "sh", b.language == "bash":
+	case strings.HasPrefix(b.Text, "#!"):
+		f.hook(b.Text)
+	case b.Kind == "sh", b.Kind == "bash":
 		f.each(b)
-	case b.language == "" && strings.HasPrefix(b.text, "$ "):
+	case b.Kind == "" && strings.HasPrefix(b.Text, "$ "):
 		f.console(b)
-	case b.language == "" && strings.HasPrefix(b.text, "shell-operator "):
+	case b.Kind == "" && strings.HasPrefix(b.Text, "shell-operator "):
 		f.examples(b)
-	case b.language == "":
+	case b.Kind == "":
 		f.sees(b)
-	case b.language == "dockerfile":
-		write(f.t, filepath.Join(f.dir, "Dockerfile"), b.text, 0o644)
+	case b.Kind == "dockerfile":
+		write(f.t, filepath.Join(f.dir, "Dockerfile"), b.Text, 0o644)
 		f.tool(b, "dockerfile", "Dockerfile")
-	case b.language == "yaml" && strings.HasPrefix(b.text, "apiVersion: "):
-		f.manifest(b, b.text)
-	case b.language == "yaml" && strings.HasPrefix(b.text, "containers:"):
-		f.manifest(b, "apiVersion: v1\nkind: Pod\nmetadata: {name: shown, namespace: default}\nspec:\n"+indented(b.text))
-	case slices.Contains(static, b.language):
+	case b.Kind == "yaml" && strings.HasPrefix(b.Text, "apiVersion: "):
+		f.manifest(b, b.Text)
+	case b.Kind == "yaml" && strings.HasPrefix(b.Text, "containers:"):
+		f.manifest(b, "apiVersion: v1\nkind: Pod\nmetadata: {name: shown, namespace: default}\nspec:\n"+indented(b.Text))
+	case slices.Contains(static, b.Kind):
 		f.done-- // docs/docs_test.go reads these
 	default:
-		f.t.Fatalf("line %d: nobody knows what to do with this block:\n%s", b.line, b.text)
+		f.t.Fatalf("line %d: nobody knows what to do with this block:\n%s", b.Line, b.Text)
 	}
 }
 
@@ -99,68 +100,68 @@ func (f *follower) hook(text string) {
 }
 
 // isIn looks for lines of a block in a file that a command has written.
-func (f *follower) isIn(b block, file string) {
+func (f *follower) isIn(b snippet.Block, file string) {
 	text, err := os.ReadFile(filepath.Join(f.dir, file))
 	if err != nil {
-		f.t.Fatalf("line %d: %v", b.line, err)
+		f.t.Fatalf("line %d: %v", b.Line, err)
 	}
-	if !strings.Contains(string(text), strings.TrimSpace(b.text)) {
-		f.t.Errorf("line %d: %s does not have these lines, but\n%s", b.line, file, text)
+	if !strings.Contains(string(text), strings.TrimSpace(b.Text)) {
+		f.t.Errorf("line %d: %s does not have these lines, but\n%s", b.Line, file, text)
 	}
 }
 
 // partOfHook runs a hook with the block in it once, as the operator does.
-func (f *follower) partOfHook(b block) {
+func (f *follower) partOfHook(b snippet.Block) {
 	if f.parts++; f.parts > len(f.page.parts) {
-		f.t.Fatalf("line %d: which hook is this a part of?\n%s", b.line, b.text)
+		f.t.Fatalf("line %d: which hook is this a part of?\n%s", b.Line, b.Text)
 	}
 	p := f.page.parts[f.parts-1]
-	write(f.t, filepath.Join(f.dir, "parts", "hook"), fmt.Sprintf(p.hook, b.text), 0o755)
+	write(f.t, filepath.Join(f.dir, "parts", "hook"), fmt.Sprintf(p.hook, b.Text), 0o755)
 	write(f.t, filepath.Join(f.dir, "context.json"), p.context, 0o644)
-	f.do(block{line: b.line, text: "shell-operator run parts/hook --context context.json -o json"})
+	f.do(snippet.Block{Line: b.Line, Text: "shell-operator run parts/hook --context context.json -o json"})
 	if !strings.Contains(strings.Join(strings.Fields(f.answer), ""), strings.Join(strings.Fields(p.want), "")) {
-		f.t.Errorf("line %d: the run hands back\n%s\nwant %s", b.line, f.answer, p.want)
+		f.t.Errorf("line %d: the run hands back\n%s\nwant %s", b.Line, f.answer, p.want)
 	}
 }
 
 // console types what follows the prompts, and looks for what follows that. A file that is shown is written.
-func (f *follower) console(b block) {
-	for part := range strings.SplitSeq(strings.TrimPrefix(b.text, "$ "), "\n$ ") {
+func (f *follower) console(b snippet.Block) {
+	for part := range strings.SplitSeq(strings.TrimPrefix(b.Text, "$ "), "\n$ ") {
 		command, answer, _ := strings.Cut(part, "\n")
 		if file, ok := strings.CutPrefix(command, "cat "); ok {
 			write(f.t, filepath.Join(f.dir, file), answer+"\n", 0o755)
 		}
-		f.each(block{line: b.line, text: command})
+		f.each(snippet.Block{Line: b.Line, Text: command})
 		if stays.MatchString(command) { // people are slower than the first list
 			if err := f.operator.until("Unlock kubernetes.Event tasks"); err != nil {
-				f.t.Fatalf("line %d: %v", b.line, err)
+				f.t.Fatalf("line %d: %v", b.Line, err)
 			}
 		}
-		f.sees(block{line: b.line, text: answer})
+		f.sees(snippet.Block{Line: b.Line, Text: answer})
 	}
 }
 
 // examples types the lines after the first empty one. Those that would go on are ended after a moment.
-func (f *follower) examples(b block) {
-	_, lines, _ := strings.Cut(b.text, "\n\n")
+func (f *follower) examples(b snippet.Block) {
+	_, lines, _ := strings.Cut(b.Text, "\n\n")
 	for line := range strings.Lines(lines) {
 		if strings.Contains(line, " tail") || strings.Contains(line, " --watch") {
 			line = "timeout --foreground --signal INT --preserve-status 0.5 " + line
 		}
-		f.do(block{line: b.line, text: line})
+		f.do(snippet.Block{Line: b.Line, Text: line})
 	}
 }
 
 // manifest lets the API server take it.
-func (f *follower) manifest(b block, text string) {
+func (f *follower) manifest(b snippet.Block, text string) {
 	if out, err := f.cluster.TryKubectl(text, "apply", "-f", "-"); err != nil {
-		f.t.Errorf("line %d: %v\n%s", b.line, err, out)
+		f.t.Errorf("line %d: %v\n%s", b.Line, err, out)
 	}
 }
 
 // chart collects values, and sees that the chart takes them.
-func (f *follower) chart(b block) {
-	f.values += b.text
+func (f *follower) chart(b snippet.Block) {
+	f.values += b.Text
 	write(f.t, filepath.Join(f.dir, "values.yaml"), f.values, 0o644)
 	f.tool(b, "chart", "render", "--values", "values.yaml", "deploy/chart")
 }
@@ -201,7 +202,7 @@ var deliveryTools = sync.OnceValue(func() error {
 })
 
 // tool runs one of the programs that are made from the libraries of others.
-func (f *follower) tool(b block, args ...string) {
+func (f *follower) tool(b snippet.Block, args ...string) {
 	f.t.Helper()
 	if err := deliveryTools(); err != nil {
 		f.t.Fatal(err)
@@ -209,31 +210,31 @@ func (f *follower) tool(b block, args ...string) {
 	cmd := exec.Command(filepath.Join(testenv.Root(), "bin", "tools", args[0]), args[1:]...)
 	cmd.Dir = f.dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		f.t.Errorf("line %d: %s: %v\n%s", b.line, strings.Join(args, " "), err, out)
+		f.t.Errorf("line %d: %s: %v\n%s", b.Line, strings.Join(args, " "), err, out)
 	}
 }
 
 // each types a block whose lines may be several operators, one after the other. What make builds and the cluster are there.
-func (f *follower) each(b block) {
+func (f *follower) each(b snippet.Block) {
 	var rest []string
-	for line := range strings.Lines(strings.ReplaceAll(b.text, "\\\n", "")) {
+	for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", "")) {
 		switch {
 		case strings.HasPrefix(line, "make "), strings.HasPrefix(line, "bin/testcluster start"):
 		case stays.MatchString(line):
 			one := b
-			one.text = strings.Join(rest, "") + line
+			one.Text = strings.Join(rest, "") + line
 			rest = nil
 			f.do(one)
 			// The hooks have been loaded, and the connection is there.
 			if err := f.operator.until("base http server started"); err != nil {
-				f.t.Fatalf("line %d: %v\n%s", b.line, err, line)
+				f.t.Fatalf("line %d: %v\n%s", b.Line, err, line)
 			}
 		default:
 			rest = append(rest, line)
 		}
 	}
 	if len(rest) > 0 {
-		b.text = strings.Join(rest, "")
+		b.Text = strings.Join(rest, "")
 		f.do(b)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/snippet"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -90,15 +91,15 @@ func (p page) follow(t *testing.T, cluster *testenv.Cluster) {
 		}
 	}()
 	if p.before != "" {
-		f.do(block{text: p.before})
+		f.do(snippet.Block{Text: p.before})
 	}
 	if p.running != "" {
-		f.do(block{text: p.running})
+		f.do(snippet.Block{Text: p.running})
 		if err := f.operator.until(p.until); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, b := range blocks(replace.Replace(string(text))) {
+	for _, b := range snippet.Blocks(replace.Replace(string(text))) {
 		f.block(b)
 	}
 	if p.running == "" && p.until != "" {
@@ -107,7 +108,7 @@ func (p page) follow(t *testing.T, cluster *testenv.Cluster) {
 		}
 	}
 	if p.after != "" {
-		f.each(block{text: replace.Replace(p.after)})
+		f.each(snippet.Block{Text: replace.Replace(p.after)})
 	}
 	if f.done == 0 {
 		t.Error("nothing on the page was done")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/snippet"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -160,16 +161,16 @@ func configurations(t *testing.T, cluster *testenv.Cluster) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		for _, b := range blocks(string(text)) {
-			if b.language != "yaml" || !strings.HasPrefix(b.text, "configVersion: v1\n") || strings.Contains(b.text, "kubernetesValidating:") {
+		for _, b := range snippet.Blocks(string(text)) {
+			if b.Kind != "yaml" || !strings.HasPrefix(b.Text, "configVersion: v1\n") || strings.Contains(b.Text, "kubernetesValidating:") {
 				continue
 			}
 			shown++
-			if strings.Contains(b.text, "\nkubernetes:") {
+			if strings.Contains(b.Text, "\nkubernetes:") {
 				watching++
 			}
-			write(t, filepath.Join(dir, fmt.Sprintf("%d-%s", b.line, strings.TrimSuffix(filepath.Base(path), ".md"))),
-				"#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\n"+b.text+"YAML\nfi\n", 0o755)
+			write(t, filepath.Join(dir, fmt.Sprintf("%d-%s", b.Line, strings.TrimSuffix(filepath.Base(path), ".md"))),
+				"#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\n"+b.Text+"YAML\nfi\n", 0o755)
 		}
 		return err
 	})
@@ -206,9 +207,9 @@ func TestEveryPage(t *testing.T) {
 		if slices.ContainsFunc(allPages(), func(p page) bool { return p.name == name }) || slices.Contains(elsewhere, name) {
 			return nil
 		}
-		for _, b := range blocks(string(text)) {
-			if slices.Contains([]string{"sh", "bash", "python", "dockerfile"}, b.language) || strings.HasPrefix(b.text, "$ ") {
-				t.Errorf("%s:%d: nobody types this:\n%s", name, b.line, b.text)
+		for _, b := range snippet.Blocks(string(text)) {
+			if slices.Contains([]string{"sh", "bash", "python", "dockerfile"}, b.Kind) || strings.HasPrefix(b.Text, "$ ") {
+				t.Errorf("%s:%d: nobody types this:\n%s", name, b.Line, b.Text)
 			}
 		}
 		return nil

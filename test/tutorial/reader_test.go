@@ -27,38 +27,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/snippet"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
-
-// block is a fenced part of the page.
-type block struct {
-	line           int
-	language, text string
-	// mark is the comment in front of it, without the signs around it.
-	mark string
-}
-
-// blocks returns the fenced parts of a page, in order.
-func blocks(page string) (all []block) {
-	var current *block
-	mark, indent := "", ""
-	for i, line := range strings.Split(page, "\n") {
-		before, language, fence := strings.Cut(line, "```")
-		fence = fence && strings.TrimSpace(before) == ""
-		switch {
-		case fence && current == nil:
-			all = append(all, block{line: i + 1, language: language, mark: mark})
-			current, mark, indent = &all[len(all)-1], "", before
-		case fence:
-			current = nil
-		case current != nil:
-			current.text += strings.TrimPrefix(line, indent) + "\n"
-		case strings.HasPrefix(line, "<!-- "):
-			mark = strings.TrimSuffix(strings.TrimPrefix(line, "<!-- "), " -->")
-		}
-	}
-	return all
-}
 
 // stays tells whether a command stays in the foreground of a terminal: the cluster does, and the operator.
 var stays = regexp.MustCompile(`^([A-Z_]+=\S+ )*(bin/testcluster|(bin/)?shell-operator) (start|--)`)
@@ -93,7 +64,7 @@ func (p *program) until(line string) error {
 	defer late.Stop()
 	for ended := p.ended; ; {
 		text, more := p.printed()
-		if contains(text, line) {
+		if snippet.Contains(text, line) {
 			return nil
 		}
 		if ended == nil {
@@ -107,22 +78,6 @@ func (p *program) until(line string) error {
 			return fmt.Errorf("it did not come within %s", testenv.Patience)
 		}
 	}
-}
-
-func contains(text, line string) bool {
-	for printed := range strings.Lines(text) {
-		rest, ok := printed, true
-		for part := range strings.SplitSeq(line, "…") {
-			_, rest, ok = strings.Cut(rest, part)
-			if !ok {
-				break
-			}
-		}
-		if ok {
-			return true
-		}
-	}
-	return false
 }
 
 // reader follows a page.
@@ -181,8 +136,8 @@ func (r *reader) bash(script string) *exec.Cmd {
 }
 
 // do types the commands of a block.
-func (r *reader) do(b block) {
-	commands := strings.TrimRight(b.text, "\n")
+func (r *reader) do(b snippet.Block) {
+	commands := strings.TrimRight(b.Text, "\n")
 	at := strings.LastIndex(commands, "\n") + 1
 	last := commands[at:]
 	if stays.MatchString(last) {
@@ -196,8 +151,8 @@ func (r *reader) do(b block) {
 		r.export(commands)
 	}
 	out, err := r.bash(commands).CombinedOutput()
-	if (err != nil) != (b.mark == "fails") {
-		r.t.Fatalf("line %d: error %v\n%s%s", b.line, err, b.text, out)
+	if (err != nil) != (b.Mark == "fails") {
+		r.t.Fatalf("line %d: error %v\n%s%s", b.Line, err, b.Text, out)
 	}
 	r.answer = string(out)
 	switch {
@@ -205,7 +160,7 @@ func (r *reader) do(b block) {
 		r.answer = ""
 		r.cluster = r.start(last)
 		if err := r.cluster.until("ready"); err != nil {
-			r.t.Fatalf("line %d: %v", b.line, err)
+			r.t.Fatalf("line %d: %v", b.Line, err)
 		}
 	case stays.MatchString(last):
 		r.answer = ""
@@ -214,17 +169,17 @@ func (r *reader) do(b block) {
 }
 
 // sees waits until the operator has printed each of the lines, unless the commands right before them have.
-func (r *reader) sees(b block) {
-	for line := range strings.Lines(b.text) {
+func (r *reader) sees(b snippet.Block) {
+	for line := range strings.Lines(b.Text) {
 		line = strings.TrimRight(line, "\n")
-		if contains(r.answer, line) {
+		if snippet.Contains(r.answer, line) {
 			continue
 		}
 		if r.operator == nil {
-			r.t.Fatalf("line %d: expected %q, but the commands before printed\n%s", b.line, line, r.answer)
+			r.t.Fatalf("line %d: expected %q, but the commands before printed\n%s", b.Line, line, r.answer)
 		}
 		if err := r.operator.until(line); err != nil {
-			r.t.Fatalf("line %d: waited for %q: %v\nthe commands before printed\n%s", b.line, line, err, r.answer)
+			r.t.Fatalf("line %d: waited for %q: %v\nthe commands before printed\n%s", b.Line, line, err, r.answer)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/snippet"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -39,16 +40,16 @@ func TestFirstHook(t *testing.T) {
 			t.Logf("the last operator printed:\n%s", text)
 		}
 	}()
-	all := blocks(page)
+	all := snippet.Blocks(page)
 	for i, b := range all {
-		switch b.language {
+		switch b.Kind {
 		case "sh":
-			if strings.HasPrefix(b.text, "rm -r ") { // the last step comes after Ctrl-C, in both terminals
+			if strings.HasPrefix(b.Text, "rm -r ") { // the last step comes after Ctrl-C, in both terminals
 				r.stop(r.operator)
 				r.stop(r.cluster)
-			} else if i+1 < len(all) && all[i+1].language == "sh" && r.operator != nil && strings.HasPrefix(b.text, "export ") {
+			} else if i+1 < len(all) && all[i+1].Kind == "sh" && r.operator != nil && strings.HasPrefix(b.Text, "export ") {
 				if err := r.operator.until("Hook executed successfully"); err != nil {
-					t.Fatalf("line %d: %v", b.line, err)
+					t.Fatalf("line %d: %v", b.Line, err)
 				}
 			}
 			r.do(b)

@@ -1,0 +1,94 @@
+// Package snippet reads the fenced blocks of documentation pages, and compares what they show with what is there. Only tests
+// use it.
+//
+//   - Blocks are found in lists too, and come with the comment in front of them, which readers do not see.
+//   - "…" in what is shown stands for anything.
+//   - Which test takes which block is decided elsewhere: in test/tutorial, where no block may be left over.
+package snippet
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Block is a fenced part of a page.
+type Block struct {
+	// Page is the path of the page below the directory that was searched, Line where the block begins.
+	Page string
+	Line int
+	// Kind is what stands behind the fence: a language, and perhaps words that say what it is for.
+	Kind, Text string
+	// Mark is the comment in front of it, without the signs around it.
+	Mark string
+}
+
+// Blocks returns the fenced parts of a page, in order.
+func Blocks(page string) (all []Block) {
+	var current *Block
+	mark, indent := "", ""
+	for i, line := range strings.Split(page, "\n") {
+		before, kind, fence := strings.Cut(line, "```")
+		fence = fence && strings.TrimSpace(before) == ""
+		switch {
+		case fence && current == nil:
+			all = append(all, Block{Line: i + 1, Kind: kind, Mark: mark})
+			current, mark, indent = &all[len(all)-1], "", before
+		case fence:
+			current = nil
+		case current != nil:
+			current.Text += strings.TrimPrefix(line, indent) + "\n"
+		case strings.HasPrefix(line, "<!-- "):
+			mark = strings.TrimSuffix(strings.TrimPrefix(line, "<!-- "), " -->")
+		}
+	}
+	return all
+}
+
+// All returns the blocks of all pages below root. What was built or belongs to git is no page.
+func All(root string) (all []Block, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "bin"):
+			return fs.SkipDir
+		case entry.IsDir() || filepath.Ext(path) != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		for _, b := range Blocks(string(text)) {
+			b.Page = filepath.ToSlash(name)
+			all = append(all, b)
+		}
+		return err
+	})
+	return all, err
+}
+
+// Contains tells whether a line of a text has what is shown.
+func Contains(text, shown string) bool {
+	for line := range strings.Lines(text) {
+		if Like(line, shown) {
+			return true
+		}
+	}
+	return false
+}
+
+// Like tells whether the parts of what is shown stand in a text, in order.
+func Like(text, shown string) bool {
+	for part := range strings.SplitSeq(shown, "…") {
+		_, rest, ok := strings.Cut(text, part)
+		if !ok {
+			return false
+		}
+		text = rest
+	}
+	return true
+}
