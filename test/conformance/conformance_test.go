@@ -43,6 +43,9 @@ func TestConformance(t *testing.T) {
 			"kubectl":  kubectlCommand,
 			"touch":    touchCommand,
 			"page":     pageCommand,
+			"shown":    shownCommand,
+			"after":    afterCommand,
+			"request":  requestCommand,
 		},
 	})
 }

@@ -1,0 +1,108 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/shell-operator/shell-operator/internal/snippet"
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// shown PAGE NAME: wait until there was a run with the contexts that the page shows, in a block with the mark "context: NAME".
+// Such a run may have more of them in front and behind. The test's namespace is called shop on pages.
+func shownCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: shown PAGE NAME")
+	}
+	w := of(ts)
+	page, err := os.ReadFile(filepath.Join(testenv.Root(), args[0]))
+	ts.Check(err)
+	var want []json.RawMessage
+	for _, b := range snippet.Blocks(string(page)) {
+		if b.Mark == "context: "+args[1] {
+			ts.Check(json.Unmarshal([]byte(b.Text), &want))
+		}
+	}
+	if len(want) == 0 {
+		ts.Fatalf("%s shows no context %s", args[0], args[1])
+	}
+	problems := map[string]bool{}
+	err = w.operator.TryUntil(testenv.Patience, func(records []testenv.Record) bool {
+		for _, r := range records {
+			if text, ok := strings.CutPrefix(r.Fields["msg"], "run "); ok && r.Fields["output"] == "stdout" {
+				problem := neighbours(want, strings.ReplaceAll(text, `"`+w.namespace+`"`, `"shop"`))
+				if problem == nil {
+					return true
+				}
+				problems[problem.Error()] = true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		ts.Fatalf("%s, %s: %v: no run had these contexts:\n%s\n%s", args[0], args[1], err, strings.Join(slices.Sorted(maps.Keys(problems)), "\n"), w.operator.Log())
+	}
+}
+
+// neighbours looks for contexts in a row.
+func neighbours(want []json.RawMessage, text string) (problem error) {
+	var got []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		return err
+	}
+	problem = fmt.Errorf("only %d contexts", len(got))
+	for first := 0; first+len(want) <= len(got); first++ {
+		problem = nil
+		for i, w := range want {
+			if problem = snippet.Same(string(w), string(got[first+i])); problem != nil {
+				break
+			}
+		}
+		if problem == nil {
+			return nil
+		}
+	}
+	return problem
+}
+
+// after REGEXP REGEXP: wait until a record matches the second one, after one that matches the first.
+func afterCommand(ts *testscript.TestScript, _ bool, args []string) {
+	w, first, second := of(ts), regexp.MustCompile(args[0]), regexp.MustCompile(args[1])
+	err := w.operator.TryUntil(testenv.Patience, func(records []testenv.Record) bool {
+		at := slices.IndexFunc(records, func(r testenv.Record) bool { return first.MatchString(r.Text) })
+		return at >= 0 && matches(second, records[at:]) > 0
+	})
+	if err != nil {
+		ts.Fatalf("%q after %q in the log: %v\n%s", args[1], args[0], err, w.operator.Log())
+	}
+}
+
+// request METHOD PATH TYPE BODY: ask the hooks by HTTP; any answer but a failure of the hook will do.
+func requestCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: request METHOD PATH TYPE BODY")
+	}
+	address := of(ts).operator.UntilLog("HTTP hooks are served").Fields["address"]
+	req, err := http.NewRequest(args[0], "http://"+address+args[1], strings.NewReader(args[3]))
+	ts.Check(err)
+	req.Header.Set("Content-Type", args[2])
+	req.Header.Set("User-Agent", "")
+	res, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	ts.Check(err)
+	if res.StatusCode >= http.StatusInternalServerError {
+		ts.Fatalf("%s: %s", res.Status, body)
+	}
+}
