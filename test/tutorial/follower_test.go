@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/snippet"
 	"github.com/shell-operator/shell-operator/internal/testenv"
@@ -39,13 +38,16 @@ func (f *follower) block(b snippet.Block) {
 		}
 	}
 	word, what, _ := strings.Cut(b.Mark, ": ")
-	if word == "wait" {
-		if err := f.operator.until(what); err != nil {
-			f.t.Fatalf("line %d: waited for %q: %v", b.Line, what, err)
-		}
+	if word == "wait" || word == "ran" || word == "ends" {
+		f.first(b, word, what)
 	}
+	b.Text = f.possible(b.Text)
 	f.done++
 	switch {
+	case b.Text == "":
+		f.done--
+	case word == "answer of":
+		f.answers(b, what)
 	case word == "file":
 		mode := os.FileMode(0o644)
 		if strings.HasPrefix(b.Text, "#!") {
@@ -77,15 +79,59 @@ func (f *follower) block(b snippet.Block) {
 		f.manifest(b, b.Text)
 	case b.Kind == "yaml" && strings.HasPrefix(b.Text, "containers:"):
 		f.manifest(b, "apiVersion: v1\nkind: Pod\nmetadata: {name: shown, namespace: default}\nspec:\n"+indented(b.Text))
-	case slices.Contains(static, b.Kind):
-		f.done-- // docs/docs_test.go reads these
+	case parsed(b) || b.Kind == "json context":
+		f.done-- // others read these: see checker
 	default:
 		f.t.Fatalf("line %d: nobody knows what to do with this block:\n%s", b.Line, b.Text)
 	}
 }
 
-// static are blocks that are read by the operator's own parsers, in docs/docs_test.go.
-var static = []string{"yaml", "json", "yaml patch", "json patch", "json metrics"}
+// first waits for what has to be before a block is for the reader.
+func (f *follower) first(b snippet.Block, word, what string) {
+	var err error
+	switch word {
+	case "wait":
+		err = f.operator.until(what)
+	case "ran":
+		err = f.operator.ran(what)
+	case "ends":
+		f.stop(f.server)
+	}
+	if err != nil {
+		f.t.Fatalf("line %d: waited for %q: %v", b.Line, what, err)
+	}
+}
+
+// possible leaves out lines of which no test can do anything.
+func (f *follower) possible(text string) string {
+	var lines strings.Builder
+	for line := range strings.Lines(text) {
+		if !slices.ContainsFunc(cannotLines, func(c lineLeftOut) bool { return strings.HasPrefix(line, c.begins) }) {
+			lines.WriteString(line)
+		}
+	}
+	return lines.String()
+}
+
+// answers compares a block with what a command answers that readers do not see. It may fail: errors are shown, too.
+func (f *follower) answers(b snippet.Block, command string) {
+	f.do(snippet.Block{Line: b.Line, Text: command + " || true"})
+	if b.Kind != "json" {
+		f.answerIs(b)
+		return
+	}
+	if err := snippet.SameKeys(b.Text, f.answer); err != nil {
+		f.t.Errorf("line %d: %v, in the answer of %s\n%s", b.Line, err, command, f.answer)
+	}
+}
+
+func (f *follower) answerIs(b snippet.Block) {
+	for line := range strings.Lines(b.Text) {
+		if !snippet.Contains(f.answer, strings.TrimSuffix(line, "\n")) {
+			f.t.Errorf("line %d: %q is not in the answer\n%s", b.Line, line, f.answer)
+		}
+	}
+}
 
 func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
@@ -225,6 +271,9 @@ func (f *follower) each(b snippet.Block) {
 			one.Text = strings.Join(rest, "") + line
 			rest = nil
 			f.do(one)
+			if !strings.Contains(line, "shell-operator ") {
+				continue
+			}
 			// The hooks have been loaded, and the connection is there.
 			if err := f.operator.until("base http server started"); err != nil {
 				f.t.Fatalf("line %d: %v\n%s", b.Line, err, line)
@@ -236,14 +285,5 @@ func (f *follower) each(b snippet.Block) {
 	if len(rest) > 0 {
 		b.Text = strings.Join(rest, "")
 		f.do(b)
-	}
-}
-
-// TestLeftOut sees that what cannot be typed is on pages that are followed.
-func TestLeftOut(t *testing.T) {
-	for _, c := range cannot {
-		if !slices.ContainsFunc(allPages(), func(p page) bool { return p.name == c.page }) {
-			t.Errorf("%s is not followed, so nothing of it need be left out", c.page)
-		}
 	}
 }

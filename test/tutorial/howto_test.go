@@ -21,6 +21,8 @@ type page struct {
 	// before are commands that make what the page takes for granted; running is an operator that runs already. until is what
 	// it prints when it is ready; without one, what the last operator of the page prints before it is stopped.
 	before, running, until string
+	// meanwhile are commands while that operator runs, then is what it prints because of them.
+	meanwhile, then string
 	// hook is the name of the file for hooks that the page shows; hook.sh by default.
 	hook string
 	// parts are what the parts of hooks on the page are put into, in their order.
@@ -41,8 +43,10 @@ type part struct {
 	want string
 }
 
-// cannot are blocks that cannot be typed here, by page and beginning.
-var cannot = []struct{ page, begins, why string }{
+// leftOut is a block that cannot be typed here, by page and beginning.
+type leftOut struct{ page, begins, why string }
+
+var cannot = []leftOut{
 	{"../README.md", "make demo", "scripts/demo.sh types what the tutorial does, and make test is what runs this"},
 	{"how-to/build-your-own-image.md", "docker build", "there is no Docker; deploy/image_test.go reads the file with BuildKit's parser"},
 	{"how-to/build-your-own-image.md", "make image", "it takes minutes; tools/image does it all with a registry of its own"},
@@ -53,8 +57,19 @@ var cannot = []struct{ page, begins, why string }{
 	{"how-to/monitor-the-operator.md", "scrape_configs:", "there is no Prometheus; test/scrape reads both pages as it does"},
 	{"how-to/monitor-the-operator.md", "apiVersion: monitoring.coreos.com", "there is no Prometheus operator"},
 	{"how-to/monitor-the-operator.md", "$ kubectl describe pod", "the cluster has no nodes; internal/telemetry/kubeevent writes these Events in its tests"},
+	{"../examples/cluster-api/README.md", "curl --cacert", "it is typed in a Pod, and the cluster has no nodes"},
+	{"../examples/mysql-database/README.md", "CREATE USER", "the stand-in for MySQL has one user"},
 	{"how-to/trace-runs.md", "docker run", "there is no Docker; the test has a receiver of its own"},
 	{"how-to/trace-runs.md", "otel-cli", "there is no otel-cli, and the host is somebody else's"},
+}
+
+// lineLeftOut is the beginning of a line that cannot be typed here, on whatever page.
+type lineLeftOut struct{ begins, why string }
+
+var cannotLines = []lineLeftOut{
+	{"docker build", "there is no Docker; deploy/image_test.go reads the Dockerfiles with BuildKit's parser"},
+	{"kubectl logs", "the cluster has no nodes, so no Pod has a log"},
+	{"kubectl port-forward", "the cluster has no nodes, so no Pod has a port"},
 }
 
 // follow does what the page says.
@@ -76,7 +91,7 @@ func (p page) follow(t *testing.T, cluster *testenv.Cluster) {
 		t.Fatal(err)
 	}
 	pages, web := freePort(t), freePort(t)
-	replace := strings.NewReplacer(append(p.replace, "127.0.0.1:9115", "127.0.0.1:"+pages, "127.0.0.1:9690", "127.0.0.1:"+web, "/var/run/shell-operator/debug.socket", filepath.Join(sockets, "socket"))...)
+	replace := strings.NewReplacer(append(p.replace, "127.0.0.1:9115", "127.0.0.1:"+pages, "localhost:9115", "127.0.0.1:"+pages, "127.0.0.1:9690", "127.0.0.1:"+web, "/var/run/shell-operator/debug.socket", filepath.Join(sockets, "socket"))...)
 	f := &follower{page: p, cluster: cluster, reader: &reader{t: t, dir: dir, env: append(os.Environ(),
 		"PATH="+dir+"/bin:"+dir+"/bin/tools:"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig, "PYTHONDONTWRITEBYTECODE=1",
 		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT="+pages, "SHELL_OPERATOR_TMP_DIR="+filepath.Join(t.TempDir(), "tmp"),
@@ -85,6 +100,7 @@ func (p page) follow(t *testing.T, cluster *testenv.Cluster) {
 		"SHELL_OPERATOR_HTTP_LISTEN_PORT="+web, "DEBUG_UNIX_SOCKET="+filepath.Join(sockets, "socket"))}}
 	defer func() {
 		f.stop(f.operator)
+		f.stop(f.server)
 		if t.Failed() && f.operator != nil {
 			printed, _ := f.operator.printed()
 			t.Logf("the last operator printed:\n%s", printed)
@@ -96,6 +112,12 @@ func (p page) follow(t *testing.T, cluster *testenv.Cluster) {
 	if p.running != "" {
 		f.do(snippet.Block{Text: p.running})
 		if err := f.operator.until(p.until); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.meanwhile != "" {
+		f.do(snippet.Block{Text: p.meanwhile})
+		if err := f.operator.until(p.then); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,7 +46,7 @@ var plain = map[string]string{"hooks/pods.sh": podsOnly}
 // lanes are pages that are followed one after the other. Those of one lane would disturb each other: there is one
 // registration of webhooks, and a namespace can be made once.
 func lanes(cluster *testenv.Cluster, server, config, receiver string) [][]page {
-	return [][]page{
+	all := [][]page{
 		{
 			{name: "how-to/develop-webhooks-on-your-machine.md", files: map[string]string{"hooks/review.sh": reviewHook}, replace: []string{"/tmp/cluster/", cluster.Dir + "/"}},
 			{name: "how-to/validate-objects.md"},
@@ -112,13 +112,15 @@ kubectl wait --for=delete configmap/tea`},
 					{hook: libraryHook + "node=n1\n%s }\nhook::run \"$@\"\n", context: "[" + addedPod + "]", want: `"jqFilter": ".metadata.labels.tier`},
 				}},
 			{name: "../README.md", replace: []string{" | grep output= &", "", "web-7887448d46-pj7jn", "web-…"}},
-			{name: "reference/debug-api.md", files: plain, running: "shell-operator --hooks-dir hooks", until: "Hook executed successfully"},
 		},
 	}
+	all[1] = append(all[1], referencePages()...)
+	return all
 }
 
-// allPages are the pages of all lanes.
-func allPages() (all []page) {
+// allPages are all pages that are followed.
+func allPages() []page {
+	all := examplePages("")
 	for _, lane := range lanes(&testenv.Cluster{}, "", "", "") {
 		all = append(all, lane...)
 	}
@@ -188,36 +190,3 @@ func configurations(t *testing.T, cluster *testenv.Cluster) {
 		return enabled == watching
 	})
 }
-
-// TestEveryPage sees that no page has anything to type that nobody types.
-func TestEveryPage(t *testing.T) {
-	docs := filepath.Join(testenv.Root(), "docs")
-	err := filepath.WalkDir(docs, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".md" {
-			return err
-		}
-		name, err := filepath.Rel(docs, path)
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(allPages(), func(p page) bool { return p.name == name }) || slices.Contains(elsewhere, name) {
-			return nil
-		}
-		for _, b := range snippet.Blocks(string(text)) {
-			if slices.Contains([]string{"sh", "bash", "python", "dockerfile"}, b.Kind) || strings.HasPrefix(b.Text, "$ ") {
-				t.Errorf("%s:%d: nobody types this:\n%s", name, b.Line, b.Text)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// elsewhere are pages that other tests follow.
-var elsewhere = []string{"tutorial/first-hook.md"}

@@ -1,4 +1,5 @@
-// Package tutorial follows pages of docs as a reader would: it types the commands of the page and compares what comes.
+// Package tutorial follows pages as a reader would, those of docs and the READMEs of the examples: it types the commands of the
+// page and compares what comes. No block of any page may be left over: TestEverySnippet.
 //
 // Blocks that are marked sh are typed, in order. Blocks without a word are what has to come: from the commands right before
 // them, or else from the operator. Whole hooks are written to the hooks directory, manifests are applied, Dockerfiles are read
@@ -6,6 +7,9 @@
 //
 //	<!-- fails -->            the commands are meant to fail
 //	<!-- wait: text -->       the operator has to print this first
+//	<!-- ran: text -->        the operator has to print this in a run, after what it had to print before, and the run has to end well
+//	<!-- answer of: text -->  it is what this command answers; of JSON, the keys are compared
+//	<!-- ends: program -->    this program has been ended first, with Ctrl-C
 //	<!-- part of a hook -->   the table of pages has the hook that it is put into
 //	<!-- in a binding -->     it belongs to a binding of a hook
 //	<!-- file: path -->       it is the text of this file
@@ -31,13 +35,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
-// stays tells whether a command stays in the foreground of a terminal: the cluster does, and the operator.
-var stays = regexp.MustCompile(`^([A-Z_]+=\S+ )*(bin/testcluster|(bin/)?shell-operator) (start|--)`)
+// stays tells whether a command stays in the foreground of a terminal: the cluster does, the operator, and a server.
+var stays = regexp.MustCompile(`^([A-Z_]+=('[^']*'|\S+) )*((bin/testcluster|(bin/)?shell-operator) (start|--)|mysqld --)`)
 
 // program is a command that stays in the foreground, and all that it has printed.
 type program struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
+	// seen is how far a reader has looked at the output who waited for runs.
+	seen int
 
 	mu     sync.Mutex
 	output bytes.Buffer
@@ -60,11 +66,32 @@ func (p *program) printed() (string, <-chan struct{}) {
 
 // until waits until a line has been printed, in which … stands for anything.
 func (p *program) until(line string) error {
+	return p.has(func(text string) bool { return snippet.Contains(text, line) })
+}
+
+// ran waits until a line has been printed, and then that a run went well. It begins where the one before has ended.
+func (p *program) ran(line string) error {
+	return p.has(func(text string) bool {
+		at, found := p.seen, false
+		for l := range strings.Lines(text[p.seen:]) {
+			at += len(l)
+			if found && strings.Contains(l, "Hook executed successfully") {
+				p.seen = at
+				return true
+			}
+			found = found || snippet.Like(l, line)
+		}
+		return false
+	})
+}
+
+// has waits until what has been printed is enough.
+func (p *program) has(enough func(string) bool) error {
 	late := time.NewTimer(testenv.Patience)
 	defer late.Stop()
 	for ended := p.ended; ; {
 		text, more := p.printed()
-		if snippet.Contains(text, line) {
+		if enough(text) {
 			return nil
 		}
 		if ended == nil {
@@ -84,8 +111,8 @@ func (p *program) until(line string) error {
 type reader struct {
 	t   *testing.T
 	env []string
-	// cluster and operator are what runs in the first two terminals.
-	cluster, operator *program
+	// cluster and operator are what runs in the first two terminals; server is what an operator's hooks need.
+	cluster, operator, server *program
 	// answer is what the last commands printed that did not stay.
 	answer string
 	// dir is the working directory.
@@ -120,7 +147,7 @@ func (r *reader) stop(p *program) {
 	_ = p.cmd.Process.Signal(syscall.SIGINT)
 	select {
 	case <-p.ended:
-		if status := p.cmd.ProcessState.ExitCode(); running && status != 0 {
+		if status := p.cmd.ProcessState.ExitCode(); running && status != 0 && p != r.server {
 			r.t.Errorf("%s has ended with status %d", p.cmd, status)
 		}
 	case <-time.After(testenv.Patience):
@@ -144,7 +171,7 @@ func (r *reader) do(b snippet.Block) {
 		commands = commands[:at]
 	}
 	// Whoever gives commands that end with the operator has stopped the one from before.
-	if stays.MatchString(last) && !strings.HasPrefix(last, "bin/testcluster") {
+	if stays.MatchString(last) && strings.Contains(last, "shell-operator ") {
 		r.stop(r.operator)
 	}
 	if strings.HasPrefix(commands, "export ") {
@@ -160,6 +187,12 @@ func (r *reader) do(b snippet.Block) {
 		r.answer = ""
 		r.cluster = r.start(last)
 		if err := r.cluster.until("ready"); err != nil {
+			r.t.Fatalf("line %d: %v", b.Line, err)
+		}
+	case strings.Contains(last, "mysqld --"):
+		r.answer = ""
+		r.server = r.start(last)
+		if err := r.server.until("127.0.0.1:"); err != nil {
 			r.t.Fatalf("line %d: %v", b.Line, err)
 		}
 	case stays.MatchString(last):
