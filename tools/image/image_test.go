@@ -258,10 +258,7 @@ func TestRegistry(t *testing.T) {
 		{[]string{"--sbom", "--platform", "linux/amd64", repository + ":bare"}, "its SBOM is missing"},
 		{[]string{repository + ":both"}, "at least one --platform"},
 	} {
-		err := run(append([]string{"check"}, c.args...), io.Discard)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("check %q: error %v, want %q", c.args, err, c.want)
-		}
+		wantError(t, run(append([]string{"check"}, c.args...), io.Discard), c.want)
 	}
 }
 

@@ -92,7 +92,7 @@ func pushCommand(args []string, stdout io.Writer) error {
 
 func checkCommand(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
-	sbom := flags.Bool("sbom", false, "each platform must have an SBOM that image build has made")
+	sbom := flags.Bool("sbom", false, "each platform must have an SBOM: an artifact of image build, or an attestation of BuildKit")
 	var platforms list
 	flags.Var(&platforms, "platform", "platform that must be there, as linux/amd64")
 	if err := flags.Parse(args); err != nil {
