@@ -1,5 +1,5 @@
 # What people do with this repository. Everything is built here; only Go, make, bash, git and python3 must be there.
-# (The image with a shell is the one thing that is not: docker build -f deploy/image/Dockerfile . makes it.)
+# (The image with a shell is the one thing that is not: make image-shell needs a container engine.)
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -47,9 +47,9 @@ bin/tools/kubectl:
 	@mkdir -p bin/tools && ln -sf ../testcluster bin/tools/kubectl
 
 # What checks and makes the things that are delivered. Apart from tools, since the demo does not need it.
-delivery-tools: $(addprefix bin/tools/,chart dockerfile image actionlint) ## build bin/tools/chart, image, dockerfile, actionlint: what the targets below and tests of deploy call
+delivery-tools: $(addprefix bin/tools/,chart dockerfile image registry actionlint) ## build bin/tools/chart, image, dockerfile, registry, actionlint: what the targets below and tests of deploy call
 
-bin/tools/chart bin/tools/dockerfile bin/tools/image: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
+bin/tools/chart bin/tools/dockerfile bin/tools/image bin/tools/registry: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ ./$*
 bin/tools/actionlint: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ github.com/rhysd/actionlint/cmd/actionlint
@@ -77,6 +77,15 @@ dist: $(BINARIES) delivery-tools ## build bin/dist: programs for Linux and macOS
 image: bin/dist/shell-operator-linux-amd64 bin/dist/shell-operator-linux-arm64 delivery-tools ## build bin/image: a static image for amd64 and arm64 as an OCI layout, without Docker
 	@bin/tools/image build --to bin/image --version '$(VERSION)' --revision '$(REVISION)' --time "$$SOURCE_DATE_EPOCH" \
 		--binary linux/amd64=bin/dist/shell-operator-linux-amd64 --binary linux/arm64=bin/dist/shell-operator-linux-arm64
+
+# Not taken from the environment, where a release has another one.
+IMAGE := shell-operator:dev
+image-shell: ## build the image with a shell by Docker, Podman or Buildah; IMAGE=name:tag, ENGINE=podman to choose one
+	@engine=$$(scripts/engine.sh docker podman buildah) && \
+		"$$engine" build --build-arg 'VERSION=$(VERSION)' -t '$(IMAGE)' -f deploy/image/Dockerfile .
+
+test-image: image-shell ## use the image with a shell as users do: any user, a read-only root, an image built on it
+	@scripts/check-image.sh '$(IMAGE)'
 
 demo: build testcluster tools ## see a hook run on a real control plane; HOOKS=dir keeps running with your hooks
 	@HOOKS='$(HOOKS)' scripts/demo.sh
@@ -132,4 +141,4 @@ vuln: ## look for known vulnerabilities in what the program uses
 clean: ## remove what was built
 	@rm -rf bin
 
-.PHONY: help build testcluster tools delivery-tools dist image demo test test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster tools delivery-tools dist image image-shell test-image demo test test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Uses an image with a shell as users do: paths, programs, an image built on it, any user on a read-only root. Needs Docker.
+# Uses an image with a shell as users do: paths, programs, an image built on it, any user on a read-only root. Needs Docker
+# or Podman.
 set -euo pipefail
 image=${1:?name the image}
+engine=$("$(dirname "$0")/engine.sh" docker podman)
 
-run() { docker run --rm --read-only --tmpfs /tmp --tmpfs /var/run/shell-operator:mode=0770 "$@"; }
+run() { "$engine" run --rm --read-only --tmpfs /tmp --tmpfs /var/run/shell-operator:mode=0770 "$@"; }
 
 for user in 0 65532:65532 12345:0; do
 	run --user "$user" "$image" version
@@ -21,19 +23,35 @@ for user in 0 65532:65532 12345:0; do
 		[[ $(type -t hook::run) == function ]]'
 done
 
-# A start gets as far as the API server, which is not there: the hook that apk has brought a program for has been asked.
+# An image of a user: a hook that calls what apk has brought.
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/hooks"
-printf '#!/usr/bin/env bash\nsource /shell_lib.sh\n__config__() { python3 -c "print(\x27configVersion: v1\\\\nonStartup: 1\x27)"; }\nhook::run "$@"\n' >"$dir/hooks/hook.sh"
+cat >"$dir/hooks/hook.sh" <<'HOOK'
+#!/usr/bin/env bash
+source /shell_lib.sh
+__config__() { python3 -c 'print("configVersion: v1\nonStartup: 1")'; }
+__on_startup() { echo "the first binding is $(context::jq -r .binding), found by $(python3 -c 'print("python")')"; }
+hook::run "$@"
+HOOK
 chmod 0755 "$dir/hooks/hook.sh"
 printf 'FROM %s\nRUN apk add --no-cache python3\nADD hooks /hooks\n' "$image" >"$dir/Dockerfile"
-docker build -t shell-operator:derived "$dir"
-run --user 65532 --entrypoint /hooks/hook.sh shell-operator:derived --config | grep 'onStartup: 1'
+"$engine" build -t shell-operator:derived "$dir"
+for user in 0 65532:65532 12345:0; do
+	run --user "$user" shell-operator:derived lint --strict
+	run --user "$user" shell-operator:derived run hook.sh | tee "$dir/said"
+	grep -q 'the first binding is onStartup, found by python' "$dir/said"
+done
+# A start gets as far as the API server, which is not there.
+if run --user 65532:65532 shell-operator:derived >"$dir/said" 2>&1 || ! grep -q 'API server' "$dir/said"; then
+	cat "$dir/said"
+	echo 'a start without an API server did not end with an error that says so' >&2
+	exit 1
+fi
 
 # Programs that users copy into images with nothing else.
 printf 'FROM scratch\nCOPY --from=%s /shell-operator /bin/kubectl /usr/bin/jq /\n' "$image" >"$dir/Dockerfile"
-docker build -t shell-operator:copied "$dir"
+"$engine" build -t shell-operator:copied "$dir"
 run shell-operator:copied /shell-operator version
 run shell-operator:copied /kubectl version --client
 run shell-operator:copied /jq --version
