@@ -16,6 +16,8 @@ import (
 	"runtime/trace"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +35,7 @@ const baselineFile = "baseline.json"
 // growth is how much more than the baseline is too much.
 const growth = 0.20
 
-// TestSmoke counts what an event costs and what an object keeps, and compares that with the baseline. Nothing is timed,
+// TestSmoke counts what an event costs, running and waiting, and what an object keeps, and compares that with the baseline. Nothing is timed,
 // so a busy machine does not matter. The operator runs in this process, on an API server that is a few lines of Go.
 func TestSmoke(t *testing.T) {
 	if os.Getenv("BENCH_SMOKE") == "" {
@@ -44,6 +46,8 @@ func TestSmoke(t *testing.T) {
 	perEvent(t, "jqFilter", "  jqFilter: '{labels: .metadata.labels, mode: .data.mode, round: .metadata.resourceVersion}'\n", counted)
 	counted["bytes kept per object, full"] = perObject(t, full)
 	counted["bytes kept per object, filter only"] = perObject(t, filtered)
+	counted["bytes per waiting event"] = perWaiting(t, 1)
+	counted["bytes per waiting event, hooks in turn"] = perWaiting(t, 2)
 	if *update {
 		text, err := json.MarshalIndent(counted, "", "  ")
 		if err == nil {
@@ -182,13 +186,7 @@ func perObject(t *testing.T, binding string) float64 {
 		server := newFakeServer(t, objects)
 		op := runHere(t, server, snapshotHook("ConfigMap", "default", binding))
 		op.until("Unlock kubernetes.Event tasks")
-		heap := math.Inf(1)
-		for range 3 { // what ended a moment ago may need more than one round
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			heap = min(heap, float64(m.HeapAlloc))
-		}
+		heap := heapInUse()
 		op.stop()
 		return heap
 	}
@@ -196,20 +194,73 @@ func perObject(t *testing.T, binding string) float64 {
 	return (used(many) - few) / (many - 1)
 }
 
+// perWaiting measures how many bytes of heap an event takes that waits for a hook which hangs. The events are those of
+// small results of a filter. With one hook they are joined, with more that share the queue none are.
+func perWaiting(t *testing.T, hooks int) float64 {
+	t.Helper()
+	const many = 20_000
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for range hooks {
+		texts = append(texts, hook("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, namespace: {nameSelector: {matchNames: [default]}}, keepFullObjectsInMemory: false,"+
+			" jqFilter: .metadata.resourceVersion, executeHookOnSynchronization: false, executeHookOnEvent: [Modified]}]}", "cat "+gate))
+	}
+	server := newFakeServer(t, 100)
+	op := runHere(t, server, texts...)
+	for range hooks {
+		op.until("Unlock kubernetes.Event tasks")
+	}
+	version := 0 // version 0 is in the list
+	change := func(events int) {
+		op.awaited.Store(int64(events))
+		for range events / hooks {
+			version++
+			server.change(version%100, version)
+		}
+		op.until("queue task")
+	}
+	change(100 * hooks)
+	before := heapInUse()
+	change(many)
+	used := (heapInUse() - before) / many
+	op.cancel()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil { // waits for the hook
+		t.Fatal(err)
+	}
+	op.stop()
+	return used
+}
+
+func heapInUse() float64 {
+	heap := math.Inf(1)
+	for range 3 { // what ended a moment ago may need more than one round
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		heap = min(heap, float64(m.HeapAlloc))
+	}
+	return heap
+}
+
 // here is an operator in this process.
 type here struct {
 	t        *testing.T
 	messages chan string
-	ended    chan error
-	stop     func()
+	// awaited is how many events have to come to a queue until a message tells of it.
+	awaited      atomic.Int64
+	ended        chan error
+	cancel, stop func()
 }
 
-func runHere(t *testing.T, server *fakeServer, hookText string) *here {
+func runHere(t *testing.T, server *fakeServer, hookTexts ...string) *here {
 	t.Helper()
 	b := &bench{T: t}
 	op := &here{t: t, messages: make(chan string, 1024), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
-	dir, tmp := b.hooks(hookText), t.TempDir()
+	dir, tmp := b.hooks(hookTexts...), t.TempDir()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: fake, contexts: [{name: fake, context: {cluster: fake, user: fake}}],"+
 		" clusters: [{name: fake, cluster: {server: %q}}], users: [{name: fake, user: {}}]}", server.URL)
@@ -223,7 +274,7 @@ func runHere(t *testing.T, server *fakeServer, hookText string) *here {
 			KeepManagedFields: true, ListenAddress: "127.0.0.1:0", Metrics: app.MetricsOptions{Prefix: "shell_operator_"}, Debug: app.DebugOptions{Level: new(slog.LevelVar)},
 		})
 	}()
-	op.stop = func() {
+	op.cancel, op.stop = cancel, func() {
 		cancel()
 		if err := <-op.ended; err != nil {
 			t.Fatal(err)
@@ -252,17 +303,18 @@ func (op *here) until(message string) {
 }
 
 // handler passes on only the messages that somebody may wait for, so that the waiting costs little.
-func (op *here) handler() slog.Handler { return messages{op.messages} }
+func (op *here) handler() slog.Handler { return messages{op} }
 
-type messages struct{ to chan<- string }
+type messages struct{ op *here }
 
 func (messages) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 func (m messages) Handle(ctx context.Context, r slog.Record) error {
 	if r.Message == "Execute hook" {
 		trace.Log(ctx, traceCategory, traceRun)
 	}
-	if r.Message == "Hook executed successfully" || r.Message == "Unlock kubernetes.Event tasks" {
-		m.to <- r.Message
+	if r.Message == "Hook executed successfully" || r.Message == "Unlock kubernetes.Event tasks" ||
+		r.Message == "queue task" && m.op.awaited.Add(-1) == 0 {
+		m.op.messages <- r.Message
 	}
 	return nil
 }

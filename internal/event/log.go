@@ -199,10 +199,15 @@ func (c chunk) each(h *hook.Hook, objects bool, yield func(Event) bool) bool {
 		r := parse(text)
 		ev := r.event(h)
 		if objects {
+			from := r.name.from
 			if r.head&samePlace == 0 {
-				namespace, kind = string(r.namespace), string(r.kind)
+				from = r.place.from
 			}
-			ev.Object = Object{Namespace: namespace, Kind: kind, Name: string(r.name)}
+			words := string(text[from:r.name.to]) // one for all that are new
+			if r.head&samePlace == 0 {
+				namespace, kind = words[r.namespace.from-from:r.namespace.to-from], words[r.kind.from-from:r.kind.to-from]
+			}
+			ev.Object = Object{Namespace: namespace, Kind: kind, Name: words[r.name.from-from:]}
 			ev.Object.Full, long = r.full.take(long)
 			ev.Object.Filtered, long = r.filtered.take(long)
 		}

@@ -30,12 +30,12 @@ const (
 	_ = uint(watchBits - Deleted)
 )
 
-// record is a record as its parts, which are parts of the text.
+// record is where a text has what.
 type record struct {
 	head                  byte
 	index                 int
 	place                 span
-	namespace, kind, name []byte
+	namespace, kind, name span
 	full, filtered        stored
 	size                  int
 }
@@ -83,10 +83,10 @@ func parse(text []byte) (r record) {
 	r.index = p.number()
 	if r.head&samePlace == 0 {
 		r.place.from = p.at
-		r.namespace, r.kind = p.bytes(p.number()), p.bytes(p.number())
+		r.namespace, r.kind = p.part(), p.part()
 		r.place.to = p.at
 	}
-	r.name = p.bytes(p.number())
+	r.name = p.part()
 	r.full, r.filtered = p.payload(r.head&hasFull != 0), p.payload(r.head&hasFiltered != 0)
 	r.size = p.at
 	return r
@@ -103,9 +103,10 @@ func (p *parser) number() int {
 	return int(v)
 }
 
-func (p *parser) bytes(n int) []byte {
+func (p *parser) part() span {
+	n := p.number()
 	p.at += n
-	return p.text[p.at-n : p.at : p.at]
+	return span{p.at - n, p.at}
 }
 
 func (p *parser) payload(there bool) stored {
@@ -116,7 +117,8 @@ func (p *parser) payload(there bool) stored {
 	if n == 0 {
 		return stored{there: true, long: true}
 	}
-	return stored{there: true, text: p.bytes(n - 1)}
+	p.at += n - 1
+	return stored{there: true, text: p.text[p.at-n+1 : p.at : p.at]}
 }
 
 // event is the event without its object.

@@ -9,6 +9,7 @@
 //   - Tasks that wait can be changed and dropped, and those that have failed can be tried at once. A task that is
 //     running is left alone.
 //   - Workers wake by signal. An idle queue uses no CPU.
+//   - A long queue is never copied: besides the task itself, one that waits takes 24 bytes.
 //
 // Not attempted: persistence, and limits on the length.
 package queue

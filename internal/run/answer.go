@@ -20,14 +20,20 @@ type Review struct {
 	Request *event.Request
 }
 
+// answered is a Review, and what the hook wrote.
+type answered struct {
+	Review
+	outputs Outputs
+}
+
 // ErrRate tells that a hook's rate limit does not let it run before its time is over.
 var ErrRate = errors.New("the hook's rate limit does not allow a run in time: raise settings.executionBurst or lower settings.executionMinInterval")
 
 // Answer runs the hook for a review at once, outside all queues: nothing is merged with it and nothing is tried again.
 // It returns what the hook wrote once that has been carried out. When ctx ends the run is ended too.
 func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
-	t := r.Task(review.Event)
-	t.rest().review = &review
+	t, a := r.Task(review.Event), &answered{Review: review}
+	t.rest().review = a
 	if err := t.Ready(ctx); err != nil {
 		if ctx.Err() == nil {
 			err = ErrRate
@@ -38,5 +44,5 @@ func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 		r.opts.Log.Error("Hook failed", append(t.LogFields(), "error", err.Error())...)
 		return Outputs{}, err
 	}
-	return t.known().outputs, nil
+	return a.outputs, nil
 }

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -213,8 +214,10 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		// Nobody wants it any more, or another replica does the same work already.
 		return fmt.Errorf("%s FAILED: what it wrote is not carried out: %w", t.Hook().Name, context.Cause(ctx))
 	}
-	// Only answers are still wanted. The rest may be large, and a task that failed waits for its next attempt.
-	t.rest().outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
+	if review := t.known().review; review != nil {
+		// Only answers are still wanted. The rest may be large.
+		review.outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
+	}
 	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out)
 	return err
 }
@@ -261,13 +264,15 @@ func (r *Runner) contexts(t *Task) iter.Seq[wire.Context] {
 		}
 		return taken[index]
 	}
-	shown := map[address]wire.Context{} // without what happened
+	var shown []wire.Context // one for each binding, without what happened
+	find := func(ev event.Event) int {
+		return slices.IndexFunc(shown, func(c wire.Context) bool { return c.Event.Type == ev.Type && c.Event.Index == ev.Index })
+	}
 	for ev := range t.events.Addresses(h) {
-		at := addressOf(ev)
-		if _, ok := shown[at]; ok {
+		if find(ev) >= 0 {
 			continue
 		}
-		var c wire.Context
+		c := wire.Context{Event: ev}
 		if m.review != nil {
 			c.Review, c.Step, c.Request = m.review.Body, m.review.Step, m.review.Request
 		}
@@ -277,11 +282,11 @@ func (r *Runner) contexts(t *Task) iter.Seq[wire.Context] {
 		for _, index := range ev.Binding().Includes {
 			c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: h.Kubernetes[index].Name, Snapshot: snapshot(index)})
 		}
-		shown[at] = c
+		shown = append(shown, c)
 	}
 	return func(yield func(wire.Context) bool) {
 		for ev := range t.events.All(h) {
-			c := shown[addressOf(ev)]
+			c := shown[find(ev)]
 			c.Event = ev
 			if !yield(c) {
 				return

@@ -53,9 +53,8 @@ type more struct {
 	// the last run.
 	merged, dropped int
 
-	// review is set for tasks that Answer runs, and outputs is what the hook then wrote.
-	review  *Review
-	outputs Outputs
+	// review is set for tasks that Answer runs.
+	review *answered
 
 	// origins are the traces of the events that went in, the first event's first. Empty when nobody follows them.
 	origins []trace.SpanContext
