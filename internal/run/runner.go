@@ -17,9 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -244,55 +242,6 @@ func (r *Runner) writeContexts(path string, t *Task) error {
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
 	return nil
-}
-
-// contexts joins the task's events with the snapshots that they include. Snapshots are taken now, each once; contexts are
-// made one after the other, because there may be very many.
-func (r *Runner) contexts(t *Task) iter.Seq[wire.Context] {
-	h, m := t.Hook(), t.known()
-	taken := map[int]event.Snapshot{}
-	for _, index := range m.unlocks {
-		// A binding that runs nothing on Synchronization wants the changes since then as events, so what it
-		// has held back must stay.
-		if h.Kubernetes[index].Initial == hook.InitialList {
-			taken[index] = r.opts.Snapshots.Synchronize(h, index)
-		}
-	}
-	snapshot := func(index int) event.Snapshot {
-		if _, ok := taken[index]; !ok {
-			taken[index] = r.opts.Snapshots.Snapshot(h, index)
-		}
-		return taken[index]
-	}
-	var shown []wire.Context // one for each binding, without what happened
-	find := func(ev event.Event) int {
-		return slices.IndexFunc(shown, func(c wire.Context) bool { return c.Event.Type == ev.Type && c.Event.Index == ev.Index })
-	}
-	for ev := range t.events.Addresses(h) {
-		if find(ev) >= 0 {
-			continue
-		}
-		c := wire.Context{Event: ev}
-		if m.review != nil {
-			c.Review, c.Step, c.Request = m.review.Body, m.review.Step, m.review.Request
-		}
-		if ev.Type == event.Synchronization {
-			c.Objects = snapshot(ev.Index)
-		}
-		for _, index := range ev.Binding().Includes {
-			c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: h.Kubernetes[index].Name, Snapshot: snapshot(index)})
-		}
-		shown = append(shown, c)
-	}
-	return func(yield func(wire.Context) bool) {
-		for ev := range t.events.All(h) {
-			c := shown[find(ev)]
-			c.Event = ev
-			if !yield(c) {
-				return
-			}
-		}
-	}
 }
 
 func (r *Runner) execute(ctx context.Context, a *attempt, f *files) (process.Result, error) {

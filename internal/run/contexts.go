@@ -1,0 +1,70 @@
+package run
+
+import (
+	"iter"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// contexts joins the task's events with the snapshots that they include. Snapshots are taken now; contexts are made one
+// after the other, because there may be very many.
+func (r *Runner) contexts(t *Task) iter.Seq[wire.Context] {
+	h, frames := t.Hook(), r.frames(t)
+	return func(yield func(wire.Context) bool) {
+		for ev := range t.events.All(h) {
+			c := frames[frameOf(frames, &ev)]
+			c.Event = ev
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// frames are contexts without what happened: one for each binding that the task has events of. Each snapshot is taken once.
+func (r *Runner) frames(t *Task) (frames []wire.Context) {
+	h, m := t.Hook(), t.known()
+	taken := map[int]event.Snapshot{}
+	for _, index := range m.unlocks {
+		// A binding that runs nothing on Synchronization wants the changes since then as events, so what it
+		// has held back must stay.
+		if h.Kubernetes[index].Initial == hook.InitialList {
+			taken[index] = r.opts.Snapshots.Synchronize(h, index)
+		}
+	}
+	snapshot := func(index int) event.Snapshot {
+		if _, ok := taken[index]; !ok {
+			taken[index] = r.opts.Snapshots.Snapshot(h, index)
+		}
+		return taken[index]
+	}
+	for ev := range t.events.Addresses(h) {
+		if frameOf(frames, &ev) >= 0 {
+			continue
+		}
+		c := wire.Context{Event: ev}
+		if m.review != nil {
+			c.Review, c.Step, c.Request = m.review.Body, m.review.Step, m.review.Request
+		}
+		if ev.Type == event.Synchronization {
+			c.Objects = snapshot(ev.Index)
+		}
+		for _, index := range ev.Binding().Includes {
+			c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: h.Kubernetes[index].Name, Snapshot: snapshot(index)})
+		}
+		frames = append(frames, c)
+	}
+	return frames
+}
+
+// frameOf is the place of an event's binding among the frames, or -1.
+func frameOf(frames []wire.Context, ev *event.Event) int {
+	for i := range frames {
+		if of := &frames[i].Event; of.Type == ev.Type && of.Index == ev.Index {
+			return i
+		}
+	}
+	return -1
+}
