@@ -169,8 +169,6 @@ func bigContext(b *bench) {
 	b.add("start of the run → first line", "ms", took...).against("writing the same bytes, fork and exec", bare...).times(1.3, 0)
 	b.add("resident after 200 runs", "MiB", op.resident()).against("after 100 runs", early).times(1, 5)
 	b.add("peak", "MiB", op.peak())
-	op.profile("heap-late", "heap?gc=1")
-	b.profiling.Wait()
 }
 
 // bareContext writes bytes to a new file and starts a script.

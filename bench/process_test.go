@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,7 +39,8 @@ func hook(config, commands string) string {
 // operator is a running operator, as users build it.
 type operator struct {
 	*testenv.Operator
-	b *bench
+	b      *bench
+	ending sync.Once
 }
 
 func (b *bench) start(dir string) *operator {
@@ -54,11 +56,22 @@ func (b *bench) startIgnoring(dir string, ignore func(line string) bool) *operat
 		args = []string{"--profiling"}
 	}
 	op := &operator{b: b, Operator: testenv.Start(b.T, testenv.OperatorOptions{
-		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: filepath.Join(testenv.Root(), "bin", "shell-operator"), Args: args, Ignore: ignore,
+		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: b.binary(), Args: args, Ignore: ignore,
 	})}
-	op.profile("cpu", "profile?seconds=20")
-	b.Cleanup(b.profiling.Wait)
+	op.profile("cpu", "profile?seconds=86400") // it ends with the operator
+	b.Cleanup(func() {
+		op.end()
+		b.profiling.Wait()
+	})
 	return op
+}
+
+// binary is the program as users have it; tests of the bench itself take theirs.
+func (b *bench) binary() string {
+	if os.Getenv("BENCH") == "" {
+		return testenv.Binary(b.T)
+	}
+	return filepath.Join(testenv.Root(), "bin", "shell-operator")
 }
 
 // profiles is the directory for profiles of the operators; empty means none.
@@ -66,25 +79,39 @@ var profiles = os.Getenv("BENCH_PROFILES")
 
 // profile fetches a profile in the background, if profiles are wanted; its file is named by the scenario, the process and the kind.
 func (op *operator) profile(kind, page string) {
-	if profiles == "" {
-		return
+	if profiles != "" {
+		op.b.profiling.Go(func() { op.fetch(kind, page) })
 	}
+}
+
+func (op *operator) fetch(kind, page string) {
 	pages := op.untilCount("base http server started", 1)
 	url := fmt.Sprintf("http://%s:%s/debug/pprof/%s", pages.Fields["address"], pages.Fields["port"], page)
 	path := filepath.Join(profiles, fmt.Sprintf("%s-%d.%s.pprof", op.b.name, op.Pid(), kind))
-	op.b.profiling.Go(func() {
-		res, err := http.Get(url)
-		if err != nil {
-			return // the operator has ended
+	res, err := http.Get(url)
+	if err != nil {
+		return // the operator has ended
+	}
+	defer res.Body.Close()
+	if text, err := io.ReadAll(res.Body); err == nil && res.StatusCode == http.StatusOK {
+		_ = os.WriteFile(path, text, 0o644)
+	}
+}
+
+// end lets the operator end, if it runs. A profile of its heap is made at last.
+func (op *operator) end() {
+	op.ending.Do(func() {
+		if profiles == "" {
+			return
 		}
-		defer res.Body.Close()
-		if text, err := io.ReadAll(res.Body); err == nil && res.StatusCode == http.StatusOK {
-			_ = os.WriteFile(path, text, 0o644)
-		}
+		op.fetch("heap", "heap?gc=1")
+		op.Signal(syscall.SIGTERM)
+		op.Wait()
 	})
 }
 
 func (op *operator) stop() {
+	op.end()
 	op.Signal(syscall.SIGTERM)
 	if status := op.Wait(); status != 0 {
 		op.b.Fatalf("the operator ended with status %d\n%s", status, op.Errors.String())

@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/wary"
 )
 
 // ServerOptions say where the API is served.
@@ -85,7 +88,7 @@ func noBrowsers(next http.Handler) http.Handler {
 		switch {
 		case r.Header.Get("Origin") != "", site != "" && site != "none":
 			http.Error(w, "requests of web pages are refused", http.StatusForbidden)
-		case host != "localhost" && net.ParseIP(host) == nil:
+		case !strings.EqualFold(host, "localhost") && net.ParseIP(host) == nil:
 			http.Error(w, "ask by IP address: names could be anybody's", http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)
@@ -106,7 +109,7 @@ func (s *Server) Run(ctx context.Context) {
 	defer serving.Wait()
 	for _, one := range s.served {
 		server := &http.Server{
-			Handler: one.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+			Handler: wary.Handler(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: wary.MaxHeaderBytes,
 			ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 			BaseContext: func(net.Listener) context.Context { return ctx },
 		}

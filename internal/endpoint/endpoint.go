@@ -3,6 +3,7 @@
 // Callers may rely on this:
 //   - Nothing is changed by any page, and nothing secret is on one.
 //   - The address is taken when New returns; Run serves until its context ends, and then lets requests finish.
+//   - A profile of some time that is being taken then ends, and is delivered.
 package endpoint
 
 import (
@@ -15,6 +16,8 @@ import (
 	"net/http/pprof"
 	"strings"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/wary"
 )
 
 // Options of a Server. All but Profiling are required.
@@ -36,6 +39,8 @@ type Options struct {
 type Server struct {
 	listener net.Listener
 	server   *http.Server
+	// stop tells profiles that the server ends.
+	stop context.CancelFunc
 }
 
 // route is one page.
@@ -51,20 +56,21 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot listen on %s: %w: choose another address with --listen-address and --listen-port", o.Address, err)
 	}
 	mux := http.NewServeMux()
-	table := routes(&o)
+	stopping, stop := context.WithCancel(context.Background())
+	table := routes(&o, stopping)
 	for _, r := range table {
 		mux.Handle("GET "+r.path, r.handler)
 	}
 	mux.Handle("GET /{$}", o.Home)
 	mux.Handle("GET /status/", o.Home)
 	mux.Handle("GET /discovery", discovery(table))
-	return &Server{listener, &http.Server{
-		Handler: mux, ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second,
-		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	return &Server{listener: listener, stop: stop, server: &http.Server{
+		Handler: wary.Handler(mux), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second,
+		MaxHeaderBytes: wary.MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}}, nil
 }
 
-func routes(o *Options) []route {
+func routes(o *Options, stopping context.Context) []route {
 	table := []route{
 		{"/metrics", o.Metrics},
 		{"/metrics/hooks", o.HookMetrics},
@@ -74,12 +80,24 @@ func routes(o *Options) []route {
 	if o.Profiling {
 		table = append(table,
 			route{"/debug/pprof/", http.HandlerFunc(pprof.Index)},
-			route{"/debug/pprof/profile", http.HandlerFunc(pprof.Profile)},
+			route{"/debug/pprof/profile", untilEnd(stopping, pprof.Profile)},
 			route{"/debug/pprof/symbol", http.HandlerFunc(pprof.Symbol)},
-			route{"/debug/pprof/trace", http.HandlerFunc(pprof.Trace)},
+			route{"/debug/pprof/trace", untilEnd(stopping, pprof.Trace)},
 		)
 	}
 	return table
+}
+
+// untilEnd lets a profile that takes some time end when the server does. Otherwise a profile of a whole life would be lost.
+func untilEnd(stopping context.Context, profile http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		// The time limit for sending a request would end a long profile, too.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(stopping, cancel)()
+		profile(w, r.WithContext(ctx))
+	}
 }
 
 // Address is where the server listens.
@@ -96,6 +114,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-ended:
 		}
+		s.stop()
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if s.server.Shutdown(grace) != nil {

@@ -87,3 +87,56 @@ func TestAddressTaken(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A profile of a whole life is there when the server ends.
+func TestProfilesEndWithTheServer(t *testing.T) {
+	for _, page := range []string{"profile", "trace"} {
+		t.Run(page, func(t *testing.T) {
+			s, err := New(Options{
+				Address: "127.0.0.1:0", Home: text("home"), Metrics: text(""), HookMetrics: text(""), Profiling: true,
+				Ready: func() ([]string, error) { return nil, nil }, Log: slog.New(slog.DiscardHandler),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error)
+			begun := make(chan struct{})
+			s.server.Handler = told(s.server.Handler, begun)
+			go func() { ended <- s.Run(ctx) }()
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			url := "http://" + s.Address() + "/debug/pprof/" + page + "?seconds=86400"
+			profile := make(chan int, 1)
+			go func() {
+				res, err := client.Get(url)
+				if err != nil {
+					t.Error(err)
+					profile <- 0
+					return
+				}
+				defer res.Body.Close()
+				text, err := io.ReadAll(res.Body)
+				if err != nil || res.StatusCode != http.StatusOK {
+					t.Errorf("status %d, error %v", res.StatusCode, err)
+				}
+				profile <- len(text)
+			}()
+			<-begun
+			stop()
+			if n := <-profile; n < 100 {
+				t.Errorf("the profile has %d bytes", n)
+			}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// told tells when a request is there.
+func told(next http.Handler, begun chan<- struct{}) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,378 @@
+package security
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// port is one at which the operator listens.
+type port struct {
+	name, address string
+	secure        bool
+	// path is one that is answered, and status the answer to a GET of it.
+	path   string
+	status int
+}
+
+// dial opens a connection, which the test closes.
+func (p *port) dial(t *testing.T, protocols ...string) net.Conn {
+	t.Helper()
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	conn, err := dialer.Dial("tcp", p.address)
+	if err != nil {
+		t.Fatalf("%s: %v", p.name, err)
+	}
+	if p.secure {
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: protocols})
+	}
+	if err := conn.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// ports starts an operator that listens wherever it can.
+func ports(t *testing.T) (*testenv.Operator, []*port) {
+	t.Helper()
+	cluster := testenv.Shared(t)
+	ns := cluster.Namespace(t)
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: hooks(t, map[string]string{
+			"review.sh": fmt.Sprintf(validating, ns+".example.com", ns),
+			"serve.sh":  serving + "echo \"asked $(jq -c '.[0].request | [.method, .path]' $BINDING_CONTEXT_PATH)\"\n",
+		}),
+		Kubeconfig: cluster.Kubeconfig, Args: []string{"--validating-webhook-configuration-name", ns, "--debug-http-addr", "127.0.0.1:0"},
+	})
+	pages := op.UntilLog("base http server started")
+	served := op.UntilLog("HTTP hooks are served")
+	debug := ""
+	for _, r := range op.Records() {
+		if r.Has("Debug endpoint listen on address") && strings.HasPrefix(r.Fields["address"], "127.0.0.1:") {
+			debug = r.Fields["address"]
+		}
+	}
+	op.UntilLog("Webhooks are registered")
+	review, err := url.Parse(strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.url}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op, []*port{
+		{name: "pages", address: "127.0.0.1:" + pages.Fields["port"], path: "/healthz", status: 200},
+		{name: "webhooks", address: review.Host, secure: true, path: review.Path, status: 405},
+		{name: "HTTP hooks", address: served.Fields["address"], path: "/soup", status: 204},
+		{name: "debug", address: debug, path: "/hook/list", status: 200},
+	}
+}
+
+var statusLine = regexp.MustCompile(`(?m)^HTTP/1\.[01] (\d{3})`)
+
+// ask sends bytes as they are, says that nothing more comes, and returns the statuses of all answers.
+func ask(t *testing.T, p *port, request string) (statuses []int, all string) {
+	t.Helper()
+	conn := p.dial(t, "http/1.1")
+	var sending sync.WaitGroup
+	sending.Go(func() { _, _ = io.Copy(conn, strings.NewReader(request)) }) // who does not want it closes
+	// Some connections are kept for another request. What else comes would be an answer that nobody asked for.
+	var text []byte
+	block := make([]byte, 64<<10)
+	for patience := 20 * time.Second; ; patience = 300 * time.Millisecond {
+		_ = conn.SetReadDeadline(time.Now().Add(patience))
+		n, err := conn.Read(block)
+		text = append(text, block[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	_ = conn.Close()
+	sending.Wait()
+	for _, found := range statusLine.FindAllSubmatch(text, -1) {
+		status, _ := strconv.Atoi(string(found[1]))
+		statuses = append(statuses, status)
+	}
+	return statuses, string(text)
+}
+
+// Line "odd requests": what two servers in a row might understand differently is refused and ends the connection; what
+// asks for more than it may costs neither memory nor time. Nothing of it reaches a hook.
+func TestOddRequests(t *testing.T) {
+	op, all := ports(t)
+	long := func(n int) string { return strings.Repeat("x", n) }
+	manyHeaders := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "X-%d: y\r\n", i)
+		}
+		return b.String()
+	}
+	const usual = -1 // the answer to a GET of the path
+	for _, test := range []struct {
+		name string
+		// request is sent with PATH and HOST filled in.
+		request string
+		// want are statuses that are fine for all ports; 0 is a closed connection without an answer.
+		want []int
+		// answers is the largest number of answers, by default 1.
+		answers int
+	}{
+		{"plain", "GET PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{usual}, 1},
+		{"length twice", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 3\r\nContent-Length: 40\r\n\r\nabcGET PATH HTTP/1.1\r\nHost: HOST\r\n\r\n", []int{400}, 1},
+		{"length in a list", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 3, 40\r\n\r\nabc", []int{400}, 1},
+		{"length with a sign", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: +3\r\n\r\nabc", []int{400}, 1},
+		{"length below nothing", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: -1\r\n\r\n", []int{400}, 1},
+		{"length beyond all numbers", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 99999999999999999999\r\n\r\n", []int{400}, 1},
+		// The length is ignored and the connection closed, so what follows is no request.
+		{"length and chunks", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET PATH HTTP/1.1\r\nHost: HOST\r\n\r\n", []int{400, 405, 413, 415}, 1},
+		{"another encoding", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", []int{501, 400}, 1},
+		{"encoding twice", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", []int{400, 501}, 1},
+		{"encoding with a tab", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding:\vchunked\r\n\r\n0\r\n\r\n", []int{400, 501}, 1},
+		{"chunks in HTTP/1.0", "POST PATH HTTP/1.0\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET PATH HTTP/1.0\r\n\r\n", []int{400, 405, 415}, 1},
+		{"a space before the colon", "GET PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length : 3\r\n\r\nabc", []int{400}, 1},
+		{"a folded header", "GET PATH HTTP/1.1\r\nHost: HOST\r\nX: a\r\n b\r\nConnection: close\r\n\r\n", []int{usual, 400}, 1},
+		{"a NUL in a header", "GET PATH HTTP/1.1\r\nHost: HOST\r\nX: a\x00b\r\n\r\n", []int{400}, 1},
+		{"a bare line end in a header", "GET PATH HTTP/1.1\r\nHost: HOST\r\nX: a\rY: b\r\n\r\n", []int{400}, 1},
+		{"no host", "GET PATH HTTP/1.1\r\n\r\n", []int{400}, 1},
+		{"two hosts", "GET PATH HTTP/1.1\r\nHost: HOST\r\nHost: evil.example.com\r\n\r\n", []int{400}, 1},
+		{"a host with a path", "GET PATH HTTP/1.1\r\nHost: HOST/evil\r\nConnection: close\r\n\r\n", []int{400, 403}, 1},
+		{"an absolute URI of another host", "GET http://evil.example.comPATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{usual, 403}, 1},
+		{"an URI of another scheme", "GET file:///etc/passwd HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{400, 403, 404, 405}, 1},
+		{"a proxy's question", "CONNECT 10.0.0.1:443 HTTP/1.1\r\nHost: 10.0.0.1:443\r\nConnection: close\r\n\r\n", []int{400, 403, 404, 405}, 1},
+		{"a star", "OPTIONS * HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{200, 400}, 1},
+		{"TRACE", "TRACE PATH HTTP/1.1\r\nHost: HOST\r\nX: secret\r\nConnection: close\r\n\r\n", []int{400, 405}, 1},
+		{"a made-up method", "GETX PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{405}, 1},
+		{"a long method", long(20_000) + " PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{400, 405, 431}, 1},
+		{"HTTP/0.9", "GET PATH\r\n\r\n", []int{400, 0}, 1},
+		{"HTTP/3.0", "GET PATH HTTP/3.0\r\nHost: HOST\r\n\r\n", []int{505, 400}, 1},
+		{"HTTP/2 without TLS", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{505, 400, 403, 405, 0}, 1},
+		{"an upgrade to HTTP/2", "GET PATH HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", []int{usual}, 1},
+		{"no HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", []int{400, 0}, 1},
+		{"a header of 10 MB", "GET PATH HTTP/1.1\r\nHost: HOST\r\nX: " + long(10<<20) + "\r\n\r\n", []int{431, 0}, 1},
+		{"a header of 200 KB", "GET PATH HTTP/1.1\r\nHost: HOST\r\nX: " + long(200<<10) + "\r\n\r\n", []int{431, 0}, 1},
+		{"a path of 200 KB", "GET /" + long(200<<10) + " HTTP/1.1\r\nHost: HOST\r\n\r\n", []int{431, 0}, 1},
+		{"50,000 headers", "GET PATH HTTP/1.1\r\nHost: HOST\r\n" + manyHeaders(50_000) + "\r\n", []int{431, 0}, 1},
+		{"an upper path", "GET /../..PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
+		{"two slashes", "GET /PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
+		{"an encoded upper path", "GET /%2e%2e/%2e%2ePATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
+		{"an encoded slash", "GET /a%2f..PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
+		{"a path with a parameter", "GET PATH;x=/../ HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
+		{"a NUL in the path", "GET PATH%00 HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{400, 404, 405}, 1},
+		{"half an escape", "GET PATH%f HTTP/1.1\r\nHost: HOST\r\n\r\n", []int{400}, 1},
+		{"expects another thing", "POST PATH HTTP/1.1\r\nHost: HOST\r\nExpect: 999-continue\r\nContent-Length: 3\r\n\r\nabc", []int{417}, 1},
+		{"a chunk of no length", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\nabc", []int{400, 405, 413, 415}, 1},
+		{"a chunk with a long extension", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n3;" + long(1<<20) + "\r\nabc\r\n0\r\n\r\n", []int{400, 405, 413, 415}, 1},
+		{"a trailer that is a length", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\nConnection: close\r\n\r\n0\r\nContent-Length: 5\r\n\r\n", []int{400, 405, 415}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, p := range all {
+				request := strings.NewReplacer("PATH", p.path, "HOST", p.address).Replace(test.request)
+				statuses, text := ask(t, p, request)
+				want := slices.Clone(test.want)
+				if i := slices.Index(want, usual); i >= 0 {
+					want[i] = p.status
+				}
+				if len(statuses) == 0 {
+					statuses = []int{0}
+				}
+				if len(statuses) > test.answers || !slices.Contains(want, statuses[0]) {
+					t.Errorf("%s: answers %v, want one of %v: %.300q", p.name, statuses, want, text)
+				}
+				if strings.Contains(text, "secret") || strings.Contains(text, "root:") {
+					t.Errorf("%s: the answer says too much: %.300q", p.name, text)
+				}
+			}
+		})
+	}
+	t.Run("names that lead here", func(t *testing.T) { foreignNames(t, all) })
+	t.Run("pages of others", func(t *testing.T) { foreignPages(t, all) })
+	t.Run("slow senders", func(t *testing.T) { slowSenders(t, all) })
+	t.Run("streams that are reset at once", func(t *testing.T) { rapidReset(t, op, all[1]) })
+	t.Run("headers without end", func(t *testing.T) { headersWithoutEnd(t, op, all[1]) })
+	for _, p := range all { // and everything is as before
+		if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
+			t.Errorf("%s: afterwards %v: %.300q", p.name, statuses, text)
+		}
+	}
+	for _, r := range op.Records() {
+		if r.Has("Execute hook", "hook", "review.sh") || strings.HasPrefix(r.Fields["msg"], "asked ") && r.Fields["msg"] != `asked ["GET","/soup"]` {
+			t.Errorf("a hook was run: %s", r.Text)
+		}
+		if len(r.Text) > 128<<10 {
+			t.Errorf("a record of %d bytes: %.200s", len(r.Text), r.Text)
+		}
+	}
+	if peak := memory(t, op.Pid(), "VmHWM"); peak > 600 {
+		t.Errorf("the operator took %d MiB", peak)
+	}
+}
+
+// foreignNames asks those ports that are for programs on this machine by a name that somebody's DNS leads here.
+func foreignNames(t *testing.T, all []*port) {
+	for _, p := range all[2:] {
+		for _, host := range []string{"evil.example.com", "evil.example.com:80", "localhost.evil.example.com", "127.0.0.1.evil.example.com", "127.1", "0x7f000001", "2130706433", ""} {
+			if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{403}) {
+				t.Errorf("%s as %q: %v: %.300q", p.name, host, statuses, text)
+			}
+		}
+		for _, host := range []string{"localhost", "127.0.0.1", "127.0.0.1:1", "[::1]:80", "LOCALHOST:9"} {
+			if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
+				t.Errorf("%s as %q: %v: %.300q", p.name, host, statuses, text)
+			}
+		}
+	}
+}
+
+// foreignPages asks as browsers do for a page of somebody else.
+func foreignPages(t *testing.T, all []*port) {
+	for _, p := range all[2:] {
+		for _, header := range []string{"Origin: http://evil.example.com", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"} {
+			if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{403}) {
+				t.Errorf("%s with %s: %v: %.300q", p.name, header, statuses, text)
+			}
+		}
+	}
+	for _, p := range all {
+		_, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nOrigin: http://evil.example.com\r\nConnection: close\r\n\r\n")
+		if strings.Contains(strings.ToLower(text), "access-control-") {
+			t.Errorf("%s: pages of others may read the answer: %.300q", p.name, text)
+		}
+	}
+}
+
+// slowSenders opens many connections to each port that send a header byte by byte, or nothing of a body: others are
+// answered meanwhile, and each connection ends by itself.
+func slowSenders(t *testing.T, all []*port) {
+	for _, p := range all {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			slowSendersTo(t, p)
+		})
+	}
+}
+
+func slowSendersTo(t *testing.T, p *port) {
+	var slow []net.Conn
+	for i := range 100 {
+		conn := p.dial(t, "http/1.1")
+		begin := "GET " + p.path + " HTTP/1.1\r\nHost: " + p.address + "\r\nX-"
+		if i%2 == 0 {
+			begin = "POST " + p.path + " HTTP/1.1\r\nHost: " + p.address + "\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+		}
+		if _, err := conn.Write([]byte(begin)); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, conn)
+	}
+	started := time.Now()
+	if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
+		t.Errorf("meanwhile %v: %.300q", statuses, text)
+	}
+	if took := time.Since(started); took > 10*time.Second {
+		t.Errorf("an answer took %s meanwhile", took)
+	}
+	// Those in the middle of a header are hung up on; the deadline of the connection says when at last.
+	if _, err := io.Copy(io.Discard, slow[1]); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("a header may take for ever")
+	}
+}
+
+// speakHTTP2 begins a connection of HTTP/2.
+func speakHTTP2(t *testing.T, p *port) (net.Conn, *http2.Framer) {
+	t.Helper()
+	conn := p.dial(t, "h2")
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	framer := http2.NewFramer(conn, bufio.NewReader(conn))
+	if err := framer.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	return conn, framer
+}
+
+func headersOf(p *port) []byte {
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", p.address}, {":path", p.path}, {"content-type", "application/json"}} {
+		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	return block.Bytes()
+}
+
+// rapidReset opens streams and gives each up at once.
+func rapidReset(t *testing.T, op *testenv.Operator, p *port) {
+	before := memory(t, op.Pid(), "VmRSS")
+	conn, framer := speakHTTP2(t, p)
+	go func() { _, _ = io.Copy(io.Discard, conn) }() // its answers are not read by frames
+	block := headersOf(p)
+	for i := range uint32(20_000) {
+		id := 2*i + 1
+		err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true})
+		if err == nil {
+			err = framer.WriteRSTStream(id, http2.ErrCodeCancel)
+		}
+		if err != nil {
+			break // the server has had enough
+		}
+	}
+	if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
+		t.Errorf("meanwhile %v: %.300q", statuses, text)
+	}
+	if grown := memory(t, op.Pid(), "VmRSS") - before; grown > 200 {
+		t.Errorf("the operator has grown by %d MiB", grown)
+	}
+}
+
+// headersWithoutEnd sends a header in frames that go on and on.
+func headersWithoutEnd(t *testing.T, op *testenv.Operator, p *port) {
+	before := memory(t, op.Pid(), "VmRSS")
+	conn, framer := speakHTTP2(t, p)
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headersOf(p)})
+	var more bytes.Buffer
+	encoder := hpack.NewEncoder(&more)
+	_ = encoder.WriteField(hpack.HeaderField{Name: "x-more", Value: strings.Repeat("y", 8<<10), Sensitive: true})
+	sent := 0
+	for ; err == nil && sent < 256<<20; sent += more.Len() {
+		err = framer.WriteContinuation(1, false, more.Bytes())
+	}
+	if err == nil {
+		t.Errorf("the server has taken %d MiB of headers", sent>>20)
+	}
+	if grown := memory(t, op.Pid(), "VmRSS") - before; grown > 100 {
+		t.Errorf("the operator has grown by %d MiB", grown)
+	}
+}
+
+// memory returns what a process has, in MiB.
+func memory(t *testing.T, pid int, field string) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(field + `:\s+(\d+) kB`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("no %s", field)
+	}
+	n, _ := strconv.Atoi(string(found[1]))
+	return n >> 10
+}
