@@ -213,7 +213,7 @@ func (m *Metrics) RunEnded(r Run) {
 	}
 }
 
-// WatchFailed is told why a watch ended: expired, eof, unexpected-eof, fail or nil.
+// WatchFailed is told why a watch ended: expired, unexpected-eof or fail.
 func (m *Metrics) WatchFailed(errorType string) { m.watchErrors.WithLabelValues(errorType).Inc() }
 
 // Binding are the metrics of one kubernetes binding. Bindings whose labels are the same add up.

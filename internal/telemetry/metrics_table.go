@@ -104,7 +104,7 @@ var definitions = []definition{
 	{name: "kube_event_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,
 		help: "Time that one change of an object takes until it is queued."},
 	{name: "kubernetes_client_watch_errors_total", typ: counter, labels: []string{"error_type"},
-		help: "Watches that ended with an error: expired, eof, unexpected-eof, fail or nil."},
+		help: "Watches that ended with an error: expired, unexpected-eof or fail."},
 	{name: "binding_monitor_missing_total", typ: counter, labels: []string{"binding"},
 		help: "Always absent: a binding cannot lose its watch here."},
 	{name: "factory_informer_dead_total", typ: counter, labels: []string{"gvr", "namespace"},

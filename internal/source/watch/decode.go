@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -73,9 +74,10 @@ func decodeItems(dec *jsontext.Decoder, p *pipeline) error {
 	return err
 }
 
-// newEventStream turns the body of a watch request into events.
-func newEventStream(body io.ReadCloser, d *digester) watch.Interface {
-	dec := &eventDecoder{dec: jsontext.NewDecoder(body, lenient...), digester: d}
+// newEventStream turns the body of a watch request into events. broke, which may be nil, is told what the API server says
+// instead of an event, and that the body ended within one.
+func newEventStream(body io.ReadCloser, d *digester, broke func(error)) watch.Interface {
+	dec := &eventDecoder{dec: jsontext.NewDecoder(body, lenient...), digester: d, broke: broke}
 	return reflector.Stream(body, dec.next)
 }
 
@@ -83,9 +85,22 @@ func newEventStream(body io.ReadCloser, d *digester) watch.Interface {
 type eventDecoder struct {
 	dec      *jsontext.Decoder
 	digester *digester
+	broke    func(error)
 }
 
 func (d *eventDecoder) next() (ev watch.Event, err error) {
+	ev, err = d.read()
+	switch {
+	case d.broke == nil:
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		d.broke(err)
+	case err == nil && ev.Type == watch.Error:
+		d.broke(apierrors.FromObject(ev.Object))
+	}
+	return ev, err
+}
+
+func (d *eventDecoder) read() (ev watch.Event, err error) {
 	if tok, err := d.dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return ev, errors.Join(errors.New("the event is not a JSON object"), err)
 	}

@@ -98,7 +98,7 @@ func TestDecodeListThatIsNone(t *testing.T) {
 // readStream returns what comes out of a stream, one line an event.
 func readStream(t *testing.T, text string) []string {
 	t.Helper()
-	s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(false)())
+	s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(false)(), nil)
 	defer s.Stop()
 	var got []string
 	for ev := range s.ResultChan() {
@@ -163,11 +163,43 @@ func TestDecodeStream(t *testing.T) {
 }
 
 func TestExpiredIsToldFromOtherErrors(t *testing.T) {
-	s := newEventStream(io.NopCloser(strings.NewReader(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"details":{"retryAfterSeconds":2}}}`)), digesting(true)())
+	s := newEventStream(io.NopCloser(strings.NewReader(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"details":{"retryAfterSeconds":2}}}`)), digesting(true)(), nil)
 	defer s.Stop()
 	ev := <-s.ResultChan()
 	if err := apierrors.FromObject(ev.Object); ev.Type != watch.Error || !apierrors.IsResourceExpired(err) {
 		t.Errorf("got %s %v", ev.Type, err)
+	}
+}
+
+// reasons is a Meter that keeps why watches have failed.
+type reasons struct {
+	noMeter
+	all []string
+}
+
+func (r *reasons) WatchFailed(reason string) { r.all = append(r.all, reason) }
+
+// What ends a watch that has begun is counted: what the API server says instead of an event, and a line that is cut within
+// one. The end of a watch that was long enough is neither.
+func TestBrokenWatchesAreCounted(t *testing.T) {
+	const event = `{"type":"ADDED","object":{"kind":"Thing","metadata":{"name":"a"}}}`
+	for text, want := range map[string]string{
+		event: "", event + event + "\n": "",
+		event + `{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410}}`:       "expired",
+		`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"InternalError","code":500}}` + event: "fail",
+		event[:40]: "unexpected-eof", event + `{"type":`: "unexpected-eof",
+	} {
+		s := newStream(nil, scope{})
+		r := &reasons{}
+		s.meter = r
+		events := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), s.broke)
+		for range events.ResultChan() { // until it ends
+		}
+		events.Stop()
+		s.stop()
+		if got := strings.Join(r.all, " "); got != want {
+			t.Errorf("%s: counted %q, want %q", text, got, want)
+		}
 	}
 }
 
@@ -187,7 +219,7 @@ func (c *closeCounter) Close() error {
 func TestStreamStops(t *testing.T) {
 	pipe, _ := io.Pipe()
 	body := &closeCounter{Reader: io.MultiReader(strings.NewReader(sampleEvents(40)), pipe), pipe: pipe}
-	s := newEventStream(body, digesting(true)())
+	s := newEventStream(body, digesting(true)(), nil)
 	<-s.ResultChan()
 	s.Stop()
 	s.Stop()
@@ -220,7 +252,7 @@ func FuzzDecodeStream(f *testing.F) {
 	f.Add([]byte(`{"type":"ERROR","object":{"kind":"Status","code":410}}{"object":{},"type":"ADDED"}`))
 	f.Add([]byte(`{"type":"BOOKMARK"}{"type":1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s := newEventStream(io.NopCloser(bytes.NewReader(text)), digesting(false)())
+		s := newEventStream(io.NopCloser(bytes.NewReader(text)), digesting(false)(), nil)
 		defer s.Stop()
 		for range s.ResultChan() {
 		}
@@ -262,7 +294,7 @@ func BenchmarkDecodeStream(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)())
+		s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), nil)
 		events := 0
 		for range s.ResultChan() {
 			events++

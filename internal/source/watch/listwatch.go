@@ -39,6 +39,8 @@ type listWatch struct {
 	scope  scope
 	// report is told about every answer of the API server: nil or what went wrong.
 	report func(verb string, err error)
+	// broke is told why a watch that had begun came to its end, unless that was in order.
+	broke func(error)
 	// ctx and serving are for those who digest the objects.
 	ctx     context.Context
 	serving func() []*subscription
@@ -80,7 +82,11 @@ func (l *listWatch) WatchWithContext(ctx context.Context, opts metav1.ListOption
 	if err != nil {
 		return nil, err
 	}
-	return newEventStream(body, l.newDigester()), nil
+	return newEventStream(body, l.newDigester(), func(err error) {
+		if ctx.Err() == nil { // or we have broken it off ourselves
+			l.broke(err)
+		}
+	}), nil
 }
 
 // List and Watch complete cache.ListerWatcher; the reflector calls the variants with a context.

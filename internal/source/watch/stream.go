@@ -2,6 +2,8 @@ package watch
 
 import (
 	"context"
+	"errors"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -138,7 +140,7 @@ func (s *stream) reflect(ctx context.Context) {
 	defer end()
 
 	f := &feed{stream: s, ctx: ctx}
-	lw := &listWatch{client: s.client, scope: s.scope, report: s.answered, ctx: ctx, serving: f.serving}
+	lw := &listWatch{client: s.client, scope: s.scope, report: s.answered, broke: s.broke, ctx: ctx, serving: f.serving}
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
 	r := cache.NewReflectorWithOptions(lw, nil, f, cache.ReflectorOptions{
@@ -189,15 +191,23 @@ func (s *stream) ring(period time.Duration) {
 
 func (s *stream) answered(verb string, err error) {
 	if err != nil && verb == "watch" {
-		reason := "fail"
-		if kindOfTrouble(err) == expired {
-			reason = "expired"
-		}
-		s.meter.WatchFailed(reason)
+		s.broke(err)
 	}
 	for _, sub := range s.consumers() {
 		sub.answered(sub, verb, err)
 	}
+}
+
+// broke counts a watch that failed. One that had begun is no trouble: the reflector goes on, or lists again.
+func (s *stream) broke(err error) {
+	reason := "fail"
+	switch {
+	case kindOfTrouble(err) == expired:
+		reason = "expired"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		reason = "unexpected-eof"
+	}
+	s.meter.WatchFailed(reason)
 }
 
 // feed is the store that the reflector fills: it passes everything on to those who were there when the reflector began

@@ -50,7 +50,8 @@ type Meter interface {
 	// Filtered is told how long a binding's filter took, Handled how long a binding took to handle a change.
 	Filtered(h *hook.Hook, index int, took time.Duration)
 	Handled(h *hook.Hook, index int, took time.Duration)
-	// WatchFailed is told of a watch that the API server refused or ended: "expired" or "fail".
+	// WatchFailed is told of a watch that the API server refused or ended, "expired" or "fail", and of one whose line was
+	// cut within an event, "unexpected-eof".
 	WatchFailed(reason string)
 }
 
