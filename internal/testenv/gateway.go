@@ -31,6 +31,8 @@ type Gateway struct {
 	trouble Trouble
 	random  *rand.Rand
 	changes []Change
+	// refused and broken count the answers that were not those of the API server, or not whole.
+	refused, broken int
 	// more is closed and replaced whenever there are more changes.
 	more chan struct{}
 }
@@ -130,6 +132,14 @@ func (g *Gateway) Changes() []Change {
 	return slices.Clone(g.changes)
 }
 
+// Made returns how many requests the Gateway has refused instead of asking the API server, and how many answers it has
+// broken off.
+func (g *Gateway) Made() (refused, broken int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refused, g.broken
+}
+
 // Until waits until a request has come that done says is the one.
 func (g *Gateway) Until(t testing.TB, what string, done func(Change) bool) {
 	t.Helper()
@@ -173,6 +183,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	trouble, chance, limit := g.now()
 	pause(r, trouble.Delay)
 	if trouble.Status != 0 && chance < trouble.Share {
+		g.count(&g.refused)
 		w.Header().Set("Content-Type", "application/json")
 		if trouble.Status == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "1")
@@ -182,6 +193,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.to.ServeHTTP(&troubled{ResponseWriter: w, gateway: g, request: r, left: limit, answered: answered}, r)
+}
+
+// count adds one to refused or broken.
+func (g *Gateway) count(what *int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	*what++
 }
 
 func pause(r *http.Request, d time.Duration) {
@@ -226,6 +244,7 @@ func (t *troubled) Write(b []byte) (int, error) {
 		t.left -= len(b)
 		return t.ResponseWriter.Write(b)
 	}
+	t.gateway.count(&t.gateway.broken)
 	_, _ = t.ResponseWriter.Write(b[:t.left])
 	_ = http.NewResponseController(t.ResponseWriter).Flush()
 	panic(http.ErrAbortHandler)

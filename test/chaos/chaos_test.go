@@ -159,9 +159,15 @@ func TestFaults(t *testing.T) {
 			}
 			if f.strict {
 				w.hide(during)
+			} else {
+				w.lose(during)
+			}
+			if f.met == nil {
 				return
 			}
-			w.lose(during)
+			if missing := f.met(w); missing != "" {
+				t.Error("the operator has not met the fault: " + missing)
+			}
 		})
 	}
 }

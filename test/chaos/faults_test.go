@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,8 @@ type fault struct {
 	// lasts is how long it lasts; 0 means a few seconds.
 	lasts      time.Duration
 	begin, end func(*world)
+	// met tells what is missing for the operator to have met the fault; nil for what it cannot but meet.
+	met func(*world) string
 }
 
 func nothing(*world) {}
@@ -45,18 +48,27 @@ var faults = []fault{
 	{name: "apiserver-paused", controlPlane: true, lasts: 40 * time.Second,
 		begin: func(w *world) { w.cluster.Pause(w.t, "kube-apiserver") },
 		end:   func(w *world) { w.cluster.Continue(w.t, "kube-apiserver") }},
-	{name: "history-compacted", controlPlane: true, short: true, end: restartAPIServer, begin: func(w *world) {
+	{name: "history-compacted", controlPlane: true, short: true, met: wasExpired, begin: func(w *world) {
+		// Who gets no answer lists anew, and so does whoever is cut off in the first second. Who is asked to wait goes on with
+		// the watch where it was, and hears that the changes since then are gone.
+		time.Sleep(1500 * time.Millisecond)
+		w.gateway.Make(testenv.Trouble{Status: 429, Share: 1})
+		w.gateway.Cut()
+		time.Sleep(time.Second)
 		w.cluster.Kill(w.t, "kube-apiserver")
 		w.cluster.Compact(w.t)
+	}, end: func(w *world) {
+		restartAPIServer(w)
+		peace(w)
 	}},
 	{name: "etcd-paused", controlPlane: true, lasts: 15 * time.Second,
 		begin: func(w *world) { w.cluster.Pause(w.t, "etcd") },
 		end:   func(w *world) { w.cluster.Continue(w.t, "etcd") }},
 	{name: "slow", strict: true, begin: trouble(testenv.Trouble{Delay: 150 * time.Millisecond}), end: peace},
-	{name: "cut-in-the-middle", short: true, lasts: 5 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000}), end: peace},
-	{name: "slow-and-cut", lasts: 8 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000, Delay: 30 * time.Millisecond}), end: peace},
-	{name: "too-many-requests", begin: refuse(429), end: peace},
-	{name: "internal-errors", begin: refuse(500), end: peace},
+	{name: "cut-in-the-middle", short: true, lasts: 5 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000}), end: peace, met: wasBroken},
+	{name: "slow-and-cut", lasts: 8 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000, Delay: 30 * time.Millisecond}), end: peace, met: wasBroken},
+	{name: "too-many-requests", begin: refuse(429), end: peace, met: wasRefused},
+	{name: "internal-errors", begin: refuse(500), end: peace, met: wasRefused},
 	{name: "token-revoked", lasts: 12 * time.Second, end: nothing, begin: func(w *world) {
 		old := fmt.Sprint("token-", w.tokens)
 		w.newToken()
@@ -115,6 +127,28 @@ func refuse(status int) func(*world) {
 }
 
 func peace(w *world) { w.gateway.Make(testenv.Trouble{}) }
+
+func wasRefused(w *world) string {
+	if n, _ := w.gateway.Made(); n == 0 {
+		return "no request was refused"
+	}
+	return ""
+}
+
+func wasBroken(w *world) string {
+	if _, n := w.gateway.Made(); n == 0 {
+		return "no answer was broken off"
+	}
+	return ""
+}
+
+// wasExpired tells whether the API server has said 410 Gone.
+func wasExpired(w *world) string {
+	if metrics := w.page("/metrics"); !strings.Contains(metrics, `shell_operator_kubernetes_client_watch_errors_total{error_type="expired"}`) {
+		return "no watch was told that its history is gone"
+	}
+	return ""
+}
 
 func (w *world) allow(rules []rbacv1.PolicyRule) {
 	w.t.Helper()
