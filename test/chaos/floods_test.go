@@ -105,9 +105,10 @@ kubernetes:
 		t.Errorf("%s, want %s", first.Fields["msg"], want)
 	}
 	op.UntilLog("Unlock kubernetes.Event tasks")
+	op.mayHold()
 	time.Sleep(10 * time.Second)
-	figure(t, "100,000 ConfigMaps: resident 10 s later", resident(t, op, residentNow), 400, "MiB")
-	figure(t, "100,000 ConfigMaps: peak", resident(t, op, residentPeak), 0, "MiB")
+	figure(t, "100,000 ConfigMaps: resident 10 s later", resident(t, op.Operator, residentNow), 400, "MiB")
+	figure(t, "100,000 ConfigMaps: peak", resident(t, op.Operator, residentPeak), 0, "MiB")
 	changed := time.Now()
 	_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one-more"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -137,7 +138,7 @@ func TestManyEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Ignore: told.line})
+	op := startWatched(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Ignore: told.line})
 	op.Until("both hooks", func(records []testenv.Record) bool { return count(records, "Unlock kubernetes.Event tasks") == 2 })
 	for i := range objects {
 		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), newCounted(i, 0), metav1.CreateOptions{})
@@ -145,7 +146,8 @@ func TestManyEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	idle := resident(t, op, residentNow)
+	op.mayHold()
+	idle := resident(t, op.Operator, residentNow)
 	started := time.Now()
 	var made atomic.Int64
 	var writing sync.WaitGroup
@@ -174,7 +176,7 @@ func TestManyEvents(t *testing.T) {
 	figure(t, "until the last of them has been told", time.Since(ended).Seconds(), 0, "s")
 	figure(t, "idle", idle, 0, "MiB")
 	// How much that may be depends on how much waits: the scenario flood-small of make bench measures both.
-	figure(t, "peak above idle", resident(t, op, residentPeak)-idle, 0, "MiB")
+	figure(t, "peak above idle", resident(t, op.Operator, residentPeak)-idle, 0, "MiB")
 	for _, wrong := range told.wrong() {
 		t.Error(wrong)
 	}
@@ -279,6 +281,7 @@ func TestManySchedules(t *testing.T) {
 	}
 	op := simple(t, cluster, map[string]string{"hook.sh": hookText(config.String(), `echo "run $(tr -cd '{' < $BINDING_CONTEXT_PATH | wc -c)"`)})
 	enabled := op.UntilLog("Schedule binding for hook enabled successfully")
+	op.mayHold()
 	figure(t, "1,000 schedules: enabled after the start", enabled.At.Sub(op.Started).Seconds(), 0, "s")
 	told, late := 0, 0.0
 	op.Until("two rounds", func(records []testenv.Record) bool {
@@ -296,8 +299,8 @@ func TestManySchedules(t *testing.T) {
 		t.Errorf("%d contexts are not whole rounds of 1,000", told)
 	}
 	figure(t, "1,000 schedules: from when they are due to the hook's line", late*1000, 0, "ms")
-	figure(t, "1,000 schedules: resident", resident(t, op, residentNow), 0, "MiB")
-	figure(t, "1,000 schedules: CPU time since the start, two rounds with it", cpu(t, op), 0, "s")
+	figure(t, "1,000 schedules: resident", resident(t, op.Operator, residentNow), 0, "MiB")
+	figure(t, "1,000 schedules: CPU time since the start, two rounds with it", cpu(t, op.Operator), 0, "s")
 }
 
 // cpu is what a process has used of the processors, in seconds.
@@ -332,6 +335,7 @@ schedule: [{crontab: "0 0 1 1 *"}]`, i, i%20, namespace), "echo ran")
 	op.Until("all hooks", func(records []testenv.Record) bool {
 		return count(records, "Schedule binding for hook enabled successfully") == 300
 	})
+	op.mayHold()
 	records := op.Records()
 	loaded := op.UntilLog("Loaded config")
 	figure(t, "300 hooks: configurations after the start", loaded.At.Sub(op.Started).Seconds(), 0, "s")
@@ -339,5 +343,5 @@ schedule: [{crontab: "0 0 1 1 *"}]`, i, i%20, namespace), "echo ran")
 	if n := count(records, "ran"); n != 600 {
 		t.Errorf("%d runs, want 600", n)
 	}
-	figure(t, "300 hooks: resident", resident(t, op, residentNow), 0, "MiB")
+	figure(t, "300 hooks: resident", resident(t, op.Operator, residentNow), 0, "MiB")
 }

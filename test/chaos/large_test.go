@@ -59,6 +59,7 @@ echo '{"allowed": true}' > $VALIDATING_RESPONSE_PATH`),
 	})
 	op.UntilLog(`copies {"count":"1","length":5242880}`)
 	op.UntilLog("Webhooks are registered")
+	op.mayHold()
 	large.SetAnnotations(map[string]string{"count": "2"})
 	started := time.Now()
 	_, err = widgets.Update(t.Context(), large, metav1.UpdateOptions{})
@@ -71,7 +72,7 @@ echo '{"allowed": true}' > $VALIDATING_RESPONSE_PATH`),
 		return count(records, "Hook executed successfully", "hook", "copy.sh") == 2
 	})
 	figure(t, "an object of 5 MiB: until its copy is made", time.Since(started).Seconds(), 0, "s")
-	figure(t, "an object of 5 MiB: resident at the peak", resident(t, op, residentPeak), 0, "MiB")
+	figure(t, "an object of 5 MiB: resident at the peak", resident(t, op.Operator, residentPeak), 0, "MiB")
 	copied, err := widgets.Get(context.Background(), "copy", metav1.GetOptions{})
 	w.must(err)
 	if got, _, _ := unstructured.NestedString(copied.Object, "spec", "text"); got != text || copied.GetAnnotations()["count"] != "2" {

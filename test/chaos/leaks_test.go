@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/testenv"
@@ -44,8 +45,11 @@ type usage struct {
 // slack is by how much an operator at rest may differ from another time at rest: connections come and go.
 const slack = 12
 
-func (w *world) usage() (u usage) {
-	pid := strconv.Itoa(w.op.Pid())
+func (w *world) usage() usage { return usageOf(w.op, w.tmp) }
+
+// usageOf is what an operator with this temp directory holds.
+func usageOf(op *testenv.Operator, tmp string) (u usage) {
+	pid := strconv.Itoa(op.Pid())
 	if open, err := os.ReadDir("/proc/" + pid + "/fd"); err == nil {
 		u.files = len(open)
 	}
@@ -57,21 +61,23 @@ func (w *world) usage() (u usage) {
 			u.children++
 		}
 	}
-	runs, _ := filepath.Glob(filepath.Join(w.tmp, "operator-*", "hook-*"))
+	runs, _ := filepath.Glob(filepath.Join(tmp, "operator-*", "hook-*"))
 	u.runs = len(runs)
 	status, _ := os.ReadFile("/proc/" + pid + "/status")
 	if found := regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(status); found != nil {
 		u.resident, _ = strconv.Atoi(string(found[1]))
 	}
-	if found := regexp.MustCompile(`(?m)^go_goroutines (\d+)`).FindStringSubmatch(w.page("/metrics")); found != nil {
+	if found := regexp.MustCompile(`(?m)^go_goroutines (\d+)`).FindStringSubmatch(pageOf(op, "/metrics")); found != nil {
 		u.goroutines, _ = strconv.Atoi(found[1])
 	}
 	return u
 }
 
 // page reads one of the operator's pages.
-func (w *world) page(path string) string {
-	at := w.op.UntilLog("base http server started")
+func (w *world) page(path string) string { return pageOf(w.op, path) }
+
+func pageOf(op *testenv.Operator, path string) string {
+	at := op.UntilLog("base http server started")
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + net.JoinHostPort(at.Fields["address"], at.Fields["port"]) + path)
 	if err != nil {
@@ -83,17 +89,19 @@ func (w *world) page(path string) string {
 }
 
 // leaks compares what an operator at rest holds with what it held when it was at rest for the first time.
-func (w *world) leaks() (wrong []string) {
+func (w *world) leaks() []string { return leaksOf(w.op, w.tmp, w.rest) }
+
+func leaksOf(op *testenv.Operator, tmp string, rest usage) (wrong []string) {
 	// What has ended leaves the kernel's tables a little later, and nothing tells when.
 	for range 50 {
-		u := w.usage()
+		u := usageOf(op, tmp)
 		wrong = nil
 		for _, c := range []struct {
 			what      string
 			now, most int
 		}{
-			{"goroutines", u.goroutines, w.rest.goroutines + slack},
-			{"open files", u.files, w.rest.files + slack},
+			{"goroutines", u.goroutines, rest.goroutines + slack},
+			{"open files", u.files, rest.files + slack},
 			{"child processes", u.children, 0},
 			{"directories of runs", u.runs, 0},
 		} {
@@ -110,10 +118,43 @@ func (w *world) leaks() (wrong []string) {
 }
 
 // left are files that an operator which has ended left behind.
-func (w *world) left() (wrong []string) {
-	found, _ := filepath.Glob(filepath.Join(w.tmp, "*"))
+func (w *world) left() []string { return leftIn(w.tmp) }
+
+func leftIn(tmp string) (wrong []string) {
+	found, _ := filepath.Glob(filepath.Join(tmp, "*"))
 	for _, path := range found {
 		wrong = append(wrong, "left behind: "+filepath.Base(path))
 	}
 	return wrong
+}
+
+// watched is an operator without a world. What it leaves behind fails the test.
+type watched struct {
+	*testenv.Operator
+	t   *testing.T
+	tmp string
+}
+
+func startWatched(t *testing.T, o testenv.OperatorOptions) *watched {
+	t.Helper()
+	o.TmpDir = filepath.Join(t.TempDir(), "tmp")
+	t.Cleanup(func() { // when the operator has ended
+		for _, text := range leftIn(o.TmpDir) {
+			t.Error(text)
+		}
+	})
+	return &watched{testenv.Start(t, o), t, o.TmpDir}
+}
+
+// mayHold notes what the operator holds now. At the end of the test it may not hold more.
+func (w *watched) mayHold() {
+	rest := usageOf(w.Operator, w.tmp)
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			return
+		}
+		for _, text := range leaksOf(w.Operator, w.tmp, rest) {
+			w.t.Error(text)
+		}
+	})
 }

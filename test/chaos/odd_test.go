@@ -20,7 +20,7 @@ import (
 )
 
 // simple starts an operator with hooks in sh, by name.
-func simple(t *testing.T, cluster *testenv.Cluster, hooks map[string]string, args ...string) *testenv.Operator {
+func simple(t *testing.T, cluster *testenv.Cluster, hooks map[string]string, args ...string) *watched {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range hooks {
@@ -28,7 +28,7 @@ func simple(t *testing.T, cluster *testenv.Cluster, hooks map[string]string, arg
 			t.Fatal(err)
 		}
 	}
-	return testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Args: args})
+	return startWatched(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Args: args})
 }
 
 func clientOf(t *testing.T, cluster *testenv.Cluster) *kubernetes.Clientset {
@@ -62,6 +62,7 @@ kubernetes:
   jqFilter: 'if .data.do == "loop" then def f: f; f elif .data.do == "explode" then reduce range(60) as $i ([1]; [., .]) else .data.do end'`, namespace),
 		`printf 'run '; jq -c 'map(.filterResult)' $BINDING_CONTEXT_PATH`)})
 	op.UntilLog("Unlock kubernetes.Event tasks")
+	op.mayHold()
 	for i, do := range []string{"loop", "explode", "nothing"} {
 		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("map-", i), Labels: map[string]string{"odd": ""}}, Data: map[string]string{"do": do},
@@ -120,6 +121,8 @@ kubernetes:
   . + {operation: "JQPatch", jqFilter: ".metadata.annotations.filtered = .metadata.name"},
   . + {operation: "Delete"}' $BINDING_CONTEXT_PATH > $KUBERNETES_PATCH_PATH
 printf 'gone '; jq -c 'map(select(.watchEvent == "Deleted") | .object.metadata | [.name, .annotations.merged, .annotations.patched, .annotations.filtered])' $BINDING_CONTEXT_PATH`)})
+	op.UntilLog("Kubernetes bindings for hook are enabled successfully")
+	op.mayHold()
 	op.Until("all removals", func(records []testenv.Record) bool {
 		gone := map[string]bool{}
 		for _, r := range records {
@@ -168,9 +171,10 @@ func TestStrangeFiles(t *testing.T) {
 	must(os.WriteFile(in("lib/common.sh"), []byte("exit 1"), 0o755))
 	must(os.WriteFile(in("new\nline"), []byte("x"), 0o644))
 	must(os.WriteFile(in("\xff\xfe"), []byte("x"), 0o644))
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig})
+	op := startWatched(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig})
 	started := time.Now()
 	op.UntilLog("ran")
+	op.mayHold()
 	if took := time.Since(started); took > testenv.Patience/2 {
 		t.Errorf("it took %s", took)
 	}
