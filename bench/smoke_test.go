@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -70,26 +71,91 @@ func compare(t *testing.T, counted map[string]float64) {
 	if err := json.Unmarshal(text, &baseline); err != nil {
 		t.Fatalf("%s: %v", baselineFile, err)
 	}
-	names := make([]string, 0, len(counted))
-	for name := range counted {
-		names = append(names, name)
+	for _, c := range comparison(counted, baseline) {
+		fmt.Println(c.line)
+		if c.wrong != "" {
+			t.Error(c.wrong)
+		}
+	}
+}
+
+// compared is one figure beside the baseline; wrong is empty if all is well.
+type compared struct{ line, wrong string }
+
+// comparison compares all figures that were counted or are expected, sorted.
+func comparison(counted, baseline map[string]float64) (all []compared) {
+	names := slices.Collect(maps.Keys(counted))
+	for name := range baseline {
+		if _, is := counted[name]; !is {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
+		now, is := counted[name]
 		was, known := baseline[name]
-		verdict := "ok"
+		verdict, wrong := "ok", ""
 		switch {
+		case !is:
+			verdict, wrong = "NOT COUNTED", "it was not counted"
 		case !known:
-			verdict = "NOT IN THE BASELINE"
-		case counted[name] > was*(1+growth):
-			verdict = "GREW"
-		case counted[name] < was*(1-growth):
+			verdict, wrong = "NOT IN THE BASELINE", "it is not in the baseline"
+		case now > was*(1+growth):
+			verdict, wrong = "GREW", fmt.Sprintf("%.1f, the baseline is %.1f", now, was)
+		case now < was*(1-growth):
 			verdict = "fell: make the baseline smaller"
 		}
-		fmt.Printf("%-40s %8.1f  baseline %8.1f  %+.0f %%  %s\n", name, counted[name], was, (counted[name]/was-1)*100, verdict)
-		if !known || counted[name] > was*(1+growth) {
-			t.Errorf("%s: %.1f, the baseline is %.1f: find out why, or accept it with 'make bench-smoke UPDATE=1' and say why in the commit", name, counted[name], was)
+		c := compared{line: fmt.Sprintf("%-40s %8.1f  baseline %8.1f  %+.0f %%  %s", name, now, was, (now/was-1)*100, verdict)}
+		if wrong != "" {
+			c.wrong = fmt.Sprintf("%s: %s: find out why, or accept it with 'make bench-smoke UPDATE=1' and say why in the commit", name, wrong)
 		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// More than a fifth is too much, whatever it is of; less is not. A figure that nobody counts any more is missed.
+func TestComparison(t *testing.T) {
+	text, err := os.ReadFile(baselineFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var baseline map[string]float64
+	if err := json.Unmarshal(text, &baseline); err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{"allocations per event", "hops per event", "bytes kept per object"}
+	for _, kind := range kinds {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(baseline)), func(name string) bool { return strings.HasPrefix(name, kind) }) {
+			t.Errorf("the baseline has no %s", kind)
+		}
+	}
+	wrong := func(counted map[string]float64) (all []string) {
+		for _, c := range comparison(counted, baseline) {
+			if c.wrong != "" {
+				all = append(all, c.wrong)
+			}
+		}
+		return all
+	}
+	for name, was := range baseline {
+		counted := maps.Clone(baseline)
+		for _, test := range []struct {
+			factor float64
+			bad    bool
+		}{{0.5, false}, {1, false}, {1.19, false}, {1.21, true}} {
+			counted[name] = was * test.factor
+			if all := wrong(counted); (len(all) == 1 && strings.HasPrefix(all[0], name)) != test.bad || len(all) > 1 {
+				t.Errorf("%s, %g times as much: %q", name, test.factor, all)
+			}
+		}
+		delete(counted, name)
+		if all := wrong(counted); len(all) != 1 {
+			t.Errorf("without %s: %q", name, all)
+		}
+	}
+	if all := wrong(map[string]float64{"another": 1}); len(all) != len(baseline)+1 {
+		t.Errorf("another figure: %q", all)
 	}
 }
 
