@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -43,15 +45,32 @@ func TestApply(t *testing.T) {
 			cluster.KubectlInput(t, manifest, "apply", "--server-side", "--validate=strict", "-f", "-")
 			// Once more: nothing that the API server fills in gets in the way.
 			cluster.KubectlInput(t, manifest, "apply", "--server-side", "--validate=strict", "-f", "-")
-			createPod(t, cluster, namespace, parse(t, manifest))
+			createPod(t, cluster, namespace, parse(t, manifest)["Deployment/shop-shell-operator"])
 		})
 	}
 }
 
+// TestManifestsApply lets the API server take the plain manifests, twice, and a Pod as their Deployment makes it.
+func TestManifestsApply(t *testing.T) {
+	cluster := testenv.Shared(t)
+	text, err := os.ReadFile("manifests/shell-operator.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cluster.KubectlInput(t, string(text), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
+	})
+	for range 2 {
+		cluster.KubectlInput(t, string(text), "apply", "--server-side", "--validate=strict", "-f", "-")
+	}
+	const namespace = "shell-operator"
+	cluster.Kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+	createPod(t, cluster, namespace, parse(t, string(text))["Deployment/shell-operator"])
+}
+
 // createPod makes a Pod as the Deployment would: the Deployment itself only logs that its Pods are refused.
-func createPod(t *testing.T, cluster *testenv.Cluster, namespace string, o objects) {
+func createPod(t *testing.T, cluster *testenv.Cluster, namespace string, deployment *unstructured.Unstructured) {
 	t.Helper()
-	deployment := o["Deployment/shop-shell-operator"].DeepCopy()
 	spec, err := json.Marshal(deployment.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"])
 	if err != nil {
 		t.Fatal(err)
