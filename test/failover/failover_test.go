@@ -182,6 +182,24 @@ no run is known: it has not run since the operator was started, or that is long 
 	}
 }
 
+// Nothing keeps a leader that has nothing to do but ticks: the other one leads within a second of the signal.
+func TestSIGTERMAtRest(t *testing.T) {
+	s := newStage(t, "1")
+	a := s.start("a", s.cluster.Kubeconfig)
+	synchronized(a)
+	b := s.start("b", s.cluster.Kubeconfig)
+	b.UntilLog("Another replica runs the hooks", "leader", "a")
+	b.UntilLog("Kubernetes bindings for hook are enabled successfully")
+	told := time.Now()
+	a.Signal(syscall.SIGTERM)
+	took := b.UntilLog(leads).At.Sub(told)
+	t.Logf("from SIGTERM to the next leader: %s", took.Round(time.Millisecond))
+	if took > time.Second {
+		t.Errorf("the next leader began %s after the signal", took)
+	}
+	b.Until("a tick", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("ticks"), " "), "tick-b") })
+}
+
 // The first operator dies without a word: the second one begins when the Lease runs out.
 func TestSIGKILL(t *testing.T) {
 	s := newStage(t, "1")
