@@ -93,6 +93,10 @@ demo: build testcluster tools ## see a hook run on a real control plane; HOOKS=d
 test: testcluster tools delivery-tools ## run all tests, with the race detector where there is a C compiler
 	@scripts/test.sh $(RACE)
 
+# Most of its time goes into building the test cluster once more.
+test-clone: testcluster tools ## follow the first tutorial in a fresh clone of what is committed
+	@FRESH_CLONE=1 TESTCLUSTER=required go test -count=1 -timeout 40m -run TestFirstHook ./test/tutorial
+
 # It needs Chromium or Chrome, so it is no part of make test. PICTURE=1 takes the picture of the documentation anew.
 test-browser: testcluster tools ## look at the status page in a real browser
 	@TESTCLUSTER=required go test -count=1 -tags browser -run TestStatusPage ./test/insight $(if $(PICTURE),-update)
@@ -141,4 +145,4 @@ vuln: ## look for known vulnerabilities in what the program uses
 clean: ## remove what was built
 	@rm -rf bin
 
-.PHONY: help build testcluster tools delivery-tools dist image image-shell test-image demo test test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster tools delivery-tools dist image image-shell test-image demo test test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE

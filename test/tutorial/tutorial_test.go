@@ -2,6 +2,7 @@ package tutorial
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func TestFirstHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(sockets)
-	r := &reader{t: t, dir: testenv.Root(), env: append(os.Environ(),
+	r := &reader{t: t, dir: repository(t), env: append(os.Environ(),
 		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT=0", "SHELL_OPERATOR_TMP_DIR="+filepath.Join(t.TempDir(), "tmp"),
 		"SHELL_OPERATOR_RETRY_MIN_DELAY=3s", "DEBUG_UNIX_SOCKET="+filepath.Join(sockets, "socket"))}
 	defer func() {
@@ -57,4 +58,21 @@ func TestFirstHook(t *testing.T) {
 			r.sees(b)
 		}
 	}
+}
+
+// repository is where the commands of the page are run: here, or in a clone of what is committed, in which nothing has been
+// built yet, if FRESH_CLONE is set.
+func repository(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("FRESH_CLONE") == "" {
+		return testenv.Root()
+	}
+	dir := filepath.Join(t.TempDir(), "shell-operator")
+	if out, err := exec.Command("git", "clone", "--quiet", testenv.Root(), dir).CombinedOutput(); err != nil {
+		t.Fatalf("cannot clone the repository: %v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "bin")); !os.IsNotExist(err) {
+		t.Fatalf("something has been built in the clone: %v", err)
+	}
+	return dir
 }
