@@ -39,6 +39,10 @@ func TestMalformed(t *testing.T) {
 			answer, err := ParseConversion(text)
 			return nil, answer, err
 		},
+		"http": func(text []byte) (any, any, error) {
+			answer, err := ParseHTTP(text)
+			return nil, answer, err
+		},
 	}
 	rows := 0
 	for kind, parse := range parsers {
@@ -90,6 +94,7 @@ func checkError(t *testing.T, kind, line, text string) {
 	t.Helper()
 	place := map[string]string{
 		"config": `"hook.sh"`, "patches": "document", "metrics": "operation", "admission": "$ADMISSION_RESPONSE_PATH", "conversion": "$CONVERSION_RESPONSE_PATH",
+		"http": "$HTTP_RESPONSE_PATH",
 	}[kind]
 	if !strings.Contains(text, place) {
 		t.Errorf("%s: %s: the error does not say where: %s", kind, line, text)
