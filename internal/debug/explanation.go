@@ -68,6 +68,7 @@ const (
 	ByReviews    ReasonKind = "reviews"
 	ByRequests   ReasonKind = "requests"
 	ByNoBindings ReasonKind = "no bindings"
+	ByReload     ReasonKind = "reload"
 )
 
 func (e *Explanation) text(now time.Time) string {

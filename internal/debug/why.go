@@ -22,7 +22,9 @@ type facts struct {
 	queues    []Queue
 	// runs are those of the hook, the latest first.
 	runs []history.Run
-	now  time.Time
+	// notReloaded is why the hooks are not those of the files, or empty.
+	notReloaded string
+	now         time.Time
 }
 
 func why(a *API, r request) (answer, error) {
@@ -31,7 +33,8 @@ func why(a *API, r request) (answer, error) {
 		return answer{}, err
 	}
 	f := facts{
-		hook: h, progress: a.Operator.Progress(h), queues: a.Operator.Queues(-1), runs: a.History.Runs(h.Name), now: time.Now(),
+		hook: h, progress: a.Operator.Progress(h), queues: a.Operator.Queues(-1), runs: a.History.Runs(h.Name),
+		notReloaded: a.Operator.NotReloaded(), now: time.Now(),
 	}
 	for i := range h.Kubernetes {
 		f.bindings = append(f.bindings, a.Operator.Binding(h, i))
@@ -46,7 +49,7 @@ func why(a *API, r request) (answer, error) {
 // explain is a pure function, so that every case has a row in a test.
 func explain(f facts) Explanation {
 	e := Explanation{Hook: f.hook.Name}
-	e.Reasons = slices.Concat(f.inQueues(), f.starting(), f.watching(), f.listening())
+	e.Reasons = slices.Concat(f.inQueues(), f.starting(), f.watching(), f.listening(), f.before())
 	slices.SortStableFunc(e.Reasons, func(a, b Reason) int {
 		switch {
 		case a.Blocks == b.Blocks:
@@ -243,6 +246,15 @@ func (f *facts) listening() (reasons []Reason) {
 		reasons = append(reasons, Reason{ByNoBindings, false, event.Startup.String() + " is its only binding: it runs once after each start", ""})
 	}
 	return reasons
+}
+
+// before tells that the hooks are not those of the files.
+func (f *facts) before() []Reason {
+	if f.notReloaded == "" {
+		return nil
+	}
+	return []Reason{{ByReload, false, "the hooks could not be loaded anew, so its bindings are those from before: " + oneLine(f.notReloaded),
+		"mend the files, the log says more; until then its file is run as it is now"}}
 }
 
 func times(n int) string {

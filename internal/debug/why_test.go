@@ -48,6 +48,7 @@ func TestWhy(t *testing.T) {
 		{"answers requests", facts{hook: server, progress: started}, IsListening, ByRequests, "1 HTTP binding: it runs when a client asks", false},
 		{"stands by and answers", facts{hook: reviewer, progress: Progress{Standby: true}}, IsListening, ByReviews, "2 webhook bindings", false},
 		{"ran at the start", facts{hook: starter, progress: started}, IsDeaf, ByNoBindings, "onStartup is its only binding", false},
+		{"is from before", facts{hook: &hook.Hook{Name: "me"}, progress: started, notReloaded: "hook \"b\":\nwrong"}, IsDeaf, ByReload, `could not be loaded anew, so its bindings are those from before: hook "b": wrong`, false},
 		{"has no bindings", facts{hook: &hook.Hook{Name: "me"}, progress: started}, IsDeaf, "", "", false},
 
 		{"runs", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Running, mine), runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running}}}, IsRunning, ByItsOwnRun, "it has been running as 4-1 for 1m30s", false},

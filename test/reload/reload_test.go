@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -215,6 +216,10 @@ func TestReload(t *testing.T) {
 		if strings.Contains(page, "hunter2") || strings.Contains(page, "password") {
 			t.Errorf("a page shows what a hook has printed: %s", page)
 		}
+	}
+	why, err := exec.Command(testenv.Binary(t), "why", "one", "--debug-unix-socket", op.Socket).Output()
+	if err != nil || !strings.HasPrefix(string(why), "one: waiting for events\n") || !strings.Contains(string(why), `so its bindings are those from before: hook "two": the configuration is not valid`) || strings.Contains(string(why), "hunter2") {
+		t.Errorf("why says, %v:\n%s", err, why)
 	}
 	configMap(t, cluster, d.ns, "c")
 	want = append(want, "one v2: maps Added c", "two v1: maps Added c")
