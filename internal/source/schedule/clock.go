@@ -3,7 +3,8 @@
 // Callers may rely on this:
 //   - Equal texts are one entry and fire once.
 //   - The first activation is counted from the registration. After a gap (a suspended machine, a clock that
-//     was set forward) an entry fires once, not for every activation that was missed.
+//     was set forward) an entry fires once, not for every activation that was missed. When the clock was set back by
+//     more than a minute, entries count from the new time; by less, they wait until it has caught up, and fire once.
 //   - Entries with a fixed hour fire once on days when clocks change: an hour later if theirs is
 //     skipped, the first time if theirs comes twice. Entries for every hour just go on.
 //   - One goroutine waits for the next activation. Without entries nothing wakes.
@@ -22,6 +23,8 @@ type Options struct {
 	// Fire is called for each activation, with the text that was registered. It must return at once.
 	Fire func(crontab string, at time.Time)
 	Log  *slog.Logger
+	// Now is the wall clock, without a monotonic reading; nil means that of the machine.
+	Now func() time.Time
 }
 
 // Clock keeps the entries.
@@ -32,6 +35,8 @@ type Clock struct {
 	mu sync.Mutex
 	// entries are in the order of registration.
 	entries []*entry
+	// seen is when Run looked last.
+	seen time.Time
 }
 
 type entry struct {
@@ -50,6 +55,9 @@ func New(opts Options) *Clock {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	if opts.Now == nil {
+		opts.Now = wallNow
+	}
 	return &Clock{opts: opts, wake: make(chan struct{}, 1)}
 }
 
@@ -65,7 +73,7 @@ func (c *Clock) Register(crontab string) {
 	if slices.ContainsFunc(c.entries, func(e *entry) bool { return e.crontab == crontab }) {
 		return
 	}
-	c.entries = append(c.entries, &entry{crontab, s, s.Next(wallNow())})
+	c.entries = append(c.entries, &entry{crontab, s, s.Next(c.opts.Now())})
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -105,7 +113,7 @@ func (c *Clock) Run(ctx context.Context) error {
 		case <-timer.C:
 		case <-c.wake:
 		}
-		due, wait := c.due(wallNow())
+		due, wait := c.due(c.opts.Now())
 		for _, d := range due {
 			c.opts.Fire(d.crontab, d.at)
 		}
@@ -125,6 +133,14 @@ type activation struct {
 func (c *Clock) due(now time.Time) (due []activation, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// What is due in an hour would be due in a day after the clock was set back by that.
+	if back := c.seen.Sub(now); back > longestSleep {
+		c.opts.Log.Warn("The clock was set back. Schedules count from the new time.", "by", back.Round(time.Second).String())
+		for _, e := range c.entries {
+			e.next = e.schedule.Next(now)
+		}
+	}
+	c.seen = now
 	for _, e := range c.entries {
 		if e.next.IsZero() {
 			continue

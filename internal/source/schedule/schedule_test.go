@@ -3,6 +3,8 @@ package schedule
 import (
 	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,4 +156,49 @@ func TestOneTickAfterAGap(t *testing.T) {
 	if wait > time.Second {
 		t.Errorf("next activation in %s", wait)
 	}
+}
+
+// The clock jumps forward, back and a little back, while a Clock runs.
+func TestClockThatJumps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		start := time.Now().UTC()
+		var jumped atomic.Int64
+		now := func() time.Time { return wallNow().UTC().Add(time.Duration(jumped.Load())) }
+		var mu sync.Mutex
+		var fired []string
+		c := New(Options{Now: now, Fire: func(string, time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			fired = append(fired, now().Sub(start).String())
+		}})
+		c.Register("TZ=UTC 0 */10 * * * *")
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		after := func(wait, jump time.Duration, want string) {
+			t.Helper()
+			time.Sleep(wait)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if got := strings.Join(fired, " "); got != want {
+				t.Errorf("fired at %q, want %q", got, want)
+			}
+			fired = nil
+			jumped.Add(int64(jump))
+		}
+		after(11*time.Minute, 3*time.Hour, "10m0s")
+		// It looks once a minute. What was missed comes once.
+		after(2*time.Minute, 0, "3h12m0s")
+		after(10*time.Minute+time.Second, -3*time.Hour, "3h20m0s")
+		after(10*time.Minute, 0, "30m0s")
+		// Now it is 33 minutes and a second after the start.
+		after(7*time.Minute, -10*time.Second, "40m0s")
+		after(time.Minute, 0, "")
+		after(10*time.Minute, 0, "50m0s")
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
