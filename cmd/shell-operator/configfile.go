@@ -27,7 +27,7 @@ func (s *settings) readFile(fs *pflag.FlagSet) (errs []error) {
 		wrong(root.Line, "the file must be a map of settings, such as %q", "log-level: debug")
 		return errs
 	}
-	// What a flag or a variable has set is only checked: on flags that nobody reads, because some values cannot be taken back.
+	// As in complete: what a flag or a variable has set is only checked.
 	spare := pflag.NewFlagSet("", pflag.ContinueOnError)
 	newSettings(nil).addFlags(spare)
 	lines := map[string]int{}

@@ -19,18 +19,25 @@ func (s *settings) complete(fs *pflag.FlagSet) error {
 		fs = pflag.NewFlagSet("", pflag.ContinueOnError)
 		s.addFlags(fs)
 	}
+	// What something with a higher priority has set is only checked: on flags that nobody reads, because some values cannot
+	// be taken back.
+	spare := pflag.NewFlagSet("", pflag.ContinueOnError)
+	newSettings(nil).addFlags(spare)
 	var errs []error
 	for _, row := range s.list {
 		value := s.env[row.env]
-		if value == "" || fs.Changed(row.flag) {
+		if value == "" {
 			continue
 		}
-		f := fs.Lookup(row.flag)
+		to, f := fs, fs.Lookup(row.flag)
+		if f.Changed {
+			to = spare
+		}
 		if f.Value.Type() == "stringSlice" {
 			// Older versions had one item in a line.
 			value = strings.ReplaceAll(strings.TrimSpace(value), "\n", ",")
 		}
-		if err := fs.Set(row.flag, value); err != nil {
+		if err := to.Set(row.flag, value); err != nil {
 			errs = append(errs, fmt.Errorf("configuration error: %s=%q is not a %s", row.env, value, typeWord(f)))
 		}
 	}
