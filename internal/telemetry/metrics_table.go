@@ -86,7 +86,7 @@ var definitions = []definition{
 	{name: "hook_run_sys_cpu_seconds", typ: histogram, labels: bindingLabels, buckets: runBuckets,
 		help: "CPU time of a run's processes in the kernel."},
 	{name: "hook_run_max_rss_bytes", typ: gauge, labels: bindingLabels,
-		help: "Memory of the largest process of the last run."},
+		help: "Memory of the largest process of the last run; Linux counts no less than what the operator had when it started the hook."},
 	{name: "hook_run_errors_total", typ: counter, labels: bindingLabels,
 		help: "Failed runs that are tried again."},
 	{name: "hook_run_allowed_errors_total", typ: counter, labels: bindingLabels,
