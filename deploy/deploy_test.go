@@ -1,6 +1,7 @@
 // Package deploy checks what is delivered: the chart is rendered and applied to a real API server, the Dockerfile is read by
 // BuildKit's parser and compared with what is promised of the image, the plain manifests are those of the chart, and the
-// workflows are such as GitHub takes.
+// workflows are such as GitHub takes. The one that makes a release is run, with stand-ins for what is not on every machine:
+// it publishes nothing that lacks anything.
 package deploy
 
 import (

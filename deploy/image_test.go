@@ -41,8 +41,8 @@ func dockerfile(t *testing.T) (all []instruction) {
 	return all
 }
 
-// TestDockerfile compares the image with what is promised of it. Whether the image can be built is found out by the workflow
-// ci, which has a container engine.
+// TestDockerfile compares the image with what is promised of it. Whether the image can be built is found out by make test-image,
+// which needs a container engine; the workflow ci calls it.
 func TestDockerfile(t *testing.T) {
 	all := dockerfile(t)
 	var last []instruction
@@ -136,6 +136,30 @@ func TestDockerfileKubectl(t *testing.T) {
 		}
 	}
 	t.Error("no ARG KUBECTL_VERSION")
+}
+
+// TestEntrypointInPages: what pages write behind the name of an image goes to the program, so it begins with a command.
+func TestEntrypointInPages(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(testenv.Root(), "docs", "*", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`docker run .*my-operator (\S+)`).FindAllStringSubmatch(string(text), -1) {
+			found++
+			if m[1] == "shell-operator" || m[1] == "/shell-operator" {
+				t.Errorf("%s: %q runs /shell-operator %s, for which there is no command", filepath.Base(page), m[0], m[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page runs an image: take this test away")
+	}
 }
 
 // TestDockerfileContext: all that is copied is in the repository, and .dockerignore lets it through.
