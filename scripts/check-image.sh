@@ -4,6 +4,10 @@
 set -euo pipefail
 image=${1:?name the image}
 engine=$("$(dirname "$0")/engine.sh" docker podman)
+if [[ $engine == *buildah ]]; then
+	echo 'Buildah builds images and runs none: install Docker or Podman, or name one with ENGINE' >&2
+	exit 1
+fi
 
 run() { "$engine" run --rm --read-only --tmpfs /tmp --tmpfs /var/run/shell-operator:mode=0770 "$@"; }
 
