@@ -127,7 +127,10 @@ func (f *follower) answers(b snippet.Block, command string) {
 
 func (f *follower) answerIs(b snippet.Block) {
 	for line := range strings.Lines(b.Text) {
-		if !snippet.Contains(f.answer, strings.TrimSuffix(line, "\n")) {
+		line = strings.TrimSuffix(line, "\n")
+		// One jq sorts the keys, the other does not.
+		document := strings.HasPrefix(b.Kind, "json ") && slices.ContainsFunc(strings.Split(f.answer, "\n"), func(l string) bool { return snippet.Same(line, l) == nil })
+		if !document && !snippet.Contains(f.answer, line) {
 			f.t.Errorf("line %d: %q is not in the answer\n%s", b.Line, line, f.answer)
 		}
 	}

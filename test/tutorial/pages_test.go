@@ -41,6 +41,12 @@ if [ "$1" = --config ]; then echo '{configVersion: v1, kubernetesValidating: [{n
 	libraryHook = "#!/usr/bin/env bash\nsource \"$SHELL_LIB\"\n__config__() { echo '{configVersion: v1, kubernetes: [{name: pods, kind: Pod}]}'; }\n__main__() {\n"
 )
 
+// groupOf is what a hook reads whose binding is in a group, with the results of its filter.
+func groupOf(binding string, results ...string) string {
+	return fmt.Sprintf(`[{"binding": %q, "type": "Group", "groupName": "g", "snapshots": {%[1]q: [{"filterResult": %s}]}}]`,
+		binding, strings.Join(results, `}, {"filterResult": `))
+}
+
 var plain = map[string]string{"hooks/pods.sh": podsOnly}
 
 // lanes are pages that are followed one after the other. Those of one lane would disturb each other: there is one
@@ -85,11 +91,14 @@ func lanes(cluster *testenv.Cluster, server, config, receiver string) [][]page {
 				parts: []part{{hook: bashHook + "%s", context: "[" + addedPod + "," + addedPod + "]", want: `"contexts": 2`}}},
 			{name: "how-to/limit-and-retry-runs.md",
 				parts: []part{{hook: bashHook + "lock=$(mktemp)\n(\n%skill $BASHPID\n) || [[ ! -e $lock ]] && echo cleaned\n", context: "[" + addedPod + "]", want: "cleaned"}}},
-			{name: "how-to/export-metrics-from-a-hook.md", hook: "pods.sh", before: `kubectl create namespace shop
+			{name: "how-to/export-metrics-from-a-hook.md", hook: "pods.sh",
+				files: map[string]string{"group.json": groupOf("pods", append(slices.Repeat([]string{`{"namespace": "shop", "phase": "Pending"}`}, 2),
+					slices.Repeat([]string{`{"namespace": "shop", "phase": "Running"}`}, 5)...)...)},
+				before: `kubectl create namespace shop
 kubectl -n shop create serviceaccount default --dry-run=client -o yaml | kubectl apply -f -
 for i in 1 2 3 4 5 6 7; do kubectl -n shop run p$i --image=x; done
 for i in 1 2 3 4 5; do kubectl -n shop patch pod p$i --subresource=status -p '{"status":{"phase":"Running"}}'; done`},
-			{name: "how-to/change-objects-from-a-hook.md", hook: "quotas.sh", before: "kubectl label namespace shop quota=small",
+			{name: "how-to/change-objects-from-a-hook.md", hook: "quotas.sh", files: map[string]string{"group.json": groupOf("namespaces", `"shop"`, `"shop-test"`)}, before: "kubectl label namespace shop quota=small",
 				parts: []part{
 					{hook: bashHook + "name=cart replicas=3\n%s", context: "[" + addedPod + "]", want: `"replicas": 3`},
 					{hook: bashHook + "name=order-17\ncharge() { true; }\n%s", context: "[" + addedPod + "]", want: `"phase": "Ready"`},
