@@ -35,7 +35,11 @@ go build $race -o "$TESTOPERATOR" ./cmd/shell-operator
 export GORACE=${GORACE:-atexit_sleep_ms=0}
 # Tests wait for leases, delays and control planes more than they compute, so there are more of them than processors.
 processors=$(getconf _NPROCESSORS_ONLN)
+export TESTTOLD=$dir/told
+mkdir "$TESTTOLD"
 TESTCLUSTER=required TESTCLUSTER_DIR=$dir/cluster \
 	go test -count=1 -p $((processors + 1)) -parallel $((processors * 2)) "$@" ./...
+# What pages quote has been told by operators of these tests.
+go test -count=1 -tags told -run TestTold ./docs
 # What makes the static image is tested with its module.
 (cd tools && go test -count=1 "$@" ./...)

@@ -13,6 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
 // What the exit says never has anything that a hook has written.
@@ -93,7 +94,7 @@ func TestRunsAreRecorded(t *testing.T) {
 	rec := &recorder{}
 	h := hookOf("--")
 	r := New([]*hook.Hook{h}, Options{
-		Executor: printer{}, Workspace: workspace, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Executor: printer{}, Workspace: workspace, Log: slog.New(testenv.LogHandler(&log, nil)),
 		Begin: func(b Begun) Record { rec.begun = append(rec.begun, b); return rec },
 	})
 	task := r.Task(change(h, 0))

@@ -138,6 +138,10 @@ func (r *reader) stop(p *program) {
 	if p == nil {
 		return
 	}
+	defer func() {
+		text, _ := p.printed()
+		testenv.Told(text)
+	}()
 	running := true
 	select {
 	case <-p.ended:
@@ -182,6 +186,7 @@ func (r *reader) do(b snippet.Block) {
 		r.t.Fatalf("line %d: error %v\n%s%s", b.Line, err, b.Text, out)
 	}
 	r.answer = string(out)
+	testenv.Told(r.answer)
 	switch {
 	case strings.HasPrefix(last, "bin/testcluster"):
 		r.answer = ""

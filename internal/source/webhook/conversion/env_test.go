@@ -285,7 +285,7 @@ func (e *env) refused(want, input string, args ...string) {
 }
 
 func (e *env) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(e, nil))
+	return slog.New(testenv.LogHandler(e, nil))
 }
 
 // Write takes the log.

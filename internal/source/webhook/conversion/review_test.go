@@ -18,6 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
 // script is the Runner of the tests: hooks that do what a word says.
@@ -148,7 +149,7 @@ func plainErrors(text string) string {
 
 // testLog leaves out times and stacks.
 func testLog(to *bytes.Buffer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	return slog.New(testenv.LogHandler(to, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}

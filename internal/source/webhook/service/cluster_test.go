@@ -41,7 +41,7 @@ func begin(t *testing.T, edits ...func(*rest.Config)) *env {
 			utilnet.CloseIdleConnectionsFor(http.Client.Transport)
 		}
 	})
-	e.options = Options{Client: client, Namespace: e.ns, Name: "svc", Pod: "operator-0", Target: 9680, Log: slog.New(slog.NewTextHandler(&e.log, nil))}
+	e.options = Options{Client: client, Namespace: e.ns, Name: "svc", Pod: "operator-0", Target: 9680, Log: slog.New(testenv.LogHandler(&e.log, nil))}
 	return e
 }
 
