@@ -51,7 +51,6 @@ var cannot = []leftOut{
 	{"how-to/build-your-own-image.md", "make image-shell", "there is no container engine; deploy/image_test.go reads the file with BuildKit's parser"},
 	{"how-to/build-your-own-image.md", "make image\n", "it takes minutes; tools/image does it all with a registry of its own"},
 	{"how-to/check-hooks.md", "docker run", "there is no Docker; the command itself is typed on this page without it"},
-	{"how-to/check-hooks.md", "hooks/lib/: note", "these mistakes are in internal/lint"},
 	{"how-to/find-out-why-a-hook-does-not-run.md", "$ kubectl exec", "the cluster has no nodes; test/insight makes this answer"},
 	{"how-to/install-with-helm.md", "kubectl -n my-operator logs", "the cluster has no nodes, so no Pod runs"},
 	{"how-to/monitor-the-operator.md", "scrape_configs:", "there is no Prometheus; test/scrape reads both pages as it does"},

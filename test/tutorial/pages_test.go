@@ -34,7 +34,23 @@ exit 1
 	reviewHook = `#!/bin/sh
 if [ "$1" = --config ]; then echo '{configVersion: v1, kubernetesValidating: [{name: a.example.com, failurePolicy: Ignore, rules: [{apiGroups: [nobody.example.com], apiVersions: [v1], resources: [things], operations: [CREATE]}]}]}'; exit; fi
 `
-	addedPod = `{"binding": "pods", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}}}`
+	// wrongFilter has a mistake in line 10, notClosed one in line 12.
+	wrongFilter = `#!/bin/sh
+if [ "$1" = --config ]; then
+  cat <<'YAML'
+configVersion: v1
+kubernetes:
+- name: pods
+  kind: Pod
+  jqFilter: |
+    {name: .metadata.name,
+    ip: }
+YAML
+  exit
+fi
+`
+	notClosed = tickHook + "\n\n\n\n\n\n\n\nif true; then\n  echo never\n"
+	addedPod  = `{"binding": "pods", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}}}`
 
 	// bashHook is around lines that know no library, libraryHook around those that do.
 	bashHook    = "#!/usr/bin/env bash\nset -euo pipefail\nif [[ ${1:-} == --config ]]; then echo '{configVersion: v1, onStartup: 1, kubernetes: [{name: pods, kind: Pod}]}'; exit; fi\n"
@@ -73,7 +89,10 @@ func lanes(cluster *testenv.Cluster, server, config, receiver string) [][]page {
 				}}},
 		},
 		{
-			{name: "how-to/check-hooks.md", files: map[string]string{"hooks/pods.sh": podsHook, "hooks/tick.sh": tickHook, "added.json": addedPod}},
+			{name: "how-to/check-hooks.md", before: "mkdir wrong; mv hooks/wrong wrong/hooks", files: map[string]string{
+				"hooks/pods.sh": podsHook, "hooks/tick.sh": tickHook, "added.json": addedPod,
+				"hooks/wrong/lib/shared.sh": "shared() { :; }\n", "hooks/wrong/pods.sh": wrongFilter, "hooks/wrong/report.sh": podsOnly, "hooks/wrong/sync.sh": notClosed,
+			}},
 			{name: "how-to/give-the-operator-its-rights.md", files: map[string]string{"hooks/report.sh": podsOnly}},
 			{name: "how-to/install-with-helm.md", before: "kubectl create namespace team-a", after: "kubectl -n my-operator get deployment my-operator-shell-operator\nkubectl -n my-operator get configmap my-operator-shell-operator-hooks"},
 			{name: "how-to/run-several-replicas.md", files: plain, before: "kubectl create namespace my-operator --dry-run=client -o yaml | kubectl apply -f -",
