@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
 func TestExposed(t *testing.T) {
@@ -64,7 +66,7 @@ func TestWarnOfExposure(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	o := &Options{TmpDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	o := &Options{TmpDir: dir, Log: slog.New(testenv.LogHandler(&log, nil))}
 	if warnOfExposure(o); log.Len() > 0 {
 		t.Errorf("a private directory: %s", log.String())
 	}
