@@ -20,16 +20,20 @@ type caller struct {
 }
 
 func (c caller) Call(ctx context.Context, f discover.File, dir string) (stdout, stderr []byte, err error) {
-	var out, errOut bytes.Buffer
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	out, errOut := collected{tooMuch: stop}, collected{tooMuch: stop}
 	program, args := (&hook.Hook{Path: f.Path, Interpreter: f.Interpreter}).Command()
 	_, err = c.executor.Execute(ctx, process.Invocation{
 		Hook: f.Name, Path: program, Args: append(args, "--config"), Dir: dir, Env: c.env, Timeout: c.timeout,
-		Stdout: collect(&out), Stderr: collect(&errOut),
+		Stdout: out.line, Stderr: errOut.line,
 	})
 	var exit *process.ExitError
 	var timeout *process.TimeoutError
 	var start *process.StartError
 	switch {
+	case errors.Is(context.Cause(ctx), errTooMuch):
+		err = errTooMuch
 	case errors.As(err, &exit):
 		err = errors.New(exit.Status + exit.Mend())
 	case errors.As(err, &timeout):
@@ -37,12 +41,26 @@ func (c caller) Call(ctx context.Context, f discover.File, dir string) (stdout, 
 	case errors.As(err, &start):
 		err = errors.New(start.Reason())
 	}
-	return out.Bytes(), errOut.Bytes(), err
+	return out.text.Bytes(), errOut.text.Bytes(), err
 }
 
-func collect(b *bytes.Buffer) func(line []byte) {
-	return func(line []byte) {
-		b.Write(line)
-		b.WriteByte('\n')
+// maxPrinted is what a config call may print. A hook that prints without end would otherwise take all memory until its time
+// is up.
+const maxPrinted = 16 << 20
+
+var errTooMuch = fmt.Errorf("it printed more than %d bytes and was killed: make it print the configuration, nothing else, and exit", maxPrinted)
+
+// collected is what a call has printed to a stream, as far as it may.
+type collected struct {
+	text    bytes.Buffer
+	tooMuch context.CancelCauseFunc
+}
+
+func (c *collected) line(line []byte) {
+	if c.text.Len()+len(line) >= maxPrinted {
+		c.tooMuch(errTooMuch)
+		return
 	}
+	c.text.Write(line)
+	c.text.WriteByte('\n')
 }

@@ -28,7 +28,7 @@ func Inherited(env, patterns []string) []string {
 		wanted := startsWithAll || slices.Contains(alwaysInherited, name)
 		for _, p := range patterns {
 			pattern, without := strings.CutPrefix(p, "!")
-			if fits, _ := path.Match(pattern, name); fits { // cmd has checked the patterns
+			if fits, _ := path.Match(noPath(pattern), noPath(name)); fits { // cmd has checked the patterns
 				wanted = !without
 			}
 		}
@@ -38,6 +38,9 @@ func Inherited(env, patterns []string) []string {
 	}
 	return kept
 }
+
+// noPath makes a slash one character among others: a name of a variable may have it, and * stands for it, too.
+func noPath(text string) string { return strings.ReplaceAll(text, "/", "\x00") }
 
 // Library unpacks the library for hooks in bash and returns the variables by which they find it. Who has set one
 // of them means another library.

@@ -24,3 +24,14 @@ func TestInherited(t *testing.T) {
 		}
 	}
 }
+
+// Names of variables may have any character but "=": none of them gets past a pattern.
+func TestInheritedOddNames(t *testing.T) {
+	env := []string{"SECRET/A=1", "SECRET/B/C=1", "SECRET.D=1", "SECRET E=1", "SECRET-=1", "SECRET\n=1", "SECRET\xff=1", "=1", "KEPT/A=1"}
+	if got := Inherited(env, []string{"!SECRET*"}); !slices.Equal(got, []string{"=1", "KEPT/A=1"}) {
+		t.Errorf("what is left is %q", got)
+	}
+	if got := Inherited(env, []string{"KEPT/*"}); !slices.Equal(got, []string{"KEPT/A=1"}) {
+		t.Errorf("what is left is %q", got)
+	}
+}

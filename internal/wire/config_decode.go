@@ -13,6 +13,10 @@ import (
 
 // decode reads the first YAML document, by the rules of YAML 1.1 that Kubernetes uses.
 func (p *parser) decode(output []byte) (map[string]any, bool) {
+	if err := checkAliasesIn(output); err != nil {
+		p.violations = append(p.violations, Violation{Problem: "the output " + err.Error()})
+		return nil, false
+	}
 	text, err := sigsyaml.YAMLToJSON(output)
 	if err != nil {
 		p.violations = append(p.violations, Violation{

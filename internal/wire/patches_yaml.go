@@ -112,6 +112,9 @@ func (d *patchDocument) set(key string, value *yaml.Node) (err error) {
 
 // yamlToJSON keeps the text of times, and makes text of keys that are none.
 func yamlToJSON(node *yaml.Node) (json.RawMessage, error) {
+	if err := checkAliases(node); err != nil {
+		return nil, err
+	}
 	keepTimes(node, map[*yaml.Node]bool{})
 	var tree any
 	if err := node.Decode(&tree); err != nil {
