@@ -40,7 +40,11 @@ func TestChunksEndTheConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _ = io.Copy(io.Discard, first.Body)
-			_, err = http.ReadResponse(reader, nil)
+			_ = first.Body.Close()
+			second, err := http.ReadResponse(reader, nil)
+			if err == nil {
+				_ = second.Body.Close()
+			}
 			if first.StatusCode != http.StatusOK || (err == nil) != test.kept {
 				t.Errorf("status %d, then %v, want another answer: %t", first.StatusCode, err, test.kept)
 			}

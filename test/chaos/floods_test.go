@@ -19,7 +19,7 @@ import (
 )
 
 // resident returns the memory of a process in MiB: now, or at its peak.
-func resident(t *testing.T, op *testenv.Operator, field string) float64 {
+func resident(t testing.TB, op *testenv.Operator, field string) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", op.Pid()))
 	if err != nil {
@@ -39,7 +39,7 @@ const (
 )
 
 // figure prints a figure, and fails the test if it is more than it may be; 0 is no limit.
-func figure(t *testing.T, what string, got, limit float64, unit string) {
+func figure(t testing.TB, what string, got, limit float64, unit string) {
 	t.Helper()
 	verdict := ""
 	if limit > 0 {
