@@ -8,7 +8,6 @@ package chaos
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -168,38 +167,6 @@ func TestFaults(t *testing.T) {
 			if missing := f.met(w); missing != "" {
 				t.Error("the operator has not met the fault: " + missing)
 			}
-		})
-	}
-}
-
-// Two faults at once, chosen by the seed. The one that stops everything, if there is one, comes into the other.
-func TestPairs(t *testing.T) {
-	cluster := clusterFor(t)
-	random := rand.New(rand.NewPCG(seed(), 2))
-	both := slices.Concat(faults, acts)
-	for i := range 30 {
-		a, b := both[random.IntN(len(both))], both[random.IntN(len(both))]
-		for a.name == b.name || a.controlPlane && b.controlPlane {
-			b = both[random.IntN(len(both))]
-		}
-		if a.controlPlane {
-			a, b = b, a
-		}
-		name := fmt.Sprintf("pair-%02d-%s+%s", i, a.name, b.name)
-		t.Run(name, func(t *testing.T) {
-			wanted(t, name, false)
-			w := newWorld(t, cluster(), seed()*1000+uint64(500+i), true, hooksFor(a, b)...)
-			defer w.judge(name, time.Now())
-			w.begin()
-			w.lose(func() {
-				a.begin(w)
-				time.Sleep(w.length(a) / 2)
-				b.begin(w)
-				time.Sleep(w.length(b))
-				b.end(w)
-				time.Sleep(w.length(a) / 2)
-				a.end(w)
-			})
 		})
 	}
 }

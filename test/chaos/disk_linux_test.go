@@ -19,12 +19,8 @@ const ownDisk = "CHAOS_MAY_MOUNT"
 // every user may, and false is returned: then its outcome is that of this test.
 func mountable(t *testing.T) bool {
 	t.Helper()
-	dir := t.TempDir()
-	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4k")
+	err := mayMount(t)
 	if err == nil {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Fatal(err)
-		}
 		return true
 	}
 	if !errors.Is(err, syscall.EPERM) || os.Getenv(ownDisk) != "" {
@@ -53,6 +49,15 @@ func mountable(t *testing.T) bool {
 		t.Logf("in namespaces of its own:\n%s", out)
 	}
 	return false
+}
+
+func mayMount(t *testing.T) error {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {
+		return err
+	}
+	return syscall.Unmount(dir, 0)
 }
 
 // disk gives the operator a temp directory on a small disk of its own.
@@ -85,42 +90,73 @@ func TestDiskFilledByHook(t *testing.T) {
 // Somebody else fills the disk. Runs fail and are tried again until there is room.
 func TestDiskFull(t *testing.T) {
 	onDisk(t, "disk-full", 204, func(w *world) {
-		path := filepath.Join(filepath.Dir(w.tmp), "other")
-		f, err := os.Create(path)
-		w.must(err)
-		enough := make(chan struct{})
-		var filling sync.WaitGroup
-		filling.Go(func() { // what runs give back is taken at once
-			block := make([]byte, 4096)
-			for {
-				select {
-				case <-enough:
-					return
-				default:
-				}
-				if _, err := f.Write(block); err != nil {
-					time.Sleep(100 * time.Microsecond)
-				}
-			}
-		})
+		full := fillDisk(w)
 		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
-		close(enough)
-		filling.Wait()
-		w.must(f.Close())
 		if !strings.Contains(failed.Fields["error"], "no space left on device") || !strings.Contains(failed.Fields["error"], "is the temp directory full") {
 			w.t.Errorf("the error does not tell: %s", failed.Fields["error"])
 		}
 		time.Sleep(2 * time.Second)
-		w.must(os.Remove(path))
+		full.end()
 	})
 }
 
-// The temp directory becomes read-only and writable again. (A disk cannot be made so while files on it are open for
-// writing, so another one is put in front of it.)
+// fullDisk is a disk that stays full, as what is given back is taken at once.
+type fullDisk struct {
+	w      *world
+	file   *os.File
+	enough chan struct{}
+	gone   sync.WaitGroup
+}
+
+func fillDisk(w *world) *fullDisk {
+	f, err := os.Create(filepath.Join(filepath.Dir(w.tmp), "other"))
+	w.must(err)
+	full := &fullDisk{w: w, file: f, enough: make(chan struct{})}
+	full.gone.Go(func() {
+		block := make([]byte, 4096)
+		for {
+			select {
+			case <-full.enough:
+				return
+			default:
+			}
+			if _, err := f.Write(block); err != nil {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	})
+	return full
+}
+
+func (full *fullDisk) end() {
+	close(full.enough)
+	full.gone.Wait()
+	full.w.must(full.file.Close())
+	full.w.must(os.Remove(full.file.Name()))
+}
+
+// diskFaults are those of the temp directory, for pairs.
+func diskFaults() []fault {
+	small := disk("16m")
+	var full *fullDisk
+	return []fault{
+		{name: "hook-fills-the-disk", prepare: small, touches: theDisk, end: nothing, begin: func(w *world) { w.act("plain", "fill 100", "fill 100") }},
+		{name: "disk-full", prepare: small, touches: theDisk, begin: func(w *world) { full = fillDisk(w) }, end: func(*world) { full.end() }},
+		{name: "disk-read-only", prepare: small, touches: theDisk, begin: readOnly, end: func(w *world) { w.must(syscall.Unmount(w.tmp, syscall.MNT_DETACH)) }},
+	}
+}
+
+// readOnly makes the temp directory read-only. (A disk cannot be made so while files on it are open for writing, so
+// another one is put in front of it.)
+func readOnly(w *world) {
+	w.must(syscall.Mount("tmpfs", w.tmp, "tmpfs", syscall.MS_RDONLY, ""))
+	w.t.Cleanup(func() { _ = syscall.Unmount(w.tmp, 0) })
+}
+
+// The temp directory becomes read-only and writable again.
 func TestDiskReadOnly(t *testing.T) {
 	onDisk(t, "disk-read-only", 205, func(w *world) {
-		w.must(syscall.Mount("tmpfs", w.tmp, "tmpfs", syscall.MS_RDONLY, ""))
-		w.t.Cleanup(func() { _ = syscall.Unmount(w.tmp, 0) })
+		readOnly(w)
 		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
 		if !strings.Contains(failed.Fields["error"], "read-only file system") {
 			w.t.Errorf("the error does not tell: %s", failed.Fields["error"])

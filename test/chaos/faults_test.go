@@ -35,9 +35,26 @@ type fault struct {
 	// lasts is how long it lasts; 0 means a few seconds.
 	lasts      time.Duration
 	begin, end func(*world)
+	// prepare changes the world before the operator starts; nil for nothing.
+	prepare func(*world)
+	// touches is what only one of two faults can do something to.
+	touches part
 	// met tells what is missing for the operator to have met the fault; nil for what it cannot but meet.
 	met func(*world) string
 }
+
+// part is a part of the world.
+type part int
+
+const (
+	_ part = iota
+	// anOperator is one of which there may be two then.
+	anOperator
+	aPairOfOperators
+	theDisk
+	// timeLimits are those of hooks.
+	timeLimits
+)
 
 func nothing(*world) {}
 
@@ -97,14 +114,14 @@ var faults = []fault{
 		w.makeCRD("v1", "v2")
 		w.writer.enter(w.widgets("v2"))
 	}},
-	{name: "operator-killed", short: true, strict: true, end: nothing, begin: func(w *world) {
+	{name: "operator-killed", touches: anOperator, short: true, strict: true, end: nothing, begin: func(w *world) {
 		for range 4 { // while it starts, lists, runs hooks: wherever it is
 			w.kill()
 			w.launch()
 			time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
 		}
 	}},
-	{name: "operator-stopped", strict: true, begin: func(w *world) {
+	{name: "operator-stopped", touches: anOperator, strict: true, begin: func(w *world) {
 		w.op.Signal(terminate)
 		w.op.Wait()
 		w.down = true

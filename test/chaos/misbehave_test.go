@@ -17,7 +17,7 @@ import (
 var acts = []fault{
 	misbehave("hook-fails", true, "fail", "fail"),
 	misbehave("hook-killed", true, "kill", "kill", "kill"),
-	misbehave("hook-hangs", false, "hang", "hang"),
+	touching(timeLimits, misbehave("hook-hangs", false, "hang", "hang")),
 	misbehave("hook-removes-its-files", true, "remove-outputs", "remove-run"),
 	destructive(misbehave("hook-removes-all-files", true, "remove-all", "remove-all")),
 	misbehave("hook-hands-back-no-files", true, "fifo", "endless", "directory"),
@@ -32,6 +32,11 @@ func misbehave(name string, short bool, what ...string) fault {
 			w.act(hook, what...)
 		}
 	}}
+}
+
+func touching(p part, f fault) fault {
+	f.touches = p
+	return f
 }
 
 // destructive marks a fault that spoils runs of other hooks, too.
@@ -77,11 +82,10 @@ func TestFloodOfOutput(t *testing.T) {
 	printed := 0
 	alone(t, "hook-prints-1-GiB", 200, false, func(w *world) {
 		w.ignore = func(line string) bool {
-			isOutput := strings.Contains(line, `"output":"stdout"`)
-			if isOutput {
+			if isOutput(line) {
 				printed += len(line)
 			}
-			return isOutput
+			return isOutput(line)
 		}
 		patient(w)
 	}, func(w *world) {
@@ -122,13 +126,21 @@ func TestChildOutlivesHook(t *testing.T) {
 	alone(t, "hook-forks", 202, true, nil, func(w *world) {
 		w.act("plain", "fork 600")
 		w.op.UntilLog("The hook has ended, but a process that it left behind kept its output open")
-		text, err := os.ReadFile(filepath.Join(w.dir, "plain.child"))
-		w.must(err)
-		pid, err := strconv.Atoi(string(text))
-		w.must(err)
-		w.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+		endChild(w)
 	})
 }
+
+// endChild ends the process that the hook "plain" has left behind.
+func endChild(w *world) {
+	text, err := os.ReadFile(filepath.Join(w.dir, "plain.child"))
+	w.must(err)
+	pid, err := strconv.Atoi(string(text))
+	w.must(err)
+	w.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+}
+
+// isOutput tells that a line of the log is one that a hook has printed.
+func isOutput(line string) bool { return strings.Contains(line, `"output":"stdout"`) }
 
 // patient lets the runs of "plain" take longer.
 func patient(w *world) {

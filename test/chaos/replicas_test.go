@@ -54,9 +54,15 @@ func (w *world) launchStandby() {
 	w.standby.UntilLog("Another replica runs the hooks", "leader", w.starts[len(w.starts)-1].name)
 }
 
-// part ends the leader with a signal, at any moment, and waits for the other one to lead. One that was only stopped goes
-// on then, and ends. Another operator stands by afterwards.
+// part ends the leader with a signal, at any moment, and waits for the other one to lead.
 func (w *world) part(signal os.Signal, status int) {
+	w.t.Helper()
+	w.leave(signal, status)()
+}
+
+// leave ends the leader, and returns a function that waits for the other one to lead. A leader that was only stopped goes on
+// then, and ends. Another operator stands by afterwards.
+func (w *world) leave(signal os.Signal, status int) (next func()) {
 	w.t.Helper()
 	old := w.op
 	old.Expect(status)
@@ -65,15 +71,18 @@ func (w *world) part(signal os.Signal, status int) {
 	last := len(w.starts) - 1
 	w.starts[last-1], w.starts[last] = w.starts[last], w.starts[last-1]
 	w.op, w.standby = w.standby, nil
-	took := w.op.UntilLog(leads).At.Sub(sent)
-	w.t.Logf("the next leader began after %s", took.Round(time.Millisecond))
-	if signal == syscall.SIGSTOP {
-		old.Signal(syscall.SIGCONT)
+	return func() {
+		w.t.Helper()
+		took := w.op.UntilLog(leads).At.Sub(sent)
+		w.t.Logf("the next leader began after %s", took.Round(time.Millisecond))
+		if signal == syscall.SIGSTOP {
+			old.Signal(syscall.SIGCONT)
+		}
+		if got := old.Wait(); got != status {
+			w.t.Errorf("the old leader ended with status %d, not %d", got, status)
+		}
+		w.launchStandby()
 	}
-	if got := old.Wait(); got != status {
-		w.t.Errorf("the old leader ended with status %d, not %d", got, status)
-	}
-	w.launchStandby()
 }
 
 func TestReplicas(t *testing.T) {

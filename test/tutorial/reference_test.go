@@ -86,7 +86,7 @@ func referencePages() []page {
 			running: "shell-operator --hooks-dir hooks", until: "Enable Kubernetes binding for hook failed"},
 		{name: "reference/debug-api.md", files: map[string]string{"hooks/shop/watch.sh": watchShop},
 			before:    "kubectl create namespace debugged; kubectl -n debugged create serviceaccount default --dry-run=client -o yaml | kubectl apply -f -",
-			running:   "SHELL_OPERATOR_RETRY_MIN_DELAY=100ms shell-operator --hooks-dir hooks",
+			running:   "SHELL_OPERATOR_RETRY_MIN_DELAY=2s shell-operator --hooks-dir hooks",
 			until:     "Kubernetes bindings for hook are enabled successfully",
 			meanwhile: "kubectl -n debugged run web-1 --image=x -l app=x", then: "Hook failed. Will retry after delay.…failedCount='2'"},
 	}
