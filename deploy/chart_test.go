@@ -23,7 +23,6 @@ hooks:
 args: [--hook-timeout, 5m]
 env: [{name: FRUIT, value: apple}]
 envFrom: [{secretRef: {name: fruits}}]
-kubernetesEvents: true
 rbac:
   rules: [{apiGroups: [""], resources: [pods], verbs: [list, watch]}]
   namespaces: {kube-public: [{apiGroups: [""], resources: [configmaps], verbs: [list, watch]}]}
@@ -49,8 +48,12 @@ extraVolumeMounts: [{name: more, mountPath: /more}]
 
 func TestDefault(t *testing.T) {
 	o := rendered(t, "")
-	if len(o) != 2 || o["Deployment/shop-shell-operator"] == nil || o["ServiceAccount/shop-shell-operator"] == nil {
-		t.Errorf("more, or less, than a Deployment and a ServiceAccount without rights: %d objects", len(o))
+	if len(o) != 4 || o["Deployment/shop-shell-operator"] == nil || o["ServiceAccount/shop-shell-operator"] == nil {
+		t.Errorf("more, or less, than a Deployment and a ServiceAccount that may write Events: %d objects", len(o))
+	}
+	o = rendered(t, "kubernetesEvents: false")
+	if len(o) != 2 || !strings.Contains(o.at(t, "Deployment/shop-shell-operator", "spec", "template", "spec", "containers"), "name: SHELL_OPERATOR_KUBERNETES_EVENTS\n    value: \"false\"") {
+		t.Errorf("more, or less, than a Deployment without Events and a ServiceAccount without rights: %d objects", len(o))
 	}
 	if got := o.at(t, "Deployment/shop-shell-operator", "spec", "strategy"); got != "type: Recreate" {
 		t.Errorf("two operators could run hooks at once: strategy %s", got)
@@ -67,7 +70,7 @@ func TestRights(t *testing.T) {
 - {apiGroups: [coordination.k8s.io], resourceNames: [shop-shell-operator], resources: [leases], verbs: [get, watch, update]}
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}`, ""},
 		{"kubernetesEvents: true", `
-- {apiGroups: ["", events.k8s.io], resources: [events], verbs: [create, patch]}`, ""},
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}`, ""},
 		{"webhooks: {validating: true}", `
 - {apiGroups: [""], resourceNames: [shop-shell-operator-webhook], resources: [secrets], verbs: [get, watch, patch]}`, `
 - {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations], verbs: [list, watch, update, delete]}
@@ -85,7 +88,11 @@ func TestRights(t *testing.T) {
 - {apiGroups: [""], resources: [nodes], verbs: [list]}`},
 		{"rbac: {create: false, rules: [{apiGroups: [apps], resources: [deployments], verbs: [patch]}]}\nreplicas: 2", "", ""},
 	} {
-		o := rendered(t, c.values)
+		values := c.values
+		if !strings.Contains(values, "kubernetesEvents") {
+			values += "\nkubernetesEvents: false"
+		}
+		o := rendered(t, values)
 		for key, want := range map[string]string{own: c.own, cluster: c.cluster} {
 			switch {
 			case want == "" && o[key] != nil:

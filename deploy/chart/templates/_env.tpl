@@ -17,8 +17,8 @@
 - {name: SHELL_OPERATOR_LEADER_ELECTION, value: "true"}
 - {name: SHELL_OPERATOR_LEADER_ELECTION_LEASE, value: {{ include "lease" . | quote }}}
 {{- end }}
-{{- if .Values.kubernetesEvents }}
-- {name: SHELL_OPERATOR_KUBERNETES_EVENTS, value: "true"}
+{{- if not .Values.kubernetesEvents }}
+- {name: SHELL_OPERATOR_KUBERNETES_EVENTS, value: "false"}
 {{- end }}
 {{- if include "admits" . }}
 - {name: VALIDATING_WEBHOOK_SERVICE_NAME, value: {{ include "name" . }}-admission}

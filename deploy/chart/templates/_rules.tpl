@@ -16,7 +16,7 @@
   verbs: [get, watch, patch]
 {{- end }}
 {{- if .Values.kubernetesEvents }}
-- apiGroups: ["", events.k8s.io]
+- apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
 {{- end }}
