@@ -151,6 +151,7 @@ func diskFaults() []fault {
 func readOnly(w *world) {
 	w.must(syscall.Mount("tmpfs", w.tmp, "tmpfs", syscall.MS_RDONLY, ""))
 	w.t.Cleanup(func() { _ = syscall.Unmount(w.tmp, 0) })
+	w.rest.runs = len(w.hooks()) // the directories of runs that end now are out of sight, until the operator ends
 }
 
 // The temp directory becomes read-only and writable again.

@@ -103,7 +103,7 @@ func leaksOf(op *testenv.Operator, tmp string, rest usage) (wrong []string) {
 			{"goroutines", u.goroutines, rest.goroutines + slack},
 			{"open files", u.files, rest.files + slack},
 			{"child processes", u.children, 0},
-			{"directories of runs", u.runs, 0},
+			{"directories of runs", u.runs, rest.runs},
 		} {
 			if c.now > c.most {
 				wrong = append(wrong, fmt.Sprintf("leak: %d %s, at most %d are expected", c.now, c.what, c.most))
