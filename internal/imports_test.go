@@ -42,6 +42,7 @@ var directions = []struct {
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk", "internal/spelling"}, "formats make values and write values"},
 	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
 	{"internal/discover", []string{"internal/hook", "internal/wire", "internal/filewatch"}, "a stage; app lends it the executor"},
+	{"internal/asloaded", nil, "files are kept, whatever is in them; app tells it when they change"},
 	{"internal/load", []string{"internal/hook", "internal/wire", "internal/jq", "internal/discover", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and what it prints is checked"},
 	{"internal/shard", nil, "who leads has nothing to do with what is led"},
 	{"internal/source/schedule", nil, "a stage that fires texts"},

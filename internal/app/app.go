@@ -59,6 +59,8 @@ type operator struct {
 	once      sync.Once
 	// reading loads the hooks anew.
 	reading discover.Options
+	// texts are nil when nobody follows the files of hooks.
+	texts *texts
 	// ballast makes the garbage collector wait; nil if there is none.
 	ballast *ballast
 
@@ -129,6 +131,10 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err := op.load(ctx, kill, o, filters); err != nil {
 		return err
 	}
+	if op.texts = newTexts(o, workspace.Dir()); op.texts != nil {
+		text, _ := op.texts.copied(asFound) // if it is not complete, the hooks are loaded anew at once
+		op.texts.kept.Use(text)
+	}
 	if err := op.build(ctx, kill, o, material{cl, workspace, filters, effects, insight}); err != nil {
 		return err
 	}
@@ -138,9 +144,6 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	defer end()
 	asides.Go(func() { warnOfReplicas(aside, cl, o) })
 	insight.built()
-	if !o.WatchHooks {
-		asFound = nil
-	}
 	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, asFound)
 }
 

@@ -123,7 +123,7 @@ func (op *operator) build(ctx, kill context.Context, o Options, m material) (err
 		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
 		Snapshots: op.watcher, Effects: m.effects, Workspace: m.workspace, Log: o.Log, Env: o.Env,
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
-		Observe: op.runEnded, Begin: m.insight.begin, Tracers: op.tracers,
+		Observe: op.runEnded, Begin: m.insight.begin, Tracers: op.tracers, Texts: op.texts.forRuns(),
 	})
 	op.servers, err = serve.New(ctx, serve.Options{
 		Cluster: m.cluster, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: op.all(), Ready: op.health.Answering(), Leading: op.leading,

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shell-operator/shell-operator/internal/asloaded"
 	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -13,22 +14,26 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 )
 
-// live brings the hooks to life, and loads them anew when their files differ from what was found, until ctx ends. Nil
-// means that nobody follows the files.
+// live brings the hooks to life, and, if somebody follows their files, loads them anew when these differ from what was found,
+// until ctx ends.
 func (op *operator) live(ctx context.Context, found discover.Files) {
 	changes := make(chan struct{}, 1)
+	change := func() {
+		select {
+		case changes <- struct{}{}:
+		default: // whoever comes to it sees this change too
+		}
+	}
 	var following sync.WaitGroup
 	defer following.Wait()
-	if found != nil {
+	if op.texts != nil {
 		following.Go(func() {
-			_ = discover.Follow(ctx, op.reading.Dir, found, op.log, func() {
-				select {
-				case changes <- struct{}{}:
-				default: // whoever comes to it sees this change too
-				}
+			_ = discover.Follow(ctx, discover.Following{
+				Dir: op.reading.Dir, Found: found, Log: op.log, Noticed: op.texts.kept.Look, Restless: op.texts.addRestless, Changed: change,
 			})
 		})
 	}
+	vain := 0
 	for ctx.Err() == nil {
 		bringing, stop := context.WithCancel(ctx)
 		var work sync.WaitGroup
@@ -37,7 +42,13 @@ func (op *operator) live(ctx context.Context, found discover.Files) {
 		for ended := false; !ended; {
 			select {
 			case <-changes:
-				ended = op.reload(ctx, end)
+				var again bool
+				if ended, again = op.reload(ctx, vain < patient, end); again {
+					vain++
+					change()
+				} else {
+					vain = 0
+				}
 			case <-ctx.Done():
 				end()
 				ended = true
@@ -46,34 +57,47 @@ func (op *operator) live(ctx context.Context, found discover.Files) {
 	}
 }
 
+// patient is how often in a row hooks are loaded in vain because their files change meanwhile. Then they may be such as never
+// come to rest, and what was loaded is better than nothing.
+const patient = 3
+
 // reload loads the hooks and puts them in the place of those that are there, as a whole. When something is wrong with one
 // of them nothing changes. It tells whether there are others now; then quiet has been called, which has to end whatever
-// brings hooks to life.
-func (op *operator) reload(ctx context.Context, quiet func()) bool {
+// brings hooks to life. If whole, and the files change meanwhile, nothing changes either, and it has to be called again.
+func (op *operator) reload(ctx context.Context, whole bool, quiet func()) (others, again bool) {
 	op.log.Info("Files of hooks have changed. Load all hooks anew.")
+	found := discover.Look(op.reading.Dir)
 	loaded, err := discover.Hooks(ctx, op.reading)
 	var s succession
+	var text *asloaded.Copy
 	var served *serve.Renewal
 	if err == nil {
+		var complete bool
+		if text, complete = op.texts.copied(found); !complete && whole && ctx.Err() == nil {
+			op.log.Info("Files of hooks have changed while they were loaded. Load all hooks once more.")
+			return false, true
+		}
 		s = succeed(op.all(), loaded)
 		if !s.nothing() {
 			served, err = op.servers.Prepare(ctx, s.hooks)
 		}
 	}
 	if ctx.Err() != nil {
-		return false
+		return false, false
 	}
 	op.health.Reloaded(publicReason(err))
 	op.meter.Operator.HooksReloaded(err == nil)
 	if err != nil {
+		op.texts.kept.Drop(text)
 		op.log.Error("The hooks cannot be loaded anew, those from before go on", "error", err.Error())
-		return false
+		return false, false
 	}
 	// Who has mended a hook does not want to wait.
 	defer op.queues.Retry(func(queue.Task) bool { return true })
 	if s.nothing() {
+		op.texts.kept.Use(text)
 		op.log.Info("No configuration has changed. The new files count from the next runs on.")
-		return false
+		return false, false
 	}
 	release, err := op.runner.Hold(ctx, s.held(), func(running []*hook.Hook) {
 		var names []string
@@ -84,14 +108,15 @@ func (op *operator) reload(ctx context.Context, quiet func()) bool {
 	})
 	if err != nil { // the operator ends
 		served.Abort()
-		return false
+		return false, false
 	}
 	quiet()
+	op.texts.kept.Use(text)
 	op.replace(s)
 	release()
 	served.Commit(op.health.Answering())
 	op.log.Info("Hooks are loaded anew", "added", strings.Join(s.added, ", "), "changed", strings.Join(s.changed, ", "), "removed", strings.Join(s.removed, ", "))
-	return true
+	return true, false
 }
 
 // publicReason says which hooks are wrong, without anything that they have printed: pages have no password. The log has it

@@ -2,10 +2,8 @@ package discover
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,38 +12,55 @@ import (
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
-// Follow calls changed after files below the hooks directory have changed since they were found, until ctx ends.
+// Following says what Follow does. All are required.
+type Following struct {
+	// Dir is the hooks directory, Found what was there when it was read.
+	Dir   string
+	Found Files
+	Log   *slog.Logger
+	// Noticed is called at once when something may have changed, and once at the beginning.
+	Noticed func()
+	// Restless is told of files that are no hooks and change again and again.
+	Restless func(paths []string)
+	// Changed is called when files have changed and their writers had time to complete the set.
+	Changed func()
+}
+
+// Follow tells of changes of files below the hooks directory since they were found, until ctx ends.
 //
 // Files that are no hooks count too, and those in "lib": a hook may read its bindings from anything beside it. But where
-// only such files change again and again, a hook probably writes them in its runs, so changed is called for them at most
+// only such files change again and again, a hook probably writes them in its runs, so Changed is called for them at most
 // often times in a while, and one of them is named in the log once.
-func Follow(ctx context.Context, dir string, found Files, log *slog.Logger, changed func()) error {
+func Follow(ctx context.Context, f Following) error {
 	var calls calm
 	warned := false
 	return filewatch.Follow(ctx, filewatch.Options{
-		Directories: func() map[string]bool { return directories(dir) },
+		Directories: func() map[string]bool { return directories(f.Dir) },
+		Noticed:     f.Noticed,
 		Changed: func() time.Duration {
-			now := Look(dir)
-			others, hooks := found.differences(now)
-			if len(others) == 0 && !hooks {
+			f.Noticed() // directories may be watched only since now
+			now := Look(f.Dir)
+			others, hooks := f.Found.differences(now)
+			if len(others)+len(hooks) == 0 {
 				return 0
 			}
-			if wait := calls.wait(time.Now()); !hooks && wait > 0 {
+			if wait := calls.wait(time.Now()); len(hooks) == 0 && wait > 0 {
 				if !warned {
-					log.Warn("A file in the hooks directory that is no hook changes again and again: let hooks write elsewhere", "path", others[0])
+					f.Log.Warn("A file in the hooks directory that is no hook changes again and again: let hooks write elsewhere", "path", others[0])
 				}
 				warned = true
+				f.Restless(others)
 				return wait
 			}
-			found = now
-			if !hooks {
+			f.Found = now
+			if len(hooks) == 0 {
 				calls.add(time.Now())
 			}
-			changed()
+			f.Changed()
 			return 0
 		},
 		Degraded: func(err error) {
-			log.Warn("Changes of hooks are noticed within a minute only", "path", dir, "error", err.Error())
+			f.Log.Warn("Changes of hooks are noticed within a minute only", "path", f.Dir, "error", err.Error())
 		},
 	})
 }
@@ -80,61 +95,6 @@ func directories(dir string) map[string]bool {
 		}
 	})
 	return all
-}
-
-// Files are those below the hooks directory at one moment, by their paths. Directories count as files.
-type Files map[string]fileState
-
-type fileState struct {
-	// mark changes when the file does, or the one that a link leads to.
-	mark string
-	// hook tells that it is one, unless it is in a directory for shared code.
-	hook bool
-}
-
-// Look returns the files that there are. It is never nil.
-func Look(dir string) Files {
-	all := Files{}
-	walk(dir, func(path string, entry fs.DirEntry) {
-		if entry.IsDir() {
-			all[path] = fileState{mark: "directory"}
-			return
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			all[path] = fileState{mark: "cannot be read"}
-			return
-		}
-		target, _ := filepath.EvalSymlinks(path)
-		all[path] = fileState{
-			mark: fmt.Sprintln(target, info.Mode(), info.Size(), info.ModTime().UnixNano()),
-			hook: unfit(path, entry.Name()) == nil || mountedScript(path) != nil,
-		}
-	})
-	return all
-}
-
-// differences returns the files in which the two differ and that are no hooks, in order, and whether hooks differ.
-func (f Files) differences(now Files) (others []string, hooks bool) {
-	differ := func(path string, a, b fileState) {
-		switch {
-		case a == b:
-		case a.hook || b.hook:
-			hooks = true
-		default:
-			others = append(others, path)
-		}
-	}
-	for path, state := range f {
-		differ(path, state, now[path])
-	}
-	for path, state := range now {
-		if _, both := f[path]; !both {
-			differ(path, fileState{}, state)
-		}
-	}
-	slices.Sort(others)
-	return others, hooks
 }
 
 // walk visits what is below dir in the order of names, without what is hidden and what Python keeps for itself. What it

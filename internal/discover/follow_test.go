@@ -68,11 +68,14 @@ func TestFollow(t *testing.T) {
 	log, logged := newLog()
 	calls, ended := make(chan struct{}), make(chan error)
 	go func() {
-		ended <- Follow(ctx, dir, nil, log, func() {
-			select {
-			case calls <- struct{}{}:
-			case <-ctx.Done():
-			}
+		ended <- Follow(ctx, Following{
+			Dir: dir, Log: log, Noticed: func() {}, Restless: func(paths []string) { t.Errorf("restless: %q", paths) },
+			Changed: func() {
+				select {
+				case calls <- struct{}{}:
+				case <-ctx.Done():
+				}
+			},
 		})
 	}()
 	write := func(name string) func() error {
@@ -104,7 +107,7 @@ func TestFollow(t *testing.T) {
 	if err := errors.Join(write(".hidden")(), write("lib/__pycache__/x.pyc")()); err != nil {
 		t.Fatal(err)
 	}
-	if others, hooks := before.differences(Look(dir)); len(others) > 0 || hooks {
+	if others, hooks := before.differences(Look(dir)); len(others)+len(hooks) > 0 {
 		t.Errorf("hidden files count as changes: %q, %v", others, hooks)
 	}
 	cancel()

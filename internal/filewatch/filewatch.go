@@ -24,12 +24,15 @@ const (
 	lookAnyway = time.Minute
 )
 
-// Options say what to follow. All are required.
+// Options say what to follow. All but Noticed are required.
 type Options struct {
 	// Directories returns the directories to watch. It is asked before every call of Changed, because directories come
 	// and go. Directories are watched, not files: programs replace files by renaming, and kubelet replaces all files of
 	// a mounted volume by renaming the symbolic link ..data that they lead through.
 	Directories func() map[string]bool
+	// Noticed, if set, is called at once when something may have changed, also while writers have time to complete a set of files.
+	// It is never called at the same time as Changed, which follows.
+	Noticed func()
 	// Changed is called when something may have changed. No two calls overlap. If it returns a time, it is called again after
 	// that, whether anything changes or not.
 	Changed func() (again time.Duration)
@@ -45,6 +48,9 @@ func Follow(ctx context.Context, o Options) error {
 	if err == nil {
 		defer watcher.Close()
 		events, failures = watcher.Events, watcher.Errors
+	}
+	if o.Noticed == nil {
+		o.Noticed = func() {}
 	}
 	watched := map[string]bool{}
 	told := false
@@ -76,6 +82,7 @@ func Follow(ctx context.Context, o Options) error {
 			}
 			continue
 		}
+		o.Noticed()
 		if !waiting {
 			waiting = true
 			timer.Reset(settle)

@@ -152,3 +152,34 @@ func TestAgain(t *testing.T) {
 		t.Errorf("%d calls, error %v", calls, err)
 	}
 }
+
+// A change is noticed long before writers have had their time.
+func TestNoticed(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	noticed, changed := 0, 0
+	go func() {
+		ended <- Follow(ctx, Options{
+			Directories: func() map[string]bool { return map[string]bool{dir: true} },
+			Noticed: func() {
+				if noticed++; changed != 1 {
+					t.Errorf("noticed after %d calls of Changed", changed)
+				}
+				cancel()
+			},
+			Changed: func() time.Duration {
+				changed++
+				close(begun)
+				return 0
+			},
+			Degraded: func(err error) { t.Errorf("degraded: %v", err) },
+		})
+	}()
+	<-begun
+	write(t, filepath.Join(dir, "a"), "one")
+	if err := <-ended; err != nil || noticed == 0 {
+		t.Errorf("noticed %d times, error %v", noticed, err)
+	}
+}

@@ -67,6 +67,8 @@ type Options struct {
 	ProxyJSON bool
 	// Observe, if set, is told about every run that has ended.
 	Observe func(Report)
+	// Texts, if set, say where the files of hooks are; else they are where they were found.
+	Texts Texts
 	// Tracers, if set, follow every event.
 	Tracers *Tracers
 	// Begin, if set, is told about every process that is about to start, and returns what takes the rest.
@@ -84,6 +86,9 @@ type Runner struct {
 
 // New returns a Runner for hooks.
 func New(hooks []*hook.Hook, opts Options) *Runner {
+	if opts.Texts == nil {
+		opts.Texts = unchanging{}
+	}
 	r := &Runner{opts: opts, limits: map[*hook.Hook]*rate.Limiter{}}
 	r.Add(hooks)
 	return r
@@ -170,7 +175,9 @@ func (r *Runner) logMerge(log *slog.Logger, m *more) {
 
 // attempt is one attempt of a task, and what comes of it.
 type attempt struct {
-	task    *Task
+	task *Task
+	// text is nil until the task is prepared.
+	text    Text
 	log     *slog.Logger
 	record  Record
 	usage   process.Usage
@@ -191,9 +198,10 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 			log.Warn("Cannot remove the files of the run", "error", cerr.Error())
 		}
 	}()
-	if err := r.prepare(f, t); err != nil {
+	if err := r.prepare(f, a); err != nil {
 		return err
 	}
+	defer a.text.Release()
 	result, err := r.execute(ctx, a, f)
 	a.usage = result.Usage
 	out, outErr := f.outputs()
@@ -221,7 +229,8 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 }
 
 // prepare writes the contexts. A review does not keep its hook from being replaced, so it looks for it here.
-func (r *Runner) prepare(f *files, t *Task) error {
+func (r *Runner) prepare(f *files, a *attempt) (err error) {
+	t := a.task
 	if t.known().review != nil {
 		r.succession.swapping.RLock()
 		defer r.succession.swapping.RUnlock()
@@ -229,6 +238,12 @@ func (r *Runner) prepare(f *files, t *Task) error {
 			return errGone
 		}
 	}
+	a.text = r.opts.Texts.Take()
+	defer func() {
+		if err != nil {
+			a.text.Release()
+		}
+	}()
 	if err := r.writeContexts(f.contexts, t); err != nil {
 		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
 	}
@@ -251,7 +266,7 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *files) (process.Res
 	defer stdout.Close()
 	defer stderr.Close()
 	ctx, endTrace := r.processStarts(ctx)
-	in := r.invocation(t.Hook(), f)
+	in := r.invocation(at(a.text.At(t.Hook().Path), t.Hook()), f)
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
 	if r.opts.Tracers != nil {

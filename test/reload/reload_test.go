@@ -363,7 +363,8 @@ func TestReloadWebhooks(t *testing.T) {
 		}
 	}
 	refused("first")
-	deny("second") // the file is called for each review, so this needs no new registration
+	deny("second") // the configuration is the same, so this needs no new registration
+	op.UntilLog("No configuration has changed. The new files count from the next runs on.")
 	refused("second")
 
 	d.hook("web", "v1", "{configVersion: v1, http: [{method: GET, path: /hello}]}")

@@ -1,0 +1,73 @@
+package app
+
+import (
+	"sync"
+
+	"github.com/shell-operator/shell-operator/internal/asloaded"
+	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/run"
+)
+
+// texts keep the files of hooks as they were loaded, for runs. Nil means that nobody follows the files.
+type texts struct {
+	kept *asloaded.Hooks
+	dir  string
+
+	mu sync.Mutex
+	// restless are files that hooks probably write in their runs. They do not count: hooks want to see what they wrote.
+	restless map[string]bool
+}
+
+func newTexts(o Options, private string) *texts {
+	if !o.WatchHooks {
+		return nil
+	}
+	return &texts{kept: asloaded.New(asloaded.Options{Dir: private, Log: o.Log}), dir: o.HooksDir, restless: map[string]bool{}}
+}
+
+// copied makes a copy of the files that were there as found.
+func (t *texts) copied(found discover.Files) (c *asloaded.Copy, complete bool) {
+	return t.kept.Copy(t.dir, asFound{found, t})
+}
+
+func (t *texts) addRestless(paths []string) {
+	t.mu.Lock()
+	for _, path := range paths {
+		t.restless[path] = true
+	}
+	t.mu.Unlock()
+	t.kept.Look()
+}
+
+func (t *texts) isRestless(path string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.restless[path]
+}
+
+// asFound are the files at one moment.
+type asFound struct {
+	discover.Files
+	texts *texts
+}
+
+func (f asFound) Changed() string {
+	for _, path := range f.Differences(discover.Look(f.texts.dir)) {
+		if !f.texts.isRestless(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+// forRuns are what a Runner asks.
+func (t *texts) forRuns() run.Texts {
+	if t == nil {
+		return nil
+	}
+	return leases{t.kept}
+}
+
+type leases struct{ kept *asloaded.Hooks }
+
+func (l leases) Take() run.Text { return l.kept.Take() }

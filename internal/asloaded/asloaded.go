@@ -1,0 +1,170 @@
+// Package asloaded keeps the files of the hooks that are in force as they were when they were loaded.
+//
+// Callers may rely on this:
+//   - As long as the files are what was loaded, runs use the files themselves. As soon as a difference has been noticed, runs
+//     that begin use a copy with the same layout, until the files are what was loaded again.
+//   - A copy is of the files that were loaded, as a whole, or there is none.
+//   - A copy that a run uses stays until that has ended. One that nobody uses is removed when another set is in force.
+//   - Where there is no copy, because the files are too many or cannot be executed where copies are, runs use the files
+//     themselves, and a warning has told so once.
+//
+// Not attempted: to keep what hooks use elsewhere, or by absolute paths. The moment between a change and its notice remains: it
+// is made short by a look at the file of the hook before each run.
+package asloaded
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// Files tell whether files are still what they were.
+type Files interface {
+	// Changed returns the path of a file below the directory that is not what it was, or nothing.
+	Changed() string
+	// Same tells whether one file is what it was.
+	Same(path string) bool
+}
+
+// Options of New. All but Limit are required.
+type Options struct {
+	// Dir is a private directory, in which copies are made.
+	Dir string
+	Log *slog.Logger
+	// Limit is how large a copy may be; 0 means 256 MiB.
+	Limit int64
+}
+
+// Hooks are the files of the set of hooks that is in force.
+type Hooks struct {
+	opts Options
+
+	mu sync.Mutex // guards what follows
+	// current is never nil.
+	current *Copy
+	// differ tells that the files are not those of the current set.
+	differ bool
+	warned bool
+	copies int
+}
+
+// Copy is a copy of the files of a set of hooks, if there is one.
+type Copy struct {
+	// root is the hooks directory without links, dir its copy or empty.
+	root, dir string
+	files     Files
+	// runs is how many runs use it.
+	runs int
+}
+
+// New returns Hooks without any.
+func New(o Options) *Hooks {
+	if o.Limit == 0 {
+		o.Limit = 256 << 20
+	}
+	return &Hooks{opts: o, current: &Copy{}}
+}
+
+// Copy copies the hooks directory. The files are as they were before anything of them was read; if they have changed
+// meanwhile, complete is false and there is no copy.
+func (k *Hooks) Copy(dir string, files Files) (c *Copy, complete bool) {
+	root, err := filepath.EvalSymlinks(dir)
+	c = &Copy{root: root, files: files}
+	if err == nil {
+		c.dir = k.name()
+		err = copyDirectory(root, c.dir, k.opts.Limit)
+		if err == nil && !k.executable() {
+			err = errors.Join(errNotExecutable, os.RemoveAll(c.dir))
+		}
+	}
+	if files.Changed() != "" {
+		k.remove(c.dir)
+		c.dir = ""
+		return c, false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		c.dir = ""
+		if !k.warned {
+			k.opts.Log.Warn("No copy of the hooks is kept: while they are loaded anew, and while that fails, hooks run from files that have changed",
+				"path", dir, "error", err.Error())
+		}
+	}
+	k.warned = err != nil
+	return c, true
+}
+
+func (k *Hooks) name() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.copies++
+	return filepath.Join(k.opts.Dir, "hooks-as-loaded-"+strconv.Itoa(k.copies))
+}
+
+var errNotExecutable = errors.New("nothing can be executed in the temp directory, the file system is mounted with noexec: choose another one with --tmp-dir")
+
+// executable tells whether files can be executed where copies are. The system says no to everybody, root included, where the
+// file system does not allow it.
+func (k *Hooks) executable() bool {
+	f, err := os.CreateTemp(k.opts.Dir, "executable-")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(f.Name())
+	const mayExecute = 1
+	err = errors.Join(f.Chmod(0o700), f.Close())
+	return err == nil && syscall.Access(f.Name(), mayExecute) == nil
+}
+
+// Use puts the files of another set in force. No run of hooks that differ between the two may be about to take its files.
+func (k *Hooks) Use(c *Copy) {
+	k.mu.Lock()
+	old := k.current
+	k.current, k.differ = c, false
+	k.look()
+	unused := old != c && old.runs == 0
+	k.mu.Unlock()
+	if unused {
+		k.remove(old.dir)
+	}
+}
+
+// Look looks whether the files are those of the set in force.
+func (k *Hooks) Look() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.look()
+}
+
+// look is Look. The caller holds mu.
+func (k *Hooks) look() {
+	if k.current.dir == "" {
+		return
+	}
+	path := k.current.files.Changed()
+	if path != "" && !k.differ {
+		k.opts.Log.Info("Files of hooks have changed: hooks run from a copy of what was loaded until the files are loaded anew", "path", path)
+	}
+	k.differ = path != ""
+}
+
+// Drop removes a copy that was never used. Nil is none.
+func (k *Hooks) Drop(c *Copy) {
+	if c != nil {
+		k.remove(c.dir)
+	}
+}
+
+func (k *Hooks) remove(dir string) {
+	if dir == "" {
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		k.opts.Log.Warn("Cannot remove a copy of hooks", "path", dir, "error", err.Error())
+	}
+}
