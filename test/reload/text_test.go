@@ -1,0 +1,263 @@
+package reload
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/shell-operator/shell-operator/internal/testenv"
+)
+
+// stream creates ConfigMaps without end.
+type stream struct {
+	t       *testing.T
+	client  kubernetes.Interface
+	ns      string
+	writing sync.WaitGroup
+	over    chan struct{}
+
+	mu sync.Mutex // held while an object is created
+	// objects is how many there are, named o-0 and so on.
+	objects int
+}
+
+func newStream(t *testing.T, cluster *testenv.Cluster, ns string) *stream {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cluster.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stream{t: t, client: client, ns: ns, over: make(chan struct{})}
+	s.writing.Go(func() {
+		pace := time.NewTicker(10 * time.Millisecond)
+		defer pace.Stop()
+		for {
+			s.mu.Lock()
+			s.create()
+			s.mu.Unlock()
+			select {
+			case <-s.over:
+				return
+			case <-pace.C:
+			}
+		}
+	})
+	t.Cleanup(s.end)
+	return s
+}
+
+// create creates the next object. The caller holds mu.
+func (s *stream) create() {
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("o-%d", s.objects), Labels: map[string]string{"stream": "yes"}}}
+	if _, err := s.client.CoreV1().ConfigMaps(s.ns).Create(s.t.Context(), object, metav1.CreateOptions{}); err != nil && s.t.Context().Err() == nil {
+		s.t.Error(err)
+	}
+	s.objects++
+}
+
+// end ends the stream. It may be called again.
+func (s *stream) end() {
+	select {
+	case <-s.over:
+	default:
+		close(s.over)
+	}
+	s.writing.Wait()
+}
+
+// more waits until the stream has gone on for this many objects, and hooks were told of them.
+func (s *stream) more(op *testenv.Operator, n int) {
+	s.t.Helper()
+	s.mu.Lock()
+	last := fmt.Sprintf("o-%d", s.objects+n-1)
+	s.mu.Unlock()
+	s.untilTold(op, last)
+}
+
+func (s *stream) untilTold(op *testenv.Operator, name string) {
+	s.t.Helper()
+	op.Until("object "+name, func(records []testenv.Record) bool {
+		maps, own := false, false
+		for _, line := range told(records) {
+			switch _, what, _ := strings.Cut(line, ": "); {
+			case what == "maps Added "+name:
+				maps = true
+			case strings.HasPrefix(what, "of-") && strings.Contains(what+" ", " "+name+" "):
+				own = true
+			}
+		}
+		return maps && own
+	})
+}
+
+// change changes files while no hook is running or about to: what is asked for is what comes after the notice. Between the two
+// nobody can know. The stream goes on when the operator has noticed, for the nth time.
+func (s *stream) change(op *testenv.Operator, n int, files func()) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.untilTold(op, fmt.Sprintf("o-%d", s.objects-1))
+	op.Until("all runs have ended", func(records []testenv.Record) bool {
+		begun, ended := 0, 0
+		for _, r := range records {
+			switch {
+			case r.Has("Execute hook"):
+				begun++
+			case r.Has("Hook executed successfully"):
+				ended++
+			}
+		}
+		return begun == ended
+	})
+	files()
+	op.Until(fmt.Sprintf("notice %d", n), func(records []testenv.Record) bool {
+		seen := 0
+		for _, r := range records {
+			if r.Has("Files of hooks have changed: hooks run from a copy of what was loaded until the files are loaded anew") {
+				seen++
+			}
+		}
+		return seen >= n
+	})
+}
+
+// check sees that the binding that stays was told of every object once, and that no run was of two versions: neither its text
+// and the library beside it, nor these and the binding that there is in one version only. It returns how many contexts each
+// version of the text was told.
+func (s *stream) check(op *testenv.Operator) map[string]int {
+	s.t.Helper()
+	seen, versions := map[string]int{}, map[string]int{}
+	for _, line := range told(op.Records()) {
+		head, what, _ := strings.Cut(line, ": ")
+		_, version, _ := strings.Cut(head, " ")
+		text, library, _ := strings.Cut(version, "-")
+		versions[text]++
+		if of, own := strings.CutPrefix(what, "of-"); text != library || own && !strings.HasPrefix(of, text+" ") {
+			s.t.Errorf("a run of two versions: %s", line)
+		}
+		if name, ok := strings.CutPrefix(what, "maps Added "); ok {
+			seen[name]++
+		}
+		if strings.HasPrefix(what, "maps Synchronization o-") {
+			s.t.Errorf("the binding that stays was synchronized again: %s", line)
+		}
+	}
+	for i := range s.objects {
+		if n := seen[fmt.Sprintf("o-%d", i)]; n != 1 {
+			s.t.Errorf("object %d was told %d times", i, n)
+		}
+	}
+	s.t.Logf("%d objects, contexts by version: %v", s.objects, versions)
+	return versions
+}
+
+const streamed = `{name: %s, kind: ConfigMap, labelSelector: {matchLabels: {stream: "yes"}}, namespace: {nameSelector: {matchNames: [%s]}}, keepFullObjectsInMemory: true}`
+
+// text is a hook that says which version it is and which version the library beside it is. One of its bindings stays, another
+// is in this version only.
+func (d dir) text(version string) string {
+	config := bindings(fmt.Sprintf(streamed, "maps", d.ns), fmt.Sprintf(streamed, "of-"+version, d.ns))
+	return "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '" + config + "'; exit; fi\n" +
+		". \"$(dirname \"$0\")/lib.sh\"\n. ./lib.sh\nprintf 'run " + version + "-%s ' \"$library\"; cat \"$BINDING_CONTEXT_PATH\"\n"
+}
+
+func libraryOf(version string) string { return "library=" + version + "\n" }
+
+// A hook is replaced by a broken one while events stream. The old one goes on, all of it, until it is mended.
+func TestBrokenHookUnderStream(t *testing.T) {
+	cluster := testenv.Shared(t)
+	d := dir{t, t.TempDir(), cluster.Namespace(t)}
+	d.put("lib.sh", libraryOf("v1"), 0o644)
+	d.put("hook", d.text("v1"), 0o755)
+	tmp := t.TempDir()
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: d.path, Kubeconfig: cluster.Kubeconfig, Args: []string{"--watch-hooks"}, TmpDir: tmp})
+	until(op, t, "hook v1-v1: maps Synchronization", "hook v1-v1: of-v1 Synchronization")
+	s := newStream(t, cluster, d.ns)
+	s.more(op, 10)
+	s.change(op, 1, func() {
+		d.put("lib.sh", libraryOf("broken"), 0o644)
+		d.put("hook", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, kubernetes: [{kinds: Pod}]}'; exit; fi\n. ./lib.sh\n"+
+			"printf 'run broken-%s ' \"$library\"; cat \"$BINDING_CONTEXT_PATH\"\n", 0o755)
+	})
+	op.UntilLog("The hooks cannot be loaded anew, those from before go on")
+	s.more(op, 50)
+	d.put("lib.sh", libraryOf("v2"), 0o644)
+	d.put("hook", d.text("v2"), 0o755)
+	reloaded(op, 1)
+	s.more(op, 10)
+	s.end()
+	s.untilTold(op, fmt.Sprintf("o-%d", s.objects-1))
+	if versions := s.check(op); versions["broken"] > 0 || versions["v1"] < 60 || versions["v2"] < 10 {
+		t.Errorf("contexts by version: %v", versions)
+	}
+	for _, r := range op.Records() {
+		if r.Has("Hook failed. Will retry after delay.") {
+			t.Errorf("a run failed: %s", r.Text)
+		}
+	}
+	copies, err := filepath.Glob(filepath.Join(tmp, "operator-*", "hooks-as-loaded-*"))
+	if err != nil || len(copies) != 1 {
+		t.Errorf("there are the copies %q, %v: one is enough", copies, err)
+	}
+}
+
+// Under a stream of events no version of a hook is told of a binding of another one, nor meets the library of another one.
+func TestTextsUnderStream(t *testing.T) {
+	const versions = 6
+	version := func(n int) string { return fmt.Sprintf("v%d", n) }
+	for name, change := range map[string]func(d dir, n int){
+		"files": func(d dir, n int) {
+			d.put("lib.sh", libraryOf(version(n)), 0o644)
+			d.put("hook", d.text(version(n)), 0o755)
+		},
+		// As kubelet does it: the old files are gone right after the swap.
+		"mounted": func(d dir, n int) {
+			in, data := filepath.Join(d.path, ".."+version(n)), filepath.Join(d.path, "..data")
+			old, _ := os.Readlink(data)
+			err := errors.Join(os.Mkdir(in, 0o755),
+				os.WriteFile(filepath.Join(in, "lib.sh"), []byte(libraryOf(version(n))), 0o644),
+				os.WriteFile(filepath.Join(in, "hook"), []byte(d.text(version(n))), 0o644),
+				os.Symlink(".."+version(n), data+"_tmp"), os.Rename(data+"_tmp", data))
+			if old != "" {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(d.path, old)))
+			} else {
+				err = errors.Join(err, os.Symlink("..data/lib.sh", filepath.Join(d.path, "lib.sh")), os.Symlink("..data/hook", filepath.Join(d.path, "hook")))
+			}
+			if err != nil {
+				d.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := testenv.Shared(t)
+			d := dir{t, t.TempDir(), cluster.Namespace(t)}
+			change(d, 0)
+			op := start(t, cluster, d)
+			until(op, t, "hook v0-v0: maps Synchronization", "hook v0-v0: of-v0 Synchronization")
+			s := newStream(t, cluster, d.ns)
+			for n := 1; n <= versions; n++ {
+				s.more(op, 10)
+				s.change(op, n, func() { change(d, n) })
+				reloaded(op, n)
+			}
+			s.more(op, 10)
+			s.end()
+			s.untilTold(op, fmt.Sprintf("o-%d", s.objects-1))
+			told := s.check(op)
+			for n := range versions + 1 {
+				if told[version(n)] < 10 {
+					t.Errorf("version %d was told %d contexts", n, told[version(n)])
+				}
+			}
+		})
+	}
+}
