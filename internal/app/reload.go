@@ -85,7 +85,11 @@ func (op *operator) reload(ctx context.Context, whole bool, quiet func()) (other
 	if ctx.Err() != nil {
 		return false, false
 	}
-	op.health.Reloaded(publicReason(err))
+	reason := publicReason(err)
+	if err != nil {
+		reason += "; " + op.texts.meanwhile()
+	}
+	op.health.Reloaded(reason)
 	op.meter.Operator.HooksReloaded(err == nil)
 	if err != nil {
 		op.texts.kept.Drop(text)

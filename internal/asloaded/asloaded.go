@@ -153,6 +153,13 @@ func (k *Hooks) look() {
 	k.differ = path != ""
 }
 
+// Kept tells whether there is a copy of the set in force.
+func (k *Hooks) Kept() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.current.dir != ""
+}
+
 // Drop removes a copy that was never used. Nil is none.
 func (k *Hooks) Drop(c *Copy) {
 	if c != nil {

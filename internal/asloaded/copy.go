@@ -106,6 +106,9 @@ func (c *copying) file(path, to string) (err error) {
 	if err != nil {
 		return err
 	}
+	if info.Size() > c.left {
+		return &tooLarge{c.limit}
+	}
 	mode := fs.FileMode(0o600)
 	if info.Mode()&0o111 != 0 {
 		mode = 0o700
@@ -116,7 +119,7 @@ func (c *copying) file(path, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	n, err := io.Copy(out, io.LimitReader(in, c.left+1))
-	if c.left -= n; err == nil && c.left < 0 {
+	if c.left -= n; err == nil && c.left < 0 { // it grows
 		err = &tooLarge{c.limit}
 	}
 	return err

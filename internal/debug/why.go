@@ -254,7 +254,7 @@ func (f *facts) before() []Reason {
 		return nil
 	}
 	return []Reason{{ByReload, false, "the hooks could not be loaded anew, so its bindings are those from before: " + oneLine(f.notReloaded),
-		"mend the files, the log says more; until then its file is run as it is now"}}
+		"mend the files, the log says more"}}
 }
 
 func times(n int) string {
