@@ -29,7 +29,7 @@ func (op *operator) live(ctx context.Context, found discover.Files) {
 	if op.texts != nil {
 		following.Go(func() {
 			_ = discover.Follow(ctx, discover.Following{
-				Dir: op.reading.Dir, Found: found, Log: op.log, Noticed: op.texts.kept.Look, Restless: op.texts.addRestless, Changed: change,
+				Dir: op.reading.Dir, Found: found, Log: op.log, Noticed: op.texts.noticed, Signs: op.texts.signs, Restless: op.texts.addRestless, Changed: change,
 			})
 		})
 	}

@@ -12,6 +12,8 @@ import (
 type texts struct {
 	kept *asloaded.Hooks
 	dir  string
+	// signs tells who follows the files that a run has seen a change.
+	signs chan struct{}
 
 	mu sync.Mutex
 	// restless are files that hooks probably write in their runs. They do not count: hooks want to see what they wrote.
@@ -22,12 +24,28 @@ func newTexts(o Options, private string) *texts {
 	if !o.WatchHooks {
 		return nil
 	}
-	return &texts{kept: asloaded.New(asloaded.Options{Dir: private, Log: o.Log}), dir: o.HooksDir, restless: map[string]bool{}}
+	signs := make(chan struct{}, 1)
+	sign := func() {
+		select {
+		case signs <- struct{}{}:
+		default:
+		}
+	}
+	return &texts{
+		kept: asloaded.New(asloaded.Options{Dir: private, Log: o.Log, Untold: sign}), dir: o.HooksDir, signs: signs, restless: map[string]bool{},
+	}
 }
 
 // copied makes a copy of the files that were there as found.
 func (t *texts) copied(found discover.Files) (c *asloaded.Copy, complete bool) {
 	return t.kept.Copy(t.dir, asFound{found, t})
+}
+
+// noticed is told that a file may have changed, or any when the path is empty. Most writers write often.
+func (t *texts) noticed(path string) {
+	if path == "" || !t.isRestless(path) && !t.kept.Differ() {
+		t.kept.Look()
+	}
 }
 
 func (t *texts) addRestless(paths []string) {

@@ -30,13 +30,15 @@ type Files interface {
 	Same(path string) bool
 }
 
-// Options of New. All but Limit are required.
+// Options of New. All but Limit and Untold are required.
 type Options struct {
 	// Dir is a private directory, in which copies are made.
 	Dir string
 	Log *slog.Logger
 	// Limit is how large a copy may be; 0 means 256 MiB.
 	Limit int64
+	// Untold, if set, is called when a run has seen a change before Look was called. It must return at once.
+	Untold func()
 }
 
 // Hooks are the files of the set of hooks that is in force.
@@ -65,6 +67,9 @@ type Copy struct {
 func New(o Options) *Hooks {
 	if o.Limit == 0 {
 		o.Limit = 256 << 20
+	}
+	if o.Untold == nil {
+		o.Untold = func() {}
 	}
 	return &Hooks{opts: o, current: &Copy{}}
 }
@@ -132,6 +137,13 @@ func (k *Hooks) Use(c *Copy) {
 	if unused {
 		k.remove(old.dir)
 	}
+}
+
+// Differ tells whether the files are known not to be those of the set in force.
+func (k *Hooks) Differ() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.differ
 }
 
 // Look looks whether the files are those of the set in force.

@@ -82,8 +82,12 @@ func TestChangeNobodyHasTold(t *testing.T) {
 	l := k.Take()
 	defer l.Release()
 	files.changed, files.other = hook, hook
-	if got := l.At(hook); !inCopy(k, got) {
-		t.Errorf("the run is at %s", got)
+	untold := 0
+	k.opts.Untold = func() { untold++ }
+	for range 2 {
+		if got := l.At(hook); !inCopy(k, got) || untold != 1 {
+			t.Errorf("the run is at %s, and has told so %d times", got, untold)
+		}
 	}
 }
 

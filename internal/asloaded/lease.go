@@ -29,7 +29,8 @@ func (l *Lease) At(path string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l.of == k.current && !k.differ && !l.of.files.Same(path) {
-		k.look() // it was not told yet
+		k.opts.Untold()
+		k.look()
 	}
 	if l.of == k.current && !k.differ {
 		return path

@@ -12,14 +12,17 @@ import (
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
-// Following says what Follow does. All are required.
+// Following says what Follow does. All but Signs are required.
 type Following struct {
 	// Dir is the hooks directory, Found what was there when it was read.
 	Dir   string
 	Found Files
 	Log   *slog.Logger
-	// Noticed is called at once when something may have changed, and once at the beginning.
-	Noticed func()
+	// Noticed is called at once when a file may have changed. The path is empty when it is not known which one, and before each
+	// look at all of them.
+	Noticed func(path string)
+	// Signs tells that somebody else has seen a change.
+	Signs <-chan struct{}
 	// Restless is told of files that are no hooks and change again and again.
 	Restless func(paths []string)
 	// Changed is called when files have changed and their writers had time to complete the set.
@@ -36,9 +39,14 @@ func Follow(ctx context.Context, f Following) error {
 	warned := false
 	return filewatch.Follow(ctx, filewatch.Options{
 		Directories: func() map[string]bool { return directories(f.Dir) },
-		Noticed:     f.Noticed,
+		Signs:       f.Signs,
+		Noticed: func(path string) {
+			if counts(f.Dir, path) {
+				f.Noticed(path)
+			}
+		},
 		Changed: func() time.Duration {
-			f.Noticed() // directories may be watched only since now
+			f.Noticed("") // directories may be watched only since now
 			now := Look(f.Dir)
 			others, hooks := f.Found.differences(now)
 			if len(others)+len(hooks) == 0 {
@@ -63,6 +71,19 @@ func Follow(ctx context.Context, f Following) error {
 			f.Log.Warn("Changes of hooks are noticed within a minute only", "path", f.Dir, "error", err.Error())
 		},
 	})
+}
+
+// counts tells whether a change of this file may be one of what Look returns. Hidden files do not, but for those that kubelet
+// has, nor does what is beside the hooks directory.
+func counts(dir, path string) bool {
+	name := filepath.Base(path)
+	switch {
+	case path == "":
+		return true
+	case strings.HasPrefix(name, ".") && !strings.HasPrefix(name, ".."):
+		return false
+	}
+	return path == dir || filepath.Dir(path) != filepath.Dir(dir)
 }
 
 // often and while bound how often files that are no hooks count.

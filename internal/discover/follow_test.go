@@ -69,7 +69,7 @@ func TestFollow(t *testing.T) {
 	calls, ended := make(chan struct{}), make(chan error)
 	go func() {
 		ended <- Follow(ctx, Following{
-			Dir: dir, Log: log, Noticed: func() {}, Restless: func(paths []string) { t.Errorf("restless: %q", paths) },
+			Dir: dir, Log: log, Noticed: func(string) {}, Restless: func(paths []string) { t.Errorf("restless: %q", paths) },
 			Changed: func() {
 				select {
 				case calls <- struct{}{}:
@@ -132,5 +132,16 @@ func TestCalm(t *testing.T) {
 	}
 	if wait := c.wait(start.Add(while)); wait != 0 {
 		t.Errorf("after a minute it has to wait %s", wait)
+	}
+}
+
+func TestWhatCounts(t *testing.T) {
+	for path, want := range map[string]bool{
+		"": true, "/a/hooks": true, "/a/hooks/x": true, "/a/hooks/lib/x": true, "/a/hooks/..data": true, "/a/hooks/lib/..data": true,
+		"/a/other": false, "/a/hooks/.x": false, "/a/hooks/lib/.x.swp": false,
+	} {
+		if got := counts("/a/hooks", path); got != want {
+			t.Errorf("%q: %t", path, got)
+		}
 	}
 }

@@ -24,15 +24,17 @@ const (
 	lookAnyway = time.Minute
 )
 
-// Options say what to follow. All but Noticed are required.
+// Options say what to follow. All but Noticed and Signs are required.
 type Options struct {
 	// Directories returns the directories to watch. It is asked before every call of Changed, because directories come
 	// and go. Directories are watched, not files: programs replace files by renaming, and kubelet replaces all files of
 	// a mounted volume by renaming the symbolic link ..data that they lead through.
 	Directories func() map[string]bool
-	// Noticed, if set, is called at once when something may have changed, also while writers have time to complete a set of files.
-	// It is never called at the same time as Changed, which follows.
-	Noticed func()
+	// Noticed, if set, is called at once for each file that may have changed, also while writers have time to complete a set of
+	// files; if it is not known which file, the path is empty. It is never called at the same time as Changed, which follows.
+	Noticed func(path string)
+	// Signs, if set, tells that somebody else has seen a change.
+	Signs <-chan struct{}
 	// Changed is called when something may have changed. No two calls overlap. If it returns a time, it is called again after
 	// that, whether anything changes or not.
 	Changed func() (again time.Duration)
@@ -50,7 +52,7 @@ func Follow(ctx context.Context, o Options) error {
 		events, failures = watcher.Events, watcher.Errors
 	}
 	if o.Noticed == nil {
-		o.Noticed = func() {}
+		o.Noticed = func(string) {}
 	}
 	watched := map[string]bool{}
 	told := false
@@ -58,11 +60,14 @@ func Follow(ctx context.Context, o Options) error {
 	defer timer.Stop()
 	waiting := true // for writers to complete
 	for {
+		path := ""
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-events:
+		case event := <-events:
+			path = event.Name
 		case <-failures: // events were lost
+		case <-o.Signs:
 		case <-timer.C:
 			waiting = false
 			problem := err
@@ -82,7 +87,7 @@ func Follow(ctx context.Context, o Options) error {
 			}
 			continue
 		}
-		o.Noticed()
+		o.Noticed(path)
 		if !waiting {
 			waiting = true
 			timer.Reset(settle)

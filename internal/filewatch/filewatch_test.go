@@ -163,9 +163,9 @@ func TestNoticed(t *testing.T) {
 	go func() {
 		ended <- Follow(ctx, Options{
 			Directories: func() map[string]bool { return map[string]bool{dir: true} },
-			Noticed: func() {
-				if noticed++; changed != 1 {
-					t.Errorf("noticed after %d calls of Changed", changed)
+			Noticed: func(path string) {
+				if noticed++; changed != 1 || path != filepath.Join(dir, "a") {
+					t.Errorf("%q noticed after %d calls of Changed", path, changed)
 				}
 				cancel()
 			},
@@ -181,5 +181,33 @@ func TestNoticed(t *testing.T) {
 	write(t, filepath.Join(dir, "a"), "one")
 	if err := <-ended; err != nil || noticed == 0 {
 		t.Errorf("noticed %d times, error %v", noticed, err)
+	}
+}
+
+// What somebody else has seen counts as a change.
+func TestSigns(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	signs := make(chan struct{}, 1)
+	calls, noticed := 0, 0
+	err := Follow(ctx, Options{
+		Directories: func() map[string]bool { return nil },
+		Noticed: func(path string) {
+			if noticed++; path != "" {
+				t.Errorf("noticed %q", path)
+			}
+		},
+		Signs: signs,
+		Changed: func() time.Duration {
+			if calls++; calls == 1 {
+				signs <- struct{}{}
+			} else {
+				cancel()
+			}
+			return 0
+		},
+		Degraded: func(err error) { t.Errorf("degraded: %v", err) },
+	})
+	if err != nil || calls != 2 || noticed != 1 {
+		t.Errorf("%d calls, noticed %d times, error %v", calls, noticed, err)
 	}
 }

@@ -2,6 +2,7 @@ package reload
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -51,4 +52,26 @@ func TestChangedWhileLoaded(t *testing.T) {
 	if vain != 3 {
 		t.Errorf("%d times in vain", vain)
 	}
+}
+
+// Nobody tells of changes elsewhere. The next run of a hook that leads there sees them, uses what was loaded, and has the
+// hooks loaded anew.
+func TestLinkedHook(t *testing.T) {
+	cluster := testenv.Shared(t)
+	d, elsewhere := dir{t, t.TempDir(), cluster.Namespace(t)}, dir{t, t.TempDir(), ""}
+	elsewhere.put("hook", fmt.Sprintf(script, "v1"), 0o755)
+	d.config("hook", bindings(fmt.Sprintf(watching, "maps", "ConfigMap", "a, b")))
+	if err := os.Symlink(filepath.Join(elsewhere.path, "hook"), filepath.Join(d.path, "hook")); err != nil {
+		t.Fatal(err)
+	}
+	op := start(t, cluster, d)
+	want := []string{"hook v1: maps Synchronization"}
+	until(op, t, want...)
+	elsewhere.put("hook", fmt.Sprintf(script, "v2"), 0o755)
+	configMap(t, cluster, d.ns, "a")
+	want = append(want, "hook v1: maps Added a")
+	until(op, t, want...)
+	op.UntilLog("No configuration has changed. The new files count from the next runs on.")
+	configMap(t, cluster, d.ns, "b")
+	until(op, t, append(want, "hook v2: maps Added b")...)
 }
