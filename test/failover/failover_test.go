@@ -122,15 +122,22 @@ const leads = "This replica runs the hooks"
 
 func synchronized(op *testenv.Operator) { op.UntilLog("Unlock kubernetes.Event tasks") }
 
+// startBoth starts an operator that leads, and then one that stands by, with its caches warm.
+func (s *stage) startBoth() (leader, standby *testenv.Operator) {
+	s.t.Helper()
+	leader = s.start("a", s.cluster.Kubeconfig)
+	synchronized(leader)
+	standby = s.start("b", s.cluster.Kubeconfig)
+	standby.UntilLog("Another replica runs the hooks", "leader", "a")
+	standby.UntilLog("Kubernetes bindings for hook are enabled successfully")
+	return leader, standby
+}
+
 // The first operator is told to end while a hook runs and objects come. The hook finishes, the second operator begins at
 // once and knows what the first one could not tell.
 func TestSIGTERM(t *testing.T) {
 	s := newStage(t, "1")
-	a := s.start("a", s.cluster.Kubeconfig)
-	synchronized(a)
-	b := s.start("b", s.cluster.Kubeconfig)
-	b.UntilLog("Another replica runs the hooks", "leader", "a")
-	b.UntilLog("Kubernetes bindings for hook are enabled successfully")
+	a, b := s.startBoth()
 
 	const why = `hook.sh: standing by
 - another replica runs the hooks: "a"; this one stands by
@@ -185,11 +192,7 @@ no run is known: it has not run since the operator was started, or that is long 
 // Nothing keeps a leader that has nothing to do but ticks: the other one leads within a second of the signal.
 func TestSIGTERMAtRest(t *testing.T) {
 	s := newStage(t, "1")
-	a := s.start("a", s.cluster.Kubeconfig)
-	synchronized(a)
-	b := s.start("b", s.cluster.Kubeconfig)
-	b.UntilLog("Another replica runs the hooks", "leader", "a")
-	b.UntilLog("Kubernetes bindings for hook are enabled successfully")
+	a, b := s.startBoth()
 	told := time.Now()
 	a.Signal(syscall.SIGTERM)
 	took := b.UntilLog(leads).At.Sub(told)
