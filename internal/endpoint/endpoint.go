@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/wary"
+	"github.com/shell-operator/shell-operator/internal/hardening"
 )
 
 // Options of a Server. All but Profiling are required.
@@ -65,8 +65,8 @@ func New(o Options) (*Server, error) {
 	mux.Handle("GET /status/", o.Home)
 	mux.Handle("GET /discovery", discovery(table))
 	return &Server{listener: listener, stop: stop, server: &http.Server{
-		Handler: wary.Handler(mux), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second,
-		MaxHeaderBytes: wary.MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		Handler: hardening.Handler(mux), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second,
+		MaxHeaderBytes: hardening.MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}}, nil
 }
 

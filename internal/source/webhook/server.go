@@ -19,7 +19,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/wary"
+	"github.com/shell-operator/shell-operator/internal/hardening"
 )
 
 // Options of a Server. All but Certificate, ClientCAs, Grace and Component are required.
@@ -66,9 +66,9 @@ func New(o Options) (*Server, error) {
 		handler = recorded(o.Log, o.Component, handler)
 	}
 	return &Server{listener: listener, secure: o.Certificate != nil, grace: o.Grace, server: &http.Server{
-		Handler: wary.Handler(handler), TLSConfig: config,
+		Handler: hardening.Handler(handler), TLSConfig: config,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second,
-		MaxHeaderBytes: wary.MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: hardening.MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}}, nil
 }
 

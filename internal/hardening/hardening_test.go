@@ -1,4 +1,4 @@
-package wary
+package hardening
 
 import (
 	"bufio"
