@@ -10,7 +10,6 @@ package docs
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,25 +26,16 @@ import (
 	"github.com/shell-operator/shell-operator/sdk/shell"
 )
 
-// pages returns the text of every Markdown file below root, by its path.
+// pages returns the text of every page below root, by its path.
 func pages(t *testing.T, root string) map[string]string {
 	t.Helper()
-	texts := map[string]string{}
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "bin"):
-			return fs.SkipDir
-		case entry.IsDir() || filepath.Ext(path) != ".md":
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		texts[path] = string(text)
-		return err
-	})
+	below, err := snippet.Pages(root)
 	if err != nil {
 		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for name, text := range below {
+		texts[filepath.Join(root, name)] = text
 	}
 	return texts
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"mvdan.cc/sh/v3/syntax"
 
+	pages "github.com/shell-operator/shell-operator/internal/snippet"
 	"github.com/shell-operator/shell-operator/internal/testenv"
 )
 
@@ -46,21 +46,11 @@ var (
 // that begins with one of the programs. flags are the flags that stand in the text alone.
 func shown(t *testing.T) (blocks, inText, flags []snippet) {
 	t.Helper()
-	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (entry.Name() == "bin" || strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".."):
-			return fs.SkipDir
-		case entry.IsDir() || filepath.Ext(path) != ".md":
-			return nil
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		page, _ := filepath.Rel("../..", path)
-		text := string(content)
+	all, err := pages.Pages("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for page, text := range all {
 		for _, m := range fence.FindAllStringSubmatchIndex(text, -1) {
 			place := fmt.Sprintf("%s:%d", page, 1+strings.Count(text[:m[0]], "\n"))
 			language, body := text[m[4]:m[5]], text[m[6]:m[7]]
@@ -85,10 +75,6 @@ func shown(t *testing.T) (blocks, inText, flags []snippet) {
 				inText = append(inText, snippet{place: page, text: code, inText: true})
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return blocks, inText, flags
 }

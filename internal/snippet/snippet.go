@@ -8,8 +8,10 @@ package snippet
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -46,9 +48,10 @@ func Blocks(page string) (all []Block) {
 	return all
 }
 
-// All returns the blocks of all pages below root. What was built or belongs to git is no page.
-func All(root string) (all []Block, err error) {
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+// Pages returns the texts of all pages below root, by their paths below it. What was built or belongs to git is no page.
+func Pages(root string) (map[string]string, error) {
+	all := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -62,12 +65,21 @@ func All(root string) (all []Block, err error) {
 			return err
 		}
 		name, err := filepath.Rel(root, path)
-		for _, b := range Blocks(string(text)) {
-			b.Page = filepath.ToSlash(name)
-			all = append(all, b)
-		}
+		all[filepath.ToSlash(name)] = string(text)
 		return err
 	})
+	return all, err
+}
+
+// All returns the blocks of all pages below root, in order.
+func All(root string) (all []Block, err error) {
+	pages, err := Pages(root)
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		for _, b := range Blocks(pages[name]) {
+			b.Page = name
+			all = append(all, b)
+		}
+	}
 	return all, err
 }
 

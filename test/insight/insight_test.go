@@ -214,27 +214,38 @@ func compare(t *testing.T, got, want string) {
 	}
 }
 
+// follow starts a command that goes on until it is told to end, and waits for what it says first.
+func (a *asker) follow(t *testing.T, line, greeting string) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	cmd := a.command(line)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hung := time.AfterFunc(testenv.Patience, func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() {
+		hung.Stop()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if got, err := bufio.NewReader(errs).ReadString('\n'); err != nil || got != greeting {
+		t.Fatalf("got %q %v", got, err)
+	}
+	return cmd, out
+}
+
 func TestTail(t *testing.T) {
 	op, namespace := started(t)
 	cluster := testenv.Shared(t)
 	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}
-	follow := a.command("tail shop/ok.sh")
-	out, err := follow.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	errs, err := follow.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := follow.Start(); err != nil {
-		t.Fatal(err)
-	}
-	hung := time.AfterFunc(testenv.Patience, func() { _ = follow.Process.Kill() })
-	defer hung.Stop()
-	if line, err := bufio.NewReader(errs).ReadString('\n'); err != nil || line != "following shop/ok.sh, until Ctrl-C\n" {
-		t.Fatalf("got %q %v", line, err)
-	}
+	follow, out := a.follow(t, "tail shop/ok.sh", "following shop/ok.sh, until Ctrl-C\n")
 	cluster.Kubectl(t, "patch", "configmap", "prices", "-n", namespace, "--patch", `{"data":{"tea":"4"}}`)
 	lines := bufio.NewScanner(out)
 	for _, want := range []string{" shop/ok.sh 6-1 began: Modified " + namespace + "/prices (prices)", " shop/ok.sh 6-1 | <b>prices</b> have changed", " shop/ok.sh 6-1 ended: succeeded after "} {
@@ -260,27 +271,7 @@ func TestTailInFormats(t *testing.T) {
 	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}
 	next := map[string]func(any) error{}
 	for _, format := range []string{"json", "yaml"} {
-		follow := a.command("tail -o " + format)
-		out, err := follow.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		errs, err := follow.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := follow.Start(); err != nil {
-			t.Fatal(err)
-		}
-		hung := time.AfterFunc(testenv.Patience, func() { _ = follow.Process.Kill() })
-		t.Cleanup(func() {
-			hung.Stop()
-			_ = follow.Process.Kill()
-			_ = follow.Wait()
-		})
-		if line, err := bufio.NewReader(errs).ReadString('\n'); err != nil || line != "following all hooks, until Ctrl-C\n" {
-			t.Fatalf("got %q %v", line, err)
-		}
+		_, out := a.follow(t, "tail -o "+format, "following all hooks, until Ctrl-C\n")
 		if next[format] = json.NewDecoder(out).Decode; format == "yaml" {
 			next[format] = yamlv3.NewDecoder(out).Decode
 		}
