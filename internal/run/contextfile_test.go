@@ -5,9 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // writeContexts writes the contexts of a run, in two parts as those of many objects are.
@@ -156,6 +159,22 @@ func wantKept(t *testing.T, w *Workspace, count int) {
 	if err != nil || len(left) != count {
 		t.Errorf("there are %v, %v, want %d", left, err, count)
 	}
+}
+
+// When contexts cannot be written, what is kept is no longer in the way of the next attempt.
+func TestLargeContextsMakeRoom(t *testing.T) {
+	w := openWorkspace(t)
+	f := openFiles(t, w)
+	writeContexts(t, w, f, contextsOf(2*largeContexts))
+	closeFiles(t, w, f)
+	wantKept(t, w, 1)
+	h := hookOf("-")
+	r := New([]*hook.Hook{h}, Options{Workspace: w})
+	err := r.writeContexts(filepath.Join(w.Dir(), "gone", "binding-context.json"), r.Task(change(h, 0)))
+	if err == nil || !strings.Contains(err.Error(), "cannot write the binding context file") {
+		t.Errorf("error %v", err)
+	}
+	wantKept(t, w, 0)
 }
 
 // What no run wants for a while is removed.

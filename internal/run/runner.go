@@ -254,6 +254,7 @@ func (r *Runner) writeContexts(path string, t *Task) error {
 	file := &contextOutput{workspace: r.opts.Workspace, path: path}
 	err := wire.WriteContexts(file, t.Hook().Contexts, r.contexts(t))
 	if err := errors.Join(err, file.Close()); err != nil {
+		r.opts.Workspace.dropContexts() // the next attempt may need the room
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
 	return nil
