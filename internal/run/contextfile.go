@@ -1,8 +1,6 @@
 package run
 
 import (
-	"errors"
-	"io"
 	"os"
 	"slices"
 	"syscall"
@@ -34,11 +32,10 @@ type keptFile struct {
 	size int64
 }
 
-// closeContexts ends the context file of a run: it is kept, or it is no more.
+// closeContexts ends a large context file of a run: it is kept, or it is no more.
 func (w *Workspace) closeContexts(path string) {
 	size, err := sizeOf(path)
 	if err != nil || size < largeContexts {
-		_ = syscall.Unlink(path)
 		return
 	}
 	// Who knew the name does not find it any more; who has it open keeps it from being used.
@@ -96,62 +93,81 @@ func (w *Workspace) dropContexts() {
 // whether they are large.
 type contextOutput struct {
 	workspace *Workspace
-	path      string
-	file      *os.File
+	files     *files
+	// file is noFile before.
+	file openFile
+	// borrowed tells that the file stays open.
+	borrowed bool
 	// before is the size of what the file held for another run.
-	before int64
+	before, written int64
+}
+
+func (w *Workspace) contextOutput(f *files) *contextOutput {
+	return &contextOutput{workspace: w, files: f, file: noFile}
 }
 
 func (c *contextOutput) Write(p []byte) (int, error) {
 	if err := c.open(len(p)); err != nil {
 		return 0, err
 	}
-	return c.file.Write(p)
+	n, err := c.file.Write(p)
+	return n, c.wrote(int64(n), "write", err)
+}
+
+func (c *contextOutput) wrote(n int64, op string, err error) error {
+	c.written += n
+	if err != nil {
+		return &os.PathError{Op: op, Path: c.files.contexts, Err: err}
+	}
+	return nil
 }
 
 // open opens the file for the first size bytes.
 func (c *contextOutput) open(size int) error {
-	if c.file != nil {
+	switch {
+	case c.file != noFile:
+		return nil
+	case size >= largeContexts && c.reopen():
+		return nil
+	case c.files.held != nil:
+		c.file, c.borrowed = c.files.held.contexts(), true
 		return nil
 	}
-	if size >= largeContexts && c.reopen() {
-		return nil
-	}
-	file, err := os.OpenFile(c.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	c.file = file
-	return nil
+	var err error
+	c.file, err = openAt(c.files.contexts, syscall.O_CREAT|syscall.O_WRONLY)
+	return err
 }
 
 // reopen takes a file that has been kept. What it holds is written over, and cut off by Close.
 func (c *contextOutput) reopen() bool {
+	path := c.files.contexts
 	kept, ok := c.workspace.takeContexts()
-	if !ok || syscall.Rename(kept.path, c.path) != nil {
+	if !ok || syscall.Rename(kept.path, path) != nil {
 		return false
 	}
-	file, err := os.OpenFile(c.path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	c.files.letGo()
+	file, err := openAt(path, syscall.O_WRONLY)
 	if err == nil {
-		var info os.FileInfo
-		if info, err = file.Stat(); err == nil && info.Mode() == 0o600 {
-			c.file, c.before = file, info.Size()
+		if c.before, ok = file.private(); ok {
+			c.file = file
 			return true
 		}
-		file.Close()
+		file.close()
 	}
-	_ = syscall.Unlink(c.path)
+	_ = syscall.Unlink(path)
 	return false
 }
 
 // Close ends the file where the contexts end.
 func (c *contextOutput) Close() error {
-	if c.file == nil {
+	c.files.contextsEnd = c.written
+	if c.file == noFile || c.borrowed {
 		return nil
 	}
-	end, err := c.file.Seek(0, io.SeekCurrent)
-	if err == nil && end < c.before {
-		err = c.file.Truncate(end)
+	var err error
+	if c.written < c.before {
+		err = c.file.truncate(c.written)
 	}
-	return errors.Join(err, c.file.Close())
+	c.file.close()
+	return err
 }

@@ -16,7 +16,7 @@ import (
 // writeContexts writes the contexts of a run, in two parts as those of many objects are.
 func writeContexts(t *testing.T, w *Workspace, f *files, content []byte) {
 	t.Helper()
-	out := &contextOutput{workspace: w, path: f.contexts}
+	out := w.contextOutput(f)
 	for _, part := range [][]byte{content[:len(content)*3/4], content[len(content)*3/4:]} {
 		if _, err := out.Write(part); err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestLargeContextsMakeRoom(t *testing.T) {
 	wantKept(t, w, 1)
 	h := hookOf("-")
 	r := New([]*hook.Hook{h}, Options{Workspace: w})
-	err := r.writeContexts(filepath.Join(w.Dir(), "gone", "binding-context.json"), r.Task(change(h, 0)))
+	err := r.writeContexts(filesIn(filepath.Join(w.Dir(), "gone")), r.Task(change(h, 0)))
 	if err == nil || !strings.Contains(err.Error(), "cannot write the binding context file") {
 		t.Errorf("error %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -44,12 +43,13 @@ func BenchmarkContextFile(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer w.Close()
-	path := filepath.Join(w.Dir(), "context.json")
+	files := filesIn(w.Dir())
+	path := files.contexts
 	run := func(b *testing.B, end func()) {
 		b.SetBytes(int64(text.Len()))
 		b.ReportAllocs()
 		for b.Loop() {
-			f := &contextOutput{workspace: w, path: path}
+			f := w.contextOutput(files)
 			if err := wire.WriteContexts(f, hook.FullContexts, contexts); err != nil {
 				b.Fatal(err)
 			}

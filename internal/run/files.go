@@ -13,6 +13,10 @@ import (
 type files struct {
 	dir                                                   string
 	contexts, metrics, admission, conversion, http, patch string
+	// held is nil for files of which only the names are known.
+	held *held
+	// contextsEnd is how many bytes of contexts were written.
+	contextsEnd int64
 }
 
 func filesIn(dir string) *files {
@@ -28,18 +32,15 @@ func (f *files) written() [5]string {
 	return [...]string{f.metrics, f.admission, f.conversion, f.http, f.patch}
 }
 
-// makeEmpty makes a file with the two system calls that it takes. Package os needs five, and a run makes many files.
+// all are the files that there are before a run.
+func (f *files) all() [6]string {
+	return [...]string{f.metrics, f.admission, f.conversion, f.http, f.patch, f.contexts}
+}
+
 func makeEmpty(path string) error {
-	for {
-		fd, err := syscall.Open(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY|syscall.O_CLOEXEC, 0o600)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil:
-			return &os.PathError{Op: "open", Path: path, Err: err}
-		default:
-			return syscall.Close(fd)
-		}
-	}
+	file, err := openAt(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY)
+	file.close()
+	return err
 }
 
 // environment are the variables that tell a hook about its files.
@@ -65,7 +66,8 @@ type Outputs struct {
 func (f *files) outputs() (Outputs, error) {
 	var out Outputs
 	var errs []error
-	for _, file := range []struct {
+	held := f.stillHeld()
+	for i, file := range [...]struct {
 		variable, path string
 		into           *[]byte
 	}{
@@ -76,7 +78,11 @@ func (f *files) outputs() (Outputs, error) {
 		{"KUBERNETES_PATCH_PATH", f.patch, &out.Patch},
 	} {
 		// Most hooks leave most files empty.
-		if size, err := sizeOf(file.path); err == nil && size == 0 {
+		if held {
+			if f.held.empty(i) {
+				continue
+			}
+		} else if size, err := sizeOf(file.path); err == nil && size == 0 {
 			continue
 		}
 		content, err := readOutput(file.path)
@@ -137,10 +143,10 @@ func kindOf(mode os.FileMode) string {
 
 // remove removes the files and what else is in their directory.
 func (f *files) remove() error {
-	for _, path := range f.written() {
+	f.letGo()
+	for _, path := range f.all() {
 		_ = syscall.Unlink(path)
 	}
-	_ = syscall.Unlink(f.contexts)
 	if syscall.Rmdir(f.dir) == nil {
 		return nil
 	}

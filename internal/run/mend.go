@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +14,14 @@ import (
 type remembered struct {
 	content []byte
 	mode    os.FileMode
+	// file is open, so that the kernel tells when it has been removed.
+	file *os.File
+}
+
+func (r *remembered) close() {
+	if r.file != nil {
+		r.file.Close()
+	}
 }
 
 // Remember makes the workspace keep what is in it now. A hook that removes more than its own files, or a cleaner of
@@ -20,7 +29,7 @@ type remembered struct {
 func (w *Workspace) Remember() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.remembered = map[string]remembered{}
+	w.remembered = map[string]*remembered{}
 	return filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || entry.Name() == lockName {
 			return err
@@ -29,10 +38,39 @@ func (w *Workspace) Remember() error {
 		if err != nil {
 			return err
 		}
-		content, err := os.ReadFile(path)
-		w.remembered[path] = remembered{content, info.Mode().Perm()}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		content, err := io.ReadAll(file)
+		w.remembered[path] = &remembered{content, info.Mode().Perm(), file}
 		return err
 	})
+}
+
+// damaged tells that something of the workspace has been removed. It does not look at paths, as mend does: that costs the
+// kernel several times as much.
+func (w *Workspace) damaged() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if removed(w.lock) {
+		return true
+	}
+	for _, file := range w.remembered {
+		if removed(file.file) {
+			return true
+		}
+	}
+	return false
+}
+
+// removed tells that a file has no name any more.
+func removed(file *os.File) bool {
+	if file == nil {
+		return true
+	}
+	var stat syscall.Stat_t
+	return syscall.Fstat(int(file.Fd()), &stat) != nil || stat.Nlink == 0
 }
 
 // mend makes again what is missing of the workspace.
@@ -54,15 +92,18 @@ func (w *Workspace) mend() error {
 		w.lock = again
 	}
 	for path, file := range w.remembered {
-		if size, err := sizeOf(path); size >= 0 || !errors.Is(err, fs.ErrNotExist) {
-			continue
+		if size, err := sizeOf(path); size < 0 && errors.Is(err, fs.ErrNotExist) {
+			err := os.MkdirAll(filepath.Dir(path), 0o700)
+			if err == nil {
+				err = os.WriteFile(path, file.content, file.mode)
+			}
+			if err != nil {
+				return fmt.Errorf("cannot make a file for hooks again: %w", err)
+			}
 		}
-		err := os.MkdirAll(filepath.Dir(path), 0o700)
-		if err == nil {
-			err = os.WriteFile(path, file.content, file.mode)
-		}
-		if err != nil {
-			return fmt.Errorf("cannot make a file for hooks again: %w", err)
+		if removed(file.file) {
+			file.close()
+			file.file, _ = os.Open(path)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package run
 
 import (
 	"io"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -21,24 +20,12 @@ func (c *contextOutput) WritePieces(pieces [][]byte) error {
 	if err := c.open(size); err != nil {
 		return err
 	}
-	raw, err := c.file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = raw.Write(func(fd uintptr) bool {
-		failed = writeAll(int(fd), pieces)
-		return true
-	})
-	if err == nil && failed != nil {
-		err = &os.PathError{Op: "writev", Path: c.file.Name(), Err: failed}
-	}
-	return err
+	return c.wrote(int64(size), "writev", c.file.writeAll(pieces))
 }
 
-func writeAll(fd int, pieces [][]byte) error {
+func (f openFile) writeAll(pieces [][]byte) error {
 	for len(pieces) > 0 {
-		n, err := unix.Writev(fd, pieces)
+		n, err := unix.Writev(int(f), pieces)
 		switch {
 		case err == unix.EINTR:
 			continue

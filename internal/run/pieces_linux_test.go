@@ -21,7 +21,7 @@ func TestWritePieces(t *testing.T) {
 		list = append(list, bytes.Repeat([]byte{byte(i)}, i%5*1000+1))
 	}
 	want := bytes.Join(list, nil)
-	if err := (&contextOutput{file: f}).WritePieces(list); err != nil {
+	if err := (&contextOutput{files: filesIn("dir"), file: openFile(f.Fd())}).WritePieces(list); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(path); !bytes.Equal(got, want) {
@@ -45,7 +45,7 @@ func TestWritePiecesInParts(t *testing.T) {
 	w.Close()
 	done := make(chan error, 1)
 	go func() {
-		err := writeAll(fd, list)
+		err := openFile(fd).writeAll(list)
 		done <- errors.Join(err, syscall.Close(fd))
 	}()
 	var got bytes.Buffer
@@ -67,7 +67,7 @@ func TestWritePiecesFails(t *testing.T) {
 		t.Skip("there is no /dev/full")
 	}
 	defer f.Close()
-	if err := (&contextOutput{file: f}).WritePieces([][]byte{[]byte("x")}); !errors.Is(err, syscall.ENOSPC) {
+	if err := (&contextOutput{files: filesIn("dir"), file: openFile(f.Fd())}).WritePieces([][]byte{[]byte("x")}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("error %v", err)
 	}
 }

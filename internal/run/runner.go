@@ -244,14 +244,14 @@ func (r *Runner) prepare(f *files, a *attempt) (err error) {
 			a.text.Release()
 		}
 	}()
-	if err := r.writeContexts(f.contexts, t); err != nil {
+	if err := r.writeContexts(f, t); err != nil {
 		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
 	}
 	return nil
 }
 
-func (r *Runner) writeContexts(path string, t *Task) error {
-	file := &contextOutput{workspace: r.opts.Workspace, path: path}
+func (r *Runner) writeContexts(f *files, t *Task) error {
+	file := r.opts.Workspace.contextOutput(f)
 	err := wire.WriteContexts(file, t.Hook().Contexts, r.contexts(t))
 	if err := errors.Join(err, file.Close()); err != nil {
 		r.opts.Workspace.dropContexts() // the next attempt may need the room

@@ -1,14 +1,13 @@
 package run
 
 import (
-	"errors"
 	"slices"
 	"syscall"
 )
 
-// Most hooks leave most of their files empty. To make a file and to remove it costs the kernel many times what it costs to
-// look at it, so empty files serve one run after the other. For hooks there is no difference: every run has its files under
-// names that were never used before, what others could still write into is made anew, and so are contexts unless they are large.
+// To make a file and to remove it costs the kernel many times what it costs to empty it, so the files of a run serve the next
+// one. For hooks there is no difference: every run has its files under names that were never used before, and what others could
+// still read or write into is made anew.
 
 // mostSpare bounds how many directories wait for runs. More are needed only where more hooks run at once.
 const mostSpare = 16
@@ -21,8 +20,15 @@ func (w *Workspace) reuse(prefix string) *files {
 			return nil
 		}
 		f := w.next(prefix)
-		if syscall.Rename(spare.dir, f.dir) == nil && f.empty() {
-			return f
+		f.held, spare.held = spare.held, nil
+		if syscall.Rename(spare.dir, f.dir) == nil {
+			if f.stillHeld() {
+				return f
+			}
+			f.letGo()
+			if f.empty() {
+				return f
+			}
 		}
 		// Somebody cleans up here, and may have been half through.
 		_, _ = spare.remove(), f.remove()
@@ -44,12 +50,16 @@ func (w *Workspace) close(f *files) error {
 	if w.keep {
 		return nil
 	}
-	w.closeContexts(f.contexts)
+	if f.contextsEnd >= largeContexts {
+		f.letGo()
+		w.closeContexts(f.contexts)
+	}
 	spare := w.next("spare-")
 	if syscall.Rename(f.dir, spare.dir) != nil {
 		return f.remove()
 	}
-	if spare.tidy() && w.putSpare(spare) {
+	spare.held, f.held = f.held, nil
+	if (spare.emptied() || spare.tidy()) && w.putSpare(spare) {
 		return nil
 	}
 	return spare.remove()
@@ -58,7 +68,7 @@ func (w *Workspace) close(f *files) error {
 func (w *Workspace) putSpare(f *files) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.spare) >= mostSpare {
+	if w.closed || len(w.spare) >= mostSpare {
 		return false
 	}
 	w.spare = append(w.spare, f)
@@ -66,7 +76,7 @@ func (w *Workspace) putSpare(f *files) bool {
 }
 
 func (f *files) empty() bool {
-	for _, path := range f.written() {
+	for _, path := range f.all() {
 		if size, err := sizeOf(path); err != nil || size != 0 {
 			return false
 		}
@@ -76,19 +86,16 @@ func (f *files) empty() bool {
 
 // tidy makes the files as they were before the run. It returns false when there is more to clean up.
 func (f *files) tidy() bool {
+	f.letGo()
 	if !f.alone() {
 		return false
 	}
-	for _, path := range f.written() {
-		if pristine(path) {
-			continue
-		}
-		if err := syscall.Unlink(path); err != nil && !errors.Is(err, syscall.ENOENT) {
-			return false
-		}
-		if makeEmpty(path) != nil {
-			return false
-		}
+	h, err := hold(f)
+	if err != nil {
+		return false
+	}
+	if f.held = h; !h.dir.settled() || !f.stillHeld() {
+		f.letGo()
 	}
 	return true
 }
@@ -104,16 +111,16 @@ func (f *files) alone() bool {
 	if syscall.Fstat(fd, &stat) != nil || stat.Mode&0o7777 != 0o700 {
 		return false
 	}
-	written := f.written()
+	all := f.all()
 	buf := make([]byte, 1024)
 	for {
 		n, err := syscall.ReadDirent(fd, buf)
 		if err != nil || n == 0 {
 			return err == nil
 		}
-		_, _, names := syscall.ParseDirent(buf[:n], -1, make([]string, 0, len(written)))
+		_, _, names := syscall.ParseDirent(buf[:n], -1, make([]string, 0, len(all)))
 		for _, name := range names {
-			if !slices.ContainsFunc(written[:], func(path string) bool { return path[len(f.dir)+1:] == name }) {
+			if !slices.ContainsFunc(all[:], func(path string) bool { return path[len(f.dir)+1:] == name }) {
 				return false
 			}
 		}

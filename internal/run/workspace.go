@@ -31,7 +31,7 @@ type Workspace struct {
 	// closed is true when nothing is kept any more.
 	closed bool
 	// remembered are the files that hooks find there beside those of their run, by path.
-	remembered map[string]remembered
+	remembered map[string]*remembered
 }
 
 const (
@@ -131,6 +131,12 @@ func (w *Workspace) Close() error {
 	defer w.mu.Unlock()
 	defer w.lock.Close()
 	w.closed = true
+	for _, f := range w.spare {
+		f.letGo()
+	}
+	for _, file := range w.remembered {
+		file.close()
+	}
 	if w.kept.expiry != nil {
 		w.kept.expiry.Stop()
 	}
@@ -154,18 +160,29 @@ func (w *Workspace) name(prefix string) string {
 
 // open makes the directory and the empty output files of a run. When it fails nothing is left.
 func (w *Workspace) open(hookName string) (*files, error) {
-	if err := w.mend(); err != nil {
-		return nil, err
+	if w.damaged() {
+		if err := w.mend(); err != nil {
+			return nil, err
+		}
 	}
 	prefix := "hook-" + safe(hookName) + "-"
 	if f := w.reuse(prefix); f != nil {
 		return f, nil
 	}
+	f, err := w.make(prefix)
+	if err != nil && w.mend() == nil {
+		f, err = w.make(prefix)
+	}
+	return f, err
+}
+
+// make makes new files.
+func (w *Workspace) make(prefix string) (*files, error) {
 	f := w.next(prefix)
 	if err := os.Mkdir(f.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of a run: %w", err)
 	}
-	for _, path := range f.written() {
+	for _, path := range f.all() {
 		if err := makeEmpty(path); err != nil {
 			_ = f.remove()
 			return nil, fmt.Errorf("cannot make a file of a run: %w", err)

@@ -1,0 +1,103 @@
+package run
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+)
+
+// What the kernel does for a path costs it several times what it does for an open file, and to make a file costs more than
+// all else of a short run. So files that serve run after run stay open here.
+
+// held are the files of a directory, open.
+type held struct {
+	// files are in the order of files.all.
+	files [6]openFile
+	// dir is the directory as it was before they were opened. While it is the same, their names stand for them.
+	dir directory
+}
+
+// hold opens the files of a directory and empties them. What others may use is made anew.
+func hold(f *files) (*held, error) {
+	dir, err := directoryAt(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	h := &held{dir: dir}
+	for i, path := range f.all() {
+		if h.files[i], err = emptyOrNew(path); err != nil {
+			for _, file := range h.files[:i] {
+				file.close()
+			}
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// emptyOrNew opens a file that is empty, which is a new one when another process may use the one that is there.
+func emptyOrNew(path string) (openFile, error) {
+	const flags = syscall.O_RDWR | syscall.O_APPEND
+	if file, err := openAt(path, flags); err == nil {
+		if file.emptied() {
+			return file, nil
+		}
+		file.close()
+	}
+	if err := syscall.Unlink(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return noFile, err
+	}
+	return openAt(path, flags|syscall.O_CREAT|syscall.O_EXCL)
+}
+
+func (h *held) close() {
+	for _, file := range h.files {
+		file.close()
+	}
+}
+
+func (h *held) contexts() openFile { return h.files[len(h.files)-1] }
+
+// empty tells that a file is empty. The index is that of files.all.
+func (h *held) empty(i int) bool {
+	size, err := h.files[i].size()
+	return err == nil && size == 0
+}
+
+// emptied empties a file, if nobody else has it open and it is private.
+func (f openFile) emptied() bool {
+	return f.alone(func(size int64) bool { return size == 0 || f.truncate(0) == nil })
+}
+
+// sole tells that nobody has a file open, and that it is private.
+func sole(path string) bool {
+	file, err := openAt(path, syscall.O_RDWR)
+	if err != nil {
+		return false
+	}
+	defer file.close()
+	return file.alone(func(int64) bool { return true })
+}
+
+// letGo closes what is open. Only the names are known then.
+func (f *files) letGo() {
+	if f.held != nil {
+		f.held.close()
+		f.held = nil
+	}
+}
+
+// stillHeld tells that the files are open, and that the names stand for them.
+func (f *files) stillHeld() bool {
+	if f.held == nil {
+		return false
+	}
+	now, err := directoryAt(f.dir)
+	return err == nil && now == f.held.dir
+}
+
+// emptied makes the files as they were before the run. It returns false when it has to be looked for more.
+func (f *files) emptied() bool {
+	return f.stillHeld() && !slices.ContainsFunc(f.held.files[:], func(file openFile) bool { return !file.emptied() })
+}
