@@ -1,18 +1,11 @@
 package bench
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/shell-operator/shell-operator/bench/objects"
 )
@@ -28,9 +21,6 @@ func latency(b *bench) {
 	op.untilCount("Unlock kubernetes.Event tasks", 1)
 	script := filepath.Join(b.hooks("#!/bin/sh\necho ran\n"), "hook-00.sh")
 	program := b.startBare("latency", b.cluster.Kubeconfig, other, script)
-	if line := program.line(b); line != "watching" {
-		b.Fatalf("the bare program said %q", line)
-	}
 	create := func(namespace string, i int) time.Time {
 		started := time.Now()
 		if _, err := client.CoreV1().ConfigMaps(namespace).Create(b.Context(), objects.ConfigMap(i, 200), metav1.CreateOptions{}); err != nil {
@@ -53,84 +43,6 @@ func latency(b *bench) {
 	b.add("create → first line, median of 200", "ms", delays...).against("watch, fork and exec by a bare program", bare...).times(1.5, 0)
 	b.add("the same, absolutely", "ms", delays...).most(8)
 	b.add("99th percentile", "ms", percentile(s.all, 99)).against("bare program", percentile(spreadOf(bare).all, 99)).most(25)
-}
-
-// bareProgram is this test binary as a program that does the one thing that bounds a scenario.
-type bareProgram struct{ lines *bufio.Reader }
-
-func (b *bench) startBare(role string, args ...string) *bareProgram {
-	b.Helper()
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "BENCH_BARE="+role)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return &bareProgram{bufio.NewReader(out)}
-}
-
-func (p *bareProgram) line(b *bench) string {
-	b.Helper()
-	line, _, err := p.lines.ReadLine()
-	if err != nil {
-		b.Fatalf("the bare program has ended: %v", err)
-	}
-	return string(line)
-}
-
-// bare is what the program does: it watches ConfigMaps and starts a script for each that is added.
-func bare(role string) {
-	if err := bareLatency(os.Args[1], os.Args[2], os.Args[3]); err != nil {
-		fmt.Fprintln(os.Stderr, role, err)
-		os.Exit(1)
-	}
-}
-
-func bareLatency(kubeconfig, namespace, script string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
-	client, host, err := bareHTTP(config)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, host+"/api/v1/namespaces/"+namespace+"/configmaps?watch=true", nil)
-	if err != nil {
-		return err
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	fmt.Println("watching")
-	dec := json.NewDecoder(res.Body)
-	for {
-		var ev struct {
-			Type   string
-			Object struct{ Metadata struct{ Name string } }
-		}
-		if err := dec.Decode(&ev); err != nil {
-			return err
-		}
-		if ev.Type != "ADDED" || ev.Object.Metadata.Name == "kube-root-ca.crt" {
-			continue
-		}
-		cmd := exec.Command(script)
-		cmd.Stdout = os.Stdout // the script's line needs no way through this program
-		if err := cmd.Run(); err != nil {
-			return err
-		}
-	}
 }
 
 // idle measures the CPU time of an operator that has nothing to do.

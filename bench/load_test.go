@@ -17,74 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/shell-operator/shell-operator/bench/objects"
-	"github.com/shell-operator/shell-operator/internal/testenv"
 )
-
-// storm lets 8 writers update 100 objects 3,000 times as fast as they can.
-func storm(b *bench) {
-	const times, objectCount, updates, writers = 3, 100, 3000, 8
-	var late, alone, beside, cpuPerEvent, runs, budget []float64
-	for range times {
-		namespace := b.cluster.Namespace(b.T)
-		b.each(writers, objectCount, func(client *kubernetes.Clientset, i int) error {
-			_, err := client.CoreV1().ConfigMaps(namespace).Create(context.Background(), objects.ConfigMap(i, 1024), metav1.CreateOptions{})
-			return err
-		})
-		write := func(round string) (seconds float64) {
-			started := time.Now()
-			b.each(writers, updates, func(client *kubernetes.Clientset, i int) error {
-				o := objects.ConfigMap(i%objectCount, 1024)
-				o.Data["round"] = fmt.Sprint(round, i)
-				_, err := client.CoreV1().ConfigMaps(namespace).Update(context.Background(), o, metav1.UpdateOptions{})
-				return err
-			})
-			return time.Since(started).Seconds()
-		}
-		alone = append(alone, write("alone"))
-		// The hook counts the contexts that it gets.
-		op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
-			`grep -o '"watchEvent":"Modified"' $BINDING_CONTEXT_PATH | wc -l`)))
-		op.untilCount("Unlock kubernetes.Event tasks", 1)
-		before, ran := op.cpu(), op.count("Execute hook")
-		beside = append(beside, write("beside"))
-		last := time.Now()
-		op.untilCount("queue task", updates)
-		// The end of the run that delivered the last context.
-		var delivered time.Time
-		if err := op.TryUntil(time.Minute, func([]testenv.Record) bool {
-			var contexts int
-			contexts, delivered = op.delivered()
-			return contexts >= updates
-		}); err != nil {
-			b.Fatalf("not all contexts came: %v", err)
-		}
-		op.untilCount("Hook executed successfully", op.count("Execute hook"))
-		late = append(late, delivered.Sub(last).Seconds())
-		used, n := op.cpu()-before, float64(op.count("Execute hook")-ran)
-		runs = append(runs, n)
-		cpuPerEvent = append(cpuPerEvent, used*1000/updates)
-		budget = append(budget, 0.12+0.7*n/updates)
-		b.progress("%d events in %.0f runs, %.2f s of CPU; the writers took %.2f s, alone %.2f s", updates, n, used, beside[len(beside)-1], alone[len(alone)-1])
-		op.stop()
-	}
-	b.add("last context delivered after the last write", "s", late...).most(0.3)
-	b.add("operator's CPU time per event", "ms", cpuPerEvent...).against("0.12 ms per event + 0.7 ms per run", budget...).times(1, 0)
-	b.add("writers beside the operator", "s", beside...).against("writers alone", alone...)
-	b.add("runs", "", runs...)
-}
-
-// delivered is the number of contexts that a hook has counted, and when it printed the last count.
-func (op *operator) delivered() (contexts int, at time.Time) {
-	for _, r := range op.Records() {
-		var n int
-		if _, err := fmt.Sscanf(r.Fields["msg"], "%d", &n); err == nil && r.Fields["output"] == "stdout" {
-			contexts, at = contexts+n, r.At
-		}
-	}
-	return contexts, at
-}
 
 // flood measures an operator whose hook is busy while many large changes arrive: none may be lost, but not all of them
 // can be in memory.

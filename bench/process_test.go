@@ -149,8 +149,11 @@ func (op *operator) untilCount(message string, n int) testenv.Record {
 }
 
 // cpu is the CPU time in seconds that the operator, not its hooks, has used.
-func (op *operator) cpu() float64 {
-	stat := op.proc("stat")
+func (op *operator) cpu() float64 { return op.b.cpu(op.Pid()) }
+
+func (b *bench) cpu(pid int) float64 {
+	b.Helper()
+	stat := b.proc(pid, "stat")
 	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
@@ -162,7 +165,7 @@ func (op *operator) resident() float64 { return op.memory("VmRSS") }
 func (op *operator) peak() float64     { return op.memory("VmHWM") }
 
 func (op *operator) memory(key string) float64 {
-	m := regexp.MustCompile(key + `:\s+(\d+) kB`).FindStringSubmatch(op.proc("status"))
+	m := regexp.MustCompile(key + `:\s+(\d+) kB`).FindStringSubmatch(op.b.proc(op.Pid(), "status"))
 	if m == nil {
 		op.b.Fatalf("no %s in /proc", key)
 	}
@@ -170,13 +173,13 @@ func (op *operator) memory(key string) float64 {
 	return kb / 1024
 }
 
-func (op *operator) proc(file string) string {
+func (b *bench) proc(pid int, file string) string {
 	if runtime.GOOS != "linux" {
-		op.b.Skip("reads /proc, which only Linux has")
+		b.Skip("reads /proc, which only Linux has")
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", op.Pid(), file))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	if err != nil {
-		op.b.Fatal(err)
+		b.Fatal(err)
 	}
 	return string(text)
 }
