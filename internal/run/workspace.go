@@ -169,11 +169,13 @@ func (w *Workspace) open(hookName string) (*files, error) {
 	if f := w.reuse(prefix); f != nil {
 		return f, nil
 	}
-	f, err := w.make(prefix)
-	if err != nil && w.mend() == nil {
-		f, err = w.make(prefix)
+	if f, err := w.make(prefix); err == nil {
+		return f, nil
 	}
-	return f, err
+	if err := w.mend(); err != nil {
+		return nil, err
+	}
+	return w.make(prefix)
 }
 
 // make makes new files.
