@@ -27,12 +27,7 @@ func filesIn(dir string) *files {
 	}
 }
 
-// written are the files that the hook may write.
-func (f *files) written() [5]string {
-	return [...]string{f.metrics, f.admission, f.conversion, f.http, f.patch}
-}
-
-// all are the files that there are before a run.
+// all are the files that there are before a run: those that the hook may write, and its contexts.
 func (f *files) all() [6]string {
 	return [...]string{f.metrics, f.admission, f.conversion, f.http, f.patch, f.contexts}
 }
