@@ -10,18 +10,23 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/timerslack"
 )
 
 // version is set by the linker.
 var version = "dev"
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	image := timerslack.Enter()
+	s := newSettings(os.Environ())
+	s.image = image
+	os.Exit(run(s, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // run is the whole program: it returns the exit code.
-func run(args, env []string, stdout, stderr io.Writer) int {
-	root := newRootCommand(newSettings(env), stdout, stderr)
+func run(s *settings, args []string, stdout, stderr io.Writer) int {
+	root := newRootCommand(s, stdout, stderr)
 	root.SetArgs(args)
 	err := root.Execute()
 	if err == nil {
@@ -48,11 +53,10 @@ Each file below the hooks directory is asked with --config for the events that i
 with them as JSON in the file that $BINDING_CONTEXT_PATH names.
 
 Without a command it starts the operator.`,
-		Version:           version,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return s.complete(cmd.Flags()) },
-		Args:              noSuchCommand,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noSuchCommand,
 	}
 	uses(root, usesAll)
 	// Persistent flags are accepted before and after the command, whichever it is.
@@ -62,6 +66,12 @@ Without a command it starts the operator.`,
 	root.SetFlagErrorFunc(noSuchFlag)
 	start := newStartCommand(s, stdout)
 	root.RunE = start.RunE
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd == start || cmd == root {
+			s.image.Again() // before the file of settings is read, which may be a pipe
+		}
+		return s.complete(cmd.Flags())
+	}
 	root.SetVersionTemplate("shell-operator {{.Version}}\n")
 	root.AddCommand(start, newVersionCommand(stdout), newUninstallCommand(s, stdout), newDebugOptionsCommand(s, stdout),
 		newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newRBACCommand(s, stdout, stderr))

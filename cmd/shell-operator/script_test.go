@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"shell-operator": func() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) },
+		"shell-operator": main,
 	})
 }
 
