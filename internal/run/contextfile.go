@@ -129,9 +129,11 @@ func (c *contextOutput) open(size int) error {
 		return nil
 	case size >= largeContexts && c.reopen():
 		return nil
-	case c.files.held != nil:
+	}
+	c.before = leftContexts
+	if c.files.held != nil {
 		c.file, c.borrowed = c.files.held.contexts(), true
-		return nil
+		return c.file.rewind()
 	}
 	var err error
 	c.file, err = openAt(c.files.contexts, syscall.O_CREAT|syscall.O_WRONLY)
@@ -161,13 +163,12 @@ func (c *contextOutput) reopen() bool {
 // Close ends the file where the contexts end.
 func (c *contextOutput) Close() error {
 	c.files.contextsEnd = c.written
-	if c.file == noFile || c.borrowed {
-		return nil
-	}
-	var err error
-	if c.written < c.before {
+	err := c.open(0)
+	if err == nil && c.written < c.before {
 		err = c.file.truncate(c.written)
 	}
-	c.file.close()
+	if !c.borrowed {
+		c.file.close()
+	}
 	return err
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"errors"
 	"os"
-	"slices"
 	"syscall"
 )
 
@@ -18,6 +17,10 @@ type held struct {
 	dir directory
 }
 
+// leftContexts is how many bytes of contexts are left in their file until others take their place. They say nothing: it is a
+// bracket. But ext4 writes a file that was empty to the disk when somebody closes it, in case there was something before.
+const leftContexts = 1
+
 // hold opens the files of a directory and empties them. What others may use is made anew.
 func hold(f *files) (*held, error) {
 	dir, err := directoryAt(f.dir)
@@ -26,7 +29,7 @@ func hold(f *files) (*held, error) {
 	}
 	h := &held{dir: dir}
 	for i, path := range f.all() {
-		if h.files[i], err = emptyOrNew(path); err != nil {
+		if h.files[i], err = emptyOrNew(path, leftIn(i)); err != nil {
 			for _, file := range h.files[:i] {
 				file.close()
 			}
@@ -36,11 +39,19 @@ func hold(f *files) (*held, error) {
 	return h, nil
 }
 
+// leftIn is how many bytes a file that counts as empty has at most. The index is that of files.all.
+func leftIn(i int) int64 {
+	if i == len(held{}.files)-1 {
+		return leftContexts
+	}
+	return 0
+}
+
 // emptyOrNew opens a file that is empty, which is a new one when another process may use the one that is there.
-func emptyOrNew(path string) (openFile, error) {
-	const flags = syscall.O_RDWR | syscall.O_APPEND
+func emptyOrNew(path string, left int64) (openFile, error) {
+	const flags = syscall.O_RDWR
 	if file, err := openAt(path, flags); err == nil {
-		if file.emptied() {
+		if file.emptied(left) {
 			return file, nil
 		}
 		file.close()
@@ -65,9 +76,9 @@ func (h *held) empty(i int) bool {
 	return err == nil && size == 0
 }
 
-// emptied empties a file, if nobody else has it open and it is private.
-func (f openFile) emptied() bool {
-	return f.alone(func(size int64) bool { return size == 0 || f.truncate(0) == nil })
+// emptied empties a file but for some bytes, if nobody else has it open and it is private.
+func (f openFile) emptied(left int64) bool {
+	return f.alone(func(size int64) bool { return size <= left || f.truncate(left) == nil })
 }
 
 // sole tells that nobody has a file open, and that it is private.
@@ -99,5 +110,13 @@ func (f *files) stillHeld() bool {
 
 // emptied makes the files as they were before the run. It returns false when it has to be looked for more.
 func (f *files) emptied() bool {
-	return f.stillHeld() && !slices.ContainsFunc(f.held.files[:], func(file openFile) bool { return !file.emptied() })
+	if !f.stillHeld() {
+		return false
+	}
+	for i, file := range f.held.files {
+		if !file.emptied(leftIn(i)) {
+			return false
+		}
+	}
+	return true
 }

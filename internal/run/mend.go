@@ -3,7 +3,6 @@ package run
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,13 +14,7 @@ type remembered struct {
 	content []byte
 	mode    os.FileMode
 	// file is open, so that the kernel tells when it has been removed.
-	file *os.File
-}
-
-func (r *remembered) close() {
-	if r.file != nil {
-		r.file.Close()
-	}
+	file openFile
 }
 
 // Remember makes the workspace keep what is in it now. A hook that removes more than its own files, or a cleaner of
@@ -38,11 +31,11 @@ func (w *Workspace) Remember() error {
 		if err != nil {
 			return err
 		}
-		file, err := os.Open(path)
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		content, err := io.ReadAll(file)
+		file, err := openAt(path, syscall.O_RDONLY)
 		w.remembered[path] = &remembered{content, info.Mode().Perm(), file}
 		return err
 	})
@@ -53,11 +46,11 @@ func (w *Workspace) Remember() error {
 func (w *Workspace) damaged() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if removed(w.lock) {
+	if openFile(w.lock.Fd()).removed() {
 		return true
 	}
 	for _, file := range w.remembered {
-		if removed(file.file) {
+		if file.file.removed() {
 			return true
 		}
 	}
@@ -65,12 +58,9 @@ func (w *Workspace) damaged() bool {
 }
 
 // removed tells that a file has no name any more.
-func removed(file *os.File) bool {
-	if file == nil {
-		return true
-	}
+func (f openFile) removed() bool {
 	var stat syscall.Stat_t
-	return syscall.Fstat(int(file.Fd()), &stat) != nil || stat.Nlink == 0
+	return syscall.Fstat(int(f), &stat) != nil || stat.Nlink == 0
 }
 
 // mend makes again what is missing of the workspace.
@@ -101,9 +91,9 @@ func (w *Workspace) mend() error {
 				return fmt.Errorf("cannot make a file for hooks again: %w", err)
 			}
 		}
-		if removed(file.file) {
-			file.close()
-			file.file, _ = os.Open(path)
+		if file.file.removed() {
+			file.file.close()
+			file.file, _ = openAt(path, syscall.O_RDONLY)
 		}
 	}
 	return nil

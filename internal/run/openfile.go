@@ -49,6 +49,12 @@ func (f openFile) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
+// rewind lets the next write go to the beginning.
+func (f openFile) rewind() error {
+	_, err := unix.Seek(int(f), 0, io.SeekStart)
+	return err
+}
+
 func (f openFile) truncate(size int64) error {
 	for {
 		if err := unix.Ftruncate(int(f), size); !errors.Is(err, unix.EINTR) {

@@ -76,8 +76,8 @@ func (w *Workspace) putSpare(f *files) bool {
 }
 
 func (f *files) empty() bool {
-	for _, path := range f.all() {
-		if size, err := sizeOf(path); err != nil || size != 0 {
+	for i, path := range f.all() {
+		if size, err := sizeOf(path); err != nil || size > leftIn(i) {
 			return false
 		}
 	}

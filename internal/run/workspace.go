@@ -135,7 +135,7 @@ func (w *Workspace) Close() error {
 		f.letGo()
 	}
 	for _, file := range w.remembered {
-		file.close()
+		file.file.close()
 	}
 	if w.kept.expiry != nil {
 		w.kept.expiry.Stop()
