@@ -225,10 +225,11 @@ func (e *enabler) run(ctx context.Context) {
 		// A filter that does not compile cannot get here: it is refused with the hook's configuration.
 		log.Error("Enable Kubernetes binding for hook failed for good", "error", err.Error())
 	default:
-		log.Info("Kubernetes bindings for hook are enabled successfully", "count", len(e.hook.Kubernetes))
 		e.op.meter.Operator.BindingsEnabled(e.hook.Name, time.Since(started))
 		e.op.health.Enabled(e.hook)
 		e.op.with(e.hook, func(l *life) { l.enabled = true })
+		// Whoever has read the log is answered.
+		log.Info("Kubernetes bindings for hook are enabled successfully", "count", len(e.hook.Kubernetes))
 		close(e.ready)
 	}
 }

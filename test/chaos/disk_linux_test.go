@@ -87,12 +87,13 @@ func TestDiskFilledByHook(t *testing.T) {
 	})
 }
 
-// Somebody else fills the disk. Runs fail and are tried again until there is room.
+// Somebody else fills the disk. Runs fail and are tried again until there is room, but not those that have little to write: small
+// contexts fit into the file that waited for them.
 func TestDiskFull(t *testing.T) {
 	onDisk(t, "disk-full", 204, func(w *world) {
 		full := fillDisk(w)
-		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
-		if !strings.Contains(failed.Fields["error"], "no space left on device") || !strings.Contains(failed.Fields["error"], "is the temp directory full") {
+		failed := w.op.UntilLog("Hook failed. Will retry after delay.")
+		if !strings.Contains(failed.Fields["error"], "no space left on device") {
 			w.t.Errorf("the error does not tell: %s", failed.Fields["error"])
 		}
 		time.Sleep(2 * time.Second)
