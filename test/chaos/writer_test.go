@@ -44,6 +44,8 @@ type writer struct {
 	// count is never used twice.
 	count   int
 	happens history
+	// text is in each ConfigMap, if it is not empty.
+	text string
 
 	end     context.CancelFunc
 	writing sync.WaitGroup
@@ -126,6 +128,13 @@ func (w *writer) step(ctx context.Context) {
 	}
 }
 
+// lengthen puts a text into ConfigMaps from now on.
+func (w *writer) lengthen(bytes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = strings.Repeat("x", bytes)
+}
+
 func (p place) key(name string) string { return p.kind + "/" + p.in + "/" + name }
 
 func (w *writer) of(p place) dynamic.ResourceInterface {
@@ -145,6 +154,9 @@ func (w *writer) put(p place, name string) {
 			"apiVersion": p.apiVersion(), "kind": p.kind,
 			"metadata": map[string]any{"name": name, "namespace": p.in, "annotations": map[string]any{"count": strconv.Itoa(w.count)}},
 		}}
+		if w.text != "" && p.kind == "ConfigMap" {
+			o.Object["data"] = map[string]any{"text": w.text}
+		}
 		before, exists := w.now[p.key(name)]
 		var after *unstructured.Unstructured
 		var err error
