@@ -10,10 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lazy is the timer slack of the monitor. Half of it wins less, and twice as much wins no more. A goroutine that waits for
-// the processor of one that hangs in a system call may wait that much longer.
-const lazy = time.Millisecond
-
 // Again executes the program once more. It returns if that is of no use or somebody forbids it. Nothing may have been begun
 // that does not outlive it.
 func (i Image) Again() {

@@ -25,6 +25,10 @@ import (
 // does not execute itself, whatever it says; 0 is for people who want that.
 const Variable = "SHELL_OPERATOR_TIMER_SLACK"
 
+// lazy is the timer slack of the monitor. Half of it wins less, and twice as much wins no more. A goroutine that waits for
+// the processor of one that hangs in a system call may wait that much longer.
+const lazy = time.Millisecond
+
 // Image is one of the two images of a program. The zero value makes no second one.
 type Image struct {
 	// Slack is the timer slack that processes should be started with. 0 is that of whatever thread starts them.
@@ -40,10 +44,10 @@ func Enter() Image {
 	}
 	_ = os.Unsetenv(Variable)
 	ns, err := strconv.ParseUint(text, 10, 32)
-	if err != nil {
-		return Image{} // it is not from us
-	}
 	slack := time.Duration(ns)
+	if err != nil || slack >= lazy {
+		return Image{} // it is not from us, and hooks would sleep for seconds longer than they ask for
+	}
 	Set(slack)
 	return Image{Slack: slack}
 }

@@ -184,6 +184,7 @@ func TestFirstImageGoesOn(t *testing.T) {
 		{"somebody has turned it off", 70 * time.Microsecond, Variable + "=0", "0", "70000"},
 		{"the variable is nonsense", 70 * time.Microsecond, Variable + "=-1ms", "0", "70000"},
 		{"the variable is too large", 70 * time.Microsecond, Variable + "=1" + strings.Repeat("0", 30), "0", "70000"},
+		{"hooks would be seconds late", 70 * time.Microsecond, Variable + "=2000000000", "0", "70000"},
 		{"somebody says what processes get", 70 * time.Microsecond, Variable + "=60000", "60000", "60000"},
 		{"threads are lazy as they are", time.Millisecond, "A=b", "0", "1000000"},
 		{"there is no program any more", 70 * time.Microsecond, role + "=removed", "0", "70000"},
