@@ -27,8 +27,11 @@ func filesIn(dir string) *files {
 	}
 }
 
+// contextsIndex is the place of contexts in files.all.
+const contextsIndex = 5
+
 // all are the files that there are before a run: those that the hook may write, and its contexts.
-func (f *files) all() [6]string {
+func (f *files) all() [contextsIndex + 1]string {
 	return [...]string{f.metrics, f.admission, f.conversion, f.http, f.patch, f.contexts}
 }
 

@@ -68,10 +68,8 @@ func TestWorkspaceMends(t *testing.T) {
 	if err := w.Remember(); err != nil {
 		t.Fatal(err)
 	}
-	for _, gone := range []string{w.Dir(), library, filepath.Join(w.Dir(), lockName)} {
-		if err := os.RemoveAll(gone); err != nil {
-			t.Fatal(err)
-		}
+	wantMended := func(gone string) {
+		t.Helper()
 		f, err := w.open("hook")
 		if err != nil {
 			t.Fatalf("without %s: %v", gone, err)
@@ -87,6 +85,18 @@ func TestWorkspaceMends(t *testing.T) {
 		if _, err := os.Stat(f.dir); err != nil {
 			t.Errorf("without %s the workspace is no longer locked", gone)
 		}
+	}
+	for _, gone := range []string{w.Dir(), library, filepath.Join(w.Dir(), lockName)} {
+		if err := os.RemoveAll(gone); err != nil {
+			t.Fatal(err)
+		}
+		wantMended(gone)
+	}
+	for _, moved := range []string{library, filepath.Dir(library)} {
+		if err := os.Rename(moved, moved+"-moved"); err != nil {
+			t.Fatal(err)
+		}
+		wantMended(moved)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // held are the files of a directory, open.
 type held struct {
 	// files are in the order of files.all.
-	files [6]openFile
-	// dir is the directory as it was before they were opened. While it is the same, their names stand for them.
+	files [contextsIndex + 1]openFile
+	// dir is the directory as it was before anybody looked at it. While it is the same, the names stand for the files.
 	dir directory
 }
 
@@ -22,12 +22,8 @@ type held struct {
 const leftContexts = 1
 
 // hold opens the files of a directory and empties them. What others may use is made anew.
-func hold(f *files) (*held, error) {
-	dir, err := directoryAt(f.dir)
-	if err != nil {
-		return nil, err
-	}
-	h := &held{dir: dir}
+func hold(f *files, dir directory) (h *held, err error) {
+	h = &held{dir: dir}
 	for i, path := range f.all() {
 		if h.files[i], err = emptyOrNew(path, leftIn(i)); err != nil {
 			for _, file := range h.files[:i] {
@@ -41,7 +37,7 @@ func hold(f *files) (*held, error) {
 
 // leftIn is how many bytes a file that counts as empty has at most. The index is that of files.all.
 func leftIn(i int) int64 {
-	if i == len(held{}.files)-1 {
+	if i == contextsIndex {
 		return leftContexts
 	}
 	return 0
@@ -68,7 +64,7 @@ func (h *held) close() {
 	}
 }
 
-func (h *held) contexts() openFile { return h.files[len(h.files)-1] }
+func (h *held) contexts() openFile { return h.files[contextsIndex] }
 
 // empty tells that a file is empty. The index is that of files.all.
 func (h *held) empty(i int) bool {

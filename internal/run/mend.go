@@ -13,8 +13,6 @@ import (
 type remembered struct {
 	content []byte
 	mode    os.FileMode
-	// file is open, so that the kernel tells when it has been removed.
-	file openFile
 }
 
 // Remember makes the workspace keep what is in it now. A hook that removes more than its own files, or a cleaner of
@@ -22,7 +20,7 @@ type remembered struct {
 func (w *Workspace) Remember() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.remembered = map[string]*remembered{}
+	w.remembered, w.directories = map[string]remembered{}, map[string]directory{}
 	return filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || entry.Name() == lockName {
 			return err
@@ -32,35 +30,38 @@ func (w *Workspace) Remember() error {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
+		w.remembered[path] = remembered{content, info.Mode().Perm()}
+		if dir := filepath.Dir(path); dir != w.dir { // that one changes with every run
+			w.directories[dir] = directory{}
 		}
-		file, err := openAt(path, syscall.O_RDONLY)
-		w.remembered[path] = &remembered{content, info.Mode().Perm(), file}
 		return err
 	})
 }
 
-// damaged tells that something of the workspace has been removed. It does not look at paths, as mend does: that costs the
-// kernel several times as much.
+// damaged tells that something of the workspace may have been removed. Where nothing has happened in a directory, nothing is
+// missing, so it looks at few paths.
 func (w *Workspace) damaged() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if openFile(w.lock.Fd()).removed() {
+	if missing(filepath.Join(w.dir, lockName)) {
 		return true
 	}
-	for _, file := range w.remembered {
-		if file.file.removed() {
+	for path, before := range w.directories {
+		if now, err := directoryAt(path); err != nil || now != before || !now.settled() {
+			return true
+		}
+	}
+	for path := range w.remembered {
+		if filepath.Dir(path) == w.dir && missing(path) {
 			return true
 		}
 	}
 	return false
 }
 
-// removed tells that a file has no name any more.
-func (f openFile) removed() bool {
-	var stat syscall.Stat_t
-	return syscall.Fstat(int(f), &stat) != nil || stat.Nlink == 0
+func missing(path string) bool {
+	size, err := sizeOf(path)
+	return size < 0 && errors.Is(err, fs.ErrNotExist)
 }
 
 // mend makes again what is missing of the workspace.
@@ -68,7 +69,7 @@ func (w *Workspace) mend() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lock := filepath.Join(w.dir, lockName)
-	if _, err := sizeOf(lock); w.lock == nil || errors.Is(err, fs.ErrNotExist) {
+	if w.lock == nil || missing(lock) {
 		if err := os.MkdirAll(w.dir, 0o700); err != nil {
 			return fmt.Errorf("cannot make the private directory for runs: %w", err)
 		}
@@ -81,8 +82,13 @@ func (w *Workspace) mend() error {
 		}
 		w.lock = again
 	}
+	// What happens from here on is noticed the next time.
+	before := make(map[string]directory, len(w.directories))
+	for path := range w.directories {
+		before[path], _ = directoryAt(path)
+	}
 	for path, file := range w.remembered {
-		if size, err := sizeOf(path); size < 0 && errors.Is(err, fs.ErrNotExist) {
+		if missing(path) {
 			err := os.MkdirAll(filepath.Dir(path), 0o700)
 			if err == nil {
 				err = os.WriteFile(path, file.content, file.mode)
@@ -91,10 +97,9 @@ func (w *Workspace) mend() error {
 				return fmt.Errorf("cannot make a file for hooks again: %w", err)
 			}
 		}
-		if file.file.removed() {
-			file.file.close()
-			file.file, _ = openAt(path, syscall.O_RDONLY)
-		}
+	}
+	for path, state := range before {
+		w.directories[path] = state
 	}
 	return nil
 }

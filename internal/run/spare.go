@@ -87,14 +87,15 @@ func (f *files) empty() bool {
 // tidy makes the files as they were before the run. It returns false when there is more to clean up.
 func (f *files) tidy() bool {
 	f.letGo()
-	if !f.alone() {
+	dir, err := directoryAt(f.dir)
+	if err != nil || !f.alone() {
 		return false
 	}
-	h, err := hold(f)
+	h, err := hold(f, dir)
 	if err != nil {
 		return false
 	}
-	if f.held = h; !h.dir.settled() || !f.stillHeld() {
+	if f.held = h; !dir.settled() || !f.stillHeld() {
 		f.letGo()
 	}
 	return true

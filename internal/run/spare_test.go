@@ -110,17 +110,17 @@ func TestFilesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// What somebody else has open is another file in the next run.
-func TestEmptyFilesAreUsedAgain(t *testing.T) {
+// What somebody else has open is another file in the next run; the others serve again.
+func TestFilesThatNobodyHasOpenAreUsedAgain(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells who has a file open")
 	}
 	for name, files := range everyState {
-		t.Run(name, func(t *testing.T) { testEmptyFilesAreUsedAgain(t, files) })
+		t.Run(name, func(t *testing.T) { testFilesThatNobodyHasOpenAreUsedAgain(t, files) })
 	}
 }
 
-func testEmptyFilesAreUsedAgain(t *testing.T, open func(testing.TB, *Workspace) *files) {
+func testFilesThatNobodyHasOpenAreUsedAgain(t *testing.T, open func(testing.TB, *Workspace) *files) {
 	w := openWorkspace(t)
 	first := open(t, w)
 	metrics, patch := inode(t, first.metrics), inode(t, first.patch)
@@ -138,6 +138,12 @@ func testEmptyFilesAreUsedAgain(t *testing.T, open func(testing.TB, *Workspace) 
 	closeFiles(t, w, first)
 	if _, err := os.Lstat(first.dir); !os.IsNotExist(err) {
 		t.Errorf("the directory of the run is still there: %v", err)
+	}
+	left, _ := filepath.Glob(filepath.Join(w.Dir(), "*", "binding-context.json"))
+	for _, path := range left {
+		if size, err := sizeOf(path); err != nil || size > leftContexts {
+			t.Errorf("%d bytes of contexts are left in %s, %v", size, path, err)
+		}
 	}
 	second := openFiles(t, w)
 	wantFresh(t, second)

@@ -31,7 +31,9 @@ type Workspace struct {
 	// closed is true when nothing is kept any more.
 	closed bool
 	// remembered are the files that hooks find there beside those of their run, by path.
-	remembered map[string]*remembered
+	remembered map[string]remembered
+	// directories are where they are below this one, as they were when nothing was missing.
+	directories map[string]directory
 }
 
 const (
@@ -134,9 +136,6 @@ func (w *Workspace) Close() error {
 	for _, f := range w.spare {
 		f.letGo()
 	}
-	for _, file := range w.remembered {
-		file.file.close()
-	}
 	if w.kept.expiry != nil {
 		w.kept.expiry.Stop()
 	}
@@ -158,7 +157,7 @@ func (w *Workspace) name(prefix string) string {
 	return filepath.Join(w.dir, prefix+strconv.FormatInt(w.last.Add(1), 10))
 }
 
-// open makes the directory and the empty output files of a run. When it fails nothing is left.
+// open makes the directory and the empty files of a run. When it fails nothing is left.
 func (w *Workspace) open(hookName string) (*files, error) {
 	if w.damaged() {
 		if err := w.mend(); err != nil {
