@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // scenario is one row of the table of the performance page.

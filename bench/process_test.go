@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // settle is how long after the first run memory is read.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // A scenario that is over in no time leaves a profile of its CPU time and one of its heap.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // instruction is one of a Dockerfile, as BuildKit's parser reads it.

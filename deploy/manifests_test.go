@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 const plainHeader = `# shell-operator without Helm: what the chart makes of its default values.

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	k8syaml "sigs.k8s.io/yaml"
 
-	"github.com/shell-operator/shell-operator/internal/generated"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
 )
 
 // schema is as much of the chart's schema as the reference shows.
@@ -26,7 +26,7 @@ type schema struct {
 // TestReference keeps the table of values equal to the chart's: each has a default in values.yaml and an explanation in the
 // schema.
 func TestReference(t *testing.T) {
-	generated.Part{Page: "../docs/reference/chart.md", Name: "values", Package: "./deploy"}.Check(t, valuesTable(t), *update)
+	pages.Part{Page: "../docs/reference/chart.md", Name: "values", Package: "./deploy"}.Check(t, valuesTable(t), *update)
 }
 
 func valuesTable(t *testing.T) string {

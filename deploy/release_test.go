@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // registryHost stands for GitHub's registry. Clients speak plain HTTP with registries of such names, so that a proxy can answer:

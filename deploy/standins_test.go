@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // standins are the programs of a release that need GitHub or a container engine. Under their names, the test program does

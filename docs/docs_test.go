@@ -20,16 +20,16 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/snippet"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/sdk/shell"
 )
 
 // pages returns the text of every page below root, by its path.
-func pages(t *testing.T, root string) map[string]string {
+func pageTexts(t *testing.T, root string) map[string]string {
 	t.Helper()
-	below, err := snippet.Pages(root)
+	below, err := pages.Pages(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func anchors(text string) map[string]bool {
 }
 
 func TestLinks(t *testing.T) {
-	all := pages(t, "..")
+	all := pageTexts(t, "..")
 	for path, text := range all {
 		prose := code.ReplaceAllString(block.ReplaceAllString(text, ""), "code")
 		for _, m := range link.FindAllStringSubmatch(prose, -1) {
@@ -84,7 +84,7 @@ func TestLinks(t *testing.T) {
 
 // configurations returns those that a page shows, by themselves or in a hook.
 func configurations(text string) (found []string) {
-	for _, b := range snippet.Blocks(text) {
+	for _, b := range pages.Blocks(text) {
 		if b.Kind == "yaml" && strings.HasPrefix(b.Text, "configVersion: v1\n") {
 			found = append(found, b.Text)
 		}
@@ -105,7 +105,7 @@ func TestConfigurations(t *testing.T) {
 	}
 	count := 0
 	for _, dir := range []string{"reference", "how-to", "tutorial", "explanation"} {
-		for path, text := range pages(t, dir) {
+		for path, text := range pageTexts(t, dir) {
 			for _, config := range configurations(text) {
 				count++
 				_, warnings, err := wire.ParseConfig(path, path, []byte(config), options)
@@ -124,9 +124,9 @@ func TestConfigurations(t *testing.T) {
 }
 
 // examples returns the blocks of all pages that are of one of the kinds.
-func examples(t *testing.T, kinds ...string) (found []snippet.Block) {
+func examples(t *testing.T, kinds ...string) (found []pages.Block) {
 	t.Helper()
-	all, err := snippet.All("..")
+	all, err := pages.All("..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestOperations(t *testing.T) {
 			shown[p.Operation] = true
 		}
 	}
-	reference := pages(t, "reference")["reference/kubernetes-operations.md"]
+	reference := pageTexts(t, "reference")["reference/kubernetes-operations.md"]
 	for _, word := range effect.Operations() {
 		if !shown[effect.ParseOperation(word)] && !strings.Contains(reference, "| `"+word+"` |") {
 			t.Errorf("%s is nowhere explained", word)
@@ -220,7 +220,7 @@ func TestHooks(t *testing.T) {
 		return err
 	}}
 	dir, count := t.TempDir(), 0
-	all, err := snippet.All("..")
+	all, err := pages.All("..")
 	if err != nil {
 		t.Fatal(err)
 	}

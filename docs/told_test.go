@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/snippet"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
 )
 
 var quoted = regexp.MustCompile("`([^`]+)`")
@@ -56,7 +56,7 @@ func TestTold(t *testing.T) {
 		told = append(told, strings.Split(string(text), "\n")...)
 	}
 	count := 0
-	for path, text := range pages(t, "..") {
+	for path, text := range pageTexts(t, "..") {
 		for _, quote := range quotes(text) {
 			count++
 			if !tells(told, quote) && !insideOnly(t, quote) && !slices.ContainsFunc(untold, func(u untoldMessage) bool { return strings.HasPrefix(quote, u.begins) }) {
@@ -72,7 +72,7 @@ func TestTold(t *testing.T) {
 
 func tells(told []string, quote string) bool {
 	for _, line := range told {
-		if snippet.Like(line, quote) {
+		if pages.Like(line, quote) {
 			return true
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // client asks the operator's HTTP hooks.

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // example is one folder and the operator that runs its hooks.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 const mysqlPassword = "pa$$ word'\""

@@ -21,9 +21,8 @@ var directions = []struct {
 	{"internal/event", []string{"internal/hook"}, "an event carries its address"},
 	{"internal/effect", nil, "values know nothing else"},
 	{"internal/resource", nil, "a library for those who talk to the API server"},
-	{"internal/generated", nil, "tests of pages use it, and no program"},
-	{"internal/snippet", nil, "tests of pages use it, and no program"},
-	{"internal/golden", nil, "tests with expectations in files use it, and no program"},
+	{"internal/test/pages", nil, "tests of pages use it, and no program"},
+	{"internal/test/golden", nil, "tests with expectations in files use it, and no program"},
 	{"internal/cluster", []string{"internal/resource"}, "where the API server and the operator are, whoever asks"},
 	{"internal/spelling", nil, "a library for those who read what people type"},
 	{"internal/reflector", nil, "a library for those who watch"},
@@ -44,7 +43,7 @@ var directions = []struct {
 	{"internal/discover", []string{"internal/hook", "internal/wire", "internal/filewatch"}, "a stage; app lends it the executor"},
 	{"internal/asloaded", nil, "files are kept, whatever is in them; app tells it when they change"},
 	{"internal/load", []string{"internal/hook", "internal/wire", "internal/jq", "internal/discover", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and what it prints is checked"},
-	{"internal/shard", nil, "who leads has nothing to do with what is led"},
+	{"internal/replica", nil, "who leads has nothing to do with what is led"},
 	{"internal/source/schedule", nil, "a stage that fires texts"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/jsonwalk", "internal/resource", "internal/reflector"}, "a stage that makes events"},
 	{"internal/endpoint", []string{"internal/hardening"}, "a stage that serves what it is given"},
@@ -65,11 +64,11 @@ var directions = []struct {
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/resource"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/resource", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "the effects of a run, together: what they check is what runs hand over"},
-	{"internal/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
-	{"internal/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
+	{"internal/workbench/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
+	{"internal/workbench/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
 	{"internal/workbench", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/resource", "internal/cluster",
-		"internal/discover", "internal/load", "internal/run", "internal/run/process", "internal/effect/apply", "internal/lint", "internal/rbac",
+		"internal/discover", "internal/load", "internal/run", "internal/run/process", "internal/effect/apply", "internal/workbench/lint", "internal/workbench/rbac",
 		"internal/source/webhook/admission", "internal/source/webhook/conversion",
 	}, "the way of a hook through the stages, without queues and watches"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
@@ -85,18 +84,18 @@ var reserved = []struct {
 	{"k8s.io/client-go", []string{
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
 		"internal/source/webhook/service", "internal/source/http", "internal/source/serve",
-		"internal/effect/patch", "internal/resource", "internal/shard", "internal/telemetry/kubeevent", "internal/telemetry/meter", "internal/cluster", "internal/effect/apply", "internal/app", "internal/testenv",
+		"internal/effect/patch", "internal/resource", "internal/replica", "internal/telemetry/kubeevent", "internal/telemetry/meter", "internal/cluster", "internal/effect/apply", "internal/app", "internal/test/testenv",
 	}, "few packages talk to the API server, cluster finds out where it is, and those above hand that on"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire", "internal/debug", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, debug writes its answers, cmd prints results"},
 	{"go.yaml.in/yaml/v3", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd reads the file with settings"},
 	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},
 	{"github.com/itchyny/gojq", []string{"internal/jq"}, "one dialect of jq"},
 	{"github.com/prometheus", []string{"internal/effect/metric", "internal/telemetry", "internal/telemetry/meter"}, "metrics are made in two places"},
-	{"mvdan.cc/sh", []string{"internal/lint"}, "hooks are run by their own shells"},
+	{"mvdan.cc/sh", []string{"internal/workbench/lint"}, "hooks are run by their own shells"},
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry/tracing"}, "one place sends spans"},
 	{"go.opentelemetry.io/otel", []string{"internal/telemetry/tracing", "internal/run", "internal/effect/apply", "internal/app"}, "app hands out tracers, run follows events with them"},
-	{"os/exec", []string{"internal/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
-	{"testing", []string{"internal/testenv", "internal/generated", "internal/golden"}, "tests stay out of the program"},
+	{"os/exec", []string{"internal/test/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
+	{"testing", []string{"internal/test/testenv", "internal/test/pages", "internal/test/golden"}, "tests stay out of the program"},
 }
 
 func TestImports(t *testing.T) {
@@ -121,7 +120,7 @@ func TestImports(t *testing.T) {
 }
 
 func checkDirection(t *testing.T, pkg, imported string) {
-	if pkg == "internal/testenv" {
+	if pkg == "internal/test/testenv" {
 		return // tests may look at everything
 	}
 	for _, d := range directions {

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 	"mvdan.cc/sh/v3/syntax"
 
-	pages "github.com/shell-operator/shell-operator/internal/snippet"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	pages "github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // snippet is a piece of shell that a page shows.

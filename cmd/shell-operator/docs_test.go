@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/shell-operator/shell-operator/internal/generated"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
 )
 
 var update = flag.Bool("update", false, "write the table of flags into docs/reference/command-line.md")
@@ -19,7 +19,7 @@ const reference = "../../docs/reference/command-line.md"
 
 // TestReference keeps the table of flags in the documentation equal to that of the code.
 func TestReference(t *testing.T) {
-	generated.Part{Page: reference, Name: "flags", Package: "./cmd/shell-operator"}.Check(t, flagsTable(), *update)
+	pages.Part{Page: reference, Name: "flags", Package: "./cmd/shell-operator"}.Check(t, flagsTable(), *update)
 }
 
 // flagsTable renders the flags.
@@ -54,7 +54,7 @@ func TestReferenceOfCommands(t *testing.T) {
 		root.AddCommand(c)
 		describeCommand(&want, c)
 	}
-	generated.Part{Page: reference, Name: "commands", Package: "./cmd/shell-operator"}.Check(t, want.String(), *update)
+	pages.Part{Page: reference, Name: "commands", Package: "./cmd/shell-operator"}.Check(t, want.String(), *update)
 }
 
 // describeCommand writes what --help says, for a command that does something, and for those below it.

@@ -20,8 +20,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
-	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
@@ -52,7 +52,7 @@ type operator struct {
 	// tracers are nil when nobody wants traces.
 	tracers *run.Tracers
 	// election is nil when there is no other replica. leading is closed when this one runs hooks.
-	election *shard.Lease
+	election *replica.Lease
 	leading  chan struct{}
 	// startedUp is closed when all onStartup runs have succeeded.
 	startedUp chan struct{}

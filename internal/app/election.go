@@ -10,10 +10,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/resource"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // ElectionOptions are about several replicas of which one runs hooks.
@@ -25,7 +25,7 @@ type ElectionOptions struct {
 }
 
 // newElection returns nil when this replica runs hooks whatever others do.
-func newElection(op *operator, cl *cluster.Cluster, o Options) (*shard.Lease, error) {
+func newElection(op *operator, cl *cluster.Cluster, o Options) (*replica.Lease, error) {
 	if !o.Election.Enabled {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func newElection(op *operator, cl *cluster.Cluster, o Options) (*shard.Lease, er
 	if identity == "" {
 		identity = uniqueName()
 	}
-	return shard.New(shard.Options{
+	return replica.New(replica.Options{
 		Client: client, Namespace: namespace, Name: o.Election.Lease, Identity: identity, Log: o.Log,
 		Duration: o.Election.Duration, RenewDeadline: o.Election.RenewDeadline, RetryPeriod: o.Election.RetryPeriod,
 		Changed: func(holder string) { op.leaderChanged(holder, identity) },
@@ -53,7 +53,7 @@ func newElection(op *operator, cl *cluster.Cluster, o Options) (*shard.Lease, er
 // are not concerned: every replica answers.
 func (o ElectionOptions) fence(patches *rest.Config) {
 	if o.Enabled {
-		patches.Wrap(shard.FencedTransport)
+		patches.Wrap(replica.FencedTransport)
 	}
 }
 
@@ -61,7 +61,7 @@ func (o ElectionOptions) fence(patches *rest.Config) {
 type fenced struct{ run.Executor }
 
 func (f fenced) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
-	if err := shard.Check(ctx); err != nil {
+	if err := replica.Check(ctx); err != nil {
 		return process.Result{}, err
 	}
 	return f.Executor.Execute(ctx, in)

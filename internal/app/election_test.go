@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // counter counts what comes through.
@@ -28,7 +28,7 @@ func (c *counter) RoundTrip(*http.Request) (*http.Response, error) {
 
 // What a replica does that does not lead (any more) is held back, but for what it is asked to answer.
 func TestFenced(t *testing.T) {
-	lease, err := shard.New(shard.Options{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second})
+	lease, err := replica.New(replica.Options{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

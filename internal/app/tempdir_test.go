@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 func TestExposed(t *testing.T) {

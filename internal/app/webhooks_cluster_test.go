@@ -24,7 +24,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // hookFile writes a hook that prints its configuration, and otherwise does what the lines say.
@@ -167,18 +167,18 @@ func TestCertManagerNeedsFiles(t *testing.T) {
 	}
 }
 
-// replica is a whole operator that believes to be in a Pod.
-type replica struct {
+// testReplica is a whole operator that believes to be in a Pod.
+type testReplica struct {
 	options Options
 	address string
 	stop    context.CancelFunc
 	ended   chan error
 }
 
-func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *replica {
+func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *testReplica {
 	reader, writer := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
-	r := &replica{stop: stop, ended: make(chan error, 1)}
+	r := &testReplica{stop: stop, ended: make(chan error, 1)}
 	server := serve.WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "webhooks", Cert: "/no/such/file"}
 	sockets, err := os.MkdirTemp("", "operator-") // paths of sockets are limited
 	if err != nil {
@@ -227,7 +227,7 @@ func TestTwoReplicas(t *testing.T) {
 	c.KubectlInput(t, `{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}`, "-n", namespace, "apply", "-f", "-")
 	c.KubectlInput(t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator-0", "labels": {"app": "operator", "pod-template-hash": "1"}},
   "spec": {"containers": [{"name": "operator", "image": "operator:1"}]}}`, "-n", namespace, "create", "-f", "-")
-	replicas := make([]*replica, 2)
+	replicas := make([]*testReplica, 2)
 	started := make(chan int)
 	for i := range replicas {
 		go func() {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/history"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // folder is one with a short name.

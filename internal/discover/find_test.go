@@ -16,7 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/shell-operator/shell-operator/internal/golden"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // TestFind makes the trees in testdata/find.txtar and compares what is found in them with the files NAME.want:

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/golden"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // TestScripts runs the files in testdata. A file has blocks, with an empty line between them:

@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/shell-operator/shell-operator/internal/golden"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // speak logs a bit of everything. Each record begins with what it shows.

@@ -11,15 +11,15 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/shell-operator/shell-operator/internal/generated"
-	"github.com/shell-operator/shell-operator/internal/golden"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
 )
 
 const reference = "../../docs/reference/metrics.md"
 
 // TestReference keeps the table of metrics in the documentation equal to that of the code.
 func TestReference(t *testing.T) {
-	generated.Part{Page: reference, Name: "metrics", Package: "./internal/telemetry"}.Check(t, metricsTable(), golden.Update())
+	pages.Part{Page: reference, Name: "metrics", Package: "./internal/telemetry"}.Check(t, metricsTable(), golden.Update())
 }
 
 func metricsTable() string {

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/shell-operator/shell-operator/internal/golden"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // TestMetrics compares what Prometheus gets after a few events with testdata/metrics.prom.

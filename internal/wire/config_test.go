@@ -11,9 +11,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // TestParseConfig runs the archives in testdata/config. For each file in an archive, which is what a hook

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // TestMalformed reads testdata/malformed: a line that begins with ">" is what a hook hands back, in quotes where it has

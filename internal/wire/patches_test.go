@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // TestParsePatches reads testdata/patches: each NAME has what NAME.want says. -update rewrites that.

@@ -9,7 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"github.com/shell-operator/shell-operator/internal/golden"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // TestSchemaAgrees compares the published JSON Schema with the parser, on all configurations of TestParseConfig. What the

@@ -14,10 +14,10 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/lint"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
+	"github.com/shell-operator/shell-operator/internal/workbench/lint"
 )
 
 // LintReport is what there is to say about a hooks directory.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/discover"
-	"github.com/shell-operator/shell-operator/internal/rbac"
 	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
 )
 
 // RBACOptions are those of RBAC.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // idle waits until the last runs of all hooks have ended well on the operator's side too.

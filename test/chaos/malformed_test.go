@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // malformed are the inputs of a kind that package wire refuses.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // acts are what hooks do wrong, each a few times. No change may be missed by it.

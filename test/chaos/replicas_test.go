@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // Two operators with leader election, and what happens to the one that leads. No watch is lost by it, so each leader has

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // TestRBAC starts an operator with exactly the rights that rbac prints, and sees that it needs no others.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // TestRunApply tells that run changes the cluster when it is told to, and only then.

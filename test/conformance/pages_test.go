@@ -14,8 +14,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/shell-operator/shell-operator/internal/snippet"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // shown PAGE NAME: wait until there was a run with the contexts that the page shows, in a block with the mark "context: NAME".
@@ -28,7 +28,7 @@ func shownCommand(ts *testscript.TestScript, _ bool, args []string) {
 	page, err := os.ReadFile(filepath.Join(testenv.Root(), args[0]))
 	ts.Check(err)
 	var want []json.RawMessage
-	for _, b := range snippet.Blocks(string(page)) {
+	for _, b := range pages.Blocks(string(page)) {
 		if b.Mark == "context: "+args[1] {
 			ts.Check(json.Unmarshal([]byte(b.Text), &want))
 		}
@@ -64,7 +64,7 @@ func neighbours(want []json.RawMessage, text string) (problem error) {
 	for first := 0; first+len(want) <= len(got); first++ {
 		problem = nil
 		for i, w := range want {
-			if problem = snippet.Same(string(w), string(got[first+i])); problem != nil {
+			if problem = pages.Same(string(w), string(got[first+i])); problem != nil {
 				break
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // The hook writes a line when it starts, one for each object that it is told of, and one when it ends. The ConfigMap

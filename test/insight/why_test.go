@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // stage is a situation in which a hook does not run, on a real operator, and what why says about it.

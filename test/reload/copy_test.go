@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // Too many files are not copied: hooks run from the files as they are, and everybody can know.

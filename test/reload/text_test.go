@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // stream creates ConfigMaps without end.

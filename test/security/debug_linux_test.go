@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // Line "debug socket": nobody else can use it, nor enter the folder that is made for it.

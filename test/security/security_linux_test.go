@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // hooks writes hooks into a new directory.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // The hook says which trace it belongs to, and asks for a change. It waits for the file that it is told about, so that

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // examplePages are the READMEs of the examples. They are followed one after the other: some use the same names.

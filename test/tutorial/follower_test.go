@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/snippet"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // follower follows one page.
@@ -27,7 +27,7 @@ type follower struct {
 }
 
 // block does what a block is for.
-func (f *follower) block(b snippet.Block) {
+func (f *follower) block(b pages.Block) {
 	for _, c := range cannot {
 		if c.page == f.page.name && strings.HasPrefix(b.Text, c.begins) {
 			if f.left == nil {
@@ -87,7 +87,7 @@ func (f *follower) block(b snippet.Block) {
 }
 
 // first waits for what has to be before a block is for the reader.
-func (f *follower) first(b snippet.Block, word, what string) {
+func (f *follower) first(b pages.Block, word, what string) {
 	var err error
 	switch word {
 	case "wait":
@@ -114,23 +114,23 @@ func (f *follower) possible(text string) string {
 }
 
 // answers compares a block with what a command answers that readers do not see. It may fail: errors are shown, too.
-func (f *follower) answers(b snippet.Block, command string) {
-	f.do(snippet.Block{Line: b.Line, Text: command + " || true"})
+func (f *follower) answers(b pages.Block, command string) {
+	f.do(pages.Block{Line: b.Line, Text: command + " || true"})
 	if b.Kind != "json" {
 		f.answerIs(b)
 		return
 	}
-	if err := snippet.SameKeys(b.Text, f.answer); err != nil {
+	if err := pages.SameKeys(b.Text, f.answer); err != nil {
 		f.t.Errorf("line %d: %v, in the answer of %s\n%s", b.Line, err, command, f.answer)
 	}
 }
 
-func (f *follower) answerIs(b snippet.Block) {
+func (f *follower) answerIs(b pages.Block) {
 	for line := range strings.Lines(b.Text) {
 		line = strings.TrimSuffix(line, "\n")
 		// One jq sorts the keys, the other does not.
-		document := strings.HasPrefix(b.Kind, "json ") && slices.ContainsFunc(strings.Split(f.answer, "\n"), func(l string) bool { return snippet.Same(line, l) == nil })
-		if !document && !snippet.Contains(f.answer, line) {
+		document := strings.HasPrefix(b.Kind, "json ") && slices.ContainsFunc(strings.Split(f.answer, "\n"), func(l string) bool { return pages.Same(line, l) == nil })
+		if !document && !pages.Contains(f.answer, line) {
 			f.t.Errorf("line %d: %q is not in the answer\n%s", b.Line, line, f.answer)
 		}
 	}
@@ -149,7 +149,7 @@ func (f *follower) hook(text string) {
 }
 
 // isIn looks for lines of a block in a file that a command has written.
-func (f *follower) isIn(b snippet.Block, file string) {
+func (f *follower) isIn(b pages.Block, file string) {
 	text, err := os.ReadFile(filepath.Join(f.dir, file))
 	if err != nil {
 		f.t.Fatalf("line %d: %v", b.Line, err)
@@ -160,56 +160,56 @@ func (f *follower) isIn(b snippet.Block, file string) {
 }
 
 // partOfHook runs a hook with the block in it once, as the operator does.
-func (f *follower) partOfHook(b snippet.Block) {
+func (f *follower) partOfHook(b pages.Block) {
 	if f.parts++; f.parts > len(f.page.parts) {
 		f.t.Fatalf("line %d: which hook is this a part of?\n%s", b.Line, b.Text)
 	}
 	p := f.page.parts[f.parts-1]
 	write(f.t, filepath.Join(f.dir, "parts", "hook"), fmt.Sprintf(p.hook, b.Text), 0o755)
 	write(f.t, filepath.Join(f.dir, "context.json"), p.context, 0o644)
-	f.do(snippet.Block{Line: b.Line, Text: "shell-operator run parts/hook --context context.json -o json"})
+	f.do(pages.Block{Line: b.Line, Text: "shell-operator run parts/hook --context context.json -o json"})
 	if !strings.Contains(strings.Join(strings.Fields(f.answer), ""), strings.Join(strings.Fields(p.want), "")) {
 		f.t.Errorf("line %d: the run hands back\n%s\nwant %s", b.Line, f.answer, p.want)
 	}
 }
 
 // console types what follows the prompts, and looks for what follows that. A file that is shown is written.
-func (f *follower) console(b snippet.Block) {
+func (f *follower) console(b pages.Block) {
 	for part := range strings.SplitSeq(strings.TrimPrefix(b.Text, "$ "), "\n$ ") {
 		command, answer, _ := strings.Cut(part, "\n")
 		if file, ok := strings.CutPrefix(command, "cat "); ok {
 			write(f.t, filepath.Join(f.dir, file), answer+"\n", 0o755)
 		}
-		f.each(snippet.Block{Line: b.Line, Text: command})
+		f.each(pages.Block{Line: b.Line, Text: command})
 		if stays.MatchString(command) { // people are slower than the first list
 			if err := f.operator.until("Unlock kubernetes.Event tasks"); err != nil {
 				f.t.Fatalf("line %d: %v", b.Line, err)
 			}
 		}
-		f.sees(snippet.Block{Line: b.Line, Text: answer})
+		f.sees(pages.Block{Line: b.Line, Text: answer})
 	}
 }
 
 // examples types the lines after the first empty one. Those that would go on are ended after a moment.
-func (f *follower) examples(b snippet.Block) {
+func (f *follower) examples(b pages.Block) {
 	_, lines, _ := strings.Cut(b.Text, "\n\n")
 	for line := range strings.Lines(lines) {
 		if strings.Contains(line, " tail") || strings.Contains(line, " --watch") {
 			line = "timeout --foreground --signal INT --preserve-status 0.5 " + line
 		}
-		f.do(snippet.Block{Line: b.Line, Text: line})
+		f.do(pages.Block{Line: b.Line, Text: line})
 	}
 }
 
 // manifest lets the API server take it.
-func (f *follower) manifest(b snippet.Block, text string) {
+func (f *follower) manifest(b pages.Block, text string) {
 	if out, err := f.cluster.TryKubectl(text, "apply", "-f", "-"); err != nil {
 		f.t.Errorf("line %d: %v\n%s", b.Line, err, out)
 	}
 }
 
 // chart collects values, and sees that the chart takes them.
-func (f *follower) chart(b snippet.Block) {
+func (f *follower) chart(b pages.Block) {
 	f.values += b.Text
 	write(f.t, filepath.Join(f.dir, "values.yaml"), f.values, 0o644)
 	f.tool(b, "chart", "render", "--values", "values.yaml", "deploy/chart")
@@ -251,7 +251,7 @@ var deliveryTools = sync.OnceValue(func() error {
 })
 
 // tool runs one of the programs that are made from the libraries of others.
-func (f *follower) tool(b snippet.Block, args ...string) {
+func (f *follower) tool(b pages.Block, args ...string) {
 	f.t.Helper()
 	if err := deliveryTools(); err != nil {
 		f.t.Fatal(err)
@@ -264,7 +264,7 @@ func (f *follower) tool(b snippet.Block, args ...string) {
 }
 
 // each types a block whose lines may be several operators, one after the other. What make builds and the cluster are there.
-func (f *follower) each(b snippet.Block) {
+func (f *follower) each(b pages.Block) {
 	var rest []string
 	for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", "")) {
 		switch {

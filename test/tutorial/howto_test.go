@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/snippet"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // page is a page of docs, and what its reader has before beginning.
@@ -89,11 +89,11 @@ func (p page) follow(t *testing.T, cluster *testenv.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, web := freePort(t), freePort(t)
-	replace := strings.NewReplacer(append(p.replace, "127.0.0.1:9115", "127.0.0.1:"+pages, "localhost:9115", "127.0.0.1:"+pages, "127.0.0.1:9690", "127.0.0.1:"+web, "/var/run/shell-operator/debug.socket", filepath.Join(sockets, "socket"))...)
+	metrics, web := freePort(t), freePort(t)
+	replace := strings.NewReplacer(append(p.replace, "127.0.0.1:9115", "127.0.0.1:"+metrics, "localhost:9115", "127.0.0.1:"+metrics, "127.0.0.1:9690", "127.0.0.1:"+web, "/var/run/shell-operator/debug.socket", filepath.Join(sockets, "socket"))...)
 	f := &follower{page: p, cluster: cluster, reader: &reader{t: t, dir: dir, env: append(os.Environ(),
 		"PATH="+dir+"/bin:"+dir+"/bin/tools:"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig, "PYTHONDONTWRITEBYTECODE=1",
-		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT="+pages, "SHELL_OPERATOR_TMP_DIR="+filepath.Join(t.TempDir(), "tmp"),
+		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT="+metrics, "SHELL_OPERATOR_TMP_DIR="+filepath.Join(t.TempDir(), "tmp"),
 		"VALIDATING_WEBHOOK_LISTEN_ADDRESS=127.0.0.1", "VALIDATING_WEBHOOK_LISTEN_PORT=0",
 		"CONVERSION_WEBHOOK_LISTEN_ADDRESS=127.0.0.1", "CONVERSION_WEBHOOK_LISTEN_PORT=0",
 		"SHELL_OPERATOR_HTTP_LISTEN_PORT="+web, "DEBUG_UNIX_SOCKET="+filepath.Join(sockets, "socket"))}}
@@ -106,21 +106,21 @@ func (p page) follow(t *testing.T, cluster *testenv.Cluster) {
 		}
 	}()
 	if p.before != "" {
-		f.do(snippet.Block{Text: p.before})
+		f.do(pages.Block{Text: p.before})
 	}
 	if p.running != "" {
-		f.do(snippet.Block{Text: p.running})
+		f.do(pages.Block{Text: p.running})
 		if err := f.operator.until(p.until); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if p.meanwhile != "" {
-		f.do(snippet.Block{Text: p.meanwhile})
+		f.do(pages.Block{Text: p.meanwhile})
 		if err := f.operator.until(p.then); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, b := range snippet.Blocks(replace.Replace(string(text))) {
+	for _, b := range pages.Blocks(replace.Replace(string(text))) {
 		f.block(b)
 	}
 	if p.running == "" && p.until != "" {
@@ -129,7 +129,7 @@ func (p page) follow(t *testing.T, cluster *testenv.Cluster) {
 		}
 	}
 	if p.after != "" {
-		f.each(snippet.Block{Text: replace.Replace(p.after)})
+		f.each(pages.Block{Text: replace.Replace(p.after)})
 	}
 	if f.done == 0 {
 		t.Error("nothing on the page was done")

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/snippet"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 const (
@@ -191,7 +191,7 @@ func configurations(t *testing.T, cluster *testenv.Cluster) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		for _, b := range snippet.Blocks(string(text)) {
+		for _, b := range pages.Blocks(string(text)) {
 			if b.Kind != "yaml" || !strings.HasPrefix(b.Text, "configVersion: v1\n") || strings.Contains(b.Text, "kubernetesValidating:") {
 				continue
 			}

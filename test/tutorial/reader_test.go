@@ -31,8 +31,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/snippet"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // stays tells whether a command stays in the foreground of a terminal: the cluster does, the operator, and a server.
@@ -66,7 +66,7 @@ func (p *program) printed() (string, <-chan struct{}) {
 
 // until waits until a line has been printed, in which … stands for anything.
 func (p *program) until(line string) error {
-	return p.has(func(text string) bool { return snippet.Contains(text, line) })
+	return p.has(func(text string) bool { return pages.Contains(text, line) })
 }
 
 // ran waits until a line has been printed, and then that a run went well. It begins where the one before has ended.
@@ -79,7 +79,7 @@ func (p *program) ran(line string) error {
 				p.seen = at
 				return true
 			}
-			found = found || snippet.Like(l, line)
+			found = found || pages.Like(l, line)
 		}
 		return false
 	})
@@ -167,7 +167,7 @@ func (r *reader) bash(script string) *exec.Cmd {
 }
 
 // do types the commands of a block.
-func (r *reader) do(b snippet.Block) {
+func (r *reader) do(b pages.Block) {
 	commands := strings.TrimRight(b.Text, "\n")
 	at := strings.LastIndex(commands, "\n") + 1
 	last := commands[at:]
@@ -207,10 +207,10 @@ func (r *reader) do(b snippet.Block) {
 }
 
 // sees waits until the operator has printed each of the lines, unless the commands right before them have.
-func (r *reader) sees(b snippet.Block) {
+func (r *reader) sees(b pages.Block) {
 	for line := range strings.Lines(b.Text) {
 		line = strings.TrimRight(line, "\n")
-		if snippet.Contains(r.answer, line) {
+		if pages.Contains(r.answer, line) {
 			continue
 		}
 		if r.operator == nil {

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/shell-operator/shell-operator/internal/snippet"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // shown is the text of a block of a page, by its beginning.
@@ -15,7 +15,7 @@ func shown(page, begins string) string {
 	if err != nil {
 		panic(err)
 	}
-	for _, b := range snippet.Blocks(string(text)) {
+	for _, b := range pages.Blocks(string(text)) {
 		if strings.HasPrefix(b.Text, begins) {
 			return b.Text
 		}

@@ -7,19 +7,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/snippet"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // parsed are blocks that docs/docs_test.go reads with the operator's own parsers. Configurations are enabled, too: see
 // configurations.
-func parsed(b snippet.Block) bool {
+func parsed(b pages.Block) bool {
 	return slices.Contains([]string{"yaml patch", "json patch", "json metrics", "json admission", "json conversion", "json http"}, b.Kind) ||
 		b.Kind == "yaml" && strings.HasPrefix(b.Text, "configVersion: v1\n")
 }
 
 // checker says who sees that a block is true. Nobody is an empty text.
-func checker(b snippet.Block, scripts string) string {
+func checker(b pages.Block, scripts string) string {
 	name := b.Page
 	if below, ok := strings.CutPrefix(name, "docs/"); ok {
 		name = below
@@ -55,7 +55,7 @@ func checker(b snippet.Block, scripts string) string {
 
 // TestEverySnippet sees that every fenced block of every page is checked by a test. With -v it prints how many by which.
 func TestEverySnippet(t *testing.T) {
-	all, err := snippet.All(testenv.Root())
+	all, err := pages.All(testenv.Root())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func contextScripts() (string, error) {
 
 // TestLeftOut sees that what cannot be typed is on pages that are followed.
 func TestLeftOut(t *testing.T) {
-	all, err := snippet.All(testenv.Root())
+	all, err := pages.All(testenv.Root())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestLeftOut(t *testing.T) {
 		}
 	}
 	for _, c := range cannotLines {
-		if !slices.ContainsFunc(all, func(b snippet.Block) bool { return strings.Contains("\n"+b.Text, "\n"+c.begins) }) {
+		if !slices.ContainsFunc(all, func(b pages.Block) bool { return strings.Contains("\n"+b.Text, "\n"+c.begins) }) {
 			t.Errorf("no page has a line that begins with %q", c.begins)
 		}
 	}

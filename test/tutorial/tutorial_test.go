@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/snippet"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // TestFirstHook follows the first tutorial in directories of its own, and with pages of the operator on loopback only.
@@ -41,7 +41,7 @@ func TestFirstHook(t *testing.T) {
 			t.Logf("the last operator printed:\n%s", text)
 		}
 	}()
-	all := snippet.Blocks(page)
+	all := pages.Blocks(page)
 	for i, b := range all {
 		switch b.Kind {
 		case "sh":

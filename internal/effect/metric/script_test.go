@@ -14,8 +14,8 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/metric"
-	"github.com/shell-operator/shell-operator/internal/golden"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 

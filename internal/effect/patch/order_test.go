@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // model is what the objects must be when a file was carried out line by line. An object that is missing is fine for

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // logged returns the records that are made of what a hook prints, one a line, and of the end of the run.

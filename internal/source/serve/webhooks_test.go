@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // Inside a cluster webhooks are registered by their Services, with certificates of one Secret. Nobody can call them here,

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 func TestFollowNamespaces(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/resource"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 func TestKinds(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // TestScripts runs the files in testdata/script. A file has blocks, with an empty line between them:

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/resource"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // The real API server takes the Events, and kubectl shows them with the Pod.

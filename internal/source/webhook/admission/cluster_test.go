@@ -19,7 +19,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/resource"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // operator is a handler that listens, and a registrar that runs. Their webhooks review one namespace only.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // full are hooks that use everything that a binding can say, and such that say nothing.

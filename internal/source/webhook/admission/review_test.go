@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // Each file of testdata/review is one request and what comes of it. Its sections are

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/connrotation"
 
 	"github.com/shell-operator/shell-operator/internal/resource"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 const secretName = "shell-operator-webhook-tls"

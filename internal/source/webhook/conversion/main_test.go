@@ -3,7 +3,7 @@ package conversion
 import (
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

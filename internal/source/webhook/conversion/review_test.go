@@ -16,9 +16,9 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/golden"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // script is the Runner of the tests: hooks that do what a word says.

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // Somebody opens connections, promises reviews and sends nothing. The API server is answered nevertheless.

@@ -1,4 +1,4 @@
-// Package shard decides which of several replicas runs the hooks: the one that holds a Lease.
+// Package replica decides which of several replicas runs the hooks: the one that holds a Lease.
 //
 // Callers may rely on this:
 //   - At most one replica leads. One that cannot renew its Lease stops leading well before others may take it.
@@ -12,7 +12,7 @@
 // It does not use the election of client-go. That one looks at the Lease every few seconds only, so a hand-over takes
 // seconds and a leader whose Lease was taken goes on for ten more; it may give the Lease back before the work has ended;
 // and with it come the typed clients of all APIs, which make the program half as large again.
-package shard
+package replica
 
 import (
 	"context"

@@ -1,10 +1,10 @@
-// Package snippet reads the fenced blocks of documentation pages, and compares what they show with what is there. Only tests
-// use it.
+// Package pages reads the fenced blocks of documentation pages, compares what they show with what is there, and keeps
+// generated parts of pages equal to what the code says. Only tests use it.
 //
 //   - Blocks are found in lists too, and come with the comment in front of them, which readers do not see.
 //   - "…" in what is shown stands for anything.
 //   - Which test takes which block is decided elsewhere: in test/tutorial, where no block may be left over.
-package snippet
+package pages
 
 import (
 	"io/fs"

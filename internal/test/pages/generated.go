@@ -1,5 +1,4 @@
-// Package generated keeps parts of documentation pages equal to what the code says. Only tests use it.
-package generated
+package pages
 
 import (
 	"fmt"
