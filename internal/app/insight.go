@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
-	"github.com/shell-operator/shell-operator/internal/history"
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"

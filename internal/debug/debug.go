@@ -16,8 +16,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/history"
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
 func TestPage(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/history"
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
 func ask(api http.Handler, method, target string, form url.Values) *httptest.ResponseRecorder {

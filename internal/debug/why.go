@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 

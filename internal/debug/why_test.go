@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
