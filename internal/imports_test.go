@@ -24,7 +24,6 @@ var directions = []struct {
 	{"internal/test/pages", nil, "tests of pages use it, and no program"},
 	{"internal/test/golden", nil, "tests with expectations in files use it, and no program"},
 	{"internal/cluster", []string{"internal/resource"}, "where the API server and the operator are, whoever asks"},
-	{"internal/spelling", nil, "a library for those who read what people type"},
 	{"internal/reflector", nil, "a library for those who watch"},
 	{"internal/queue", nil, "order has nothing to do with what is ordered"},
 	{"internal/jsonwalk", nil, "a library for those who look into objects"},
@@ -38,8 +37,7 @@ var directions = []struct {
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "what stages tell becomes metrics"},
 	{"internal/health", []string{"internal/hook"}, "it is told how far hooks are, whoever brings them there"},
 	{"internal/telemetry/kubeevent", nil, "it is told names, whatever runs"},
-	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk", "internal/spelling"}, "formats make values and write values"},
-	{"internal/spool", []string{"internal/event"}, "it makes payloads of events"},
+	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk"}, "formats make values and write values"},
 	{"internal/discover", []string{"internal/hook", "internal/wire", "internal/filewatch"}, "a stage; app lends it the executor"},
 	{"internal/asloaded", nil, "files are kept, whatever is in them; app tells it when they change"},
 	{"internal/load", []string{"internal/hook", "internal/wire", "internal/jq", "internal/discover", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and what it prints is checked"},
@@ -72,7 +70,7 @@ var directions = []struct {
 		"internal/source/webhook/admission", "internal/source/webhook/conversion",
 	}, "the way of a hook through the stages, without queues and watches"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/cluster", "internal/effect/apply", "internal/source/serve", "internal/debug", "internal/spelling", "internal/telemetry", "internal/timerslack"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/cluster", "internal/effect/apply", "internal/source/serve", "internal/debug", "internal/telemetry", "internal/timerslack"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.

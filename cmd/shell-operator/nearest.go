@@ -1,16 +1,12 @@
 package main
 
-import (
-	"fmt"
-
-	"github.com/shell-operator/shell-operator/internal/spelling"
-)
+import "fmt"
 
 // nearest returns the name that is most like text, and whether it is like it at all: at most a third of it, or two bytes, differ.
 func nearest(text string, names []string) (string, bool) {
 	best, least := "", max(len(text)/3, 2)+1
 	for _, name := range names {
-		if d := spelling.Distance(text, name); d < least {
+		if d := editDistance(text, name); d < least {
 			best, least = name, d
 		}
 	}
@@ -23,4 +19,25 @@ func didYouMean(text string, names []string) string {
 		return fmt.Sprintf(": did you mean %s?", name)
 	}
 	return ""
+}
+
+// editDistance is the number of bytes to insert, remove or replace to get from a to b (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

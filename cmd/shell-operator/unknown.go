@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shell-operator/shell-operator/internal/spelling"
 	"github.com/shell-operator/shell-operator/internal/timerslack"
 )
 
@@ -41,7 +40,7 @@ func (s *settings) unknownVariables() (found []unknownVariable) {
 			continue
 		}
 		near, isNear := nearest(name, known)
-		slip := isNear && spelling.Distance(name, near) <= 2
+		slip := isNear && editDistance(name, near) <= 2
 		switch {
 		case ofService.MatchString(name) && !(slip && isNumber(s.env[name]) && !strings.HasSuffix(name, "_SERVICE_PORT")):
 			// Kubernetes gives …_PORT an address such as tcp://10.0.0.1:80, never a number.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/effect/metric"
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -25,7 +26,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
-	"github.com/shell-operator/shell-operator/internal/spool"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 )
@@ -40,7 +40,7 @@ type operator struct {
 	runner  *run.Runner
 	watcher *watch.Watcher
 	clock   *schedule.Clock
-	spool   *spool.Spool
+	spool   *event.Spool
 	meter   *meter.Meter
 	health  *health.Health
 	// hookMetrics are those that hooks hand back.

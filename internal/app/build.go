@@ -9,6 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -19,7 +20,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
-	"github.com/shell-operator/shell-operator/internal/spool"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 )
@@ -47,7 +47,7 @@ func surroundings(o *Options, w *run.Workspace) (*cluster.Cluster, error) {
 // newOperator makes what needs neither the cluster nor hooks.
 func newOperator(o Options, private string) (op *operator, err error) {
 	op = &operator{
-		log: o.Log, spool: spool.New(private, queuedBytes),
+		log: o.Log, spool: event.NewSpool(private, queuedBytes),
 		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{}, health: health.New(),
 	}
 	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries})

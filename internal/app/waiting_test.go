@@ -11,7 +11,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
-	"github.com/shell-operator/shell-operator/internal/spool"
 )
 
 // waitingHooks share a queue. Their events are changes of which a filter keeps something.
@@ -41,7 +40,7 @@ func BenchmarkWaiting(b *testing.B) {
 			b.Run(fmt.Sprintf("hooks in turn=%d/payload=%d", hooks, size), func(b *testing.B) {
 				all := waitingHooks(hooks)
 				op := &operator{
-					log: slog.New(slog.DiscardHandler), spool: spool.New(b.TempDir(), queuedBytes),
+					log: slog.New(slog.DiscardHandler), spool: event.NewSpool(b.TempDir(), queuedBytes),
 					runner: run.New(all, run.Options{}), queues: queue.NewSet(queue.Options{}),
 				}
 				before := inUse()

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // object is one level of a configuration. Its methods read keys; what does not fit becomes a violation and
@@ -303,9 +301,30 @@ func isBoolean(key string) bool { return key == "true" || key == "false" }
 func nearest(key string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
-		if d := spelling.Distance(strings.ToLower(key), strings.ToLower(k)); d < least && d < len(key)/2+1 {
+		if d := editDistance(strings.ToLower(key), strings.ToLower(k)); d < least && d < len(key)/2+1 {
 			best, least = k, d
 		}
 	}
 	return best
+}
+
+// editDistance is the number of bytes to insert, remove or replace to get from a to b (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

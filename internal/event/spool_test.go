@@ -1,4 +1,4 @@
-package spool
+package event
 
 import (
 	"bytes"
@@ -6,14 +6,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-
-	"github.com/shell-operator/shell-operator/internal/event"
 )
 
 func TestPutBeyondTheLimit(t *testing.T) {
 	dir := t.TempDir()
-	s := New(dir, 10_000)
-	var kept []event.Payload
+	s := NewSpool(dir, 10_000)
+	var kept []Payload
 	for i := range 100 {
 		kept = append(kept, s.Put(bytes.Repeat([]byte{byte(i)}, 1000)))
 	}
@@ -32,7 +30,7 @@ func TestPutBeyondTheLimit(t *testing.T) {
 }
 
 func TestSpaceComesBack(t *testing.T) {
-	s := New(t.TempDir(), 1000)
+	s := NewSpool(t.TempDir(), 1000)
 	for range 50 {
 		s.Put(make([]byte, 500))
 	}
@@ -53,7 +51,7 @@ func TestSpaceComesBack(t *testing.T) {
 
 func TestDiskThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
-	s := New(dir, 0)
+	s := NewSpool(dir, 0)
 	p := s.Put(make([]byte, 4096))
 	if b, err := p.Bytes(); err != nil || len(b) != 4096 {
 		t.Fatalf("got %d bytes, error %v", len(b), err)
@@ -64,8 +62,8 @@ func TestDiskThatCannotBeWritten(t *testing.T) {
 }
 
 func TestSmallPayloadsAreOnlyThemselves(t *testing.T) {
-	s := New(t.TempDir(), 0)
-	b := bytes.Repeat([]byte{7}, event.Small)
+	s := NewSpool(t.TempDir(), 0)
+	b := bytes.Repeat([]byte{7}, Small)
 	if allocs := testing.AllocsPerRun(100, func() { s.Put(b) }); allocs > 1 {
 		t.Errorf("%v allocations", allocs)
 	}

@@ -1,23 +1,18 @@
-// Package spool bounds the memory of what waits.
-//
-// Callers may rely on this:
-//   - What was put in comes out unchanged, whenever, and by any number of goroutines.
-//   - About Limit bytes stay in memory; the rest waits in one private file that nobody else can open. Payloads of up to
-//     event.Small bytes stay in memory and do not count: to know where such a one lies, and when it has gone, takes as much.
-//   - Space is given back when the garbage collector finds that nobody holds a payload any more, so there
-//     is nothing to release and nothing to release twice.
-//   - Where the file cannot be written, payloads stay in memory: slower is better than lost.
-package spool
+package event
 
 import (
 	"os"
 	"runtime"
 	"sync"
-
-	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// Spool keeps payloads. It is safe for concurrent use.
+// Spool bounds the memory of payloads that wait. It is safe for concurrent use.
+//
+//   - A payload comes out unchanged.
+//   - About limit bytes stay in memory; the rest is in one private file that has no name. Payloads of up to Small bytes
+//     stay in memory and do not count: an entry for one would take as much.
+//   - Space is returned when the garbage collector finds a payload unreachable; there is nothing to release.
+//   - If the file cannot be written, payloads stay in memory.
 type Spool struct {
 	dir   string
 	limit int
@@ -31,29 +26,29 @@ type Spool struct {
 	end    int64
 }
 
-// New returns a Spool that keeps limit bytes in memory and the rest in a file below dir.
-func New(dir string, limit int) *Spool { return &Spool{dir: dir, limit: limit} }
+// NewSpool returns a Spool that keeps limit bytes in memory and the rest in a file below dir.
+func NewSpool(dir string, limit int) *Spool { return &Spool{dir: dir, limit: limit} }
 
-type inMemory struct{ event.Memory }
+type counted struct{ Memory }
 
-type onDisk struct {
+type spooled struct {
 	file *os.File
 	at   int64
 	size int
 }
 
-func (d *onDisk) Len() int { return d.size }
+func (d *spooled) Len() int { return d.size }
 
-func (d *onDisk) Bytes() ([]byte, error) {
+func (d *spooled) Bytes() ([]byte, error) {
 	b := make([]byte, d.size)
 	_, err := d.file.ReadAt(b, d.at)
 	return b, err
 }
 
 // Put keeps b, which the caller does not change any more.
-func (s *Spool) Put(b []byte) event.Payload {
-	if len(b) <= event.Small {
-		return event.Memory(b)
+func (s *Spool) Put(b []byte) Payload {
+	if len(b) <= Small {
+		return Memory(b)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,13 +57,13 @@ func (s *Spool) Put(b []byte) event.Payload {
 			return p
 		}
 	}
-	p := &inMemory{event.Memory(b)}
+	p := &counted{Memory(b)}
 	s.inMemory += len(b)
 	runtime.AddCleanup(p, s.freeMemory, len(b))
 	return p
 }
 
-func (s *Spool) write(b []byte) (*onDisk, error) {
+func (s *Spool) write(b []byte) (*spooled, error) {
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "spool-") // mode 0600
 		if err != nil {
@@ -83,7 +78,7 @@ func (s *Spool) write(b []byte) (*onDisk, error) {
 	if _, err := s.file.WriteAt(b, s.end); err != nil {
 		return nil, err
 	}
-	p := &onDisk{s.file, s.end, len(b)}
+	p := &spooled{s.file, s.end, len(b)}
 	s.end += int64(len(b))
 	s.onDisk++
 	runtime.AddCleanup(p, s.freeDisk, struct{}{})
