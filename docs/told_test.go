@@ -99,8 +99,8 @@ func insideOnly(t *testing.T, quote string) bool {
 }
 
 var inside = []struct{ begins, test, expects string }{
-	{"Configuration is accepted, but look at this", "internal/discover/discover_test.go", "WARN Configuration is accepted, but look at this: "},
-	{"No hooks found: ", "internal/discover/discover_test.go", "WARN No hooks found: put executable files into the hooks directory and start again: "},
+	{"Configuration is accepted, but look at this", "internal/hookset/load_test.go", "WARN Configuration is accepted, but look at this: "},
+	{"No hooks found: ", "internal/hookset/load_test.go", "WARN No hooks found: put executable files into the hooks directory and start again: "},
 	{"the API server does not serve ", "internal/source/watch/trouble_test.go", "`the API server does not serve ` + "},
 	{"the API server does not accept the operator's credentials for ", "internal/source/watch/trouble_test.go", "`the API server does not accept the operator's credentials for ` + "},
 }

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/effect/metric"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/replica"
@@ -58,7 +58,7 @@ type operator struct {
 	startedUp chan struct{}
 	once      sync.Once
 	// reading loads the hooks anew.
-	reading discover.Options
+	reading hookset.Options
 	// texts are nil when nobody follows the files of hooks.
 	texts *texts
 	// ballast makes the garbage collector wait; nil if there is none.
@@ -127,7 +127,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	defer endPages()
 
 	// What changes while the hooks are asked is noticed afterwards.
-	asFound := discover.Look(o.HooksDir)
+	asFound := hookset.Look(o.HooksDir)
 	if err := op.load(ctx, kill, o, filters); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 
 // serve starts the stages, last one first, so that each finds the next one ready; and ends them the
 // other way round.
-func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, asFound discover.Files) error {
+func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, asFound hookset.Files) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	// Runs outlive ctx: a hook that is running may finish.

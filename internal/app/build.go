@@ -7,13 +7,12 @@ import (
 	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/cluster"
-	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/load"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
@@ -33,14 +32,14 @@ func surroundings(o *Options, w *run.Workspace) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	library, err := load.Library(o.Env, filepath.Join(w.Dir(), "shell"))
+	library, err := hookset.UnpackLibrary(o.Env, filepath.Join(w.Dir(), "shell"))
 	if err != nil {
 		return nil, err
 	}
 	if err := w.Remember(); err != nil {
 		return nil, fmt.Errorf("cannot read what has just been written: %w", err)
 	}
-	o.Env = slices.Concat(load.Inherited(o.Env, o.HookEnv), cl.Env, library)
+	o.Env = slices.Concat(hookset.Inherited(o.Env, o.HookEnv), cl.Env, library)
 	return cl, nil
 }
 
@@ -81,11 +80,11 @@ func (op *operator) newEffects(cl *cluster.Cluster, filters *jq.Compiler, o Opti
 // load asks the hooks for their configurations.
 func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compiler) (err error) {
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
-	op.reading = load.Discovery(load.Options{
+	op.reading = hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill, TimerSlack: o.TimerSlack}), Filters: filters, Log: o.Log,
-	})
-	hooks, err := discover.Hooks(ctx, op.reading)
+	}
+	hooks, err := hookset.Load(ctx, op.reading)
 	if err != nil {
 		return err
 	}

@@ -6,17 +6,16 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/asloaded"
-	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 )
 
 // live brings the hooks to life, and, if somebody follows their files, loads them anew when these differ from what was found,
 // until ctx ends.
-func (op *operator) live(ctx context.Context, found discover.Files) {
+func (op *operator) live(ctx context.Context, found hookset.Files) {
 	changes := make(chan struct{}, 1)
 	change := func() {
 		select {
@@ -28,7 +27,7 @@ func (op *operator) live(ctx context.Context, found discover.Files) {
 	defer following.Wait()
 	if op.texts != nil {
 		following.Go(func() {
-			_ = discover.Follow(ctx, discover.Following{
+			_ = hookset.Follow(ctx, hookset.Following{
 				Dir: op.reading.Dir, Found: found, Log: op.log, Noticed: op.texts.noticed, Signs: op.texts.signs, Restless: op.texts.addRestless, Changed: change,
 			})
 		})
@@ -66,10 +65,10 @@ const patient = 3
 // brings hooks to life. If whole, and the files change meanwhile, nothing changes either, and it has to be called again.
 func (op *operator) reload(ctx context.Context, whole bool, quiet func()) (others, again bool) {
 	op.log.Info("Files of hooks have changed. Load all hooks anew.")
-	found := discover.Look(op.reading.Dir)
-	loaded, err := discover.Hooks(ctx, op.reading)
+	found := hookset.Look(op.reading.Dir)
+	loaded, err := hookset.Load(ctx, op.reading)
 	var s succession
-	var text *asloaded.Copy
+	var text *hookset.Copy
 	var served *serve.Renewal
 	if err == nil {
 		var complete bool
@@ -126,7 +125,7 @@ func (op *operator) reload(ctx context.Context, whole bool, quiet func()) (other
 // publicReason says which hooks are wrong, without anything that they have printed: pages have no password. The log has it
 // all.
 func publicReason(err error) string {
-	var broken *discover.LoadError
+	var broken *hookset.LoadError
 	switch {
 	case err == nil:
 		return ""

@@ -3,14 +3,13 @@ package app
 import (
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/asloaded"
-	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/run"
 )
 
 // texts keep the files of hooks as they were loaded, for runs. Nil means that nobody follows the files.
 type texts struct {
-	kept *asloaded.Hooks
+	kept *hookset.Copies
 	dir  string
 	// signs tells who follows the files that a run has seen a change.
 	signs chan struct{}
@@ -32,12 +31,12 @@ func newTexts(o Options, private string) *texts {
 		}
 	}
 	return &texts{
-		kept: asloaded.New(asloaded.Options{Dir: private, Log: o.Log, Untold: sign}), dir: o.HooksDir, signs: signs, restless: map[string]bool{},
+		kept: hookset.NewCopies(hookset.CopiesOptions{Dir: private, Log: o.Log, Untold: sign}), dir: o.HooksDir, signs: signs, restless: map[string]bool{},
 	}
 }
 
 // copied makes a copy of the files that were there as found.
-func (t *texts) copied(found discover.Files) (c *asloaded.Copy, complete bool) {
+func (t *texts) copied(found hookset.Files) (c *hookset.Copy, complete bool) {
 	return t.kept.Copy(t.dir, asFound{found, t})
 }
 
@@ -65,12 +64,12 @@ func (t *texts) isRestless(path string) bool {
 
 // asFound are the files at one moment.
 type asFound struct {
-	discover.Files
+	hookset.Files
 	texts *texts
 }
 
 func (f asFound) Changed() string {
-	for _, path := range f.Differences(discover.Look(f.texts.dir)) {
+	for _, path := range f.Differences(hookset.Look(f.texts.dir)) {
 		if !f.texts.isRestless(path) {
 			return path
 		}
@@ -94,6 +93,6 @@ func (t *texts) forRuns() run.Texts {
 	return leases{t.kept}
 }
 
-type leases struct{ kept *asloaded.Hooks }
+type leases struct{ kept *hookset.Copies }
 
 func (l leases) Take() run.Text { return l.kept.Take() }

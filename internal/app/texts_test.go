@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 )
 
 // Files that hooks write in their runs do not make them run from a copy, once they are known.
@@ -25,7 +25,7 @@ func TestRestlessFiles(t *testing.T) {
 	}
 	write(hook, "#!/bin/sh\n")
 	texts := newTexts(Options{WatchHooks: true, HooksDir: dir, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, t.TempDir())
-	c, complete := texts.copied(discover.Look(dir))
+	c, complete := texts.copied(hookset.Look(dir))
 	if !complete {
 		t.Fatal("the copy is not complete")
 	}

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -38,7 +38,7 @@ func (r LintReport) WithoutNotes() LintReport {
 // linter checks one hooks directory.
 type linter struct {
 	opts     Options
-	discover discover.Options
+	discover hookset.Options
 	programs programs
 	// shown is the directory as the user wrote it, root the same without links.
 	shown, root string
@@ -64,7 +64,7 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	l.opts, l.discover, l.programs = o, discovery(o), programs{o.Env, process.New(process.Options{})}
 
-	root, entries, err := discover.Entries(o.HooksDir)
+	root, entries, err := hookset.Entries(o.HooksDir)
 	if err != nil {
 		return report, err
 	}
@@ -108,7 +108,7 @@ type linted struct {
 }
 
 // all checks all entries, several at a time: most of the time hooks are waited for.
-func (l *linter) all(ctx context.Context, entries []discover.Entry) []linted {
+func (l *linter) all(ctx context.Context, entries []hookset.Entry) []linted {
 	results := make([]linted, len(entries))
 	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	var checks sync.WaitGroup
@@ -119,7 +119,7 @@ func (l *linter) all(ctx context.Context, entries []discover.Entry) []linted {
 			switch {
 			case e.Skipped == nil:
 				results[i] = l.hook(ctx, e.File)
-			case e.Dir && e.Skipped.Cause == discover.Library:
+			case e.Dir && e.Skipped.Cause == hookset.Library:
 				results[i].findings = append(results[i].findings, l.skipped(e, lint.Note, ""))
 				results[i].findings = append(results[i].findings, l.library(ctx, e)...)
 			default:
@@ -133,7 +133,7 @@ func (l *linter) all(ctx context.Context, entries []discover.Entry) []linted {
 
 func (l *linter) show(name string) string { return filepath.Join(l.shown, name) }
 
-func (l *linter) skipped(e discover.Entry, level lint.Level, hint string) lint.Finding {
+func (l *linter) skipped(e hookset.Entry, level lint.Level, hint string) lint.Finding {
 	name := l.show(e.Name)
 	if e.Dir {
 		name += "/"
@@ -142,11 +142,11 @@ func (l *linter) skipped(e discover.Entry, level lint.Level, hint string) lint.F
 }
 
 // file checks one that is no hook.
-func (l *linter) file(ctx context.Context, e discover.Entry) []lint.Finding {
+func (l *linter) file(ctx context.Context, e hookset.Entry) []lint.Finding {
 	switch e.Skipped.Cause {
-	case discover.Library, discover.Unusable:
+	case hookset.Library, hookset.Unusable:
 		return []lint.Finding{l.skipped(e, lint.Warning, "")}
-	case discover.NotExecutable:
+	case hookset.NotExecutable:
 	default:
 		return []lint.Finding{l.skipped(e, lint.Note, "")}
 	}
@@ -162,7 +162,7 @@ func (l *linter) file(ctx context.Context, e discover.Entry) []lint.Finding {
 }
 
 // library checks the scripts below a directory for shared code.
-func (l *linter) library(ctx context.Context, e discover.Entry) (found []lint.Finding) {
+func (l *linter) library(ctx context.Context, e hookset.Entry) (found []lint.Finding) {
 	err := filepath.WalkDir(e.Path, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
@@ -199,7 +199,7 @@ func (l *linter) syntax(ctx context.Context, s lint.Source, file string) []lint.
 }
 
 // hook checks a hook file, and asks it for its configuration.
-func (l *linter) hook(ctx context.Context, f discover.File) (result linted) {
+func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	s, err := l.source(f.Path, f.Name)
 	if err != nil {
 		// The operator needs no permission to read what the system can execute.
@@ -217,13 +217,13 @@ func (l *linter) hook(ctx context.Context, f discover.File) (result linted) {
 		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: not asked for its configuration (--no-run)"})
 		return result
 	}
-	answer, err := discover.Ask(ctx, l.discover, l.root, f)
+	answer, err := hookset.Ask(ctx, l.discover, l.root, f)
 	if err != nil {
 		result.findings = append(result.findings, l.wrong(s, answer, err)...)
 		return result
 	}
 	result.hook = answer.Hook
-	result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: " + discover.Summary(answer.Hook)})
+	result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: " + hookset.Summary(answer.Hook)})
 	for _, w := range answer.Warnings {
 		line, column := l.place(s, answer, w.Path, w.Problem)
 		result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: w.String()})
@@ -233,9 +233,9 @@ func (l *linter) hook(ctx context.Context, f discover.File) (result linted) {
 }
 
 // wrong makes findings of what a config call has failed with.
-func (l *linter) wrong(s lint.Source, answer discover.Answer, err error) (found []lint.Finding) {
+func (l *linter) wrong(s lint.Source, answer hookset.Answer, err error) (found []lint.Finding) {
 	var config *wire.ConfigError
-	var call *discover.CallError
+	var call *hookset.CallError
 	switch {
 	case errors.As(err, &config):
 		for _, v := range config.Violations {
@@ -256,7 +256,7 @@ func (l *linter) wrong(s lint.Source, answer discover.Answer, err error) (found 
 	return found
 }
 
-func (l *linter) place(s lint.Source, answer discover.Answer, path, problem string) (line, column int) {
+func (l *linter) place(s lint.Source, answer hookset.Answer, path, problem string) (line, column int) {
 	line, column = wire.Locate(answer.Stdout, path, problem)
 	return lint.Place(s, answer.Stdout, line, column)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/cluster"
-	"github.com/shell-operator/shell-operator/internal/discover"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/resource"
 	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
 )
@@ -41,7 +41,7 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
-	hooks, err := discover.Hooks(ctx, discovery(o))
+	hooks, err := hookset.Load(ctx, discovery(o))
 	if err != nil {
 		return "", nil, err
 	}

@@ -11,11 +11,11 @@ import (
 	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/cluster"
-	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
@@ -59,7 +59,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	if err != nil {
 		return report, err
 	}
-	answer, err := discover.Ask(ctx, discovery(o), dir, file)
+	answer, err := hookset.Ask(ctx, discovery(o), dir, file)
 	if err != nil {
 		return report, err
 	}
@@ -84,7 +84,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 }
 
 // findHook finds a hook by its name below the hooks directory, or by the path of its file.
-func findHook(hooksDir, name string) (dir string, f discover.File, err error) {
+func findHook(hooksDir, name string) (dir string, f hookset.File, err error) {
 	path := filepath.Join(hooksDir, name)
 	if info, err := os.Stat(path); err != nil || info.IsDir() || filepath.IsAbs(name) {
 		path = name
@@ -108,7 +108,7 @@ func findHook(hooksDir, name string) (dir string, f discover.File, err error) {
 	if err != nil || strings.HasPrefix(below, "..") {
 		dir, below = filepath.Dir(path), filepath.Base(path)
 	}
-	return dir, discover.File{Name: below, Path: path}, nil
+	return dir, hookset.File{Name: below, Path: path}, nil
 }
 
 // reach completes the environment by what leads hooks to the cluster. A cluster that nobody has asked for need not be

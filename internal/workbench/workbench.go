@@ -16,10 +16,9 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/cluster"
-	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/load"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
@@ -44,20 +43,20 @@ func prepare(o *Options) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "shell-operator-"); err != nil {
 		return "", fmt.Errorf("cannot make a temp directory: %w", err)
 	}
-	library, err := load.Library(o.Env, filepath.Join(dir, "shell"))
+	library, err := hookset.UnpackLibrary(o.Env, filepath.Join(dir, "shell"))
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
-	o.Env = append(load.Inherited(o.Env, o.HookEnv), library...)
+	o.Env = append(hookset.Inherited(o.Env, o.HookEnv), library...)
 	return dir, nil
 }
 
 // discovery asks hooks as the operator does, and logs nothing.
-func discovery(o Options) discover.Options {
-	return load.Discovery(load.Options{
+func discovery(o Options) hookset.Options {
+	return hookset.Options{
 		Dir: o.HooksDir, Env: o.Env, Timeout: o.ConfigTimeout, Executor: process.New(process.Options{}),
 		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: silent(),
-	})
+	}
 }
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }

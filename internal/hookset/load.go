@@ -1,12 +1,15 @@
-// Package discover finds hook files and asks each for its configuration.
+// Package hookset loads the set of hooks of a directory: it finds the files, asks each for its configuration, keeps an
+// immutable copy of the files, and reports changes of the directory.
 //
 // Callers may rely on this:
 //   - Hooks come in the byte-wise order of their names, whatever order they answered in.
 //   - All broken hooks are reported together, each with what it printed. There is no half-loaded result.
-//   - A config call ends: it has a time limit, and takes its children with it.
+//   - A config call has the environment of the hook's runs, and a time limit. It takes its children with it.
+//   - A hook that is returned can be run: its filters compile, its crontabs parse.
+//   - A copy is of the files that were loaded, as a whole, or there is none.
 //
-// Files are read once by each call of Hooks. Follow tells when it is time for another one.
-package discover
+// Files are read once by each call of Load. Follow reports when it is time for another one.
+package hookset
 
 import (
 	"context"
@@ -16,13 +19,17 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Caller runs a hook file with --config in the hooks directory.
-type Caller interface {
+// configCaller runs a hook file with --config in the hooks directory.
+type configCaller interface {
 	// Call returns what was printed, as much of it as there is, also together with an error. The error says
 	// what to do about a hook that did not end in time.
 	Call(ctx context.Context, h File, dir string) (stdout, stderr []byte, err error)
@@ -36,22 +43,28 @@ type File struct {
 	Interpreter []string
 }
 
-// Options of Hooks. All but Parallel are required.
+// Options of Load. Dir, Executor, Filters and Log are required.
 type Options struct {
 	// Dir is the absolute path of the hooks directory.
-	Dir    string
-	Caller Caller
-	Config wire.ConfigOptions
-	Log    *slog.Logger
+	Dir string
 	// Mounted makes hooks of scripts in mounted volumes that lack the execute permission, as ConfigMaps do by default:
 	// their line "#!" tells how to run them.
 	Mounted bool
+	// Env is the environment of config calls, Timeout ends one.
+	Env      []string
+	Timeout  time.Duration
+	Executor *process.Executor
+	Filters  *jq.Compiler
+	Log      *slog.Logger
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
+
+	// caller replaces the executor in tests.
+	caller configCaller
 }
 
-// Hooks returns the hooks below the directory, in order.
-func Hooks(ctx context.Context, o Options) ([]*hook.Hook, error) {
+// Load returns the hooks below the directory, in order.
+func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 	if o.Parallel == 0 {
 		o.Parallel = 2 * runtime.GOMAXPROCS(0)
 	}
@@ -166,16 +179,25 @@ func (e *CallError) Error() string {
 func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 	var a Answer
 	var err error
-	if a.Stdout, a.Stderr, err = o.Caller.Call(ctx, f, root); err != nil {
+	call := o.caller
+	if call == nil {
+		call = caller{o.Executor, o.Env, o.Timeout}
+	}
+	if a.Stdout, a.Stderr, err = call.Call(ctx, f, root); err != nil {
 		return a, &CallError{f.Name, a.Stderr, err}
 	}
-	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, o.Config)
+	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, wire.ConfigOptions{JQ: o.Filters, CheckCrontab: checkCrontab})
 	if err != nil {
 		return a, err
 	}
 	h.Interpreter = f.Interpreter
 	a.Hook, a.Warnings = &h, warnings
 	return a, nil
+}
+
+func checkCrontab(text string) error {
+	_, err := schedule.Parse(text)
+	return err
 }
 
 func printed(stderr []byte) string {

@@ -1,4 +1,4 @@
-package asloaded
+package hookset
 
 import (
 	"testing"

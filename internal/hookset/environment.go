@@ -1,4 +1,4 @@
-package load
+package hookset
 
 import (
 	"path"
@@ -42,9 +42,9 @@ func Inherited(env, patterns []string) []string {
 // noPath makes a slash one character among others: a name of a variable may have it, and * stands for it, too.
 func noPath(text string) string { return strings.ReplaceAll(text, "/", "\x00") }
 
-// Library unpacks the library for hooks in bash and returns the variables by which they find it. Who has set one
+// UnpackLibrary unpacks the library for hooks in bash and returns the variables by which they find it. Who has set one
 // of them means another library.
-func Library(env []string, dir string) ([]string, error) {
+func UnpackLibrary(env []string, dir string) ([]string, error) {
 	path, err := shell.Unpack(dir)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package discover
+package hookset
 
 import (
 	"context"
@@ -40,8 +40,7 @@ func options(t *testing.T, a answers) (Options, *lines) {
 	}
 	log, logged := newLog()
 	return Options{
-		Dir: makeTree(t, tree.String()), Caller: a, Log: log, Parallel: 1,
-		Config: wire.ConfigOptions{JQ: jq.NewCompiler(jq.Options{}), CheckCrontab: func(string) error { return nil }},
+		Dir: makeTree(t, tree.String()), caller: a, Filters: jq.NewCompiler(jq.Options{}), Log: log, Parallel: 1,
 	}, logged
 }
 
@@ -50,7 +49,7 @@ func TestHooks(t *testing.T) {
 		"b.sh":   prints("configVersion: v1\nonStartup: 2\nonStartup: 3\n", "this is not shown", nil),
 		"a/b.sh": prints("configVersion: v1\nkubernetes: [{kind: Pod}, {kind: svc}]\n", "", nil),
 	})
-	hooks, err := Hooks(t.Context(), o)
+	hooks, err := Load(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +69,7 @@ INFO Loaded config: b.sh, OnStartup:3
 
 func TestNoHooksIsAWarning(t *testing.T) {
 	o, log := options(t, nil)
-	hooks, err := Hooks(t.Context(), o)
+	hooks, err := Load(t.Context(), o)
 	if err != nil || len(hooks) != 0 {
 		t.Errorf("hooks %v, error %v", hooks, err)
 	}
@@ -103,7 +102,7 @@ func TestParallelCallsKeepOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for o.Parallel = range parallel + 1 { // 0 is the default
 			most = 0
-			hooks, err := Hooks(t.Context(), o)
+			hooks, err := Load(t.Context(), o)
 			if err != nil || len(hooks) != count {
 				t.Fatalf("%d hooks, error %v", len(hooks), err)
 			}
@@ -126,7 +125,7 @@ func TestAllBrokenHooksAreReported(t *testing.T) {
 		"c-invalid.sh": prints("configVersion: v2\n", "warning: old\n", nil),
 		"d-quiet.sh":   prints("", "", nil),
 	})
-	hooks, err := Hooks(t.Context(), o)
+	hooks, err := Load(t.Context(), o)
 	if hooks != nil || err == nil {
 		t.Fatalf("hooks %v, error %v", hooks, err)
 	}
@@ -169,7 +168,7 @@ func TestCancel(t *testing.T) {
 		return "", "", errors.New("killed")
 	}
 	o, log := options(t, answers{"a.sh": waits, "b.sh": waits, "c.sh": waits})
-	if _, err := Hooks(ctx, o); !errors.Is(err, context.Canceled) {
+	if _, err := Load(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if got := strings.Count(log.String(), "Load config"); got != 1 {
@@ -195,7 +194,7 @@ func TestSummary(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o, _ := options(t, answers{"hook.sh": prints("configVersion: v1\n"+tt.config, "", nil)})
-			hooks, err := Hooks(t.Context(), o)
+			hooks, err := Load(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}

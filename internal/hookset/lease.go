@@ -1,4 +1,4 @@
-package asloaded
+package hookset
 
 import (
 	"os"
@@ -7,12 +7,12 @@ import (
 
 // Lease is the right of a run to the files of the set that was in force when it was taken.
 type Lease struct {
-	hooks *Hooks
+	hooks *Copies
 	of    *Copy
 }
 
 // Take gives a run its files, which stay until the run calls Release.
-func (k *Hooks) Take() *Lease {
+func (k *Copies) Take() *Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.current.runs++

@@ -1,16 +1,4 @@
-// Package asloaded keeps the files of the hooks that are in force as they were when they were loaded.
-//
-// Callers may rely on this:
-//   - As long as the files are what was loaded, runs use the files themselves. As soon as a difference has been noticed, runs
-//     that begin use a copy with the same layout, until the files are what was loaded again.
-//   - A copy is of the files that were loaded, as a whole, or there is none.
-//   - A copy that a run uses stays until that has ended. One that nobody uses is removed when another set is in force.
-//   - Where there is no copy, because the files are too many or cannot be executed where copies are, runs use the files
-//     themselves, and a warning has told so once.
-//
-// Not attempted: to keep what hooks use elsewhere, or by absolute paths. The moment between a change and its notice remains: it
-// is made short by a look at the file of the hook before each run.
-package asloaded
+package hookset
 
 import (
 	"errors"
@@ -22,16 +10,16 @@ import (
 	"syscall"
 )
 
-// Files tell whether files are still what they were.
-type Files interface {
+// CopiedFiles tell whether files are still what they were.
+type CopiedFiles interface {
 	// Changed returns the path of a file below the directory that is not what it was, or nothing.
 	Changed() string
 	// Same tells whether one file is what it was.
 	Same(path string) bool
 }
 
-// Options of New. All but Limit and Untold are required.
-type Options struct {
+// CopiesOptions of New. All but Limit and Untold are required.
+type CopiesOptions struct {
 	// Dir is a private directory, in which copies are made.
 	Dir string
 	Log *slog.Logger
@@ -41,9 +29,9 @@ type Options struct {
 	Untold func()
 }
 
-// Hooks are the files of the set of hooks that is in force.
-type Hooks struct {
-	opts Options
+// Copies are the files of the set of hooks that is in force.
+type Copies struct {
+	opts CopiesOptions
 
 	mu sync.Mutex // guards what follows
 	// current is never nil.
@@ -58,25 +46,25 @@ type Hooks struct {
 type Copy struct {
 	// root is the hooks directory without links, dir its copy or empty.
 	root, dir string
-	files     Files
+	files     CopiedFiles
 	// runs is how many runs use it.
 	runs int
 }
 
 // New returns Hooks without any.
-func New(o Options) *Hooks {
+func NewCopies(o CopiesOptions) *Copies {
 	if o.Limit == 0 {
 		o.Limit = 256 << 20
 	}
 	if o.Untold == nil {
 		o.Untold = func() {}
 	}
-	return &Hooks{opts: o, current: &Copy{}}
+	return &Copies{opts: o, current: &Copy{}}
 }
 
 // Copy copies the hooks directory. The files are as they were before anything of them was read; if they have changed
 // meanwhile, complete is false and there is no copy.
-func (k *Hooks) Copy(dir string, files Files) (c *Copy, complete bool) {
+func (k *Copies) Copy(dir string, files CopiedFiles) (c *Copy, complete bool) {
 	root, err := filepath.EvalSymlinks(dir)
 	c = &Copy{root: root, files: files}
 	if err == nil {
@@ -104,7 +92,7 @@ func (k *Hooks) Copy(dir string, files Files) (c *Copy, complete bool) {
 	return c, true
 }
 
-func (k *Hooks) name() string {
+func (k *Copies) name() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.copies++
@@ -115,7 +103,7 @@ var errNotExecutable = errors.New("nothing can be executed in the temp directory
 
 // executable tells whether files can be executed where copies are. The system says no to everybody, root included, where the
 // file system does not allow it.
-func (k *Hooks) executable() bool {
+func (k *Copies) executable() bool {
 	f, err := os.CreateTemp(k.opts.Dir, "executable-")
 	if err != nil {
 		return false
@@ -127,7 +115,7 @@ func (k *Hooks) executable() bool {
 }
 
 // Use puts the files of another set in force. No run of hooks that differ between the two may be about to take its files.
-func (k *Hooks) Use(c *Copy) {
+func (k *Copies) Use(c *Copy) {
 	k.mu.Lock()
 	old := k.current
 	k.current, k.differ = c, false
@@ -140,21 +128,21 @@ func (k *Hooks) Use(c *Copy) {
 }
 
 // Differ tells whether the files are known not to be those of the set in force.
-func (k *Hooks) Differ() bool {
+func (k *Copies) Differ() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.differ
 }
 
 // Look looks whether the files are those of the set in force.
-func (k *Hooks) Look() {
+func (k *Copies) Look() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.look()
 }
 
 // look is Look. The caller holds mu.
-func (k *Hooks) look() {
+func (k *Copies) look() {
 	if k.current.dir == "" {
 		return
 	}
@@ -166,20 +154,20 @@ func (k *Hooks) look() {
 }
 
 // Kept tells whether there is a copy of the set in force.
-func (k *Hooks) Kept() bool {
+func (k *Copies) Kept() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.current.dir != ""
 }
 
 // Drop removes a copy that was never used. Nil is none.
-func (k *Hooks) Drop(c *Copy) {
+func (k *Copies) Drop(c *Copy) {
 	if c != nil {
 		k.remove(c.dir)
 	}
 }
 
-func (k *Hooks) remove(dir string) {
+func (k *Copies) remove(dir string) {
 	if dir == "" {
 		return
 	}

@@ -1,4 +1,4 @@
-package load
+package hookset
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
@@ -19,7 +18,7 @@ type caller struct {
 	timeout  time.Duration
 }
 
-func (c caller) Call(ctx context.Context, f discover.File, dir string) (stdout, stderr []byte, err error) {
+func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []byte, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out, errOut := collected{tooMuch: stop}, collected{tooMuch: stop}

@@ -1,4 +1,4 @@
-package load
+package hookset
 
 import (
 	"os"
@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/discover"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
@@ -25,7 +24,7 @@ func TestConfigCallPrintsWithoutEnd(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		_, _, err := c.Call(t.Context(), discover.File{Name: "hook.sh", Path: path}, dir)
+		_, _, err := c.Call(t.Context(), File{Name: "hook.sh", Path: path}, dir)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		if err == nil || !strings.Contains(err.Error(), "it printed more than 16777216 bytes and was killed") {

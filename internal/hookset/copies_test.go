@@ -1,4 +1,4 @@
-package asloaded
+package hookset
 
 import (
 	"bytes"
@@ -20,18 +20,18 @@ type said struct {
 
 func (s *said) Changed() string             { return s.changed }
 func (s *said) Same(path string) bool       { return path != s.other }
-func at(k *Hooks, path string) string       { l := k.Take(); defer l.Release(); return l.At(path) }
+func at(k *Copies, path string) string      { l := k.Take(); defer l.Release(); return l.At(path) }
 func gone(path string) bool                 { _, err := os.Lstat(path); return errors.Is(err, fs.ErrNotExist) }
-func inCopy(k *Hooks, path string) bool     { return strings.HasPrefix(path, k.opts.Dir) }
+func inCopy(k *Copies, path string) bool    { return strings.HasPrefix(path, k.opts.Dir) }
 func count(log *bytes.Buffer, s string) int { return strings.Count(log.String(), s) }
 
-func newHooks(t *testing.T, limit int64) (*Hooks, *bytes.Buffer) {
+func newHooks(t *testing.T, limit int64) (*Copies, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	return New(Options{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil)), Limit: limit}), &log
+	return NewCopies(CopiesOptions{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil)), Limit: limit}), &log
 }
 
-func use(t *testing.T, k *Hooks, dir string, files Files) *Copy {
+func use(t *testing.T, k *Copies, dir string, files CopiedFiles) *Copy {
 	t.Helper()
 	c, complete := k.Copy(dir, files)
 	if !complete {
@@ -218,7 +218,7 @@ func noexec(t *testing.T) string {
 			continue
 		}
 		t.Cleanup(func() { os.RemoveAll(dir) })
-		if k := New(Options{Dir: dir}); !k.executable() {
+		if k := NewCopies(CopiesOptions{Dir: dir}); !k.executable() {
 			return dir
 		}
 	}
