@@ -25,7 +25,7 @@ import (
 	xtrace "golang.org/x/exp/trace"
 
 	"github.com/shell-operator/shell-operator/internal/app"
-	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 var update = flag.Bool("update", false, "write baseline.json from what is measured")
@@ -335,7 +335,7 @@ func runHere(t *testing.T, server *fakeServer, hookTexts ...string) *here {
 	}
 	go func() {
 		op.ended <- app.Run(ctx, context.Background(), app.Options{
-			HooksDir: dir, TmpDir: tmp, Cluster: cluster.Options{Kubeconfig: kubeconfig, QPS: -1}, Env: os.Environ(), Log: slog.New(op.handler()),
+			HooksDir: dir, TmpDir: tmp, Cluster: kube.Options{Kubeconfig: kubeconfig, QPS: -1}, Env: os.Environ(), Log: slog.New(op.handler()),
 			ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Minute, ShutdownTimeout: 10 * time.Second,
 			KeepManagedFields: true, ListenAddress: "127.0.0.1:0", Metrics: app.MetricsOptions{Prefix: "shell_operator_"}, Debug: app.DebugOptions{Level: new(slog.LevelVar)},
 		})

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/internal/app"
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/workbench"
@@ -149,8 +149,8 @@ func (s *settings) options(log *slog.Logger) app.Options {
 	}
 }
 
-func (s *settings) cluster() cluster.Options {
-	return cluster.Options{Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst}
+func (s *settings) cluster() kube.Options {
+	return kube.Options{Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst}
 }
 
 func (s *settings) changes() apply.Settings {

@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
@@ -27,8 +27,8 @@ import (
 const queuedBytes = 32 << 20
 
 // surroundings finds the cluster, and completes the environment of hooks by what leads them there and to their library.
-func surroundings(o *Options, w *run.Workspace) (*cluster.Cluster, error) {
-	cl, err := cluster.Connect(o.Cluster, w.Dir())
+func surroundings(o *Options, w *run.Workspace) (*kube.Cluster, error) {
+	cl, err := kube.Connect(o.Cluster, w.Dir())
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func newOperator(o Options, private string) (op *operator, err error) {
 }
 
 // newEffects makes what carries out the wishes of hooks, with a client of its own.
-func (op *operator) newEffects(cl *cluster.Cluster, filters *jq.Compiler, o Options) (*apply.Effects, error) {
+func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options) (*apply.Effects, error) {
 	client := o.Patches.Client(cl.Config)
 	o.Election.fence(client)
 	op.meter.Count(client, "object_patcher")
@@ -101,7 +101,7 @@ func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compi
 
 // material is what stages are built of.
 type material struct {
-	cluster   *cluster.Cluster
+	cluster   *kube.Cluster
 	workspace *run.Workspace
 	filters   *jq.Compiler
 	effects   *apply.Effects

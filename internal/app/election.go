@@ -9,9 +9,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/replica"
-	"github.com/shell-operator/shell-operator/internal/resource"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
@@ -25,7 +24,7 @@ type ElectionOptions struct {
 }
 
 // newElection returns nil when this replica runs hooks whatever others do.
-func newElection(op *operator, cl *cluster.Cluster, o Options) (*replica.Lease, error) {
+func newElection(op *operator, cl *kube.Cluster, o Options) (*replica.Lease, error) {
 	if !o.Election.Enabled {
 		return nil, nil
 	}
@@ -34,7 +33,7 @@ func newElection(op *operator, cl *cluster.Cluster, o Options) (*replica.Lease, 
 		return nil, fmt.Errorf("--leader-election needs the namespace of its Lease: %w", err)
 	}
 	// A client of its own: renewals wait for nothing else.
-	client, err := resource.NewClient(cl.Config)
+	client, err := kube.NewClient(cl.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for leader election: %w", err)
 	}

@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 )
 
@@ -15,7 +15,7 @@ type Options struct {
 	// WatchHooks loads hooks anew when their files change.
 	WatchHooks    bool
 	KeepTmpFiles  bool
-	Cluster       cluster.Options
+	Cluster       kube.Options
 	JQLibraryPath []string
 	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string

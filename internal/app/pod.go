@@ -5,19 +5,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 )
 
 // newKubeEvents returns nil when there is nothing that Events could be about, or nobody wants them.
-func newKubeEvents(cl *cluster.Cluster, o Options) (*kubeevent.Recorder, error) {
+func newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recorder, error) {
 	p := cl.OwnPod(o.Pod, o.Webhooks.Namespace)
 	if !o.KubernetesEvents || p.Name == "" {
 		return nil, nil
 	}
-	client, err := resource.NewClient(cl.Config)
+	client, err := kube.NewClient(cl.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for Events: %w", err)
 	}
@@ -37,7 +36,7 @@ func (op *operator) runEnded(r run.Report) {
 
 // warnOfReplicas tells when there are other replicas that run the same hooks at the same time. It looks once: replicas
 // that are added later look themselves. Who may not look is not warned.
-func warnOfReplicas(ctx context.Context, cl *cluster.Cluster, o Options) {
+func warnOfReplicas(ctx context.Context, cl *kube.Cluster, o Options) {
 	p := cl.OwnPod(o.Pod, o.Webhooks.Namespace)
 	if o.Election.Enabled || p.Name == "" {
 		return

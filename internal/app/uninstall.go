@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 )
 
@@ -16,7 +16,7 @@ func UninstallWebhooks(ctx context.Context, o Options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	cl, err := cluster.Connect(o.Cluster, dir)
+	cl, err := kube.Connect(o.Cluster, dir)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -187,7 +187,7 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *te
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	o := Options{
 		HooksDir: hooks, TmpDir: filepath.Join(t.TempDir(), "tmp"), Env: os.Environ(), Log: slog.New(slog.NewJSONHandler(writer, nil)),
-		Cluster:       cluster.Options{Kubeconfig: c.Kubeconfig, QPS: -1, Inside: true},
+		Cluster:       kube.Options{Kubeconfig: c.Kubeconfig, QPS: -1, Inside: true},
 		ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Second, ShutdownTimeout: 10 * time.Second,
 		ListenAddress: "127.0.0.1:0", Metrics: MetricsOptions{Prefix: "shell_operator_"},
 		Debug: DebugOptions{Level: &slog.LevelVar{}, Socket: filepath.Join(sockets, "debug.socket"), SocketChosen: true},

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/hookset"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
 )
 
@@ -68,24 +67,24 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 
 // kindFinder asks a cluster, as long as there is one that answers, and otherwise what is built in.
 type kindFinder struct {
-	resolver *resource.Resolver
+	resolver *kube.Resolver
 	notes    []string
 }
 
 // connect fails only for a cluster that was asked for.
-func (f *kindFinder) connect(o cluster.Options, dir string) error {
-	cl, err := cluster.Connect(o, dir)
+func (f *kindFinder) connect(o kube.Options, dir string) error {
+	cl, err := kube.Connect(o, dir)
 	if err != nil && o.Kubeconfig == "" && o.Context == "" && o.Server == "" {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	client, err := resource.NewClient(cl.Config)
+	client, err := kube.NewClient(cl.Config)
 	if err != nil {
 		return fmt.Errorf("cannot make a client for the cluster: %w", err)
 	}
-	f.resolver = resource.NewResolver(client)
+	f.resolver = kube.NewResolver(client)
 	return nil
 }
 
@@ -94,7 +93,7 @@ func (f *kindFinder) find(ctx context.Context, apiVersion, kind string) (rbac.Ki
 		return rbac.Known(apiVersion, kind)
 	}
 	found, err := f.resolver.Resolve(ctx, apiVersion, kind, "list", "watch")
-	var unknown *resource.UnknownKindError
+	var unknown *kube.UnknownKindError
 	switch {
 	case err == nil:
 		return rbac.Kind{Group: found.Group, Resource: found.Resource, Namespaced: found.Namespaced}, nil

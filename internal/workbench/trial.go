@@ -10,13 +10,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
@@ -113,8 +113,8 @@ func findHook(hooksDir, name string) (dir string, f hookset.File, err error) {
 
 // reach completes the environment by what leads hooks to the cluster. A cluster that nobody has asked for need not be
 // there.
-func reach(o *Options, dir string, required bool) (*cluster.Cluster, error) {
-	cl, err := cluster.Connect(o.Cluster, dir)
+func reach(o *Options, dir string, required bool) (*kube.Cluster, error) {
+	cl, err := kube.Connect(o.Cluster, dir)
 	if err != nil {
 		if required || o.Cluster.Kubeconfig != "" || o.Cluster.Context != "" {
 			return nil, err
@@ -305,7 +305,7 @@ func checkReview(h *hook.Hook, head wire.ContextHead, admitted *effect.Admission
 }
 
 // apply changes the cluster as the operator would.
-func (r *TrialReport) apply(ctx context.Context, o Options, cl *cluster.Cluster, h *hook.Hook, out run.Outputs, filters *jq.Compiler, failed bool) error {
+func (r *TrialReport) apply(ctx context.Context, o Options, cl *kube.Cluster, h *hook.Hook, out run.Outputs, filters *jq.Compiler, failed bool) error {
 	if len(r.Operations) == 0 {
 		return nil
 	}

@@ -15,10 +15,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
@@ -33,7 +33,7 @@ type Options struct {
 	ConfigTimeout, HookTimeout time.Duration
 	// ContextsPerRun is the limit for hooks that have none of their own; 0 means none.
 	ContextsPerRun int
-	Cluster        cluster.Options
+	Cluster        kube.Options
 	// Changes are about the changes of the cluster that Try makes.
 	Changes apply.Settings
 }

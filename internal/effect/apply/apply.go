@@ -24,7 +24,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/patch"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -75,7 +75,7 @@ var _ run.Effects = (*Effects)(nil)
 
 // New makes a client, and sends nothing.
 func New(o Options) (*Effects, error) {
-	client, err := resource.NewClient(o.Client)
+	client, err := kube.NewClient(o.Client)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for patches: %w", err)
 	}
@@ -83,7 +83,7 @@ func New(o Options) (*Effects, error) {
 		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxSeries: o.MaxSeries}),
 		filters: o.Filters,
 		patches: patch.New(patch.Options{
-			Client: client, Resolver: resource.NewResolver(client), Filters: o.Filters,
+			Client: client, Resolver: kube.NewResolver(client), Filters: o.Filters,
 			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout,
 		}),
 		tracer: o.Tracer,

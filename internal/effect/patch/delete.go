@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // delete returns the uid of the object that it deleted, or "" when there is none any more.
@@ -26,7 +26,7 @@ func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropaga
 	if err != nil {
 		return "", err
 	}
-	text, err := resource.Send(ctx, r.Client.Delete().AbsPath(r.object("")...).SetHeader("Content-Type", "application/json").Body(body))
+	text, err := kube.Send(ctx, r.Client.Delete().AbsPath(r.object("")...).SetHeader("Content-Type", "application/json").Body(body))
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -64,7 +64,7 @@ func (r *request) deleteAndWait(ctx context.Context) error {
 	pause := 10 * time.Millisecond
 	for {
 		var live metav1.PartialObjectMetadata
-		text, err := resource.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
+		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil

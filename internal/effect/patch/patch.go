@@ -21,7 +21,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // fieldManager is our name in metadata.managedFields.
@@ -30,7 +30,7 @@ const fieldManager = "shell-operator"
 // Options of an Applier. Client, Resolver and Filters are required.
 type Options struct {
 	Client   rest.Interface
-	Resolver *resource.Resolver
+	Resolver *kube.Resolver
 	Filters  *jq.Compiler
 	// DryRun lets the API server check everything and change nothing.
 	DryRun bool
@@ -82,14 +82,14 @@ func (a *Applier) batch(ctx context.Context, log *slog.Logger, patches []effect.
 	running.Wait()
 }
 
-func (a *Applier) resolve(ctx context.Context, p *effect.Patch) (resource.Resource, error) {
+func (a *Applier) resolve(ctx context.Context, p *effect.Patch) (kube.Resource, error) {
 	if p.Operation == effect.Create && p.Subresource != "" {
 		return a.opts.Resolver.ResolveSubresource(ctx, p.APIVersion, p.Kind, p.Subresource)
 	}
 	return a.opts.Resolver.Resolve(ctx, p.APIVersion, p.Kind)
 }
 
-func (a *Applier) one(ctx context.Context, log *slog.Logger, p *effect.Patch, res resource.Resource) error {
+func (a *Applier) one(ctx context.Context, log *slog.Logger, p *effect.Patch, res kube.Resource) error {
 	log = log.With("operation", p.Operation.String(), "kind", p.Kind, "namespace", p.Namespace, "name", p.Name)
 	level, text := slog.LevelDebug, "Patch object"
 	if a.opts.DryRun {

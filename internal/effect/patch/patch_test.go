@@ -15,7 +15,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -29,13 +29,13 @@ type applier struct {
 // newApplier returns an applier for the cluster, and what it writes into its log.
 func newApplier(t *testing.T, cluster *testenv.Cluster, change func(*Options)) (*applier, *bytes.Buffer) {
 	t.Helper()
-	client, err := resource.NewClient(cluster.Config(t))
+	client, err := kube.NewClient(cluster.Config(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	opts := Options{
-		Client: client, Resolver: resource.NewResolver(client), Filters: jq.NewCompiler(jq.Options{}),
+		Client: client, Resolver: kube.NewResolver(client), Filters: jq.NewCompiler(jq.Options{}),
 		DeleteTimeout: time.Second,
 	}
 	if change != nil {

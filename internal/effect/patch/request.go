@@ -19,14 +19,14 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // request is one patch on its way to the API server.
 type request struct {
 	*Options
 	patch    *effect.Patch
-	resource resource.Resource
+	resource kube.Resource
 	log      *slog.Logger
 }
 
@@ -133,7 +133,7 @@ func (r *request) createOrUpdate(ctx context.Context) error {
 	return r.retry(ctx, func() error {
 		var live metav1.PartialObjectMetadata
 		// Only the metadata is asked for, where the server can do that.
-		text, err := resource.Send(ctx, r.Client.Get().AbsPath(r.object("")...).
+		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...).
 			SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"))
 		if err != nil {
 			return err
@@ -204,7 +204,7 @@ func (r *request) filter(ctx context.Context) error {
 		return err
 	}
 	return r.retry(ctx, func() error {
-		text, err := resource.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
+		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
 		if err != nil {
 			return r.forgive(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"net"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
@@ -119,7 +119,7 @@ func accessAt(address *net.TCPAddr, secure bool, o Options) (*httphooks.Access, 
 	if !local && !secure {
 		return nil, fmt.Errorf("HTTP hooks cannot be served on %s without TLS: give --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1", address)
 	}
-	client, err := resource.NewClient(o.Cluster.Config)
+	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
 		return nil, err
 	}

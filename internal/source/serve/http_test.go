@@ -6,13 +6,13 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // Beyond loopback nothing is served without TLS, and nobody unknown is answered.
 func TestHTTPAccess(t *testing.T) {
-	cl := &cluster.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}
+	cl := &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}
 	for _, tt := range []struct {
 		address        string
 		secure, always bool

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // place is where the API server finds a server.
@@ -17,7 +17,7 @@ type place struct {
 }
 
 // placeOf is inside the cluster when the operator is, unless a URL was given.
-func placeOf(cl *cluster.Cluster, o WebhookOptions, server WebhookServer) (place, error) {
+func placeOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (place, error) {
 	if given := cmp.Or(server.URL, o.URL); given != "" {
 		return place{url: strings.TrimSuffix(given, "/")}, nil
 	}

@@ -14,8 +14,8 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
@@ -23,7 +23,7 @@ import (
 
 // Options of Servers. All are required.
 type Options struct {
-	Cluster  *cluster.Cluster
+	Cluster  *kube.Cluster
 	Webhooks WebhookOptions
 	HTTP     HTTPOptions
 	// Hooks are the first ones. Ready is closed when they can answer.

@@ -6,8 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 )
 
@@ -34,12 +33,12 @@ func removeLeftovers(ctx context.Context, client rest.Interface, o Options) erro
 // it has made. Of the options Cluster, Webhooks and Log count.
 func Uninstall(ctx context.Context, o Options) error {
 	// It is the Service that matters, not where we are.
-	o.Cluster = &cluster.Cluster{Config: o.Cluster.Config, Inside: true}
+	o.Cluster = &kube.Cluster{Config: o.Cluster.Config, Inside: true}
 	at, err := placeOf(o.Cluster, o.Webhooks, o.Webhooks.Admission)
 	if err != nil {
 		return err
 	}
-	client, err := resource.NewClient(o.Cluster.Config)
+	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
 		return err
 	}

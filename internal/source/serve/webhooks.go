@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
@@ -36,7 +36,7 @@ type webhooks struct {
 
 // newWebhooks listens, for the kinds that hooks have. Nothing is registered before run.
 func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
-	client, err := resource.NewClient(o.Cluster.Config)
+	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
 		return nil, err
 	}

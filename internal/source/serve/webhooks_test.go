@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/cluster"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -33,7 +33,7 @@ func TestWebhooksInside(t *testing.T) {
 		}},
 	}}
 	w, err := newWebhooks(t.Context(), Options{
-		Cluster: &cluster.Cluster{Config: c.Config(t), Inside: true}, Hooks: hooks, Ready: ready, Log: log,
+		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Hooks: hooks, Ready: ready, Log: log,
 		Webhooks: WebhookOptions{
 			Admission:         WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "admission-svc", Cert: "/no/such/file"},
 			Conversion:        WebhookServer{ServiceName: "conversion-svc"},
@@ -64,7 +64,7 @@ func TestWebhooksInside(t *testing.T) {
 
 	// Hooks without webhooks: the next operator removes what the last one has left.
 	w, err = newWebhooks(t.Context(), Options{
-		Cluster: &cluster.Cluster{Config: c.Config(t), Inside: true}, Ready: ready, Log: log,
+		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Ready: ready, Log: log,
 		Webhooks: WebhookOptions{Admission: WebhookServer{ServiceName: "admission-svc"}, ConfigurationName: namespace, Namespace: namespace},
 	})
 	if err != nil {
@@ -82,11 +82,11 @@ func TestWebhooksInside(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	outside := &cluster.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:6443"}}
-	inside := &cluster.Cluster{Config: outside.Config, Inside: true}
+	outside := &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:6443"}}
+	inside := &kube.Cluster{Config: outside.Config, Inside: true}
 	for _, test := range []struct {
 		name      string
-		cl        *cluster.Cluster
+		cl        *kube.Cluster
 		both, own string
 		want      place
 		base      string

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/shell-operator/shell-operator/internal/reflector"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // decodeList reads one page of a list, item by item, so that the page is never in memory as a whole.
@@ -78,7 +78,7 @@ func decodeItems(dec *jsontext.Decoder, p *pipeline) error {
 // instead of an event, and that the body ended within one.
 func newEventStream(body io.ReadCloser, d *digester, broke func(error)) watch.Interface {
 	dec := &eventDecoder{dec: jsontext.NewDecoder(body, lenient...), digester: d, broke: broke}
-	return reflector.Stream(body, dec.next)
+	return kube.Stream(body, dec.next)
 }
 
 // eventDecoder reads events one after the other.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // How many narrow watches a binding may open before wider ones are considered, and how many objects a single one
@@ -107,14 +107,14 @@ func allowed(ctx context.Context, client rest.Interface, what authorization.Reso
 	if err != nil {
 		return false
 	}
-	raw, err := resource.Send(ctx, client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+	raw, err := kube.Send(ctx, client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
 		SetHeader("Content-Type", "application/json").Body(body))
 	return err == nil && json.Unmarshal(raw, &review, json.MatchCaseInsensitiveNames(true)) == nil && review.Status.Allowed
 }
 
 // count returns the number of objects in a scope without its selectors, or more than limit if it cannot tell.
 func (w *Watcher) count(ctx context.Context, sc scope, limit int) int {
-	raw, err := resource.Send(ctx, w.client.Get().AbsPath(scope{GroupVersionResource: sc.GroupVersionResource, namespace: sc.namespace}.path()).
+	raw, err := kube.Send(ctx, w.client.Get().AbsPath(scope{GroupVersionResource: sc.GroupVersionResource, namespace: sc.namespace}.path()).
 		SpecificallyVersionedParams(&metav1.ListOptions{Limit: 1}, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}))
 	var page struct {
 		Metadata metav1.ListMeta `json:"metadata"`

@@ -13,7 +13,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -190,7 +190,7 @@ func newWriter(t *testing.T, c *testenv.Cluster, namespace string) *writer {
 	t.Helper()
 	config := c.Config(t)
 	t.Cleanup(connections(config))
-	client, err := resource.NewClient(config)
+	client, err := kube.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -71,7 +71,7 @@ func TestKinds(t *testing.T) {
 		{"authorization.k8s.io/v1", "SelfSubjectAccessReview"},
 	} {
 		got, err := o.resolver.Resolve(t.Context(), test.apiVersion, test.kind, "list", "watch")
-		var unknown *resource.UnknownKindError
+		var unknown *kube.UnknownKindError
 		if !errors.As(err, &unknown) {
 			t.Errorf("%q %q is %v, %v, want an UnknownKindError", test.apiVersion, test.kind, got, err)
 		}

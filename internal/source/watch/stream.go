@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/reflector"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // consumer is who wants the objects of a stream. All methods are called by the stream's goroutine,
@@ -144,7 +144,7 @@ func (s *stream) reflect(ctx context.Context) {
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
 	r := cache.NewReflectorWithOptions(lw, nil, f, cache.ReflectorOptions{
-		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: reflector.Clock(ctx),
+		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: kube.Clock(ctx),
 	})
 	r.WatchListPageSize = pageSize
 	// What goes wrong has been reported by listWatch, in words that help.

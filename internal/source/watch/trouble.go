@@ -9,7 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 func (s scope) String() string {
@@ -56,7 +56,7 @@ const (
 )
 
 func kindOfTrouble(err error) troubleKind {
-	var unknown *resource.UnknownKindError
+	var unknown *kube.UnknownKindError
 	var netErr net.Error
 	var urlErr *url.Error
 	switch {

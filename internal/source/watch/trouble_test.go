@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 var (
@@ -98,11 +98,11 @@ func TestTroubles(t *testing.T) {
 
 func TestUnknownKind(t *testing.T) {
 	for _, test := range []struct {
-		err  *resource.UnknownKindError
+		err  *kube.UnknownKindError
 		want string
 	}{
-		{&resource.UnknownKindError{Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in any group: is its CRD missing?`},
-		{&resource.UnknownKindError{APIVersion: "example.com/v1", Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in "example.com/v1": is its CRD missing, or is it served in another version?`},
+		{&kube.UnknownKindError{Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in any group: is its CRD missing?`},
+		{&kube.UnknownKindError{APIVersion: "example.com/v1", Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in "example.com/v1": is its CRD missing, or is it served in another version?`},
 	} {
 		if got := test.err.Error(); got != test.want {
 			t.Errorf("got %s\nwant %s", got, test.want)

@@ -29,7 +29,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // Sink takes what comes out of watching. Its methods are called while a binding is locked, so they must
@@ -78,7 +78,7 @@ type Options struct {
 type Watcher struct {
 	opts     Options
 	client   rest.Interface
-	resolver *resource.Resolver
+	resolver *kube.Resolver
 	// start hands streams to Run, stopped tells that nobody takes them any more.
 	start   chan *stream
 	stopped chan struct{}
@@ -99,7 +99,7 @@ type address struct {
 
 // New returns a Watcher. The API server need not be reachable yet.
 func New(opts Options) (*Watcher, error) {
-	client, err := resource.NewClient(opts.Config)
+	client, err := kube.NewClient(opts.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for the API server: %w", err)
 	}
@@ -110,7 +110,7 @@ func New(opts Options) (*Watcher, error) {
 		opts.Meter = noMeter{}
 	}
 	return &Watcher{
-		opts: opts, client: client, resolver: resource.NewResolver(client),
+		opts: opts, client: client, resolver: kube.NewResolver(client),
 		start: make(chan *stream), stopped: make(chan struct{}),
 		streams: map[scope]*stream{}, monitors: map[address]*monitor{}, resting: opts.Standby,
 	}, nil
@@ -199,7 +199,7 @@ func (w *Watcher) keepManagedFields(b *hook.Kubernetes) bool {
 }
 
 // resolvePatiently finds the resource of a binding, however long it takes for it to exist.
-func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuck func(error)) (resource.Resource, error) {
+func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuck func(error)) (kube.Resource, error) {
 	delay := 500 * time.Millisecond
 	told := ""
 	for {
@@ -208,7 +208,7 @@ func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuc
 			return res, nil
 		}
 		if ctx.Err() != nil {
-			return resource.Resource{}, ctx.Err()
+			return kube.Resource{}, ctx.Err()
 		}
 		if text := err.Error(); text != told {
 			told = text
@@ -218,7 +218,7 @@ func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuc
 		case <-time.After(delay):
 			delay = min(delay*2, 5*time.Second)
 		case <-ctx.Done():
-			return resource.Resource{}, ctx.Err()
+			return kube.Resource{}, ctx.Err()
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -16,7 +16,7 @@ func TestDescribe(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
 	cluster.Kubectl(t, "-n", namespace, "run", "operator-0", "--image=operator")
-	client, err := resource.NewClient(cluster.Config(t))
+	client, err := kube.NewClient(cluster.Config(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/connrotation"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -105,7 +105,7 @@ func client(t *testing.T, config *rest.Config) rest.Interface {
 	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
 	t.Cleanup(dialer.CloseAll)
 	config.Dial = dialer.DialContext
-	c, err := resource.NewClient(config)
+	c, err := kube.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // path is that of the object, or of all of its kind.
@@ -23,7 +23,7 @@ func (k *keeper) path(name string) []string {
 
 // read returns the object, or nil if there is none. It lists, because that is what RBAC of old installations allows.
 func (k *keeper) read(ctx context.Context) (*configuration, error) {
-	text, err := resource.Send(ctx, k.opts.Client.Get().AbsPath(k.path("")...).Param("fieldSelector", "metadata.name="+k.name).MaxRetries(0))
+	text, err := kube.Send(ctx, k.opts.Client.Get().AbsPath(k.path("")...).Param("fieldSelector", "metadata.name="+k.name).MaxRetries(0))
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/connrotation"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -35,7 +35,7 @@ func client(t *testing.T, kubeconfig, user string) rest.Interface {
 	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
 	config.Dial = dialer.DialContext
 	t.Cleanup(dialer.CloseAll)
-	client, err := resource.NewClient(config)
+	client, err := kube.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}

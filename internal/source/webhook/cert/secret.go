@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // secret is the store of all replicas: one Secret.
@@ -69,7 +69,7 @@ func (s *secret) request(r *rest.Request, name ...string) *rest.Request {
 }
 
 func (s *secret) read(ctx context.Context) (kept, error) {
-	raw, err := resource.Send(ctx, s.request(s.client.Get(), s.name))
+	raw, err := kube.Send(ctx, s.request(s.client.Get(), s.name))
 	if apierrors.IsNotFound(err) {
 		return kept{}, errAbsent
 	}

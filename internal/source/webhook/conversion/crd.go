@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -90,7 +90,7 @@ func readCRDList(raw []byte) (*crdList, error) {
 
 // getCRD returns a CRD as it is.
 func (r *Registrar) getCRD(ctx context.Context, name string) ([]byte, error) {
-	return resource.Send(ctx, r.opts.Client.Get().AbsPath(crdPath, name))
+	return kube.Send(ctx, r.opts.Client.Get().AbsPath(crdPath, name))
 }
 
 // olderThan tells whether the API server had c before other.

@@ -31,7 +31,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -172,7 +172,7 @@ func (e *env) register(edits ...func(*rest.Config)) {
 	for _, edit := range edits {
 		edit(config)
 	}
-	client, err := resource.NewClient(config)
+	client, err := kube.NewClient(config)
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // roundTripper is an API server.
@@ -26,7 +26,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func offline(t *testing.T, server roundTripper) *follower {
 	t.Helper()
-	client, err := resource.NewClient(&rest.Config{Host: "https://offline", Transport: server, QPS: -1})
+	client, err := kube.NewClient(&rest.Config{Host: "https://offline", Transport: server, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

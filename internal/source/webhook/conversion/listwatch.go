@@ -14,8 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/shell-operator/shell-operator/internal/reflector"
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // listWatch lists and watches one CRD. Being asked for by name it needs no permission for others.
@@ -31,7 +30,7 @@ var _ cache.ListerWatcherWithContext = (*listWatch)(nil)
 func (l *listWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	raw, err := resource.Send(ctx, l.request(opts))
+	raw, err := kube.Send(ctx, l.request(opts))
 	l.answered(ctx, err)
 	if err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func (l *listWatch) WatchWithContext(ctx context.Context, opts metav1.ListOption
 		return nil, err
 	}
 	dec := jsontext.NewDecoder(body, lenient)
-	return reflector.Stream(body, func() (watch.Event, error) { return readEvent(dec) }), nil
+	return kube.Stream(body, func() (watch.Event, error) { return readEvent(dec) }), nil
 }
 
 // List and Watch complete cache.ListerWatcher; the reflector calls the variants with a context.

@@ -9,14 +9,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/shell-operator/shell-operator/internal/reflector"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // watchCRD tells f what there is of its CRD until ctx ends.
 func watchCRD(ctx context.Context, f *follower) {
 	lw := &listWatch{client: f.opts.Client, name: f.name, report: f.report}
 	r := cache.NewReflectorWithOptions(lw, nil, teller{f}, cache.ReflectorOptions{
-		Name: f.name, TypeDescription: "CRD", Clock: reflector.Clock(ctx),
+		Name: f.name, TypeDescription: "CRD", Clock: kube.Clock(ctx),
 		Backoff: &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 15 * time.Second},
 	})
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard())) // report says it better

@@ -8,14 +8,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 const fieldManager = "shell-operator"
 
 // write patches the CRD. Where only updates are allowed, which the original operator needs, it updates.
 func (f *follower) write(ctx context.Context, patch []byte) error {
-	raw, err := resource.Send(ctx, f.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(patch))
+	raw, err := kube.Send(ctx, f.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(patch))
 	if apierrors.IsForbidden(err) {
 		f.missing(err)
 		raw, err = f.update(ctx, patch, err)
@@ -44,7 +44,7 @@ func (f *follower) update(ctx context.Context, patch []byte, forbidden error) ([
 	if raw, err = jsonpatch.MergePatch(raw, patch); err != nil {
 		return nil, err
 	}
-	raw, err = resource.Send(ctx, f.opts.Client.Put().AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(raw))
+	raw, err = kube.Send(ctx, f.opts.Client.Put().AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(raw))
 	if apierrors.IsForbidden(err) {
 		return nil, forbidden
 	}

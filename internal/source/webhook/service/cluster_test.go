@@ -10,7 +10,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -32,7 +32,7 @@ func begin(t *testing.T, edits ...func(*rest.Config)) *env {
 	for _, edit := range edits {
 		edit(config)
 	}
-	client, err := resource.NewClient(config)
+	client, err := kube.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}

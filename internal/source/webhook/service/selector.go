@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // passing are labels that replicas do not share, or that change with each version of an installation. A Service that
@@ -24,7 +24,7 @@ var passing = []string{
 // ownSelector returns the labels of a Pod that are likely to be those of its replicas, too.
 func ownSelector(ctx context.Context, client rest.Interface, namespace, pod string) (map[string]string, error) {
 	const give = "give --webhook-service-selector"
-	raw, err := resource.Send(ctx, client.Get().AbsPath("/api/v1/namespaces", namespace, "pods", pod).MaxRetries(0).Timeout(patience))
+	raw, err := kube.Send(ctx, client.Get().AbsPath("/api/v1/namespaces", namespace, "pods", pod).MaxRetries(0).Timeout(patience))
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, &mendError{fmt.Sprintf(give+`, or let the operator look at its own labels: give its ServiceAccount, by a Role in namespace %q, the rule {apiGroups: [""], resources: ["pods"], verbs: ["get"]}`, namespace), err}

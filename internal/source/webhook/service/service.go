@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // Services that we write carry this label. It is not app.kubernetes.io/managed-by, which belongs to whoever installs the
@@ -38,7 +38,7 @@ const Port = 443
 
 // Options of a Service. All are required, but only one of Selector and Pod.
 type Options struct {
-	// Client speaks JSON, like that of resource.NewClient.
+	// Client speaks JSON, like that of kube.NewClient.
 	Client          rest.Interface
 	Namespace, Name string
 	// Selector are labels of the Pods that serve. Without them, those of Pod are taken, which is the operator's own.
@@ -187,7 +187,7 @@ func (o *Options) request(r *rest.Request, name ...string) *rest.Request {
 }
 
 func (o *Options) read(ctx context.Context) (*object, error) {
-	raw, err := resource.Send(ctx, o.request(o.Client.Get(), o.Name))
+	raw, err := kube.Send(ctx, o.request(o.Client.Get(), o.Name))
 	if err != nil {
 		return nil, err
 	}

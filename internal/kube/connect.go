@@ -1,10 +1,4 @@
-// Package cluster finds out how the API server is reached, by the operator and by its hooks, and where the operator
-// itself is.
-//
-// Callers may rely on this:
-//   - Connect sends nothing: a cluster that is not there is noticed by the first request.
-//   - kubectl in a hook reaches the cluster that the operator was told to use, whatever it was told.
-package cluster
+package kube
 
 import (
 	"errors"

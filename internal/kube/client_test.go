@@ -1,4 +1,4 @@
-package resource_test
+package kube_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/shell-operator/shell-operator/internal/resource"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -18,15 +18,15 @@ func TestSend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := resource.NewClient(config)
+	client, err := kube.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = resource.Send(t.Context(), client.Get().AbsPath("/api/v1/namespaces/default/secrets/treasure"))
+	_, err = kube.Send(t.Context(), client.Get().AbsPath("/api/v1/namespaces/default/secrets/treasure"))
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "alice" cannot get resource "secrets"`) {
 		t.Errorf("a forbidden request: %v", err)
 	}
-	text, err := resource.Send(t.Context(), client.Get().AbsPath("/version"))
+	text, err := kube.Send(t.Context(), client.Get().AbsPath("/version"))
 	if err != nil || !strings.Contains(string(text), `"gitVersion"`) {
 		t.Errorf("a request that may be made: %q, %v", text, err)
 	}

@@ -1,11 +1,9 @@
-package cluster
+package kube
 
 import (
 	"context"
 	"encoding/json"
 	"os"
-
-	"github.com/shell-operator/shell-operator/internal/resource"
 )
 
 // Pod is the one that the operator runs in. Name is empty when it runs in none, or nobody knows.
@@ -29,7 +27,7 @@ func (c *Cluster) OwnPod(name, namespace string) Pod {
 
 // Replicas asks for what owns the Pod how many there should be.
 func (c *Cluster) Replicas(ctx context.Context, p Pod) (owner string, n int, err error) {
-	client, err := resource.NewClient(c.Config)
+	client, err := NewClient(c.Config)
 	if err != nil {
 		return "", 0, err
 	}

@@ -1,14 +1,4 @@
-// Package resource finds out what users mean by a kind.
-//
-// Callers may rely on this:
-//   - A kind, plural, singular or short name is found in any case, with or without its group and version.
-//   - What the API server said is remembered until something is asked for that is not there, so that a definition
-//     made a moment ago is found.
-//   - A group whose server is down does not hide the others.
-//
-// client-go has a discovery client, but it brings all types of the Kubernetes API into the process, which is more
-// memory than a small operator needs for everything else.
-package resource
+package kube
 
 import (
 	"context"
@@ -56,6 +46,9 @@ func (e *UnknownKindError) Error() string {
 }
 
 // Resolver finds resources by what users call them. It is safe for concurrent use.
+//
+// client-go has a discovery client, but it brings all types of the Kubernetes API into the process: more memory than a
+// small operator needs for everything else.
 type Resolver struct {
 	client rest.Interface
 

@@ -1,4 +1,4 @@
-package reflector
+package kube
 
 import (
 	"context"

@@ -1,9 +1,4 @@
-// Package reflector has what reflectors of client-go need of us, whatever they reflect.
-//
-// Callers may rely on this:
-//   - A wait on a Clock ends with its context, and leaves nothing behind when it is over.
-//   - A Stream ends when its body does, however that happens, or when it is stopped; its channel is closed then.
-package reflector
+package kube
 
 import (
 	"io"
