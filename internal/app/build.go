@@ -47,8 +47,9 @@ func surroundings(o *Options, w *run.Workspace) (*kube.Cluster, error) {
 func newOperator(o Options, private string) (op *operator, err error) {
 	op = &operator{
 		log: o.Log, spool: event.NewSpool(private, queuedBytes),
-		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{}, health: health.New(),
+		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{},
 	}
+	op.health = health.New(op.missing)
 	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries})
 	if err != nil {
 		return nil, err

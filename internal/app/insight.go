@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -144,9 +145,19 @@ func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
 	}
 }
 
+// missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment.
+func (op *operator) missing(h *hook.Hook) (all []string) {
+	for i := range h.Kubernetes {
+		for _, trouble := range op.watcher.Troubles(h, i) {
+			all = append(all, fmt.Sprintf("binding %q: %s", h.Kubernetes[i].Name, trouble))
+		}
+	}
+	return all
+}
+
 // Progress is how far a hook has come.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
-	p := debug.Progress{Ticking: i.op.isTicking(h), Waiting: i.op.health.Reason(h)}
+	p := debug.Progress{Ticking: i.op.isTicking(h), Waiting: i.op.health.Waiting(h)}
 	if i.op.election != nil {
 		i.op.mu.Lock()
 		p.Leader = i.op.leader

@@ -214,7 +214,6 @@ func (e *enabler) run(ctx context.Context) {
 		e.mu.Unlock()
 		// Whoever has read the log finds it in the pages.
 		e.op.meter.Operator.BindingsFailed(e.hook.Name)
-		e.op.health.Trouble(e.hook, err)
 		log.Error("Enable Kubernetes binding for hook failed. Will retry after delay.",
 			"failedCount", failures, "kubernetes", e.hook.Kubernetes[index].Name, "error", err.Error())
 		e.once.Do(func() { close(e.stuck) })

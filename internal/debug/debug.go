@@ -93,7 +93,7 @@ type Binding struct {
 type Progress struct {
 	// StartedUp tells that all onStartup runs of all hooks have succeeded.
 	StartedUp bool
-	// Waiting says why its kubernetes bindings are not enabled; empty when they are, or when there are none.
+	// Waiting is the step of the start that the hook has not completed; empty when there is none.
 	Waiting string
 	// Ticking tells that its schedules are enabled.
 	Ticking bool

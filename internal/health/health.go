@@ -1,90 +1,92 @@
-// Package health knows whether those who ask the operator get right answers, and what keeps it from that.
+// Package health reports whether the operator answers correctly, and what it is waiting for.
 //
 // Callers may rely on this:
-//   - The operator is ready when the hooks that answer reviews and HTTP requests have prepared what they need in their
-//     onStartup runs, and their snapshots are filled. Other hooks that wait are notes.
-//   - Once ready it stays ready: hooks that come later keep nobody from asking the others.
-//   - All methods may be called at any time.
+//   - The operator is ready when the onStartup runs of the hooks that serve reviews, conversions and HTTP requests have
+//     succeeded and their snapshots are filled. Other hooks that wait are notes.
+//   - A ready operator stays ready: a hook that is added later does not take the others out of service.
+//   - What is missing is read when it is reported, so a permission that has been granted is no longer named.
+//   - All methods may be called concurrently.
 package health
 
 import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Health is what /readyz tells.
+// Health is the state behind /readyz.
 type Health struct {
+	// missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment, one entry per binding
+	// and cause. It is called without the lock.
+	missing func(*hook.Hook) []string
+
 	mu sync.Mutex
-	// waiting are the hooks whose kubernetes bindings are not enabled yet, with what they wait for.
-	waiting map[*hook.Hook]error
-	// starting are the hooks that answer and whose onStartup runs have not succeeded.
+	// enabling are the hooks whose kubernetes bindings are not all enabled yet.
+	enabling map[*hook.Hook]bool
+	// starting are the serving hooks whose onStartup run has not succeeded.
 	starting map[*hook.Hook]bool
 	loaded   bool
-	// role is a note about who runs the hooks; empty when there is no question. A standby runs none, so it waits for no
-	// onStartup runs: those of the leader have prepared what is needed.
+	// role is a note about leadership; empty without leader election. A standby runs no hooks, so it does not wait for
+	// onStartup runs: the leader has prepared what is needed.
 	role    string
 	standby bool
-	// reload is why the hooks could not be loaded anew, or empty.
+	// reload is why the last reload was rejected, or empty.
 	reload string
-	// settled tells that no hook that answered at the start waits any more. Hooks that come later make nobody unready: others
-	// go on answering.
+	// settled reports that no hook that served at the start waits any more.
 	settled bool
-	// all is closed when no hook that answers waits any more.
+	// all is closed when no serving hook waits.
 	all chan struct{}
 }
 
-// New is the health of an operator that has not loaded its hooks.
-func New() *Health {
-	return &Health{waiting: map[*hook.Hook]error{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
+// New returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
+// hook from being enabled.
+func New(missing func(*hook.Hook) []string) *Health {
+	return &Health{missing: missing, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
 }
 
-var (
-	errEnabling = errors.New("its kubernetes bindings are being enabled")
-	errStarting = errors.New("its onStartup run has not succeeded yet")
+const (
+	isEnabling = "its kubernetes bindings are being enabled"
+	isStarting = "its onStartup run has not succeeded yet"
 )
 
-// Expect is told of the hooks when they are loaded.
+// Expect sets the hooks that were loaded.
 func (s *Health) Expect(hooks []*hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loaded = true
 	for _, h := range hooks {
 		if len(h.Kubernetes) > 0 {
-			s.waiting[h] = errEnabling
+			s.enabling[h] = true
 		}
-		if h.OnStartup != nil && answers(h) {
+		if h.OnStartup != nil && serves(h) {
 			s.starting[h] = true
 		}
 	}
 	s.check()
 }
 
-// Answering is closed when all hooks that answer can do so.
+// Answering is closed when all serving hooks can answer.
 func (s *Health) Answering() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all
 }
 
-// Succeed is told of hooks that have been replaced. What is known of those that stay stays; enabled tells how far others
-// have come.
+// Succeed replaces the hooks after a reload. Enabled and started report the state of each.
 func (s *Health) Succeed(hooks []*hook.Hook, enabled, started func(*hook.Hook) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	waiting, starting := s.waiting, s.starting
-	s.waiting, s.starting = map[*hook.Hook]error{}, map[*hook.Hook]bool{}
+	starting := s.starting
+	s.enabling, s.starting = map[*hook.Hook]bool{}, map[*hook.Hook]bool{}
 	for _, h := range hooks {
 		if len(h.Kubernetes) > 0 && !enabled(h) {
-			s.waiting[h] = errEnabling
-			if err := waiting[h]; err != nil {
-				s.waiting[h] = err
-			}
+			s.enabling[h] = true
 		}
-		if h.OnStartup != nil && answers(h) && (starting[h] || !started(h)) {
+		if h.OnStartup != nil && serves(h) && (starting[h] || !started(h)) {
 			s.starting[h] = true
 		}
 	}
@@ -96,27 +98,27 @@ func (s *Health) Succeed(hooks []*hook.Hook, enabled, started func(*hook.Hook) b
 	s.check()
 }
 
-// Reloaded tells why the hooks could not be loaded anew; empty means that they were.
+// Reloaded sets why the last reload was rejected; empty means that it was not.
 func (s *Health) Reloaded(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reload = why
 }
 
-// NotReloaded is why the hooks are not those of the files, or empty.
+// NotReloaded is why the active hooks are not those of the files, or empty.
 func (s *Health) NotReloaded() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reload
 }
 
-// check closes all when it is time.
+// check closes all when no serving hook waits.
 func (s *Health) check() {
 	if !s.loaded || len(s.starting) > 0 && !s.standby {
 		return
 	}
-	for h := range s.waiting {
-		if answers(h) {
+	for h := range s.enabling {
+		if serves(h) {
 			return
 		}
 	}
@@ -128,14 +130,7 @@ func (s *Health) check() {
 	}
 }
 
-// Trouble is told why the kubernetes bindings of a hook could not be enabled yet.
-func (s *Health) Trouble(h *hook.Hook, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting[h] = err
-}
-
-// Started is told when the onStartup run of a hook has succeeded.
+// Started records that the onStartup run of a hook has succeeded.
 func (s *Health) Started(h *hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,15 +138,15 @@ func (s *Health) Started(h *hook.Hook) {
 	s.check()
 }
 
-// Enabled is told when all kubernetes bindings of a hook are enabled.
+// Enabled records that all kubernetes bindings of a hook are enabled.
 func (s *Health) Enabled(h *hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.waiting, h)
+	delete(s.enabling, h)
 	s.check()
 }
 
-// SetRole is told who runs the hooks, in a note; and whether this replica stands by.
+// SetRole sets a note about leadership, and whether this replica is a standby.
 func (s *Health) SetRole(note string, standby bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,57 +154,69 @@ func (s *Health) SetRole(note string, standby bool) {
 	s.check()
 }
 
-// Reason is why a hook waits, or empty.
-func (s *Health) Reason(h *hook.Hook) string {
+// Waiting is the step of the start that a hook has not completed, or empty.
+func (s *Health) Waiting(h *hook.Hook) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.waiting[h]; err != nil {
-		return err.Error()
-	}
-	if s.starting[h] && !s.standby {
-		return errStarting.Error()
+	switch {
+	case s.enabling[h]:
+		return isEnabling
+	case s.starting[h] && !s.standby:
+		return isStarting
 	}
 	return ""
 }
 
-// Ready tells why the operator is not ready, or nil; and what is worth knowing although it is.
+// Ready returns why the operator is not ready, or nil, and notes about hooks that wait, the role and the last reload.
 func (s *Health) Ready() (notes []string, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.loaded {
+		s.mu.Unlock()
 		return nil, errors.New("hooks are being loaded")
 	}
-	answering := 0
+	serving := 0
+	var enabling []*hook.Hook
 	for h := range s.starting {
-		if s.standby {
-			break
+		if !s.standby {
+			serving++
+			notes = append(notes, note(h, isStarting))
 		}
-		answering++
-		notes = append(notes, fmt.Sprintf("hook %q waits: %v", h.Name, errStarting))
 	}
-	for h, reason := range s.waiting {
+	for h := range s.enabling {
 		if s.starting[h] && !s.standby {
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("hook %q waits: %v", h.Name, reason))
-		if answers(h) {
-			answering++
+		enabling = append(enabling, h)
+		if serves(h) {
+			serving++
 		}
 	}
+	role, reload, settled := s.role, s.reload, s.settled
+	s.mu.Unlock()
+
+	for _, h := range enabling {
+		why := isEnabling
+		if missing := s.missing(h); len(missing) > 0 {
+			why = strings.Join(missing, "; ")
+		}
+		notes = append(notes, note(h, why))
+	}
 	slices.Sort(notes)
-	if s.role != "" {
-		notes = slices.Insert(notes, 0, s.role)
+	if role != "" {
+		notes = slices.Insert(notes, 0, role)
 	}
-	if s.reload != "" {
-		notes = append(notes, "the hooks could not be loaded anew, those from before go on: "+s.reload)
+	if reload != "" {
+		notes = append(notes, "the last reload was rejected, the previous hooks stay active: "+reload)
 	}
-	if answering > 0 && !s.settled {
-		err = fmt.Errorf("not ready: hooks that answer wait for their onStartup runs or kubernetes bindings (%d)", answering)
+	if serving > 0 && !settled {
+		err = fmt.Errorf("not ready: hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings (%d)", serving)
 	}
 	return notes, err
 }
 
-// answers tells whether somebody asks the hook.
-func answers(h *hook.Hook) bool {
+func note(h *hook.Hook, why string) string { return fmt.Sprintf("hook %q waits: %s", h.Name, why) }
+
+// serves reports whether the API server or HTTP clients call the hook.
+func serves(h *hook.Hook) bool {
 	return len(h.Validating)+len(h.Mutating)+len(h.Conversions)+len(h.HTTP) > 0
 }

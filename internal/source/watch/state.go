@@ -31,13 +31,38 @@ type State struct {
 	Troubles []string
 }
 
-// State returns what is known of a binding. Before its kind is known that is nothing.
+// State returns what is known of a binding. Before its kind is resolved that is only what keeps it from being resolved.
 func (w *Watcher) State(h *hook.Hook, index int) State {
 	m := w.monitor(h, index)
 	if m == nil {
-		return State{Objects: event.NoObjects{}}
+		return State{Objects: event.NoObjects{}, Troubles: w.Troubles(h, index)}
 	}
 	return m.state()
+}
+
+// Troubles are the requests of a binding that fail, sorted, each with a remedy. It costs less than State.
+func (w *Watcher) Troubles(h *hook.Hook, index int) []string {
+	w.mu.Lock()
+	m, unresolved := w.monitors[address{h, index}], w.unresolved[address{h, index}]
+	w.mu.Unlock()
+	switch {
+	case m != nil:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.failing()
+	case unresolved != "":
+		return []string{unresolved}
+	}
+	return nil
+}
+
+// failing requires m.mu.
+func (m *monitor) failing() (texts []string) {
+	for _, t := range m.troubles {
+		texts = append(texts, t.text)
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
 }
 
 func (m *monitor) state() State {
@@ -46,11 +71,7 @@ func (m *monitor) state() State {
 	s := State{
 		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.awaited == nil, Unlocked: m.unlocked, Held: m.held.Len(),
 	}
-	for _, t := range m.troubles {
-		s.Troubles = append(s.Troubles, t.text)
-	}
-	slices.Sort(s.Troubles)
-	s.Troubles = slices.Compact(s.Troubles)
+	s.Troubles = m.failing()
 	return s
 }
 

@@ -87,6 +87,8 @@ type Watcher struct {
 	// streams that have at least one consumer.
 	streams  map[scope]*stream
 	monitors map[address]*monitor
+	// unresolved is why the resource of a binding is not known yet; it is removed when that is.
+	unresolved map[address]string
 	// resting is how new monitors begin.
 	resting bool
 }
@@ -112,7 +114,7 @@ func New(opts Options) (*Watcher, error) {
 	return &Watcher{
 		opts: opts, client: client, resolver: kube.NewResolver(client),
 		start: make(chan *stream), stopped: make(chan struct{}),
-		streams: map[scope]*stream{}, monitors: map[address]*monitor{}, resting: opts.Standby,
+		streams: map[scope]*stream{}, monitors: map[address]*monitor{}, unresolved: map[address]string{}, resting: opts.Standby,
 	}, nil
 }
 
@@ -165,7 +167,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		}
 		m.program = program
 	}
-	res, err := w.resolvePatiently(ctx, b, stuck)
+	res, err := w.resolvePatiently(ctx, address{h, index}, stuck)
 	if err != nil {
 		return err
 	}
@@ -199,7 +201,16 @@ func (w *Watcher) keepManagedFields(b *hook.Kubernetes) bool {
 }
 
 // resolvePatiently finds the resource of a binding, however long it takes for it to exist.
-func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuck func(error)) (kube.Resource, error) {
+func (w *Watcher) resolvePatiently(ctx context.Context, a address, stuck func(error)) (kube.Resource, error) {
+	b := &a.hook.Kubernetes[a.index]
+	note := func(text string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.unresolved[a] = text; text == "" {
+			delete(w.unresolved, a)
+		}
+	}
+	defer note("")
 	delay := 500 * time.Millisecond
 	told := ""
 	for {
@@ -212,6 +223,7 @@ func (w *Watcher) resolvePatiently(ctx context.Context, b *hook.Kubernetes, stuc
 		}
 		if text := err.Error(); text != told {
 			told = text
+			note(text)
 			stuck(err)
 		}
 		select {
