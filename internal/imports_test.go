@@ -26,10 +26,8 @@ var directions = []struct {
 	{"internal/queue", nil, "order has nothing to do with what is ordered"},
 	{"internal/jsonwalk", nil, "a library for those who look into objects"},
 	{"internal/jq", []string{"internal/jsonwalk"}, "a library for formats and stages"},
-	{"internal/gate", nil, "a library for stages that answer questions"},
-	{"internal/hardening", nil, "a library for those who listen"},
 	{"internal/debug/history", nil, "it remembers runs, whoever makes them"},
-	{"internal/debug", []string{"internal/hook", "internal/event", "internal/debug/history", "internal/hardening"}, "it shows what app tells it, and brings what people ask for to app"},
+	{"internal/debug", []string{"internal/hook", "internal/event", "internal/debug/history", "internal/httpserver"}, "it shows what app tells it, and brings what people ask for to app"},
 	{"internal/telemetry", nil, "a logger is made before anything else"},
 	{"internal/telemetry/tracing", nil, "it sends spans, whatever they are about"},
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "what stages tell becomes metrics"},
@@ -40,18 +38,16 @@ var directions = []struct {
 	{"internal/replica", nil, "who leads has nothing to do with what is led"},
 	{"internal/source/schedule", nil, "a stage that fires texts"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/jsonwalk", "internal/kube"}, "a stage that makes events"},
-	{"internal/endpoint", []string{"internal/hardening"}, "a stage that serves what it is given"},
-	{"internal/source/webhook", []string{"internal/hardening"}, "a server that serves what it is given"},
+	{"internal/httpserver", nil, "a library for packages that listen"},
 	{"internal/filewatch", nil, "hookset and cert both follow files"},
 	{"internal/source/webhook/cert", []string{"internal/filewatch", "internal/kube"}, "certificates, whoever uses them"},
-	{"internal/source/webhook/service", []string{"internal/kube"}, "Services, whoever is behind them"},
-	{"internal/source/webhook/admission", []string{"internal/hook", "internal/event", "internal/effect", "internal/gate", "internal/kube"}, "a stage; app lends it the runs"},
-	{"internal/source/webhook/conversion", []string{"internal/hook", "internal/event", "internal/effect", "internal/gate", "internal/kube"}, "a stage; app lends it the runs"},
-	{"internal/source/http", []string{"internal/hook", "internal/event", "internal/effect", "internal/gate"}, "a stage; app lends it the runs"},
-	{"internal/source/serve", []string{
-		"internal/hook", "internal/kube", "internal/source/http", "internal/source/webhook",
-		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion", "internal/source/webhook/service",
-	}, "the sources that are asked, together; app lends it the runs"},
+	{"internal/source/webhook/admission", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube"}, "a stage; app lends it the runs"},
+	{"internal/source/webhook/conversion", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube"}, "a stage; app lends it the runs"},
+	{"internal/source/http", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver"}, "a stage; app lends it the runs"},
+	{"internal/source/webhook", []string{
+		"internal/hook", "internal/kube", "internal/httpserver", "internal/source/http",
+		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion",
+	}, "the servers of webhooks and HTTP hooks; app provides the runs"},
 	{"internal/timerslack", nil, "how threads sleep, whatever they do"},
 	{"internal/run/process", []string{"internal/timerslack"}, "executes files, whatever they are"},
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
@@ -66,7 +62,7 @@ var directions = []struct {
 		"internal/source/webhook/admission", "internal/source/webhook/conversion",
 	}, "the way of a hook through the stages, without queues and watches"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/serve", "internal/debug", "internal/telemetry", "internal/timerslack"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/telemetry", "internal/timerslack"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.
@@ -77,7 +73,7 @@ var reserved = []struct {
 }{
 	{"k8s.io/client-go", []string{
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
-		"internal/source/webhook/service", "internal/source/http", "internal/source/serve",
+		"internal/source/webhook", "internal/source/http",
 		"internal/effect/patch", "internal/kube", "internal/replica", "internal/telemetry/kubeevent", "internal/telemetry/meter", "internal/effect/apply", "internal/app", "internal/test/testenv",
 	}, "few packages talk to the API server, kube connects to it, and those above pass the connection on"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire", "internal/debug", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, debug writes its answers, cmd prints results"},

@@ -17,7 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/source/serve"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/workbench"
 )
@@ -50,8 +50,8 @@ Lease was lost, 128+n after a second signal n.`,
 	}, usesAll)
 }
 
-func (w *webhookServer) options() serve.WebhookServer {
-	return serve.WebhookServer{
+func (w *webhookServer) options() webhook.WebhookServer {
+	return webhook.WebhookServer{
 		ListenAddress: net.JoinHostPort(w.address, w.port), ServiceName: w.service,
 		Cert: w.cert, Key: w.key, CA: w.ca, FilesGiven: w.filesGiven, ClientCA: w.clientCA, URL: w.url,
 	}
@@ -125,13 +125,13 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
 		Debug: s.debugOptions(), Version: version,
 		Patches: s.changes(),
-		Webhooks: serve.WebhookOptions{
+		Webhooks: webhook.WebhookOptions{
 			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName,
 			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
 			CertManager: s.webhookCertManager, CreateServices: s.webhookServices, ServiceSelector: s.webhookSelector, PodName: s.podName(),
 			Parallel: s.webhookParallel, Queue: s.webhookQueue,
 		},
-		HTTP: serve.HTTPOptions{
+		HTTP: webhook.HTTPOptions{
 			ListenAddress: net.JoinHostPort(s.http.address, s.http.port), Cert: s.http.cert, Key: s.http.key, Authentication: s.http.authentication,
 			Parallel: s.http.parallel, Queue: s.http.queue, BodyLimit: s.http.bodyLimit, Timeout: s.http.timeout,
 		},

@@ -24,8 +24,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
-	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 )
@@ -46,7 +46,7 @@ type operator struct {
 	// hookMetrics are those that hooks hand back.
 	hookMetrics *metric.Store
 	// servers are where hooks are asked.
-	servers *serve.Servers
+	servers *webhook.Servers
 	// events is nil when there is no Pod that Events could be about.
 	events *kubeevent.Recorder
 	// tracers are nil when nobody wants traces.
@@ -172,7 +172,7 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	close(over)
 	ending.Wait()
 	background.Wait()
-	var broken *serve.Error
+	var broken *webhook.Error
 	switch {
 	case errors.As(context.Cause(ctx), &broken):
 		err = broken

@@ -17,8 +17,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
-	"github.com/shell-operator/shell-operator/internal/source/serve"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 )
@@ -125,7 +125,7 @@ func (op *operator) build(ctx, kill context.Context, o Options, m material) (err
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
 		Observe: op.runEnded, Begin: m.insight.begin, Tracers: op.tracers, Texts: op.texts.forRuns(),
 	})
-	op.servers, err = serve.New(ctx, serve.Options{
+	op.servers, err = webhook.New(ctx, webhook.Options{
 		Cluster: m.cluster, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: op.all(), Ready: op.health.Answering(), Leading: op.leading,
 		Reviews: answers{op.runner}, Requests: answers{op.runner}, Log: o.Log,
 	})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/source/serve"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
 
 // Options of the operator. Log is required, and all durations have to be given.
@@ -43,8 +43,8 @@ type Options struct {
 	ListenAddress string
 	Profiling     bool
 	Metrics       MetricsOptions
-	Webhooks      serve.WebhookOptions
-	HTTP          serve.HTTPOptions
+	Webhooks      webhook.WebhookOptions
+	HTTP          webhook.HTTPOptions
 	Election      ElectionOptions
 	Tracing       TracingOptions
 	// Pod is the name of the Pod that the operator runs in; empty means to find out, if there is one.

@@ -5,13 +5,13 @@ import (
 	"net"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/endpoint"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 // servePages serves metrics and health until the returned function is called.
 func (op *operator) servePages(o Options, i *insight) (end func(), err error) {
-	pages, err := endpoint.New(endpoint.Options{
+	pages, err := httpserver.NewPages(httpserver.PagesOptions{
 		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.Ready, Log: o.Log,
 		Home:    i.page,
 		Metrics: telemetry.MetricsHandler(op.meter.Registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(op.hookMetrics, o.Log),

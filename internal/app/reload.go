@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/queue"
-	"github.com/shell-operator/shell-operator/internal/source/serve"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
 
 // live brings the hooks to life, and, if somebody follows their files, loads them anew when these differ from what was found,
@@ -69,7 +69,7 @@ func (op *operator) reload(ctx context.Context, whole bool, quiet func()) (other
 	loaded, err := hookset.Load(ctx, op.reading)
 	var s succession
 	var text *hookset.Copy
-	var served *serve.Renewal
+	var served *webhook.Renewal
 	if err == nil {
 		var complete bool
 		if text, complete = op.texts.copied(found); !complete && whole && ctx.Err() == nil {

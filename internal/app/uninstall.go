@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/source/serve"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
 
 // UninstallWebhooks removes the webhook configurations that an operator behind a Service has registered, and the
@@ -20,5 +20,5 @@ func UninstallWebhooks(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	return serve.Uninstall(ctx, serve.Options{Cluster: cl, Webhooks: o.Webhooks, Log: o.Log})
+	return webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: o.Log})
 }

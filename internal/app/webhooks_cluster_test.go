@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/source/serve"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -179,7 +179,7 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *te
 	reader, writer := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &testReplica{stop: stop, ended: make(chan error, 1)}
-	server := serve.WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "webhooks", Cert: "/no/such/file"}
+	server := webhook.WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "webhooks", Cert: "/no/such/file"}
 	sockets, err := os.MkdirTemp("", "operator-") // paths of sockets are limited
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *te
 		ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Second, ShutdownTimeout: 10 * time.Second,
 		ListenAddress: "127.0.0.1:0", Metrics: MetricsOptions{Prefix: "shell_operator_"},
 		Debug: DebugOptions{Level: &slog.LevelVar{}, Socket: filepath.Join(sockets, "debug.socket"), SocketChosen: true},
-		Webhooks: serve.WebhookOptions{
+		Webhooks: webhook.WebhookOptions{
 			Admission: server, Conversion: server, ConfigurationName: namespace, FailurePolicy: "Fail", Namespace: namespace, SecretName: "certificates",
 			CreateServices: true, PodName: "operator-0",
 		},

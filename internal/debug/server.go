@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/hardening"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // ServerOptions say where the API is served.
@@ -109,7 +109,7 @@ func (s *Server) Run(ctx context.Context) {
 	defer serving.Wait()
 	for _, one := range s.served {
 		server := &http.Server{
-			Handler: hardening.Handler(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: hardening.MaxHeaderBytes,
+			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: httpserver.MaxHeaderBytes,
 			ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 			BaseContext: func(net.Listener) context.Context { return ctx },
 		}

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/gate"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 type Access struct {
 	client  rest.Interface
 	log     *slog.Logger
-	reviews *gate.Gate
+	reviews *httpserver.Limiter
 	users   *cache[*event.User]
 	rights  *cache[bool]
 	// complaints limits the records about an API server that does not answer: anybody can cause one.
@@ -44,7 +44,7 @@ type Access struct {
 // subjectaccessreviews.
 func NewAccess(client rest.Interface, log *slog.Logger) *Access {
 	return &Access{
-		client: client, log: log, reviews: gate.New(reviewsAtOnce, reviewsWaiting),
+		client: client, log: log, reviews: httpserver.NewLimiter(reviewsAtOnce, reviewsWaiting),
 		users: newCache[*event.User](), rights: newCache[bool](), complaints: rate.NewLimiter(rate.Every(10*time.Second), 3),
 	}
 }

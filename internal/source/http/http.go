@@ -26,8 +26,8 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/gate"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // Runner runs a hook for a request.
@@ -77,7 +77,7 @@ func (o *Options) setDefaults() {
 type Handler struct {
 	opts    Options
 	routes  table
-	gates   map[*hook.Hook]*gate.Gate
+	gates   map[*hook.Hook]*httpserver.Limiter
 	openAPI []byte
 	origins *http.CrossOriginProtection
 	runs    sync.WaitGroup
@@ -90,10 +90,10 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{opts: o, routes: routes, gates: map[*hook.Hook]*gate.Gate{}, origins: http.NewCrossOriginProtection()}
+	h := &Handler{opts: o, routes: routes, gates: map[*hook.Hook]*httpserver.Limiter{}, origins: http.NewCrossOriginProtection()}
 	for _, r := range routes {
 		if h.gates[r.hook] == nil {
-			h.gates[r.hook] = gate.New(o.Parallel, o.Queue)
+			h.gates[r.hook] = httpserver.NewLimiter(o.Parallel, o.Queue)
 		}
 	}
 	h.openAPI, err = document(routes, o.Access != nil)

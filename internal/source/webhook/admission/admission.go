@@ -27,8 +27,8 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/gate"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // Runner runs a hook for a review.
@@ -69,12 +69,12 @@ type Handler struct {
 	opts     Options
 	webhooks map[string]*webhook // by path
 	// slots limit the reviews of one hook.
-	slots map[*hook.Hook]*gate.Gate
+	slots map[*hook.Hook]*httpserver.Limiter
 	// strangers limits the records about paths that belong to no binding, for anybody may send such requests.
 	strangers *rate.Limiter
 	// readings are the reviews that are still on their way, before they take slots. slow limits the records about those
 	// that take too long.
-	readings *gate.Readings
+	readings *httpserver.BodyReads
 	slow     *rate.Limiter
 	runs     sync.WaitGroup
 }
@@ -87,13 +87,13 @@ func New(o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		opts: o, webhooks: byPath(all), slots: map[*hook.Hook]*gate.Gate{},
+		opts: o, webhooks: byPath(all), slots: map[*hook.Hook]*httpserver.Limiter{},
 		strangers: rate.NewLimiter(rate.Every(time.Minute), 3),
-		readings:  gate.NewReadings(o.Parallel + o.Queue), slow: rate.NewLimiter(rate.Every(time.Minute), 3),
+		readings:  httpserver.NewBodyReads(o.Parallel + o.Queue), slow: rate.NewLimiter(rate.Every(time.Minute), 3),
 	}
 	for _, w := range all {
 		if h.slots[w.hook] == nil {
-			h.slots[w.hook] = gate.New(o.Parallel, o.Queue)
+			h.slots[w.hook] = httpserver.NewLimiter(o.Parallel, o.Queue)
 		}
 	}
 	return h, nil

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/gate"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // Options of a Handler. Hooks, Runner and Log are required.
@@ -51,9 +51,9 @@ func (o *Options) setDefaults() {
 type Handler struct {
 	opts  Options
 	steps map[string][]step
-	gate  *gate.Gate
+	gate  *httpserver.Limiter
 	// readings are the reviews that are still on their way, before they enter the gate.
-	readings *gate.Readings
+	readings *httpserver.BodyReads
 	mux      *http.ServeMux
 	// failures are those that were logged.
 	failures *failureLog
@@ -64,7 +64,7 @@ var _ http.Handler = (*Handler)(nil)
 // NewHandler returns a Handler.
 func NewHandler(o Options) *Handler {
 	o.setDefaults()
-	h := &Handler{opts: o, steps: stepsByCRD(o.Hooks), gate: gate.New(o.Parallel, o.Queue), readings: gate.NewReadings(o.Parallel + o.Queue), mux: http.NewServeMux(), failures: newFailureLog(o.Log)}
+	h := &Handler{opts: o, steps: stepsByCRD(o.Hooks), gate: httpserver.NewLimiter(o.Parallel, o.Queue), readings: httpserver.NewBodyReads(o.Parallel + o.Queue), mux: http.NewServeMux(), failures: newFailureLog(o.Log)}
 	h.mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	h.mux.HandleFunc("POST /{crd}", h.review)
 	return h

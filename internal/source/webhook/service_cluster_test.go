@@ -1,4 +1,4 @@
-package service
+package webhook
 
 import (
 	"bytes"
@@ -14,18 +14,18 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// env is a namespace with the Pod of an operator.
-type env struct {
+// serviceEnv is a namespace with the Pod of an operator.
+type serviceEnv struct {
 	*testenv.Cluster
 	t       *testing.T
 	ns      string
-	options Options
+	options serviceOptions
 	log     bytes.Buffer
 }
 
-func begin(t *testing.T, edits ...func(*rest.Config)) *env {
+func newServiceEnv(t *testing.T, edits ...func(*rest.Config)) *serviceEnv {
 	c := testenv.Shared(t)
-	e := &env{Cluster: c, t: t, ns: c.Namespace(t)}
+	e := &serviceEnv{Cluster: c, t: t, ns: c.Namespace(t)}
 	config := c.Config(t)
 	// Connections of our own, which end with the test.
 	config.Proxy = http.ProxyFromEnvironment
@@ -41,26 +41,26 @@ func begin(t *testing.T, edits ...func(*rest.Config)) *env {
 			utilnet.CloseIdleConnectionsFor(http.Client.Transport)
 		}
 	})
-	e.options = Options{Client: client, Namespace: e.ns, Name: "svc", Pod: "operator-0", Target: 9680, Log: slog.New(testenv.LogHandler(&e.log, nil))}
+	e.options = serviceOptions{Client: client, Namespace: e.ns, Name: "svc", Pod: "operator-0", Target: 9680, Log: slog.New(testenv.LogHandler(&e.log, nil))}
 	return e
 }
 
 // pod makes the operator's Pod.
-func (e *env) pod(labels string) {
+func (e *serviceEnv) pod(labels string) {
 	e.KubectlInput(e.t, `{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}`, "-n", e.ns, "apply", "-f", "-")
 	e.KubectlInput(e.t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator-0", "labels": {`+labels+`}},
   "spec": {"containers": [{"name": "operator", "image": "operator:1"}]}}`, "-n", e.ns, "create", "-f", "-")
 }
 
-func (e *env) ensure() {
+func (e *serviceEnv) ensure() {
 	e.t.Helper()
-	if err := Ensure(e.t.Context(), e.options); err != nil {
+	if err := ensureService(e.t.Context(), e.options); err != nil {
 		e.t.Fatal(err)
 	}
 }
 
 // leads checks where the Service leads to.
-func (e *env) leads(want string) {
+func (e *serviceEnv) leads(want string) {
 	e.t.Helper()
 	got := e.Kubectl(e.t, "-n", e.ns, "get", "service", "svc", "--ignore-not-found", "-o", "jsonpath={.spec.selector} {.spec.ports[*].port}>{.spec.ports[*].targetPort}")
 	if got != want {
@@ -69,16 +69,16 @@ func (e *env) leads(want string) {
 }
 
 // says checks how often the log says something.
-func (e *env) says(text string, times int) {
+func (e *serviceEnv) says(text string, times int) {
 	e.t.Helper()
 	if n := strings.Count(e.log.String(), text); n != times {
 		e.t.Errorf("the log says %q %d times, want %d:\n%s", text, n, times, e.log.String())
 	}
 }
 
-func TestMadeAndKept(t *testing.T) {
+func TestServiceMadeAndKept(t *testing.T) {
 	t.Parallel()
-	e := begin(t)
+	e := newServiceEnv(t)
 	e.pod(`"app": "operator", "pod-template-hash": "12345", "app.kubernetes.io/version": "1"`)
 	e.ensure()
 	e.leads(`{"app":"operator"} 443>9680`)
@@ -95,22 +95,22 @@ func TestMadeAndKept(t *testing.T) {
 	e.leads(`{"role":"webhook"} 443>1234`)
 	e.says("leads to this operator now", 1)
 
-	if err := Remove(t.Context(), e.options); err != nil {
+	if err := removeService(t.Context(), e.options); err != nil {
 		t.Error(err)
 	}
 	e.leads("")
-	if err := Remove(t.Context(), e.options); err != nil {
+	if err := removeService(t.Context(), e.options); err != nil {
 		t.Errorf("there is none any more: %v", err)
 	}
 }
 
 // What a person has made stays as it is.
-func TestForeign(t *testing.T) {
+func TestServiceForeign(t *testing.T) {
 	t.Parallel()
-	e := begin(t)
+	e := newServiceEnv(t)
 	e.Kubectl(t, "-n", e.ns, "create", "service", "clusterip", "svc", "--tcp=443:1")
 	e.ensure()
-	if err := Remove(t.Context(), e.options); err != nil {
+	if err := removeService(t.Context(), e.options); err != nil {
 		t.Error(err)
 	}
 	e.leads(`{"app":"svc"} 443>1`)
@@ -118,10 +118,10 @@ func TestForeign(t *testing.T) {
 }
 
 // One warning names what is missing.
-func TestMissing(t *testing.T) {
+func TestServiceMissing(t *testing.T) {
 	t.Parallel()
 	var user string
-	e := begin(t, func(c *rest.Config) { user = "operator-of-" + t.Name(); c.Impersonate.UserName = user })
+	e := newServiceEnv(t, func(c *rest.Config) { user = "operator-of-" + t.Name(); c.Impersonate.UserName = user })
 	mended := func(warning string) {
 		t.Helper()
 		e.log.Reset()
@@ -145,17 +145,17 @@ func TestMissing(t *testing.T) {
 	e.ensure()
 	e.leads(`{"app":"operator"} 443>9680`)
 
-	if err := Remove(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), `verbs: ["get", "patch", "delete"]`) {
+	if err := removeService(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), `verbs: ["get", "patch", "delete"]`) {
 		t.Errorf("it may not be removed: %v", err)
 	}
 }
 
 // What the API server never accepts ends the start.
-func TestRefused(t *testing.T) {
+func TestServiceRefused(t *testing.T) {
 	t.Parallel()
-	e := begin(t)
+	e := newServiceEnv(t)
 	e.options.Selector = map[string]string{"not a label": "x"}
-	if err := Ensure(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) || !strings.Contains(err.Error(), "not a label") {
+	if err := ensureService(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) || !strings.Contains(err.Error(), "not a label") {
 		t.Error(err)
 	}
 }

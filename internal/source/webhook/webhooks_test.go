@@ -1,4 +1,4 @@
-package serve
+package webhook
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -132,7 +131,7 @@ func TestOneURLForBoth(t *testing.T) {
 
 // Neither can one Service.
 func TestOneServiceForBoth(t *testing.T) {
-	both := []service.Options{{Name: "svc", Namespace: "ns"}, {Name: "svc", Namespace: "ns"}}
+	both := []serviceOptions{{Name: "svc", Namespace: "ns"}, {Name: "svc", Namespace: "ns"}}
 	if err := checkServices(both); err == nil || !strings.Contains(err.Error(), `--conversion-webhook-service-name cannot both be "svc"`) {
 		t.Error(err)
 	}

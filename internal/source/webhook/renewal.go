@@ -1,12 +1,11 @@
-package serve
+package webhook
 
 import (
 	"context"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/source/webhook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 )
 
 // part runs until its context ends.
@@ -19,14 +18,14 @@ type renewal struct {
 	// parts are new servers, and what they need.
 	parts []part
 	// services are those that the operator is to make, registrars lead callers to the servers.
-	services   []service.Options
+	services   []serviceOptions
 	registrars []part
 	// swap puts the new handlers in place, wait returns when none of their runs is left.
 	swap, wait []func()
 	// ready are closed when the hooks can answer.
 	ready []<-chan struct{}
 	// opened are the new servers, until they run, and closed forgets them.
-	opened []*webhook.Server
+	opened []*httpserver.Server
 	closed []func()
 }
 
@@ -54,7 +53,7 @@ func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble fun
 // register waits until the hooks can answer, puts their handlers in place and leads callers there until ctx ends.
 func (r *renewal) register(ctx context.Context, trouble func(error)) {
 	for _, o := range r.services {
-		if err := service.Ensure(ctx, o); err != nil {
+		if err := ensureService(ctx, o); err != nil {
 			if ctx.Err() == nil {
 				trouble(err)
 			}

@@ -1,4 +1,4 @@
-package webhook
+package httpserver
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 func TestRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		handler := recorded(slog.New(testenv.LogHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		handler := logRequests(slog.New(testenv.LogHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
 			}

@@ -1,4 +1,4 @@
-package serve
+package webhook
 
 import (
 	"context"
@@ -8,22 +8,20 @@ import (
 	"strconv"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/shell-operator/shell-operator/internal/source/webhook/service"
 )
 
 // serviceOf is the Service of a server that listens on an address.
-func serviceOf(client rest.Interface, o Options, s *served, listening string) service.Options {
+func serviceOf(client rest.Interface, o Options, s *served, listening string) serviceOptions {
 	_, text, _ := net.SplitHostPort(listening)
 	port, _ := strconv.Atoi(text)
-	return service.Options{
+	return serviceOptions{
 		Client: client, Namespace: s.namespace, Name: s.service, Target: port,
 		Selector: o.Webhooks.ServiceSelector, Pod: o.Webhooks.PodName, Log: o.Log,
 	}
 }
 
 // checkServices refuses what would change one Service in turns.
-func checkServices(all []service.Options) error {
+func checkServices(all []serviceOptions) error {
 	if len(all) == 2 && all[0].Name == all[1].Name && all[0].Namespace == all[1].Namespace {
 		return fmt.Errorf("with --webhook-create-services, --validating-webhook-service-name and --conversion-webhook-service-name cannot both be %q: port 443 of a Service leads to one server", all[0].Name)
 	}
@@ -39,7 +37,7 @@ func removeServices(ctx context.Context, client rest.Interface, o Options) error
 	for _, server := range []WebhookServer{o.Webhooks.Admission, o.Webhooks.Conversion} {
 		at, err := placeOf(o.Cluster, o.Webhooks, server)
 		if err == nil && at.namespace != "" {
-			err = service.Remove(ctx, service.Options{Client: client, Namespace: at.namespace, Name: server.ServiceName, Log: o.Log})
+			err = removeService(ctx, serviceOptions{Client: client, Namespace: at.namespace, Name: server.ServiceName, Log: o.Log})
 		}
 		errs = append(errs, err)
 	}

@@ -1,4 +1,4 @@
-package gate
+package httpserver
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"testing/synctest"
 )
 
-// Two run, one waits, the fourth does not get in. Who finishes lets the next one run.
-func TestGate(t *testing.T) {
+// Two requests run, one waits, the fourth is rejected. A finished run starts the next one.
+func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(2, 1)
+		g := NewLimiter(2, 1)
 		started := make(chan error, 3)
 		for range 3 {
 			if !g.Enter() {
@@ -33,7 +33,7 @@ func TestGate(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if err := g.Start(ended); err == nil {
-			t.Error("started although nobody waits any more")
+			t.Error("started a run whose client is gone")
 		}
 	})
 }

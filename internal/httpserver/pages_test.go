@@ -1,4 +1,4 @@
-package endpoint
+package httpserver
 
 import (
 	"context"
@@ -8,11 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func text(s string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) })
@@ -42,7 +38,7 @@ func TestPages(t *testing.T) {
 		{name: "profiles", path: "/debug/pprof/", profiling: true, status: 200, body: "goroutine"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s, err := New(Options{
+			s, err := NewPages(PagesOptions{
 				Address: "127.0.0.1:0", Home: text("home"), Metrics: text("own metrics"), HookMetrics: text("hook metrics"), Profiling: test.profiling,
 				Ready: func() ([]string, error) { return []string{`hook "a" waits`}, test.notReady },
 				Log:   slog.New(slog.DiscardHandler),
@@ -76,23 +72,23 @@ func TestPages(t *testing.T) {
 }
 
 func TestAddressTaken(t *testing.T) {
-	o := Options{Address: "127.0.0.1:0", Home: text("home"), Metrics: text(""), HookMetrics: text(""), Log: slog.New(slog.DiscardHandler)}
-	first, err := New(o)
+	o := PagesOptions{Address: "127.0.0.1:0", Home: text("home"), Metrics: text(""), HookMetrics: text(""), Log: slog.New(slog.DiscardHandler)}
+	first, err := NewPages(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.listener.Close()
 	o.Address = first.Address()
-	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "--listen-port") {
+	if _, err := NewPages(o); err == nil || !strings.Contains(err.Error(), "--listen-port") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// A profile of a whole life is there when the server ends.
+// A running profile is delivered when the server shuts down.
 func TestProfilesEndWithTheServer(t *testing.T) {
 	for _, page := range []string{"profile", "trace"} {
 		t.Run(page, func(t *testing.T) {
-			s, err := New(Options{
+			s, err := NewPages(PagesOptions{
 				Address: "127.0.0.1:0", Home: text("home"), Metrics: text(""), HookMetrics: text(""), Profiling: true,
 				Ready: func() ([]string, error) { return nil, nil }, Log: slog.New(slog.DiscardHandler),
 			})
@@ -133,7 +129,7 @@ func TestProfilesEndWithTheServer(t *testing.T) {
 	}
 }
 
-// told tells when a request is there.
+// told closes begun when a request arrives.
 func told(next http.Handler, begun chan<- struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(begun)

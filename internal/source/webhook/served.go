@@ -1,4 +1,4 @@
-package serve
+package webhook
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"sync/atomic"
 
-	"github.com/shell-operator/shell-operator/internal/source/webhook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
 
@@ -35,7 +35,7 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 	}
 	s := &served{}
 	// The certificate is asked for by the first handshake, which cannot come before anybody knows the address.
-	listening, err := webhook.New(webhook.Options{
+	listening, err := httpserver.New(httpserver.Options{
 		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, Component: component, Log: o.Log,
 		Certificate: certificateOf(s),
 	})

@@ -1,4 +1,4 @@
-package serve
+package webhook
 
 import (
 	"crypto/tls"
@@ -6,9 +6,9 @@ import (
 	"net"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
-	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
 
@@ -90,7 +90,7 @@ func (s *httpServer) listen(r *renewal) (*servedHTTP, error) {
 	if served.access, err = accessAt(address, certificate != nil, o); err != nil {
 		return nil, err
 	}
-	listening, err := webhook.New(webhook.Options{Address: address.String(), Handler: &served.handler, Certificate: certificate, Log: o.Log})
+	listening, err := httpserver.New(httpserver.Options{Address: address.String(), Handler: &served.handler, Certificate: certificate, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package hardening
+package httpserver
 
 import (
 	"bufio"
@@ -11,7 +11,7 @@ import (
 )
 
 func TestChunksEndTheConnection(t *testing.T) {
-	server := httptest.NewServer(Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(Harden(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
 	})))
 	defer server.Close()

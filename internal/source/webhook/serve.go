@@ -5,7 +5,7 @@
 //   - What hooks need is there when they need it: listening, certificates, Services. It stays when they go.
 //   - Hooks are replaced as a whole. Prepare does all that can fail, and nobody notices; Commit then cannot fail.
 //   - Run returns when all requests have been answered.
-package serve
+package webhook
 
 import (
 	"context"

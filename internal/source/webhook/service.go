@@ -7,7 +7,7 @@
 //     be there all the same.
 //
 // Not attempted: watching. A Service that somebody deletes comes back with the next start.
-package service
+package webhook
 
 import (
 	"context"
@@ -36,8 +36,8 @@ const (
 // Port is where the API server calls.
 const Port = 443
 
-// Options of a Service. All are required, but only one of Selector and Pod.
-type Options struct {
+// serviceOptions of a Service. All are required, but only one of Selector and Pod.
+type serviceOptions struct {
 	// Client speaks JSON, like that of kube.NewClient.
 	Client          rest.Interface
 	Namespace, Name string
@@ -74,9 +74,9 @@ type port struct {
 	TargetPort any    `json:"targetPort"`
 }
 
-// Ensure makes the Service, or makes it what it should be if it is ours. It waits for an API server that cannot be
+// ensureService makes the Service, or makes it what it should be if it is ours. It waits for an API server that cannot be
 // reached, and fails when the API server refuses the Service for good.
-func Ensure(ctx context.Context, o Options) error {
+func ensureService(ctx context.Context, o serviceOptions) error {
 	log := o.Log.With("service", o.Name, "namespace", o.Namespace)
 	pause := time.Second
 	for {
@@ -115,14 +115,14 @@ func (e *mendError) Error() string { return e.err.Error() + ": " + e.hint }
 func (e *mendError) Unwrap() error { return e.err }
 
 // mendable adds to an error of a request about Services what mends it.
-func (o *Options) mendable(err error) error {
+func (o *serviceOptions) mendable(err error) error {
 	if apierrors.IsForbidden(err) {
 		return &mendError{rule(o.Namespace, o.Name), err}
 	}
 	return err
 }
 
-func (o *Options) attempt(ctx context.Context, log *slog.Logger) error {
+func (o *serviceOptions) attempt(ctx context.Context, log *slog.Logger) error {
 	live, err := o.read(ctx)
 	absent := apierrors.IsNotFound(err)
 	switch {
@@ -155,8 +155,8 @@ func (o *Options) attempt(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// Remove removes the Service if it is ours.
-func Remove(ctx context.Context, o Options) error {
+// removeService removes the Service if it is ours.
+func removeService(ctx context.Context, o serviceOptions) error {
 	live, err := o.read(ctx)
 	if apierrors.IsNotFound(err) || err == nil && live.Metadata.Labels[ownerLabel] != owner {
 		return nil
@@ -181,12 +181,12 @@ func Remove(ctx context.Context, o Options) error {
 const patience = 30 * time.Second
 
 // request is about Services in our namespace, or about the one that is named.
-func (o *Options) request(r *rest.Request, name ...string) *rest.Request {
+func (o *serviceOptions) request(r *rest.Request, name ...string) *rest.Request {
 	// Whoever asks tries again, and wants to say why meanwhile.
 	return r.AbsPath(append([]string{"/api/v1/namespaces", o.Namespace, "services"}, name...)...).MaxRetries(0).Timeout(patience)
 }
 
-func (o *Options) read(ctx context.Context) (*object, error) {
+func (o *serviceOptions) read(ctx context.Context) (*object, error) {
 	raw, err := kube.Send(ctx, o.request(o.Client.Get(), o.Name))
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (o *Options) read(ctx context.Context) (*object, error) {
 }
 
 // wanted is the Service without a name.
-func (o *Options) wanted() object {
+func (o *serviceOptions) wanted() object {
 	var want object
 	want.Metadata.Labels = map[string]string{ownerLabel: owner}
 	want.Spec.Ports = []port{{Name: "webhooks", Protocol: "TCP", Port: Port, TargetPort: o.Target}}
@@ -208,7 +208,7 @@ func (o *Options) wanted() object {
 }
 
 // fits tells whether a Service leads to the right port of the right Pods.
-func (o *Options) fits(live *object) bool {
+func (o *serviceOptions) fits(live *object) bool {
 	selector := map[string]string{}
 	for key, value := range live.Spec.Selector {
 		if value != nil {
@@ -223,7 +223,7 @@ func (o *Options) fits(live *object) bool {
 	return ok && p.Port == Port && int(target) == o.Target
 }
 
-func (o *Options) create(ctx context.Context) error {
+func (o *serviceOptions) create(ctx context.Context) error {
 	want := o.wanted()
 	want.APIVersion, want.Kind, want.Metadata.Name = "v1", "Service", o.Name
 	body, err := json.Marshal(want)
@@ -233,7 +233,7 @@ func (o *Options) create(ctx context.Context) error {
 	return o.request(o.Client.Post()).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 }
 
-func (o *Options) change(ctx context.Context, live *object) error {
+func (o *serviceOptions) change(ctx context.Context, live *object) error {
 	want := o.wanted()
 	want.Metadata.ResourceVersion = live.Metadata.ResourceVersion
 	for key := range live.Spec.Selector {

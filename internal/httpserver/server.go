@@ -1,0 +1,138 @@
+// Package httpserver holds what the operator's HTTP servers share: a server with TLS, limits and graceful shutdown, the
+// operator's own pages, and limits for handlers that run hooks.
+//
+// Callers may rely on this:
+//   - New binds the address; Run serves until its context ends, and then gives requests a grace period.
+//   - A server with a Component logs each request after its response, except for probes.
+//   - With client CAs every request except GET /healthz needs a client certificate signed by one of them.
+//   - Limiter rejects excess requests immediately, and BodyReads keeps slow senders from locking others out.
+//   - The operator's own pages are read-only and show nothing secret.
+//
+// Handlers of hooks are in the packages below source; certificates are in source/webhook/cert.
+package httpserver
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Options of a Server. Address, Handler and Log are required.
+type Options struct {
+	// Address is "host:port".
+	Address string
+	Handler http.Handler
+	// Certificate serves TLS; nil serves plain HTTP.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// ClientCAs must have signed the clients' certificates; nil admits every client.
+	ClientCAs *x509.CertPool
+	// Grace is how long requests may take to finish at shutdown; 0 means 10 s.
+	Grace time.Duration
+	// ReadTimeout bounds reading a request, 0 means 30 s. WriteTimeout bounds the response, 0 means no limit.
+	ReadTimeout, WriteTimeout time.Duration
+	// Component names the server in its request log; empty disables that log.
+	Component string
+	// Hint ends the error of an address that cannot be bound; empty means "choose another address".
+	Hint string
+	Log  *slog.Logger
+}
+
+func (o *Options) setDefaults() {
+	if o.Grace == 0 {
+		o.Grace = 10 * time.Second
+	}
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = 30 * time.Second
+	}
+	if o.Hint == "" {
+		o.Hint = "choose another address"
+	}
+}
+
+// Server is one listener and its handler.
+type Server struct {
+	listener net.Listener
+	server   *http.Server
+	grace    time.Duration
+}
+
+// New binds the address.
+func New(o Options) (*Server, error) {
+	o.setDefaults()
+	listener, err := net.Listen("tcp", o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w: %s", o.Address, err, o.Hint)
+	}
+	handler := o.Handler
+	var config *tls.Config
+	if o.Certificate != nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.Certificate}
+	}
+	if o.ClientCAs != nil {
+		// Probes have no certificate, so the handshake admits every client and the handler checks.
+		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, o.ClientCAs
+		handler = requireCertificate(handler)
+	}
+	if o.Component != "" {
+		handler = logRequests(o.Log, o.Component, handler)
+	}
+	return &Server{listener: listener, grace: o.Grace, server: &http.Server{
+		Handler: Harden(handler), TLSConfig: config,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: 90 * time.Second,
+		MaxHeaderBytes: MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}}, nil
+}
+
+// requireCertificate rejects clients without a certificate.
+func requireCertificate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) == 0 && r.URL.Path != "/healthz" {
+			http.Error(w, "a client certificate is required", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Close releases the address of a server whose Run is not called.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// Address is the bound address.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-ctx.Done():
+		case <-ended:
+		}
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.grace)
+		defer cancel()
+		if s.server.Shutdown(grace) != nil {
+			_ = s.server.Close()
+		}
+	}()
+	err := s.serve()
+	close(ended)
+	<-stopped
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) serve() error {
+	if s.server.TLSConfig != nil {
+		return s.server.ServeTLS(s.listener, "", "")
+	}
+	return s.server.Serve(s.listener)
+}
