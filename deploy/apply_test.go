@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,46 @@ func createPod(t *testing.T, cluster *testenv.Cluster, namespace string, deploym
 	}
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pod"},"spec":` + string(spec) + `}`
 	cluster.KubectlInput(t, pod, "create", "--dry-run=server", "-n", namespace, "-f", "-")
+}
+
+// TestRolesOfBoth applies what rbac prints and what the chart makes, in both orders: neither replaces the rules of the other.
+func TestRolesOfBoth(t *testing.T) {
+	cluster := testenv.Shared(t)
+	hooks := t.TempDir()
+	write(t, filepath.Join(hooks, "watch"), "#!/bin/sh\necho '{configVersion: v1, kubernetes: [{kind: ConfigMap, namespace: {nameSelector: {matchNames: ['$HOOK_NAMESPACE']}}}]}'\n", 0o755)
+	for _, name := range []string{"rbac first", "chart first"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := cluster.Namespace(t)
+			printed := exec.Command(testenv.Binary(t), "rbac", "--hooks-dir", hooks, "--namespace", namespace, "--offline")
+			printed.Env = append(os.Environ(), "HOOK_NAMESPACE="+namespace)
+			rbac, err := printed.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The release name of the plain manifests, whose ServiceAccount is the default of rbac.
+			chart, err := exec.Command(tool(t, "chart"), "render", "--name", "shell-operator", "--namespace", namespace, "chart").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			apply := []func(){
+				func() { cluster.KubectlInput(t, string(rbac), "apply", "-f", "-") },
+				func() { cluster.KubectlInput(t, string(chart), "apply", "--server-side", "-f", "-") },
+			}
+			if name == "chart first" {
+				slices.Reverse(apply)
+			}
+			for _, f := range apply {
+				f()
+			}
+			for _, question := range []string{"list configmaps", "create events.events.k8s.io"} {
+				args := append([]string{"auth", "can-i", "--as=system:serviceaccount:" + namespace + ":shell-operator", "-n", namespace}, strings.Fields(question)...)
+				if got := canI(t, cluster, args); got != "yes" {
+					t.Errorf("can it %s? %s", question, got)
+				}
+			}
+		})
+	}
 }
 
 // TestAllowed asks the API server what the ServiceAccount may do.

@@ -173,7 +173,7 @@ func TestVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := []string{"POD_NAME", "POD_NAMESPACE", "HOME", "FRUIT"}
+	known := []string{"POD_NAME", "POD_UID", "POD_NAMESPACE", "HOME", "FRUIT"}
 	for _, m := range regexp.MustCompile(`env: "(\w+)"`).FindAllStringSubmatch(string(settings), -1) {
 		known = append(known, m[1])
 	}

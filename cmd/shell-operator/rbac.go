@@ -32,6 +32,7 @@ kinds are known, and resources of other kinds are guessed, which a comment says.
 			if s.election.on {
 				r.Lease = s.election.lease
 			}
+			r.Events = s.kubernetesEvents
 			r.Namespace, r.Configuration, r.Secret = s.namespace, s.configurationName, s.webhookSecret
 			manifests, notes, err := workbench.RBAC(ctx, s.workbench(), r)
 			for _, note := range notes {
@@ -47,9 +48,9 @@ kinds are known, and resources of other kinds are guessed, which a comment says.
 			return err
 		},
 	}, "hooks-dir", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
-		"leader-election", "leader-election-lease", "kube-config", "kube-context")
+		"leader-election", "leader-election-lease", "kubernetes-events", "kube-config", "kube-context")
 	addFormat(cmd, &output, formatYAML, formatJSON)
-	cmd.Flags().StringVar(&r.Name, "name", "shell-operator", "name of the roles and their bindings")
+	cmd.Flags().StringVar(&r.Name, "name", "shell-operator-hooks", "name of the Roles and their bindings; not the name of the chart's own Role")
 	cmd.Flags().StringVar(&r.ServiceAccount, "service-account", "shell-operator", "ServiceAccount of the operator, in --namespace")
 	cmd.Flags().BoolVar(&r.Offline, "offline", false, "ask no cluster")
 	return cmd

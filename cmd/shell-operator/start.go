@@ -142,7 +142,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		Tracing: app.TracingOptions{
 			Endpoint: s.tracing.endpoint, Token: s.tracing.token, Insecure: s.tracing.insecure, CA: s.tracing.ca,
 		},
-		Pod: s.env["POD_NAME"], KubernetesEvents: s.kubernetesEvents,
+		Pod: s.env["POD_NAME"], PodUID: s.env["POD_UID"], KubernetesEvents: s.kubernetesEvents,
 		Metrics: app.MetricsOptions{
 			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters, MaxHookSeries: s.hookSeriesLimit,
 		},

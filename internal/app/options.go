@@ -49,6 +49,8 @@ type Options struct {
 	Tracing       TracingOptions
 	// Pod is the name of the Pod that the operator runs in; empty means to find out, if there is one.
 	Pod string
+	// PodUID is the uid of that Pod; empty means to read it from the API server when an Event needs it.
+	PodUID string
 	// KubernetesEvents lets Events about that Pod tell of failing hooks.
 	KubernetesEvents bool
 }

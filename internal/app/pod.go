@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
@@ -20,7 +22,7 @@ func newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for Events: %w", err)
 	}
-	return kubeevent.New(kubeevent.Options{Client: client, Namespace: p.Namespace, Pod: p.Name, Log: o.Log}), nil
+	return kubeevent.New(kubeevent.Options{Client: client, Namespace: p.Namespace, Pod: p.Name, UID: types.UID(o.PodUID), Log: o.Log}), nil
 }
 
 // runEnded tells everybody who wants to know of a run.

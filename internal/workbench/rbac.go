@@ -23,6 +23,8 @@ type RBACOptions struct {
 	Configuration, Secret string
 	// Lease is the name of the Lease of the leader election; empty means none.
 	Lease string
+	// Events: the operator reports failing hooks as Kubernetes Events.
+	Events bool
 	// Offline asks no cluster, even if there is one.
 	Offline bool
 }
@@ -57,7 +59,7 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 		namespace = "default"
 	}
 	roles, err := rbac.Plan(hooks, func(apiVersion, kind string) (rbac.Kind, error) { return finder.find(asking, apiVersion, kind) }, rbac.Options{
-		Namespace: namespace, Configuration: r.Configuration + "-hooks", Secret: r.Secret, Lease: r.Lease,
+		Namespace: namespace, Configuration: r.Configuration + "-hooks", Secret: r.Secret, Lease: r.Lease, Events: r.Events,
 	})
 	if err != nil {
 		return "", finder.notes, err

@@ -2,6 +2,9 @@
 {{- define "env" -}}
 - name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
+# Events name the Pod by its uid; the operator is not allowed to read Pods.
+- name: POD_UID
+  valueFrom: {fieldRef: {fieldPath: metadata.uid}}
 - name: POD_NAMESPACE
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 - name: SHELL_OPERATOR_NAMESPACE

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -16,11 +18,17 @@ func TestDescribe(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
 	cluster.Kubectl(t, "-n", namespace, "run", "operator-0", "--image=operator")
-	client, err := kube.NewClient(cluster.Config(t))
+	cluster.Kubectl(t, "-n", namespace, "create", "role", "events", "--verb=create,patch", "--resource=events.events.k8s.io")
+	cluster.Kubectl(t, "-n", namespace, "create", "rolebinding", "events", "--role=events", "--serviceaccount="+namespace+":default")
+	config := cluster.Config(t)
+	config.Impersonate.UserName = "system:serviceaccount:" + namespace + ":default"
+	client, err := kube.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sender{opts: Options{Client: client, Namespace: namespace, Pod: "operator-0", Log: slog.New(slog.DiscardHandler)}}
+	// As the chart starts it: the uid is given, and ServiceAccount "default" is not allowed to read the Pod.
+	uid := cluster.Kubectl(t, "-n", namespace, "get", "pod", "operator-0", "-o", "jsonpath={.metadata.uid}")
+	s := newSender(Options{Client: client, Namespace: namespace, Pod: "operator-0", UID: types.UID(uid), Log: slog.New(slog.DiscardHandler)})
 	r := newRecorder()
 	r.opts, r.send = s.opts, s.send
 	r.Failed("a.sh", "main", `Hook "a.sh" fails: exit status 1`)

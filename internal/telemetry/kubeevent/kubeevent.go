@@ -18,15 +18,18 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
-// Options of a Recorder. All are required.
+// Options of a Recorder. All but UID are required.
 type Options struct {
 	Client rest.Interface
 	// Namespace and Pod are where the operator runs.
 	Namespace, Pod string
-	Log            *slog.Logger
+	// UID is that of the Pod, as the downward API gives it. If empty, it is read from the API server.
+	UID types.UID
+	Log *slog.Logger
 }
 
 const (
@@ -61,7 +64,7 @@ type state struct {
 // New returns a Recorder. The API server need not be reachable yet.
 func New(o Options) *Recorder {
 	r := newRecorder()
-	r.opts, r.send = o, (&sender{opts: o}).send
+	r.opts, r.send = o, newSender(o).send
 	return r
 }
 

@@ -87,7 +87,7 @@ func (l *line) series() *series {
 // sender writes Events. Only Run uses it.
 type sender struct {
 	opts Options
-	// uid is that of the Pod, without which kubectl describe does not find Events. It is asked for once.
+	// uid is that of the Pod; kubectl describe finds Events by it. It is read once.
 	uid   types.UID
 	asked bool
 }
@@ -122,7 +122,11 @@ func (s *sender) send(ctx context.Context, l *line) error {
 	return err
 }
 
-// findPod asks for the Pod's uid. Who may not see the Pod does without.
+func newSender(o Options) *sender {
+	return &sender{opts: o, uid: o.UID, asked: o.UID != ""}
+}
+
+// findPod reads the Pod's uid. Without the permission, Events have none.
 func (s *sender) findPod(ctx context.Context) {
 	if s.asked {
 		return

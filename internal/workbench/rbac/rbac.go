@@ -40,6 +40,8 @@ type Options struct {
 	Configuration, Secret string
 	// Lease is the name of the Lease of the leader election; empty means that there is none.
 	Lease string
+	// Events: the operator reports failing hooks as Kubernetes Events in its namespace.
+	Events bool
 }
 
 // Role is a Role, or a ClusterRole if it has no namespace.
@@ -92,6 +94,9 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 		all = append(all,
 			want{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get watch update", []string{why}},
 			want{o.Namespace, "coordination.k8s.io", "leases", "", "create", []string{why + "; creating cannot be limited to a name"}})
+	}
+	if o.Events {
+		all = append(all, want{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
 	}
 	return roles(withoutCovered(all)), nil
 }
