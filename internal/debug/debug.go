@@ -85,6 +85,9 @@ type Binding struct {
 	// Complete tells that the first set has been there, Unlocked that events leave, and Held how many do not.
 	Complete, Unlocked bool
 	Held               int
+	// FilterFails is the number of objects for which the filter fails; FilterError is one of its errors.
+	FilterFails int
+	FilterError string
 	// Troubles are the requests that fail now, each with what to do.
 	Troubles []string
 }

@@ -57,6 +57,7 @@ const (
 	ByStartup    ReasonKind = "startup"
 	ByEnabling   ReasonKind = "enabling"
 	ByWatch      ReasonKind = "watch"
+	ByFilter     ReasonKind = "filter"
 	ByFirstRun   ReasonKind = "synchronization"
 	ByRetry      ReasonKind = "retry"
 	ByQueue      ReasonKind = "queue"

@@ -206,11 +206,32 @@ func (f *facts) watching() (reasons []Reason) {
 		for _, t := range b.Troubles {
 			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q sees no changes now: %s", name, oneLine(t)), ""})
 		}
+		if r, fails := filterReason(&f.hook.Kubernetes[i], b); fails {
+			reasons = append(reasons, r)
+		}
 		if b.Complete && !b.Unlocked {
 			reasons = append(reasons, Reason{ByFirstRun, true, fmt.Sprintf("binding %q: events wait (%d so far) until a run of its Synchronization has succeeded", name, b.Held), ""})
 		}
 	}
 	return reasons
+}
+
+// filterReason describes a filter that fails. For an object whose filter always fails, the result is always null, so no change of
+// it runs the hook.
+func filterReason(k *hook.Kubernetes, b Binding) (Reason, bool) {
+	if b.FilterFails == 0 {
+		return Reason{}, false
+	}
+	all := b.Objects.Len()
+	r := Reason{Kind: ByFilter, Blocks: k.Modified && b.FilterFails == all}
+	r.Text = fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), ", k.Name, b.FilterFails, count(all, "object"), oneLine(b.FilterError))
+	if b.FilterFails == all {
+		r.Text += "so nothing ever changes"
+	} else {
+		r.Text += "so nothing changes for these"
+	}
+	r.Mend = "fix the filter: the record \"jqFilter failed\" in the log names an object to try it with"
+	return r, true
 }
 
 // listening tells what would run the hook.

@@ -45,6 +45,7 @@ type Metrics struct {
 
 	objects             *prometheus.GaugeVec
 	filtering, handling *prometheus.HistogramVec
+	filterErrors        *prometheus.CounterVec
 	watchErrors         *prometheus.CounterVec
 	requests            *prometheus.CounterVec
 	latency, oldLatency *prometheus.HistogramVec
@@ -79,6 +80,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		successes:     r.counter("hook_run_success_total"),
 		objects:       r.gauge("kube_snapshot_objects"),
 		filtering:     r.histogram("kube_jq_filter_duration_seconds"),
+		filterErrors:  r.counter("kube_jq_filter_errors_total"),
 		handling:      r.histogram("kube_event_duration_seconds"),
 		watchErrors:   r.counter("kubernetes_client_watch_errors_total"),
 		requests:      r.counter("kubernetes_client_request_result_total"),
@@ -220,6 +222,7 @@ func (m *Metrics) WatchFailed(errorType string) { m.watchErrors.WithLabelValues(
 type Binding struct {
 	objects             prometheus.Gauge
 	filtering, handling prometheus.Observer
+	filterErrors        prometheus.Counter
 	// seen is the share of this binding in objects.
 	seen atomic.Int64
 }
@@ -229,9 +232,10 @@ type Binding struct {
 func (m *Metrics) Binding(hook, binding, queue string) *Binding {
 	hook = valid(hook)
 	return &Binding{
-		objects:   m.objects.WithLabelValues(hook, binding, queue),
-		filtering: m.filtering.WithLabelValues(hook, binding, queue),
-		handling:  m.handling.WithLabelValues(hook, binding, queue),
+		objects:      m.objects.WithLabelValues(hook, binding, queue),
+		filtering:    m.filtering.WithLabelValues(hook, binding, queue),
+		filterErrors: m.filterErrors.WithLabelValues(hook, binding, queue),
+		handling:     m.handling.WithLabelValues(hook, binding, queue),
 	}
 }
 
@@ -244,6 +248,9 @@ func (b *Binding) Objects(n int) {
 
 // Filtered is told how long the filter took for an object.
 func (b *Binding) Filtered(took time.Duration) { b.filtering.Observe(took.Seconds()) }
+
+// FilterFailed counts a failure of the filter.
+func (b *Binding) FilterFailed() { b.filterErrors.Inc() }
 
 // Handled is told how long a change took until it was queued, or found to be none.
 func (b *Binding) Handled(took time.Duration) { b.handling.Observe(took.Seconds()) }

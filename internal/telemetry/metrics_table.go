@@ -101,6 +101,8 @@ var definitions = []definition{
 		help: "Objects that a binding sees."},
 	{name: "kube_jq_filter_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,
 		help: "Time that jqFilter takes for one object."},
+	{name: "kube_jq_filter_errors_total", typ: counter, labels: bindingLabels,
+		help: "Failures of jqFilter, one for each object and attempt."},
 	{name: "kube_event_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,
 		help: "Time that one change of an object takes until it is queued."},
 	{name: "kubernetes_client_watch_errors_total", typ: counter, labels: []string{"error_type"},

@@ -56,6 +56,8 @@ type monitor struct {
 	subs map[*subscription]bool
 	// ended is set when the binding has been disabled.
 	ended bool
+
+	failures filterFailures
 }
 
 // owner is a binding of a hook, and whom to tell why it cannot be enabled yet.
@@ -102,10 +104,11 @@ func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) []b
 	if err != nil {
 		if ctx.Err() == nil {
 			m.sink.FilterFailed(m.hook(), m.index())
-			m.log.Error("jqFilter failed, the object's filterResult is null", "namespace", o.namespace, "name", o.name, "kind", o.kind, "error", err.Error())
+			m.failures.failed(m.log, o, err)
 		}
 		return null
 	}
+	m.failures.forget(o.key)
 	return result
 }
 
@@ -142,6 +145,7 @@ func (m *monitor) arrived(sub *subscription) {
 }
 
 func (m *monitor) replace(sub *subscription, entries []entry) {
+	defer m.failures.report(m.log)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if sub.left {
@@ -162,6 +166,7 @@ func (m *monitor) replace(sub *subscription, entries []entry) {
 	}
 	for _, it := range gone {
 		m.drop(it, it.object)
+		m.failures.forget(it.object.key)
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.object.key, b.object.key) })
 	for _, e := range entries {
@@ -173,6 +178,7 @@ func (m *monitor) replace(sub *subscription, entries []entry) {
 
 func (m *monitor) change(sub *subscription, e entry) {
 	defer m.handled(time.Now())
+	defer m.failures.report(m.log)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !sub.left {
@@ -197,6 +203,7 @@ func (m *monitor) remove(sub *subscription, o *object) {
 	if it, ok := m.items.Get(o.key); ok {
 		// The filter is not asked again: what the hook knows of the object is the last result.
 		m.drop(it, o)
+		m.failures.forget(o.key)
 		m.sink.Objects(m.hook(), m.index(), m.items.Len())
 	}
 }
@@ -217,6 +224,7 @@ func (m *monitor) abandon(sub *subscription) {
 	})
 	for _, it := range gone {
 		m.drop(it, it.object)
+		m.failures.forget(it.object.key)
 	}
 	m.arrived(sub)
 	m.sink.Objects(m.hook(), m.index(), m.items.Len())

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,6 +40,7 @@ import (
 //	snapshot B              show the set
 //	synchronize B           show the set, as a Synchronization does
 //	state B                 show what is known of it
+//	failures B              show the records of its failing filter, and for how many objects it fails
 //	executed B              its hook is run
 //	unlock B                the Synchronization was delivered
 //	announce B              let each object be added
@@ -95,6 +97,7 @@ type staged struct {
 	monitor *monitor
 	subs    map[string]*subscription
 	filled  bool
+	logged  bytes.Buffer
 }
 
 func newStage(t *testing.T) *stage {
@@ -153,6 +156,13 @@ func (w *stage) do(words []string) {
 	case "state":
 		s := b.monitor.state()
 		w.log("%s: %d objects, total %+v, recent %+v, complete %t, unlocked %t, %d held", name, s.Objects.Len(), s.Total, s.Recent, s.Complete, s.Unlocked, s.Held)
+	case "failures":
+		s := b.monitor.state()
+		w.log("%s: fails for %d of %d", name, s.FilterFails, s.Objects.Len())
+		for line := range strings.Lines(b.logged.String()) {
+			w.log("%s: %s", name, strings.TrimSpace(line))
+		}
+		b.logged.Reset()
 	case "executed":
 		b.monitor.executed()
 	case "unlock":
@@ -189,7 +199,7 @@ func (w *stage) binding(name string, options []string) *staged {
 	kube := hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
 	b := &staged{stage: w, name: name, subs: map[string]*subscription{}}
 	b.monitor = &monitor{
-		binding: &kube, sink: b, log: slog.New(slog.DiscardHandler),
+		binding: &kube, sink: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
 		filled: make(chan struct{}), awaited: map[*subscription]bool{},
 	}
 	b.monitor.owner.Store(&owner{address: address{hook: &hook.Hook{Name: name}}})
@@ -218,6 +228,14 @@ func (w *stage) binding(name string, options []string) *staged {
 		}
 	}
 	return b
+}
+
+// onlyFilterFields leaves of a record what tells failures of filters apart.
+func onlyFilterFields(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey || a.Key == "kind" {
+		return slog.Attr{}
+	}
+	return a
 }
 
 // object reads NAMESPACE/NAME#UID@VERSION:TEXT.

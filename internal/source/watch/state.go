@@ -27,6 +27,9 @@ type State struct {
 	// the Synchronization.
 	Complete, Unlocked bool
 	Held               int
+	// FilterFails is the number of objects for which the filter fails; FilterError is one of its errors.
+	FilterFails int
+	FilterError string
 	// Troubles are the requests that fail, sorted, each with what to do.
 	Troubles []string
 }
@@ -72,6 +75,7 @@ func (m *monitor) state() State {
 		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.awaited == nil, Unlocked: m.unlocked, Held: m.held.Len(),
 	}
 	s.Troubles = m.failing()
+	s.FilterFails, s.FilterError = m.failures.of(func(key string) bool { _, has := m.items.Get(key); return has })
 	return s
 }
 

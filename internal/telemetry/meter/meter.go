@@ -93,6 +93,13 @@ func (m *Meter) Filtered(h *hook.Hook, index int, took time.Duration) {
 	}
 }
 
+// FilterFailed counts a failure of a binding's filter.
+func (m *Meter) FilterFailed(h *hook.Hook, index int) {
+	if b := m.binding(h, index); b != nil {
+		b.FilterFailed()
+	}
+}
+
 // Handled is told how long a change took until it was queued, or found to be none.
 func (m *Meter) Handled(h *hook.Hook, index int, took time.Duration) {
 	if b := m.binding(h, index); b != nil {
