@@ -48,8 +48,6 @@ var directions = []struct {
 		"internal/hook", "internal/kube", "internal/httpserver", "internal/source/http",
 		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion",
 	}, "the servers of webhooks and HTTP hooks; app provides the runs"},
-	{"internal/timerslack", nil, "how threads sleep, whatever they do"},
-	{"internal/run/process", []string{"internal/timerslack"}, "executes files, whatever they are"},
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/kube"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
@@ -62,7 +60,7 @@ var directions = []struct {
 		"internal/source/webhook/admission", "internal/source/webhook/conversion",
 	}, "the way of a hook through the stages, without queues and watches"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/telemetry", "internal/timerslack"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.

@@ -10,18 +10,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/shell-operator/shell-operator/internal/timerslack"
 )
 
 // version is set by the linker.
 var version = "dev"
 
 func main() {
-	image := timerslack.Enter()
-	s := newSettings(os.Environ())
-	s.image = image
-	os.Exit(run(s, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(newSettings(os.Environ()), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // run is the whole program: it returns the exit code.
@@ -67,9 +62,6 @@ Without a command it starts the operator.`,
 	start := newStartCommand(s, stdout)
 	root.RunE = start.RunE
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd == start || cmd == root {
-			s.image.Again() // before the file of settings is read, which may be a pipe
-		}
 		return s.complete(cmd.Flags())
 	}
 	root.SetVersionTemplate("shell-operator {{.Version}}\n")

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-
-	"github.com/shell-operator/shell-operator/internal/timerslack"
 )
 
 // settings are all flags of the operator. Each has an environment variable, which the flag overrides.
@@ -54,9 +52,6 @@ type settings struct {
 	election                   electionFlags
 	kubernetesEvents           bool
 	tracing                    tracingFlags
-
-	// image has no flag: it is settled before there are flags.
-	image timerslack.Image
 
 	debugSocket, debugHTTP string
 	// debugSocketChosen tells that the socket's path was given, by flag or variable.

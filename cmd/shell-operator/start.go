@@ -118,7 +118,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
 		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, KeepTmpFiles: bool(s.keepTmpFiles),
 		Cluster:       s.cluster(),
-		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Log: log, TimerSlack: s.image.Slack,
+		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: s.contextsPerRun,
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,

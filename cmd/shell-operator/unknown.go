@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/shell-operator/shell-operator/internal/timerslack"
 )
 
 // Variables that begin like ours are ours or a mistake. Families that other programs share are a mistake only if they
@@ -19,7 +17,7 @@ var (
 )
 
 // withoutFlag are the variables that have no flag.
-var withoutFlag = []string{"QUEUE_ACTIONS_METRICS", "TRACING_OTLP_ENDPOINT", "TRACING_OTLP_AUTH_TOKEN", timerslack.Variable}
+var withoutFlag = []string{"QUEUE_ACTIONS_METRICS", "TRACING_OTLP_ENDPOINT", "TRACING_OTLP_AUTH_TOKEN"}
 
 // ofService are the variables that Kubernetes makes for a Service, whose name may begin like our prefixes.
 var ofService = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT$|_PORT_\d+_(TCP|UDP|SCTP)(_|$)`)

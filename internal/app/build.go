@@ -83,7 +83,7 @@ func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compi
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
 	op.reading = hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
-		Executor: process.New(process.Options{Kill: kill, TimerSlack: o.TimerSlack}), Filters: filters, Log: o.Log,
+		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
 	}
 	hooks, err := hookset.Load(ctx, op.reading)
 	if err != nil {
@@ -120,7 +120,7 @@ func (op *operator) build(ctx, kill context.Context, o Options, m material) (err
 	}
 	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
 	op.runner = run.New(op.all(), run.Options{
-		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill, TimerSlack: o.TimerSlack})},
+		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
 		Snapshots: op.watcher, Effects: m.effects, Workspace: m.workspace, Log: o.Log, Env: o.Env,
 		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
 		Observe: op.runEnded, Begin: m.insight.begin, Tracers: op.tracers, Texts: op.texts.forRuns(),

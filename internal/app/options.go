@@ -30,9 +30,7 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// ShutdownTimeout is the time from the first signal to the end. Hooks that are running then get
 	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
-	ShutdownTimeout time.Duration
-	// TimerSlack is that of hooks; 0 is that of whatever thread starts them.
-	TimerSlack        time.Duration
+	ShutdownTimeout   time.Duration
 	ContextsPerRun    int
 	KeepManagedFields bool
 	ProxyHookJSON     bool

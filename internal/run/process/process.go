@@ -15,13 +15,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/shell-operator/shell-operator/internal/timerslack"
 )
 
 // Options of an Executor. Zero values get defaults.
@@ -32,8 +29,6 @@ type Options struct {
 	DrainDelay time.Duration
 	// Kill ends when there is no time for SIGTERM any more; nil means never.
 	Kill context.Context
-	// TimerSlack is that of processes; 0 is that of whatever thread starts them.
-	TimerSlack time.Duration
 }
 
 // Executor runs processes. It has no state but an open /dev/null.
@@ -148,7 +143,7 @@ func (e *Executor) start(in Invocation, stdout, stderr int) (pid int, err error)
 	}
 	argv := append([]string{in.Path}, in.Args...)
 	for try := 0; ; try++ {
-		pid, err := e.fork(in.Path, argv, attr)
+		pid, _, err := syscall.StartProcess(in.Path, argv, attr)
 		if err == nil {
 			return pid, nil
 		}
@@ -157,17 +152,6 @@ func (e *Executor) start(in Invocation, stdout, stderr int) (pid int, err error)
 		}
 		time.Sleep(time.Millisecond << try)
 	}
-}
-
-// fork starts a process. It inherits the timer slack of the thread that starts it.
-func (e *Executor) fork(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
-	if e.opts.TimerSlack > 0 {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		timerslack.Set(e.opts.TimerSlack)
-	}
-	pid, _, err = syscall.StartProcess(path, argv, attr)
-	return pid, err
 }
 
 // devNull is what processes read.
