@@ -12,7 +12,7 @@ import (
 // Without the permission to watch, a standby looks every now and then.
 func (l *Lease) follow(ctx context.Context) {
 	const shortest, longest = 500 * time.Millisecond, time.Minute
-	warned, delay := false, shortest
+	delay := shortest
 	for {
 		begun := time.Now()
 		err := l.store.watch(ctx, func() { l.setWatching(true) }, l.heard)
@@ -21,8 +21,7 @@ func (l *Lease) follow(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case apierrors.IsForbidden(err):
-			if !warned {
-				warned = true
+			if _, due := l.logged.Due("watch", ""); due {
 				l.log.Warn("No permission to watch the Lease: a hand-over takes longer", "error", l.explain(err).Error())
 			}
 			delay = longest

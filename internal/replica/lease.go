@@ -25,6 +25,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 // Options of a Lease. Client, Namespace, Name, Identity and the durations are required.
@@ -50,8 +52,9 @@ type Lease struct {
 	store store
 	log   *slog.Logger
 	// woken has a token when somebody else has changed the Lease.
-	woken chan struct{}
-	fence fence
+	woken  chan struct{}
+	fence  fence
+	logged logonce.Dedup
 
 	mu sync.Mutex
 	// seen is the last known state, since when it was new to us. It is nil when there is no Lease, or none is known.
@@ -63,8 +66,6 @@ type Lease struct {
 	leading bool
 	// told is the holder that Changed was told of last; nil before the first time.
 	told *string
-	// complained is the last error that was logged.
-	complained string
 }
 
 // New checks the options.
@@ -205,22 +206,17 @@ func (l *Lease) pause(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// complain logs a new kind of trouble once, and that it is over.
+// complain logs an error when it begins or changes, and its end.
 func (l *Lease) complain(err error) {
-	text := ""
-	if err != nil {
-		text = l.explain(err).Error()
+	if err == nil {
+		if l.logged.End("use") {
+			l.log.Info("The Lease can be used again")
+		}
+		return
 	}
-	l.mu.Lock()
-	before := l.complained
-	l.complained = text
-	l.mu.Unlock()
-	switch text {
-	case before:
-	case "":
-		l.log.Info("The Lease can be used again")
-	default:
-		l.log.Warn("Cannot use the Lease. Will retry after delay.", "error", text, "delay", l.opts.RetryPeriod.String())
+	err = l.explain(err)
+	if _, due := l.logged.Due("use", err.Error()); due {
+		l.log.Warn("Cannot use the Lease. Will retry after delay.", "error", err.Error(), "delay", l.opts.RetryPeriod.String())
 	}
 }
 
