@@ -122,15 +122,21 @@ func (op *operator) queueStartup(hooks []*hook.Hook) {
 	default:
 		op.queues.Add(hook.MainQueue, step{"StartUp", func() { op.once.Do(func() { close(op.startedUp) }) }})
 	}
-	// Queues show up in dumps before their first task.
+	op.queues.Keep(queuesOf(hooks))
+}
+
+// queuesOf are the queues that hooks name. They show up in dumps before their first task; others end when they are empty.
+func queuesOf(hooks []*hook.Hook) map[string]bool {
+	names := map[string]bool{hook.MainQueue: true}
 	for _, h := range hooks {
 		for _, s := range h.Schedules {
-			op.queues.Ensure(s.Queue)
+			names[s.Queue] = true
 		}
 		for _, k := range h.Kubernetes {
-			op.queues.Ensure(k.Queue)
+			names[k.Queue] = true
 		}
 	}
+	return names
 }
 
 // release queues what a hook gets once it is enabled, and tells whether there was anything.

@@ -17,24 +17,28 @@ type queue struct {
 
 	mu    sync.Mutex
 	tasks deque
-	// busy tells that the worker has taken the head: it waits to start, runs, or waits for its next attempt.
+	// busy: the worker has taken the head. The phase says what it does with it.
 	busy bool
-	// running tells that the head's Run is running: it may absorb nothing now.
-	running bool
 	// first is how many tasks behind the busy head came by addFirst.
 	first int
 	// failures and lastError are those of the head.
 	failures  int
 	lastError error
-	// dropped tells that the busy head is not wanted any more.
+	// dropped: the busy head is to be removed without another run.
 	dropped bool
-	// again has a token when the head is not to wait for its next attempt any longer.
-	again chan struct{}
+	// interrupt ends the worker's wait while the phase is Waiting or Sleeping, and does nothing otherwise.
+	interrupt context.CancelFunc
 	// phase is what the worker does with the head, since phaseBegan.
 	phase      Phase
 	phaseBegan time.Time
 	// delay is the time between the head's last failure and its next attempt, while it sleeps.
 	delay time.Duration
+	// ended: the worker has gone, and the Set no longer has the queue.
+	ended bool
+}
+
+func newQueue(name string) *queue {
+	return &queue{name: name, made: time.Now(), wake: make(chan struct{}, 1), interrupt: func() {}}
 }
 
 // entry is a task with the time since when it waits, as the age that the queue had then.
@@ -45,21 +49,29 @@ type entry struct {
 
 func (q *queue) age() time.Duration { return time.Since(q.made) }
 
-func (q *queue) add(t Task) {
+// add appends a task. It returns false when the queue has ended.
+func (q *queue) add(t Task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.ended {
+		return false
+	}
 	if n := q.tasks.len(); n > 1 || n == 1 && !q.busy {
 		if q.tasks.at(n - 1).Absorb(t) {
-			return
+			return true
 		}
 	}
 	q.tasks.push(entry{t, q.age()})
 	q.signal()
+	return true
 }
 
-func (q *queue) addFirst(t Task) {
+func (q *queue) addFirst(t Task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.ended {
+		return false
+	}
 	at := q.first
 	if q.busy {
 		at++
@@ -67,6 +79,7 @@ func (q *queue) addFirst(t Task) {
 	q.tasks.insert(at, entry{t, q.age()})
 	q.first++
 	q.signal()
+	return true
 }
 
 func (q *queue) signal() {
@@ -76,27 +89,34 @@ func (q *queue) signal() {
 	}
 }
 
-// work runs tasks until stop ends.
-func (q *queue) work(stop, runs context.Context, opts *Options) {
-	defer q.enter(Stopped)
+// work runs tasks until stop ends, or until the Set does not want the queue any more.
+func (q *queue) work(stop, runs context.Context, s *Set) {
 	for {
-		t, err := q.take(stop)
+		t, err := q.take(stop, s)
 		if err != nil {
+			q.enter(Stopped)
 			return
 		}
-		for !q.attempt(stop, runs, t, opts) {
+		if t.Task == nil {
+			if s.opts.OnEnd != nil {
+				s.opts.OnEnd(q.name)
+			}
+			return
+		}
+		for !q.attempt(stop, runs, t, &s.opts) {
 			if stop.Err() != nil {
+				q.enter(Stopped)
 				return
 			}
 		}
-		removed := opts.action(q.name, "Remove")
+		removed := s.opts.action(q.name, "Remove")
 		q.remove()
 		removed()
 	}
 }
 
-// take waits for a head and marks it busy.
-func (q *queue) take(stop context.Context) (entry, error) {
+// take waits for a head and marks it busy. It returns no task when the queue has ended.
+func (q *queue) take(stop context.Context, s *Set) (entry, error) {
 	for {
 		if err := stop.Err(); err != nil {
 			return entry{}, err
@@ -113,6 +133,9 @@ func (q *queue) take(stop context.Context) (entry, error) {
 		}
 		q.setPhase(Idle)
 		q.mu.Unlock()
+		if s.end(q) {
+			return entry{}, nil
+		}
 		select {
 		case <-q.wake:
 		case <-stop.Done():
@@ -120,22 +143,26 @@ func (q *queue) take(stop context.Context) (entry, error) {
 	}
 }
 
-// attempt runs the head once and tells whether it is done. After a failure it waits for the delay.
+// attempt runs the head once and returns true when it is done with. After a failure it waits for the delay.
 func (q *queue) attempt(stop, runs context.Context, t entry, opts *Options) (done bool) {
-	q.enter(Waiting)
-	if err := t.Ready(stop); err != nil {
-		if stop.Err() == nil {
-			q.failed(stop, t, err, opts)
-		}
-		return false
-	}
-	if stop.Err() != nil {
-		return false
-	}
-	if !q.begin(t) {
+	ctx, dropped := q.wait(stop)
+	if dropped {
 		return true
 	}
-	err := q.run(runs, t, opts)
+	err := t.Ready(ctx)
+	q.interrupt()
+	switch {
+	case stop.Err() != nil:
+		return false
+	case q.isDropped():
+		return true
+	case err != nil:
+		q.failed(stop, t, err, opts)
+		return false
+	case !q.begin(t):
+		return true
+	}
+	err = q.run(runs, t, opts)
 	q.end()
 	if err == nil {
 		return true
@@ -146,8 +173,22 @@ func (q *queue) attempt(stop, runs context.Context, t entry, opts *Options) (don
 	return false
 }
 
-// begin lets the head absorb what has come to stand directly behind it. It returns false when the head is not wanted
-// any more.
+// wait begins the wait of the head until it is ready. The context ends when the head is dropped.
+func (q *queue) wait(stop context.Context) (ctx context.Context, dropped bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.setPhase(Waiting)
+	ctx, q.interrupt = context.WithCancel(stop)
+	return ctx, q.dropped
+}
+
+func (q *queue) isDropped() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropped
+}
+
+// begin lets the head absorb its neighbours. It returns false when the head has been dropped.
 func (q *queue) begin(t entry) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -158,7 +199,6 @@ func (q *queue) begin(t entry) bool {
 		q.tasks.removeAt(1)
 		q.first = max(0, q.first-1)
 	}
-	q.running = true
 	q.setPhase(Running)
 	if w, ok := t.Task.(Waiter); ok {
 		w.Waited(q.age() - q.tasks.at(0).since)
@@ -169,7 +209,6 @@ func (q *queue) begin(t entry) bool {
 func (q *queue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.running = false
 	q.setPhase(Idle)
 }
 
@@ -196,17 +235,14 @@ func (q *queue) failed(stop context.Context, t entry, err error, opts *Options) 
 	q.delay = delay
 	q.setPhase(Sleeping)
 	q.tasks.setSince(0, q.age())
+	sleep, end := context.WithTimeout(stop, delay)
+	defer end()
+	q.interrupt = end
 	q.mu.Unlock()
 	if opts.OnFailure != nil {
 		opts.OnFailure(q.name, t.Task, failures, err, delay)
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-q.again:
-	case <-stop.Done():
-	}
+	<-sleep.Done()
 }
 
 // remove ends the head, which is done.
@@ -215,10 +251,6 @@ func (q *queue) remove() {
 	defer q.mu.Unlock()
 	q.tasks.removeAt(0)
 	q.busy, q.dropped, q.failures, q.lastError = false, false, 0, nil
-	select {
-	case <-q.again: // it was meant for the head that has gone
-	default:
-	}
 }
 
 func (q *queue) list() []Task {

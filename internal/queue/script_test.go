@@ -40,7 +40,8 @@ import (
 //	tick 5s               let time pass
 //	dump                  show the queues
 //	drop HOOK             drop all events of a hook, and all tasks of that name
-//	retry HOOK            try what has failed at once
+//	retry HOOK            end the back-off of the hook's tasks
+//	keep [QUEUE...]       let all other queues end
 //
 // TASK is the first event of a merged task. The time is not real.
 func TestScripts(t *testing.T) {
@@ -112,6 +113,7 @@ func newWorld(t *testing.T) *world {
 				t.Errorf("the stack does not show the task:\n%s", stack)
 			}
 		},
+		OnEnd: func(queue string) { w.log(queue, "ended") },
 	})
 	return w
 }
@@ -167,6 +169,12 @@ func (w *world) do(words []string) {
 			time.Sleep(duration(args[0]))
 		case "drop":
 			w.set.Edit(func(task Task) bool { return task.(*scriptTask).hook() != args[0] })
+		case "keep":
+			names := map[string]bool{}
+			for _, name := range words[1:] {
+				names[name] = true
+			}
+			w.set.Keep(names)
 		case "retry":
 			w.set.Retry(func(task Task) bool { return task.(*scriptTask).hook() == args[0] })
 		case "dump":

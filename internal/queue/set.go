@@ -2,12 +2,13 @@
 //
 // Callers may rely on this:
 //   - A queue runs one task at a time, head first. Different queues run at the same time.
-//   - A task that fails stays at the head and is tried again after a delay, until it succeeds. Nothing
-//     behind it runs meanwhile.
-//   - A task may take over the work of the one directly behind it: when that one is added, and just
-//     before it runs itself. So neighbours become one, and order never changes.
-//   - Tasks that wait can be changed and dropped, and those that have failed can be tried at once. A task that is
-//     running is left alone.
+//   - A task that fails stays at the head and is retried after a delay, until it succeeds. Nothing behind it runs
+//     until then.
+//   - A task may absorb the one directly behind it: when that one is added, and just before it runs itself. Only
+//     neighbours merge, so order never changes.
+//   - Tasks that wait can be dropped, whatever they wait for, and a back-off can be ended. A task that is running is not
+//     touched.
+//   - A queue that is not kept ends with its worker when it is empty.
 //   - Workers wake by signal. An idle queue uses no CPU.
 //   - A long queue is never copied: besides the task itself, one that waits takes 24 bytes.
 //
@@ -43,11 +44,13 @@ type Waiter interface {
 type Options struct {
 	// Backoff is the delay before the next attempt, given how often the task had failed before.
 	Backoff func(failures int) time.Duration
-	// OnFailure is told about each failure, OnPanic about panics of a task, before OnFailure.
+	// OnFailure is called for each failure, and before it OnPanic if the task panicked.
 	OnFailure func(queue string, t Task, failures int, err error, delay time.Duration)
 	OnPanic   func(queue string, t Task, reason any, stack []byte)
-	// OnAction is told how long an operation took: "AddLast", "AddFirst" or "Remove". It must be quick.
+	// OnAction receives the duration of an operation: "AddLast", "AddFirst" or "Remove". It must be quick.
 	OnAction func(queue, action string, took time.Duration)
+	// OnEnd receives the name of a queue that has ended.
+	OnEnd func(queue string)
 }
 
 // action measures an operation: call it before, and what it returns after.
@@ -65,6 +68,8 @@ type Set struct {
 
 	mu     sync.Mutex
 	queues map[string]*queue
+	// kept are the names of the queues that stay when they are empty; nil means all.
+	kept map[string]bool
 	// running is set while Run takes new queues.
 	running *running
 }
@@ -99,18 +104,16 @@ func (s *Set) Run(stop, runs context.Context) error {
 
 func (s *Set) work(q *queue) {
 	state := s.running
-	state.workers.Go(func() { q.work(state.stop, state.runs, &s.opts) })
+	state.workers.Go(func() { q.work(state.stop, state.runs, s) })
 }
 
-// Ensure makes a queue, if there is none of that name.
-func (s *Set) Ensure(name string) { s.queue(name) }
-
+// queue returns the queue of a name, which it makes if there is none.
 func (s *Set) queue(name string) *queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q, ok := s.queues[name]
 	if !ok {
-		q = &queue{name: name, made: time.Now(), wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+		q = newQueue(name)
 		s.queues[name] = q
 		if s.running != nil {
 			s.work(q)
@@ -119,17 +122,19 @@ func (s *Set) queue(name string) *queue {
 	return q
 }
 
-// Add appends a task to a queue, unless the last one there takes over its work.
+// Add appends a task to a queue, unless the last one there absorbs it.
 func (s *Set) Add(name string, t Task) {
 	defer s.opts.action(name, "AddLast")()
-	s.queue(name).add(t)
+	for !s.queue(name).add(t) { // it has ended in between
+	}
 }
 
 // AddFirst puts a task before everything that waits in a queue, but behind the one that is running or
 // being tried again, and behind those that came by AddFirst before and still wait.
 func (s *Set) AddFirst(name string, t Task) {
 	defer s.opts.action(name, "AddFirst")()
-	s.queue(name).addFirst(t)
+	for !s.queue(name).addFirst(t) {
+	}
 }
 
 // Visit hands out the tasks of every queue, in no order, the running one included.
@@ -151,7 +156,12 @@ func (s *Set) all() []*queue {
 
 // Len is the number of tasks in a queue, the running one included.
 func (s *Set) Len(name string) int {
-	q := s.queue(name)
+	s.mu.Lock()
+	q := s.queues[name]
+	s.mu.Unlock()
+	if q == nil {
+		return 0
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.tasks.len()

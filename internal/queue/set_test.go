@@ -122,9 +122,7 @@ func TestEndOfRunsEndsTheRunningTask(t *testing.T) {
 
 func TestLookShowsMainFirst(t *testing.T) {
 	set := NewSet(Options{})
-	for _, name := range []string{"b", "main", "z", "a"} {
-		set.Ensure(name)
-	}
+	set.Keep(map[string]bool{"b": true, "main": true, "z": true, "a": true})
 	var names []string
 	for _, q := range dump(set) {
 		names = append(names, q.Name)
