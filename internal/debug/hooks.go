@@ -127,6 +127,7 @@ type hookDump struct {
 	Validating  []admissionDump  `json:"kubernetesValidating,omitempty"`
 	Mutating    []admissionDump  `json:"kubernetesMutating,omitempty"`
 	Conversions []conversionDump `json:"kubernetesCustomResourceConversion,omitempty"`
+	HTTP        []httpDump       `json:"http,omitempty"`
 	Settings    *settingsDump    `json:"settings,omitempty"`
 }
 
@@ -165,15 +166,42 @@ type kubernetesDump struct {
 
 type admissionDump struct {
 	bindingDump
-	Rules          []hook.Rule `json:"rules"`
-	FailurePolicy  string      `json:"failurePolicy,omitempty"`
-	TimeoutSeconds int         `json:"timeoutSeconds"`
+	Rules          []ruleDump `json:"rules"`
+	FailurePolicy  string     `json:"failurePolicy,omitempty"`
+	TimeoutSeconds int        `json:"timeoutSeconds"`
 }
 
 type conversionDump struct {
 	bindingDump
-	CRDName string                `json:"crdName"`
-	Steps   []hook.ConversionStep `json:"conversions"`
+	CRDName string     `json:"crdName"`
+	Steps   []stepDump `json:"conversions"`
+}
+
+type ruleDump struct {
+	APIGroups   []string `json:"apiGroups,omitempty"`
+	APIVersions []string `json:"apiVersions,omitempty"`
+	Resources   []string `json:"resources,omitempty"`
+	Operations  []string `json:"operations,omitempty"`
+	Scope       string   `json:"scope,omitempty"`
+}
+
+type stepDump struct {
+	From string `json:"fromVersion"`
+	To   string `json:"toVersion"`
+}
+
+type allowDump struct {
+	Users  []string `json:"users,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+}
+
+type httpDump struct {
+	bindingDump
+	Method  string     `json:"method"`
+	Path    string     `json:"path"`
+	Headers []string   `json:"headers,omitempty"`
+	Timeout string     `json:"timeout,omitempty"`
+	Allow   *allowDump `json:"allow,omitempty"`
 }
 
 type settingsDump struct {
@@ -214,13 +242,28 @@ func configOf(h *hook.Hook, nextTick func(string) time.Time) hookDump {
 	}
 	admission := func(list []hook.Admission) (dumps []admissionDump) {
 		for _, b := range list {
-			dumps = append(dumps, admissionDump{common(b.Binding), b.Rules, b.FailurePolicy, b.TimeoutSeconds})
+			dump := admissionDump{bindingDump: common(b.Binding), FailurePolicy: b.FailurePolicy, TimeoutSeconds: b.TimeoutSeconds}
+			for _, r := range b.Rules {
+				dump.Rules = append(dump.Rules, ruleDump(r))
+			}
+			dumps = append(dumps, dump)
 		}
 		return dumps
 	}
 	d.Validating, d.Mutating = admission(h.Validating), admission(h.Mutating)
 	for _, c := range h.Conversions {
-		d.Conversions = append(d.Conversions, conversionDump{common(c.Binding), c.CRDName, c.Steps})
+		dump := conversionDump{bindingDump: common(c.Binding), CRDName: c.CRDName}
+		for _, s := range c.Steps {
+			dump.Steps = append(dump.Steps, stepDump(s))
+		}
+		d.Conversions = append(d.Conversions, dump)
+	}
+	for _, b := range h.HTTP {
+		dump := httpDump{bindingDump: common(b.Binding), Method: b.Method, Path: b.Path, Headers: b.Headers, Allow: (*allowDump)(b.Allow)}
+		if b.Timeout != nil {
+			dump.Timeout = b.Timeout.String()
+		}
+		d.HTTP = append(d.HTTP, dump)
 	}
 	return d
 }

@@ -186,17 +186,15 @@ func watchState(p Progress, b Binding) string {
 
 func otherBindings(h *hook.Hook, p Progress) (list []bindingStatus) {
 	ticking := map[bool]string{true: "ticking", false: "not enabled"}[p.Ticking]
-	for _, s := range h.Schedules {
-		list = append(list, bindingStatus{Type: "schedule", Name: s.Name, About: s.Crontab, Queue: s.Queue, State: ticking})
-	}
-	for _, b := range h.Validating {
-		list = append(list, bindingStatus{Type: "kubernetesValidating", Name: b.Name, State: "answers"})
-	}
-	for _, b := range h.Mutating {
-		list = append(list, bindingStatus{Type: "kubernetesMutating", Name: b.Name, State: "answers"})
-	}
-	for _, c := range h.Conversions {
-		list = append(list, bindingStatus{Type: "kubernetesCustomResourceConversion", Name: c.Name, About: c.CRDName, State: "answers"})
+	for a, b := range h.Bindings() {
+		status := bindingStatus{Type: string(a.Kind), Name: b.Name, Queue: b.Queue, About: strings.Join(h.About(a), ", "), State: "answers"}
+		switch {
+		case a.Kind == hook.OnStart, a.Kind == hook.OnKubernetes:
+			continue
+		case a.Kind == hook.OnSchedule:
+			status.State = ticking
+		}
+		list = append(list, status)
 	}
 	return list
 }

@@ -257,13 +257,23 @@ func (f *facts) listening() (reasons []Reason) {
 			reasons = append(reasons, Reason{ByClock, false, fmt.Sprintf("binding %q (%s) is due at %s, in %s", s.Name, s.Crontab, f.nextTicks[i].Format(time.RFC3339), short(f.nextTicks[i].Sub(f.now))), ""})
 		}
 	}
-	if n := len(f.hook.Validating) + len(f.hook.Mutating) + len(f.hook.Conversions); n > 0 {
-		reasons = append(reasons, Reason{ByReviews, false, count(n, "webhook binding") + ": it runs when the API server asks", ""})
+	callers := map[string]int{}
+	all := 0
+	for a := range f.hook.Bindings() {
+		callers[a.Kind.Caller()]++
+		all++
 	}
-	if n := len(f.hook.HTTP); n > 0 {
-		reasons = append(reasons, Reason{ByRequests, false, count(n, "HTTP binding") + ": it runs when a client asks", ""})
+	for _, c := range []struct {
+		kind         ReasonKind
+		caller, what string
+	}{
+		{ByReviews, hook.OnValidating.Caller(), "webhook binding"}, {ByRequests, hook.OnHTTP.Caller(), "HTTP binding"},
+	} {
+		if n := callers[c.caller]; n > 0 {
+			reasons = append(reasons, Reason{c.kind, false, count(n, c.what) + ": it runs when " + c.caller + " asks", ""})
+		}
 	}
-	if f.hook.OnStartup != nil && len(f.hook.Kubernetes)+len(f.hook.Schedules)+len(f.hook.Validating)+len(f.hook.Mutating)+len(f.hook.Conversions)+len(f.hook.HTTP) == 0 {
+	if f.hook.OnStartup != nil && all == 1 {
 		reasons = append(reasons, Reason{ByNoBindings, false, event.Startup.String() + " is its only binding: it runs once after each start", ""})
 	}
 	return reasons

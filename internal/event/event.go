@@ -24,33 +24,22 @@ const (
 	HTTP
 )
 
-// String is the binding type in the words of the logs: "onStartup", "schedule", "kubernetes", ….
-func (t Type) String() string {
-	switch t {
-	case Startup:
-		return "onStartup"
-	case Tick:
-		return "schedule"
-	case Synchronization, Change:
-		return "kubernetes"
-	case Validating:
-		return "kubernetesValidating"
-	case Mutating:
-		return "kubernetesMutating"
-	case Conversion:
-		return "kubernetesCustomResourceConversion"
-	case HTTP:
-		return "http"
-	}
-	return "unknown"
+var kinds = [...]hook.Kind{
+	Startup: hook.OnStart, Tick: hook.OnSchedule, Synchronization: hook.OnKubernetes, Change: hook.OnKubernetes,
+	Validating: hook.OnValidating, Mutating: hook.OnMutating, Conversion: hook.OnConversion, HTTP: hook.OnHTTP,
 }
+
+// Kind is the kind of the bindings that have such events.
+func (t Type) Kind() hook.Kind { return kinds[t] }
+
+// String is the kind of the binding, as in the log.
+func (t Type) String() string { return string(t.Kind()) }
 
 // Event is one reason to run a hook.
 type Event struct {
 	Type Type
 	Hook *hook.Hook
-	// Index is the binding's place in the list of the hook that belongs to Type
-	// (Hook.Schedules for Tick, Hook.Kubernetes for Synchronization and Change, …).
+	// Index is the binding's place among those of its kind.
 	Index int
 	// Watch says what happened to the object of a Change.
 	Watch Watch
@@ -105,52 +94,20 @@ type Memory []byte
 func (m Memory) Len() int               { return len(m) }
 func (m Memory) Bytes() ([]byte, error) { return m, nil }
 
-// Binding returns what the event's binding has in common with all others.
-// The binding of Startup has only a name.
-func (e *Event) Binding() hook.Binding {
-	switch e.Type {
-	case Tick:
-		return e.Hook.Schedules[e.Index].Binding
-	case Synchronization, Change:
-		return e.Hook.Kubernetes[e.Index].Binding
-	case Validating:
-		return e.Hook.Validating[e.Index].Binding
-	case Mutating:
-		return e.Hook.Mutating[e.Index].Binding
-	case Conversion:
-		return e.Hook.Conversions[e.Index].Binding
-	case HTTP:
-		return e.Hook.HTTP[e.Index].Binding
-	}
-	return hook.Binding{Name: "onStartup"}
-}
+// Address is the binding that the event is for.
+func (e *Event) Address() hook.Address { return hook.Address{Kind: e.Type.Kind(), Index: e.Index} }
 
-// Queue returns the name of the queue that the event belongs to.
-// Synchronizations that others wait for, and start-up, belong to the main queue; reviews and HTTP requests to none.
+// Binding returns what the event's binding has in common with all others. That of Startup has only a name.
+func (e *Event) Binding() hook.Binding { return *e.Hook.At(e.Address()).Binding }
+
+// Queue returns the name of the event's queue. A Synchronization that blocks the start belongs to the main queue. Reviews and
+// HTTP requests have no queue.
 func (e *Event) Queue() string {
-	switch e.Type {
-	case Startup:
+	if e.Type == Synchronization && e.Hook.Kubernetes[e.Index].WaitForSynchronization {
 		return hook.MainQueue
-	case Tick:
-		return e.Hook.Schedules[e.Index].Queue
-	case Synchronization:
-		if e.Hook.Kubernetes[e.Index].WaitForSynchronization {
-			return hook.MainQueue
-		}
-		return e.Hook.Kubernetes[e.Index].Queue
-	case Change:
-		return e.Hook.Kubernetes[e.Index].Queue
 	}
-	return ""
+	return e.Hook.At(e.Address()).Queue
 }
 
-// AllowFailure tells whether a run for this event may fail without being tried again.
-func (e *Event) AllowFailure() bool {
-	switch e.Type {
-	case Tick:
-		return e.Hook.Schedules[e.Index].AllowFailure
-	case Synchronization, Change:
-		return e.Hook.Kubernetes[e.Index].AllowFailure
-	}
-	return false
-}
+// AllowFailure reports whether a run for this event may fail without a retry.
+func (e *Event) AllowFailure() bool { return e.Hook.At(e.Address()).AllowFailure }

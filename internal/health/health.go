@@ -218,5 +218,5 @@ func note(h *hook.Hook, why string) string { return fmt.Sprintf("hook %q waits: 
 
 // serves reports whether the API server or HTTP clients call the hook.
 func serves(h *hook.Hook) bool {
-	return len(h.Validating)+len(h.Mutating)+len(h.Conversions)+len(h.HTTP) > 0
+	return h.Count(func(k hook.Kind) bool { return k.Caller() != "" }) > 0
 }

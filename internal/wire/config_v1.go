@@ -16,16 +16,16 @@ func (p *parser) v1(o *object, h *hook.Hook) {
 	h.OnStartup = o.integer("onStartup")
 	p.settings(o, h)
 	bindings := &bindings{hook: h}
-	for i, item := range o.objects("kubernetes", 1) {
-		h.Kubernetes = append(h.Kubernetes, hook.Kubernetes{})
-		if item != nil {
-			h.Kubernetes[i] = p.kubernetes(item, bindings)
-		}
-	}
 	for i, item := range o.objects("schedule", 1) {
 		h.Schedules = append(h.Schedules, hook.Schedule{})
 		if item != nil {
 			h.Schedules[i] = p.schedule(item, bindings)
+		}
+	}
+	for i, item := range o.objects("kubernetes", 1) {
+		h.Kubernetes = append(h.Kubernetes, hook.Kubernetes{})
+		if item != nil {
+			h.Kubernetes[i] = p.kubernetes(item, bindings)
 		}
 	}
 	h.Validating = p.admissions(o, "kubernetesValidating", bindings)
@@ -130,23 +130,10 @@ func (p *parser) includes(o *object, b *hook.Binding, all *bindings) {
 func (p *parser) link(all *bindings) {
 	h := all.hook
 	var targets []*hook.Binding
-	for i := range h.Kubernetes {
-		targets = append(targets, &h.Kubernetes[i].Binding)
-	}
-	for i := range h.Schedules {
-		targets = append(targets, &h.Schedules[i].Binding)
-	}
-	for i := range h.Validating {
-		targets = append(targets, &h.Validating[i].Binding)
-	}
-	for i := range h.Mutating {
-		targets = append(targets, &h.Mutating[i].Binding)
-	}
-	for i := range h.Conversions {
-		targets = append(targets, &h.Conversions[i].Binding)
-	}
-	for i := range h.HTTP {
-		targets = append(targets, &h.HTTP[i].Binding)
+	for a, b := range h.Bindings() {
+		if a.Kind != hook.OnStart {
+			targets = append(targets, b.Binding)
+		}
 	}
 	if len(targets) != len(all.pending) {
 		return // an item was no object, which has been reported

@@ -148,25 +148,11 @@ func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, head wi
 
 func bindingNames(h *hook.Hook) map[string]bool {
 	names := map[string]bool{}
-	if h.OnStartup != nil {
-		names["onStartup"] = true
-	}
-	for _, b := range h.Schedules {
-		names[b.Name], names[b.Group] = true, true
-	}
-	for _, b := range h.Kubernetes {
-		names[b.Name], names[b.Group] = true, true
-	}
-	for _, list := range [][]hook.Admission{h.Validating, h.Mutating} {
-		for _, b := range list {
-			names[b.Name] = true
+	for a, b := range h.Bindings() {
+		names[b.Name] = true
+		if a.Kind.Caller() == "" {
+			names[b.Group] = true
 		}
-	}
-	for _, b := range h.Conversions {
-		names[b.Name] = true
-	}
-	for _, b := range h.HTTP {
-		names[b.Name] = true
 	}
 	return names
 }

@@ -162,7 +162,7 @@ func webhooks(hooks []*hook.Hook, o Options) (all []want) {
 			why := fmt.Sprintf("%s, kubernetesCustomResourceConversion %q", h.Name, b.Name)
 			all = append(all, want{"", "apiextensions.k8s.io", "customresourcedefinitions", b.CRDName, "list watch patch", []string{why}})
 		}
-		served = served || len(h.Validating)+len(h.Mutating)+len(h.Conversions) > 0
+		served = served || h.Count(func(k hook.Kind) bool { return k.Caller() == hook.OnValidating.Caller() }) > 0
 	}
 	if served {
 		const why = "certificates of webhooks; not needed when you mount files"
