@@ -10,7 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// NewClient returns a client that speaks JSON about every resource. It decodes nothing but errors.
+// NewClient returns a client that speaks JSON about every resource. It decodes nothing but errors, and those have no values
+// of objects: see redactErrors.
 func NewClient(cfg *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
@@ -19,6 +20,7 @@ func NewClient(cfg *rest.Config) (rest.Interface, error) {
 	cfg.AcceptContentTypes = runtime.ContentTypeJSON
 	cfg.ContentType = runtime.ContentTypeJSON
 	cfg.GroupVersion = &schema.GroupVersion{Version: "v1"}
+	cfg.Wrap(redactErrors)
 	httpClient, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, err

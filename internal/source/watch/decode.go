@@ -137,6 +137,7 @@ func (d *eventDecoder) object(event watch.EventType) (runtime.Object, error) {
 	case watch.Error:
 		status := &metav1.Status{}
 		err := json.Unmarshal(raw, status, json.MatchCaseInsensitiveNames(true))
+		kube.Redact(status)
 		return status, err
 	case watch.Bookmark:
 		o, _, err := d.digester.scan(raw)
