@@ -49,7 +49,8 @@ var directions = []struct {
 		"internal/hook", "internal/kube", "internal/httpserver", "internal/source/http",
 		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion",
 	}, "the servers of webhooks and HTTP hooks; app provides the runs"},
-	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process"}, "a stage; queues, snapshots and effects are interfaces to it"},
+	{"internal/run/workspace", nil, "files of runs, whatever is in them"},
+	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process", "internal/run/workspace"}, "a stage; queues, snapshots and effects are interfaces to it"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/kube"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "the effects of a run, together: what they check is what runs hand over"},
@@ -57,7 +58,7 @@ var directions = []struct {
 	{"internal/workbench/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
 	{"internal/workbench", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube",
-		"internal/hookset", "internal/run", "internal/run/process", "internal/effect/apply", "internal/workbench/lint", "internal/workbench/rbac",
+		"internal/hookset", "internal/run", "internal/run/process", "internal/run/workspace", "internal/effect/apply", "internal/workbench/lint", "internal/workbench/rbac",
 		"internal/source/webhook/admission", "internal/source/webhook/conversion",
 	}, "the way of a hook through the stages, without queues and watches"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},

@@ -23,6 +23,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
@@ -82,16 +83,16 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err := checkDirectories(&o); err != nil {
 		return err
 	}
-	workspace, err := run.OpenWorkspace(o.TmpDir, o.KeepTmpFiles)
+	files, err := workspace.Open(workspace.Options{Dir: o.TmpDir, RunDir: o.RunDir, Keep: o.KeepTmpFiles, Log: o.Log})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, workspace.Close()) }()
-	cl, err := surroundings(&o, workspace)
+	defer func() { err = errors.Join(err, files.Close()) }()
+	cl, err := surroundings(&o, files)
 	if err != nil {
 		return err
 	}
-	op, err := newOperator(o, workspace.Dir())
+	op, err := newOperator(o, files.Dir())
 	if err != nil {
 		return err
 	}
@@ -131,11 +132,11 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err := op.load(ctx, kill, o, filters); err != nil {
 		return err
 	}
-	if op.texts = newTexts(o, workspace.Dir()); op.texts != nil {
+	if op.texts = newTexts(o, files.Dir()); op.texts != nil {
 		text, _ := op.texts.copied(asFound) // if it is not complete, the hooks are loaded anew at once
 		op.texts.kept.Use(text)
 	}
-	if err := op.build(ctx, kill, o, material{cl, workspace, filters, effects, insight}); err != nil {
+	if err := op.build(ctx, kill, o, material{cl, files, filters, effects, insight}); err != nil {
 		return err
 	}
 	var asides sync.WaitGroup

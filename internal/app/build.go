@@ -16,6 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
@@ -27,7 +28,7 @@ import (
 const queuedBytes = 32 << 20
 
 // surroundings finds the cluster, and completes the environment of hooks by what leads them there and to their library.
-func surroundings(o *Options, w *run.Workspace) (*kube.Cluster, error) {
+func surroundings(o *Options, w *workspace.Workspace) (*kube.Cluster, error) {
 	cl, err := kube.Connect(o.Cluster, w.Dir())
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func surroundings(o *Options, w *run.Workspace) (*kube.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.Remember(); err != nil {
+	if err := w.Protect(); err != nil {
 		return nil, fmt.Errorf("cannot read what has just been written: %w", err)
 	}
 	o.Env = slices.Concat(hookset.Inherited(o.Env, o.HookEnv), cl.Env, library)
@@ -103,7 +104,7 @@ func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compi
 // material is what stages are built of.
 type material struct {
 	cluster   *kube.Cluster
-	workspace *run.Workspace
+	workspace *workspace.Workspace
 	filters   *jq.Compiler
 	effects   *apply.Effects
 	insight   *insight

@@ -21,6 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
 // modelHooks differ in everything that decides what goes into one run.
@@ -186,14 +187,14 @@ func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outp
 // playRuns returns what is running and what has been let go after each step.
 func playRuns(t *testing.T, steps []modelStep) []string {
 	hooks := modelHooks()
-	workspace, err := run.OpenWorkspace(t.TempDir(), false)
+	files, err := workspace.Open(workspace.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	executor := &gatedExecutor{}
 	op := &operator{log: slog.New(slog.DiscardHandler), hooks: hooks}
 	op.runner = run.New(hooks, run.Options{
-		Executor: executor, Snapshots: noSnapshots{executor}, Effects: noEffects{}, Workspace: workspace, Log: op.log,
+		Executor: executor, Snapshots: noSnapshots{executor}, Effects: noEffects{}, Workspace: files, Log: op.log,
 	})
 	op.queues = queue.NewSet(queue.Options{Backoff: func(int) time.Duration { return retryDelay }})
 	stop, cancel := context.WithCancel(t.Context())
@@ -202,7 +203,7 @@ func playRuns(t *testing.T, steps []modelStep) []string {
 	defer func() {
 		cancel()
 		<-ended
-		if err := workspace.Close(); err != nil {
+		if err := files.Close(); err != nil {
 			t.Error(err)
 		}
 	}()

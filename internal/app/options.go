@@ -12,6 +12,8 @@ import (
 // Options of the operator. Log is required, and all durations have to be given.
 type Options struct {
 	HooksDir, TmpDir string
+	// RunDir is where the files of runs are; empty means TmpDir.
+	RunDir string
 	// WatchHooks loads hooks anew when their files change.
 	WatchHooks    bool
 	KeepTmpFiles  bool

@@ -2,13 +2,16 @@ package run
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"os"
+	"io"
+	"log/slog"
 	"slices"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -38,36 +41,34 @@ func BenchmarkContextFile(b *testing.B) {
 	if err := wire.WriteContexts(&text, hook.FullContexts, contexts); err != nil {
 		b.Fatal(err)
 	}
-	w, err := OpenWorkspace(b.TempDir(), false)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer w.Close()
-	files := filesIn(w.Dir())
-	path := files.contexts
-	run := func(b *testing.B, end func()) {
+	w := openWorkspace(b)
+	run := func(b *testing.B, write func(io.Writer) error) {
 		b.SetBytes(int64(text.Len()))
 		b.ReportAllocs()
 		for b.Loop() {
-			f := w.contextOutput(files)
-			if err := wire.WriteContexts(f, hook.FullContexts, contexts); err != nil {
+			f, err := w.Create("hook", "1-1")
+			if err == nil {
+				err = errors.Join(f.WriteContexts(write), w.Delete(f))
+			}
+			if err != nil {
 				b.Fatal(err)
 			}
-			if err := f.Close(); err != nil {
-				b.Fatal(err)
-			}
-			end()
 		}
 	}
-	b.Run("contexts, new file", func(b *testing.B) { run(b, func() { _ = os.Remove(path) }) })
-	b.Run("contexts, file of the last run", func(b *testing.B) { run(b, func() { w.closeContexts(path) }) })
-	b.Run("bytes, new file", func(b *testing.B) {
-		b.SetBytes(int64(text.Len()))
-		for b.Loop() {
-			if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
-				b.Fatal(err)
-			}
-			_ = os.Remove(path)
-		}
+	b.Run("contexts", func(b *testing.B) {
+		run(b, func(w io.Writer) error { return wire.WriteContexts(w, hook.FullContexts, contexts) })
 	})
+	b.Run("bytes", func(b *testing.B) {
+		run(b, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err })
+	})
+}
+
+func openWorkspace(t testing.TB) *workspace.Workspace {
+	t.Helper()
+	w, err := workspace.Open(workspace.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	return w
 }

@@ -8,7 +8,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
+
+// Outputs is the content of the files that a hook wrote.
+type Outputs = workspace.Outputs
 
 // Begun is what is known of a run when its process is about to start.
 type Begun struct {

@@ -85,16 +85,11 @@ func (r *recorder) Output(line []byte) { r.lines = append(r.lines, string(line))
 func (r *recorder) End(report Report)  { r.report = report }
 
 func TestRunsAreRecorded(t *testing.T) {
-	workspace, err := OpenWorkspace(t.TempDir(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer workspace.Close()
 	var log strings.Builder
 	rec := &recorder{}
 	h := hookOf("--")
 	r := New([]*hook.Hook{h}, Options{
-		Executor: printer{}, Workspace: workspace, Log: slog.New(testenv.LogHandler(&log, nil)),
+		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(testenv.LogHandler(&log, nil)),
 		Begin: func(b Begun) Record { rec.begun = append(rec.begun, b); return rec },
 	})
 	task := r.Task(change(h, 0))

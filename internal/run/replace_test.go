@@ -25,13 +25,8 @@ type stage struct {
 }
 
 func newStage(t *testing.T, hooks ...*hook.Hook) *stage {
-	workspace, err := OpenWorkspace(t.TempDir(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = workspace.Close() })
 	s := &stage{end: make(chan error)}
-	s.Runner = New(hooks, Options{Executor: s, Snapshots: s, Effects: s, Workspace: workspace, Log: slog.New(slog.DiscardHandler)})
+	s.Runner = New(hooks, Options{Executor: s, Snapshots: s, Effects: s, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler)})
 	return s
 }
 

@@ -7,8 +7,7 @@
 //   - Bindings are let go when a run of their Synchronization has ended well, or was allowed to fail.
 //   - A hook can be replaced by another version of itself: what waits goes on with the new one, and never does a run see a
 //     part of each.
-//   - Files of a run are private to the operator's user. When it has ended nothing that it wrote is left, and no file under a name
-//     that it knew.
+//   - The files of a run are private to the operator's user, and are deleted when the run has ended.
 //
 // It starts processes through an Executor, and changes the world only through Effects.
 package run
@@ -17,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -27,6 +27,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -55,7 +56,7 @@ type Options struct {
 	Executor  Executor
 	Snapshots Snapshots
 	Effects   Effects
-	Workspace *Workspace
+	Workspace *workspace.Workspace
 	Log       *slog.Logger
 	// Env is the environment of every run, to which the variables of the run are added.
 	Env []string
@@ -132,7 +133,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	a := attempt{task: t, log: log, record: noRecord{}}
 	var err error
 	if t.events.Len() > 0 {
-		log.Info("Execute hook", "event.id", t.eventIDs())
+		log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.runID())
 		a.record = r.begin(t)
 		err = r.attempt(ctx, &a)
 	}
@@ -189,12 +190,12 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	ctx, endTrace := r.hookStarts(ctx, a.task)
 	defer func() { endTrace(err) }()
 	t, log := a.task, a.log
-	f, err := r.opts.Workspace.open(t.Hook().Name)
+	f, err := r.opts.Workspace.Create(t.Hook().Name, t.runID())
 	if err != nil {
 		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
 	}
 	defer func() {
-		if cerr := r.opts.Workspace.close(f); cerr != nil {
+		if cerr := r.opts.Workspace.Delete(f); cerr != nil {
 			log.Warn("Cannot remove the files of the run", "error", cerr.Error())
 		}
 	}()
@@ -204,7 +205,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	defer a.text.Release()
 	result, err := r.execute(ctx, a, f)
 	a.usage = result.Usage
-	out, outErr := f.outputs()
+	out, outErr := f.Outputs()
 	if err != nil {
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
 			var failed error
@@ -229,7 +230,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 }
 
 // prepare writes the contexts. A review does not keep its hook from being replaced, so it looks for it here.
-func (r *Runner) prepare(f *files, a *attempt) (err error) {
+func (r *Runner) prepare(f *workspace.Files, a *attempt) (err error) {
 	t := a.task
 	if t.known().review != nil {
 		r.succession.swapping.RLock()
@@ -244,23 +245,14 @@ func (r *Runner) prepare(f *files, a *attempt) (err error) {
 			a.text.Release()
 		}
 	}()
-	if err := r.writeContexts(f, t); err != nil {
+	err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, r.contexts(t)) })
+	if err != nil {
 		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
 	}
 	return nil
 }
 
-func (r *Runner) writeContexts(f *files, t *Task) error {
-	file := r.opts.Workspace.contextOutput(f)
-	err := wire.WriteContexts(file, t.Hook().Contexts, r.contexts(t))
-	if err := errors.Join(err, file.Close()); err != nil {
-		r.opts.Workspace.dropContexts() // the next attempt may need the room
-		return fmt.Errorf("cannot write the binding context file: %w", err)
-	}
-	return nil
-}
-
-func (r *Runner) execute(ctx context.Context, a *attempt, f *files) (process.Result, error) {
+func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (process.Result, error) {
 	t, log := a.task, a.log
 	stdout := process.NewLineLogger(log, "stdout", r.opts.ProxyJSON)
 	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)

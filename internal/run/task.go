@@ -242,3 +242,6 @@ func (t *Task) eventIDs() string {
 
 // ID identifies the task in log records.
 func (t *Task) ID() string { return strconv.FormatInt(t.id, 10) }
+
+// runID identifies the attempt that is running: in the log, in the history of runs, and in the name of its directory.
+func (t *Task) runID() string { return t.ID() + "-" + strconv.Itoa(t.known().attempts) }

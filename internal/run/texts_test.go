@@ -26,11 +26,6 @@ func (e executor) Execute(_ context.Context, in process.Invocation) (process.Res
 
 // A run uses the files that it was given, and gives them back, however it ends.
 func TestTextOfARun(t *testing.T) {
-	workspace, err := OpenWorkspace(t.TempDir(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer workspace.Close()
 	h := ticks("hooks/h", "a")
 	h.Interpreter = []string{"/bin/sh"}
 	texts := &library{}
@@ -39,7 +34,7 @@ func TestTextOfARun(t *testing.T) {
 	s := &stage{}
 	r := New([]*hook.Hook{h}, Options{
 		Executor:  executor(func(i process.Invocation) error { in = i; return failure }),
-		Snapshots: s, Effects: s, Workspace: workspace, Texts: texts, Log: slog.New(slog.DiscardHandler),
+		Snapshots: s, Effects: s, Workspace: openWorkspace(t), Texts: texts, Log: slog.New(slog.DiscardHandler),
 	})
 	if err := r.Task(tick(h, 0)).Run(t.Context()); !errors.Is(err, failure) {
 		t.Fatal(err)

@@ -3,11 +3,13 @@ package run
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
+	"strconv"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
 // Trial is a run that nothing in the cluster has caused: its contexts are given as text.
@@ -21,18 +23,19 @@ type Trial struct {
 // Try runs a hook once, exactly as for a task, but for what comes after: the outputs are returned, also those of a hook
 // that failed, and nothing is carried out.
 func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.Result, err error) {
-	f, err := r.opts.Workspace.open(t.Hook.Name)
+	f, err := r.opts.Workspace.Create(t.Hook.Name, strconv.FormatInt(r.lastID.Add(1), 10))
 	if err != nil {
 		return out, result, err
 	}
-	defer func() { _ = r.opts.Workspace.close(f) }()
-	if err := os.WriteFile(f.contexts, t.Contexts, 0o600); err != nil {
-		return out, result, fmt.Errorf("cannot write the binding context file: %w", err)
+	defer func() { _ = r.opts.Workspace.Delete(f) }()
+	err = f.WriteContexts(func(w io.Writer) error { _, err := w.Write(t.Contexts); return err })
+	if err != nil {
+		return out, result, err
 	}
 	in := r.invocation(t.Hook, f)
 	in.Stdout, in.Stderr = t.Stdout, t.Stderr
 	result, err = r.opts.Executor.Execute(ctx, in)
-	out, outErr := f.outputs()
+	out, outErr := f.Outputs()
 	if err == nil && outErr != nil {
 		err = fmt.Errorf("%s FAILED: %w", t.Hook.Name, outErr)
 	}
@@ -40,10 +43,10 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 }
 
 // invocation is how a hook is started, whatever for.
-func (r *Runner) invocation(h *hook.Hook, f *files) process.Invocation {
+func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) process.Invocation {
 	program, args := h.Command()
 	return process.Invocation{
 		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path),
-		Env: append(r.opts.Env[:len(r.opts.Env):len(r.opts.Env)], f.environment()...), Timeout: r.timeout(h),
+		Env: append(r.opts.Env[:len(r.opts.Env):len(r.opts.Env)], f.Environment()...), Timeout: r.timeout(h),
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -184,13 +185,13 @@ func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 
 // run is the process.
 func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hook.Hook, contexts []byte, private string) (out run.Outputs, err error) {
-	workspace, err := run.OpenWorkspace(private, false)
+	files, err := workspace.Open(workspace.Options{Dir: private, Log: silent()})
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, workspace.Close()) }()
+	defer func() { err = errors.Join(err, files.Close()) }()
 	runner := run.New(nil, run.Options{
-		Executor: process.New(process.Options{}), Workspace: workspace, Log: silent(), Env: o.Env, Timeout: o.HookTimeout,
+		Executor: process.New(process.Options{}), Workspace: files, Log: silent(), Env: o.Env, Timeout: o.HookTimeout,
 	})
 	var mu sync.Mutex
 	line := func(stream string) func([]byte) {

@@ -1,48 +1,60 @@
-package run
+package workspace
 
 import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 )
 
-// files are those of one run.
-type files struct {
+// Files are those of one run.
+type Files struct {
 	dir                                                   string
 	contexts, metrics, admission, conversion, http, patch string
-	// held is nil for files of which only the names are known.
-	held *held
-	// contextsEnd is how many bytes of contexts were written.
-	contextsEnd int64
 }
 
-func filesIn(dir string) *files {
-	in := func(name string) string { return dir + string(filepath.Separator) + name }
-	return &files{
+func filesIn(dir string) *Files {
+	in := func(name string) string { return filepath.Join(dir, name) }
+	return &Files{
 		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
 		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"),
 	}
 }
 
-// contextsIndex is the place of contexts in files.all.
-const contextsIndex = 5
-
-// all are the files that there are before a run: those that the hook may write, and its contexts.
-func (f *files) all() [contextsIndex + 1]string {
-	return [...]string{f.metrics, f.admission, f.conversion, f.http, f.patch, f.contexts}
+// create makes the directory, and the files that hooks may write.
+func (f *Files) create() error {
+	if err := os.Mkdir(f.dir, 0o700); err != nil {
+		return err
+	}
+	for _, path := range []string{f.metrics, f.admission, f.conversion, f.http, f.patch} {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := file.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func makeEmpty(path string) error {
-	file, err := openAt(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY)
-	file.close()
-	return err
+// WriteContexts makes the file of binding contexts and lets write fill it.
+func (f *Files) WriteContexts(write func(io.Writer) error) error {
+	file, err := os.OpenFile(f.contexts, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot create the binding context file: %w", err)
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return fmt.Errorf("cannot write the binding context file: %w", err)
+	}
+	return nil
 }
 
-// environment are the variables that tell a hook about its files.
-func (f *files) environment() []string {
+// Environment returns the variables that name the files.
+func (f *Files) Environment() []string {
 	return []string{
 		"BINDING_CONTEXT_PATH=" + f.contexts,
 		"METRICS_PATH=" + f.metrics,
@@ -54,18 +66,16 @@ func (f *files) environment() []string {
 	}
 }
 
-// Outputs is what a hook wrote into its files, as it is; nil stands for nothing.
+// Outputs is the content of the files that a hook wrote; nil stands for an empty file.
 type Outputs struct {
 	Metrics, Admission, Conversion, HTTP, Patch []byte
 }
 
-// outputs reads the files that a hook may have written. A file that is gone is an error: nobody could
-// tell what was meant.
-func (f *files) outputs() (Outputs, error) {
+// Outputs reads the files that a hook may have written. A missing one is an error, because the hook's intent is unknown.
+func (f *Files) Outputs() (Outputs, error) {
 	var out Outputs
 	var errs []error
-	held := f.stillHeld()
-	for i, file := range [...]struct {
+	for _, file := range [...]struct {
 		variable, path string
 		into           *[]byte
 	}{
@@ -75,34 +85,27 @@ func (f *files) outputs() (Outputs, error) {
 		{"HTTP_RESPONSE_PATH", f.http, &out.HTTP},
 		{"KUBERNETES_PATCH_PATH", f.patch, &out.Patch},
 	} {
-		// Most hooks leave most files empty.
-		if held {
-			if f.held.empty(i) {
-				continue
-			}
-		} else if size, err := sizeOf(file.path); err == nil && size == 0 {
-			continue
-		}
 		content, err := readOutput(file.path)
 		switch {
-		case errors.Is(err, os.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist):
 			errs = append(errs, fmt.Errorf("the hook removed the file that $%s names: leave it empty instead", file.variable))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("cannot read what the hook wrote to $%s: %w", file.variable, err))
-		case len(content) > 0:
-			*file.into = content
 		}
+		*file.into = content
 	}
 	return out, errors.Join(errs...)
 }
 
-// maxOutput is how much a hook may hand back in one file. All of it has to be in memory, to be checked as a whole before
-// anything of it is done.
+// maxOutput limits one file: the whole of it is in memory while it is checked.
 const maxOutput = 256 << 20
 
-// readOutput reads a file that a hook has written, or put something else in place of. What is no file, such as a pipe
-// that nobody writes to, could be read for ever.
+// readOutput returns the content of a regular file, or nil if it is empty. Anything else that a hook may have put in its
+// place, such as a pipe, could block the reader.
 func readOutput(path string) ([]byte, error) {
+	if info, err := os.Lstat(path); err != nil || info.Mode().IsRegular() && info.Size() == 0 {
+		return nil, err // most hooks leave most files empty, and to open one costs more
+	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -121,35 +124,25 @@ func readOutput(path string) ([]byte, error) {
 	}
 	content := make([]byte, info.Size())
 	n, err := io.ReadFull(f, content)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil // somebody has cut it meanwhile
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil // a process that the hook left behind has truncated it
+	}
+	if n == 0 {
+		return nil, err
 	}
 	return content[:n], err
 }
 
-func kindOf(mode os.FileMode) string {
+func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
 		return "a directory"
-	case mode&os.ModeNamedPipe != 0:
+	case mode&fs.ModeNamedPipe != 0:
 		return "a pipe"
-	case mode&os.ModeDevice != 0:
+	case mode&fs.ModeDevice != 0:
 		return "a device"
 	}
 	return "something of the mode " + mode.String()
-}
-
-// remove removes the files and what else is in their directory.
-func (f *files) remove() error {
-	f.letGo()
-	for _, path := range f.all() {
-		_ = syscall.Unlink(path)
-	}
-	if syscall.Rmdir(f.dir) == nil {
-		return nil
-	}
-	// The hook has put something there, or something is wrong.
-	return os.RemoveAll(f.dir)
 }
 
 // safe is a hook's name as part of a file name: letters and digits, with a dash for whatever is between them.

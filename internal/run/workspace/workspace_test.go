@@ -1,0 +1,232 @@
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+func open(t testing.TB, o Options) *Workspace {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	w, err := Open(o)
+	must(t, err)
+	t.Cleanup(func() { must(t, w.Close()) })
+	return w
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func create(t testing.TB, w *Workspace, id string) *Files {
+	t.Helper()
+	f, err := w.Create("hook", id)
+	must(t, err)
+	return f
+}
+
+// The files of a run are private, empty, named by the run's id, and gone afterwards, whatever the hook has added.
+func TestFiles(t *testing.T) {
+	tmp, runDir := t.TempDir(), t.TempDir()
+	w := open(t, Options{Dir: tmp, RunDir: runDir})
+	f, err := w.Create("000-shell/pods.sh", "17-2")
+	must(t, err)
+	must(t, f.WriteContexts(func(w io.Writer) error { _, err := io.WriteString(w, "[]"); return err }))
+	if name := filepath.Base(f.dir); name != "hook-000-shell-pods-sh-17-2" {
+		t.Errorf("the directory is %s", name)
+	}
+	if filepath.Dir(filepath.Dir(f.dir)) != runDir || filepath.Dir(w.Dir()) != tmp {
+		t.Errorf("the run is in %s, other files are in %s", f.dir, w.Dir())
+	}
+	seen := 0
+	for _, variable := range f.Environment() {
+		_, path, _ := strings.Cut(variable, "=")
+		info, err := os.Lstat(path)
+		must(t, err)
+		want := int64(0)
+		if path == f.contexts {
+			want = 2
+		}
+		if info.Mode() != 0o600 || info.Size() != want {
+			t.Errorf("%s: mode %v, %d bytes", variable, info.Mode(), info.Size())
+		}
+		seen++
+	}
+	if info, err := os.Stat(f.dir); err != nil || info.Mode() != fs.ModeDir|0o700 || seen != 7 {
+		t.Errorf("mode %v, %v, %d variables", info.Mode(), err, seen)
+	}
+	must(t, os.Mkdir(filepath.Join(f.dir, "more"), 0o700), os.WriteFile(filepath.Join(f.dir, "more", "file"), nil, 0o600), os.WriteFile(f.metrics, []byte("{}"), 0o600))
+	if out, err := f.Outputs(); err != nil || string(out.Metrics) != "{}" || out.Patch != nil {
+		t.Errorf("the run handed back %q, %v", out, err)
+	}
+	must(t, w.Delete(f))
+	if _, err := os.Stat(f.dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+}
+
+func TestKeep(t *testing.T) {
+	tmp := t.TempDir()
+	w := open(t, Options{Dir: tmp, Keep: true})
+	f := create(t, w, "1-1")
+	must(t, w.Delete(f), w.Close())
+	if _, err := os.Stat(f.metrics); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever a hook puts in place of its files, reading them ends, and the error names the variable and the fix.
+func TestOutputsThatAreNoFiles(t *testing.T) {
+	for name, tt := range map[string]struct {
+		replace func(path string) error
+		want    string
+	}{
+		"a pipe":      {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "it is no longer a file, but a pipe: write into the file that is there"},
+		"a device":    {func(path string) error { return os.Symlink("/dev/zero", path) }, "it is no longer a file, but a device"},
+		"a directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "it is no longer a file, but a directory"},
+		"nothing":     {func(string) error { return nil }, "the hook removed the file that $KUBERNETES_PATCH_PATH names"},
+		"too much": {func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxOutput+1))
+		}, "it is 268435457 bytes long, more than 268435456: hand back less in one run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := create(t, open(t, Options{}), "1-1")
+			must(t, os.Remove(f.patch), tt.replace(f.patch))
+			_, err := f.Outputs()
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "$KUBERNETES_PATCH_PATH") {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// Files and directories that somebody removes, or moves away, are there again for the next run.
+func TestRestore(t *testing.T) {
+	w := open(t, Options{RunDir: t.TempDir()})
+	library := filepath.Join(w.Dir(), "lib", "shell.sh")
+	must(t, os.MkdirAll(filepath.Dir(library), 0o700), os.WriteFile(library, []byte("text"), 0o600), w.Protect())
+	for _, test := range []struct {
+		name   string
+		remove func() error
+	}{
+		{"all", func() error { return os.RemoveAll(w.Dir()) }},
+		{"the runs", func() error { return os.RemoveAll(w.runs.path) }},
+		{"a file", func() error { return os.Remove(library) }},
+		{"the lock", func() error { return os.Remove(filepath.Join(w.Dir(), lockName)) }},
+		{"a file, by renaming it", func() error { return os.Rename(library, library+"-moved") }},
+		{"a directory, by renaming it", func() error { return os.Rename(filepath.Dir(library), filepath.Dir(library)+"-moved") }},
+	} {
+		must(t, test.remove())
+		f := create(t, w, test.name)
+		_, err := f.Outputs()
+		must(t, err)
+		if text, err := os.ReadFile(library); err != nil || string(text) != "text" {
+			t.Errorf("without %s: the library is %q, %v", test.name, text, err)
+		}
+		for _, d := range []*directory{w.main, w.runs} {
+			sweep(filepath.Dir(d.path), w.log) // as another operator does at its start
+			if _, err := os.Stat(d.path); err != nil {
+				t.Errorf("without %s: %s is no longer locked", test.name, d.path)
+			}
+		}
+	}
+}
+
+// sweep removes what a killed operator left and says so. Everything else that has such a name stays.
+func TestSweep(t *testing.T) {
+	tmp, victim := t.TempDir(), t.TempDir()
+	in := func(names ...string) string { return filepath.Join(append([]string{tmp}, names...)...) }
+	workspace := func(name, lock string, mode fs.FileMode) {
+		t.Helper()
+		must(t, os.MkdirAll(in(name, "hook-a"), 0o700), os.WriteFile(in(name, lockName), []byte(lock), 0o600), os.Chmod(in(name), mode))
+	}
+	must(t, os.WriteFile(filepath.Join(victim, lockName), []byte(lockText), 0o600), os.WriteFile(filepath.Join(victim, "diary"), []byte("precious"), 0o600))
+	workspace("operator-1", lockText, 0o700)
+	must(t, os.Symlink(victim, in("operator-1", "more")))
+	workspace("operator-backup", lockText, 0o700)
+	workspace("operator-2", "", 0o700)
+	workspace("operator-3", "1234\n", 0o700)
+	workspace("operator-4", lockText+"and more", 0o700)
+	workspace("operator-5", lockText, 0o755)
+	workspace("operator-6", lockText, 0o700)
+	foreign, err := os.OpenFile(in("operator-6", lockName), os.O_RDWR, 0)
+	must(t, err)
+	defer foreign.Close()
+	if !locked(foreign) {
+		t.Fatal("cannot lock")
+	}
+	must(t, os.Mkdir(in("operator-7"), 0o700), os.Symlink(filepath.Join(victim, lockName), in("operator-7", lockName)))
+	must(t, os.Mkdir(in("operator-8"), 0o700), syscall.Mkfifo(in("operator-8", lockName), 0o600))
+	must(t, os.Mkdir(in("operator-9"), 0o700), os.WriteFile(in("operator-10"), nil, 0o600), os.Symlink(victim, in("operator-11")))
+	if os.Geteuid() == 0 {
+		workspace("operator-12", lockText, 0o700)
+		must(t, os.Chown(in("operator-12"), 65534, 65534))
+	}
+	before, err := filepath.Glob(in("*"))
+	must(t, err)
+
+	var log bytes.Buffer
+	living := open(t, Options{Dir: tmp, Log: slog.New(testenv.LogHandler(&log, nil))})
+
+	after, err := filepath.Glob(in("*"))
+	must(t, err)
+	want := append(slices.DeleteFunc(before, func(path string) bool { return path == in("operator-1") }), living.Dir())
+	slices.Sort(want)
+	if !slices.Equal(after, want) {
+		t.Errorf("left are %q, want %q", after, want)
+	}
+	for _, name := range []string{lockName, "diary"} {
+		if _, err := os.Stat(filepath.Join(victim, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, in("operator-1")) || !strings.Contains(text, "Removed a directory that a killed operator left") {
+		t.Errorf("the log is %s", text)
+	}
+}
+
+// BenchmarkFiles creates, uses and deletes the files of a run that hands nothing back, on a disk and in memory.
+func BenchmarkFiles(b *testing.B) {
+	text := bytes.Repeat([]byte("x"), 2000)
+	for _, parent := range []string{os.TempDir(), "/dev/shm"} {
+		b.Run(parent, func(b *testing.B) {
+			dir, err := os.MkdirTemp(parent, "bench")
+			if err != nil {
+				b.Skip(err)
+			}
+			defer os.RemoveAll(dir)
+			w := open(b, Options{Dir: dir})
+			b.ReportAllocs()
+			for b.Loop() {
+				f := create(b, w, "1-1")
+				must(b, f.WriteContexts(func(w io.Writer) error { _, err := w.Write(text); return err }))
+				if _, err := os.ReadFile(f.contexts); err != nil { // as hooks do
+					b.Fatal(err)
+				}
+				if _, err := f.Outputs(); err != nil {
+					b.Fatal(err)
+				}
+				must(b, w.Delete(f))
+			}
+		})
+	}
+}
