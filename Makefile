@@ -48,9 +48,9 @@ bin/tools/kubectl:
 	@mkdir -p bin/tools && ln -sf ../testcluster bin/tools/kubectl
 
 # What checks and makes the things that are delivered. Apart from tools, since the demo does not need it.
-delivery-tools: $(addprefix bin/tools/,chart dockerfile image registry actionlint) ## build bin/tools/chart, image, dockerfile, registry, actionlint: what the targets below and tests of deploy call
+delivery-tools: $(addprefix bin/tools/,chart image actionlint) ## build bin/tools/chart, image, actionlint: used by the targets below and tests of deploy
 
-bin/tools/chart bin/tools/dockerfile bin/tools/image bin/tools/registry: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
+bin/tools/chart bin/tools/image: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ ./$*
 bin/tools/actionlint: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ github.com/rhysd/actionlint/cmd/actionlint
@@ -78,6 +78,14 @@ dist: $(BINARIES) delivery-tools ## build bin/dist: programs for Linux and macOS
 image: bin/dist/shell-operator-linux-amd64 bin/dist/shell-operator-linux-arm64 delivery-tools ## build bin/image: a static image for amd64 and arm64 as an OCI layout, without Docker
 	@bin/tools/image build --to bin/image --version '$(VERSION)' --revision '$(REVISION)' --time "$$SOURCE_DATE_EPOCH" \
 		--binary linux/amd64=bin/dist/shell-operator-linux-amd64 --binary linux/arm64=bin/dist/shell-operator-linux-arm64
+
+test-reproducible: image ## build the image again with an empty cache and compare the digests
+	@cp bin/image/index.json bin/first-index.json
+	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && GOCACHE=$$cache $(MAKE) --no-print-directory image
+	@cmp bin/first-index.json bin/image/index.json
+
+release: delivery-tools bin/tools/jq ## check bin/dist and bin/image (make dist image) and print the steps of a release; PUBLISH=1 runs them
+	@VERSION='$(VERSION)' scripts/release.sh
 
 # Not taken from the environment, where a release has another one.
 IMAGE := shell-operator:dev
@@ -146,4 +154,4 @@ vuln: ## look for known vulnerabilities in what the program uses
 clean: ## remove what was built
 	@rm -rf bin
 
-.PHONY: help build testcluster tools delivery-tools dist image image-shell test-image demo test test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster tools delivery-tools dist image test-reproducible release image-shell test-image demo test test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE

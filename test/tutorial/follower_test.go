@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -73,8 +74,7 @@ func (f *follower) block(b pages.Block) {
 	case b.Kind == "":
 		f.sees(b)
 	case b.Kind == "dockerfile":
-		write(f.t, filepath.Join(f.dir, "Dockerfile"), b.Text, 0o644)
-		f.tool(b, "dockerfile", "Dockerfile")
+		f.dockerfile(b)
 	case b.Kind == "yaml" && strings.HasPrefix(b.Text, "apiVersion: "):
 		f.manifest(b, b.Text)
 	case b.Kind == "yaml" && strings.HasPrefix(b.Text, "containers:"):
@@ -132,6 +132,27 @@ func (f *follower) answerIs(b pages.Block) {
 		document := strings.HasPrefix(b.Kind, "json ") && slices.ContainsFunc(strings.Split(f.answer, "\n"), func(l string) bool { return pages.Same(line, l) == nil })
 		if !document && !pages.Contains(f.answer, line) {
 			f.t.Errorf("line %d: %q is not in the answer\n%s", b.Line, line, f.answer)
+		}
+	}
+}
+
+var (
+	instruction = regexp.MustCompile(`^(FROM|RUN|COPY|ADD|ENV|WORKDIR|ENTRYPOINT|CMD) \S`)
+	fromOurs    = regexp.MustCompile(`--from=ghcr.io/shell-operator/shell-operator:\S+ (\S+)`)
+)
+
+// dockerfile checks what can be without a container engine: the instructions, and that paths taken from our image are promised.
+func (f *follower) dockerfile(b pages.Block) {
+	promised, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "reference", "image.md"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", "")) {
+		if strings.TrimSpace(line) != "" && !instruction.MatchString(line) {
+			f.t.Errorf("line %d: %q is not an instruction of a Dockerfile", b.Line, line)
+		}
+		if m := fromOurs.FindStringSubmatch(line); m != nil && !strings.Contains(string(promised), "\n| `"+m[1]+"` |") {
+			f.t.Errorf("line %d: docs/reference/image.md does not promise %s", b.Line, m[1])
 		}
 	}
 }
@@ -242,10 +263,10 @@ kubectl apply --server-side -f - <<<"$manifests"
 `
 
 var deliveryTools = sync.OnceValue(func() error {
-	cmd := exec.Command("make", "--no-print-directory", "bin/tools/chart", "bin/tools/dockerfile")
+	cmd := exec.Command("make", "--no-print-directory", "bin/tools/chart")
 	cmd.Dir = testenv.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build what reads charts and Dockerfiles: %w\n%s", err, out)
+		return fmt.Errorf("cannot build bin/tools/chart: %w\n%s", err, out)
 	}
 	return nil
 })

@@ -2,8 +2,7 @@
 // page and compares what comes. No block of any page may be left over: TestEverySnippet.
 //
 // Blocks that are marked sh are typed, in order. Blocks without a word are what has to come: from the commands right before
-// them, or else from the operator. Whole hooks are written to the hooks directory, manifests are applied, Dockerfiles are read
-// by BuildKit's parser. A comment in front of a block, which readers do not see, says what is different:
+// them, or else from the operator. Whole hooks are written to the hooks directory, manifests are applied. A comment in front of a block, which readers do not see, says what is different:
 //
 //	<!-- fails -->            the commands are meant to fail
 //	<!-- wait: text -->       the operator has to print this first

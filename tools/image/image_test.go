@@ -16,9 +16,11 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
@@ -221,53 +223,41 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-func TestRegistry(t *testing.T) {
+// TestPush reads the image and its SBOMs back from a registry.
+func TestPush(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true)))
 	defer server.Close()
-	repository := strings.TrimPrefix(server.URL, "http://") + "/me/shell-operator"
-	o := example(t)
-	both, _ := built(t, o)
-	if err := run([]string{"push", both, repository + ":both"}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	o.binaries = o.binaries[:1]
-	o.version = "v2"
-	one, _ := built(t, o)
-	if err := run([]string{"push", one, repository + ":one"}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	// Without its artifact.
-	o.version = "v3"
-	bare, _ := built(t, o)
-	if err := keepIndexOnly(bare); err != nil {
-		t.Fatal(err)
-	}
-	if err := run([]string{"push", bare, repository + ":bare"}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--sbom", "--platform", "linux/amd64", "--platform", "linux/arm64", repository + ":both"}, ""},
-		{[]string{"--sbom", "--platform", "linux/amd64", repository + ":one"}, ""},
-		{[]string{"--platform", "linux/amd64", "--platform", "linux/arm64", repository + ":both", repository + ":one"}, ":one for linux/arm64: missing"},
-		{[]string{"--platform", "linux/amd64", repository + ":none"}, ":none is missing"},
-		{[]string{"--platform", "linux/amd64", repository + ":bare"}, ""},
-		{[]string{"--sbom", "--platform", "linux/amd64", repository + ":bare"}, "its SBOM is missing"},
-		{[]string{repository + ":both"}, "at least one --platform"},
-	} {
-		wantError(t, run(append([]string{"check"}, c.args...), io.Discard), c.want)
-	}
-}
-
-func keepIndexOnly(dir string) error {
-	path, err := layout.FromPath(dir)
+	ref, err := name.ParseReference(strings.TrimPrefix(server.URL, "http://") + "/me/shell-operator:v1.2.3")
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	return path.RemoveDescriptors(func(d v1.Descriptor) bool { return d.MediaType.IsImage() })
+	dir, digest := built(t, example(t))
+	if err := run([]string{"push", dir, ref.String()}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	index, err := remote.Index(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := index.Digest(); err != nil || got.String() != digest {
+		t.Errorf("digest %s, %v, want %s", got, err, digest)
+	}
+	if err := validate.Index(index); err != nil {
+		t.Error(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil || len(manifest.Manifests) != 2 {
+		t.Fatalf("%+v, %v", manifest, err)
+	}
+	for _, d := range manifest.Manifests {
+		referrers, err := remote.Referrers(ref.Context().Digest(d.Digest.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sboms, err := referrers.IndexManifest(); err != nil || len(sboms.Manifests) != 1 || sboms.Manifests[0].ArtifactType != string(sbomType) {
+			t.Errorf("%s has the SBOMs %+v, %v", d.Platform, sboms, err)
+		}
+	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -1,15 +1,13 @@
-// Program image makes the static image of the operator without a container engine, and looks after what is in a registry:
+// Program image builds the static image of the operator without a container engine:
 //
 //	image build --to DIR --version V --time SECONDS --binary OS/ARCH=FILE…   writes an OCI layout
 //	image push DIR REF                                                      pushes it, with its SBOMs
-//	image check [--sbom] --platform OS/ARCH… REF…                           fails when something is missing
 //	image sbom --version V FILE                                             prints the SBOM of a program
 //
 // Callers may rely on this:
 //   - The same input gives the same digests, on any machine with this version of Go.
 //   - The image has one layer: the program, its directories, a user, CA certificates. Nothing runs as root.
 //   - Each platform's image has an SBOM (CycloneDX JSON) that refers to it.
-//   - check reads what a client would read, from the registry.
 package main
 
 import (
@@ -20,6 +18,11 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
 func main() {
@@ -30,7 +33,7 @@ func main() {
 }
 
 var commands = map[string]func(args []string, stdout io.Writer) error{
-	"build": buildCommand, "push": pushCommand, "check": checkCommand, "sbom": sbomCommand,
+	"build": buildCommand, "push": pushCommand, "sbom": sbomCommand,
 }
 
 func run(args []string, stdout io.Writer) error {
@@ -39,7 +42,7 @@ func run(args []string, stdout io.Writer) error {
 			return command(args[1:], stdout)
 		}
 	}
-	return errors.New("which command? image build, image push, image check or image sbom")
+	return errors.New("missing command: image build, image push or image sbom")
 }
 
 // list is a flag that can be given several times.
@@ -90,22 +93,43 @@ func pushCommand(args []string, stdout io.Writer) error {
 	return push(args[0], args[1], stdout)
 }
 
-func checkCommand(args []string, stdout io.Writer) error {
-	flags := flag.NewFlagSet("check", flag.ContinueOnError)
-	sbom := flags.Bool("sbom", false, "each platform must have an SBOM: an artifact of image build, or an attestation of BuildKit")
-	var platforms list
-	flags.Var(&platforms, "platform", "platform that must be there, as linux/amd64")
-	if err := flags.Parse(args); err != nil {
+// push pushes the index of a layout under the reference, and the SBOMs by their digests. The credentials are those of
+// docker login.
+func push(dir, reference string, stdout io.Writer) error {
+	ref, err := name.ParseReference(reference)
+	if err != nil {
 		return err
 	}
-	if flags.NArg() == 0 || len(platforms) == 0 {
-		return errors.New("check needs at least one --platform and one reference")
+	top, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return fmt.Errorf("cannot read the OCI layout in %s: %w: create it with image build", dir, err)
 	}
-	var missing []error
-	for _, ref := range flags.Args() {
-		missing = append(missing, check(ref, platforms, *sbom, stdout))
+	manifest, err := top.IndexManifest()
+	if err != nil {
+		return err
 	}
-	return errors.Join(missing...)
+	login := remote.WithAuthFromKeychain(authn.DefaultKeychain)
+	for _, d := range manifest.Manifests {
+		if d.MediaType.IsIndex() {
+			index, err := top.ImageIndex(d.Digest)
+			if err == nil {
+				err = remote.WriteIndex(ref, index, login)
+			}
+			if err != nil {
+				return fmt.Errorf("cannot push %s: %w", ref, err)
+			}
+			fmt.Fprintf(stdout, "%s@%s\n", ref, d.Digest)
+			continue
+		}
+		sbom, err := top.Image(d.Digest)
+		if err == nil {
+			err = remote.Write(ref.Context().Digest(d.Digest.String()), sbom, login)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot push the SBOM %s: %w", d.Digest, err)
+		}
+	}
+	return nil
 }
 
 func sbomCommand(args []string, stdout io.Writer) error {
