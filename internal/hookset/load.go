@@ -107,6 +107,9 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, error) {
 	log := o.Log.With("hook", f.Name, "phase", "config")
 	a, err := Ask(ctx, o, root, f)
+	for _, w := range a.Warnings {
+		log.Warn("Configuration is accepted, but look at this", "warning", w.String())
+	}
 	var failed *CallError
 	switch {
 	case ctx.Err() != nil:
@@ -120,15 +123,12 @@ func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, erro
 	case err != nil:
 		return nil, err
 	}
-	for _, w := range a.Warnings {
-		log.Warn("Configuration is accepted, but look at this", "warning", w.String())
-	}
 	return a.Hook, nil
 }
 
 // Answer is what came of a config call.
 type Answer struct {
-	// Hook is nil if there is an error.
+	// Hook is nil if there is an error. There may be warnings nevertheless.
 	Hook           *hook.Hook
 	Warnings       []wire.Warning
 	Stdout, Stderr []byte
@@ -187,11 +187,12 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 		return a, &CallError{f.Name, a.Stderr, err}
 	}
 	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, wire.ConfigOptions{JQ: o.Filters, CheckCrontab: checkCrontab})
+	a.Warnings = warnings
 	if err != nil {
 		return a, err
 	}
 	h.Interpreter = f.Interpreter
-	a.Hook, a.Warnings = &h, warnings
+	a.Hook = &h
 	return a, nil
 }
 

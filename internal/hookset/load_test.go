@@ -122,7 +122,7 @@ func TestAllBrokenHooksAreReported(t *testing.T) {
 	o, log := options(t, answers{
 		"a-fails.sh":   prints("half", "no such command: jq\n", errors.New("exit status 127")),
 		"b-good.sh":    prints("configVersion: v1\nonStartup: 1\n", "", nil),
-		"c-invalid.sh": prints("configVersion: v2\n", "warning: old\n", nil),
+		"c-invalid.sh": prints("configVersion: v2\nconfigVersion: v2\n", "warning: old\n", nil),
 		"d-quiet.sh":   prints("", "", nil),
 	})
 	hooks, err := Load(t.Context(), o)
@@ -140,19 +140,21 @@ hook "c-invalid.sh": the configuration is not valid:
   * configVersion "v2" is not supported: use "v1"
 The hook printed:
 configVersion: v2
+configVersion: v2
 
 The hook wrote to stderr:
 warning: old
 hook "d-quiet.sh": the configuration is not valid:
-  * configuration should have at least 1 properties: print a configuration that begins with "configVersion: v1"; with nothing else but settings, it switches the hook off
-The hook printed nothing when it was called with --config.`
+  * it printed nothing: print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 	if broken := (*wire.ConfigError)(nil); !errors.As(err, &broken) || broken.Hook != "c-invalid.sh" {
 		t.Errorf("the *ConfigError is lost: %v", broken)
 	}
-	for _, line := range []string{"ERROR Hook config output: a-fails.sh, half\n", "ERROR Hook config stderr: a-fails.sh, no such command: jq\n"} {
+	for _, line := range []string{"ERROR Hook config output: a-fails.sh, half\n", "ERROR Hook config stderr: a-fails.sh, no such command: jq\n",
+		// Warnings are logged also for a configuration that has errors.
+		"WARN Configuration is accepted, but look at this: c-invalid.sh, configVersion: the key is given twice"} {
 		if !strings.Contains(log.String(), line) {
 			t.Errorf("log\n%s\nhas no %q", log, line)
 		}

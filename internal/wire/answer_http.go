@@ -96,7 +96,8 @@ func harmless(err error) error {
 		if errors.Is(err, jsonv2.ErrUnknownName) {
 			return fmt.Errorf("the key %q is not known", strings.TrimPrefix(at, "/"))
 		}
-		return fmt.Errorf("what is at %q has the wrong type", at)
+		key, _, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
+		return fmt.Errorf("%q must be %s", key, answerTypes[key])
 	}
 	return errors.New("it cannot be read")
 }

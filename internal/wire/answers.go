@@ -2,10 +2,12 @@ package wire
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
@@ -13,35 +15,72 @@ import (
 // ParseAdmission reads the file that ADMISSION_RESPONSE_PATH names: one JSON object. What follows it is ignored.
 func ParseAdmission(text []byte) (effect.AdmissionAnswer, error) {
 	var answer struct {
-		Allowed  bool
-		Message  string
-		Warnings []string
-		Patch    []byte // base64
+		Allowed  bool     `json:"allowed"`
+		Message  string   `json:"message"`
+		Warnings []string `json:"warnings"`
+		Patch    []byte   `json:"patch"` // base64
 	}
-	err := decodeAnswer(text, "ADMISSION_RESPONSE_PATH", &answer, `write for instance {"allowed": true}; "patch" is a JSON patch in base64`)
+	err := decodeAnswer(text, "ADMISSION_RESPONSE_PATH", &answer, `write for instance {"allowed": true}`)
 	return effect.AdmissionAnswer{Allowed: answer.Allowed, Message: answer.Message, Warnings: answer.Warnings, Patch: answer.Patch}, err
 }
 
 // ParseConversion reads the file that CONVERSION_RESPONSE_PATH names: one JSON object. What follows it is ignored.
 func ParseConversion(text []byte) (effect.ConversionAnswer, error) {
 	var answer struct {
-		ConvertedObjects []json.RawMessage
-		FailedMessage    string
+		ConvertedObjects []json.RawMessage `json:"convertedObjects"`
+		FailedMessage    string            `json:"failedMessage"`
 	}
 	err := decodeAnswer(text, "CONVERSION_RESPONSE_PATH", &answer, `write for instance {"convertedObjects": […]} or {"failedMessage": "why"}`)
 	return effect.ConversionAnswer{Objects: answer.ConvertedObjects, Failure: answer.FailedMessage}, err
 }
 
-func decodeAnswer(text []byte, variable string, into any, mend string) error {
+// answerTypes are the types of the keys of all answers, in the words of docs/reference/hook-process.md.
+var answerTypes = map[string]string{
+	"allowed": "a boolean, true or false without quotes", "message": "a string", "warnings": "a list of strings",
+	"patch": "a string: a JSON patch in base64", "convertedObjects": "a list", "failedMessage": "a string",
+	"status": "a whole number", "headers": "an object", "body": "a string; for JSON there is the key json", "bodyBase64": "a string in base64",
+}
+
+func decodeAnswer(text []byte, variable string, into any, hint string) error {
 	err := json.NewDecoder(bytes.NewReader(text)).Decode(into)
-	if errors.Is(err, io.EOF) {
-		err = errors.New("it has no JSON")
-	}
 	if err == nil && bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
 		err = errors.New("it is null, which is no answer")
 	}
 	if err != nil {
-		return fmt.Errorf("the file that $%s names is not valid: %w: %s", variable, err, mend)
+		return fmt.Errorf("the file that $%s names is not valid: %w: %s", variable, answerError(text, err), hint)
 	}
 	return nil
+}
+
+// answerError puts an error of the JSON decoder into the words of the documentation. It shows no values.
+func answerError(text []byte, err error) error {
+	var wrongType *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("it has no JSON")
+	case errors.As(err, &wrongType):
+		is, _, _ := strings.Cut(wrongType.Value, " ")
+		if is == "bool" {
+			is = "boolean"
+		}
+		if wrongType.Field == "" {
+			return fmt.Errorf("it must be a JSON object, not %s", withArticle(is))
+		}
+		if wrongType.Field == "patch" { // the decoder reports the type of its items
+			return fmt.Errorf("\"patch\" must be %s", answerTypes["patch"])
+		}
+		return fmt.Errorf("%q must be %s, not %s", wrongType.Field, answerTypes[wrongType.Field], withArticle(is))
+	case errors.As(err, new(base64.CorruptInputError)):
+		return fmt.Errorf("\"patch\" must be %s", answerTypes["patch"])
+	case errors.As(err, &syntax) && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
+		return errors.New("it must be a JSON object, YAML and plain text are not read")
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
+		at := len(text)
+		if syntax != nil {
+			at = min(int(syntax.Offset), at)
+		}
+		return fmt.Errorf("it is not valid JSON, in line %d", 1+bytes.Count(text[:at], []byte("\n")))
+	}
+	return err
 }

@@ -15,11 +15,18 @@ func TestAnswersThatAreNotValid(t *testing.T) {
 	for _, test := range []struct{ file, want string }{
 		{"", "it has no JSON"},
 		{" \n", "it has no JSON"},
-		{`{"allowed": "yes"}`, "bool: write for instance"},
-		{`{"allowed": true, "patch": [{"op": "add"}]}`, "patch is a JSON patch in base64"},
-		{`{"allowed": true, "patch": "%"}`, "illegal base64"},
-		{`[]`, "cannot unmarshal array"},
-		{`{"allowed": tr`, "unexpected EOF"},
+		{`{"allowed": "yes"}`, "allowed must be a boolean, true or false without quotes, not a string: write for instance"},
+		{`{"allowed": 4711}`, "allowed must be a boolean, true or false without quotes, not a number: write for instance"},
+		{`{"message": true}`, "message must be a string, not a boolean: "},
+		{`{"warnings": "careful"}`, "warnings must be a list of strings, not a string: "},
+		{`{"warnings": ["careful", 1]}`, "warnings must be a list of strings, not a number: "},
+		{`{"allowed": true, "patch": [{"op": "add"}]}`, "patch must be a string: a JSON patch in base64: write"},
+		{`{"allowed": true, "patch": "%"}`, "patch must be a string: a JSON patch in base64: write"},
+		{`[]`, "it must be a JSON object, not an array"},
+		{`true`, "it must be a JSON object, not a boolean"},
+		{"allowed: true\nmessage: no\n", "it must be a JSON object, YAML and plain text are not read"},
+		{`{"allowed": tr`, "it is not valid JSON, in line 1: "},
+		{"{\n\"allowed\": true,\n}", "it is not valid JSON, in line 3: "},
 	} {
 		_, err := ParseAdmission([]byte(test.file))
 		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), `"`, ""), test.want) || !strings.Contains(err.Error(), "$ADMISSION_RESPONSE_PATH") {

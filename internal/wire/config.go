@@ -77,9 +77,7 @@ func (e *ConfigError) Error() string {
 	for _, v := range e.Violations {
 		b.WriteString("\n  * " + v.String())
 	}
-	if e.Output == "" {
-		b.WriteString("\nThe hook printed nothing when it was called with --config.")
-	} else {
+	if strings.TrimSpace(e.Output) != "" {
 		b.WriteString("\nThe hook printed:\n" + printable(e.Output))
 	}
 	return b.String()
@@ -109,7 +107,7 @@ func printable(text string) string {
 	return b.String() + rest
 }
 
-// ParseConfig makes a hook of what its config call printed. An error is a *ConfigError.
+// ParseConfig makes a hook of what its config call printed. An error is a *ConfigError; warnings come with it.
 func ParseConfig(name, path string, output []byte, opts ConfigOptions) (hook.Hook, []Warning, error) {
 	p := &parser{ConfigOptions: opts}
 	h := hook.Hook{Name: name, Path: path}
@@ -117,7 +115,7 @@ func ParseConfig(name, path string, output []byte, opts ConfigOptions) (hook.Hoo
 		p.root(root, &h)
 	}
 	if len(p.violations) > 0 {
-		return hook.Hook{}, nil, &ConfigError{Hook: name, Violations: p.violations, Output: string(output)}
+		return hook.Hook{}, p.warnings, &ConfigError{Hook: name, Violations: p.violations, Output: string(output)}
 	}
 	return h, p.warnings, nil
 }

@@ -17,6 +17,12 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 		p.violations = append(p.violations, Violation{Problem: "the output " + err.Error()})
 		return nil, false
 	}
+	if len(bytes.TrimSpace(output)) == 0 {
+		p.violations = append(p.violations, Violation{
+			Problem: "it printed nothing", Mend: `print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`,
+		})
+		return nil, false
+	}
 	text, err := sigsyaml.YAMLToJSON(output)
 	if err != nil {
 		p.violations = append(p.violations, Violation{

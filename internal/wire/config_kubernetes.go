@@ -120,7 +120,7 @@ func (p *parser) selectors(o *object, k *hook.Kubernetes) {
 // atLeastOne rejects an object without keys.
 func atLeastOne(o *object) {
 	if len(o.fields) == 0 && !o.lenient {
-		o.violation("", "should have at least 1 properties", "add one of "+o.knownKeys())
+		o.violation("", "should have at least 1 property", "add one of "+o.knownKeys())
 	}
 }
 

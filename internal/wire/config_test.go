@@ -45,7 +45,6 @@ func parsed(output []byte) string {
 		for _, v := range broken.Violations {
 			fmt.Fprintf(&b, "invalid: %s\n", v)
 		}
-		return b.String()
 	}
 	h.Name, h.Path = "", ""
 	for field, value := range reflect.ValueOf(h).Fields() {
@@ -116,8 +115,7 @@ onStartup: first
 schedule: [{name: tick, crontab: '* *'}]
 `},
 		{"nothing printed", "", `hook "a/b.sh": the configuration is not valid:
-  * configuration should have at least 1 properties: print a configuration that begins with "configVersion: v1"; with nothing else but settings, it switches the hook off
-The hook printed nothing when it was called with --config.`},
+  * it printed nothing: print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, err := ParseConfig("a/b.sh", "/hooks/a/b.sh", []byte(tt.output), testOptions())

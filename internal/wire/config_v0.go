@@ -28,7 +28,7 @@ func (p *parser) v0(o *object, h *hook.Hook) {
 		}
 	}
 	if len(o.fields) == 0 {
-		o.violation("configuration", "should have at least 1 properties", `print a configuration that begins with "configVersion: v1"; with nothing else but settings, it switches the hook off`)
+		o.violation("configuration", "should have at least 1 property", `print a configuration that begins with "configVersion: v1"; with nothing else but settings, it switches the hook off`)
 	}
 	p.newerKeys(o)
 	o.close()

@@ -60,7 +60,22 @@ func (o *object) has(key string) bool {
 }
 
 func (o *object) wrongType(key, want string, v any) {
-	o.violation(key, fmt.Sprintf("must be of type %s: %q", want, typeOf(v)), mendType(want, v))
+	mend := mendType(want, v)
+	if text, ok := v.(string); ok && want == "object" && text != "" {
+		if shape := longForms[key]; shape != "" {
+			mend = fmt.Sprintf(shape, text)
+		}
+	}
+	o.violation(key, fmt.Sprintf("must be of type %s: %q", want, typeOf(v)), mend)
+}
+
+// longForms are what to write for keys whose value is often given as a plain string.
+var longForms = map[string]string{
+	"namespace":         "write {nameSelector: {matchNames: [%s]}}",
+	"nameSelector":      "write {matchNames: [%s]}",
+	"namespaceSelector": "write {matchNames: [%s]}",
+	"labelSelector":     "write {matchLabels: {KEY: VALUE}} for %q",
+	"fieldSelector":     "write {matchExpressions: [{field: FIELD, operator: Equals, value: VALUE}]} for %q",
 }
 
 // quoteBooleans is for those who wrote such a word and meant the word.
@@ -119,13 +134,27 @@ func (o *object) requiredText(key string) string {
 func (o *object) oneOf(key string, allowed ...string) string {
 	text := o.text(key)
 	if v, ok := o.lookup(key); ok && typeOf(v) == "string" && !slices.Contains(allowed, text) {
-		o.violation(key, notOneOf(text, allowed), "")
+		o.violation(key, notOneOf(text, allowed), suggestion(text, allowed))
 	}
 	return text
 }
 
 func notOneOf(text string, allowed []string) string {
 	return fmt.Sprintf("should be one of [%s], not %q", strings.Join(allowed, " "), text)
+}
+
+// suggestion names the allowed value that text probably stands for. A beginning of it will do, such as Add for Added.
+func suggestion(text string, allowed []string) string {
+	near := nearest(text, allowed)
+	for _, a := range allowed {
+		if near == "" && len(text) > 1 && len(a) > len(text) && strings.EqualFold(a[:len(text)], text) {
+			near = a
+		}
+	}
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q?", near)
 }
 
 func (o *object) truth(key string, def bool) bool {
@@ -186,9 +215,16 @@ func (o *object) list(key string, least int) []any {
 		return nil
 	}
 	if len(list) < least {
-		o.violation(key, fmt.Sprintf("should have at least %d items", least), "add one; an optional key may be left out")
+		o.violation(key, "should have at least "+count(least, "item", "items"), "add one; an optional key may be left out")
 	}
 	return list
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // texts reads an array of strings, of those that are allowed if there are any. It returns nil when an item is
@@ -203,7 +239,7 @@ func (o *object) texts(key string, least int, allowed ...string) []string {
 			o.wrongType(indexed(key, i), "string", v)
 			fit = false
 		case len(allowed) > 0 && !slices.Contains(allowed, text):
-			o.violation(indexed(key, i), notOneOf(text, allowed), "")
+			o.violation(indexed(key, i), notOneOf(text, allowed), suggestion(text, allowed))
 			fit = false
 		}
 		texts = append(texts, text)

@@ -219,17 +219,22 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	}
 	answer, err := hookset.Ask(ctx, l.discover, l.root, f)
 	if err != nil {
-		result.findings = append(result.findings, l.wrong(s, answer, err)...)
+		result.findings = append(append(result.findings, l.wrong(s, answer, err)...), l.warnings(s, answer)...)
 		return result
 	}
 	result.hook = answer.Hook
 	result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: " + hookset.Summary(answer.Hook)})
-	for _, w := range answer.Warnings {
-		line, column := l.place(s, answer, w.Path, w.Problem)
-		result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: w.String()})
-	}
+	result.findings = append(result.findings, l.warnings(s, answer)...)
 	result.findings = append(result.findings, lint.Hook(s, answer.Hook, l.opts.ContextsPerRun)...)
 	return result
+}
+
+func (l *linter) warnings(s lint.Source, answer hookset.Answer) (found []lint.Finding) {
+	for _, w := range answer.Warnings {
+		line, column := l.place(s, answer, w.Path, w.Problem)
+		found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: w.String()})
+	}
+	return found
 }
 
 // wrong makes findings of what a config call has failed with.
