@@ -50,6 +50,9 @@ func (s *settings) check() error {
 	if (s.http.cert == "") != (s.http.key == "") {
 		wrong("http-server-cert", "and %s belong together: give both or none", s.named("http-server-key"))
 	}
+	if e := s.v0Existing; e != "add" && e != "skip" {
+		wrong("v0-existing-objects", "%q: use add or skip", e)
+	}
 	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("validating-webhook-failure-policy", "%q: use Fail or Ignore", p)
 	}

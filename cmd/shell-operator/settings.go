@@ -28,6 +28,7 @@ type settings struct {
 	retryMin, retryMax         time.Duration
 	shutdownTimeout            time.Duration
 	contextsPerRun             int
+	v0Existing                 string
 	keepManagedFields          bool
 	listenAddress, listenPort  string
 	metricsPrefix              string
@@ -150,6 +151,7 @@ func (s *settings) table() []setting {
 		{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
 		{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
 		{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: number(&s.contextsPerRun, 0), usage: "most binding contexts in one run, for hooks without settings.contextsPerRun; 0 means no limit"},
+		{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"), usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip none"},
 		{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables of the operator that hooks inherit, as names or patterns such as APP_*, with ! those that they do not (repeatable); default: all"},
 		{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "delay before a failed run is tried again for the first time"},
 		{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.retryMax, 32*time.Second), usage: "longest delay before a failed run is tried again"},

@@ -85,6 +85,7 @@ func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compi
 	op.reading = hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
+		SkipExistingV0: o.SkipExistingV0,
 	}
 	hooks, err := hookset.Load(ctx, op.reading)
 	if err != nil {

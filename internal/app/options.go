@@ -34,6 +34,7 @@ type Options struct {
 	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
 	ShutdownTimeout   time.Duration
 	ContextsPerRun    int
+	SkipExistingV0    bool
 	KeepManagedFields bool
 	ProxyHookJSON     bool
 

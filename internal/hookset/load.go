@@ -56,6 +56,8 @@ type Options struct {
 	Executor *process.Executor
 	Filters  *jq.Compiler
 	Log      *slog.Logger
+	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0.
+	SkipExistingV0 bool
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
 
@@ -186,7 +188,7 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 	if a.Stdout, a.Stderr, err = call.Call(ctx, f, root); err != nil {
 		return a, &CallError{f.Name, a.Stderr, err}
 	}
-	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, wire.ConfigOptions{JQ: o.Filters, CheckCrontab: checkCrontab})
+	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, wire.ConfigOptions{JQ: o.Filters, CheckCrontab: checkCrontab, SkipExistingV0: o.SkipExistingV0})
 	a.Warnings = warnings
 	if err != nil {
 		return a, err

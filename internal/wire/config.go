@@ -21,11 +21,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// ConfigOptions are what checking a configuration needs from elsewhere. All fields are required.
+// ConfigOptions are what checking a configuration needs from elsewhere. JQ and CheckCrontab are required.
 type ConfigOptions struct {
 	JQ *jq.Compiler
 	// CheckCrontab tells what is wrong with a crontab.
 	CheckCrontab func(string) error
+	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0, which otherwise receive each as "add".
+	SkipExistingV0 bool
 }
 
 // Warning is something that is accepted but probably not meant.

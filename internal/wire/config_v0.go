@@ -61,6 +61,9 @@ func (p *parser) legacySchedule(o *object) hook.Schedule {
 
 func (p *parser) legacyKubernetes(o *object) hook.Kubernetes {
 	k := hook.Kubernetes{Queue: hook.MainQueue, Initial: hook.InitialEvents, WaitForSynchronization: true}
+	if p.SkipExistingV0 {
+		k.Initial = hook.InitialNone
+	}
 	k.Name = p.bindingName(o, "onKubernetesEvent")
 	k.Kind = o.text("kind")
 	if kind, ok := o.lookup("kind"); !ok || kind == "" {

@@ -33,6 +33,8 @@ type Options struct {
 	ConfigTimeout, HookTimeout time.Duration
 	// ContextsPerRun is the limit for hooks that have none of their own; 0 means none.
 	ContextsPerRun int
+	// SkipExistingV0 is as in hookset.Options.
+	SkipExistingV0 bool
 	Cluster        kube.Options
 	// Changes are about the changes of the cluster that Try makes.
 	Changes apply.Settings
@@ -55,7 +57,7 @@ func prepare(o *Options) (dir string, err error) {
 func discovery(o Options) hookset.Options {
 	return hookset.Options{
 		Dir: o.HooksDir, Env: o.Env, Timeout: o.ConfigTimeout, Executor: process.New(process.Options{}),
-		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: silent(),
+		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: silent(), SkipExistingV0: o.SkipExistingV0,
 	}
 }
 
