@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,7 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
-// asking is what commands have in common that ask a running operator.
+// asking is what the clients of a running operator have in common.
 type asking struct {
 	settings *settings
 	stdout   io.Writer
@@ -32,37 +34,55 @@ type asking struct {
 func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 	commands := []*cobra.Command{}
 	for _, make := range []func(*asking) *cobra.Command{
-		newQueueCommand, newHookCommand, newRunsCommand, newWhyCommand, newTailCommand, newConfigCommand, newRawCommand,
+		newStatusCommand, newWhyCommand, newRunsCommand, newTailCommand, newHookCommand, newQueueCommand, newConfigCommand, newRawCommand,
 	} {
 		a := &asking{settings: s, stdout: stdout}
 		c := uses(make(a), "debug-unix-socket")
 		for _, sub := range c.Commands() {
 			uses(sub, "debug-unix-socket")
 		}
-		c.PersistentFlags().DurationVar(&a.timeout, "timeout", 10*time.Second, "how long to wait for the operator to answer")
+		c.PersistentFlags().DurationVar(&a.timeout, "timeout", 10*time.Second, "time limit for the operator's answer to begin")
 		commands = append(commands, c)
 	}
 	return commands
 }
 
-// addOutput adds the flag for the format to commands that have a choice.
-func (a *asking) addOutput(c *cobra.Command) {
-	c.Flags().StringVarP(&a.output, "output", "o", "", "json, yaml or text; on a terminal a table is the default, elsewhere text")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml", "text"}, cobra.ShellCompDirectiveNoFileComp))
+// Formats of answers. A table is rendered here, from JSON.
+var (
+	answerFormats = []string{"text", "json", "yaml"}
+	tableFormats  = append(slices.Clone(answerFormats), "table")
+)
+
+// addOutput adds the flag for the format.
+func (a *asking) addOutput(c *cobra.Command, formats ...string) {
+	if len(formats) == 0 {
+		formats = answerFormats
+	}
+	c.Flags().StringVarP(&a.output, "output", "o", "text", "format of the answer: "+strings.Join(formats, ", "))
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// format is the ending of the path; a table is made from JSON.
+// format is the extension of the path.
 func (a *asking) format(hasTable bool) (format string, asTable bool, err error) {
-	switch a.output {
-	case "json", "yaml", "text":
-		return a.output, false, nil
-	case "":
-		if hasTable && isTerminal(a.stdout) {
-			return "json", true, nil
-		}
-		return "text", false, nil
+	formats := answerFormats
+	if hasTable {
+		formats = tableFormats
 	}
-	return "", false, fmt.Errorf("-o %q: use json, yaml or text", a.output)
+	switch {
+	case !slices.Contains(formats, a.output):
+		return "", false, fmt.Errorf("--output %q: use one of %s", a.output, strings.Join(formats, ", "))
+	case a.output == "table":
+		return "json", true, nil
+	}
+	return a.output, false, nil
+}
+
+// out is stdout. On a terminal it escapes control characters: answers contain output of hooks and names of objects.
+func (a *asking) out() io.Writer {
+	if isTerminal(a.stdout) {
+		return &escaping{w: a.stdout}
+	}
+	return a.stdout
 }
 
 func isTerminal(w io.Writer) bool {
@@ -74,15 +94,15 @@ func (a *asking) client() *debug.Client {
 	return debug.NewClient(a.settings.place(), a.timeout)
 }
 
-// interruptible ends with Ctrl-C, which is how people end what has no end.
+// interruptible ends with Ctrl-C.
 func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 }
 
-// table makes a table of an answer in JSON.
+// table renders an answer in JSON as a table.
 type table func(answer []byte) (string, error)
 
-// show prints the answer to a question whose path has no ending, and a query.
+// show prints the answer to a path without extension, and a query.
 func (a *asking) show(ctx context.Context, path, query string, render table) error {
 	format, asTable, err := a.format(render != nil)
 	if err != nil {
@@ -112,7 +132,7 @@ func (a *asking) show(ctx context.Context, path, query string, render table) err
 
 // print copies an answer and adds a line end if it has none.
 func (a *asking) print(body io.Reader) error {
-	last := &lastByte{w: a.stdout}
+	last := &lastByte{w: a.out()}
 	if _, err := io.Copy(last, body); err != nil {
 		return cutOff(err)
 	}
@@ -123,10 +143,10 @@ func (a *asking) print(body io.Reader) error {
 	return nil
 }
 
-// cutOff tells what an answer that ends early means.
+// cutOff explains an answer that ends early.
 func cutOff(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
-		return fmt.Errorf("the operator has hung up before its answer was complete: %w", err)
+		return fmt.Errorf("the operator closed the connection before its answer was complete: %w", err)
 	}
 	return err
 }
@@ -145,7 +165,7 @@ func (l *lastByte) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// place is where the operator's socket is, for the operator itself and for those who ask it.
+// place is where the operator's socket is, for the operator and for its clients.
 func (s *settings) place() debug.Place {
 	runtime := s.env["XDG_RUNTIME_DIR"]
 	if runtime != "" {

@@ -10,7 +10,7 @@ import (
 func newConfigCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "Show and change settings of a running operator",
+		Short: "Show and change runtime parameters",
 	}
 	c.AddCommand(newConfigListCommand(a), newConfigSetCommand(a))
 	return c
@@ -19,7 +19,7 @@ func newConfigCommand(a *asking) *cobra.Command {
 func newConfigListCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the settings that can be changed",
+		Short:   "List the runtime parameters",
 		Example: "  shell-operator config list\n  shell-operator config list -o json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd.Context(), "/config/list", "", nil) },
@@ -31,13 +31,13 @@ func newConfigListCommand(a *asking) *cobra.Command {
 func newConfigSetCommand(a *asking) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set NAME VALUE [DURATION]",
-		Short: "Change a setting, for a while or until the operator ends",
-		Long: `Change a setting of a running operator. With a duration the old value comes back when it is over; without one the
-new value stays until the operator ends. The log level debug always goes after 30 minutes if no duration is given.`,
+		Short: "Change a runtime parameter, temporarily or until the operator ends",
+		Long: `Change a runtime parameter. With a duration the previous value is restored afterwards; without one the
+new value stays until the operator ends. The log level debug without a duration is restored after 30 minutes.`,
 		Example: "  shell-operator config set log.level debug 10m\n  shell-operator config set log.level warn",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) > 3 {
-				return errors.New("config set needs a name, a value and, if you like, a duration: for instance config set log.level debug 10m")
+				return errors.New("config set takes a name, a value and optionally a duration: for instance config set log.level debug 10m")
 			}
 			return nil
 		},

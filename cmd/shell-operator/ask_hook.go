@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,8 +16,9 @@ import (
 
 func newHookCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "hook",
-		Short: "Show the hooks of a running operator, and what they see",
+		Use:     "hook",
+		Aliases: []string{"hooks"},
+		Short:   "Show hooks, their configurations and snapshots",
 	}
 	c.AddCommand(newHookListCommand(a), newHookSnapshotCommand(a), newHookConfigCommand(a))
 	return c
@@ -24,60 +27,89 @@ func newHookCommand(a *asking) *cobra.Command {
 func newHookListCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the names of hooks; on a terminal with their state",
-		Example: "  shell-operator hook list\n  shell-operator hook list -o yaml",
+		Short:   "List the names of hooks; as a table with their state",
+		Example: "  shell-operator hook list\n  shell-operator hook list -o table",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, asTable, err := a.format(true); err == nil && asTable {
+			if a.output == "table" {
 				return a.show(cmd.Context(), "/status", "", hooksTable)
 			}
 			return a.show(cmd.Context(), "/hook/list", "", nil)
 		},
 	}
-	a.addOutput(c)
+	a.addOutput(c, tableFormats...)
 	return c
 }
 
 func newHookSnapshotCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "snapshot HOOK",
-		Short: "Show what the kubernetes bindings of a hook see",
-		Long: `Show the objects that the kubernetes bindings of a hook see, as they are in its snapshots, and how many have been
-added, modified and deleted since the start and since the last run. On a terminal only the numbers are shown.`,
-		Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot pods.sh -o json | jq '.pods.snapshot[].filterResult'",
+		Short: "Show the snapshots of a hook",
+		Long: `Show the snapshots of a hook, one for each kubernetes binding, and how many objects have been
+added, modified and deleted since the start and since the last run. With -o table only the numbers are shown.`,
+		Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot pods.sh -o table\n  shell-operator hook snapshot pods.sh -o json | jq '.pods.snapshot[].filterResult'",
 		Args:    oneHook,
 
 		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd.Context(), "/hook/"+debug.Name(args[0])+"/snapshots", "", snapshotsTable)
+			return a.showHook(cmd.Context(), args[0], "/snapshots", "", snapshotsTable)
 		},
 	}
-	a.addOutput(c)
+	a.addOutput(c, tableFormats...)
 	return c
 }
 
 func newHookConfigCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "config HOOK",
-		Short:   "Show how the operator has understood the configuration of a hook",
+		Short:   "Show the configuration of a hook as the operator has parsed it",
 		Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
 		Args:    oneHook,
 
 		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd.Context(), "/hook/"+debug.Name(args[0])+"/config", "", nil)
+			return a.showHook(cmd.Context(), args[0], "/config", "", nil)
 		},
 	}
 	a.addOutput(c)
 	return c
 }
 
-// oneHook is the check of commands that need a hook.
+// oneHook checks the arguments of commands that take a hook.
 func oneHook(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%s needs the name of one hook, it got %d: shell-operator hook list names all", cmd.CommandPath(), len(args))
+		return fmt.Errorf("%s takes the name of one hook, it got %d: shell-operator hook list shows all", cmd.CommandPath(), len(args))
 	}
 	return nil
+}
+
+// showHook is show for a path of one hook.
+func (a *asking) showHook(ctx context.Context, hook, what, query string, render table) error {
+	if err := a.show(ctx, "/hook/"+debug.Name(hook)+what, query, render); err != nil {
+		return a.suggestHook(ctx, hook, err)
+	}
+	return nil
+}
+
+// suggestHook replaces the hint of an error about an unknown hook by the nearest name, if there is one.
+func (a *asking) suggestHook(ctx context.Context, hook string, err error) error {
+	var problem *debug.Problem
+	if !errors.As(err, &problem) || !problem.UnknownHook() {
+		return err
+	}
+	body, listErr := a.client().Get(ctx, "/hook/list.json")
+	if listErr != nil {
+		return err
+	}
+	defer body.Close()
+	var names []string
+	if json.NewDecoder(body).Decode(&names) != nil {
+		return err
+	}
+	if name, ok := nearest(hook, names); ok {
+		return fmt.Errorf("%s: did you mean %s?", problem.Error(), name)
+	}
+	return err
 }
 
 func hooksTable(answer []byte) (string, error) {

@@ -13,8 +13,9 @@ import (
 
 func newQueueCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "queue",
-		Short: "Show the queues of a running operator",
+		Use:     "queue",
+		Aliases: []string{"queues"},
+		Short:   "Show queues and their tasks",
 	}
 	c.AddCommand(newQueueListCommand(a), newQueueMainCommand(a))
 	return c
@@ -26,10 +27,10 @@ func newQueueListCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "Show all queues with their tasks",
-		Long: `Show all queues with their tasks, the first one of each being the one that runs or is tried again.
+		Long: `Show all queues with their tasks. The first task of a queue is the one that runs, or that is retried.
 
-"shell-operator why HOOK" tells what a hook waits for.`,
-		Example: "  shell-operator queue list\n  shell-operator queue list --watch --watchInterval 500ms\n  shell-operator queue list --show-empty -o json",
+"shell-operator why HOOK" explains what a hook waits for.`,
+		Example: "  shell-operator queue list\n  shell-operator queue list -o table --watch --watchInterval 500ms\n  shell-operator queue list --show-empty -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := ""
@@ -43,10 +44,10 @@ func newQueueListCommand(a *asking) *cobra.Command {
 			return a.repeat(cmd, interval, show)
 		},
 	}
-	a.addOutput(c)
-	c.Flags().BoolVarP(&showEmpty, "show-empty", "e", false, "name empty queues too")
-	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
-	c.Flags().StringVarP(&interval, "watchInterval", "t", "1s", "time between two looks")
+	a.addOutput(c, tableFormats...)
+	c.Flags().BoolVarP(&showEmpty, "show-empty", "e", false, "include empty queues")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "refresh until Ctrl-C")
+	c.Flags().StringVarP(&interval, "watchInterval", "t", "1s", "refresh interval")
 	return c
 }
 
@@ -60,14 +61,14 @@ func newQueueMainCommand(a *asking) *cobra.Command {
 			return a.show(cmd.Context(), "/queue/main", "", queueTable)
 		},
 	}
-	a.addOutput(c)
+	a.addOutput(c, tableFormats...)
 	return c
 }
 
-// clearScreen goes to the upper left corner of a terminal and clears all.
+// clearScreen moves the cursor home and clears the terminal.
 const clearScreen = "\x1b[H\x1b[2J"
 
-// repeat shows something again and again.
+// repeat refreshes the screen until Ctrl-C.
 func (a *asking) repeat(cmd *cobra.Command, interval string, show func(context.Context) error) error {
 	period, err := time.ParseDuration(interval)
 	if err != nil || period <= 0 {

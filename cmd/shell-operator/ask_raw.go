@@ -5,8 +5,8 @@ import "github.com/spf13/cobra"
 func newRawCommand(a *asking) *cobra.Command {
 	return &cobra.Command{
 		Use:     "raw [PATH]",
-		Short:   "Get any path of the debug API",
-		Long:    "Get any path of the debug API and print the answer. Without a path it tells whether the operator answers at all.",
+		Short:   "GET a path of the debug API",
+		Long:    "GET a path of the debug API and print the answer. Without a path it checks that the operator answers.",
 		Example: "  shell-operator raw /queue/main.yaml\n  shell-operator raw '/queue/list.json?showEmpty=true'",
 		Args:    upToOne("one path"),
 

@@ -11,29 +11,30 @@ import (
 func newRunsCommand(a *asking) *cobra.Command {
 	var failed bool
 	c := &cobra.Command{
-		Use:   "runs [HOOK]",
-		Short: "Show the last runs: why, when, how long, how they ended",
-		Long: `Show the last runs of all hooks or of one, the latest first: why the hook was run, when, for how long, and how the
-run ended. The operator remembers a few runs of each hook, and the last failed one for longer.
+		Use:     "runs [HOOK]",
+		Aliases: []string{"history"},
+		Short:   "Show the last runs: cause, time, duration, outcome",
+		Long: `Show the last runs of all hooks or of one, the latest first: their cause, start, duration and outcome. The operator
+remembers the last 20 runs of each hook, and the last failed one for longer.
 
-A run is named after its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
+The id of a run is its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
 		Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed\n  shell-operator runs show 17-2\n  shell-operator runs -o json",
 		Args:    upToOne("one hook"),
 
 		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, query := "/run/list", ""
-			if len(args) == 1 {
-				path = "/hook/" + debug.Name(args[0]) + "/runs"
-			}
+			query := ""
 			if failed {
 				query = "failed=true"
 			}
-			return a.show(cmd.Context(), path, query, nil)
+			if len(args) == 1 {
+				return a.showHook(cmd.Context(), args[0], "/runs", query, nil)
+			}
+			return a.show(cmd.Context(), "/run/list", query, nil)
 		},
 	}
 	a.addOutput(c)
-	c.Flags().BoolVar(&failed, "failed", false, "only runs that failed")
+	c.Flags().BoolVar(&failed, "failed", false, "show failed runs only")
 	c.AddCommand(newRunsShowCommand(a))
 	return c
 }
@@ -41,13 +42,13 @@ A run is named after its task and attempt: 17-2 is the second attempt of the tas
 func newRunsShowCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show RUN",
-		Short: "Show one run: events, output, error, changes that it asked for",
-		Long: `Show one run with the events that the hook was told of, the end of what it printed, its error and the objects that it
-wanted to change. RUN is an id as "shell-operator runs" shows it, or a task.id of the log for its last attempt.`,
+		Short: "Show one run: events, output, error, operations",
+		Long: `Show one run with its events, the end of its output, its error and its operations on Kubernetes objects. RUN is an id as
+"shell-operator runs" shows it, or a task.id of the log for its last attempt.`,
 		Example: "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("runs show needs the id of one run: shell-operator runs shows them")
+				return errors.New("runs show takes the id of one run: shell-operator runs lists them")
 			}
 			return nil
 		},

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// columns sets rows as a table. The last column is cut where the terminal ends.
+// columns renders rows as a table. On a terminal, lines are cut at its width.
 func columns(rows [][]string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -18,7 +18,7 @@ func columns(rows [][]string) string {
 			if i > 0 {
 				_, _ = w.Write([]byte("\t"))
 			}
-			_, _ = w.Write([]byte(plain(cell)))
+			_, _ = w.Write([]byte(cell))
 		}
 		_, _ = w.Write([]byte("\n"))
 	}
@@ -32,16 +32,6 @@ func columns(rows [][]string) string {
 		lines[i] = cut(strings.TrimRight(lines[i], " "), width)
 	}
 	return strings.Join(lines, "\n")
-}
-
-// plain keeps what hooks write from moving the cursor.
-func plain(cell string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, cell)
 }
 
 // cut shortens a line to a width; 0 means any.

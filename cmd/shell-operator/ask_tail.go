@@ -12,12 +12,13 @@ import (
 
 func newTailCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "tail [HOOK]",
-		Short: "Follow runs and what hooks print, until Ctrl-C",
-		Long: `Follow the runs of all hooks or of one: when they begin and why, what they print, how they end. It goes on until
-Ctrl-C or the end of the operator. With -o json each line is an object, with -o yaml there is a document for each.
+		Use:     "tail [HOOK]",
+		Aliases: []string{"logs"},
+		Short:   "Follow runs and the output of hooks",
+		Long: `Follow the runs of all hooks or of one: start and cause, output, outcome. It ends with Ctrl-C or with the operator.
+With -o json each line is an object, with -o yaml each entry is a document.
 
-Hooks never wait for it: what comes faster than it is read is left out, and counted.`,
+It never slows hooks down: entries that arrive faster than they are read are dropped and counted.`,
 		Example: "  shell-operator tail\n  shell-operator tail pods.sh\n  shell-operator tail -o json | jq -r 'select(.kind == \"ended\").text'",
 		Args:    upToOne("one hook"),
 
@@ -34,11 +35,13 @@ Hooks never wait for it: what comes faster than it is read is left out, and coun
 				path, whom = "/hook/"+debug.Name(args[0])+"/tail", args[0]
 			}
 			body, err := a.client().Get(ctx, path+"."+format)
+			if err != nil && len(args) == 1 {
+				err = a.suggestHook(ctx, args[0], err)
+			}
 			if err == nil {
 				defer body.Close()
-				// Nothing may come for long: who looks knows now that it would.
 				fmt.Fprintf(cmd.ErrOrStderr(), "following %s, until Ctrl-C\n", whom)
-				_, err = io.Copy(a.stdout, body)
+				_, err = io.Copy(a.out(), body)
 			}
 			if ctx.Err() != nil {
 				return nil

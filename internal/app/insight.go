@@ -14,6 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
@@ -37,6 +38,7 @@ type insight struct {
 	op         *operator
 	history    *history.History
 	parameters *debug.Parameters
+	hooksDir   string
 	api        *debug.API
 	page       http.Handler
 	// ready tells that the operator is complete: before, only its queues are.
@@ -49,9 +51,9 @@ func newInsight(op *operator, o Options) *insight {
 	if o.Debug.Level == nil {
 		o.Debug.Level = &slog.LevelVar{} // nobody's
 	}
-	i := &insight{op: op, history: history.New(history.Options{}), parameters: debug.NewParameters(logLevel(o.Debug.Level, o.Log))}
+	i := &insight{op: op, hooksDir: o.HooksDir, history: history.New(history.Options{}), parameters: debug.NewParameters(logLevel(o.Debug.Level, o.Log))}
 	options := debug.Options{
-		Operator: i, History: i.history, Parameters: i.parameters, Version: o.Version, Profiling: o.Profiling, Log: o.Log,
+		Operator: i, History: i.history, Parameters: i.parameters, Version: o.Version, HookTimeout: o.HookTimeout, Profiling: o.Profiling, Log: o.Log,
 	}
 	i.api, i.page = debug.New(options), debug.NewPage(options)
 	return i
@@ -107,8 +109,22 @@ func (i *insight) Hooks() []*hook.Hook {
 	return append([]*hook.Hook{}, i.op.all()...)
 }
 
-// NotReloaded is why the hooks are not those of the files.
-func (i *insight) NotReloaded() string { return i.op.health.NotReloaded() }
+// Rejected are the hooks that made the last reload fail.
+func (i *insight) Rejected() map[string]string { return i.op.health.Rejected() }
+
+// Skipped is why a file is no hook.
+func (i *insight) Skipped(name string) string {
+	_, entries, err := hookset.Entries(i.hooksDir)
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		if e.Name == name && e.Skipped != nil {
+			return e.Skipped.Reason
+		}
+	}
+	return ""
+}
 
 var phases = map[queue.Phase]debug.Phase{
 	queue.Idle: debug.Idle, queue.Waiting: debug.Waiting, queue.Running: debug.Running, queue.Sleeping: debug.Sleeping, queue.Stopped: debug.Stopped,

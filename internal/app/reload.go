@@ -84,11 +84,7 @@ func (op *operator) reload(ctx context.Context, whole bool, quiet func()) (other
 	if ctx.Err() != nil {
 		return false, false
 	}
-	reason := publicReason(err)
-	if err != nil {
-		reason += "; " + op.texts.meanwhile()
-	}
-	op.health.Reloaded(reason)
+	op.health.Reloaded(causes(err))
 	op.meter.Operator.HooksReloaded(err == nil)
 	if err != nil {
 		op.texts.kept.Drop(text)
@@ -122,17 +118,16 @@ func (op *operator) reload(ctx context.Context, whole bool, quiet func()) (other
 	return true, false
 }
 
-// publicReason says which hooks are wrong, without anything that they have printed: pages have no password. The log has it
-// all.
-func publicReason(err error) string {
+// causes are the problems by hook, without values that hooks have printed: pages have no password. The log has the whole error.
+func causes(err error) map[string]string {
 	var broken *hookset.LoadError
 	switch {
 	case err == nil:
-		return ""
+		return nil
 	case errors.As(err, &broken):
-		return broken.Brief()
+		return broken.Causes()
 	}
-	return err.Error()
+	return map[string]string{"": err.Error()}
 }
 
 // replace puts one set of hooks in the place of another. No hook that has changed is running.

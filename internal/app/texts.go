@@ -77,14 +77,6 @@ func (f asFound) Changed() string {
 	return ""
 }
 
-// meanwhile says where hooks run while a set is refused.
-func (t *texts) meanwhile() string {
-	if t.kept.Kept() {
-		return "until that is mended, hooks run from a copy of their files"
-	}
-	return "there is no copy of their files, so hooks run from the files as they are"
-}
-
 // forRuns are what a Runner asks.
 func (t *texts) forRuns() run.Texts {
 	if t == nil {

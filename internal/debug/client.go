@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Client asks a running operator.
+// Client calls the debug API of a running operator.
 type Client struct {
 	place Place
 	http  *http.Client
@@ -29,32 +29,35 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.text }
 
-// Hint is what to do.
+// Hint is the next step.
 func (p *Problem) Hint() string { return p.hint }
 
 func (p *Problem) Unwrap() error { return p.cause }
 
-// NewClient returns a Client that waits for the beginning of an answer no longer than patience.
-func NewClient(place Place, patience time.Duration) *Client {
+// UnknownHook reports that the operator has no hook of the name in the path.
+func (p *Problem) UnknownHook() bool { return strings.HasPrefix(p.text, noHook) }
+
+// NewClient returns a Client with a time limit for the connection and for the beginning of an answer.
+func NewClient(place Place, timeout time.Duration) *Client {
 	c := &Client{place: place}
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, patience)
+			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			return c.dial(ctx)
 		},
-		DisableKeepAlives: true, ResponseHeaderTimeout: patience,
+		DisableKeepAlives: true, ResponseHeaderTimeout: timeout,
 	}}
 	return c
 }
 
-// dial connects to the first socket that somebody listens on. If there is none, the error that says most comes back.
+// dial connects to the first socket with a listener. Without one, it returns the most specific error.
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	var worst *Problem
 	sockets := c.place.sockets()
 	for i, path := range sockets {
 		if i > 0 {
-			// What is in a folder that anybody could have made is not trusted.
+			// A socket in a directory that another user could have created is not trusted.
 			if err := checkPrivate(filepath.Dir(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				worst = graver(worst, problem(path, err))
 				continue
@@ -82,8 +85,8 @@ func graver(a, b *Problem) *Problem {
 
 func missing(sockets []string, cause error) error {
 	return &Problem{
-		fmt.Sprintf("no operator listens: there is no socket at %s", strings.Join(sockets, " or ")),
-		"is the operator running, here and as this user? In a Pod use kubectl exec. For another path give --debug-unix-socket or DEBUG_UNIX_SOCKET", cause,
+		fmt.Sprintf("no operator is listening: there is no socket at %s", strings.Join(sockets, " or ")),
+		"is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET", cause,
 	}
 }
 
@@ -96,9 +99,9 @@ func problem(path string, err error) *Problem {
 	case isMissing(err):
 		return &Problem{"there is no socket at " + path, "", err}
 	case errors.Is(err, os.ErrPermission):
-		return &Problem{"the debug socket " + path + " belongs to another user", "ask as the user that the operator runs as, for instance with sudo -u", err}
+		return &Problem{"the debug socket " + path + " belongs to another user", "run the command as the user of the operator, for instance with sudo -u", err}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &Problem{"nobody listens on the debug socket " + path + ": the operator that made it has gone", "start the operator, it replaces the old socket", err}
+		return &Problem{"nothing listens on the debug socket " + path + ": its operator has ended", "start the operator, it replaces the old socket", err}
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return busy(path, err)
 	}
@@ -106,10 +109,10 @@ func problem(path string, err error) *Problem {
 }
 
 func busy(path string, err error) *Problem {
-	return &Problem{"the operator does not answer on the debug socket " + path, "it is busy, or stopped: look at its CPU time and its log, or wait longer with --timeout", err}
+	return &Problem{"the operator does not answer on the debug socket " + path, "it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout", err}
 }
 
-// Get asks for a path, which may have a query. The caller closes the answer.
+// Get returns the body for a path, which may have a query. The caller closes it.
 func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	return c.do(ctx, http.MethodGet, path, nil)
 }
@@ -157,12 +160,12 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return busy(c.place.sockets()[0], err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return &Problem{"the operator has hung up", "it is ending, or what listens on the socket is no operator", err}
+		return &Problem{"the operator closed the connection", "it is shutting down, or another program listens on the socket", err}
 	}
-	return &Problem{"cannot ask the operator: " + err.Error(), "", err}
+	return &Problem{"cannot call the operator: " + err.Error(), "", err}
 }
 
-// refusalOf splits the operator's message into what is wrong and what to do.
+// refusalOf splits the operator's message into the problem and the hint.
 func refusalOf(status int, text string) error {
 	if text == "" {
 		text = http.StatusText(status)

@@ -1,15 +1,14 @@
-// Package debug answers the questions that people have about a running operator: the debug API, the status page, and the
-// client that the command line uses.
+// Package debug shows a running operator: the debug API, the status page, and the client of the command line.
 //
 // Callers may rely on this:
-//   - A question costs what its answer is worth, and never holds up runs: nothing here waits while something is locked,
-//     and who reads slowly misses entries of a tail.
-//   - The formats of queues, snapshots and parameters are those that scripts have known for years. YAML is made from JSON.
-//   - The socket belongs to its user: mode 0600, and where it is alone in its folder, that has mode 0700.
-//   - The status page shows names, counts and how runs ended, but nothing that an object has or a hook has printed.
-//   - Whoever asks gets an HTTP status that tells the truth, and an error that says what to do.
+//   - A request costs what its answer needs and never holds up runs: no lock is held while a client reads, and a slow reader of
+//     a tail loses entries.
+//   - The formats of queues, snapshots and parameters are upstream's. YAML is made from JSON.
+//   - The socket belongs to its user: mode 0600, in a directory of mode 0700 where it is alone in it.
+//   - The status page shows names, counts and how runs ended, but no content of objects and no output of hooks.
+//   - The HTTP status is the outcome, and an error names the next step.
 //
-// The API has no password: who may open the socket may see everything and change the log level.
+// The API has no authentication: a client that can open the socket can read everything and change the log level.
 package debug
 
 import (
@@ -21,24 +20,26 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Operator is what there is to know of a running operator. All values are copies.
+// Operator is the state of a running operator. All values are copies.
 type Operator interface {
-	// Hooks are those that were loaded, in order, or nil while they are being loaded.
+	// Hooks are the active hooks, in order, or nil while they are being loaded.
 	Hooks() []*hook.Hook
-	// NotReloaded is why the hooks are not those of the files in the hooks directory, or empty. Nothing that a hook has
-	// printed is in it.
-	NotReloaded() string
-	// Queues are all queues, main first, each with as many tasks as limit allows; below 0 it allows all.
+	// Skipped is why a file of the hooks directory is no hook; empty if it is one or if there is no such file.
+	Skipped(name string) string
+	// Rejected are the hooks that made the last reload fail, each with the cause; the name is empty for causes that no single
+	// hook has. Nothing that a hook has printed is in it.
+	Rejected() map[string]string
+	// Queues are all queues, main first, each with at most limit tasks; below 0 there is no limit.
 	Queues(limit int) []Queue
-	// Binding is what a kubernetes binding of a hook sees.
+	// Binding is the state of a kubernetes binding.
 	Binding(h *hook.Hook, index int) Binding
 	// Progress is how far a hook has come since the start.
 	Progress(h *hook.Hook) Progress
-	// NextTick is when a crontab is due again; zero when it is not in use.
+	// NextTick is when a crontab is due again; zero when it is not registered.
 	NextTick(crontab string) time.Time
 }
 
-// Phase is what a queue does.
+// Phase is the state of a queue.
 type Phase string
 
 const (
@@ -49,7 +50,7 @@ const (
 	Stopped  Phase = "stopped"
 )
 
-// Queue is a queue at one moment.
+// Queue is the state of a queue.
 type Queue struct {
 	Name   string
 	Length int
@@ -74,44 +75,46 @@ type Task struct {
 	Hook, Type, Binding string
 }
 
-// Changes counts what happened to a set of objects.
+// Changes counts changes of a set of objects.
 type Changes struct{ Added, Modified, Deleted int }
 
-// Binding is what a kubernetes binding sees at one moment.
+// Binding is the state of a kubernetes binding.
 type Binding struct {
 	Objects event.Snapshot
-	// Total are the changes since the start, Recent those since the hook was run.
+	// Total are the changes since the start, Recent those since the hook last ran.
 	Total, Recent Changes
-	// Complete tells that the first set has been there, Unlocked that events leave, and Held how many do not.
+	// Complete reports that the initial list is in, Unlocked that events are delivered; Held counts buffered events.
 	Complete, Unlocked bool
 	Held               int
 	// FilterFails is the number of objects for which the filter fails; FilterError is one of its errors.
 	FilterFails int
 	FilterError string
-	// Troubles are the requests that fail now, each with what to do.
+	// Troubles are the requests that fail now, each with a remedy.
 	Troubles []string
 }
 
 // Progress is how far a hook has come since the start.
 type Progress struct {
-	// StartedUp tells that all onStartup runs of all hooks have succeeded.
+	// StartedUp reports that all onStartup runs of all hooks have succeeded.
 	StartedUp bool
 	// Waiting is the step of the start that the hook has not completed; empty when there is none.
 	Waiting string
-	// Ticking tells that its schedules are enabled.
+	// Ticking reports that its schedules are enabled.
 	Ticking bool
-	// Standby tells that this replica runs no hooks, but those that answer; Leader names the one that does, if it is known.
+	// Standby reports that this replica does not lead; Leader names the replica that does, if it is known.
 	Standby bool
 	Leader  string
 }
 
-// Options of an API and a Page. All but Profiling are required.
+// Options of an API and a Page. All but Profiling and HookTimeout are required.
 type Options struct {
 	Operator   Operator
 	History    *history.History
 	Parameters *Parameters
 	Version    string
-	// Profiling tells that there is a page with profiles.
+	// HookTimeout is the time limit of runs of hooks without one of their own; 0 means none.
+	HookTimeout time.Duration
+	// Profiling reports that profiles are served.
 	Profiling bool
 	Log       *slog.Logger
 }

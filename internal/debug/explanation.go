@@ -8,48 +8,47 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
-// Explanation says what a hook waits for.
+// Explanation is the answer of why: what a hook waits for.
 type Explanation struct {
-	Hook string `json:"hook"`
-	// Verdict is one of the words below.
+	Hook    string  `json:"hook"`
 	Verdict Verdict `json:"verdict"`
-	// Reasons are sorted: what holds the hook up comes first.
+	// Reasons are sorted: those that block the hook come first.
 	Reasons []Reason `json:"reasons"`
-	// LastRun is the id of the last run that is known.
+	// LastRun is the id of the last known run.
 	LastRun string `json:"lastRun,omitempty"`
 
 	last *history.Run
 }
 
-// Verdict is the answer in short.
+// Verdict is the state of a hook in a word or two.
 type Verdict string
 
 const (
-	// IsHeldUp hooks would run, but something keeps them from it.
-	IsHeldUp Verdict = "held up"
+	// IsBlocked hooks would run, but something prevents it.
+	IsBlocked Verdict = "blocked"
 	// IsRunning hooks run now.
 	IsRunning Verdict = "running"
-	// IsNext hooks have a task that nothing keeps from running.
-	IsNext Verdict = "next"
-	// IsStandingBy hooks run in another replica.
-	IsStandingBy Verdict = "standing by"
-	// IsListening hooks have nothing to do until something happens.
+	// IsQueued hooks have a task that is about to start.
+	IsQueued Verdict = "queued"
+	// IsStandby hooks run on another replica.
+	IsStandby Verdict = "standby"
+	// IsListening hooks run when an event arrives.
 	IsListening Verdict = "waiting for events"
-	// IsDeaf hooks have nothing more to wait for.
-	IsDeaf Verdict = "nothing to wait for"
+	// IsIdle hooks have no events left to wait for.
+	IsIdle Verdict = "idle"
 )
 
-// Reason is one thing that is true of a hook.
+// Reason is one fact about a hook.
 type Reason struct {
 	Kind ReasonKind `json:"kind"`
-	// Blocks tells that the hook would run, or see more, without it.
+	// Blocks reports that the hook would run, or receive more, without it.
 	Blocks bool   `json:"blocks"`
 	Text   string `json:"text"`
-	// Mend is what to do about it.
-	Mend string `json:"mend,omitempty"`
+	// Hint is the next step.
+	Hint string `json:"hint,omitempty"`
 }
 
-// ReasonKind sorts reasons.
+// ReasonKind classifies reasons.
 type ReasonKind string
 
 const (
@@ -77,14 +76,14 @@ func (e *Explanation) text(now time.Time) string {
 	fmt.Fprintf(&b, "%s: %s\n", e.Hook, e.Verdict)
 	for _, r := range e.Reasons {
 		b.WriteString("- " + r.Text + "\n")
-		if r.Mend != "" {
-			b.WriteString("  " + r.Mend + "\n")
+		if r.Hint != "" {
+			b.WriteString("  " + r.Hint + "\n")
 		}
 	}
 	if e.last != nil {
 		fmt.Fprintf(&b, "last run: %s, %s ago, %s (shell-operator runs show %s)\n", e.last.ID, ago(now.Sub(e.last.Started)), e.last.Outcome(), e.last.ID)
 	} else {
-		b.WriteString("no run is known: it has not run since the operator was started, or that is long ago\n")
+		b.WriteString("last run: none since the operator started, or no longer remembered\n")
 	}
 	return b.String()
 }

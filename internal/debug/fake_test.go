@@ -16,18 +16,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is an operator that stands still.
 type fake struct {
-	hooks       []*hook.Hook
-	notReloaded string
-	queues      []Queue
-	bindings    map[string][]Binding
-	progress    map[string]Progress
-	ticks       map[string]time.Time
+	hooks    []*hook.Hook
+	rejected map[string]string
+	skipped  map[string]string
+	queues   []Queue
+	bindings map[string][]Binding
+	progress map[string]Progress
+	ticks    map[string]time.Time
 }
 
 var _ Operator = (*fake)(nil)
 
-func (f *fake) Hooks() []*hook.Hook { return f.hooks }
-func (f *fake) NotReloaded() string { return f.notReloaded }
+func (f *fake) Hooks() []*hook.Hook         { return f.hooks }
+func (f *fake) Rejected() map[string]string { return f.rejected }
+func (f *fake) Skipped(name string) string  { return f.skipped[name] }
 
 func (f *fake) Queues(limit int) []Queue {
 	all := append([]Queue(nil), f.queues...)

@@ -13,7 +13,7 @@ import (
 var pageFiles embed.FS
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
-	// word makes a state part of a class name.
+	// word turns a state into a class name.
 	"word": func(state any) string {
 		return strings.NewReplacer(" ", "-", ",", "").Replace(stateText(state))
 	},
@@ -29,19 +29,19 @@ func stateText(state any) string {
 	return ""
 }
 
-// pagePolicy lets the page load its own two files and itself again, and nothing else.
+// pagePolicy allows the page its own two files and its own URL, nothing else.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // NewPage returns the status page. It serves /, and the page's files below /status/.
-// Without JavaScript the page is as true as when it was loaded; with it, it stays true while somebody looks at it.
+// Without JavaScript it is static; with it, it refreshes itself while it is visible.
 func NewPage(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		now := time.Now()
 		var b bytes.Buffer
 		err := pageTemplate.Execute(&b, struct {
-			statusDump
+			Status
 			Profiling bool
 			Now       string
 		}{statusOf(&o, now), o.Profiling, now.Format(time.RFC3339)})

@@ -61,7 +61,7 @@ func TestPageWithoutHooks(t *testing.T) {
 	o := options(&fake{})
 	o.Profiling = true
 	body := ask(NewPage(o), "GET", "/", nil).Body.String()
-	for _, want := range []string{"The hooks are being loaded", "no queues", "no hooks", "/debug/pprof/"} {
+	for _, want := range []string{"Hooks are being loaded", "no queues", "no hooks", "/debug/pprof/"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%q is missing in\n%s", want, body)
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -16,34 +17,34 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// route is one question. Its path may have one "*", which stands for a name that may have slashes.
+// route is one path of the API. It may have one "*", which stands for a name that may contain slashes.
 type route struct {
 	method, path, about string
-	// answer is nil for routes that write as they go.
+	// answer is nil for routes that stream.
 	answer func(*API, request) (answer, error)
 	stream func(*API, http.ResponseWriter, request) error
 }
 
-// routes is everything that the API knows.
+// routes are all paths.
 var routes = []route{
 	{method: "GET", path: "/", about: "text `debug endpoint is alive`", answer: alive},
 	{method: "GET", path: "/queue/main", about: "the main queue", answer: queueMain},
-	{method: "GET", path: "/queue/list", about: "all queues; `?showEmpty=true` names the empty ones too", answer: queueList},
+	{method: "GET", path: "/queue/list", about: "all queues; `?showEmpty=true` includes empty ones", answer: queueList},
 	{method: "GET", path: "/hook/list", about: "names of the hooks, in the order in which they were loaded", answer: hookList},
 	{method: "GET", path: "/hook/*/snapshots", about: "what the hook's `kubernetes` bindings see", answer: hookSnapshots},
-	{method: "GET", path: "/hook/*/config", about: "how the operator has understood the hook's configuration", answer: hookConfig},
-	{method: "GET", path: "/hook/*/runs", about: "the last runs of a hook; `?failed=true` leaves out those that went well", answer: runList},
+	{method: "GET", path: "/hook/*/config", about: "the configuration of the hook as the operator has parsed it", answer: hookConfig},
+	{method: "GET", path: "/hook/*/runs", about: "the last runs of a hook; `?failed=true` shows failed ones only", answer: runList},
 	{method: "GET", path: "/hook/*/why", about: "what the hook waits for", answer: why},
-	{method: "GET", path: "/hook/*/tail", about: "runs of the hook as they happen, until you hang up", stream: tail},
+	{method: "GET", path: "/hook/*/tail", about: "runs of the hook as they happen, until the client disconnects", stream: tail},
 	{method: "GET", path: "/run/list", about: "the last runs of all hooks; `?failed=true` as above", answer: runList},
 	{method: "GET", path: "/run/*", about: "one run: `17-2` is the second attempt of task 17, `17` the last one", answer: runShow},
-	{method: "GET", path: "/tail", about: "runs of all hooks as they happen, until you hang up", stream: tail},
+	{method: "GET", path: "/tail", about: "runs of all hooks as they happen, until the client disconnects", stream: tail},
 	{method: "GET", path: "/config/list", about: "runtime parameters", answer: configList},
-	{method: "POST", path: "/config/set", about: "change a parameter: form fields `name`, `value` and, if you like, `duration`", answer: configSet},
-	{method: "GET", path: "/status", about: "what the status page shows", answer: status},
+	{method: "POST", path: "/config/set", about: "change a parameter: form fields `name`, `value` and optionally `duration`", answer: configSet},
+	{method: "GET", path: "/status", about: "what the status page shows; `healthy` is the verdict", answer: status},
 }
 
-// Paths are those that can be asked with GET and give their whole answer at once, in the order of the table.
+// Paths are the routes for GET that do not stream, in the order of the table.
 func Paths() (all []string) {
 	for _, r := range routes {
 		if r.method == http.MethodGet && r.answer != nil {
@@ -66,7 +67,7 @@ var contentTypes = map[format]string{
 	textFormat: "text/plain; charset=utf-8", jsonFormat: "application/json", yamlFormat: "application/yaml",
 }
 
-// request is a question.
+// request is a request whose path is parsed.
 type request struct {
 	*http.Request
 	format format
@@ -96,18 +97,19 @@ func refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// API answers questions over HTTP.
+// API serves the debug API over HTTP.
 type API struct{ Options }
 
 // New returns an API.
 func New(o Options) *API { return &API{o} }
 
-// ServeHTTP finds the route and logs that the request is complete.
+// ServeHTTP finds the route and logs that the request is complete. Upstream does that at the level info, where each command of
+// a user would be a record.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
 	counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
 	a.serve(counted, r)
-	a.Log.Info("complete", "operator.component", "debugEndpoint", "http_method", r.Method, "uri", r.URL.RequestURI(),
+	a.Log.Debug("complete", "operator.component", "debugEndpoint", "http_method", r.Method, "uri", r.URL.RequestURI(),
 		"resp_status", counted.status, "resp_bytes_length", counted.bytes, "resp_elapsed_ms", float64(time.Since(started).Microseconds())/1000)
 }
 
@@ -178,7 +180,11 @@ func match(pattern, path string) (name string, ok bool) {
 	return name, ok && name != ""
 }
 
-// hook finds the hook that the request names.
+// noHook begins the error about an unknown hook.
+const noHook = "there is no hook"
+
+// hook finds the hook that the request names: by its name, or by the beginning of its name or of its file's name if only one
+// hook has that.
 func (a *API) hook(r request) (*hook.Hook, error) {
 	hooks, err := a.hooks()
 	if err != nil {
@@ -192,13 +198,29 @@ func (a *API) hook(r request) (*hook.Hook, error) {
 			}
 		}
 	}
-	return nil, refuse(http.StatusBadRequest, "there is no hook %q: shell-operator hook list names all hooks", decoded)
+	if reason := a.Operator.Skipped(decoded); reason != "" {
+		return nil, refuse(http.StatusBadRequest, "%q is no hook, the file is skipped: %s", decoded, reason)
+	}
+	var matching []*hook.Hook
+	var names []string
+	for _, h := range hooks {
+		if strings.HasPrefix(h.Name, decoded) || strings.HasPrefix(path.Base(h.Name), decoded) {
+			matching, names = append(matching, h), append(names, h.Name)
+		}
+	}
+	switch {
+	case len(matching) == 1:
+		return matching[0], nil
+	case len(matching) > 1:
+		return nil, refuse(http.StatusBadRequest, "%d hooks begin with %q: use the whole name, %s", len(names), decoded, strings.Join(names[:min(5, len(names))], ", "))
+	}
+	return nil, refuse(http.StatusBadRequest, noHook+" %q: shell-operator hook list shows all hooks", decoded)
 }
 
 func (a *API) hooks() ([]*hook.Hook, error) {
 	hooks := a.Operator.Hooks()
 	if hooks == nil {
-		return nil, refuse(http.StatusServiceUnavailable, "the hooks are still being loaded: try again in a moment")
+		return nil, refuse(http.StatusServiceUnavailable, "hooks are still being loaded: try again in a moment")
 	}
 	return hooks, nil
 }

@@ -29,7 +29,9 @@ func ask(api http.Handler, method, target string, form url.Values) *httptest.Res
 }
 
 func TestRoutes(t *testing.T) {
-	o := options(theOperator())
+	op := theOperator()
+	op.skipped = map[string]string{"draft.sh": "not executable"}
+	o := options(op)
 	record(o.History, "17", "big.py", history.Failed, "boom")
 	record(o.History, "18", "tidy.sh", history.Succeeded, "fine")
 	api := New(o)
@@ -77,8 +79,8 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/run/17-1", nil, 200, text, "changes that it asked for:\n  MergePatch Pod/status a/x\n"},
 		{"GET", "/run/17.yaml", nil, 200, asYAML, "output: |\n  boom\n"},
 		{"GET", "/run/99", nil, 404, text, `there is no run "99", or no longer`},
-		{"GET", "/hook/big.py/why", nil, 200, text, "big.py: held up\n"},
-		{"GET", "/hook/big.py/why.json", nil, 200, asJSON, `"verdict":"held up"`},
+		{"GET", "/hook/big.py/why", nil, 200, text, "big.py: blocked\n"},
+		{"GET", "/hook/big.py/why.json", nil, 200, asJSON, `"verdict":"blocked"`},
 		{"GET", "/config/list", nil, 200, text, "log.level                      info "},
 		{"GET", "/config/list.json", nil, 200, asJSON, `[{"name":"log.level","description":"how much is logged","default":"info","value":"info"}]`},
 		{"GET", "/config/set", nil, 405, text, "takes POST only"},
@@ -91,6 +93,10 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "soon"), 400, text, `the duration "soon" is not one`},
 		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "-1s"), 400, text, "is not one"},
 		{"GET", "/status.json", nil, 200, asJSON, `"version":"v1.2.3"`},
+		{"GET", "/status", nil, 200, text, "shell-operator v1.2.3: 2 problems\nproblems:\n- shop/watch.sh, binding \"cms\": no permission to watch configmaps (v1)\n- queue \"slow\": big.py · kubernetes · cms has failed 4 times, the next attempt is in 3s\nhooks: 4 ("},
+		{"GET", "/hook/shop/w/why", nil, 200, text, "shop/watch.sh: "},
+		{"GET", "/hook/wat/why", nil, 200, text, "shop/watch.sh: "},
+		{"GET", "/hook/draft.sh/why", nil, 400, text, `"draft.sh" is no hook, the file is skipped: not executable`},
 		{"GET", "/nope", nil, 404, text, "there is no /nope here"},
 	} {
 		t.Run(test.method+" "+test.target, func(t *testing.T) {
@@ -132,7 +138,7 @@ func TestWhileHooksAreLoaded(t *testing.T) {
 func TestRequestsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	o := options(theOperator())
-	o.Log = slog.New(slog.NewJSONHandler(&log, nil))
+	o.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ask(New(o), "GET", "/queue/list.json?showEmpty=true", nil)
 	var r struct {
 		Level, Msg, Component, URI string
@@ -144,7 +150,7 @@ func TestRequestsAreLogged(t *testing.T) {
 	if err := json.Unmarshal(log.Bytes(), &r); err != nil {
 		t.Fatalf("%v in %s", err, log.String())
 	}
-	if r.Msg != "complete" || r.Status != 200 || r.Bytes == 0 || r.Elapsed <= 0 || r.Elapsed > 10_000 || r.Method != "GET" || r.URI != "/queue/list.json?showEmpty=true" {
+	if r.Msg != "complete" || r.Level != "DEBUG" || r.Status != 200 || r.Bytes == 0 || r.Elapsed <= 0 || r.Elapsed > 10_000 || r.Method != "GET" || r.URI != "/queue/list.json?showEmpty=true" {
 		t.Errorf("the record %s", log.String())
 	}
 }

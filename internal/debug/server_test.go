@@ -99,7 +99,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
 	stale(t, place.Socket)
 	client := NewClient(place, 10*time.Second)
-	if _, err := get(t, client, "/"); err == nil || !strings.Contains(err.Error(), "the operator that made it has gone") {
+	if _, err := get(t, client, "/"); err == nil || !strings.Contains(err.Error(), "its operator has ended") {
 		t.Errorf("before: %v", err)
 	}
 	serve(t, ServerOptions{API: New(options(theOperator())), Place: place, Log: slog.New(slog.DiscardHandler)})
@@ -212,7 +212,7 @@ func TestClientsLookInTheRuntimeFolder(t *testing.T) {
 	place := Place{Socket: filepath.Join(root, "run", "debug.socket"), Runtime: filepath.Join(root, "private")}
 	client := NewClient(place, 10*time.Second)
 	_, err := get(t, client, "/")
-	if err == nil || !strings.Contains(err.Error(), "no operator listens: there is no socket at "+place.Socket+" or "+filepath.Join(place.Runtime, "debug.socket")) {
+	if err == nil || !strings.Contains(err.Error(), "no operator is listening: there is no socket at "+place.Socket+" or "+filepath.Join(place.Runtime, "debug.socket")) {
 		t.Errorf("without an operator: %v", err)
 	}
 	write(t, filepath.Join(root, "run"))
@@ -251,7 +251,7 @@ func TestRefusalsAreErrorsWithHints(t *testing.T) {
 	serve(t, ServerOptions{API: New(options(theOperator())), Place: place, Log: slog.New(slog.DiscardHandler)})
 	_, err := get(t, NewClient(place, time.Minute), "/hook/nope/why")
 	var p *Problem
-	if !errors.As(err, &p) || p.Error() != `there is no hook "nope"` || p.Hint() != "shell-operator hook list names all hooks" {
+	if !errors.As(err, &p) || p.Error() != `there is no hook "nope"` || p.Hint() != "shell-operator hook list shows all hooks" {
 		t.Errorf("got %v", err)
 	}
 	if err := NewClient(place, time.Minute).Post(t.Context(), "/config/set", nil); err == nil || !strings.Contains(err.Error(), `"name" is missing`) {

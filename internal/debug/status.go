@@ -1,6 +1,9 @@
 package debug
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,18 +12,19 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// statusDump is what the status page shows. There is nothing in it that an object has or that a hook has printed:
-// the page has no password.
-type statusDump struct {
+// Status is what the status page shows. It has no content of objects and no output of hooks: the page has no password.
+type Status struct {
 	Version string `json:"version"`
-	// Loading tells that the hooks are still asked for their configurations.
+	// Healthy reports that hooks are loaded and that none of them fails, is not enabled, or was rejected by the last reload.
+	Healthy bool `json:"healthy"`
+	// Loading reports that the config calls of hooks are still running.
 	Loading bool `json:"loading,omitempty"`
-	// NotReloaded is why the hooks are not those of the files.
-	NotReloaded string        `json:"notReloaded,omitempty"`
-	Hooks       []hookStatus  `json:"hooks"`
-	Queues      []queueStatus `json:"queues"`
-	Failures    []runStatus   `json:"failures"`
-	// Troubles are the bindings that cannot be watched.
+	// Rejected are the hooks that made the last reload fail, with the cause.
+	Rejected map[string]string `json:"rejected,omitempty"`
+	Hooks    []hookStatus      `json:"hooks"`
+	Queues   []queueStatus     `json:"queues"`
+	Failures []runStatus       `json:"failures"`
+	// Troubles are requests of bindings that fail now.
 	Troubles []troubleStatus `json:"troubles"`
 }
 
@@ -35,10 +39,10 @@ type hookStatus struct {
 type bindingStatus struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
-	// About is the kind, the crontab, or what else tells bindings apart.
+	// About is the kind, the crontab or the CRD.
 	About string `json:"about,omitempty"`
 	Queue string `json:"queue,omitempty"`
-	// Objects is missing for bindings that see none.
+	// Objects is nil for bindings without objects.
 	Objects *int   `json:"objects,omitempty"`
 	State   string `json:"state"`
 }
@@ -70,16 +74,18 @@ type troubleStatus struct {
 	Text    string `json:"text"`
 }
 
-// shownFailures is how many failed runs the page has.
+// shownFailures limits the failed runs of the page.
 const shownFailures = 10
 
 func status(a *API, _ request) (answer, error) {
-	return answer{value: statusOf(&a.Options, time.Now())}, nil
+	now := time.Now()
+	s := statusOf(&a.Options, now)
+	return answer{value: s, text: s.Text(now)}, nil
 }
 
-func statusOf(o *Options, now time.Time) statusDump {
+func statusOf(o *Options, now time.Time) Status {
 	hooks := o.Operator.Hooks()
-	d := statusDump{Version: o.Version, Loading: hooks == nil, NotReloaded: oneLine(o.Operator.NotReloaded()), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}}
+	d := Status{Version: o.Version, Loading: hooks == nil, Rejected: o.Operator.Rejected(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
 		brief := runStatus{r.ID, r.Hook, r.Started, ago(now.Sub(r.Started)), r.Took, r.Attempt, r.Status, r.Exit}
@@ -98,9 +104,6 @@ func statusOf(o *Options, now time.Time) statusDump {
 		s := hookStatus{Name: h.Name, Last: last[h.Name], Bindings: []bindingStatus{}}
 		p := o.Operator.Progress(h)
 		s.State = stateOf(h, p, queues)
-		if (p.StartedUp || p.Standby) && p.Waiting != "" {
-			d.Troubles = append(d.Troubles, troubleStatus{Hook: h.Name, Text: oneLine(p.Waiting)})
-		}
 		if h.OnStartup != nil {
 			s.Bindings = append(s.Bindings, bindingStatus{Type: "onStartup", Name: "onStartup", State: map[bool]string{true: "done", false: "waiting"}[p.StartedUp]})
 		}
@@ -123,7 +126,86 @@ func statusOf(o *Options, now time.Time) statusDump {
 		}
 		d.Hooks = append(d.Hooks, s)
 	}
+	d.Healthy = !d.Loading && len(d.Rejected)+len(d.Troubles) == 0 && !slices.ContainsFunc(d.Queues, queueStatus.failing)
 	return d
+}
+
+func (q queueStatus) failing() bool { return q.Phase == Sleeping && q.Failures > 0 }
+
+// shownProblems limits the lists of the text form, which fits a screen.
+const shownProblems = 10
+
+// Text is the status on one screen.
+func (s *Status) Text(now time.Time) string {
+	var b strings.Builder
+	list := func(title string, lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		fmt.Fprintf(&b, "%s:\n", title)
+		for i, line := range lines {
+			if i == shownProblems {
+				fmt.Fprintf(&b, "- and %d more\n", len(lines)-i)
+				break
+			}
+			b.WriteString("- " + line + "\n")
+		}
+	}
+	problems := s.problems()
+	switch {
+	case s.Loading:
+		fmt.Fprintf(&b, "shell-operator %s: hooks are being loaded\n", s.Version)
+	case s.Healthy:
+		fmt.Fprintf(&b, "shell-operator %s: healthy\n", s.Version)
+	default:
+		fmt.Fprintf(&b, "shell-operator %s: %s\n", s.Version, count(len(problems), "problem"))
+	}
+	list("problems", problems)
+	states, waiting := map[string]int{}, 0
+	for _, h := range s.Hooks {
+		states[h.State]++
+	}
+	fmt.Fprintf(&b, "hooks: %d%s\n", len(s.Hooks), tallies(states))
+	phases := map[string]int{}
+	for _, q := range s.Queues {
+		waiting += q.Tasks
+		phases[cmp.Or(string(q.Phase), "idle")]++
+	}
+	fmt.Fprintf(&b, "queues: %d%s, %s\n", len(s.Queues), tallies(phases), count(waiting, "task"))
+	var failures []string
+	for _, r := range s.Failures {
+		failures = append(failures, fmt.Sprintf("%s %s, %s ago: %s", r.ID, r.Hook, ago(now.Sub(r.Started)), r.Exit))
+	}
+	list("last failed runs", failures)
+	return b.String()
+}
+
+// problems are the causes for which the operator is not healthy, one line each.
+func (s *Status) problems() (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Rejected)) {
+		lines = append(lines, strings.TrimPrefix(name+": the last reload was rejected: ", ": ")+oneLine(s.Rejected[name]))
+	}
+	for _, t := range s.Troubles {
+		lines = append(lines, fmt.Sprintf("%s, binding %q: %s", t.Hook, t.Binding, t.Text))
+	}
+	for _, q := range s.Queues {
+		if q.failing() {
+			lines = append(lines, fmt.Sprintf("queue %q: %s has failed %s, the next attempt is in %s", q.Name, q.Head, times(q.Failures), q.RetryIn))
+		}
+	}
+	return lines
+}
+
+// tallies renders counts as " (3 ready, 1 failing)".
+func tallies(counts map[string]int) string {
+	var parts []string
+	for _, word := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[word], word))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 func statusOfQueue(q Queue, now time.Time) queueStatus {
@@ -141,7 +223,7 @@ func statusOfQueue(q Queue, now time.Time) queueStatus {
 	return s
 }
 
-// stateOf is the hook in a word or two.
+// stateOf is the state of a hook in a word or two.
 func stateOf(h *hook.Hook, p Progress, queues []Queue) string {
 	for _, q := range queues {
 		if len(q.Tasks) == 0 || q.Tasks[0].Hook != h.Name {
@@ -159,7 +241,7 @@ func stateOf(h *hook.Hook, p Progress, queues []Queue) string {
 	runsElsewhere := p.Standby && (h.OnStartup != nil || len(h.Kubernetes)+len(h.Schedules) > 0)
 	switch {
 	case runsElsewhere && p.Waiting == "":
-		return "standing by"
+		return "standby"
 	case !p.StartedUp && !p.Standby:
 		return "starting"
 	case p.Waiting != "":
@@ -171,13 +253,13 @@ func stateOf(h *hook.Hook, p Progress, queues []Queue) string {
 func watchState(p Progress, b Binding) string {
 	switch {
 	case !p.StartedUp && !p.Standby:
-		return "waits for onStartup"
+		return "waiting for onStartup"
 	case !b.Complete:
 		return "not enabled"
 	case len(b.Troubles) > 0:
-		return "in trouble"
+		return "watch failing"
 	case p.Standby:
-		return "standing by"
+		return "standby"
 	case !b.Unlocked:
 		return "synchronizing"
 	}
@@ -185,14 +267,14 @@ func watchState(p Progress, b Binding) string {
 }
 
 func otherBindings(h *hook.Hook, p Progress) (list []bindingStatus) {
-	ticking := map[bool]string{true: "ticking", false: "not enabled"}[p.Ticking]
+	scheduled := map[bool]string{true: "scheduled", false: "not enabled"}[p.Ticking]
 	for a, b := range h.Bindings() {
-		status := bindingStatus{Type: string(a.Kind), Name: b.Name, Queue: b.Queue, About: strings.Join(h.About(a), ", "), State: "answers"}
+		status := bindingStatus{Type: string(a.Kind), Name: b.Name, Queue: b.Queue, About: strings.Join(h.About(a), ", "), State: "serving"}
 		switch {
 		case a.Kind == hook.OnStart, a.Kind == hook.OnKubernetes:
 			continue
 		case a.Kind == hook.OnSchedule:
-			status.State = ticking
+			status.State = scheduled
 		}
 		list = append(list, status)
 	}

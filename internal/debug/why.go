@@ -11,20 +11,22 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// facts is all that is needed to say what a hook waits for.
+// facts is the state from which an Explanation is derived.
 type facts struct {
 	hook     *hook.Hook
 	progress Progress
-	// bindings are what the hook's kubernetes bindings see.
+	// bindings are the states of the hook's kubernetes bindings.
 	bindings []Binding
-	// nextTicks are those of its schedules; zero: not known.
+	// nextTicks are those of its schedules; zero means unknown.
 	nextTicks []time.Time
 	queues    []Queue
 	// runs are those of the hook, the latest first.
 	runs []history.Run
-	// notReloaded is why the hooks are not those of the files, or empty.
-	notReloaded string
-	now         time.Time
+	// rejected are the hooks that made the last reload fail, with the cause.
+	rejected map[string]string
+	// timeout is the default time limit of a run; 0 means none.
+	timeout time.Duration
+	now     time.Time
 }
 
 func why(a *API, r request) (answer, error) {
@@ -34,7 +36,7 @@ func why(a *API, r request) (answer, error) {
 	}
 	f := facts{
 		hook: h, progress: a.Operator.Progress(h), queues: a.Operator.Queues(-1), runs: a.History.Runs(h.Name),
-		notReloaded: a.Operator.NotReloaded(), now: time.Now(),
+		rejected: a.Operator.Rejected(), timeout: a.HookTimeout, now: time.Now(),
 	}
 	for i := range h.Kubernetes {
 		f.bindings = append(f.bindings, a.Operator.Binding(h, i))
@@ -49,7 +51,7 @@ func why(a *API, r request) (answer, error) {
 // explain is a pure function, so that every case has a row in a test.
 func explain(f facts) Explanation {
 	e := Explanation{Hook: f.hook.Name}
-	e.Reasons = slices.Concat(f.inQueues(), f.starting(), f.watching(), f.listening(), f.before())
+	e.Reasons = slices.Concat(f.inQueues(), f.starting(), f.watching(), f.listening(), f.notReloaded())
 	slices.SortStableFunc(e.Reasons, func(a, b Reason) int {
 		switch {
 		case a.Blocks == b.Blocks:
@@ -74,47 +76,40 @@ func verdict(reasons []Reason) Verdict {
 	case has(ByItsOwnRun):
 		return IsRunning
 	case has(ByReplica):
-		return IsStandingBy
+		return IsStandby
 	case len(reasons) > 0 && reasons[0].Blocks:
-		return IsHeldUp
+		return IsBlocked
 	case has(ByQueue):
-		return IsNext
+		return IsQueued
 	case has(ByEvents, ByClock, ByReviews, ByRequests):
 		return IsListening
 	}
-	return IsDeaf
+	return IsIdle
 }
 
-// inQueues tells of the hook's tasks.
+// inQueues covers the queued tasks of the hook.
 func (f *facts) inQueues() (reasons []Reason) {
 	for _, q := range f.queues {
 		at := slices.IndexFunc(q.Tasks, func(t Task) bool { return t.Hook == f.hook.Name })
-		if at < 0 {
-			continue
-		}
-		if at == 0 {
+		switch {
+		case at == 0:
 			reasons = append(reasons, f.first(q))
-		} else {
+		case at > 0:
 			reasons = append(reasons, f.behind(q, at))
 		}
 	}
 	return reasons
 }
 
-// first tells of a task of the hook that is the first of its queue.
+// first covers a task of the hook at the head of its queue.
 func (f *facts) first(q Queue) Reason {
 	text := fmt.Sprintf("queue %q: its task is the first of %d: %s", q.Name, q.Length, q.Tasks[0].Description)
 	switch q.Phase {
 	case Running:
-		id := ""
-		for _, r := range f.runs {
-			if r.Status == history.Running && r.Queue == q.Name {
-				id = " as " + r.ID
-			}
-		}
-		return Reason{ByItsOwnRun, false, fmt.Sprintf("%s; it has been running%s for %s", text, id, short(f.now.Sub(q.Since))), "if it hangs, set settings.executionTimeout of the hook or --hook-timeout"}
+		return f.running(q, text)
 	case Sleeping:
-		return Reason{ByRetry, true, fmt.Sprintf("%s; it has failed %s, the next attempt is in %s: %s", text, times(q.Failures), short(q.Left), oneLine(q.LastError)), "mend the hook or what it needs: shell-operator runs " + f.hook.Name + " shows its last runs"}
+		return Reason{ByRetry, true, fmt.Sprintf("%s; it has failed %s, the next attempt is in %s: %s", text, times(q.Failures), short(q.Left), oneLine(q.LastError)),
+			"fix the hook or what it depends on: shell-operator runs " + f.hook.Name + " shows its last runs"}
 	case Waiting:
 		limit := ""
 		if s := f.hook.Settings; s.MinInterval > 0 {
@@ -122,12 +117,30 @@ func (f *facts) first(q Queue) Reason {
 		}
 		return Reason{ByRateLimit, true, text + "; it waits for the hook's rate limit" + limit, ""}
 	case Stopped:
-		return Reason{ByShutdown, true, text + "; the operator is being stopped", ""}
+		return Reason{ByShutdown, true, text + "; the operator is shutting down", ""}
 	}
 	return Reason{ByQueue, false, text + "; it is about to start", ""}
 }
 
-// behind tells of a task of the hook that others are in front of.
+func (f *facts) running(q Queue, text string) Reason {
+	id := ""
+	for _, r := range f.runs {
+		if r.Status == history.Running && r.Queue == q.Name {
+			id = " as " + r.ID
+		}
+	}
+	text = fmt.Sprintf("%s; it has been running%s for %s", text, id, short(f.now.Sub(q.Since)))
+	limit := f.timeout
+	if own := f.hook.Settings.ExecutionTimeout; own != nil {
+		limit = *own
+	}
+	if limit > 0 {
+		return Reason{ByItsOwnRun, false, fmt.Sprintf("%s; it is ended after %s", text, limit), ""}
+	}
+	return Reason{ByItsOwnRun, false, text, "if it hangs, set settings.executionTimeout of the hook or --hook-timeout"}
+}
+
+// behind covers a task of the hook that has other tasks in front of it.
 func (f *facts) behind(q Queue, at int) Reason {
 	head := q.Tasks[0]
 	text := fmt.Sprintf("queue %q: its task is number %d of %d, behind %s", q.Name, at+1, q.Length, head.Description)
@@ -135,68 +148,84 @@ func (f *facts) behind(q Queue, at int) Reason {
 	if head.Hook == f.hook.Name {
 		whose = "the hook"
 	}
+	const separate = "give the binding a queue of its own"
 	switch q.Phase {
 	case Sleeping:
 		return Reason{ByQueue, true, fmt.Sprintf("%s, which has failed %s, its next attempt is in %s: %s", text, times(q.Failures), short(q.Left), oneLine(q.LastError)),
-			"mend " + whose + ", or give the binding a queue of its own"}
+			"fix " + whose + ", or " + separate}
 	case Running:
-		return Reason{ByQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))), "to wait for nobody, give the binding a queue of its own"}
+		return Reason{ByQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))), "to run independently of other hooks, " + separate}
 	case Waiting:
-		return Reason{ByQueue, true, text + ", which waits for its rate limit", "give the binding a queue of its own"}
+		return Reason{ByQueue, true, text + ", which waits for its rate limit", separate}
 	case Stopped:
-		return Reason{ByShutdown, true, text + "; the operator is being stopped", ""}
+		return Reason{ByShutdown, true, text + "; the operator is shutting down", ""}
 	}
 	return Reason{ByQueue, true, text, ""}
 }
 
-// starting tells what is missing since the start.
+// starting covers the steps of the start that are not complete.
 func (f *facts) starting() (reasons []Reason) {
-	bindings := len(f.hook.Kubernetes) + len(f.hook.Schedules)
-	if f.progress.Standby {
-		return f.standing()
-	}
-	if !f.progress.StartedUp {
-		if bindings == 0 {
+	switch {
+	case f.progress.Standby:
+		return f.standby()
+	case !f.progress.StartedUp:
+		if len(f.hook.Kubernetes)+len(f.hook.Schedules) == 0 {
 			return nil
 		}
-		r := Reason{ByStartup, true, "all onStartup runs of all hooks have to succeed before anything else", ""}
-		for _, q := range f.queues {
-			if q.Name == hook.MainQueue && len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
-				r.Text += ", and this one has not: " + q.Tasks[0].Hook
-				if q.Failures > 0 {
-					r.Text += fmt.Sprintf(", which has failed %s: %s", times(q.Failures), oneLine(q.LastError))
-					r.Mend = "mend that hook: shell-operator runs " + q.Tasks[0].Hook + " shows its last runs"
-				}
+		return []Reason{f.startup()}
+	case f.progress.Waiting != "":
+		return f.enabling()
+	case !f.progress.Ticking && len(f.hook.Schedules) > 0:
+		return []Reason{{ByFirstRun, true, "its schedules start after the Synchronization runs queued before them", ""}}
+	}
+	return nil
+}
+
+// startup covers onStartup runs, of any hook, that have not succeeded.
+func (f *facts) startup() Reason {
+	r := Reason{ByStartup, true, "all onStartup runs of all hooks must succeed first", ""}
+	for _, q := range f.queues {
+		if q.Name == hook.MainQueue && len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
+			r.Text += ", and this one has not: " + q.Tasks[0].Hook
+			if q.Failures > 0 {
+				r.Text += fmt.Sprintf(", which has failed %s: %s", times(q.Failures), oneLine(q.LastError))
+				r.Hint = "fix that hook: shell-operator runs " + q.Tasks[0].Hook + " shows its last runs"
 			}
 		}
-		return []Reason{r}
 	}
-	if f.progress.Waiting != "" {
-		return []Reason{{ByEnabling, true, "its kubernetes bindings are not enabled yet: " + oneLine(f.progress.Waiting), ""}}
+	return r
+}
+
+// enabling covers kubernetes bindings that are not enabled: one reason for each request that fails now.
+func (f *facts) enabling() (reasons []Reason) {
+	for i, b := range f.bindings {
+		for _, t := range b.Troubles {
+			reasons = append(reasons, Reason{ByEnabling, true, fmt.Sprintf("binding %q is not enabled yet: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
+		}
 	}
-	if !f.progress.Ticking && len(f.hook.Schedules) > 0 {
-		reasons = append(reasons, Reason{ByFirstRun, true, "its schedules begin when the Synchronizations before them are over", ""})
+	if len(reasons) == 0 {
+		reasons = []Reason{{ByEnabling, true, f.progress.Waiting, ""}}
 	}
 	return reasons
 }
 
-// standing tells who runs the hook instead of this replica. Whoever asks is answered here as well.
-func (f *facts) standing() (reasons []Reason) {
+// standby covers a replica that does not lead. Its webhooks and HTTP hooks are served nevertheless.
+func (f *facts) standby() (reasons []Reason) {
 	if f.progress.Waiting != "" {
-		reasons = append(reasons, Reason{ByEnabling, true, "its kubernetes bindings are not enabled yet: " + oneLine(f.progress.Waiting), ""})
+		reasons = f.enabling()
 	}
 	if f.hook.OnStartup == nil && len(f.hook.Kubernetes)+len(f.hook.Schedules) == 0 {
 		return reasons
 	}
-	r := Reason{ByReplica, true, fmt.Sprintf("another replica runs the hooks: %q; this one stands by", f.progress.Leader), "ask that one: shell-operator why " + f.hook.Name + ", there"}
+	r := Reason{ByReplica, true, fmt.Sprintf("the leader %q runs the hooks; this replica is a standby", f.progress.Leader), "run this there: shell-operator why " + f.hook.Name}
 	if f.progress.Leader == "" {
-		r.Text = "no replica is known to run the hooks now; this one takes over when the Lease is free"
-		r.Mend = "if that takes longer than --leader-election-lease-duration, search the log for: Cannot use the Lease"
+		r.Text = "no replica leads; this one takes over when the Lease is free"
+		r.Hint = "if that takes longer than --leader-election-lease-duration, search the log for: Cannot use the Lease"
 	}
 	return append(reasons, r)
 }
 
-// watching tells what is wrong with its kubernetes bindings.
+// watching covers watches that fail, and events that wait for a Synchronization.
 func (f *facts) watching() (reasons []Reason) {
 	if !f.progress.StartedUp || f.progress.Waiting != "" {
 		return nil
@@ -204,88 +233,91 @@ func (f *facts) watching() (reasons []Reason) {
 	for i, b := range f.bindings {
 		name := f.hook.Kubernetes[i].Name
 		for _, t := range b.Troubles {
-			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q sees no changes now: %s", name, oneLine(t)), ""})
+			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q receives no changes now: %s", name, oneLine(t)), ""})
 		}
-		if r, fails := filterReason(&f.hook.Kubernetes[i], b); fails {
-			reasons = append(reasons, r)
+		if b.FilterFails > 0 {
+			reasons = append(reasons, filterFails(&f.hook.Kubernetes[i], b))
 		}
 		if b.Complete && !b.Unlocked {
-			reasons = append(reasons, Reason{ByFirstRun, true, fmt.Sprintf("binding %q: events wait (%d so far) until a run of its Synchronization has succeeded", name, b.Held), ""})
+			reasons = append(reasons, Reason{ByFirstRun, true, fmt.Sprintf("binding %q: events wait (%d so far) until its Synchronization run has succeeded", name, b.Held), ""})
 		}
 	}
 	return reasons
 }
 
-// filterReason describes a filter that fails. For an object whose filter always fails, the result is always null, so no change of
+// filterFails covers a filter that fails. For an object whose filter always fails, the result is always null, so no change of
 // it runs the hook.
-func filterReason(k *hook.Kubernetes, b Binding) (Reason, bool) {
-	if b.FilterFails == 0 {
-		return Reason{}, false
-	}
+func filterFails(k *hook.Kubernetes, b Binding) Reason {
 	all := b.Objects.Len()
-	r := Reason{Kind: ByFilter, Blocks: k.Modified && b.FilterFails == all}
-	r.Text = fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), ", k.Name, b.FilterFails, count(all, "object"), oneLine(b.FilterError))
+	consequence := "so nothing changes for these"
 	if b.FilterFails == all {
-		r.Text += "so nothing ever changes"
-	} else {
-		r.Text += "so nothing changes for these"
+		consequence = "so nothing ever changes"
 	}
-	r.Mend = "fix the filter: the record \"jqFilter failed\" in the log names an object to try it with"
-	return r, true
+	return Reason{
+		ByFilter, k.Modified && b.FilterFails == all,
+		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, count(all, "object"), oneLine(b.FilterError), consequence),
+		"fix the filter: the record \"jqFilter failed\" in the log names an object to try it with",
+	}
 }
 
-// listening tells what would run the hook.
+// listening covers what would run the hook.
 func (f *facts) listening() (reasons []Reason) {
 	if f.progress.StartedUp && f.progress.Waiting == "" {
 		for i, b := range f.bindings {
-			k := &f.hook.Kubernetes[i]
-			wanted := strings.Join(events(k), ", ")
-			if !b.Unlocked {
-				continue
+			if b.Unlocked {
+				reasons = append(reasons, Reason{ByEvents, false, sees(&f.hook.Kubernetes[i], b.Objects.Len()), ""})
 			}
-			text := fmt.Sprintf("binding %q sees %s of the kind %s and waits for: %s", k.Name, count(b.Objects.Len(), "object"), k.Kind, wanted)
-			if wanted == "" {
-				text = fmt.Sprintf("binding %q sees %s of the kind %s, for snapshots only", k.Name, count(b.Objects.Len(), "object"), k.Kind)
-			} else if k.JQFilter != "" {
-				text += ", where the result of its jqFilter changes"
-			}
-			reasons = append(reasons, Reason{ByEvents, false, text, ""})
 		}
 	}
 	for i, s := range f.hook.Schedules {
-		if f.progress.Ticking && !f.nextTicks[i].IsZero() {
-			reasons = append(reasons, Reason{ByClock, false, fmt.Sprintf("binding %q (%s) is due at %s, in %s", s.Name, s.Crontab, f.nextTicks[i].Format(time.RFC3339), short(f.nextTicks[i].Sub(f.now))), ""})
+		if next := f.nextTicks[i]; f.progress.Ticking && !next.IsZero() {
+			reasons = append(reasons, Reason{ByClock, false, fmt.Sprintf("binding %q (%s) is due at %s, in %s", s.Name, s.Crontab, next.Format(time.RFC3339), short(next.Sub(f.now))), ""})
 		}
 	}
-	callers := map[string]int{}
-	all := 0
+	reviews, requests, all := 0, 0, 0
 	for a := range f.hook.Bindings() {
-		callers[a.Kind.Caller()]++
 		all++
-	}
-	for _, c := range []struct {
-		kind         ReasonKind
-		caller, what string
-	}{
-		{ByReviews, hook.OnValidating.Caller(), "webhook binding"}, {ByRequests, hook.OnHTTP.Caller(), "HTTP binding"},
-	} {
-		if n := callers[c.caller]; n > 0 {
-			reasons = append(reasons, Reason{c.kind, false, count(n, c.what) + ": it runs when " + c.caller + " asks", ""})
+		switch {
+		case a.Kind == hook.OnHTTP:
+			requests++
+		case a.Kind.Caller() != "":
+			reviews++
 		}
+	}
+	if reviews > 0 {
+		reasons = append(reasons, Reason{ByReviews, false, count(reviews, "webhook binding") + ": it runs for each request of the API server", ""})
+	}
+	if requests > 0 {
+		reasons = append(reasons, Reason{ByRequests, false, count(requests, "HTTP binding") + ": it runs for each request of a client", ""})
 	}
 	if f.hook.OnStartup != nil && all == 1 {
-		reasons = append(reasons, Reason{ByNoBindings, false, event.Startup.String() + " is its only binding: it runs once after each start", ""})
+		reasons = append(reasons, Reason{ByNoBindings, false, event.Startup.String() + " is its only binding: it runs once per start", ""})
 	}
 	return reasons
 }
 
-// before tells that the hooks are not those of the files.
-func (f *facts) before() []Reason {
-	if f.notReloaded == "" {
+func sees(k *hook.Kubernetes, objects int) string {
+	text := fmt.Sprintf("binding %q sees %s of kind %s", k.Name, count(objects, "object"), k.Kind)
+	wanted := strings.Join(events(k), ", ")
+	switch {
+	case wanted == "":
+		return text + ", for snapshots only"
+	case k.JQFilter != "":
+		return text + " and waits for: " + wanted + ", where the result of its jqFilter changes"
+	}
+	return text + " and waits for: " + wanted
+}
+
+// notReloaded covers a reload that was rejected. Only the hooks that caused it show the cause.
+func (f *facts) notReloaded() []Reason {
+	const active = "its previous configuration stays active, because the last reload was rejected: "
+	if len(f.rejected) == 0 {
 		return nil
 	}
-	return []Reason{{ByReload, false, "the hooks could not be loaded anew, so its bindings are those from before: " + oneLine(f.notReloaded),
-		"mend the files, the log says more"}}
+	if own := f.rejected[f.hook.Name]; own != "" {
+		return []Reason{{ByReload, false, active + oneLine(own), "fix the hook: shell-operator lint shows the place, the log has the whole error"}}
+	}
+	return []Reason{{ByReload, false, active + "shell-operator status shows the cause", ""}}
 }
 
 func times(n int) string {

@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,8 @@ func TestWhy(t *testing.T) {
 	snapshots := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod"}}}
 	clock := &hook.Hook{Name: "me", Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "night"}, Crontab: "0 3 * * *"}}}
 	limited := &hook.Hook{Name: "me", Kubernetes: watcher.Kubernetes, Settings: hook.Settings{MinInterval: time.Minute, Burst: 1}}
+	limit := 12 * time.Second
+	timed := &hook.Hook{Name: "me", Kubernetes: watcher.Kubernetes, Settings: hook.Settings{ExecutionTimeout: &limit}}
 	starter := &hook.Hook{Name: "me", OnStartup: &one}
 	reviewer := &hook.Hook{Name: "me", Validating: make([]hook.Admission, 2)}
 	server := &hook.Hook{Name: "me", OnStartup: &one, HTTP: make([]hook.HTTP, 1)}
@@ -39,42 +42,46 @@ func TestWhy(t *testing.T) {
 		says    string // of the first reason
 		blocks  bool
 	}{
-		{"listens", facts{hook: watcher, progress: started, bindings: watching}, IsListening, ByEvents, `binding "pods" sees 2 objects of the kind Pod and waits for: Added, Modified`, false},
+		{"listens", facts{hook: watcher, progress: started, bindings: watching}, IsListening, ByEvents, `binding "pods" sees 2 objects of kind Pod and waits for: Added, Modified`, false},
 		{"listens by a filter", facts{hook: filter, progress: started, bindings: watching}, IsListening, ByEvents, "where the result of its jqFilter changes", false},
 		{"for snapshots only", facts{hook: snapshots, progress: started, bindings: watching}, IsListening, ByEvents, "for snapshots only", false},
 		{"waits for the clock", facts{hook: clock, progress: started, nextTicks: []time.Time{now.Add(15 * time.Hour)}}, IsListening, ByClock, "is due at 2030-01-02T03:00:00Z, in 15h0m0s", false},
-		{"its clock does not tick yet", facts{hook: clock, progress: Progress{StartedUp: true}, nextTicks: []time.Time{{}}}, IsHeldUp, ByFirstRun, "its schedules begin when the Synchronizations before them are over", true},
-		{"answers", facts{hook: reviewer, progress: started}, IsListening, ByReviews, "2 webhook bindings: it runs when the API server asks", false},
-		{"answers requests", facts{hook: server, progress: started}, IsListening, ByRequests, "1 HTTP binding: it runs when a client asks", false},
+		{"its clock does not tick yet", facts{hook: clock, progress: Progress{StartedUp: true}, nextTicks: []time.Time{{}}}, IsBlocked, ByFirstRun, "its schedules start after the Synchronization runs queued before them", true},
+		{"answers", facts{hook: reviewer, progress: started}, IsListening, ByReviews, "2 webhook bindings: it runs for each request of the API server", false},
+		{"answers requests", facts{hook: server, progress: started}, IsListening, ByRequests, "1 HTTP binding: it runs for each request of a client", false},
 		{"stands by and answers", facts{hook: reviewer, progress: Progress{Standby: true}}, IsListening, ByReviews, "2 webhook bindings", false},
-		{"ran at the start", facts{hook: starter, progress: started}, IsDeaf, ByNoBindings, "onStartup is its only binding", false},
-		{"is from before", facts{hook: &hook.Hook{Name: "me"}, progress: started, notReloaded: "hook \"b\":\nwrong"}, IsDeaf, ByReload, `could not be loaded anew, so its bindings are those from before: hook "b": wrong`, false},
-		{"has no bindings", facts{hook: &hook.Hook{Name: "me"}, progress: started}, IsDeaf, "", "", false},
+		{"ran at the start", facts{hook: starter, progress: started}, IsIdle, ByNoBindings, "onStartup is its only binding", false},
+		{"was rejected", facts{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"me": "it is\nwrong"}}, IsIdle, ByReload, "the last reload was rejected: it is wrong", false},
+		{"another hook was rejected", facts{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"b": "secret"}}, IsIdle, ByReload, "the last reload was rejected: shell-operator status shows the cause", false},
+		{"has no bindings", facts{hook: &hook.Hook{Name: "me"}, progress: started}, IsIdle, "", "", false},
 
 		{"runs", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Running, mine), runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running}}}, IsRunning, ByItsOwnRun, "it has been running as 4-1 for 1m30s", false},
-		{"is tried again", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, mine, other)}, IsHeldUp, ByRetry, `queue "q": its task is the first of 2: T:me; it has failed 3 times, the next attempt is in 7s: it FAILED: boom`, true},
-		{"waits for its rate limit", facts{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}, IsHeldUp, ByRateLimit, "(executionMinInterval 1m0s, executionBurst 1)", true},
-		{"is about to start", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}, IsNext, ByQueue, "it is about to start", false},
-		{"is behind one that fails", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, other, other, mine)}, IsHeldUp, ByQueue, "its task is number 3 of 3, behind T:other, which has failed 3 times, its next attempt is in 7s: it FAILED: boom", true},
-		{"is behind one that runs", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Running, other, mine)}, IsHeldUp, ByQueue, "number 2 of 2, behind T:other, which has been running for 1m30s", true},
-		{"is behind one that may not run", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Waiting, other, mine)}, IsHeldUp, ByQueue, "which waits for its rate limit", true},
-		{"is behind one that is about to start", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, other, mine)}, IsHeldUp, ByQueue, "number 2 of 2, behind T:other", true},
-		{"is stopped", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, mine)}, IsHeldUp, ByShutdown, "the operator is being stopped", true},
-		{"is stopped behind another", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, other, mine)}, IsHeldUp, ByShutdown, "the operator is being stopped", true},
+		{"runs with a time limit", facts{hook: timed, progress: started, bindings: watching, queues: queue(Running, mine)}, IsRunning, ByItsOwnRun, "it has been running for 1m30s; it is ended after 12s", false},
+		{"runs with the default time limit", facts{hook: watcher, timeout: 2 * time.Minute, progress: started, bindings: watching, queues: queue(Running, mine)}, IsRunning, ByItsOwnRun, "it is ended after 2m0s", false},
+		{"is tried again", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, mine, other)}, IsBlocked, ByRetry, `queue "q": its task is the first of 2: T:me; it has failed 3 times, the next attempt is in 7s: it FAILED: boom`, true},
+		{"waits for its rate limit", facts{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}, IsBlocked, ByRateLimit, "(executionMinInterval 1m0s, executionBurst 1)", true},
+		{"is about to start", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}, IsQueued, ByQueue, "it is about to start", false},
+		{"is behind one that fails", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, other, other, mine)}, IsBlocked, ByQueue, "its task is number 3 of 3, behind T:other, which has failed 3 times, its next attempt is in 7s: it FAILED: boom", true},
+		{"is behind one that runs", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Running, other, mine)}, IsBlocked, ByQueue, "number 2 of 2, behind T:other, which has been running for 1m30s", true},
+		{"is behind one that may not run", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Waiting, other, mine)}, IsBlocked, ByQueue, "which waits for its rate limit", true},
+		{"is behind one that is about to start", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, other, mine)}, IsBlocked, ByQueue, "number 2 of 2, behind T:other", true},
+		{"is stopped", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, mine)}, IsBlocked, ByShutdown, "the operator is shutting down", true},
+		{"is stopped behind another", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, other, mine)}, IsBlocked, ByShutdown, "the operator is shutting down", true},
 		{"has a task in a queue, runs in another", facts{hook: watcher, progress: started, bindings: watching, queues: append(queue(Sleeping, other, mine), Queue{Name: "r", Phase: Running, Since: now, Length: 1, Tasks: []Task{mine}})}, IsRunning, ByQueue, "behind T:other", true},
 
-		{"waits for onStartup", facts{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}, IsHeldUp, ByStartup, "and this one has not: other, which has failed 2 times: x", true},
-		{"waits for onStartup that goes well", facts{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}, IsHeldUp, ByStartup, "and this one has not: other", true},
-		{"stands by", facts{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7"}, bindings: []Binding{{Objects: objects{{}}, Complete: true}}}, IsStandingBy, ByReplica, `another replica runs the hooks: "operator-7"; this one stands by`, true},
-		{"stands by for nobody", facts{hook: clock, progress: Progress{Standby: true}, nextTicks: []time.Time{{}}}, IsStandingBy, ByReplica, "no replica is known to run the hooks now", true},
-		{"stands by with its onStartup run", facts{hook: starter, progress: Progress{Standby: true, Leader: "operator-7"}}, IsStandingBy, ByReplica, `"operator-7"`, true},
-		{"stands by without its bindings", facts{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7", Waiting: "no permission to list pods (v1): give the rule"}, bindings: []Binding{{Objects: event.NoObjects{}}}}, IsStandingBy, ByEnabling, "no permission to list pods (v1): give the rule", true},
+		{"waiting for onStartup", facts{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}, IsBlocked, ByStartup, "and this one has not: other, which has failed 2 times: x", true},
+		{"waits for onStartup that goes well", facts{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}, IsBlocked, ByStartup, "and this one has not: other", true},
+		{"stands by", facts{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7"}, bindings: []Binding{{Objects: objects{{}}, Complete: true}}}, IsStandby, ByReplica, `the leader "operator-7" runs the hooks; this replica is a standby`, true},
+		{"stands by for nobody", facts{hook: clock, progress: Progress{Standby: true}, nextTicks: []time.Time{{}}}, IsStandby, ByReplica, "no replica leads", true},
+		{"stands by with its onStartup run", facts{hook: starter, progress: Progress{Standby: true, Leader: "operator-7"}}, IsStandby, ByReplica, `"operator-7"`, true},
+		{"stands by without its bindings", facts{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7", Waiting: "x"}, bindings: []Binding{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsStandby, ByEnabling, "no permission to list pods (v1): give the rule", true},
 		{"answers, as a standby too", facts{hook: reviewer, progress: Progress{Standby: true, Leader: "operator-7"}}, IsListening, ByReviews, "2 webhook bindings", false},
-		{"is not enabled", facts{hook: watcher, progress: Progress{StartedUp: true, Waiting: "no permission to list pods (v1): give the rule"}, bindings: []Binding{{Objects: event.NoObjects{}}}}, IsHeldUp, ByEnabling, "no permission to list pods (v1): give the rule", true},
-		{"its Synchronization is not over", facts{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, IsHeldUp, ByFirstRun, "events wait (4 so far) until a run of its Synchronization has succeeded", true},
-		{"its filter always fails", facts{hook: &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Modified: true, JQFilter: "."}}}, progress: started, bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 2, FilterError: "cannot iterate over null"}}}, IsHeldUp, ByFilter, `binding "pods": its filter fails for 2 of 2 objects (cannot iterate over null), so nothing ever changes`, true},
+		{"is not enabled", facts{hook: watcher, progress: Progress{StartedUp: true, Waiting: "x"}, bindings: []Binding{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsBlocked, ByEnabling, "no permission to list pods (v1): give the rule", true},
+		{"is being enabled", facts{hook: watcher, progress: Progress{StartedUp: true, Waiting: "its kubernetes bindings are being enabled"}, bindings: []Binding{{Objects: event.NoObjects{}}}}, IsBlocked, ByEnabling, "its kubernetes bindings are being enabled", true},
+		{"its Synchronization is not over", facts{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, IsBlocked, ByFirstRun, "events wait (4 so far) until its Synchronization run has succeeded", true},
+		{"its filter always fails", facts{hook: &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Modified: true, JQFilter: "."}}}, progress: started, bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 2, FilterError: "cannot iterate over null"}}}, IsBlocked, ByFilter, `binding "pods": its filter fails for 2 of 2 objects (cannot iterate over null), so nothing ever changes`, true},
 		{"its filter fails for one", facts{hook: filter, progress: started, bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 1, FilterError: "cannot iterate over null"}}}, IsListening, ByFilter, `binding "pods": its filter fails for 1 of 2 objects (cannot iterate over null), so nothing changes for these`, false},
-		{"its watch has failed", facts{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}, IsHeldUp, ByWatch, `binding "pods" sees no changes now: the API server does not serve pods (v1): is its CRD missing?`, true},
+		{"its watch has failed", facts{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}, IsBlocked, ByWatch, `binding "pods" receives no changes now: the API server does not serve pods (v1): is its CRD missing?`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.facts.now = now
@@ -104,11 +111,11 @@ func TestWhy(t *testing.T) {
 func TestWhyOfAStandby(t *testing.T) {
 	f := facts{hook: &hook.Hook{Name: "me", Schedules: make([]hook.Schedule, 1), Validating: make([]hook.Admission, 1)}, progress: Progress{Standby: true, Leader: "operator-7"}, nextTicks: make([]time.Time, 1)}
 	e := explain(f)
-	const want = `me: standing by
-- another replica runs the hooks: "operator-7"; this one stands by
-  ask that one: shell-operator why me, there
-- 1 webhook binding: it runs when the API server asks
-no run is known: it has not run since the operator was started, or that is long ago
+	const want = `me: standby
+- the leader "operator-7" runs the hooks; this replica is a standby
+  run this there: shell-operator why me
+- 1 webhook binding: it runs for each request of the API server
+last run: none since the operator started, or no longer remembered
 `
 	if got := e.text(f.now); got != want {
 		t.Errorf("got\n%s", got)
@@ -126,12 +133,12 @@ func TestStatesOfAStandby(t *testing.T) {
 		hooks   string
 		binding string
 	}{
-		{"follows", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true}, enabled, "standing by", "standing by"},
+		{"follows", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true}, enabled, "standby", "standby"},
 		{"may not list", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true, Waiting: "x"}, Binding{}, "not enabled", "not enabled"},
-		{"has lost its watch", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true}, Binding{Complete: true, Troubles: []string{"x"}}, "standing by", "in trouble"},
-		{"starts", &hook.Hook{Name: "me", OnStartup: &one}, Progress{Standby: true}, enabled, "standing by", "standing by"},
-		{"answers", &hook.Hook{Name: "me", Validating: make([]hook.Admission, 1)}, Progress{Standby: true}, enabled, "ready", "standing by"},
-		{"leads", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{}, enabled, "starting", "waits for onStartup"},
+		{"has lost its watch", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true}, Binding{Complete: true, Troubles: []string{"x"}}, "standby", "watch failing"},
+		{"starts", &hook.Hook{Name: "me", OnStartup: &one}, Progress{Standby: true}, enabled, "standby", "standby"},
+		{"answers", &hook.Hook{Name: "me", Validating: make([]hook.Admission, 1)}, Progress{Standby: true}, enabled, "ready", "standby"},
+		{"leads", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{}, enabled, "starting", "waiting for onStartup"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := stateOf(test.hook, test.p, nil); got != test.hooks {
@@ -141,5 +148,25 @@ func TestStatesOfAStandby(t *testing.T) {
 				t.Errorf("the binding is %q, want %q", got, test.binding)
 			}
 		})
+	}
+}
+
+// TestWhyNamesAllThatIsMissing has one reason for each binding and request that fails.
+func TestWhyNamesAllThatIsMissing(t *testing.T) {
+	h := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}}, {Binding: hook.Binding{Name: "secrets"}}, {Binding: hook.Binding{Name: "nodes"}}}}
+	e := explain(facts{hook: h, progress: Progress{StartedUp: true, Waiting: "x"}, bindings: []Binding{
+		{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods in a", "no permission to list pods in b"}}, {Objects: event.NoObjects{}, Complete: true},
+		{Objects: event.NoObjects{}, Troubles: []string{"no permission to list nodes"}},
+	}})
+	var texts []string
+	for _, r := range e.Reasons {
+		texts = append(texts, r.Text)
+	}
+	want := []string{
+		`binding "pods" is not enabled yet: no permission to list pods in a`, `binding "pods" is not enabled yet: no permission to list pods in b`,
+		`binding "nodes" is not enabled yet: no permission to list nodes`,
+	}
+	if !slices.Equal(texts, want) {
+		t.Errorf("got %q", texts)
 	}
 }

@@ -11,6 +11,7 @@ package health
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,8 +35,8 @@ type Health struct {
 	// onStartup runs: the leader has prepared what is needed.
 	role    string
 	standby bool
-	// reload is why the last reload was rejected, or empty.
-	reload string
+	// rejected are the causes of the last reload that failed, by hook.
+	rejected map[string]string
 	// settled reports that no hook that served at the start waits any more.
 	settled bool
 	// all is closed when no serving hook waits.
@@ -98,18 +99,18 @@ func (s *Health) Succeed(hooks []*hook.Hook, enabled, started func(*hook.Hook) b
 	s.check()
 }
 
-// Reloaded sets why the last reload was rejected; empty means that it was not.
-func (s *Health) Reloaded(why string) {
+// Reloaded sets the causes, by hook, for which the last reload was rejected; none means that it succeeded.
+func (s *Health) Reloaded(rejected map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reload = why
+	s.rejected = rejected
 }
 
-// NotReloaded is why the active hooks are not those of the files, or empty.
-func (s *Health) NotReloaded() string {
+// Rejected are the causes of the last reload that failed, by hook; the name is empty for causes that no single hook has.
+func (s *Health) Rejected() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reload
+	return s.rejected
 }
 
 // check closes all when no serving hook waits.
@@ -191,7 +192,7 @@ func (s *Health) Ready() (notes []string, err error) {
 			serving++
 		}
 	}
-	role, reload, settled := s.role, s.reload, s.settled
+	role, rejected, settled := s.role, s.rejected, s.settled
 	s.mu.Unlock()
 
 	for _, h := range enabling {
@@ -205,8 +206,12 @@ func (s *Health) Ready() (notes []string, err error) {
 	if role != "" {
 		notes = slices.Insert(notes, 0, role)
 	}
-	if reload != "" {
-		notes = append(notes, "the last reload was rejected, the previous hooks stay active: "+reload)
+	for _, name := range slices.Sorted(maps.Keys(rejected)) {
+		about := ""
+		if name != "" {
+			about = fmt.Sprintf("hook %q: ", name)
+		}
+		notes = append(notes, "the last reload was rejected, the previous hooks stay active: "+about+rejected[name])
 	}
 	if serving > 0 && !settled {
 		err = fmt.Errorf("not ready: hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings (%d)", serving)

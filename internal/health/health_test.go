@@ -52,7 +52,7 @@ func TestReadyStaysReady(t *testing.T) {
 	s.SetRole("leader", false)
 	no := func(*hook.Hook) bool { return false }
 	s.Succeed([]*hook.Hook{{Name: "b.sh", Kubernetes: make([]hook.Kubernetes, 1), Validating: make([]hook.Admission, 1)}}, no, no)
-	s.Reloaded(`hook "c.sh": x`)
+	s.Reloaded(map[string]string{"c.sh": "x"})
 	notes, err := s.Ready()
 	if err != nil || len(notes) != 3 {
 		t.Errorf("a hook that was added makes the operator unready: %q, %v", notes, err)

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -148,20 +149,31 @@ func (e *LoadError) Error() string {
 	return fmt.Sprintf("cannot load hooks: %v", errors.Join(e.errs...))
 }
 
-// Brief names the hooks and what is wrong with each in a few words, without anything that a hook has printed.
-func (e *LoadError) Brief() string {
-	var all []string
+// Causes are the problems by hook. The values that a hook has printed are left out: pages without a password show them.
+func (e *LoadError) Causes() map[string]string {
+	causes := map[string]string{}
 	for i, err := range e.errs {
+		var config *wire.ConfigError
+		var call *CallError
+		name := e.files[i].Name
 		switch {
 		case err == nil:
-		case errors.As(err, new(*wire.ConfigError)):
-			all = append(all, fmt.Sprintf("hook %q: the configuration is not valid", e.files[i].Name))
+		case errors.As(err, &config):
+			causes[name] = "the configuration is not valid: " + quoted.ReplaceAllString(strings.TrimSpace(config.Violations[0].Path+" "+config.Violations[0].Problem), "…")
+			if more := len(config.Violations) - 1; more > 0 {
+				causes[name] += fmt.Sprintf(" (and %d more)", more)
+			}
+		case errors.As(err, &call):
+			causes[name] = "the call with --config failed: " + call.Err.Error()
 		default:
-			all = append(all, fmt.Sprintf("hook %q: the call with --config failed", e.files[i].Name))
+			causes[name] = "it could not be loaded"
 		}
 	}
-	return strings.Join(all, "; ")
+	return causes
 }
+
+// quoted is how problems show values.
+var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`|'[^']*'")
 
 // CallError tells that a hook could not be asked.
 type CallError struct {

@@ -139,10 +139,10 @@ func TestSIGTERM(t *testing.T) {
 	s := newStage(t, "1")
 	a, b := s.startBoth()
 
-	const why = `hook.sh: standing by
-- another replica runs the hooks: "a"; this one stands by
-  ask that one: shell-operator why hook.sh, there
-no run is known: it has not run since the operator was started, or that is long ago
+	const why = `hook.sh: standby
+- the leader "a" runs the hooks; this replica is a standby
+  run this there: shell-operator why hook.sh
+last run: none since the operator started, or no longer remembered
 `
 	if out, err := exec.Command(testenv.Binary(t), "why", "hook.sh", "--debug-unix-socket", b.Socket).CombinedOutput(); string(out) != why {
 		t.Errorf("why says, on the standby, %v:\n%s", err, out)

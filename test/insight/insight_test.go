@@ -55,6 +55,8 @@ var commands = []string{
 	"hook list", "hook list -o json", "hook list -o yaml", "hook snapshot shop/ok.sh", "hook snapshot shop/ok.sh -o yaml", "hook snapshot d-night.sh -o json",
 	"hook config shop/ok.sh", "hook config d-night.sh -o json",
 	"runs", "runs shop/ok.sh", "runs --failed", "runs d-night.sh --failed", "runs show 2", "runs show 3-1", "runs show 1-1 -o yaml", "runs show 4-1", "runs show 4 -o json",
+	"status", "status -o yaml", "hook list -o table", "queue list -o table", "queue main -o table", "hook snapshot shop/ok.sh -o table", "hook snapshot d-night.sh -o table",
+	"history shop/ok.sh", "queues list -e", "hooks list", "why shop", "why a-stcuk.sh", "why notes.sh",
 	"why a-stuck.sh", "why b-behind.sh", "why c-missing.sh", "why d-night.sh", "why shop/ok.sh", "why b-behind.sh -o json",
 	"config list", "config set log.level warn", "config list -o json", "config set log.level error 10m", "config list -o yaml", "config set log.level info", "config list",
 	"raw", "raw /queue/main.yaml", "raw queue/main.json",
@@ -63,10 +65,8 @@ var commands = []string{
 	"config set log.level", "config set log.level loud", "config set log.level debug soon", "config set nope x", "raw /nope", "raw /queue/main.xml",
 }
 
-// tables are commands on a terminal.
-var tables = []string{
-	"queue list", "queue main", "hook list", "hook snapshot shop/ok.sh", "hook snapshot d-night.sh", "hook config shop/ok.sh", "runs", "why a-stuck.sh", "config list", "queue list -o text",
-}
+// onTerminals are commands on a terminal: the same text as elsewhere, but for control characters that hooks print.
+var onTerminals = []string{"queue list", "hook list", "runs show 1-1"}
 
 // asker runs the program as a person does.
 type asker struct {
@@ -137,7 +137,7 @@ func TestCommands(t *testing.T) {
 		got.WriteString(a.ask(t, line))
 	}
 	got.WriteString("# On a terminal.\n\n")
-	for _, line := range tables {
+	for _, line := range onTerminals {
 		got.WriteString(a.onTerminal(t, line))
 	}
 	if strings.Contains(got.String(), "secret-value") {
@@ -393,14 +393,14 @@ func TestNoAnswer(t *testing.T) {
 	}
 	a := &asker{binary: binary, normalize: func(text string) string { return strings.ReplaceAll(text, dir, "DIR") }}
 	for _, test := range []struct{ name, socket, args, errors string }{
-		{"missing", filepath.Join(dir, "none"), "", "Error: no operator listens: there is no socket at DIR/none\nHint: is the operator running, here and as this user? In a Pod use kubectl exec. For another path give --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
-		{"in a missing folder", filepath.Join(dir, "a", "b"), "", "Error: no operator listens: there is no socket at DIR/a/b\nHint: is the operator running, here and as this user? In a Pod use kubectl exec. For another path give --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
-		{"old", old, "", "Error: nobody listens on the debug socket DIR/old: the operator that made it has gone\nHint: start the operator, it replaces the old socket\n"},
-		{"busy", busy, " --timeout 100ms", "Error: the operator does not answer on the debug socket DIR/busy\nHint: it is busy, or stopped: look at its CPU time and its log, or wait longer with --timeout\n"},
-		{"of another user", foreign, "", "Error: the debug socket DIR/foreign belongs to another user\nHint: ask as the user that the operator runs as, for instance with sudo -u\n"},
+		{"missing", filepath.Join(dir, "none"), "", "Error: no operator is listening: there is no socket at DIR/none\nHint: is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
+		{"in a missing folder", filepath.Join(dir, "a", "b"), "", "Error: no operator is listening: there is no socket at DIR/a/b\nHint: is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
+		{"old", old, "", "Error: nothing listens on the debug socket DIR/old: its operator has ended\nHint: start the operator, it replaces the old socket\n"},
+		{"busy", busy, " --timeout 100ms", "Error: the operator does not answer on the debug socket DIR/busy\nHint: it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout\n"},
+		{"of another user", foreign, "", "Error: the debug socket DIR/foreign belongs to another user\nHint: run the command as the user of the operator, for instance with sudo -u\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, command := range []string{"queue list", "queue main", "hook list", "hook snapshot a", "hook config a", "runs", "runs show 1", "why a", "tail", "config list", "config set log.level info", "raw"} {
+			for _, command := range []string{"queue list", "queue main", "hook list", "hook snapshot a", "hook config a", "runs", "runs show 1", "status", "why a", "tail", "config list", "config set log.level info", "raw"} {
 				// By flag and by variable.
 				for _, env := range []string{"", "DEBUG_UNIX_SOCKET=" + test.socket} {
 					line := command + test.args

@@ -1,7 +1,7 @@
-// Replaces what the page shows by what it would show now, as long as somebody looks at it.
+// Refreshes the content while the page is visible.
 "use strict";
 (() => {
-  const period = 2000, patience = 10000;
+  const period = 2000, timeout = 10000;
   const live = document.getElementById("live");
   let timer = 0, asking = null;
 
@@ -11,17 +11,17 @@
     clearTimeout(timer);
     if (document.hidden || asking) return;
     asking = new AbortController();
-    const late = setTimeout(() => asking.abort(), patience);
+    const late = setTimeout(() => asking.abort(), timeout);
     try {
       const answer = await fetch("/", { signal: asking.signal, cache: "no-store", credentials: "same-origin" });
       if (!answer.ok) throw new Error("status " + answer.status);
       // The parser runs no scripts, and the server has escaped everything.
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("status");
-      // Text that somebody is selecting stays where it is.
+      // A selection stays in place.
       if (document.getSelection().isCollapsed) document.getElementById("status").replaceWith(document.adoptNode(fresh));
       say("on", "live, as of " + new Date().toLocaleTimeString());
     } catch {
-      say("off", "the operator does not answer since " + (live.dataset.since ||= new Date().toLocaleTimeString()));
+      say("off", "no answer from the operator since " + (live.dataset.since ||= new Date().toLocaleTimeString()));
     } finally {
       clearTimeout(late);
       asking = null;

@@ -11,4 +11,4 @@ settings:
 YAML
 	exit
 fi
-echo 'good night'
+printf '\033]0;owned\007good night\n'

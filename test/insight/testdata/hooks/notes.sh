@@ -1,0 +1,1 @@
+echo "It is not executable."
