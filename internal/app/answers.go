@@ -17,7 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// answers runs hooks for those who ask them, and reads what the hooks answer.
+// answers runs hooks for requests, and parses their answers.
 type answers struct{ *run.Runner }
 
 var (
@@ -26,35 +26,60 @@ var (
 	_ httphooks.Runner  = answers{}
 )
 
-func (a answers) Admit(ctx context.Context, h *hook.Hook, typ event.Type, index int, review []byte) (*effect.AdmissionAnswer, error) {
-	out, err := a.Runner.Answer(ctx, run.Review{Event: event.Event{Type: typ, Hook: h, Index: index}, Body: review})
-	if err != nil || out.Admission == nil {
-		return nil, err
-	}
-	answer, err := wire.ParseAdmission(out.Admission)
-	return &answer, err
-}
-
-func (a answers) Convert(ctx context.Context, h *hook.Hook, index int, step hook.ConversionStep, review []byte) (*effect.ConversionAnswer, error) {
-	out, err := a.Runner.Answer(ctx, run.Review{
-		Event: event.Event{Type: event.Conversion, Hook: h, Index: index}, Body: review, Step: step,
+func (a answers) Admit(ctx context.Context, r admission.Review) (answer *effect.AdmissionAnswer, err error) {
+	_, err = a.Runner.Answer(ctx, run.Review{
+		Event: event.Event{Type: r.Type, Hook: r.Hook, Index: r.Index}, Body: r.Body, Subject: r.Subject,
+		Judge: func(out run.Outputs, err error) (string, error) {
+			if err == nil && out.Admission != nil {
+				answer = new(effect.AdmissionAnswer)
+				*answer, err = wire.ParseAdmission(out.Admission)
+				err = invalid("validating", err)
+			}
+			return r.Judge(answer, err)
+		},
 	})
-	if err != nil || out.Conversion == nil {
-		return nil, err
-	}
-	answer, err := wire.ParseConversion(out.Conversion)
-	return &answer, err
+	return answer, err
 }
 
-func (a answers) Answer(ctx context.Context, h *hook.Hook, index int, request *event.Request) (effect.HTTPAnswer, error) {
-	out, err := a.Runner.Answer(ctx, run.Review{Event: event.Event{Type: event.HTTP, Hook: h, Index: index}, Request: request})
+func (a answers) Convert(ctx context.Context, r conversion.Review) (answer *effect.ConversionAnswer, err error) {
+	_, err = a.Runner.Answer(ctx, run.Review{
+		Event: event.Event{Type: event.Conversion, Hook: r.Hook, Index: r.Index}, Body: r.Body, Step: r.Step, Subject: r.Subject, Quiet: true,
+		Judge: func(out run.Outputs, err error) (string, error) {
+			if err == nil && out.Conversion != nil {
+				answer = new(effect.ConversionAnswer)
+				*answer, err = wire.ParseConversion(out.Conversion)
+				err = invalid("conversion", err)
+			}
+			return r.Judge(answer, err)
+		},
+	})
+	return answer, err
+}
+
+func (a answers) Answer(ctx context.Context, h *hook.Hook, index int, request *event.Request) (answer effect.HTTPAnswer, err error) {
+	_, err = a.Runner.Answer(ctx, run.Review{
+		Event: event.Event{Type: event.HTTP, Hook: h, Index: index}, Request: request,
+		Judge: func(out run.Outputs, err error) (string, error) {
+			if err != nil {
+				return "", err
+			}
+			answer, err = wire.ParseHTTP(out.HTTP)
+			return fmt.Sprintf("status %d, %d bytes", answer.Status, len(answer.Body)), invalid("http", err)
+		},
+	})
 	switch {
 	case errors.Is(err, run.ErrRate):
-		return effect.HTTPAnswer{}, fmt.Errorf("%w: %w", httphooks.ErrBusy, err)
+		err = fmt.Errorf("%w: %w", httphooks.ErrBusy, err)
 	case errors.As(err, new(*process.TimeoutError)):
-		return effect.HTTPAnswer{}, fmt.Errorf("%w: %w", httphooks.ErrLate, err)
-	case err != nil:
-		return effect.HTTPAnswer{}, err
+		err = fmt.Errorf("%w: %w", httphooks.ErrLate, err)
 	}
-	return wire.ParseHTTP(out.HTTP)
+	return answer, err
+}
+
+// invalid is the error of an answer that cannot be parsed.
+func invalid(kind string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("got bad %s response: %w", kind, err)
 }

@@ -129,7 +129,7 @@ func (op *operator) build(ctx, kill context.Context, o Options, m material) (err
 	})
 	op.servers, err = webhook.New(ctx, webhook.Options{
 		Cluster: m.cluster, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: op.all(), Ready: op.health.Answering(), Leading: op.leading,
-		Reviews: answers{op.runner}, Requests: answers{op.runner}, Log: o.Log,
+		Reviews: answers{op.runner}, Requests: answers{op.runner}, Meter: op.meter.Operator, Log: o.Log,
 	})
 	return err
 }

@@ -106,6 +106,9 @@ func runText(r *history.Run) string {
 		line("status", "%s after %s", r.Status, r.Took)
 		line("exit", "%s", r.Exit)
 	}
+	if r.Answer != "" {
+		line("answer", "%s", r.Answer)
+	}
 	list := func(title string, total int, items []string) {
 		if total == 0 {
 			return

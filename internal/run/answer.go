@@ -8,41 +8,75 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Review is a question that a hook answers.
+// Review is a request that a hook answers.
 type Review struct {
 	// Event is of the type Validating, Mutating, Conversion or HTTP.
 	Event event.Event
 	// Body is the review of the API server as JSON text.
 	Body []byte
-	// Step is what a Conversion asks for.
+	// Step is the step of a Conversion.
 	Step hook.ConversionStep
 	// Request is that of HTTP.
 	Request *event.Request
+	// Subject names what is reviewed, for the record of the run; empty means the binding.
+	Subject string
+	// Judge turns what the hook wrote, or the error of its run, into the response that the client gets. An error fails the
+	// run before anything that the hook asked for is carried out; Judge may be called again with it. Nil accepts everything.
+	Judge func(out Outputs, err error) (response string, failure error)
+	// Quiet leaves the log record of a failure to the caller.
+	Quiet bool
 }
 
-// answered is a Review, and what the hook wrote.
+func (r *Review) judge(out Outputs, err error) (string, error) {
+	if r.Judge == nil {
+		return "", err
+	}
+	return r.Judge(out, err)
+}
+
+// lateError marks a run that a request's deadline has ended.
+type lateError struct{ error }
+
+func (e *lateError) Unwrap() error { return e.error }
+
+// answerError marks a run that ended well without a valid answer.
+type answerError struct{ error }
+
+func (e *answerError) Unwrap() error { return e.error }
+
+// answered is a Review and what the hook wrote.
 type answered struct {
 	Review
 	outputs Outputs
 }
 
-// ErrRate tells that a hook's rate limit does not let it run before its time is over.
+// ErrRate is the error of a run that the hook's rate limit does not allow before the request's deadline.
 var ErrRate = errors.New("the hook's rate limit does not allow a run in time: raise settings.executionBurst or lower settings.executionMinInterval")
 
-// Answer runs the hook for a review at once, outside all queues: nothing is merged with it and nothing is tried again.
-// It returns what the hook wrote once that has been carried out. When ctx ends the run is ended too.
+// Answer runs the hook for a review immediately, outside all queues, without merging and without retries. It returns what
+// the hook wrote once that has been carried out. The run ends with ctx; a deadline of ctx that passes fails the run with
+// the cause of ctx. Answer logs failures of reviews that are not Quiet.
 func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 	t, a := r.Task(review.Event), &answered{Review: review}
 	t.rest().review = a
-	if err := t.Ready(ctx); err != nil {
-		if ctx.Err() == nil {
-			err = ErrRate
+	err := t.Ready(ctx)
+	if err != nil && ctx.Err() == nil {
+		err = ErrRate
+	}
+	if err == nil {
+		err = t.Run(ctx)
+	}
+	if err != nil {
+		if !review.Quiet && !interrupted(ctx) {
+			r.opts.Log.Error("Hook failed", append(t.LogFields(), "error", err.Error())...)
 		}
 		return Outputs{}, err
 	}
-	if err := t.Run(ctx); err != nil {
-		r.opts.Log.Error("Hook failed", append(t.LogFields(), "error", err.Error())...)
-		return Outputs{}, err
-	}
 	return a.outputs, nil
+}
+
+// interrupted reports whether ctx was cancelled: by a shutdown, or by a client that has disconnected. A deadline that has
+// passed is a failure of the hook instead.
+func interrupted(ctx context.Context) bool {
+	return ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded)
 }

@@ -52,6 +52,8 @@ type Report struct {
 	Usage  process.Usage
 	// Changes are those of objects that the hook asked for.
 	Changes []Change
+	// Response is what the client of a review gets: the verdict and its message.
+	Response string
 	// Err is why the run failed; Allowed tells that it may.
 	Err     error
 	Allowed bool
@@ -75,6 +77,10 @@ func (r *Report) Exit() string {
 		return fmt.Sprintf("ended after the time limit of %s", timeout.Limit)
 	case errors.As(r.Err, &start):
 		return "could not be started"
+	case errors.As(r.Err, new(*lateError)):
+		return "no answer in time"
+	case errors.As(r.Err, new(*answerError)):
+		return "exit status 0, but no valid answer"
 	case r.Err != nil && r.Usage.Wall == 0:
 		return "was not started"
 	case r.Err != nil:
@@ -97,6 +103,9 @@ func (r *Runner) begin(t *Task) Record {
 const maxWhy = 10
 
 func (t *Task) why() []string {
+	if review := t.known().review; review != nil && review.Subject != "" {
+		return []string{review.Subject}
+	}
 	words := make([]string, 0, min(t.events.Len(), maxWhy))
 	for ev := range t.events.All(t.Hook()) {
 		if len(words) == maxWhy {

@@ -137,11 +137,17 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		a.record = r.begin(t)
 		err = r.attempt(ctx, &a)
 	}
+	if review := t.known().review; review != nil && err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = &lateError{context.Cause(ctx)} // and not the signal that ended the process
+		}
+		a.response, _ = review.judge(Outputs{}, err)
+	}
 	endTrace(err)
 	report := Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: m.waited, Attempt: m.attempts, Merged: merged,
-		Wall: time.Since(started), Usage: a.usage, Changes: a.changes, Err: err, Allowed: t.mayFail(),
-		Interrupted: err != nil && ctx.Err() != nil,
+		Wall: time.Since(started), Usage: a.usage, Changes: a.changes, Response: a.response, Err: err, Allowed: t.mayFail(),
+		Interrupted: err != nil && interrupted(ctx),
 	}
 	a.record.End(report)
 	if r.opts.Observe != nil && !report.Interrupted {
@@ -183,6 +189,8 @@ type attempt struct {
 	record  Record
 	usage   process.Usage
 	changes []Change
+	// response is what the client of a review gets.
+	response string
 }
 
 // attempt runs the process with the task's contexts and hands its outputs to the effects.
@@ -224,6 +232,9 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	if review := t.known().review; review != nil {
 		// Only answers are still wanted. The rest may be large.
 		review.outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
+		if a.response, err = review.judge(review.outputs, nil); err != nil {
+			return &answerError{err}
+		}
 	}
 	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out)
 	return err

@@ -120,6 +120,10 @@ func PublicReason(err error) string {
 		return "it was still running after " + timeout.Limit.String()
 	case errors.As(err, &start):
 		return "it cannot be started: " + start.Reason()
+	case errors.As(err, new(*lateError)):
+		return "it gave no answer in time"
+	case errors.As(err, new(*answerError)):
+		return "it gave no valid answer; the log of the operator says why"
 	}
 	return "what it handed back could not be carried out; the log of the operator says why"
 }

@@ -51,6 +51,9 @@ type Metrics struct {
 	latency, oldLatency *prometheus.HistogramVec
 	leader              *prometheus.GaugeVec
 	reloads             *prometheus.CounterVec
+
+	admissions, conversions             *prometheus.CounterVec
+	admissionSeconds, conversionSeconds *prometheus.HistogramVec
 }
 
 // NewMetrics makes the metrics and registers them. It fails when the prefix cannot begin a name, or the registry has
@@ -88,6 +91,11 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		leader:        r.gauge("leader"),
 		reloads:       r.counter("hooks_reloads_total"),
 		oldLatency:    r.histogram("kubernetes_client_rate_limiter_latency_seconds"),
+
+		admissions:        r.counter("admission_reviews_total"),
+		admissionSeconds:  r.histogram("admission_review_duration_seconds"),
+		conversions:       r.counter("conversion_reviews_total"),
+		conversionSeconds: r.histogram("conversion_review_duration_seconds"),
 	}
 	m.leader.WithLabelValues().Set(0)
 	// These stand for what cannot happen here. Their names stay taken.
@@ -213,6 +221,26 @@ func (m *Metrics) RunEnded(r Run) {
 	default:
 		successes.Inc()
 	}
+}
+
+// AdmissionReviewed counts an admission review. The series of all results exist from the first review on, so that the
+// first failure is an increase.
+func (m *Metrics) AdmissionReviewed(hook, binding, result string, took time.Duration) {
+	hook = valid(hook)
+	for _, r := range []string{"allowed", "denied", "failed"} {
+		m.admissions.WithLabelValues(hook, binding, r)
+	}
+	m.admissions.WithLabelValues(hook, binding, result).Inc()
+	m.admissionSeconds.WithLabelValues(hook, binding).Observe(took.Seconds())
+}
+
+// ConversionReviewed counts a conversion review, like AdmissionReviewed.
+func (m *Metrics) ConversionReviewed(crd, result string, took time.Duration) {
+	for _, r := range []string{"converted", "refused", "failed"} {
+		m.conversions.WithLabelValues(crd, r)
+	}
+	m.conversions.WithLabelValues(crd, result).Inc()
+	m.conversionSeconds.WithLabelValues(crd).Observe(took.Seconds())
 }
 
 // WatchFailed is told why a watch ended: expired, unexpected-eof or fail.

@@ -50,6 +50,7 @@ var (
 	hookLabels    = []string{"hook"}
 	bindingLabels = []string{"hook", "binding", "queue"}
 	mergeLabels   = []string{"queue_name", "hook"}
+	reviewLabels  = []string{"hook", "binding", "result"}
 )
 
 // definitions are all metrics of the operator. The documentation is made of them.
@@ -93,6 +94,15 @@ var definitions = []definition{
 		help: "Failed runs of bindings with allowFailure."},
 	{name: "hook_run_success_total", typ: counter, labels: bindingLabels,
 		help: "Runs that went well."},
+
+	{name: "admission_reviews_total", typ: counter, labels: reviewLabels,
+		help: "Admission reviews by result: allowed or denied by the hook, or failed: the hook gave no verdict."},
+	{name: "admission_review_duration_seconds", typ: histogram, labels: []string{"hook", "binding"}, buckets: apiBuckets,
+		help: "Time from the request of the API server to the answer."},
+	{name: "conversion_reviews_total", typ: counter, labels: []string{"crd", "result"},
+		help: "Conversion reviews by result: converted, refused by a failedMessage of a hook, or failed."},
+	{name: "conversion_review_duration_seconds", typ: histogram, labels: []string{"crd"}, buckets: apiBuckets,
+		help: "Time from the request of the API server to the answer."},
 
 	{name: "hook_metric_series", typ: gauge, labels: hookLabels,
 		help: "Series on /metrics/hooks that a hook has at the moment."},

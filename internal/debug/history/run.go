@@ -32,6 +32,8 @@ type Run struct {
 	// Exit is how the process ended: "exit status 0", "signal: killed", or what else ended the run.
 	Exit  string `json:"exit,omitempty"`
 	Error string `json:"error,omitempty"`
+	// Answer is what the client of a review got: the verdict and its message.
+	Answer string `json:"answer,omitempty"`
 	// Output is the end of what the hook printed; OutputCut tells that there was more.
 	Output    string `json:"output,omitempty"`
 	OutputCut bool   `json:"outputCut,omitempty"`
@@ -96,6 +98,7 @@ type Outcome struct {
 	Took   time.Duration
 	Exit   string
 	Error  string
+	Answer string
 	// Patches may be all of them; a few are kept.
 	Patches []Patch
 }
@@ -118,7 +121,7 @@ func (r *Run) Outcome() string {
 }
 
 func (r *Run) cost() int {
-	n := overhead + len(r.Error) + len(r.Output)
+	n := overhead + len(r.Error) + len(r.Answer) + len(r.Output)
 	for _, w := range r.Why {
 		n += 16 + len(w)
 	}

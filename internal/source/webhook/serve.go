@@ -37,7 +37,12 @@ type Options struct {
 		conversion.Runner
 	}
 	Requests httphooks.Runner
-	Log      *slog.Logger
+	// Meter counts reviews.
+	Meter interface {
+		admission.Meter
+		conversion.Meter
+	}
+	Log *slog.Logger
 }
 
 // Servers are those for webhooks and for HTTP hooks, as far as hooks have needed them.

@@ -89,7 +89,7 @@ func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal,
 func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
-		Hooks: hooks, Runner: w.o.Reviews, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		Hooks: hooks, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy,
 	})
 	if err != nil {
@@ -120,7 +120,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*hook.Hook) (err error) {
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
-		Hooks: hooks, Runner: w.o.Reviews, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		Hooks: hooks, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
 	})
 	s := w.conversion
 	if s == nil {

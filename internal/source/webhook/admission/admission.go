@@ -1,20 +1,20 @@
-// Package admission lets hooks review what is about to be written to the cluster.
+// Package admission lets hooks review objects before they are written to the cluster.
 //
 // Callers may rely on this:
-//   - Each binding has a path of its own, which says its kind and its hook. It stays the same from start to start.
-//   - A review reaches the hook as the bytes that arrived.
-//   - The API server gets an answer before it gives up, and no run outlives the request by more than it takes to end a
-//     hook. When the caller hangs up, the run ends.
-//   - What a hook decides is what the API server is told. A hook that decides nothing (it crashes, takes too long, or
-//     what it wrote makes no sense) denies, unless its failure policy is Ignore: then the request passes, with a warning
-//     for whoever made it.
-//   - Logs and answers have no content of objects, but for what the hook itself wants to say to the user.
-//   - The webhook configurations in the cluster are what the bindings say, also after somebody has edited or deleted
-//     them, and in the order of the hooks, because mutating webhooks are called in order.
+//   - Each binding has its own path, made of its kind and its hook, which is the same after each start.
+//   - A hook receives the review as the bytes that arrived.
+//   - The API server gets an answer before its timeout, and no run outlives its request by more than it takes to end a
+//     process. A run ends when its client disconnects.
+//   - The hook decides. A hook without a valid answer (it crashes, exceeds the timeout, or writes something invalid)
+//     denies, unless its failure policy is Ignore: then the request is allowed with a warning for its user. Either way the
+//     run and the review count as failed.
+//   - Logs and answers contain nothing of the objects, except what the hook itself says to the user.
+//   - The webhook configurations in the cluster match the bindings, also after someone edits or deletes them, and keep
+//     the order of the hooks, because the API server calls mutating webhooks in order.
 //
-// Handler answers reviews, Registrar keeps the configurations. Neither listens, and certificates are somebody else's.
+// Handler answers reviews, Registrar keeps the configurations. Neither listens nor makes certificates.
 //
-// Not attempted: applying patches to see whether they fit. The API server does so, and says what does not.
+// Not attempted: applying patches to check them. The API server does that, and reports what does not apply.
 package admission
 
 import (
@@ -31,27 +31,55 @@ import (
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
+// Review is one review for a hook.
+type Review struct {
+	Hook *hook.Hook
+	// Type is Validating or Mutating, and Index the number of the binding of that type.
+	Type  event.Type
+	Index int
+	// Body is the AdmissionReview as the API server sent it.
+	Body []byte
+	// Subject names what is reviewed: `CREATE Pod demo/web-0`.
+	Subject string
+	// Judge returns the verdict that the API server gets for an answer (nil: the hook wrote none) or for the error of a run.
+	// An error means that the hook has failed.
+	Judge func(answer *effect.AdmissionAnswer, err error) (verdict string, failure error)
+}
+
 // Runner runs a hook for a review.
 type Runner interface {
-	// Admit runs the hook for its binding number index of type typ (Validating or Mutating), outside of all queues. The
-	// review is an AdmissionReview as the API server sent it. When ctx ends, the run has to end too. A nil answer means
-	// that the hook ended well and wrote none.
-	Admit(ctx context.Context, h *hook.Hook, typ event.Type, index int, review []byte) (*effect.AdmissionAnswer, error)
+	// Admit runs the hook outside all queues until ctx ends, and logs failures. It returns an answer that Judge accepts.
+	Admit(ctx context.Context, r Review) (*effect.AdmissionAnswer, error)
+}
+
+// Results of reviews. A review has failed if the hook gave no verdict, whatever its failure policy makes of that.
+const (
+	ResultAllowed = "allowed"
+	ResultDenied  = "denied"
+	ResultFailed  = "failed"
+)
+
+// Meter counts reviews. It may be called concurrently.
+type Meter interface {
+	// AdmissionReviewed is called for each review of a known binding with its result, except for those whose client has
+	// disconnected.
+	AdmissionReviewed(hook, binding, result string, took time.Duration)
 }
 
 // Options of a Handler. Runner and Log are required.
 type Options struct {
 	Hooks  []*hook.Hook
 	Runner Runner
+	Meter  Meter
 	Log    *slog.Logger
-	// Parallel is how many reviews one hook does at a time; 0 means 16. Slots belong to hooks, so that one slow hook
-	// does not take those of the others.
+	// Parallel limits the reviews in flight per hook; 0 means 16. The limit is per hook so that a slow hook does not take
+	// the slots of others.
 	Parallel int
-	// Queue is how many more reviews may wait for one hook; 0 means 256. Any beyond are refused at once, and the API
-	// server does as its failure policy says. The API server has some 600 requests in flight at most.
+	// Queue limits the reviews waiting per hook; 0 means 256. Further ones are rejected, and the API server applies the
+	// failure policy. The API server has some 600 requests in flight at most.
 	Queue int
-	// DefaultFailurePolicy is that of validating bindings which say none: "Fail" (also when empty) or "Ignore".
-	// That of mutating ones is always Fail.
+	// DefaultFailurePolicy is that of validating bindings without one: "Fail" (also when empty) or "Ignore". That of
+	// mutating bindings is always Fail.
 	DefaultFailurePolicy string
 }
 
@@ -62,24 +90,31 @@ func (o *Options) setDefaults() {
 	if o.Queue <= 0 {
 		o.Queue = 256
 	}
+	if o.Meter == nil {
+		o.Meter = noMeter{}
+	}
 }
+
+type noMeter struct{}
+
+func (noMeter) AdmissionReviewed(string, string, string, time.Duration) {}
 
 // Handler answers admission reviews. It is safe for concurrent use.
 type Handler struct {
 	opts     Options
 	webhooks map[string]*webhook // by path
-	// slots limit the reviews of one hook.
-	slots map[*hook.Hook]*httpserver.Limiter
-	// strangers limits the records about paths that belong to no binding, for anybody may send such requests.
-	strangers *rate.Limiter
-	// readings are the reviews that are still on their way, before they take slots. slow limits the records about those
-	// that take too long.
-	readings *httpserver.BodyReads
-	slow     *rate.Limiter
-	runs     sync.WaitGroup
+	// limiters bound the reviews of one hook.
+	limiters map[*hook.Hook]*httpserver.Limiter
+	// unknownPaths limits the records about paths without a binding: any client can send such requests.
+	unknownPaths *rate.Limiter
+	// reads bounds the reviews that are being read, before they enter a limiter. slowReads limits the records about aborted
+	// ones.
+	reads     *httpserver.BodyReads
+	slowReads *rate.Limiter
+	runs      sync.WaitGroup
 }
 
-// New returns a Handler for the admission bindings of all hooks. It fails when two of them cannot be told apart.
+// New returns a Handler for the admission bindings of all hooks. It fails when two of them conflict.
 func New(o Options) (*Handler, error) {
 	o.setDefaults()
 	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
@@ -87,18 +122,17 @@ func New(o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		opts: o, webhooks: byPath(all), slots: map[*hook.Hook]*httpserver.Limiter{},
-		strangers: rate.NewLimiter(rate.Every(time.Minute), 3),
-		readings:  httpserver.NewBodyReads(o.Parallel + o.Queue), slow: rate.NewLimiter(rate.Every(time.Minute), 3),
+		opts: o, webhooks: byPath(all), limiters: map[*hook.Hook]*httpserver.Limiter{},
+		unknownPaths: rate.NewLimiter(rate.Every(time.Minute), 3),
+		reads:        httpserver.NewBodyReads(o.Parallel + o.Queue), slowReads: rate.NewLimiter(rate.Every(time.Minute), 3),
 	}
 	for _, w := range all {
-		if h.slots[w.hook] == nil {
-			h.slots[w.hook] = httpserver.NewLimiter(o.Parallel, o.Queue)
+		if h.limiters[w.hook] == nil {
+			h.limiters[w.hook] = httpserver.NewLimiter(o.Parallel, o.Queue)
 		}
 	}
 	return h, nil
 }
 
-// Wait returns when all runs have ended. It is to be called when no more requests come, after the server's shutdown:
-// a run may end later than its request.
+// Wait returns when all runs have ended. Call it after the server's shutdown: a run may end later than its request.
 func (h *Handler) Wait() { h.runs.Wait() }

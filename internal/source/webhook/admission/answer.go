@@ -6,16 +6,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// CheckAnswer tells why a hook's answer to a review by its binding number index gives no verdict, in the words of the
+// CheckAnswer returns why a hook's answer to a review by its binding number index gives no verdict, with the text of the
 // log. A nil answer means that the hook wrote none.
 func CheckAnswer(h *hook.Hook, typ event.Type, index int, operation string, answer *effect.AdmissionAnswer) error {
 	bindings := h.Validating
 	if typ == event.Mutating {
 		bindings = h.Mutating
 	}
-	_, f := newWebhook(h, typ, index, &bindings[index], policyFail).judge(operation, answer, nil)
-	if f == nil {
-		return nil
-	}
-	return f
+	return newWebhook(h, typ, index, &bindings[index], policyFail).judge(operation, answer, nil).err()
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// longestTimeout is the longest that the API knows.
+// longestTimeout is the maximum of timeoutSeconds.
 const longestTimeout = 30 * time.Second
 
-// patience is how long a run may take, so that its answer comes in time. The API server says with each request how long
-// it waits; part of that is for the way there and back.
-func patience(query url.Values, b *hook.Admission) time.Duration {
+// timeLimit is how long a review may take. The API server sends its timeout with each request; a tenth of it is kept for
+// the network.
+func timeLimit(query url.Values, b *hook.Admission) time.Duration {
 	timeout := 10 * time.Second
 	if b.TimeoutSeconds > 0 {
 		timeout = time.Duration(b.TimeoutSeconds) * time.Second

@@ -18,8 +18,10 @@ import (
 // runnerFunc is a hook that is a function.
 type runnerFunc func(ctx context.Context, h *hook.Hook, typ event.Type, index int, review []byte) (*effect.AdmissionAnswer, error)
 
-func (f runnerFunc) Admit(ctx context.Context, h *hook.Hook, typ event.Type, index int, review []byte) (*effect.AdmissionAnswer, error) {
-	return f(ctx, h, typ, index, review)
+func (f runnerFunc) Admit(ctx context.Context, r Review) (*effect.AdmissionAnswer, error) {
+	answer, err := f(ctx, r.Hook, r.Type, r.Index, r.Body)
+	_, err = r.Judge(answer, err)
+	return answer, err
 }
 
 // acts returns a hook that does what a line says: "exits 1", "hangs", "panics", "writes nothing"; anything else is what

@@ -3,14 +3,16 @@ package admission
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// review is what the operator itself needs of an AdmissionReview. Objects stay unread.
+// review is what the operator itself needs of an AdmissionReview. Objects are not parsed.
 type review struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -27,6 +29,28 @@ type request struct {
 	Namespace   string `json:"namespace"`
 	Name        string `json:"name"`
 }
+
+// subject names what is reviewed, as far as metadata says: never values.
+func (r *review) subject(w *webhook) string {
+	kind, name := r.Request.Kind.Kind, r.Request.Name
+	if r.Request.SubResource != "" {
+		kind += "/" + r.Request.SubResource
+	}
+	if name == "" {
+		name = "(no name yet)" // of generateName
+	}
+	if r.Request.Namespace != "" {
+		name = r.Request.Namespace + "/" + name
+	}
+	text := strings.ToValidUTF8(fmt.Sprintf("%s %s %s", r.Request.Operation, kind, name), "\uFFFD")
+	if runes := []rune(text); len(runes) > maxSubject {
+		text = string(runes[:maxSubject])
+	}
+	return text + " (" + w.binding.Name + ")"
+}
+
+// maxSubject bounds what a client can make the operator keep. Names have at most 253 characters.
+const maxSubject = 600
 
 // Errors that become the text of a 400.
 var (

@@ -154,7 +154,7 @@ func TestLargeReviews(t *testing.T) {
 	}
 }
 
-func TestPatience(t *testing.T) {
+func TestTimeLimit(t *testing.T) {
 	for _, row := range []struct {
 		query   string
 		seconds int
@@ -170,7 +170,7 @@ func TestPatience(t *testing.T) {
 		{"?timeout=soon", 10, 9 * time.Second},
 	} {
 		r := httptest.NewRequest("POST", "/"+row.query, nil)
-		if got := patience(r.URL.Query(), &hook.Admission{TimeoutSeconds: row.seconds}); got != row.want {
+		if got := timeLimit(r.URL.Query(), &hook.Admission{TimeoutSeconds: row.seconds}); got != row.want {
 			t.Errorf("%q with timeoutSeconds %d: got %s, want %s", row.query, row.seconds, got, row.want)
 		}
 	}

@@ -44,7 +44,7 @@ func TestSlowReviewsKeepNobodyOut(t *testing.T) {
 			t.Errorf("a slow one got %q, %v", line, err)
 		}
 	}
-	if !strings.Contains(log.String(), "it came too slowly") {
+	if !strings.Contains(log.String(), "arrived too slowly") {
 		t.Errorf("nothing in the log:\n%s", log)
 	}
 	if n := strings.Count(log.String(), "too slowly"); n > 3 {

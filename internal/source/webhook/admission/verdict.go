@@ -4,16 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// verdict is what the API server is told.
+// verdict is what the API server gets.
 type verdict struct {
 	allowed bool
-	// code and message are for a denial.
+	// code and message belong to a denial.
 	code     int
 	message  string
 	warnings []string
@@ -21,52 +22,88 @@ type verdict struct {
 	patch []byte
 }
 
+// String is the verdict for the record of a run. Patches may contain values and are left out.
+func (v *verdict) String() string {
+	text := ResultAllowed
+	switch {
+	case !v.allowed && v.message == "":
+		return ResultDenied
+	case !v.allowed:
+		return ResultDenied + ": " + v.message
+	case len(v.patch) > 0:
+		text += ", with a patch"
+	}
+	if len(v.warnings) > 0 {
+		text += ", with warnings: " + strings.Join(v.warnings, "; ")
+	}
+	return text
+}
+
+// judgement is a verdict, and why it is not that of the hook.
+type judgement struct {
+	verdict verdict
+	failure *failure
+}
+
+func (j *judgement) result() string {
+	switch {
+	case j.failure != nil:
+		return ResultFailed
+	case j.verdict.allowed:
+		return ResultAllowed
+	}
+	return ResultDenied
+}
+
+func (j *judgement) err() error {
+	if j.failure == nil {
+		return nil
+	}
+	return j.failure
+}
+
 // failure is why a hook gave no verdict.
 type failure struct {
 	code int
-	// public is for whoever made the request. What the hook printed is not in it: it may be confidential.
+	// public is for the user of the request. It contains nothing that the hook printed, which may be confidential.
 	public string
 	cause  error
 }
 
-func (f *failure) Error() string {
-	if f.cause == nil {
-		return f.public
-	}
-	return f.cause.Error()
-}
-
+func (f *failure) Error() string { return f.cause.Error() }
 func (f *failure) Unwrap() error { return f.cause }
 
-// judge turns what came of a run into a verdict. When the hook has given none, the failure policy does, and the failure
-// is returned beside.
-func (w *webhook) judge(operation string, answer *effect.AdmissionAnswer, err error) (verdict, *failure) {
+// judge turns the outcome of a run into a verdict. Without a valid answer the failure policy decides.
+func (w *webhook) judge(operation string, answer *effect.AdmissionAnswer, err error) *judgement {
 	f := w.failed(answer, err)
 	if f == nil && answer.Allowed {
 		f = w.checkPatch(operation, answer.Patch)
 	}
 	switch {
 	case f == nil && !answer.Allowed:
-		// A patch of what is denied would change nothing.
-		return verdict{code: http.StatusForbidden, message: answer.Message, warnings: presentable(answer.Warnings)}, nil
+		// A patch of a denied request would change nothing.
+		return &judgement{verdict{code: http.StatusForbidden, message: answer.Message, warnings: presentable(answer.Warnings)}, nil}
 	case f == nil:
-		return verdict{allowed: true, patch: orNothing(answer.Patch), warnings: presentable(answer.Warnings)}, nil
+		return &judgement{verdict{allowed: true, patch: orNothing(answer.Patch), warnings: presentable(answer.Warnings)}, nil}
 	case w.policy == policyIgnore:
-		return verdict{allowed: true, warnings: presentable([]string{f.public + "; the request passes all the same, because the failure policy is Ignore"})}, f
+		return &judgement{verdict{allowed: true, warnings: presentable([]string{f.public + "; the request is allowed because the failure policy is Ignore"})}, f}
 	default:
-		return verdict{code: f.code, message: f.public}, f
+		return &judgement{verdict{code: f.code, message: f.public}, f}
 	}
 }
 
 func (w *webhook) failed(answer *effect.AdmissionAnswer, err error) *failure {
+	known := (*failure)(nil)
 	switch {
+	case errors.As(err, &known):
+		return known
 	case errors.As(err, new(lateError)):
 		return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q gave no answer in time", w.hook.Name), err}
 	case err != nil:
-		return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q could not review this, the log of the operator says why", w.hook.Name), err}
+		return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q could not review the request, see the log of the operator", w.hook.Name), err}
 	case answer == nil:
-		return &failure{http.StatusInternalServerError, fmt.Sprintf("handle AdmissionReview: hook task prop error: hook %q wrote no answer", w.hook.Name),
-			errors.New(`the hook ended well but wrote no answer: write for instance {"allowed": true} into the file that $ADMISSION_RESPONSE_PATH names`)}
+		return &failure{http.StatusInternalServerError, fmt.Sprintf("Hook failed: hook %q wrote no answer", w.hook.Name),
+			errors.New(`the hook exited with status 0 but wrote no answer: write for instance {"allowed": true} to the file named by $ADMISSION_RESPONSE_PATH`)}
 	}
 	return nil
 }
@@ -78,17 +115,17 @@ func (w *webhook) checkPatch(operation string, patch []byte) *failure {
 	err := checkPatch(patch)
 	switch {
 	case w.typ != event.Mutating:
-		err = errors.New("only kubernetesMutating bindings may have one")
+		err = errors.New("only kubernetesMutating bindings may return one")
 	case err == nil && operation == "DELETE" && orNothing(patch) != nil:
-		err = errors.New("what is being deleted cannot be changed")
+		err = errors.New("a DELETE request cannot be changed")
 	}
 	if err == nil {
 		return nil
 	}
-	return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q answered with a wrong patch: %v", w.hook.Name, err), fmt.Errorf("the patch in the hook's answer is wrong: %w", err)}
+	return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q answered with an invalid patch: %v", w.hook.Name, err), fmt.Errorf("the patch in the hook's answer is invalid: %w", err)}
 }
 
-// lateError says that there was no answer when the API server had to have one. It is the time that there was.
+// lateError is the cause of a request's deadline. Its value is the time limit.
 type lateError time.Duration
 
 func (e lateError) Error() string {

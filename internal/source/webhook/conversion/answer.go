@@ -9,8 +9,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// CheckAnswer tells why a hook's answer to the review of one step, by its binding number index, would be refused. A nil
-// answer means that the hook wrote none.
+// CheckAnswer returns why the operator would reject a hook's answer to the review of one step, by its binding number
+// index. A nil answer means that the hook wrote none.
 func CheckAnswer(h *hook.Hook, index int, declared hook.ConversionStep, body []byte, answer *effect.ConversionAnswer) error {
 	crd := h.Conversions[index].CRDName
 	rv, err := readReview(bytes.NewReader(body))
@@ -20,7 +20,7 @@ func CheckAnswer(h *hook.Hook, index int, declared hook.ConversionStep, body []b
 	s := step{from: full(crd, declared.From), to: full(crd, declared.To), hook: h, index: index, declared: declared}
 	switch {
 	case answer == nil:
-		return errors.New(s.failed(rv, "it wrote no answer to the file that $CONVERSION_RESPONSE_PATH names"))
+		return errors.New(s.failed(rv, "it wrote no answer to the file named by $CONVERSION_RESPONSE_PATH"))
 	case answer.Failure != "":
 		return nil // that is an answer
 	}

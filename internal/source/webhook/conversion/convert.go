@@ -5,23 +5,42 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Runner runs one step of a conversion: review is the whole review as JSON, whose request.objects are those to convert.
-// The answer is nil when the hook wrote none.
+// Review is one step of a conversion for a hook.
+type Review struct {
+	Hook *hook.Hook
+	// Index is the number of the binding, and Step the step as the binding declares it.
+	Index int
+	Step  hook.ConversionStep
+	// Body is the whole review as JSON; request.objects are the objects to convert.
+	Body []byte
+	// Subject names what is converted: "3 objects of widgets.acme.dev from v1beta1 to v1".
+	Subject string
+	// Judge returns what comes of an answer (nil: the hook wrote none) or of the error of a run. An error means that the hook
+	// has failed.
+	Judge func(answer *effect.ConversionAnswer, err error) (response string, failure error)
+}
+
+// Runner runs a hook for a step.
 type Runner interface {
-	Convert(ctx context.Context, h *hook.Hook, index int, step hook.ConversionStep, review []byte) (*effect.ConversionAnswer, error)
+	// Convert runs the hook outside all queues until ctx ends. It returns an answer that Judge accepts, and leaves it to the
+	// caller to log failures, which the API server may repeat ten times a second.
+	Convert(ctx context.Context, r Review) (*effect.ConversionAnswer, error)
 }
 
 // failure is why a conversion failed.
 type failure struct {
-	// message is for whoever asked the API server for the object.
+	// message is for the user of the request.
 	message string
-	// cause is for the log only: it may be what a hook printed.
+	// cause is for the log only: it may contain what a hook printed.
 	cause error
+	// refused means that the hook refused to convert.
+	refused bool
 }
 
 func (f *failure) Error() string {
@@ -33,16 +52,16 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.cause }
 
-// conversion brings the objects of one review to the desired version.
+// conversion converts the objects of one review to the desired version.
 type conversion struct {
 	crd    string
 	steps  []step
 	review *review
-	// objects keep their places; each is replaced by what a step made of it.
+	// objects keep their places; a step replaces those that it converts.
 	objects []object
 }
 
-// check tells whether there is anything to do, and fails when there is no way to do it.
+// check reports whether there is anything to do, and fails if no path leads to the desired version.
 func (c *conversion) check() (todo bool, err error) {
 	for _, version := range c.versions() {
 		way, ok := path(c.steps, version, c.review.Request.Desired)
@@ -58,8 +77,8 @@ func (c *conversion) failed(why string) *failure {
 	return &failure{message: fmt.Sprintf("Conversion %s to %s was not successful: %s", c.crd, c.review.Request.Desired, why)}
 }
 
-// run converts. Objects that are farthest from the desired version go first and join those that they meet on their
-// way, so that no step runs twice.
+// run converts. It starts with the objects farthest from the desired version, which join others on the path, so that no
+// step runs twice.
 func (c *conversion) run(ctx context.Context, runner Runner) error {
 	for {
 		next, places := c.next()
@@ -94,23 +113,47 @@ func (c *conversion) do(ctx context.Context, runner Runner, s step, places []int
 	for i, place := range places {
 		given[i] = c.objects[place]
 	}
-	answer, err := runner.Convert(ctx, s.hook, s.index, s.declared, c.review.forHook(given))
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return &failure{message: s.failed(c.review, timeLimit(ctx)), cause: err}
-	case err != nil:
-		return &failure{message: s.failed(c.review, "the operator's log has its error"), cause: err}
-	case answer == nil:
-		return &failure{message: s.failed(c.review, "it wrote no answer to the file that $CONVERSION_RESPONSE_PATH names")}
-	case answer.Failure != "":
-		return &failure{message: answer.Failure, cause: errors.New(s.String() + " says so")}
+	var converted []object // by the last answer that judge accepted
+	judge := func(answer *effect.ConversionAnswer, err error) (string, error) {
+		f := s.judge(c.review, answer, err)
+		if f == nil {
+			if converted, err = check(s, c.review.Request.Desired, given, answer.Objects); err == nil {
+				return fmt.Sprintf("converted %d objects", len(converted)), nil
+			}
+			f = &failure{message: s.failed(c.review, err.Error())}
+		}
+		if f.refused {
+			return "refused: " + f.message, nil
+		}
+		return "failed: " + f.message, f
 	}
-	made, err := check(s, c.review.Request.Desired, given, answer.Objects)
-	if err != nil {
-		return &failure{message: s.failed(c.review, err.Error())}
+	answer, err := runner.Convert(ctx, Review{
+		Hook: s.hook, Index: s.index, Step: s.declared, Body: c.review.forHook(given), Judge: judge,
+		Subject: fmt.Sprintf("%d objects of %s from %s to %s", len(given), c.crd, s.declared.From, s.declared.To),
+	})
+	if f := s.judge(c.review, answer, err); f != nil {
+		return f
 	}
 	for i, place := range places {
-		c.objects[place] = made[i]
+		c.objects[place] = converted[i]
+	}
+	return nil
+}
+
+// judge returns why there are no converted objects, or nil. The objects themselves are for check.
+func (s step) judge(r *review, answer *effect.ConversionAnswer, err error) *failure {
+	known := (*failure)(nil)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, new(lateError)):
+		return &failure{message: s.failed(r, "it took too long"), cause: err}
+	case err != nil:
+		return &failure{message: s.failed(r, "see the log of the operator"), cause: err}
+	case answer == nil:
+		return &failure{message: s.failed(r, "it wrote no answer to the file named by $CONVERSION_RESPONSE_PATH")}
+	case answer.Failure != "":
+		return &failure{message: answer.Failure, cause: errors.New("refused by " + s.String()), refused: true}
 	}
 	return nil
 }
@@ -123,11 +166,11 @@ func (s step) String() string {
 	return fmt.Sprintf("hook %q, binding %q, step from %s to %s", s.hook.Name, s.hook.Conversions[s.index].Name, s.declared.From, s.declared.To)
 }
 
-func timeLimit(ctx context.Context) string {
-	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return "it took too long"
-	}
-	return "the API server hung up"
+// lateError is the cause of a request's deadline. Its value is the time limit.
+type lateError time.Duration
+
+func (e lateError) Error() string {
+	return fmt.Sprintf("there was no answer within %s, the time limit of the API server: make the hook faster", time.Duration(e))
 }
 
 // versions are those of the objects, each once, in order of appearance.

@@ -105,7 +105,8 @@ func renameField(s hook.ConversionStep, object map[string]any) error {
 }
 
 // Convert implements Runner.
-func (e *env) Convert(_ context.Context, h *hook.Hook, index int, s hook.ConversionStep, text []byte) (*effect.ConversionAnswer, error) {
+func (e *env) Convert(_ context.Context, r Review) (*effect.ConversionAnswer, error) {
+	h, index, s, text := r.Hook, r.Index, r.Step, r.Body
 	var in struct {
 		Request struct{ Objects []map[string]any }
 	}
@@ -130,7 +131,7 @@ func (e *env) Convert(_ context.Context, h *hook.Hook, index int, s hook.Convers
 	if e.lose {
 		answer.Objects = answer.Objects[1:]
 	}
-	return answer, nil
+	return judged(r, answer, nil)
 }
 
 // renew makes a new self-signed certificate.

@@ -14,13 +14,21 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/hook"
 )
+
+// judged is what a Runner does with an answer.
+func judged(r Review, answer *effect.ConversionAnswer, err error) (*effect.ConversionAnswer, error) {
+	if _, err := r.Judge(answer, err); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
 
 // upgrade is a Runner whose hooks change the version and nothing else.
 type upgrade struct{}
 
-func (upgrade) Convert(_ context.Context, h *hook.Hook, index int, s hook.ConversionStep, text []byte) (*effect.ConversionAnswer, error) {
+func (upgrade) Convert(_ context.Context, rv Review) (*effect.ConversionAnswer, error) {
+	h, index, s, text := rv.Hook, rv.Index, rv.Step, rv.Body
 	r := &review{}
 	if err := gojson.Unmarshal(text, r, lenient); err != nil {
 		panic("the hook cannot read " + string(text) + ": " + err.Error())
@@ -35,7 +43,7 @@ func (upgrade) Convert(_ context.Context, h *hook.Hook, index int, s hook.Conver
 			"metadata": map[string]any{"name": o.name, "namespace": o.namespace, "uid": o.uid}})
 		answer.Objects = append(answer.Objects, made)
 	}
-	return answer, nil
+	return judged(rv, answer, nil)
 }
 
 // FuzzReview feeds bytes to a Handler: what it answers is a review that belongs to the question.

@@ -14,20 +14,36 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
+
+// Results of reviews: refused by a failedMessage of a hook, or failed for any other reason.
+const (
+	ResultConverted = "converted"
+	ResultRefused   = "refused"
+	ResultFailed    = "failed"
+)
+
+// Meter counts reviews. It may be called concurrently.
+type Meter interface {
+	// ConversionReviewed is called for each review of a known CRD with its result, except for those whose client has
+	// disconnected.
+	ConversionReviewed(crd, result string, took time.Duration)
+}
 
 // Options of a Handler. Hooks, Runner and Log are required.
 type Options struct {
-	// Hooks in their order: of equally short ways the one that was declared first is taken.
+	// Hooks in their order: of equally short paths, the first declared one is used.
 	Hooks  []*hook.Hook
 	Runner Runner
-	// Parallel reviews run hooks at a time; by default twice as many as there are processors, and at least 4.
+	Meter  Meter
+	// Parallel limits the reviews in flight, by default twice the number of processors and at least 4.
 	Parallel int
-	// Queue reviews wait at a time, by default 100. Who comes then is told at once that the operator is busy.
+	// Queue limits the reviews waiting, by default 100; further ones are rejected.
 	Queue int
-	// MaxBytes is the size of the largest review, by default 100 MiB: the API server sends whole lists.
+	// MaxBytes limits the size of a review, by default 100 MiB: the API server sends whole lists.
 	MaxBytes int64
-	// Timeout is how long the API server waits, unless it says less: by default 30 s, which it never exceeds.
+	// Timeout is the time limit of reviews without one, by default 30 s, the maximum of the API server.
 	Timeout time.Duration
 	Log     *slog.Logger
 }
@@ -45,18 +61,26 @@ func (o *Options) setDefaults() {
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}
+	if o.Meter == nil {
+		o.Meter = noMeter{}
+	}
 }
+
+type noMeter struct{}
+
+func (noMeter) ConversionReviewed(string, string, time.Duration) {}
 
 // Handler answers reviews at POST /<name of the CRD>, and GET /healthz.
 type Handler struct {
-	opts  Options
-	steps map[string][]step
-	gate  *httpserver.Limiter
-	// readings are the reviews that are still on their way, before they enter the gate.
-	readings *httpserver.BodyReads
-	mux      *http.ServeMux
-	// failures are those that were logged.
-	failures *failureLog
+	opts    Options
+	steps   map[string][]step
+	limiter *httpserver.Limiter
+	// reads bounds the reviews that are being read, before they enter the limiter.
+	reads *httpserver.BodyReads
+	mux   *http.ServeMux
+	// logged suppresses equal failures: an API server that cannot convert what it stores retries ten times a second per
+	// version.
+	logged logonce.Dedup
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -64,7 +88,10 @@ var _ http.Handler = (*Handler)(nil)
 // NewHandler returns a Handler.
 func NewHandler(o Options) *Handler {
 	o.setDefaults()
-	h := &Handler{opts: o, steps: stepsByCRD(o.Hooks), gate: httpserver.NewLimiter(o.Parallel, o.Queue), readings: httpserver.NewBodyReads(o.Parallel + o.Queue), mux: http.NewServeMux(), failures: newFailureLog(o.Log)}
+	h := &Handler{
+		opts: o, steps: stepsByCRD(o.Hooks), limiter: httpserver.NewLimiter(o.Parallel, o.Queue),
+		reads: httpserver.NewBodyReads(o.Parallel + o.Queue), mux: http.NewServeMux(), logged: logonce.Dedup{Every: time.Minute},
+	}
 	h.mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	h.mux.HandleFunc("POST /{crd}", h.review)
 	return h
@@ -72,74 +99,90 @@ func NewHandler(o Options) *Handler {
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
-// review answers one review. What the API server can pass on to a user is an answer with a failure; other states are
-// for those who do not speak its language.
+// review answers one review. The API server passes the message of a failed conversion on to its user, but no other
+// status: those are for other clients.
 func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		http.Error(w, "send application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	// The deadline is in the past: it ends a read that waits.
-	reading := h.readings.Begin(func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) })
+	start, crd := time.Now(), r.PathValue("crd")
+	_, known := h.steps[crd]
+	// A deadline in the past ends a blocked read.
+	reading := h.reads.Begin(func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) })
 	rv, err := readReview(http.MaxBytesReader(w, r.Body, h.opts.MaxBytes))
-	if broken := reading.End(); broken && err != nil {
-		h.failures.log("", "", "", fmt.Errorf("a review from %s is broken off, it came too slowly and others came: who else can reach this port? --conversion-webhook-client-ca keeps them out", r.RemoteAddr))
-		http.Error(w, "too many reviews are on their way", http.StatusServiceUnavailable)
+	aborted := reading.End()
+	large := (*http.MaxBytesError)(nil)
+	switch {
+	case aborted && err != nil:
+		h.log("", "", "slow", fmt.Errorf("a review from %s that arrived too slowly was aborted in favour of others: restrict the clients of this port with --conversion-webhook-client-ca or a NetworkPolicy", r.RemoteAddr))
+		http.Error(w, "too many reviews are being sent", http.StatusServiceUnavailable)
 		return
-	}
-	if err == nil && rv.Request == nil {
+	case err == nil && rv.Request == nil:
 		http.Error(w, "Missing parameters: request", http.StatusBadRequest)
 		return
+	case errors.As(err, &large) && rv.Request != nil && rv.Request.UID != "":
+		err = &failure{message: fmt.Sprintf("The review has more than %d bytes, the limit of the operator: use smaller pages (kubectl --chunk-size)", large.Limit)}
+	case err != nil:
+		h.unreadable(w, crd, err)
+		return
+	case !h.limiter.Enter():
+		err = &failure{message: fmt.Sprintf("The operator is busy with %d conversions, and %d more wait: try again later", h.opts.Parallel, h.opts.Queue)}
+	default:
+		defer h.limiter.Leave()
 	}
-	var large *http.MaxBytesError
-	if errors.As(err, &large) && rv.Request != nil && rv.Request.UID != "" {
-		h.refuse(w, r, rv, nil, &failure{message: fmt.Sprintf("The review has more than %d bytes, which is all that the operator reads: ask for fewer objects at a time (kubectl --chunk-size)", large.Limit)})
+	if !known {
+		// Any client can send any name; that is not worth a record each.
+		_ = rv.writeFailure(w, fmt.Sprintf("No hook converts %q", crd))
 		return
 	}
-	if err != nil {
-		h.refuse(w, r, rv, err, nil)
+	var objects []object
+	if err == nil {
+		objects, err = h.convert(r, rv)
+	}
+	if r.Context().Err() != nil {
+		h.opts.Log.Info("The API server no longer waits for the answer", "crd", crd, "uid", rv.Request.UID)
 		return
 	}
-	if !h.gate.Enter() {
-		h.refuse(w, r, rv, nil, &failure{message: fmt.Sprintf("The operator is busy with %d conversions, and %d more wait: try again later", h.opts.Parallel, h.opts.Queue)})
+	f := (*failure)(nil)
+	if !errors.As(err, &f) {
+		h.opts.Meter.ConversionReviewed(crd, ResultConverted, time.Since(start))
+		_ = rv.writeSuccess(w, objects) // an error means that the client has disconnected
 		return
 	}
-	defer h.gate.Leave()
-	if _, known := h.steps[r.PathValue("crd")]; !known {
-		// Anybody who reaches us can ask for anything; that is not worth a record each.
-		_ = rv.writeFailure(w, fmt.Sprintf("No hook converts %q", r.PathValue("crd")))
-		return
+	h.log(crd, rv.Request.UID, f.message, f)
+	result := ResultFailed
+	if f.refused {
+		result = ResultRefused
 	}
-	objects, err := h.convert(r, rv)
-	if err != nil {
-		h.refuse(w, r, rv, nil, err)
-		return
-	}
-	// An error means that nobody listens any more.
-	_ = rv.writeSuccess(w, objects)
+	h.opts.Meter.ConversionReviewed(crd, result, time.Since(start))
+	_ = rv.writeFailure(w, f.message)
 }
 
-// refuse answers that a review failed for a reason, or that it could not be read.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, rv *review, unread, reason error) {
-	if unread != nil {
-		status, text := http.StatusBadRequest, "Invalid JSON payload"
-		if large := (*http.MaxBytesError)(nil); errors.As(unread, &large) {
-			status, text = http.StatusRequestEntityTooLarge, "The review is too large"
-		}
-		crd := r.PathValue("crd")
-		if _, known := h.steps[crd]; !known {
-			crd = "" // or somebody who makes up names could fill the log
-		}
-		h.failures.log(crd, "", text, fmt.Errorf("the review cannot be read: %w", unread))
-		http.Error(w, text, status)
+// unreadable rejects a body that is no review.
+func (h *Handler) unreadable(w http.ResponseWriter, crd string, err error) {
+	status, text := http.StatusBadRequest, "Invalid JSON payload"
+	if errors.As(err, new(*http.MaxBytesError)) {
+		status, text = http.StatusRequestEntityTooLarge, "The review is too large"
+	}
+	if _, known := h.steps[crd]; !known {
+		crd = "" // or clients could fill the log with names
+	}
+	h.log(crd, "", text, fmt.Errorf("cannot read the review: %w", err))
+	http.Error(w, text, status)
+}
+
+// log logs a failure, and repeats equal ones once a minute.
+func (h *Handler) log(crd, uid, message string, reason error) {
+	suppressed, due := h.logged.Due(crd+" "+message, "")
+	if !due {
 		return
 	}
-	message := reason.Error()
-	if f := (*failure)(nil); errors.As(reason, &f) {
-		message = f.message
+	fields := []any{"crd", crd, "uid", uid, "error", reason.Error()}
+	if suppressed > 0 {
+		fields = append(fields, "again", suppressed)
 	}
-	h.failures.log(r.PathValue("crd"), rv.Request.UID, message, reason)
-	_ = rv.writeFailure(w, message)
+	h.opts.Log.Error("conversion failed", fields...)
 }
 
 // convert returns the objects of a review in the desired version. An error is a *failure.
@@ -155,23 +198,24 @@ func (h *Handler) convert(r *http.Request, rv *review) (_ []object, err error) {
 	}
 	h.opts.Log.Info("Handle kubernetesCustomResourceConversion event for crd",
 		"crd", crd, "uid", rv.Request.UID, "len", len(c.objects), "versions", strings.Join(c.versions(), ","), "desired", rv.Request.Desired)
-	ctx, cancel := context.WithTimeout(r.Context(), h.timeout(r))
+	limit := h.timeLimit(r)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, lateError(limit))
 	defer cancel()
-	if err := h.gate.Start(ctx); err != nil {
-		return nil, &failure{message: "The conversion waited for others until " + timeLimit(ctx), cause: err}
+	if h.limiter.Start(ctx) != nil {
+		return nil, &failure{message: "The conversion waited too long for others", cause: context.Cause(ctx)}
 	}
-	defer h.gate.Finish()
+	defer h.limiter.Finish()
 	defer func() {
 		if p := recover(); p != nil {
-			err = &failure{message: "The operator has a bug: its log tells more", cause: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+			err = &failure{message: "The operator has a bug: see its log", cause: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
 	err = c.run(ctx, h.opts.Runner)
 	return c.objects, err
 }
 
-// timeout is how long an answer may take: a little less than the API server waits, so that it hears of the reason.
-func (h *Handler) timeout(r *http.Request) time.Duration {
+// timeLimit is how long a review may take: a little less than the timeout of the API server, which then gets the reason.
+func (h *Handler) timeLimit(r *http.Request) time.Duration {
 	limit := h.opts.Timeout
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
 		limit = min(limit, asked)

@@ -15,14 +15,14 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // runnerFunc is a Runner.
 type runnerFunc func(ctx context.Context, review []byte) (*effect.ConversionAnswer, error)
 
-func (f runnerFunc) Convert(ctx context.Context, _ *hook.Hook, _ int, _ hook.ConversionStep, review []byte) (*effect.ConversionAnswer, error) {
-	return f(ctx, review)
+func (f runnerFunc) Convert(ctx context.Context, r Review) (*effect.ConversionAnswer, error) {
+	answer, err := f(ctx, r.Body)
+	return judged(r, answer, err)
 }
 
 const smallReview = `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u","desiredAPIVersion":"acme.dev/v2","objects":[{"apiVersion":"acme.dev/v1"}]}}`
@@ -116,7 +116,7 @@ func TestTimeLimits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := handler(Options{Timeout: test.limit}, func(ctx context.Context, _ []byte) (*effect.ConversionAnswer, error) {
 					<-ctx.Done()
-					return nil, ctx.Err()
+					return nil, context.Cause(ctx)
 				})
 				start := time.Now()
 				if got := ask(t, h, t.Context(), test.query); got != late {
@@ -141,7 +141,7 @@ func TestTimeLimitInQueue(t *testing.T) {
 		var asking sync.WaitGroup
 		asking.Go(func() { ask(t, h, t.Context(), "") })
 		synctest.Wait()
-		if got, want := ask(t, h, t.Context(), "?timeout=10s"), "The conversion waited for others until it took too long"; got != want {
+		if got, want := ask(t, h, t.Context(), "?timeout=10s"), "The conversion waited too long for others"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		close(release)
@@ -156,7 +156,7 @@ func TestHangUp(t *testing.T) {
 		close(started)
 		<-ctx.Done()
 		close(ended)
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}))
 	defer server.Close()
 	ctx, hangUp := context.WithCancel(t.Context())

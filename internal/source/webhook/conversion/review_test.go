@@ -31,7 +31,12 @@ type script struct {
 
 var _ Runner = (*script)(nil)
 
-func (s *script) Convert(_ context.Context, h *hook.Hook, index int, st hook.ConversionStep, review []byte) (*effect.ConversionAnswer, error) {
+func (s *script) Convert(_ context.Context, r Review) (*effect.ConversionAnswer, error) {
+	answer, err := s.convert(r.Hook, r.Index, r.Step, r.Body)
+	return judged(r, answer, err)
+}
+
+func (s *script) convert(h *hook.Hook, index int, st hook.ConversionStep, review []byte) (*effect.ConversionAnswer, error) {
 	fmt.Fprintf(&s.asked, "%s, binding %d, %s to %s: %s\n", h.Name, index, st.From, st.To, review)
 	var in struct {
 		Request struct {
