@@ -47,7 +47,7 @@ func surroundings(o *Options, w *workspace.Workspace) (*kube.Cluster, error) {
 // newOperator makes what needs neither the cluster nor hooks.
 func newOperator(o Options, private string) (op *operator, err error) {
 	op = &operator{
-		log: o.Log, spool: event.NewSpool(private, queuedBytes),
+		log: o.Log, spool: event.NewSpool(private, queuedBytes, o.Log),
 		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{},
 	}
 	op.health = health.New(op.missing)

@@ -40,7 +40,7 @@ func BenchmarkWaiting(b *testing.B) {
 			b.Run(fmt.Sprintf("hooks in turn=%d/payload=%d", hooks, size), func(b *testing.B) {
 				all := waitingHooks(hooks)
 				op := &operator{
-					log: slog.New(slog.DiscardHandler), spool: event.NewSpool(b.TempDir(), queuedBytes),
+					log: slog.New(slog.DiscardHandler), spool: event.NewSpool(b.TempDir(), queuedBytes, slog.New(slog.DiscardHandler)),
 					runner: run.New(all, run.Options{}), queues: queue.NewSet(queue.Options{}),
 				}
 				before := inUse()

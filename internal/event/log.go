@@ -19,9 +19,6 @@ type Log struct {
 	more *more
 }
 
-// Small is the length of payloads up to which a Log copies them. To know where such a one is takes as much memory.
-const Small = 256
-
 // chunkSize is where a text ends and a new one begins, so that events which have come never have to be copied again.
 const chunkSize = 4 << 10
 

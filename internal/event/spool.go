@@ -1,47 +1,74 @@
 package event
 
 import (
+	"log/slog"
 	"os"
 	"runtime"
 	"sync"
+	"time"
+)
+
+// Small is the length of payloads that a Spool keeps in memory without counting them: an entry for one would take as much.
+const Small = 256
+
+const (
+	// segmentSize is where a segment ends and the next one begins. Space returns to the disk by whole segments.
+	segmentSize = 64 << 20
+	// spoolRetry is how long nothing is written after a write has failed.
+	spoolRetry = 10 * time.Second
 )
 
 // Spool bounds the memory of payloads that wait. It is safe for concurrent use.
 //
 //   - A payload comes out unchanged.
-//   - About limit bytes stay in memory; the rest is in one private file that has no name. Payloads of up to Small bytes
-//     stay in memory and do not count: an entry for one would take as much.
-//   - Space is returned when the garbage collector finds a payload unreachable; there is nothing to release.
-//   - If the file cannot be written, payloads stay in memory.
+//   - About limit bytes stay in memory. The rest is in segments: private files without a name, which the system removes
+//     with the process.
+//   - A segment is removed when the garbage collector has found all its payloads unreachable; there is nothing to release.
+//     The disk holds what waits and one segment more, as long as payloads end in about the order in which they came.
+//   - If the disk cannot be written, payloads stay in memory, and the log says so.
 type Spool struct {
 	dir   string
 	limit int
+	log   *slog.Logger
+	// segmentSize is the constant but in tests.
+	segmentSize int64
 
 	mu sync.Mutex
 	// inMemory is the number of bytes that payloads hold in memory.
 	inMemory int
-	// file is nil until it is needed. onDisk payloads lie in its first end bytes.
-	file   *os.File
-	onDisk int
-	end    int64
+	// current is the segment that is being written; nil before the first one.
+	current *segment
+	// failed is when a write failed; zero after one that has succeeded.
+	failed time.Time
 }
 
-// NewSpool returns a Spool that keeps limit bytes in memory and the rest in a file below dir.
-func NewSpool(dir string, limit int) *Spool { return &Spool{dir: dir, limit: limit} }
+// segment is a file with payloads. Its fields are guarded by Spool.mu.
+type segment struct {
+	file *os.File
+	end  int64
+	// payloads in the file, those that are being written included.
+	payloads int
+}
+
+// NewSpool returns a Spool that keeps limit bytes in memory and the rest in files below dir.
+func NewSpool(dir string, limit int, log *slog.Logger) *Spool {
+	return &Spool{dir: dir, limit: limit, log: log, segmentSize: segmentSize}
+}
 
 type counted struct{ Memory }
 
 type spooled struct {
-	file *os.File
-	at   int64
-	size int
+	segment *segment
+	at      int64
+	size    int
 }
 
-func (d *spooled) Len() int { return d.size }
+func (p *spooled) Len() int { return p.size }
 
-func (d *spooled) Bytes() ([]byte, error) {
-	b := make([]byte, d.size)
-	_, err := d.file.ReadAt(b, d.at)
+func (p *spooled) Bytes() ([]byte, error) {
+	b := make([]byte, p.size)
+	_, err := p.segment.file.ReadAt(b, p.at)
+	runtime.KeepAlive(p) // its segment stays open until here
 	return b, err
 }
 
@@ -51,38 +78,87 @@ func (s *Spool) Put(b []byte) Payload {
 		return Memory(b)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inMemory+len(b) > s.limit {
+	if s.inMemory+len(b) > s.limit && time.Since(s.failed) > spoolRetry {
 		if p, err := s.write(b); err == nil {
 			return p
 		}
+		s.mu.Lock()
 	}
+	defer s.mu.Unlock()
 	p := &counted{Memory(b)}
 	s.inMemory += len(b)
 	runtime.AddCleanup(p, s.freeMemory, len(b))
 	return p
 }
 
+// write appends b to the current segment. It unlocks s, so that a slow disk delays nobody else.
 func (s *Spool) write(b []byte) (*spooled, error) {
-	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, "spool-") // mode 0600
-		if err != nil {
-			return nil, err
-		}
-		if err := os.Remove(f.Name()); err != nil {
-			f.Close()
-			return nil, err
-		}
-		s.file = f
+	seg, at, err := s.reserve(int64(len(b)))
+	s.mu.Unlock()
+	if err == nil {
+		_, err = seg.file.WriteAt(b, at)
 	}
-	if _, err := s.file.WriteAt(b, s.end); err != nil {
+	s.mu.Lock()
+	first := s.failed.IsZero()
+	s.failed = time.Time{}
+	if err != nil {
+		s.failed = time.Now()
+		s.release(seg)
+	}
+	s.mu.Unlock()
+	switch {
+	case err != nil && first:
+		s.log.Error("Cannot write waiting objects to the disk, they stay in memory", "path", s.dir, "error", err.Error(), "hint", "make room below --tmp-dir")
+	case err == nil && !first:
+		s.log.Info("Waiting objects are written to the disk again", "path", s.dir)
+	}
+	if err != nil {
 		return nil, err
 	}
-	p := &spooled{s.file, s.end, len(b)}
-	s.end += int64(len(b))
-	s.onDisk++
-	runtime.AddCleanup(p, s.freeDisk, struct{}{})
+	p := &spooled{seg, at, len(b)}
+	runtime.AddCleanup(p, s.freeDisk, seg)
 	return p, nil
+}
+
+// reserve finds room for n bytes.
+func (s *Spool) reserve(n int64) (seg *segment, at int64, err error) {
+	seg = s.current
+	if seg == nil || seg.end > 0 && seg.end+n > s.segmentSize {
+		if seg, err = newSegment(s.dir); err != nil {
+			return nil, 0, err
+		}
+		s.current = seg
+	}
+	at = seg.end
+	seg.end += n
+	seg.payloads++
+	return seg, at, nil
+}
+
+func newSegment(dir string) (*segment, error) {
+	f, err := os.CreateTemp(dir, "spool-") // mode 0600
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &segment{file: f}, nil
+}
+
+// release ends one payload of a segment, if there is one, and the segment with its last payload.
+func (s *Spool) release(seg *segment) {
+	if seg == nil {
+		return
+	}
+	if seg.payloads--; seg.payloads > 0 {
+		return
+	}
+	if seg == s.current {
+		s.current = nil
+	}
+	_ = seg.file.Close() // the file has no name, so this removes it
 }
 
 func (s *Spool) freeMemory(n int) {
@@ -91,12 +167,8 @@ func (s *Spool) freeMemory(n int) {
 	s.inMemory -= n
 }
 
-func (s *Spool) freeDisk(struct{}) {
+func (s *Spool) freeDisk(seg *segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.onDisk--; s.onDisk == 0 {
-		// Nothing of the file is in use. Should it stay long, a later payload overwrites it.
-		s.end = 0
-		_ = s.file.Truncate(0)
-	}
+	s.release(seg)
 }

@@ -2,15 +2,67 @@ package event
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 )
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// eventually runs the garbage collector, whose cleanups run soon afterwards, until something is true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 2000 {
+		if is() {
+			return
+		}
+		runtime.GC()
+		runtime.Gosched()
+	}
+	t.Fatal(what)
+}
+
+// spoolFiles are the sizes of the files below dir that the process has open. They have no name any more.
+func spoolFiles(t *testing.T, dir string) (n int, size int64) {
+	t.Helper()
+	links, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("there is no /proc")
+	}
+	for _, link := range links {
+		path := filepath.Join("/proc/self/fd", link.Name())
+		target, err := os.Readlink(path)
+		if err != nil || !strings.HasPrefix(target, dir) {
+			continue
+		}
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("a file has the mode %v", info.Mode())
+		}
+		n++
+		size += info.Sys().(*syscall.Stat_t).Blocks * 512
+	}
+	return n, size
+}
 
 func TestPutBeyondTheLimit(t *testing.T) {
 	dir := t.TempDir()
-	s := NewSpool(dir, 10_000)
+	s := NewSpool(dir, 10_000, quiet)
+	s.segmentSize = 5000
 	var kept []Payload
 	for i := range 100 {
 		kept = append(kept, s.Put(bytes.Repeat([]byte{byte(i)}, 1000)))
@@ -25,49 +77,116 @@ func TestPutBeyondTheLimit(t *testing.T) {
 		}
 	}
 	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) > 0 {
-		t.Errorf("the file can be opened by others: %v", names)
+		t.Errorf("files have names: %v", names)
 	}
+	if n, _ := spoolFiles(t, dir); n != 18 {
+		t.Errorf("%d segments for 90 payloads, want 18", n)
+	}
+	runtime.KeepAlive(kept)
+}
+
+// Under steady overload something always waits. The disk has no more than what waits and two segments.
+func TestSpaceReturnsWhileSomethingWaits(t *testing.T) {
+	const size, waiting = 8 << 10, 64
+	dir := t.TempDir()
+	s := NewSpool(dir, 0, quiet)
+	s.segmentSize = 16 * size
+	var queue []Payload
+	for i := range 3000 {
+		queue = append(queue, s.Put(bytes.Repeat([]byte{byte(i)}, size)))
+		if len(queue) > waiting {
+			got, err := queue[0].Bytes()
+			if err != nil || got[0] != byte(i-waiting) || got[size-1] != byte(i-waiting) {
+				t.Fatalf("payload %d came out as %.5v, error %v", i-waiting, got, err)
+			}
+			queue = append([]Payload(nil), queue[1:]...)
+		}
+		if i%200 == 199 {
+			eventually(t, "the disk fills up", func() bool {
+				_, n := spoolFiles(t, dir)
+				return n <= waiting*size+2*s.segmentSize
+			})
+		}
+	}
+	runtime.KeepAlive(queue)
 }
 
 func TestSpaceComesBack(t *testing.T) {
-	s := NewSpool(t.TempDir(), 1000)
+	dir := t.TempDir()
+	s := NewSpool(dir, 1000, quiet)
 	for range 50 {
 		s.Put(make([]byte, 500))
 	}
-	free := func() bool {
+	eventually(t, "memory or files are left", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.inMemory == 0 && s.onDisk == 0 && s.end == 0
-	}
-	for range 1000 {
-		if free() {
-			return
-		}
-		runtime.GC() // cleanups run soon after, on a goroutine of the runtime
-		runtime.Gosched()
-	}
-	t.Errorf("still %d bytes in memory, %d payloads on disk", s.inMemory, s.onDisk)
+		n, _ := spoolFiles(t, dir)
+		return s.inMemory == 0 && s.current == nil && n == 0
+	})
 }
 
+func TestManyWriters(t *testing.T) {
+	s := NewSpool(t.TempDir(), 5000, quiet)
+	s.segmentSize = 10_000
+	var writers sync.WaitGroup
+	for i := range 8 {
+		writers.Go(func() {
+			for range 200 {
+				want := bytes.Repeat([]byte{byte(i)}, 500)
+				if got, err := s.Put(want).Bytes(); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("got %.5v, error %v", got, err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+}
+
+// A disk that cannot be written is one record. Payloads stay in memory meanwhile.
 func TestDiskThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
-	s := NewSpool(dir, 0)
-	p := s.Put(make([]byte, 4096))
-	if b, err := p.Bytes(); err != nil || len(b) != 4096 {
-		t.Fatalf("got %d bytes, error %v", len(b), err)
+	var log bytes.Buffer
+	s := NewSpool(dir, 0, slog.New(slog.NewTextHandler(&log, nil)))
+	for range 5 {
+		p := s.Put(make([]byte, 4096))
+		if b, err := p.Bytes(); err != nil || len(b) != 4096 {
+			t.Fatalf("got %d bytes, error %v", len(b), err)
+		}
+		s.failed = s.failed.Add(-spoolRetry) // it tries again
 	}
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("the directory was made")
+	if n := strings.Count(log.String(), "stay in memory"); n != 1 || !strings.Contains(log.String(), "hint=") {
+		t.Errorf("%d records: %s", n, log.String())
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.Put(make([]byte, 4096))
+	if !strings.Contains(log.String(), "written to the disk again") || !s.failed.IsZero() {
+		t.Errorf("the log is: %s", log.String())
+	}
+}
+
+// After a failure the disk is left alone for a while: an attempt for each event would cost more than it gives.
+func TestNoAttemptSoonAfterAFailure(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	s := NewSpool(dir, 0, quiet)
+	s.Put(make([]byte, 4096))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.Put(make([]byte, 4096))
+	if s.current != nil || time.Since(s.failed) > spoolRetry {
+		t.Error("it was tried again at once")
 	}
 }
 
 func TestSmallPayloadsAreOnlyThemselves(t *testing.T) {
-	s := NewSpool(t.TempDir(), 0)
+	s := NewSpool(t.TempDir(), 0, quiet)
 	b := bytes.Repeat([]byte{7}, Small)
 	if allocs := testing.AllocsPerRun(100, func() { s.Put(b) }); allocs > 1 {
 		t.Errorf("%v allocations", allocs)
 	}
-	if got, err := s.Put(b).Bytes(); err != nil || &got[0] != &b[0] || s.onDisk != 0 {
-		t.Errorf("got %v, error %v, %d payloads on disk", got, err, s.onDisk)
+	if got, err := s.Put(b).Bytes(); err != nil || &got[0] != &b[0] || s.current != nil {
+		t.Errorf("got %v, error %v, segment %v", got, err, s.current)
 	}
 }
