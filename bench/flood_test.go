@@ -46,8 +46,8 @@ func floodSmall(b *bench) {
 			}
 		}
 		b.add(fmt.Sprintf("%s: %d events", what.name, events), "s", took).most(63)
-		b.add(what.name+": resident above idle while they wait", "MiB", waits).against("their contexts", size).times(1.3, 0)
-		b.add(what.name+": peak above idle", "MiB", f.op.peak()-idle).against("their contexts", size).times(1.3, 0)
+		b.add(what.name+": resident above idle while they wait", "MiB", waits).against("their contexts", size).times(2, 0)
+		b.add(what.name+": peak above idle", "MiB", f.op.peak()-idle).against("their contexts", size).times(2, 0)
 		b.add(what.name+": until all are told, in order", "s", recovered)
 		f.op.stop()
 	}

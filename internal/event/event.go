@@ -3,7 +3,7 @@
 // Callers may rely on this:
 //   - An Event carries its address: the hook and the binding that it is for.
 //   - Events are immutable, except that a payload may move between memory and disk behind its back.
-//   - Events that wait in a Log take less memory than what a hook will be told of them, and come out as they went in.
+//   - Events that wait in a Log take at most about twice the memory of the contexts that they become.
 package event
 
 import (

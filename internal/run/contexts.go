@@ -40,7 +40,7 @@ func (r *Runner) frames(t *Task) (frames []wire.Context) {
 		}
 		return taken[index]
 	}
-	for ev := range t.events.Addresses(h) {
+	for ev := range t.events.All(h) {
 		if frameOf(frames, &ev) >= 0 {
 			continue
 		}

@@ -143,10 +143,9 @@ func (t *Task) Absorb(next *Task) bool {
 		return false
 	}
 	if covered {
-		t.events.JoinOver(next.events)
-	} else {
-		t.events.Join(next.events)
+		t.events.DropLast()
 	}
+	t.events.Join(next.events)
 	m, behind := t.rest(), next.known()
 	m.unlocks = append(m.unlocks, behind.unlocks...)
 	m.must = m.must || !next.mayFail()
