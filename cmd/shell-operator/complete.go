@@ -15,7 +15,7 @@ func completeSettings(root *cobra.Command) {
 		// It fails only for flags that do not exist, or that have been told already.
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	for _, flag := range []string{"hooks-dir", "tmp-dir", "jq-library-path"} {
+	for _, flag := range []string{"hooks-dir", "tmp-dir", "run-dir", "jq-library-path"} {
 		_ = root.MarkPersistentFlagDirname(flag)
 	}
 	_ = root.MarkPersistentFlagFilename(configFileFlag, "yaml", "yml")

@@ -164,7 +164,7 @@ func hintFor(err error) string {
 	case strings.Contains(text, "unknown flag"), strings.Contains(text, "unknown command"):
 		return "shell-operator --help lists commands and flags"
 	case errors.Is(err, syscall.ENOSPC):
-		return "free some space on that file system, or choose another directory with --tmp-dir"
+		return "free some space on that file system, or choose another directory with --tmp-dir or --run-dir"
 	case errors.Is(err, os.ErrPermission):
 		return "check the owner and mode of that path, and the user that the operator runs as"
 	}

@@ -13,7 +13,7 @@ import (
 type settings struct {
 	configFile                 string
 	watchHooks                 bool
-	hooksDir, tmpDir           string
+	hooksDir, tmpDir, runDir   string
 	hookEnv                    []string
 	keepTmpFiles               lenientBool
 	kubeContext, kubeConfig    string
@@ -147,6 +147,7 @@ func (s *settings) table() []setting {
 		{flag: configFileFlag, env: "SHELL_OPERATOR_CONFIG_FILE", bind: text(&s.configFile, ""), usage: "YAML file with settings: names of flags without the dashes, and their values"},
 		{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory with the hooks"},
 		{flag: "tmp-dir", env: "SHELL_OPERATOR_TMP_DIR", bind: text(&s.tmpDir, "/tmp/shell-operator"), usage: "directory for temporary files; its last element is made if it is missing, empty means a new one"},
+		{flag: "run-dir", env: "SHELL_OPERATOR_RUN_DIR", bind: text(&s.runDir, ""), usage: "directory for the files of runs, such as a tmpfs; default: that of --tmp-dir"},
 		{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.watchHooks, false), usage: "load hooks anew when files in the hooks directory change; scripts of mounted volumes need no execute permission then"},
 		{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
 		{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},

@@ -116,7 +116,7 @@ func (s *settings) podName() string {
 // options are the settings in the words of package app.
 func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
-		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, KeepTmpFiles: bool(s.keepTmpFiles),
+		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, RunDir: s.runDir, KeepTmpFiles: bool(s.keepTmpFiles),
 		Cluster:       s.cluster(),
 		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,

@@ -44,6 +44,32 @@ func checkDirectories(o *Options) error {
 			return fmt.Errorf("%s is %s, which is not a directory", flag, dir)
 		}
 	}
-	warnOfExposure(o)
+	if err := checkRunDir(o); err != nil {
+		return err
+	}
+	warnOfExposure(o, "--tmp-dir", o.TmpDir)
+	if o.RunDir != o.TmpDir {
+		warnOfExposure(o, "--run-dir", o.RunDir)
+	}
+	return nil
+}
+
+// checkRunDir makes the path absolute. Unlike the temp directory it has no default of its own, so it is never created: a
+// typing error would put the files of runs on another file system.
+func checkRunDir(o *Options) error {
+	if o.RunDir == "" {
+		o.RunDir = o.TmpDir
+		return nil
+	}
+	abs, err := filepath.Abs(o.RunDir)
+	if err != nil {
+		return fmt.Errorf("cannot find the directory of --run-dir: %w", err)
+	}
+	o.RunDir = abs
+	if info, err := os.Stat(abs); err != nil {
+		return fmt.Errorf("cannot use the directory of --run-dir: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("--run-dir is %s, which is not a directory", abs)
+	}
 	return nil
 }

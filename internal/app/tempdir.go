@@ -23,13 +23,13 @@ type exposure struct {
 // warnOfExposure warns when others can replace the private directory that the operator makes in the temp directory:
 // they could hand back operations in the name of a hook. It is no more than a warning, because volumes in containers
 // often belong to somebody else.
-func warnOfExposure(o *Options) {
+func warnOfExposure(o *Options, flag, dir string) {
 	inPod := slices.ContainsFunc(o.Env, func(v string) bool { return strings.HasPrefix(v, "KUBERNETES_SERVICE_HOST=") })
-	e, exposed := exposed(o.TmpDir, os.Geteuid(), os.Getegid(), inPod)
+	e, exposed := exposed(dir, os.Geteuid(), os.Getegid(), inPod)
 	if !exposed {
 		return
 	}
-	o.Log.Warn("The temp directory is not safe from others: "+e.problem, slog.String("directory", e.dir),
+	o.Log.Warn("Other users can replace the files of hooks in the directory of "+flag+": "+e.problem, slog.String("directory", e.dir),
 		slog.Uint64("owner", uint64(e.uid)), slog.String("mode", e.mode.String()), slog.String("mend", e.mend))
 }
 
@@ -50,7 +50,7 @@ func exposed(dir string, uid, gid int, inPod bool) (exposure, bool) {
 		}
 		e := exposure{dir: dir, uid: stat.Uid, mode: info.Mode()}
 		open := info.Mode()&fs.ModeSticky == 0 && !inPod
-		const elsewhere = ", or choose another directory with --tmp-dir"
+		const elsewhere = ", or choose another directory"
 		switch {
 		case stat.Uid != 0 && int(stat.Uid) != uid:
 			e.problem = fmt.Sprintf("the user with the id %d owns %s and can replace what the operator writes there", stat.Uid, dir)

@@ -67,13 +67,13 @@ func TestWarnOfExposure(t *testing.T) {
 	}
 	var log bytes.Buffer
 	o := &Options{TmpDir: dir, Log: slog.New(testenv.LogHandler(&log, nil))}
-	if warnOfExposure(o); log.Len() > 0 {
+	if warnOfExposure(o, "--tmp-dir", dir); log.Len() > 0 {
 		t.Errorf("a private directory: %s", log.String())
 	}
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	warnOfExposure(o)
+	warnOfExposure(o, "--tmp-dir", dir)
 	for _, part := range []string{"level=WARN", "directory=" + dir, "owner=", "mode=drwxrwxrwx", "chmod +t " + dir, "--tmp-dir"} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("%q is not in %s", part, log.String())

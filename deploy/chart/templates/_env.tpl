@@ -11,6 +11,7 @@
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 # kubectl in hooks keeps what it has learned there.
 - {name: HOME, value: /tmp}
+- {name: SHELL_OPERATOR_RUN_DIR, value: /run-files}
 - {name: LOG_LEVEL, value: {{ .Values.log.level | quote }}}
 - {name: LOG_TYPE, value: {{ .Values.log.type | quote }}}
 {{- if ne .Values.metrics.prefix "shell_operator_" }}

@@ -12,7 +12,7 @@ import (
 // the process.
 func Main(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/shell-operator/shell-operator/internal/testenv.runOnOneThread"),
+		goleak.IgnoreAnyFunction("github.com/shell-operator/shell-operator/internal/test/testenv.runOnOneThread"),
 		goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"),
 	)
 }
