@@ -122,28 +122,26 @@ func (r *redactor) warnings(headers []string) []string {
 }
 
 func (r *redactor) status(s *metav1.Status) {
-	if s.Reason == metav1.StatusReasonInvalid && s.Details != nil && len(s.Details.Causes) > 0 {
-		s.Message = r.invalid(s.Details)
-		return
-	}
-	s.Message = r.message(s.Message)
+	fields := s.Details != nil && len(s.Details.Causes) > 0
 	if s.Details != nil {
 		for i := range s.Details.Causes {
-			s.Details.Causes[i].Message = r.message(s.Details.Causes[i].Message)
+			cause := &s.Details.Causes[i]
+			cause.Message = r.message(cause.Message)
+			fields = fields && cause.Field != ""
 		}
+	}
+	if fields && s.Reason == metav1.StatusReasonInvalid {
+		s.Message = invalid(s.Details)
+	} else {
+		s.Message = r.message(s.Message)
 	}
 }
 
 // invalid makes a message of the fields that are invalid. The API server lists some of them several times.
-func (r *redactor) invalid(d *metav1.StatusDetails) string {
+func invalid(d *metav1.StatusDetails) string {
 	var fields []string
-	for i := range d.Causes {
-		cause := &d.Causes[i]
-		cause.Message = r.message(cause.Message)
-		text := cause.Message
-		if cause.Field != "" {
-			text = cause.Field + ": " + text
-		}
+	for _, cause := range d.Causes {
+		text := cause.Field + ": " + cause.Message
 		if !slices.Contains(fields, text) {
 			fields = append(fields, text)
 		}
@@ -169,7 +167,8 @@ var plain = regexp.MustCompile(`^(` +
 // foreign begins the text of an admission webhook or a policy.
 var foreign = regexp.MustCompile(`denied (the )?request: `)
 
-var unmarshalNumber = regexp.MustCompile(`(cannot unmarshal number) \S+ into`)
+// decoding errors have values without quotes.
+var decoding = regexp.MustCompile(`(cannot unmarshal number|invalid character) ('.*?'|[-+.\deE]*\d)`)
 
 // message removes values from a message and cuts it.
 func (r *redactor) message(text string) string {
@@ -180,7 +179,7 @@ func (r *redactor) message(text string) string {
 	if at := foreign.FindStringIndex(text); at != nil {
 		own, denial = text[:at[1]], text[at[1]:]
 	}
-	own = unmarshalNumber.ReplaceAllString(own, "$1 into")
+	own = decoding.ReplaceAllString(own, "$1")
 	b := r.unquote(own, named)
 	switch {
 	case denial == "":
@@ -221,7 +220,7 @@ func (r *redactor) unquote(s string, keep func(before string) bool) string {
 				b.WriteString(redacted)
 			}
 			s = s[end:]
-		case s[0] == '{' || s[0] == '[' && (afterValue(b.String()) || strings.HasSuffix(b.String(), "map")):
+		case s[0] == '{' || s[0] == '[' && (afterValue(b.String()) || strings.Contains(s[:bracketed(s)], ":")):
 			b.WriteString(redacted)
 			s = s[bracketed(s):]
 		case s[0] != ' ' && afterValue(b.String()):
