@@ -12,11 +12,13 @@ func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
 	return uses(&cobra.Command{
 		Use:   "uninstall-webhooks",
 		Short: "Remove the webhook configurations of an operator that is gone",
-		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the
-API server does not ask a Service behind which nobody answers any more.
+		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the API
+server no longer calls an operator that is gone.
 
-Give the flags that the operator was started with, above all --namespace. With --webhook-create-services the Services
-that the operator has made go too. Configurations that lead somewhere else stay. spec.conversion of CRDs stays too: without it objects could no longer be read.`,
+Pass the flags of the operator's start. For an operator in a Pod, run the command there or pass --namespace; outside a
+Pod, configurations of this name that were registered by URL are removed. With --webhook-create-services the command
+also deletes the Services that the operator has created. Configurations of other addresses are kept, and so is
+spec.conversion of CRDs: without it their objects could not be read.`,
 		Example: "  shell-operator uninstall-webhooks --namespace shell-operator",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -17,8 +17,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -273,6 +275,40 @@ func TestTwoReplicas(t *testing.T) {
 	}
 	if got := c.Kubectl(t, "-n", namespace, "get", "service/webhooks", configuration, "--ignore-not-found"); got != "" {
 		t.Errorf("this was not uninstalled: %s", got)
+	}
+}
+
+// What an operator outside a cluster leaves behind when it is killed is removed with the flags of its start. A
+// configuration of a Service stays.
+func TestUninstallOutside(t *testing.T) {
+	c := testenv.Shared(t)
+	namespace := c.Namespace(t)
+	configuration := "validatingwebhookconfiguration/" + namespace + "-hooks"
+	t.Cleanup(func() { c.Kubectl(t, "delete", configuration, "--ignore-not-found") })
+	hooks := t.TempDir()
+	hookFile(t, hooks, "deny.sh", denying(namespace), deny)
+	flags := []string{"--kube-config", c.Kubeconfig, "--hooks-dir", hooks, "--validating-webhook-configuration-name", namespace, "--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0"}
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig, Args: flags, Status: -1})
+	op.UntilLog("Webhooks are registered", "kind", "ValidatingWebhookConfiguration")
+	op.Signal(syscall.SIGKILL)
+	op.Wait()
+	uninstall := func() {
+		t.Helper()
+		if out, err := exec.Command(testenv.Binary(t), append([]string{"uninstall-webhooks"}, flags...)...).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+	uninstall()
+	if got := c.Kubectl(t, "get", configuration, "--ignore-not-found"); got != "" {
+		t.Errorf("this was not uninstalled: %s", got)
+	}
+	c.KubectlInput(t, `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+  "metadata": {"name": "`+namespace+`-hooks", "labels": {"app.kubernetes.io/managed-by": "shell-operator"}},
+  "webhooks": [{"name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+    "clientConfig": {"service": {"name": "shell-operator-validating-service", "namespace": "`+namespace+`", "path": "/hooks/validating/a/b"}}}]}`, "create", "-f", "-")
+	uninstall()
+	if got := c.Kubectl(t, "get", configuration, "--ignore-not-found"); got == "" {
+		t.Error("a configuration of a Service was uninstalled without --namespace")
 	}
 }
 

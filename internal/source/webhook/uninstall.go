@@ -29,28 +29,37 @@ func removeLeftovers(ctx context.Context, client rest.Interface, o Options) erro
 	return nil
 }
 
-// Uninstall removes the webhook configurations that an operator behind a Service has registered, and the Services that
-// it has made. Of the options Cluster, Webhooks and Log count.
+// Uninstall removes the webhook configurations that an operator with the same options has registered, and the Services
+// that it has made. It uses the options Cluster, Webhooks and Log.
+//
+// Outside a Pod the operator may have been in one, behind a Service, or outside, too: then it has registered a URL, whose
+// port it may have chosen by itself.
 func Uninstall(ctx context.Context, o Options) error {
-	// It is the Service that matters, not where we are.
-	o.Cluster = &kube.Cluster{Config: o.Cluster.Config, Inside: true}
+	outside := !o.Cluster.Inside
+	o.Cluster = &kube.Cluster{Config: o.Cluster.Config, Inside: true} // a Service counts only in a namespace that was given, or that of the Pod
 	at, err := placeOf(o.Cluster, o.Webhooks, o.Webhooks.Admission)
-	if err != nil {
+	if err != nil && !outside {
 		return err
 	}
+	noService := err != nil
 	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
 		return err
 	}
-	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName, Log: o.Log}
-	if at.url != "" {
+	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName, AnyURL: outside && at.url == "", Log: o.Log}
+	switch {
+	case at.url != "":
 		registered.URL = at.url
-	} else {
+	case !noService:
 		registered.Service = admission.Service{Name: o.Webhooks.Admission.ServiceName, Namespace: at.namespace}
 	}
 	r, err := admission.NewRegistrar(registered)
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.Remove(ctx), removeServices(ctx, client, o))
+	err = r.Remove(ctx)
+	if !noService {
+		err = errors.Join(err, removeServices(ctx, client, o))
+	}
+	return err
 }

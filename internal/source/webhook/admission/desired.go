@@ -97,7 +97,8 @@ func (k *keeper) ours(live *configuration) bool {
 		c := w.ClientConfig
 		service := c.Service != nil && k.opts.URL == "" && c.Service.Name == k.opts.Service.Name && c.Service.Namespace == k.opts.Service.Namespace
 		url := c.URL != nil && k.opts.URL != "" && strings.HasPrefix(*c.URL, k.opts.URL+root)
-		if !service && !url {
+		anyURL := c.URL != nil && k.opts.AnyURL && live.Labels[managedByLabel] == managedBy && strings.Contains(*c.URL, root)
+		if !service && !url && !anyURL {
 			return false
 		}
 	}

@@ -28,6 +28,9 @@ type RegistrarOptions struct {
 	// URL is the address of the operator outside of a cluster, as "https://host:port". What is registered by URL is
 	// removed when Run ends: nobody else would answer there.
 	URL string
+	// AnyURL makes Remove accept every URL of a shell-operator, not only URL: outside a cluster the address and the port of
+	// an operator that is gone are not known. Then neither Service nor URL is required.
+	AnyURL bool
 	// Bundle returns the PEM of the CAs that the API server is to trust; empty or nil means those that it trusts anyway.
 	Bundle func() []byte
 	// BundleChanged returns a channel that is closed when Bundle is no longer what it was at the time of the call.
@@ -54,7 +57,7 @@ const removeTimeout = 5 * time.Second
 // NewRegistrar returns a Registrar that has done nothing yet.
 func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	o.URL = strings.TrimSuffix(o.URL, "/")
-	if o.URL == "" && o.Service.Namespace == "" {
+	if o.URL == "" && o.Service.Namespace == "" && !o.AnyURL {
 		return nil, errors.New("cannot register webhooks: the namespace of the operator's Service is not known: set SHELL_OPERATOR_NAMESPACE, or register by URL with --webhook-url")
 	}
 	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
