@@ -14,6 +14,7 @@ import (
 )
 
 func TestAgentInjector(t *testing.T) {
+	t.Parallel()
 	// One after the other: its ClusterRoleBinding has one subject.
 	t.Run("undisturbed", func(t *testing.T) { agentInjector(prepareWebhooks(t, "agent-injector")) })
 	t.Run("killed", func(t *testing.T) { agentInjectorKilled(prepareWebhooks(t, "agent-injector").killed("jq")) })

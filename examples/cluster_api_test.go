@@ -131,6 +131,7 @@ func (a answer) names() string {
 }
 
 func TestClusterAPI(t *testing.T) {
+	t.Parallel()
 	// One after the other: the ClusterRoleBinding has one subject.
 	t.Run("kubeconfig", clusterAPIByKubeconfig)
 	t.Run("in-cluster", clusterAPIInCluster)

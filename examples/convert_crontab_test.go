@@ -6,19 +6,17 @@ import (
 )
 
 func TestConvertCrontab(t *testing.T) {
-	// One after the other: there is one CRD, and its ClusterRoleBinding has one subject.
-	t.Run("undisturbed", func(t *testing.T) {
-		convertCrontab(prepareAlone(t, "convert-crontab"), "broken: spec.cron \"5 4\" has not five fields")
-	})
-	t.Run("killed", func(t *testing.T) {
-		convertCrontab(prepareAlone(t, "convert-crontab").killed("jq"), "Hook failed to convert to example.com/v1")
-	})
+	killedAndUndisturbed(t, prepareAlone, "convert-crontab", []string{"jq"}, convertCrontab)
 }
 
 const brokenCrontab = `{apiVersion: example.com/v1alpha1, kind: CronTab, metadata: {name: broken}, spec: {cron: "5 4"}}`
 
-// convertCrontab begins with an object that cannot be converted, in any case; first is what is said about it.
-func convertCrontab(e *example, first string) {
+// convertCrontab begins with an object that the hook rejects, or that is not converted when the hook is killed.
+func convertCrontab(e *example) {
+	first := "broken: spec.cron \"5 4\" has not five fields"
+	if e.kills {
+		first = "Hook failed to convert to example.com/v1"
+	}
 	// This is after the operator's end. Nobody can convert what is there then, and the API server would ask for ever.
 	e.t.Cleanup(func() {
 		e.kubectl("patch", "crd", "crontabs.example.com", "--type=merge", "-p", `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)

@@ -27,18 +27,25 @@ type example struct {
 	operator  *testenv.Operator
 	// env is for every operator that the test starts.
 	env []string
+	// kills: the first run is killed.
+	kills bool
 }
 
-// undisturbedAndKilled runs a test twice: as it is, and with hooks of which each of the programs kills one run half-way.
-func undisturbedAndKilled(t *testing.T, name string, programs []string, test func(*example)) {
-	t.Run("undisturbed", func(t *testing.T) { test(prepare(t, name)) })
+// killedAndUndisturbed runs a test with hooks of which each of the programs kills one run half-way, and in make long without
+// kills, too. The cluster has to reach the same state.
+func killedAndUndisturbed(t *testing.T, prepare func(*testing.T, string) *example, name string, programs []string, test func(*example)) {
+	t.Parallel()
+	// prepareAlone is for examples with a ClusterRoleBinding, which has one subject: one runs after the other.
 	t.Run("killed", func(t *testing.T) { test(prepare(t, name).killed(programs...)) })
+	if testenv.Long() {
+		t.Run("undisturbed", func(t *testing.T) { test(prepare(t, name)) })
+	}
 }
 
 // killed lets each of the programs kill one run half-way.
 func (e *example) killed(programs ...string) *example {
 	e.t.Helper()
-	e.env = []string{killedOnce(e.t, programs...), retryMinDelay, retryMaxDelay}
+	e.env, e.kills = []string{killedOnce(e.t, programs...), retryMinDelay, retryMaxDelay}, true
 	return e
 }
 
@@ -134,7 +141,7 @@ func (e *example) prints(line string) {
 }
 
 func TestMonitorPods(t *testing.T) {
-	undisturbedAndKilled(t, "monitor-pods", []string{"jq"}, monitorPods)
+	killedAndUndisturbed(t, prepare, "monitor-pods", []string{"jq"}, monitorPods)
 }
 
 func monitorPods(e *example) {
@@ -163,7 +170,7 @@ func monitorPods(e *example) {
 }
 
 func TestUsersHtpasswd(t *testing.T) {
-	undisturbedAndKilled(t, "users-htpasswd", []string{"kubectl", "htpasswd"}, usersHtpasswd)
+	killedAndUndisturbed(t, prepare, "users-htpasswd", []string{"kubectl", "htpasswd"}, usersHtpasswd)
 }
 
 func usersHtpasswd(e *example) {
@@ -226,7 +233,7 @@ func (e *example) htpasswdNames() []string {
 }
 
 func TestPlatformInstaller(t *testing.T) {
-	undisturbedAndKilled(t, "platform-installer", []string{"kubectl"}, platformInstaller)
+	killedAndUndisturbed(t, prepare, "platform-installer", []string{"kubectl"}, platformInstaller)
 }
 
 func platformInstaller(e *example) {
@@ -272,9 +279,7 @@ func (e *example) installed() string {
 }
 
 func TestSecretCopier(t *testing.T) {
-	// One after the other: its ClusterRoleBinding has one subject, and the label of namespaces is everybody's.
-	t.Run("undisturbed", func(t *testing.T) { secretCopier(prepareAlone(t, "secret-copier")) })
-	t.Run("killed", func(t *testing.T) { secretCopier(prepareAlone(t, "secret-copier").killed("jq")) })
+	killedAndUndisturbed(t, prepareAlone, "secret-copier", []string{"jq"}, secretCopier)
 }
 
 func secretCopier(e *example) {

@@ -7,13 +7,15 @@ import (
 )
 
 func TestValidateImage(t *testing.T) {
-	// One after the other: its ClusterRoleBinding has one subject.
-	t.Run("undisturbed", func(t *testing.T) { validateImage(prepareWebhooks(t, "validate-image"), "has no tag") })
-	t.Run("killed", func(t *testing.T) { validateImage(prepareWebhooks(t, "validate-image").killed("jq"), "Hook failed") })
+	killedAndUndisturbed(t, prepareWebhooks, "validate-image", []string{"jq"}, validateImage)
 }
 
-// validateImage begins with a Pod that is not created, in any case; first is what the first denial says.
-func validateImage(e *example, first string) {
+// validateImage begins with a Pod that is denied by the hook, or by its failure when it is killed.
+func validateImage(e *example) {
+	first := "has no tag"
+	if e.kills {
+		first = "Hook failed"
+	}
 	e.input(imagePod("old", "nginx"), "create", "-f", "-")
 	e.start(e.configurationName())
 	e.operator.UntilLog("Webhooks are registered", "kind", "ValidatingWebhookConfiguration")

@@ -86,6 +86,9 @@ func open(dir string) *Cluster {
 	return &Cluster{Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), UserKubeconfig: filepath.Join(dir, "user.kubeconfig")}
 }
 
+// Long reports whether the large numbers are wanted: make long sets it, make test keeps each promise with small ones.
+func Long() bool { return os.Getenv("LONG") != "" }
+
 // Require skips or fails a test that cannot have a cluster.
 func Require(t testing.TB) {
 	t.Helper()
