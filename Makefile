@@ -1,5 +1,4 @@
-# What people do with this repository. Everything is built here; only Go, make, bash, git and python3 must be there.
-# (The image with a shell is the one thing that is not: make image-shell needs a container engine.)
+# Needs only Go, make, bash, git and python3; everything else is built here. make image-shell needs a container engine.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -15,14 +14,14 @@ VULN_VERSION := v1.8.0
 RACE := $(if $(filter 1,$(CGO_ENABLED)),-race)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Without cgo, as what is released is: so what is measured is what users get.
+# Without cgo, as in a release: benchmarks measure what users get.
 build: ## build bin/shell-operator
 	@echo 'building bin/shell-operator' >&2
 	@CGO_ENABLED=0 go build -ldflags '-X main.version=$(VERSION)' -o bin/shell-operator ./cmd/shell-operator
 
-testcluster: bin/testcluster ## build bin/testcluster: etcd, API server, controller manager and kubectl in one file
+testcluster: bin/testcluster ## build bin/testcluster: etcd, API server, controller manager and kubectl in one binary
 
 # Clients parse the version that the API server reports.
 STAMP := k8s.io/component-base/version
@@ -32,7 +31,7 @@ TESTCLUSTER_FLAGS += -X $(STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 bin/testcluster: $(wildcard testcluster/*.go) testcluster/go.mod testcluster/go.sum
 	@scripts/build-testcluster.sh '$(TESTCLUSTER_FLAGS)'
 
-tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl ## build bin/tools: what hooks call, from jq to mysql
+tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl ## build bin/tools: jq, kubectl and other programs that hooks call
 
 bin/tools/jq: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/jq github.com/itchyny/gojq/cmd/gojq
@@ -47,7 +46,7 @@ bin/tools/mysqld: tools/go.mod $(wildcard tools/mysqld/*.go)
 bin/tools/kubectl:
 	@mkdir -p bin/tools && ln -sf ../testcluster bin/tools/kubectl
 
-# What checks and makes the things that are delivered. Apart from tools, since the demo does not need it.
+# Apart from tools: the demo does not need them.
 delivery-tools: $(addprefix bin/tools/,chart image actionlint) ## build bin/tools/chart, image, actionlint: used by the targets below and tests of deploy
 
 bin/tools/chart bin/tools/image: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
@@ -55,8 +54,7 @@ bin/tools/chart bin/tools/image: bin/tools/%: tools/go.mod tools/go.sum $(wildca
 bin/tools/actionlint: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ github.com/rhysd/actionlint/cmd/actionlint
 
-# The same commit gives the same bytes: no paths, no build ids, no time but that of the commit. SOURCE_DATE_EPOCH and
-# VERSION can be set where there is no git.
+# Reproducible: no paths, no build ids, the time of the commit. Without git, set SOURCE_DATE_EPOCH and VERSION.
 export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
@@ -69,7 +67,7 @@ bin/dist/shell-operator-%: FORCE
 	@CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) \
 		go build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.version=$(VERSION)' -o $@ ./cmd/shell-operator
 
-dist: $(BINARIES) delivery-tools ## build bin/dist: programs for Linux and macOS with SBOMs, the chart, checksums
+dist: $(BINARIES) delivery-tools ## build bin/dist: binaries for Linux and macOS with SBOMs, the chart, checksums
 	@rm -f bin/dist/*.tgz bin/dist/*.cdx.json bin/dist/SHA256SUMS
 	@for binary in $(BINARIES); do bin/tools/image sbom --version '$(VERSION)' "$$binary" >"$$binary.cdx.json"; done
 	@bin/tools/chart package --version '$(CHART_VERSION)' --app-version '$(VERSION)' --to bin/dist deploy/chart
@@ -89,58 +87,68 @@ release: delivery-tools bin/tools/jq ## check bin/dist and bin/image (make dist 
 
 # Not taken from the environment, where a release has another one.
 IMAGE := shell-operator:dev
-image-shell: ## build the image with a shell by Docker, Podman or Buildah; IMAGE=name:tag, ENGINE=podman to choose one
+image-shell: ## build the image with a shell by Docker, Podman or Buildah; IMAGE=name:tag, ENGINE=podman
 	@engine=$$(scripts/engine.sh docker podman buildah) && \
 		"$$engine" build --build-arg 'VERSION=$(VERSION)' -t '$(IMAGE)' -f deploy/image/Dockerfile .
 
-test-image: image-shell ## use the image with a shell as users do: any user, a read-only root, an image built on it
+test-image: image-shell ## test the image with a shell: any user, a read-only root, an image built on it
 	@scripts/check-image.sh '$(IMAGE)'
 
-demo: build testcluster tools ## see a hook run on a real control plane; HOOKS=dir keeps running with your hooks
+demo: build testcluster tools ## run a hook on a local control plane; HOOKS=dir keeps running with your hooks
 	@HOOKS='$(HOOKS)' scripts/demo.sh
 
 test: testcluster tools delivery-tools ## run all tests, with the race detector where there is a C compiler
 	@scripts/test.sh $(RACE)
 
-# Most of its time goes into building the test cluster once more.
-test-clone: testcluster tools ## follow the first tutorial in a fresh clone of what is committed
+# The large numbers: each promise is tested by make test with small ones. Nightly, and by hand before a release. test-browser is
+# left out where there is no browser.
+long: export LONG := 1
+long: ## run every test with its large numbers, for hours: all of test, chaos, fuzz, test-clone, test-reproducible, test-browser
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory chaos
+	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory test-clone
+	@$(MAKE) --no-print-directory test-reproducible
+	@for browser in "$${BROWSER:-}" chromium chromium-browser google-chrome; do \
+		if [ "$$browser" ] && command -v "$$browser" >/dev/null; then exec $(MAKE) --no-print-directory test-browser; fi; \
+	done; echo 'make long: there is no browser, so test-browser is left out'
+
+# Most of its time is building the test cluster again.
+test-clone: testcluster tools ## follow the first tutorial in a fresh clone of HEAD
 	@FRESH_CLONE=1 TESTCLUSTER=required go test -count=1 -timeout 40m -run TestFirstHook ./test/tutorial
 
-# It needs Chromium or Chrome, so it is no part of make test. PICTURE=1 takes the picture of the documentation anew.
-test-browser: testcluster tools ## look at the status page in a real browser
+# Needs Chromium or Chrome, so it is not part of make test. PICTURE=1 replaces the screenshot in the documentation.
+test-browser: testcluster tools ## test the status page in a real browser
 	@TESTCLUSTER=required go test -count=1 -tags browser -run TestStatusPage ./test/insight $(if $(PICTURE),-update)
 
-FUZZ := $(addsuffix :internal/wire,ParseConfig ParsePatches ParseMetrics ParseAdmission ParseConversion ParseHTTP WriteContexts)
-FUZZ += Decode:internal/jq Direct:internal/jq Parse:internal/source/schedule Scrape:internal/effect/metric ConfigFile:cmd/shell-operator
-FUZZ += Walk:internal/jsonwalk Index:internal/source/watch DecodeList:internal/source/watch DecodeStream:internal/source/watch Path:internal/debug
-FUZZ += Request:internal/source/http Review:internal/source/webhook/admission Review:internal/source/webhook/conversion
-# Counted, not timed: the deadline of a timed run fails it now and then on a busy machine. Inputs that find new ways are
-# hardly made shorter, which would take most of the time.
-fuzz: ## feed random input to the parsers of what hooks write, a few seconds each; FUZZTIME=10m for longer
+FUZZ = $(shell grep -roE '^func Fuzz\w+' --include='*_test.go' cmd internal | sed -E 's|(.*)/[^/]*:func Fuzz(.*)|\2:\1|' | sort)
+# make test runs the seeds. Counted, not timed: a timed run fails at its deadline on a busy machine. Minimizing new inputs would
+# take most of the time.
+fuzz: ## fuzz the parsers of everything that hooks write; FUZZTIME=10m for longer
 	@for target in $(FUZZ); do \
 		go test -run '^$$' -fuzz "^Fuzz$${target%%:*}$$" -fuzztime $(or $(FUZZTIME),50000x) -fuzzminimizetime 10x "./$${target#*:}" | grep -v '^fuzz: elapsed'; \
 	done
 
-chaos: testcluster tools ## break everything around the operator, for half an hour; SEED=n for other plans, CASE=name for one case
+chaos: testcluster tools ## run all fault injection cases, half an hour; SEED=n for other plans, CASE=name for one case
 	@CHAOS=1 SEED='$(SEED)' CASE='$(CASE)' TESTCLUSTER=required go test $(RACE) -count=1 -timeout 90m -v ./test/chaos | grep -v -e '^=== ' -e '--- SKIP'
 
-bench: build testcluster tools ## print the figures for speed and memory, write bench/results.json; SCENARIO=name for one, PROFILES=dir for profiles
+bench: build testcluster tools ## measure speed and memory, write bench/results.json; SCENARIO=name for one, PROFILES=dir for profiles
 	@BENCH=1 BENCH_PROFILES='$(abspath $(PROFILES))' TESTCLUSTER=required go test -count=1 -timeout 3h -v -run 'TestScenarios/$(if $(SCENARIO),^$(SCENARIO)$$)' ./bench -args -results results.json | grep -Ev '^(=== | *--- (PASS|SKIP)|PASS$$)'
 ifndef SCENARIO
 	@BENCH=1 go test -count=1 -v -run TestCost ./sdk/shell | grep -v '^=== '
 endif
 
-bench-smoke: ## count what an event and an object cost, fail when that has grown; UPDATE=1 accepts it
+bench-smoke: ## count allocations per event and object, fail when they grow; UPDATE=1 accepts them
 	@BENCH_SMOKE=1 go test -count=1 -timeout 5m -v -run TestSmoke ./bench $(if $(UPDATE),-args -update) | grep -Ev '^(=== |--- PASS|PASS$$)'
 
-micro-bench: ## run the benchmarks of single parts, which need no cluster
+micro-bench: ## run the Go benchmarks, without a cluster
 	@go test -run '^$$' -bench . -benchmem ./internal/... | grep -Ev 'no test files|^(goos|goarch|PASS|ok)'
 
 vet: ## run go vet
 	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet .
 
 lint: bin/tools/golangci-lint-$(LINT_VERSION) ## run golangci-lint
-	@# A cache of its own: results of another clone name files that may be gone.
+	@# Its own cache: results cached for another clone name files of that clone.
 	@GOLANGCI_LINT_CACHE=$(CURDIR)/bin/lint-cache bin/tools/golangci-lint-$(LINT_VERSION) run ./...
 
 bin/tools/golangci-lint-$(LINT_VERSION):
@@ -148,10 +156,10 @@ bin/tools/golangci-lint-$(LINT_VERSION):
 	@GOBIN=$(CURDIR)/bin/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv bin/tools/golangci-lint $@
 
-vuln: ## look for known vulnerabilities in what the program uses
+vuln: ## find known vulnerabilities in code that the operator can reach
 	@scripts/vuln.sh $(VULN_VERSION)
 
-clean: ## remove what was built
+clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster tools delivery-tools dist image test-reproducible release image-shell test-image demo test test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster tools delivery-tools dist image test-reproducible release image-shell test-image demo test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
