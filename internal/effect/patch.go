@@ -1,17 +1,22 @@
 package effect
 
-// Operation is what a Patch does.
+import (
+	"maps"
+	"slices"
+)
+
+// Operation is a kind of change of an object. The values are in the order of the documentation.
 type Operation int
 
 const (
-	// Create fails when the object exists, CreateIfNotExists leaves it alone, CreateOrUpdate replaces it.
+	// Create fails if the object exists, CreateIfNotExists leaves it as it is, CreateOrUpdate replaces it.
 	Create Operation = iota + 1
 	CreateIfNotExists
 	CreateOrUpdate
 	// ServerSideApply merges the manifest into the object, as its field manager.
 	ServerSideApply
-	// Delete also deletes dependents and waits until the object is gone, DeleteInBackground does not wait,
-	// DeleteNonCascading leaves dependents alone. A missing object is fine.
+	// Delete also deletes dependents and returns when the object is gone, DeleteInBackground returns immediately,
+	// DeleteNonCascading orphans dependents. A missing object is no error.
 	Delete
 	DeleteInBackground
 	DeleteNonCascading
@@ -21,36 +26,66 @@ const (
 	JQPatch
 )
 
-var operations = []string{"", "Create", "CreateIfNotExists", "CreateOrUpdate", "Apply", "Delete", "DeleteInBackground", "DeleteNonCascading", "MergePatch", "JSONPatch", "JQPatch"}
+// traits are the properties of an operation.
+type traits struct {
+	// word is what hooks write.
+	word string
+	// object reports that the operation has a manifest, deletes that it removes the object.
+	object, deletes bool
+	// verbs are what RBAC has to allow for it.
+	verbs []string
+}
 
-// String is the word that hooks write.
-func (o Operation) String() string { return operations[o] }
+var operations = map[Operation]traits{
+	Create:             {word: "Create", object: true, verbs: []string{"create"}},
+	CreateIfNotExists:  {word: "CreateIfNotExists", object: true, verbs: []string{"create"}},
+	CreateOrUpdate:     {word: "CreateOrUpdate", object: true, verbs: []string{"create", "get", "update"}},
+	ServerSideApply:    {word: "Apply", object: true, verbs: []string{"create", "patch"}},
+	Delete:             {word: "Delete", deletes: true, verbs: []string{"delete", "get"}},
+	DeleteInBackground: {word: "DeleteInBackground", deletes: true, verbs: []string{"delete"}},
+	DeleteNonCascading: {word: "DeleteNonCascading", deletes: true, verbs: []string{"delete"}},
+	MergePatch:         {word: "MergePatch", verbs: []string{"patch"}},
+	JSONPatch:          {word: "JSONPatch", verbs: []string{"patch"}},
+	JQPatch:            {word: "JQPatch", verbs: []string{"get", "update"}},
+}
+
+// String returns the word that hooks write.
+func (o Operation) String() string { return operations[o].word }
 
 // ParseOperation returns the operation of a word, or 0.
 func ParseOperation(word string) Operation {
-	for i, w := range operations {
-		if w == word && i > 0 {
-			return Operation(i)
+	for o, t := range operations {
+		if t.word == word {
+			return o
 		}
 	}
 	return 0
 }
 
-// Operations are all words, in the order of the documentation.
-func Operations() []string { return operations[1:] }
+// Operations returns the words of all operations, in their order.
+func Operations() []string {
+	words := make([]string, 0, len(operations))
+	for _, o := range slices.Sorted(maps.Keys(operations)) {
+		words = append(words, o.String())
+	}
+	return words
+}
 
-// HasObject tells whether the operation carries a manifest.
-func (o Operation) HasObject() bool { return o >= Create && o <= ServerSideApply }
+// HasObject reports whether the operation has a manifest.
+func (o Operation) HasObject() bool { return operations[o].object }
 
-// Deletes tells whether the operation removes an object.
-func (o Operation) Deletes() bool { return o >= Delete && o <= DeleteNonCascading }
+// Deletes reports whether the operation removes an object.
+func (o Operation) Deletes() bool { return operations[o].deletes }
 
-// Patch is one change of the cluster that a hook asked for. It is valid: what its operation needs is there.
+// Verbs returns what RBAC has to allow for the operation.
+func (o Operation) Verbs() []string { return operations[o].verbs }
+
+// Patch is one change of the cluster that a hook requests. It is valid: it has all that its operation needs.
 type Patch struct {
 	Operation Operation
 	// Number is the document's place in the hook's file, from 1.
 	Number int
-	// APIVersion may be empty where there is no manifest: then the server's preferred version is meant.
+	// APIVersion may be empty for operations without a manifest: the API server's preferred version.
 	APIVersion string
 	// Kind is a kind, plural or short name in any case.
 	Kind      string
@@ -60,20 +95,20 @@ type Patch struct {
 	// Subresource is "status", "scale", …, or empty.
 	Subresource string
 
-	// Object is the manifest as JSON, without what only servers set.
+	// Object is the manifest as JSON, without the metadata that only the API server sets.
 	Object []byte
 	// Body is the merge patch or the JSON patch, as JSON.
 	Body []byte
 	// Filter is the jq program of a JQPatch. It compiles.
 	Filter string
 
-	// Force takes fields over from other managers (ServerSideApply).
+	// Force takes ownership of fields that other managers own (ServerSideApply).
 	Force bool
-	// IgnoreMissingObject makes a missing object fine.
+	// IgnoreMissingObject makes a missing object no error.
 	IgnoreMissingObject bool
-	// IgnoreHookError carries the patch out even if the hook fails. It is set for status patches only.
+	// IgnoreHookError applies the patch even if the hook fails. It is set for status patches only.
 	IgnoreHookError bool
 }
 
-// Size is the number of bytes that the hook wants to send.
+// Size is the number of bytes to send.
 func (p *Patch) Size() int { return len(p.Object) + len(p.Body) + len(p.Filter) }

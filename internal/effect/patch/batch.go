@@ -1,28 +1,21 @@
 package patch
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// batches splits patches into runs of neighbours that may be made at the same time. Joined together they are the
-// patches in their order.
-func batches(patches []effect.Patch) [][]effect.Patch {
+// stretches splits patches into stretches of adjacent ones with the same operation on the same kind. Concatenated they
+// are the patches in their order.
+func stretches(patches []effect.Patch) [][]effect.Patch {
 	var all [][]effect.Patch
-	var objects map[[2]string]bool
 	start := 0
 	for i := range patches {
-		p := &patches[i]
-		object := [2]string{p.Namespace, p.Name}
-		if i == 0 || barrier(p) || !alike(p, &patches[i-1]) || objects[object] {
-			if i > 0 {
-				all = append(all, patches[start:i])
-			}
-			start, objects = i, map[[2]string]bool{}
-		}
-		if p.Name != "" { // the server makes a new name for each other
-			objects[object] = true
+		if i > 0 && (barrier(&patches[i]) || !alike(&patches[i], &patches[i-1])) {
+			all = append(all, patches[start:i])
+			start = i
 		}
 	}
 	if len(patches) > 0 {
@@ -31,19 +24,35 @@ func batches(patches []effect.Patch) [][]effect.Patch {
 	return all
 }
 
+// waves splits a stretch into waves whose patches can be applied concurrently: no object is in a wave twice. Of a kind
+// without namespaces the name alone identifies an object, whatever namespace the hook has written.
+func waves(stretch []effect.Patch, namespaced bool) [][]effect.Patch {
+	var all [][]effect.Patch
+	start, objects := 0, map[[2]string]bool{}
+	for i, p := range stretch {
+		object := [2]string{p.Namespace, p.Name}
+		if !namespaced {
+			object[0] = ""
+		}
+		if objects[object] {
+			all = append(all, stretch[start:i])
+			start, objects = i, map[[2]string]bool{}
+		}
+		if p.Name != "" { // the API server generates a new name for each
+			objects[object] = true
+		}
+	}
+	return append(all, stretch[start:])
+}
+
 func alike(a, b *effect.Patch) bool {
 	return a.Operation == b.Operation && a.APIVersion == b.APIVersion && a.Subresource == b.Subresource && strings.EqualFold(a.Kind, b.Kind)
 }
 
-// barrier tells whether later patches may need that this one is done: a deletion that waits, and the kinds that
-// others live in.
+// barriers are kinds that other objects live in, or are defined by.
+var barriers = []string{"namespace", "namespaces", "ns", "customresourcedefinition", "customresourcedefinitions", "crd", "crds"}
+
+// barrier reports whether later patches may depend on this one: they wait for it.
 func barrier(p *effect.Patch) bool {
-	if p.Operation.Deletes() {
-		return true
-	}
-	switch strings.ToLower(p.Kind) {
-	case "namespace", "namespaces", "ns", "customresourcedefinition", "customresourcedefinitions", "crd", "crds":
-		return true
-	}
-	return false
+	return p.Operation.Deletes() || slices.Contains(barriers, strings.ToLower(p.Kind))
 }

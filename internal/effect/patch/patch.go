@@ -1,19 +1,22 @@
-// Package patch carries out the changes of the cluster that hooks ask for.
+// Package patch applies the changes of the cluster that hooks request.
 //
 // Callers may rely on this:
-//   - Changes of one object are made in the order of the file. Neighbours that do the same to different objects of one
-//     kind are made at the same time.
-//   - A change that fails does not stop the others. All errors come back together, each with its place and object; of very
-//     many the first ones, and how many more there are.
-//   - Conflicts with others who change the same object are tried again a few times.
-//   - A request that ctx ends is not repeated. No values reach the log: they may be secret.
+//   - Changes of one object are made in the order of the file. Adjacent changes of different objects by the same operation
+//     on the same kind are made concurrently.
+//   - A change that fails does not stop the others. All errors are returned together, each with its place and object; of very
+//     many only the first ones, and the number of the others.
+//   - Conflicts with other clients that change the same object are retried a few times.
+//   - A request that ctx ends is not repeated. Neither the log nor an error has values of objects: they may be secret.
+//   - An error that says that a permission is missing names the RBAC rule that grants it.
 //
 // It does not check patches: those that came out of package wire are valid.
 package patch
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,15 +35,15 @@ type Options struct {
 	Client   rest.Interface
 	Resolver *kube.Resolver
 	Filters  *jq.Compiler
-	// DryRun lets the API server check everything and change nothing.
+	// DryRun makes the API server check everything and change nothing.
 	DryRun bool
-	// DeleteTimeout is how long a Delete waits for the object to be gone; 0 means 20 s.
+	// DeleteTimeout limits how long a Delete waits until the object is gone; 0 means 20 s.
 	DeleteTimeout time.Duration
-	// Parallel is the number of requests at a time; 0 means 32.
+	// Parallel is the maximum number of requests in flight; 0 means 32.
 	Parallel int
 }
 
-// Applier carries out patches. It is safe for concurrent use.
+// Applier applies patches. It is safe for concurrent use.
 type Applier struct{ opts Options }
 
 // New returns an Applier.
@@ -54,25 +57,30 @@ func New(opts Options) *Applier {
 	return &Applier{opts}
 }
 
-// Apply carries out patches. The log tells whose they are.
+// Apply applies patches. The log has the fields of their run.
 func (a *Applier) Apply(ctx context.Context, log *slog.Logger, patches []effect.Patch) error {
 	var f failures
-	for _, batch := range batches(patches) {
-		a.batch(ctx, log, batch, &f)
+	for _, stretch := range stretches(patches) {
+		// The kind is resolved here and not earlier: one of the patches before may have defined it.
+		res, err := a.resolve(ctx, &stretch[0])
+		if err != nil {
+			for i := range stretch {
+				f.add(&stretch[i], err)
+			}
+			continue
+		}
+		for _, wave := range waves(stretch, res.Namespaced) {
+			a.wave(ctx, log, wave, res, &f)
+		}
 	}
 	return f.join()
 }
 
-// batch carries out patches of one kind at the same time.
-func (a *Applier) batch(ctx context.Context, log *slog.Logger, patches []effect.Patch, f *failures) {
-	res, err := a.resolve(ctx, &patches[0])
+// wave applies patches of different objects concurrently.
+func (a *Applier) wave(ctx context.Context, log *slog.Logger, patches []effect.Patch, res kube.Resource, f *failures) {
 	slots := make(chan struct{}, a.opts.Parallel)
 	var running sync.WaitGroup
 	for i := range patches {
-		if err != nil {
-			f.add(&patches[i], err)
-			continue
-		}
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
@@ -96,5 +104,23 @@ func (a *Applier) one(ctx context.Context, log *slog.Logger, p *effect.Patch, re
 		level, text = slog.LevelInfo, "Dry run, the object is not changed"
 	}
 	log.Log(ctx, level, text, "bytes", p.Size())
-	return (&request{Options: &a.opts, patch: p, resource: res, log: log}).do(ctx)
+	return explain((&request{Options: &a.opts, patch: p, resource: res, log: log}).do(ctx), p, res)
+}
+
+// explain adds the RBAC rule to an error about a missing permission.
+func explain(err error, p *effect.Patch, res kube.Resource) error {
+	if !kube.IsPermissionMissing(err) {
+		return err
+	}
+	resource, verbs := res.Resource, p.Operation.Verbs()
+	if p.Subresource == "" {
+		return fmt.Errorf("%w: %s", err, res.Rule(p.Namespace, resource, verbs...))
+	}
+	// The object itself is read, its subresource is written.
+	written := slices.DeleteFunc(slices.Clone(verbs), func(verb string) bool { return verb == "get" })
+	err = fmt.Errorf("%w: %s", err, res.Rule(p.Namespace, resource+"/"+p.Subresource, written...))
+	if len(written) < len(verbs) {
+		err = fmt.Errorf("%w and %s", err, kube.RuleText(res.Group, resource, "get"))
+	}
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -184,5 +185,65 @@ func TestNamesLeadNowhereElse(t *testing.T) {
 	}
 	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/first", "secret/token", "-o", "jsonpath={.items[*].metadata.name} {.items[*].data} {.items[*].metadata.deletionTimestamp}"); strings.TrimSpace(got) != "first token" {
 		t.Errorf("left is %q", got)
+	}
+}
+
+// A hook may write a namespace for a kind that has none. It is ignored, and the changes are those of one object.
+func TestOrderWithoutNamespaces(t *testing.T) {
+	cluster := testenv.Shared(t)
+	name := cluster.Namespace(t)
+	a, _ := newApplier(t, cluster, nil)
+	cluster.Kubectl(t, "create", "clusterrole", name, "--verb=get", "--resource=pods")
+	t.Cleanup(func() { cluster.Kubectl(t, "delete", "clusterrole", name) })
+	manifest := `"object": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"namespace": "n%[3]d", "name": %[2]q, "annotations": {"v": "%[3]d"}}}}`
+	for _, document := range []string{
+		`{"operation": "MergePatch", "kind": "ClusterRole", "namespace": "n%[3]d", "name": %[2]q, "mergePatch": {"metadata": {"annotations": {"v": "%[3]d"}}}}`,
+		`{"operation": "JQPatch", "kind": "ClusterRole", "namespace": "n%[3]d", "name": %[2]q, "jqFilter": ".metadata.annotations.v = \"%[3]d\""}`,
+		`{"operation": "CreateOrUpdate", ` + manifest,
+		`{"operation": "Apply", "force": true, ` + manifest,
+	} {
+		for range 3 {
+			var file strings.Builder
+			for i := range 9 {
+				fmt.Fprintf(&file, "%[1]s"+document+"\n", "", name, i)
+			}
+			if got := apply(t, a, file.String()); got != "" {
+				t.Fatal(got)
+			}
+			if got := cluster.Kubectl(t, "get", "clusterrole", name, "-o", "jsonpath={.metadata.annotations.v}"); got != "8" {
+				t.Errorf("the last of 9 changes is number %s: %s", got, document)
+			}
+		}
+	}
+}
+
+// The error names the rule with all that the operation needs. No rule helps against an admission policy.
+func TestMissingPermissions(t *testing.T) {
+	cluster := testenv.Shared(t)
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.UserKubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kube.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice, _ := newApplier(t, cluster, func(o *Options) { o.Client = client })
+	admin, _ := newApplier(t, cluster, nil)
+	for _, test := range []struct {
+		applier        *applier
+		document, want string
+	}{
+		{alice, `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "default", "name": "a"}}}`,
+			`: give the operator's ServiceAccount, by a Role in namespace "default" (or a ClusterRole), the rule {apiGroups: [""], resources: ["secrets"], verbs: ["create", "get", "update"]}`},
+		{alice, `{"operation": "MergePatch", "kind": "clusterrole", "name": "a", "mergePatch": {"a": 1}}`,
+			`: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterroles"], verbs: ["patch"]}`},
+		{alice, `{"operation": "JQPatch", "kind": "deploy", "namespace": "default", "name": "a", "subresource": "status", "jqFilter": "."}`,
+			`resources: ["deployments/status"], verbs: ["update"]} and {apiGroups: ["apps"], resources: ["deployments"], verbs: ["get"]}`},
+		{admin, `{"operation": "Delete", "kind": "namespace", "name": "default"}`, `this namespace may not be deleted`},
+	} {
+		if got := apply(t, test.applier, test.document); !strings.HasSuffix(got, test.want) {
+			t.Errorf("%s\n got %s\nwant …%s", test.document, got, test.want)
+		}
 	}
 }
