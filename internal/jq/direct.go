@@ -1,8 +1,6 @@
 package jq
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -35,11 +33,8 @@ func (c code) each(m *machine, v any, yield func(any) bool) bool {
 }
 
 // maxDirect is the number of outputs of the whole filter, or of an array that it makes, above which gojq with its limits
-// is the right place. maxJoined is the same for texts.
-const (
-	maxDirect = 10_000
-	maxJoined = 1 << 20
-)
+// is the right place.
+const maxDirect = 10_000
 
 // machine makes an evaluation end. What can only be counted while it happens is counted here.
 type machine struct {
@@ -221,61 +216,11 @@ func length(_ *machine, v any) (any, bool) {
 	case nil:
 		return 0, true
 	case string:
-		return letters(v), true
+		return utf8.RuneCountInString(v), true
 	case []any:
 		return len(v), true
 	case map[string]any:
 		return len(v), true
-	}
-	return nil, false
-}
-
-// letters counts the code points of a text. Most texts have one in each byte, which is found out for eight at a time.
-func letters(s string) int {
-	const high = 0x8080808080808080
-	at := 0
-	for ; at+8 <= len(s); at += 8 {
-		if binary.LittleEndian.Uint64([]byte(s[at:at+8]))&high != 0 {
-			break
-		}
-	}
-	return at + utf8.RuneCountInString(s[at:])
-}
-
-func keys(_ *machine, v any) (any, bool) {
-	m, ok := v.(map[string]any)
-	list := make([]any, len(m))
-	var few [fewNames]string
-	for i, name := range names(m, few[:0]) {
-		list[i] = name
-	}
-	return list, ok
-}
-
-func toEntries(_ *machine, v any) (any, bool) {
-	m, ok := v.(map[string]any)
-	list := make([]any, len(m))
-	var few [fewNames]string
-	for i, name := range names(m, few[:0]) {
-		list[i] = map[string]any{"key": name, "value": m[name]}
-	}
-	return list, ok
-}
-
-func typeOf(_ *machine, v any) (any, bool) {
-	switch v.(type) {
-	case nil:
-		return "null", true
-	case bool:
-		return "boolean", true
-	case json.Number, int:
-		return "number", true
-	case string:
-		return "string", true
-	case []any:
-		return "array", true
-	case map[string]any:
-		return "object", true
 	}
 	return nil, false
 }
@@ -312,8 +257,6 @@ func operate(op gojq.Operator, a, b one) (one, bool) {
 			}
 			return b(m, v)
 		}, true
-	case gojq.OpAdd:
-		return both(join), true
 	case gojq.OpEq:
 		return compare(func(c int) bool { return c == 0 }), true
 	case gojq.OpNe:
@@ -328,15 +271,6 @@ func operate(op gojq.Operator, a, b one) (one, bool) {
 		return compare(func(c int) bool { return c >= 0 }), true
 	}
 	return nil, false
-}
-
-func join(x, y any) (any, bool) {
-	a, okA := x.(string)
-	b, okB := y.(string)
-	if !okA || !okB || len(a)+len(b) > maxJoined {
-		return nil, false
-	}
-	return a + b, true
 }
 
 // remove is del with paths of names.

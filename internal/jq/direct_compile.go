@@ -204,12 +204,9 @@ func branch(cond, then, otherwise part) part {
 
 // functions without arguments, and what they read of their input.
 var functions = map[string]part{
-	"length":     {code{one: length}, all},
-	"not":        {code{one: not}, all},
-	"to_entries": {code{one: toEntries}, all},
-	"keys":       {code{one: keys}, func(*Need) *Need { return &Need{rest: touched} }},
-	"type":       {code{one: typeOf}, func(*Need) *Need { return touched }},
-	"empty":      {code{many: nothing}, func(*Need) *Need { return touched }},
+	"length": {code{one: length}, all},
+	"not":    {code{one: not}, all},
+	"empty":  {code{many: nothing}, func(*Need) *Need { return touched }},
 }
 
 func all(*Need) *Need { return everything }

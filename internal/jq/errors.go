@@ -32,18 +32,69 @@ func withoutValues(err error) error {
 		}
 		return errors.New(text)
 	}
-	text := err.Error()
-	function, _, _ := strings.Cut(text, " cannot be applied to")
-	function, _, _ = strings.Cut(function, "(")
-	// Values come as JSON text, behind their types.
-	if value := strings.IndexAny(text, `("{[-0123456789`); value >= 0 {
-		text = strings.TrimRight(text[:value], ": ")
+	return errors.New(sentence(err.Error()))
+}
+
+var types = []string{"null", "boolean", "number", "string", "array", "object"}
+
+// sentence is an error of gojq with the types of values and without the values. gojq writes a value as a type and the beginning of
+// its JSON text, such as: cannot add: string ("secret") and number (1). As a value may contain any text, only words of the
+// list of types are taken from behind the first one.
+func sentence(text string) string {
+	const applied = " cannot be applied to"
+	if at := strings.LastIndex(text, applied); at > 0 {
+		function := text[:strings.IndexAny(text, "( ")]
+		rest := text[at+len(applied):]
+		if value, ok := strings.CutPrefix(rest, ": "); ok {
+			return function + applied + " " + leadingType(value)
+		}
+		return function + applied + " this " + typeOfJSON(strings.TrimSpace(rest))
 	}
-	if text == function {
-		text += " cannot be applied to"
+	if strings.HasPrefix(text, "cannot divide number") || strings.HasPrefix(text, "cannot modulo number") {
+		return "cannot divide by zero"
 	}
-	if strings.HasSuffix(text, " applied to") {
-		text += " what it was given"
+	head, values, _ := strings.Cut(text, ": ")
+	if head != `expected "start" and "end" for slicing but got` {
+		if at := strings.IndexAny(head, "(\"{["); at >= 0 {
+			head = strings.TrimSpace(head[:at])
+		}
 	}
-	return errors.New(text)
+	first := leadingType(values)
+	if first == "" {
+		return head
+	}
+	head += " " + first
+	for _, t := range types {
+		if at := strings.LastIndex(values, " and "+t); at > 0 && (strings.HasPrefix(values[at+len(" and "+t):], " (") || strings.HasSuffix(values, " and "+t)) {
+			return head + " and " + t
+		}
+	}
+	return head
+}
+
+// leadingType is the type with which a text begins, or "".
+func leadingType(text string) string {
+	for _, t := range types {
+		if text == t || strings.HasPrefix(text, t+" ") {
+			return t
+		}
+	}
+	return ""
+}
+
+// typeOfJSON is the type of the JSON value with which a text begins.
+func typeOfJSON(text string) string {
+	switch {
+	case strings.HasPrefix(text, `"`):
+		return "string"
+	case strings.HasPrefix(text, "{"):
+		return "object"
+	case strings.HasPrefix(text, "["):
+		return "array"
+	case strings.HasPrefix(text, "null"):
+		return "null"
+	case strings.HasPrefix(text, "true"), strings.HasPrefix(text, "false"):
+		return "boolean"
+	}
+	return "number"
 }

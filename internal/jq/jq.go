@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -119,11 +120,24 @@ type Filter struct {
 
 // Apply returns the JSON text of the filter's result for a decoded value: null for no output, the output
 // for one, an array for more.
-func (f *Filter) Apply(ctx context.Context, v any) ([]byte, error) {
+func (f *Filter) Apply(ctx context.Context, v any) (text []byte, err error) {
+	defer recovered(&err)
 	if text, ok := f.applyDirectly(v); ok {
 		return text, nil
 	}
 	return f.applyPatiently(ctx, v)
+}
+
+// recovered makes a panic of an evaluation the filter's error. What the panic says may be a value, unless the runtime says it.
+func recovered(err *error) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	*err = errors.New("the filter makes the jq library panic, which is a bug of the library: write it differently")
+	if bug, ok := r.(runtime.Error); ok {
+		*err = fmt.Errorf("%w (%w)", *err, bug)
+	}
 }
 
 // applyDirectly returns false when it has no result.

@@ -48,7 +48,8 @@ func (f *Filter) ApplyTo(ctx context.Context, o *Object) ([]byte, error) {
 	return text, err
 }
 
-func (f *Filter) applyTo(ctx context.Context, o *Object) ([]byte, error) {
+func (f *Filter) applyTo(ctx context.Context, o *Object) (text []byte, err error) {
+	defer recovered(&err)
 	if f.direct != nil && !o.hasFull {
 		if !o.hasPruned {
 			// Nobody keeps anything of the tree: results are texts of their own. gojq is not that careful.
