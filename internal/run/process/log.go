@@ -16,12 +16,15 @@ import (
 type LineLogger struct {
 	base   *slog.Logger
 	stream string
-	// log is made of base when there is a line: most hooks print nothing on one of the streams.
+	// log is derived from base with the first line: most hooks print nothing on one of the streams.
 	log   *slog.Logger
 	proxy bool
-	// started are the lines of a JSON object that is not complete yet.
-	started [][]byte
+	// pending are the lines of a JSON object that is not complete yet, size is their length and open its brackets.
+	pending [][]byte
 	size    int
+	open    brackets
+	// parsed is the size at which the text was last found to be the beginning of an object.
+	parsed int
 }
 
 // NewLineLogger returns a LineLogger for one stream of one run. With proxy, JSON objects that the hook
@@ -47,43 +50,73 @@ func (l *LineLogger) Line(line []byte) {
 	if l.log == nil {
 		l.log = l.base.With("output", l.stream)
 	}
-	if !l.proxy || len(l.started) == 0 && line[0] != '{' {
+	if !l.proxy || len(l.pending) == 0 && line[0] != '{' {
 		l.log.Info(string(line))
 		return
 	}
-	l.started = append(l.started, bytes.Clone(line))
+	l.pending = append(l.pending, bytes.Clone(line))
 	l.size += len(line)
-	if len(l.started) == 1 || line[len(line)-1] == '}' {
-		text := bytes.Join(l.started, []byte("\n"))
+	switch closed := l.open.add(line); {
+	case closed:
 		var object map[string]json.RawMessage
-		if json.Unmarshal(text, &object) == nil {
-			l.started, l.size = nil, 0
-			l.object(object)
-			return
-		}
-		if broken(text) {
+		if json.Unmarshal(l.text(), &object) != nil {
 			l.Close()
 			return
 		}
-	}
-	if len(l.started) >= maxObjectLines || l.size >= maxObjectBytes {
+		l.reset()
+		l.object(object)
+	case l.open.inString, l.broken(), len(l.pending) >= maxObjectLines, l.size >= maxObjectBytes:
 		l.Close()
 	}
 }
 
-// broken tells that no JSON object begins like text.
-func broken(text []byte) bool {
-	err := json.NewDecoder(bytes.NewReader(text)).Decode(new(json.RawMessage))
+// broken reports whether no JSON object begins with the pending lines. It parses them only when they have doubled: to do
+// so with each line takes quadratic time.
+func (l *LineLogger) broken() bool {
+	if l.size < 2*l.parsed {
+		return false
+	}
+	l.parsed = l.size
+	err := json.NewDecoder(bytes.NewReader(l.text())).Decode(new(json.RawMessage))
 	return !errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func (l *LineLogger) text() []byte { return bytes.Join(l.pending, []byte("\n")) }
+
+// brackets counts the open ones of a JSON text that comes line by line. No string of it spans lines.
+type brackets struct {
+	depth    int
+	inString bool
+}
+
+// add reports whether the outermost bracket has been closed.
+func (b *brackets) add(line []byte) (closed bool) {
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case b.inString && c == '\\':
+			i++
+		case c == '"':
+			b.inString = !b.inString
+		case b.inString:
+		case c == '{', c == '[':
+			b.depth++
+		case c == '}', c == ']':
+			b.depth--
+			closed = closed || b.depth <= 0
+		}
+	}
+	return closed
 }
 
 // Close logs what is still kept.
 func (l *LineLogger) Close() {
-	for _, line := range l.started {
+	for _, line := range l.pending {
 		l.log.Info(string(line))
 	}
-	l.started, l.size = nil, 0
+	l.reset()
 }
+
+func (l *LineLogger) reset() { l.pending, l.size, l.open, l.parsed = nil, 0, brackets{}, 0 }
 
 func (l *LineLogger) object(object map[string]json.RawMessage) {
 	level, msg := slog.LevelInfo, "hook result"

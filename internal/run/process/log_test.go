@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -71,6 +72,12 @@ func TestLogLines(t *testing.T) {
 {"level":"INFO","msg":"\"a\": oops","output":"stdout"}
 {"level":"INFO","msg":"}","output":"stdout"}
 {"level":"INFO","msg":"x","output":"stdout","proxyJsonLog":true}`},
+		{name: "brackets and quotes in strings", proxy: true, printed: "{\n\"a\": \"}\\\"]\\\\\",\n\"b\": [{}\n]\n}", want: `
+{"level":"INFO","msg":"hook result","output":"stdout","proxyJsonLog":true,"hook_a":"}\"]\\","hook_b":[{}]}`},
+		{name: "a bracket before an object", proxy: true, printed: "{\n{\"msg\":\"x\"}\n{\"msg\":\"y\"}", want: `
+{"level":"INFO","msg":"{","output":"stdout"}
+{"level":"INFO","msg":"{\"msg\":\"x\"}","output":"stdout"}
+{"level":"INFO","msg":"y","output":"stdout","proxyJsonLog":true}`},
 		{name: "an object that never ends is lines", proxy: true, printed: "{\"a\":1,\n\"b\":2", want: `
 {"level":"INFO","msg":"{\"a\":1,","output":"stdout"}
 {"level":"INFO","msg":"\"b\":2","output":"stdout"}`},
@@ -141,5 +148,21 @@ func TestObjectKeepsCopies(t *testing.T) {
 	l.Line([]byte(`"b":2}`))
 	if !strings.Contains(out.String(), "proxyJsonLog=true") {
 		t.Errorf("got %s", out.String())
+	}
+}
+
+// The cost of an object grows with its length only, however many of its lines look like its end.
+func TestLongObjectIsParsedFewTimes(t *testing.T) {
+	l := NewLineLogger(slog.New(slog.DiscardHandler), "stdout", true)
+	line := fmt.Appendf(nil, `,{%q:%q}`, strings.Repeat("k", 34), strings.Repeat("v", 60))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	l.Line([]byte(`{"a":[{}`))
+	for range maxObjectLines - 10 {
+		l.Line(line)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 20<<20 {
+		t.Errorf("%d MiB were allocated for 1 MiB of output", got>>20)
 	}
 }
