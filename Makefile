@@ -43,8 +43,9 @@ bin/tools/mysql: tools/go.mod $(wildcard tools/mysql/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/mysql ./mysql
 bin/tools/mysqld: tools/go.mod $(wildcard tools/mysqld/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/mysqld ./mysqld
-bin/tools/kubectl:
-	@mkdir -p bin/tools && ln -sf ../testcluster bin/tools/kubectl
+# After bin/testcluster, with which it shares its packages: that one shows how far the build is.
+bin/tools/kubectl: testcluster/kubectl/main.go testcluster/go.mod testcluster/go.sum | bin/testcluster
+	@mkdir -p bin/tools && rm -f $@ && cd testcluster && go build -ldflags '$(TESTCLUSTER_FLAGS)' -o ../$@ ./kubectl
 
 # Apart from tools: the demo does not need them.
 delivery-tools: $(addprefix bin/tools/,chart image actionlint) ## build bin/tools/chart, image, actionlint: used by the targets below and tests of deploy
@@ -145,7 +146,7 @@ micro-bench: ## run the Go benchmarks, without a cluster
 	@go test -run '^$$' -bench . -benchmem ./internal/... | grep -Ev 'no test files|^(goos|goarch|PASS|ok)'
 
 vet: ## run go vet
-	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet .
+	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet ./...
 
 lint: bin/tools/golangci-lint-$(LINT_VERSION) ## run golangci-lint
 	@# Its own cache: results cached for another clone name files of that clone.

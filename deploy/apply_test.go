@@ -158,7 +158,7 @@ rbac: {rules: [{apiGroups: [""], resources: [pods], verbs: [list, watch]}]}
 // canI is the answer of kubectl auth can-i, which ends with an error when it is no.
 func canI(t *testing.T, cluster *testenv.Cluster, args []string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(testenv.Root(), "bin", "testcluster"), append([]string{"kubectl"}, args...)...)
+	cmd := exec.Command(filepath.Join(testenv.Tools(t), "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
 	out, err := cmd.Output()
 	answer := strings.TrimSpace(string(out))

@@ -286,19 +286,10 @@ func bashReads(text string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// TestKubectlOfPages asks kubectl for the help of each of its commands that pages show, with the flags that they have:
-// it refuses those that it does not know.
+// TestKubectlOfPages runs each kubectl command of the pages with --help: kubectl rejects flags that it does not know.
 func TestKubectlOfPages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts kubectl a hundred times")
-	}
-	kubectl := filepath.Join(testenv.Root(), "bin", "testcluster")
-	if _, err := os.Stat(kubectl); err != nil {
-		if os.Getenv("TESTCLUSTER") == "required" {
-			t.Fatal("needs kubectl: make testcluster")
-		}
-		t.Skip("needs kubectl: make testcluster")
-	}
+	testenv.Require(t) // starts kubectl a hundred times, which the same binary as a control plane brings
+	kubectl := filepath.Join(testenv.Tools(t), "kubectl")
 	blocks, inText, _ := shown(t)
 	work := make(chan call)
 	var asking sync.WaitGroup
@@ -309,7 +300,7 @@ func TestKubectlOfPages(t *testing.T) {
 				if at := slices.Index(args, "--"); at >= 0 {
 					args = args[:at]
 				}
-				cmd := exec.Command(kubectl, append(append([]string{"kubectl"}, args...), "--help")...)
+				cmd := exec.Command(kubectl, append(args, "--help")...)
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("%s: %s: %v\n%s", c.place, strings.Join(c.words, " "), err, out)
 				}

@@ -11,6 +11,8 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -198,7 +200,11 @@ func (c *Cluster) KubectlInput(t testing.TB, input string, args ...string) strin
 
 // TryKubectl is KubectlInput for callers who want kubectl to fail.
 func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
-	cmd := exec.Command(testclusterBinary(), append([]string{"kubectl"}, args...)...)
+	dir, err := tools()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(filepath.Join(dir, "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
@@ -223,12 +229,36 @@ func (c *Cluster) UntilAllowed(t testing.TB, user, namespace, verb, resource str
 	}
 }
 
-// Namespace makes a namespace for one test, which is removed with the test.
+// Namespace creates a namespace for one test and deletes it at the end of the test. Most tests have one, so this is a request
+// rather than a process.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
+	config := c.Config(t)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	name := fmt.Sprintf("test-%d-%d", os.Getpid(), namespaces.Add(1))
-	c.Kubectl(t, "create", "namespace", name)
-	t.Cleanup(func() { c.Kubectl(t, "delete", "namespace", name, "--wait=false") })
+	request := func(method, path, body string) {
+		t.Helper()
+		// The context of a test has ended when its clean-up runs.
+		req, err := http.NewRequest(method, config.Host+"/api/v1/namespaces"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		defer client.CloseIdleConnections() // tests count goroutines
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if answer, err := io.ReadAll(res.Body); err != nil || res.StatusCode >= http.StatusMultipleChoices {
+			t.Fatalf("%s of namespace %s: %s %v\n%s", method, name, res.Status, err, answer)
+		}
+	}
+	request(http.MethodPost, "", `{"metadata": {"name": "`+name+`"}}`)
+	t.Cleanup(func() { request(http.MethodDelete, "/"+name, "") })
 	return name
 }
 

@@ -115,7 +115,7 @@ func client(t *testing.T, config *rest.Config) rest.Interface {
 // kubectl returns what kubectl prints, whether it is successful or not.
 func (o *operator) kubectl(input string, args ...string) string {
 	o.Helper()
-	cmd := exec.Command(filepath.Join(testenv.Root(), "bin", "testcluster"), append([]string{"kubectl", "-n", o.namespace}, args...)...)
+	cmd := exec.Command(filepath.Join(testenv.Tools(o), "kubectl"), append([]string{"-n", o.namespace}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+o.cluster.Kubeconfig)
 	cmd.Stdin = strings.NewReader(input)
 	out, _ := cmd.CombinedOutput()

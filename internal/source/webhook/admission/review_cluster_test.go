@@ -106,7 +106,7 @@ func TestFailurePolicies(t *testing.T) {
 		},
 		Mutating: []hook.Admission{{Binding: named("garbage.acme.dev"), Rules: rule("secrets", "CREATE"), FailurePolicy: "Ignore"}},
 	})
-	op.says(`admission webhook "fail.acme.dev" denied the request: Hook failed: hook "crash.sh" could not review this`, "", "create", "configmap", "x", "--dry-run=server")
+	op.says(`admission webhook "fail.acme.dev" denied the request: Hook failed: hook "crash.sh" could not review the request`, "", "create", "configmap", "x", "--dry-run=server")
 	got := ""
 	until(t, func() (string, bool) {
 		got = op.kubectl("", "create", "secret", "generic", "x", "--dry-run=server")

@@ -269,7 +269,7 @@ func (e *env) get(version, name, path string) string {
 
 // try is kubectl that may fail.
 func (e *env) try(input string, args ...string) (string, error) {
-	cmd := exec.Command(filepath.Join(testenv.Root(), "bin", "testcluster"), append([]string{"kubectl", "-n", e.ns}, args...)...)
+	cmd := exec.Command(filepath.Join(testenv.Tools(e.t), "kubectl"), append([]string{"-n", e.ns}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+e.Kubeconfig)
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
