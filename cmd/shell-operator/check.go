@@ -14,8 +14,8 @@ import (
 
 var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
 
-// check finds what the types of the settings cannot. Each message names the flag and its variable, for either may be
-// where the mistake is.
+// check validates what the types of the settings do not. Each message names the flag and its variable, because either may be
+// set.
 func (s *settings) check() error {
 	s.validating.filesGiven = s.validating.cert != "/validating-certs/tls.crt"
 	s.conversion.filesGiven = s.conversion.cert != "/conversion-certs/tls.crt"
@@ -28,6 +28,9 @@ func (s *settings) check() error {
 	}
 	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
 		wrong("log-type", "%q: use text, json or color", s.logType)
+	}
+	if level := strings.ToLower(s.logLevel); level != "warning" && !slices.Contains(logLevels, level) {
+		wrong("log-level", "%q: use one of %s", s.logLevel, strings.Join(logLevels, ", "))
 	}
 	for _, port := range [][2]string{
 		{"listen-port", s.listenPort}, {"validating-webhook-listen-port", s.validating.port}, {"conversion-webhook-listen-port", s.conversion.port},

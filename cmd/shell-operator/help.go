@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -12,15 +11,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// uses says which settings matter to a command. Every command accepts all of them, before and after its name, but its
-// help shows only these.
+// uses sets the settings that the help of a command shows. Every command accepts all of them, before and after its name.
 func uses(cmd *cobra.Command, flags ...string) *cobra.Command {
 	cmd.Annotations = map[string]string{"settings": strings.Join(flags, " ")}
 	return cmd
 }
 
-// usesAll is uses for commands that all settings matter to.
-const usesAll = "*"
+// Groups of commands in the help of the program.
+var commandGroups = []*cobra.Group{
+	{ID: "operator", Title: "Operator"}, {ID: "develop", Title: "Development of hooks, without an operator"},
+	{ID: "inspect", Title: "A running operator"}, {ID: "", Title: "Other"},
+}
 
 // usage writes what follows the description in the help of a command.
 func (s *settings) usage(cmd *cobra.Command) error {
@@ -32,58 +33,73 @@ func (s *settings) usage(cmd *cobra.Command) error {
 	if cmd.HasAvailableSubCommands() {
 		b.WriteString("  " + cmd.CommandPath() + " [command]\n")
 	}
+	if len(cmd.Aliases) > 0 {
+		b.WriteString("\nAlso called: " + strings.Join(cmd.Aliases, ", ") + "\n")
+	}
 	if cmd.HasExample() {
 		b.WriteString("\nExamples:\n" + strings.TrimRight(cmd.Example, "\n") + "\n")
 	}
-	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\nCommands:\n")
-		for _, c := range cmd.Commands() {
-			if c.IsAvailableCommand() || c.Name() == "help" {
-				fmt.Fprintf(&b, "  %-*s  %s\n", c.NamePadding(), c.Name(), c.Short)
-			}
-		}
-	}
+	subcommands(&b, cmd)
 	own, shared := s.sections(cmd)
 	if own.HasAvailableFlags() {
 		b.WriteString("\nFlags:\n" + own.FlagUsages())
 	}
 	if shared.HasAvailableFlags() {
-		b.WriteString("\nSettings, each also as a variable or in the file of --config-file:\n" + shared.FlagUsages())
+		b.WriteString("\nSettings:\n" + shared.FlagUsages())
 	}
-	if cmd.HasParent() && cmd.Annotations["settings"] != usesAll {
-		b.WriteString("\nAll settings of \"shell-operator start\" are accepted, before and after the command.\n")
+	if cmd.HasParent() {
+		b.WriteString("\n\"shell-operator options\" lists all settings. Every command accepts them.\n")
+	} else {
+		b.WriteString("\n\"shell-operator COMMAND --help\" explains a command, \"shell-operator options\" lists all settings.\n")
 	}
 	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 	return err
 }
 
-// sections splits the flags of a command into its own and the settings that matter to it.
+// subcommands lists commands, those of the program by groups.
+func subcommands(b *strings.Builder, cmd *cobra.Command) {
+	list := func(title string, fits func(*cobra.Command) bool) {
+		for _, c := range cmd.Commands() {
+			if !fits(c) || !c.IsAvailableCommand() && c.Name() != "help" {
+				continue
+			}
+			if title != "" {
+				b.WriteString("\n" + title + ":\n")
+				title = ""
+			}
+			fmt.Fprintf(b, "  %-*s  %s\n", c.NamePadding(), c.Name(), c.Short)
+		}
+	}
+	if cmd.HasParent() {
+		list("Commands", func(*cobra.Command) bool { return true })
+		return
+	}
+	for _, g := range commandGroups {
+		list(g.Title, func(c *cobra.Command) bool { return c.GroupID == g.ID })
+	}
+}
+
+// sections splits the flags of a command into its own, those of its parents included, and the settings that its help shows.
 func (s *settings) sections(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
 	own, shared = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.SortFlags, shared.SortFlags = false, false
-	shown := strings.Fields(cmd.Annotations["settings"])
-	setting := map[string]bool{}
 	all := cmd.Root().PersistentFlags()
-	for _, row := range s.list {
-		setting[row.flag] = true
-		switch {
-		case slices.Contains(shown, row.flag):
-			f := *all.Lookup(row.flag)
-			f.Hidden = false // to this command it matters
-			shared.AddFlag(&f)
-		case slices.Contains(shown, usesAll):
-			shared.AddFlag(all.Lookup(row.flag))
-		}
+	for _, flag := range strings.Fields(cmd.Annotations["settings"]) {
+		f := *all.Lookup(flag)
+		f.Hidden = false
+		shared.AddFlag(&f)
 	}
-	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if !setting[f.Name] {
-			own.AddFlag(f)
-		}
-	})
+	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if all.Lookup(f.Name) == nil {
+				own.AddFlag(f)
+			}
+		})
+	}
 	return own, shared
 }
 
-// noSuchCommand is the error for words that are no command.
+// noSuchCommand is the error for an unknown command.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -94,11 +110,22 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names))
+	err := fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names))
+	if hint := foreignCommands[args[0]]; hint != "" && !cmd.HasParent() {
+		return &hinted{fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()), hint}
+	}
+	return err
 }
 
-// refuseUnknown lets commands that only have others below them, and help, fail for words that they do not know. By
-// itself cobra prints the help of what it knows, and all seems well.
+// foreignCommands are commands that users of similar programs try.
+var foreignCommands = map[string]string{
+	"init":  "a hook is one executable file that answers --config; write it, then check it with shell-operator lint and try it with shell-operator run",
+	"apply": "shell-operator run HOOK --apply applies the operations of one run",
+	"test":  "shell-operator run HOOK --context FILE -o json runs a hook on a context and prints the result",
+}
+
+// refuseUnknown makes help, and commands that only have subcommands, fail for unknown words. By itself cobra prints the help of
+// the known part and succeeds.
 func refuseUnknown(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -112,7 +139,7 @@ func refuseUnknown(root *cobra.Command) {
 	}
 }
 
-// upToOne and exactlyOne are the checks of commands that take an argument; what says what they take.
+// upToOne and exactlyOne check the arguments of commands; what names the argument.
 func upToOne(what string) cobra.PositionalArgs { return arguments(0, "at most "+what) }
 
 func exactlyOne(what string) cobra.PositionalArgs { return arguments(1, what) }
@@ -120,7 +147,7 @@ func exactlyOne(what string) cobra.PositionalArgs { return arguments(1, what) }
 func arguments(least int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > 1 {
-			return fmt.Errorf("%s takes %s, it got %d: %s --help tells more", cmd.CommandPath(), what, len(args), cmd.CommandPath())
+			return fmt.Errorf("%s takes %s, it got %d: see %s --help", cmd.CommandPath(), what, len(args), cmd.CommandPath())
 		}
 		return nil
 	}
@@ -153,6 +180,15 @@ func noSuchFlag(cmd *cobra.Command, err error) error {
 	})
 	return fmt.Errorf("%w%s", err, didYouMean("--"+missing.GetSpecifiedName(), names))
 }
+
+// hinted is an error with the next step.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h *hinted) Hint() string  { return h.hint }
+func (h *hinted) Unwrap() error { return h.error }
 
 // hintFor is the next step for errors that have one.
 func hintFor(err error) string {

@@ -42,19 +42,18 @@ func newRootCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "shell-operator",
 		Short: "Run hook scripts on Kubernetes events",
-		Long: `shell-operator runs executable files ("hooks") on Kubernetes events, schedules and at start-up.
+		Long: `shell-operator runs executable files ("hooks") on Kubernetes events, schedules, webhook and HTTP requests.
 
-Each file below the hooks directory is asked with --config for the events that it wants, and is then run
-with them as JSON in the file that $BINDING_CONTEXT_PATH names.
-
-Without a command it starts the operator.`,
+A hook prints its bindings when it is called with --config. It is then run for each event, with the events as
+JSON in the file $BINDING_CONTEXT_PATH. Without a command, the operator is started.`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noSuchCommand,
 	}
-	uses(root, usesAll)
-	// Persistent flags are accepted before and after the command, whichever it is.
+	uses(root, mainSettings...)
+	root.AddGroup(commandGroups[:len(commandGroups)-1]...)
+	// Persistent flags are accepted before and after the command.
 	s.addFlags(root.PersistentFlags())
 	completeSettings(root)
 	root.SetUsageFunc(s.usage)
@@ -65,9 +64,16 @@ Without a command it starts the operator.`,
 		return s.complete(cmd.Flags())
 	}
 	root.SetVersionTemplate("shell-operator {{.Version}}\n")
-	root.AddCommand(start, newVersionCommand(stdout), newUninstallCommand(s, stdout), newDebugOptionsCommand(s, stdout),
-		newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newRBACCommand(s, stdout, stderr))
-	root.AddCommand(newAskCommands(s, stdout)...)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+		}
+		root.AddCommand(commands...)
+	}
+	add("operator", start, newUninstallCommand(s, stdout))
+	add("develop", newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newRBACCommand(s, stdout, stderr))
+	add("inspect", newAskCommands(s, stdout)...)
+	root.AddCommand(newOptionsCommand(s, stdout), newVersionCommand(stdout), newDebugOptionsCommand(s, stdout))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	refuseUnknown(root)

@@ -22,23 +22,28 @@ func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
 	var apply bool
 	cmd := uses(&cobra.Command{
 		Use:   "run HOOK",
-		Short: "Run one hook once, on a saved binding context",
+		Short: "Run one hook once with a binding context, without an operator",
 		Long: `Run one hook once, as the operator would: with the same variables, files, directory and time limit. HOOK is its name
-below --hooks-dir, or the path of its file. What it prints is shown as it comes. What it writes to its files is checked
-as the operator checks it, and shown: operations on Kubernetes objects, metrics, answers to reviews.
+below --hooks-dir, or the path of its file. Its output is shown line by line, and the files that it writes are checked
+as the operator checks them and shown: operations on Kubernetes objects, metrics, admission and conversion responses.
 
-Nothing is carried out without --apply. What the hook itself does, by kubectl for instance, is done nevertheless.
+Operations are applied with --apply only. Changes that the hook makes itself, by kubectl for instance, are made in any case.
 
---context is a file as the operator gives it to hooks, or one context alone; "-" is standard input. Without it the
-hook runs for what an operator in an empty cluster would begin with.
+--context is a binding context file, or a file with one context; "-" is standard input. Without it the hook runs with the
+first context that it would get in an empty cluster. Bindings that need an object or a request have no such context.
 
-Exit codes: 0 if the run succeeded and all that it handed back is valid, 1 if not.`,
+Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not.`,
 		Example: `  shell-operator run pods.sh
-  shell-operator run hooks/pods.sh --context added.json
+  shell-operator run hooks/pods.sh -f added.json
   echo '[{"binding": "every-minute", "type": "Schedule"}]' | shell-operator run tick.py --context -
   shell-operator run pods.sh --context added.json --apply --kube-config ~/.kube/config
   shell-operator run validate.sh --context review.json -o json | jq .admission`,
-		Args: exactlyOne("one hook, its name or the path of its file"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && args[0] == "show" {
+				return fmt.Errorf("%s runs a hook here: did you mean shell-operator runs show %s?", cmd.CommandPath(), args[1])
+			}
+			return exactlyOne("one hook, its name or the path of its file")(cmd, args)
+		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
@@ -47,7 +52,7 @@ Exit codes: 0 if the run succeeded and all that it handed back is valid, 1 if no
 			if contextFile != "" {
 				var err error
 				if t.Contexts, err = readInput(contextFile); err != nil {
-					return fmt.Errorf("cannot read the binding context: %w", err)
+					return noContext(contextFile, err)
 				}
 			}
 			if format(output) == formatText {
@@ -63,10 +68,21 @@ Exit codes: 0 if the run succeeded and all that it handed back is valid, 1 if no
 		},
 	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "jq-library-path", "kube-config", "kube-context", "dry-run")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
-	cmd.Flags().StringVar(&contextFile, "context", "", "file with the binding context; - is standard input")
-	cmd.Flags().BoolVar(&apply, "apply", false, "carry out the operations that the hook asks for")
+	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "file with the binding context; - is standard input")
+	cmd.Flags().StringVar(&contextFile, "from", "", "another name of --context")
+	cmd.Flags().BoolVar(&apply, "apply", false, "apply the operations of the hook")
 	_ = cmd.MarkFlagFilename("context", "json")
+	_ = cmd.Flags().MarkHidden("from")
 	return cmd
+}
+
+// noContext is the error for a context file that cannot be read. Elsewhere --context is a context of the kubeconfig.
+func noContext(path string, err error) error {
+	err = fmt.Errorf("cannot read the binding context: %w", err)
+	if errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(path, "./") {
+		return &hinted{err, "--context is a file with a binding context; a context of the kubeconfig is chosen by --kube-context " + path}
+	}
+	return err
 }
 
 // readInput never returns nil without an error: an empty file is not the same as none.
@@ -79,7 +95,7 @@ func readInput(path string) ([]byte, error) {
 	return append([]byte{}, text...), err
 }
 
-// printTrial prints what came of a run. What the hook printed has been shown.
+// printTrial prints the result of a run. The output of the hook is printed already.
 func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, note := range r.Notes {
@@ -114,11 +130,11 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 func done(r workbench.TrialReport, apply bool) string {
 	switch {
 	case r.Applied:
-		return "carried out"
+		return "applied"
 	case apply:
-		return "not all of them carried out"
+		return "not all of them applied"
 	}
-	return "not carried out (--apply does that)"
+	return "not applied (use --apply)"
 }
 
 func printPayload(w io.Writer, o workbench.TrialOperation) {

@@ -101,6 +101,12 @@ type setting struct {
 	usage     string
 }
 
+// settingGroup are settings of one subject.
+type settingGroup struct {
+	title    string
+	settings []setting
+}
+
 func newSettings(environ []string) *settings {
 	s := &settings{env: map[string]string{}}
 	for _, kv := range environ {
@@ -108,7 +114,9 @@ func newSettings(environ []string) *settings {
 			s.env[name] = value
 		}
 	}
-	s.list = s.table()
+	for _, g := range s.groups() {
+		s.list = append(s.list, g.settings...)
+	}
 	return s
 }
 
@@ -141,99 +149,116 @@ func duration(p *time.Duration, def time.Duration) func(*pflag.FlagSet, string) 
 	return func(fs *pflag.FlagSet, name string) { fs.DurationVar(p, name, def, "") }
 }
 
-// table lists every flag in the order of the help text.
-func (s *settings) table() []setting {
-	return []setting{
-		{flag: configFileFlag, env: "SHELL_OPERATOR_CONFIG_FILE", bind: text(&s.configFile, ""), usage: "YAML file with settings: names of flags without the dashes, and their values"},
-		{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory with the hooks"},
-		{flag: "tmp-dir", env: "SHELL_OPERATOR_TMP_DIR", bind: text(&s.tmpDir, "/tmp/shell-operator"), usage: "directory for temporary files; its last element is made if it is missing, empty means a new one"},
-		{flag: "run-dir", env: "SHELL_OPERATOR_RUN_DIR", bind: text(&s.runDir, ""), usage: "directory for the files of runs, such as a tmpfs; default: that of --tmp-dir"},
-		{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.watchHooks, false), usage: "load hooks anew when files in the hooks directory change; scripts of mounted volumes need no execute permission then"},
-		{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
-		{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
-		{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: number(&s.contextsPerRun, 0), usage: "most binding contexts in one run, for hooks without settings.contextsPerRun; 0 means no limit"},
-		{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"), usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip none"},
-		{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables of the operator that hooks inherit, as names or patterns such as APP_*, with ! those that they do not (repeatable); default: all"},
-		{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "delay before a failed run is tried again for the first time"},
-		{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.retryMax, 32*time.Second), usage: "longest delay before a failed run is tried again"},
-		{flag: "shutdown-timeout", env: "SHELL_OPERATOR_SHUTDOWN_TIMEOUT", bind: duration(&s.shutdownTimeout, 25*time.Second), usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
-		{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.keepManagedFields, true), usage: "leave metadata.managedFields in objects, for bindings without keepManagedFields"},
-		{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.jqLibraryPath), usage: "directory with jq modules that jqFilter may import (repeatable)"},
-		{flag: "kube-config", env: "KUBE_CONFIG", bind: text(&s.kubeConfig, ""), usage: "kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount"},
-		{flag: "kube-context", env: "KUBE_CONTEXT", bind: text(&s.kubeContext, ""), usage: "context of the kubeconfig"},
-		{flag: "kube-server", env: "KUBE_SERVER", bind: text(&s.kubeServer, ""), usage: "address of the API server, instead of the kubeconfig's"},
-		{flag: "kube-client-qps", env: "KUBE_CLIENT_QPS", bind: float(&s.kubeQPS, 100), usage: "most requests per second to the API server"},
-		{flag: "kube-client-burst", env: "KUBE_CLIENT_BURST", bind: number(&s.kubeBurst, 200), usage: "most requests to the API server at once"},
-		{flag: "log-level", env: "LOG_LEVEL", bind: text(&s.logLevel, "info"), usage: "trace, debug, info, warn, error or fatal"},
-		{flag: "log-type", env: "LOG_TYPE", bind: text(&s.logType, "text"), usage: "text, json or color"},
-		{flag: "log-no-time", env: "LOG_NO_TIME", bind: truth(&s.logNoTime, false), usage: "leave the time out of log records"},
-		{flag: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON", bind: truth(&s.logProxyJSON, false), usage: "make log records of the JSON objects that hooks print"},
-
-		{flag: "listen-address", env: "SHELL_OPERATOR_LISTEN_ADDRESS", bind: text(&s.listenAddress, "0.0.0.0"), usage: "address on which metrics and health are served"},
-		{flag: "listen-port", env: "SHELL_OPERATOR_LISTEN_PORT", bind: text(&s.listenPort, "9115"), usage: "port on which metrics and health are served; 0 means any free one"},
-		{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&s.metricsPrefix, "shell_operator_"), usage: "prefix of the operator's own metrics"},
-		{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.restartHookCounters, false), usage: "let counters and histograms of hooks begin anew with each run that names their group"},
-		{flag: "hook-series-limit", env: "SHELL_OPERATOR_HOOK_SERIES_LIMIT", bind: number(&s.hookSeriesLimit, 1_000_000), usage: "most series of metrics that one hook may have, more are left out; 0 means no limit"},
-		{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.profiling, false), usage: "serve profiles of the operator below /debug/pprof"},
-		{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false), usage: "let the API server check the changes that hooks ask for, and change nothing; kubectl in hooks is not held back"},
-		{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services and the Lease; default: that of the Pod, or of the kubeconfig's context"},
-		{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&s.patchQPS, 1000), usage: "most requests per second for changes that hooks ask for"},
-		{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.patchBurst, 5000), usage: "most of these requests at once"},
-		{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&s.patchTimeout, 10*time.Second), usage: "time limit of one of these requests; 0 means none"},
-		{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.deleteTimeout, 20*time.Second), usage: "how long a Delete waits for the object to be gone"},
-		{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""), usage: "base URL by which the API server reaches webhooks without a Service; default outside of a cluster: own address and the server's port"},
-		{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.webhookSecret, "shell-operator-webhook"), usage: "Secret for the certificates that the operator makes itself"},
-		{flag: "webhook-cert-manager", env: "SHELL_OPERATOR_WEBHOOK_CERT_MANAGER", bind: text(&s.webhookCertManager, ""), usage: "Certificate of cert-manager, as namespace/name, whose CA cert-manager writes into what is registered; certificates then come from files"},
-		{flag: "webhook-create-services", env: "SHELL_OPERATOR_WEBHOOK_CREATE_SERVICES", bind: truth(&s.webhookServices, false), usage: "make the Services by which the API server reaches webhooks, unless they are there"},
-		{flag: "webhook-service-selector", env: "SHELL_OPERATOR_WEBHOOK_SERVICE_SELECTOR", bind: pairs(&s.webhookSelector), usage: "labels of the Pods behind these Services, as key=value,…; default: those of the operator's Pod"},
-		{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "most reviews that run at a time; 0 means a default"},
-		{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "most reviews that wait, more are refused at once; 0 means a default"},
-		{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&s.configurationName, "shell-operator-hooks"), usage: "beginning of the names of the webhook configurations"},
-		{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&s.validating.service, "shell-operator-validating-svc"), usage: "Service by which the API server reaches admission webhooks"},
-		{flag: "validating-webhook-url", env: "VALIDATING_WEBHOOK_URL", bind: text(&s.validating.url, ""), usage: "base URL of admission webhooks; default: that of --webhook-url"},
-		{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", bind: text(&s.validating.cert, "/validating-certs/tls.crt"), usage: "certificate of admission webhooks; where there is no such file the operator makes one"},
-		{flag: "validating-webhook-server-key", env: "VALIDATING_WEBHOOK_SERVER_KEY", bind: text(&s.validating.key, "/validating-certs/tls.key"), usage: "key of that certificate"},
-		{flag: "validating-webhook-ca", env: "VALIDATING_WEBHOOK_CA", bind: text(&s.validating.ca, "/validating-certs/ca.crt"), usage: "CA of that certificate"},
-		{flag: "validating-webhook-client-ca", env: "VALIDATING_WEBHOOK_CLIENT_CA", bind: texts(&s.validating.clientCA), usage: "CA of clients that may call admission webhooks, repeatable; default: all may"},
-		{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", bind: text(&s.failurePolicy, "Fail"), usage: "failure policy of validating bindings without one, Fail or Ignore"},
-		{flag: "validating-webhook-listen-port", env: "VALIDATING_WEBHOOK_LISTEN_PORT", bind: text(&s.validating.port, "9680"), usage: "port of admission webhooks; 0 means any free one"},
-		{flag: "validating-webhook-listen-address", env: "VALIDATING_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.validating.address, "0.0.0.0"), usage: "address on which admission webhooks are served"},
-		{flag: "conversion-webhook-service-name", env: "CONVERSION_WEBHOOK_SERVICE_NAME", bind: text(&s.conversion.service, "shell-operator-conversion-svc"), usage: "Service by which the API server reaches conversion webhooks"},
-		{flag: "conversion-webhook-url", env: "CONVERSION_WEBHOOK_URL", bind: text(&s.conversion.url, ""), usage: "base URL of conversion webhooks; default: that of --webhook-url"},
-		{flag: "conversion-webhook-server-cert", env: "CONVERSION_WEBHOOK_SERVER_CERT", bind: text(&s.conversion.cert, "/conversion-certs/tls.crt"), usage: "certificate of conversion webhooks; where there is no such file the operator makes one"},
-		{flag: "conversion-webhook-server-key", env: "CONVERSION_WEBHOOK_SERVER_KEY", bind: text(&s.conversion.key, "/conversion-certs/tls.key"), usage: "key of that certificate"},
-		{flag: "conversion-webhook-ca", env: "CONVERSION_WEBHOOK_CA", bind: text(&s.conversion.ca, "/conversion-certs/ca.crt"), usage: "CA of that certificate"},
-		{flag: "conversion-webhook-client-ca", env: "CONVERSION_WEBHOOK_CLIENT_CA", bind: texts(&s.conversion.clientCA), usage: "CA of clients that may call conversion webhooks, repeatable; default: all may"},
-		{flag: "conversion-webhook-listen-port", env: "CONVERSION_WEBHOOK_LISTEN_PORT", bind: text(&s.conversion.port, "9681"), usage: "port of conversion webhooks; 0 means any free one"},
-		{flag: "conversion-webhook-listen-address", env: "CONVERSION_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.conversion.address, "0.0.0.0"), usage: "address on which conversion webhooks are served"},
-		{flag: "http-listen-address", env: "SHELL_OPERATOR_HTTP_LISTEN_ADDRESS", bind: text(&s.http.address, "127.0.0.1"), usage: "address on which HTTP hooks are served; beyond loopback a certificate is needed, and callers need a token of the cluster"},
-		{flag: "http-listen-port", env: "SHELL_OPERATOR_HTTP_LISTEN_PORT", bind: text(&s.http.port, "9690"), usage: "port of HTTP hooks; 0 means any free one"},
-		{flag: "http-server-cert", env: "SHELL_OPERATOR_HTTP_SERVER_CERT", bind: text(&s.http.cert, ""), usage: "certificate of HTTP hooks, read again when it changes; default: no TLS, on loopback only"},
-		{flag: "http-server-key", env: "SHELL_OPERATOR_HTTP_SERVER_KEY", bind: text(&s.http.key, ""), usage: "key of that certificate"},
-		{flag: "http-authentication", env: "SHELL_OPERATOR_HTTP_AUTHENTICATION", bind: truth(&s.http.authentication, false), usage: "ask callers of HTTP hooks for a token of the cluster on loopback, too"},
-		{flag: "http-parallel", env: "SHELL_OPERATOR_HTTP_PARALLEL", bind: number(&s.http.parallel, 16), usage: "most HTTP requests that one hook answers at a time"},
-		{flag: "http-queue", env: "SHELL_OPERATOR_HTTP_QUEUE", bind: number(&s.http.queue, 32), usage: "most HTTP requests that wait for one hook, more are refused at once"},
-		{flag: "http-body-limit", env: "SHELL_OPERATOR_HTTP_BODY_LIMIT", bind: number(&s.http.bodyLimit, 1<<20), usage: "size of the largest body of an HTTP request, in bytes"},
-		{flag: "http-timeout", env: "SHELL_OPERATOR_HTTP_TIMEOUT", bind: duration(&s.http.timeout, 30*time.Second), usage: "time limit of an HTTP request, for bindings without timeout"},
-
-		{flag: "leader-election", env: "SHELL_OPERATOR_LEADER_ELECTION", bind: truth(&s.election.on, false), usage: "let one of several replicas run hooks, the others stand by; all answer the API server"},
-		{flag: "leader-election-lease", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE", bind: text(&s.election.lease, "shell-operator"), usage: "name of the Lease that decides which one"},
-		{flag: "leader-election-lease-duration", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE_DURATION", bind: duration(&s.election.duration, 15*time.Second), usage: "time after the leader's last sign of life until another replica takes over; whole seconds"},
-		{flag: "leader-election-renew-deadline", env: "SHELL_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE", bind: duration(&s.election.renew, 10*time.Second), usage: "time that the leader goes on without being able to renew the Lease"},
-		{flag: "leader-election-retry-period", env: "SHELL_OPERATOR_LEADER_ELECTION_RETRY_PERIOD", bind: duration(&s.election.retry, 2*time.Second), usage: "time between two renewals of the Lease"},
-		{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.kubernetesEvents, true), usage: "tell of failing hooks by Events about the operator's Pod"},
-		{flag: "tracing-otlp-endpoint", env: "TRACING_OTLP_ENDPOINT", bind: text(&s.tracing.endpoint, ""), usage: "host:port of a receiver of OpenTelemetry traces (OTLP over gRPC); empty means no traces"},
-		{flag: "tracing-otlp-auth-token", env: "TRACING_OTLP_AUTH_TOKEN", bind: text(&s.tracing.token, ""), usage: "bearer token for that receiver; better given by the variable, because others can see flags"},
-		{flag: "tracing-otlp-insecure", env: "TRACING_OTLP_INSECURE", bind: truth(&s.tracing.insecure, false), usage: "send traces, and the token, without encryption"},
-		{flag: "tracing-otlp-ca", env: "TRACING_OTLP_CA", bind: text(&s.tracing.ca, ""), usage: "PEM file with the CA of that receiver; default: those of the system"},
-
-		{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", hidden: true, bind: func(fs *pflag.FlagSet, name string) {
-			fs.Var(&s.keepTmpFiles, name, "")
-			fs.Lookup(name).NoOptDefVal = "true"
-		}, usage: "keep the files of runs"},
-		{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", hidden: true, bind: truth(&s.debugKubernetesAPI, false), usage: "log requests to the API server"},
-		{flag: "debug-unix-socket", env: "DEBUG_UNIX_SOCKET", hidden: true, bind: text(&s.debugSocket, "/var/run/shell-operator/debug.socket"), usage: "socket of the debug API; where the default cannot be used, a private folder takes its place"},
-		{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", hidden: true, bind: text(&s.debugHTTP, ""), usage: "TCP address at which the debug API is served too, without a password; :PORT means the loopback address"},
+// groups lists every flag in the order of the help text.
+func (s *settings) groups() []settingGroup {
+	return []settingGroup{
+		{"General", []setting{
+			{flag: configFileFlag, env: "SHELL_OPERATOR_CONFIG_FILE", bind: text(&s.configFile, ""), usage: "YAML file with settings: flag names without dashes, and their values"},
+			{flag: "tmp-dir", env: "SHELL_OPERATOR_TMP_DIR", bind: text(&s.tmpDir, "/tmp/shell-operator"), usage: "directory for temporary files; its last element is created if it is missing, empty means a new directory"},
+			{flag: "run-dir", env: "SHELL_OPERATOR_RUN_DIR", bind: text(&s.runDir, ""), usage: "directory for the files of runs, such as a tmpfs; default: that of --tmp-dir"},
+			{flag: "shutdown-timeout", env: "SHELL_OPERATOR_SHUTDOWN_TIMEOUT", bind: duration(&s.shutdownTimeout, 25*time.Second), usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
+			{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false), usage: "send the operations of hooks as server-side dry run, so nothing changes; kubectl in hooks is not affected"},
+			{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services and the Lease; default: that of the Pod, or of the kubeconfig's context"},
+		}},
+		{"Hooks", []setting{
+			{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory of the hooks"},
+			{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.watchHooks, false), usage: "reload hooks when files in the hooks directory change; scripts of mounted volumes need no execute permission"},
+			{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
+			{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
+			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: number(&s.contextsPerRun, 0), usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit"},
+			{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"), usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip delivers none"},
+			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables that hooks inherit, as names or globs such as APP_*; prefix with ! to exclude (repeatable); default: all"},
+			{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.jqLibraryPath), usage: "directory of jq modules for jqFilter (repeatable)"},
+			{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.keepManagedFields, true), usage: "keep metadata.managedFields in objects, for bindings without keepManagedFields"},
+			{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "back-off before the first retry of a failed run"},
+			{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.retryMax, 32*time.Second), usage: "maximum back-off before a retry"},
+		}},
+		{"Cluster", []setting{
+			{flag: "kube-config", env: "KUBE_CONFIG", bind: text(&s.kubeConfig, ""), usage: "kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount"},
+			{flag: "kube-context", env: "KUBE_CONTEXT", bind: text(&s.kubeContext, ""), usage: "context of the kubeconfig"},
+			{flag: "kube-server", env: "KUBE_SERVER", bind: text(&s.kubeServer, ""), usage: "address of the API server; overrides the kubeconfig"},
+			{flag: "kube-client-qps", env: "KUBE_CLIENT_QPS", bind: float(&s.kubeQPS, 100), usage: "requests per second to the API server"},
+			{flag: "kube-client-burst", env: "KUBE_CLIENT_BURST", bind: number(&s.kubeBurst, 200), usage: "request burst to the API server"},
+			{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&s.patchQPS, 1000), usage: "requests per second for operations of hooks"},
+			{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.patchBurst, 5000), usage: "request burst for operations of hooks"},
+			{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&s.patchTimeout, 10*time.Second), usage: "time limit of one request for an operation; 0 means none"},
+			{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.deleteTimeout, 20*time.Second), usage: "time limit for an object to disappear after a Delete"},
+		}},
+		{"Log", []setting{
+			{flag: "log-level", env: "LOG_LEVEL", bind: text(&s.logLevel, "info"), usage: "trace, debug, info, warn, error or fatal"},
+			{flag: "log-type", env: "LOG_TYPE", bind: text(&s.logType, "text"), usage: "text, json or color"},
+			{flag: "log-no-time", env: "LOG_NO_TIME", bind: truth(&s.logNoTime, false), usage: "omit the time from log records"},
+			{flag: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON", bind: truth(&s.logProxyJSON, false), usage: "merge JSON objects that hooks print into log records"},
+		}},
+		{"Metrics, health and status page", []setting{
+			{flag: "listen-address", env: "SHELL_OPERATOR_LISTEN_ADDRESS", bind: text(&s.listenAddress, "0.0.0.0"), usage: "address of metrics, health and status page"},
+			{flag: "listen-port", env: "SHELL_OPERATOR_LISTEN_PORT", bind: text(&s.listenPort, "9115"), usage: "port of metrics, health and status page; 0 means a free one"},
+			{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&s.metricsPrefix, "shell_operator_"), usage: "prefix of the operator's own metrics"},
+			{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.restartHookCounters, false), usage: "reset counters and histograms of hooks with each run that names their group"},
+			{flag: "hook-series-limit", env: "SHELL_OPERATOR_HOOK_SERIES_LIMIT", bind: number(&s.hookSeriesLimit, 1_000_000), usage: "maximum of metric series per hook; further series are dropped, 0 means no limit"},
+			{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.profiling, false), usage: "serve profiles below /debug/pprof"},
+			{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.kubernetesEvents, true), usage: "report failing hooks as Events on the operator's Pod"},
+		}},
+		{"Webhooks", []setting{
+			{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""), usage: "base URL of webhooks for the API server, instead of a Service; default outside a cluster: own address and the server's port"},
+			{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.webhookSecret, "shell-operator-webhook"), usage: "Secret of the certificates that the operator issues"},
+			{flag: "webhook-cert-manager", env: "SHELL_OPERATOR_WEBHOOK_CERT_MANAGER", bind: text(&s.webhookCertManager, ""), usage: "cert-manager Certificate, as namespace/name, whose CA cert-manager injects; certificates are then read from files"},
+			{flag: "webhook-create-services", env: "SHELL_OPERATOR_WEBHOOK_CREATE_SERVICES", bind: truth(&s.webhookServices, false), usage: "create the Services of the webhooks if they are missing"},
+			{flag: "webhook-service-selector", env: "SHELL_OPERATOR_WEBHOOK_SERVICE_SELECTOR", bind: pairs(&s.webhookSelector), usage: "Pod labels for these Services, as key=value,…; default: those of the operator's Pod"},
+			{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "maximum of concurrent webhook requests; 0 means the default"},
+			{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "maximum of waiting webhook requests, more are rejected; 0 means the default"},
+			{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&s.configurationName, "shell-operator-hooks"), usage: "prefix of the names of the webhook configurations"},
+			{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&s.validating.service, "shell-operator-validating-svc"), usage: "Service of admission webhooks"},
+			{flag: "validating-webhook-url", env: "VALIDATING_WEBHOOK_URL", bind: text(&s.validating.url, ""), usage: "base URL of admission webhooks; default: that of --webhook-url"},
+			{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", bind: text(&s.validating.cert, "/validating-certs/tls.crt"), usage: "certificate file of admission webhooks; without it the operator issues a certificate"},
+			{flag: "validating-webhook-server-key", env: "VALIDATING_WEBHOOK_SERVER_KEY", bind: text(&s.validating.key, "/validating-certs/tls.key"), usage: "key file of that certificate"},
+			{flag: "validating-webhook-ca", env: "VALIDATING_WEBHOOK_CA", bind: text(&s.validating.ca, "/validating-certs/ca.crt"), usage: "CA file of that certificate"},
+			{flag: "validating-webhook-client-ca", env: "VALIDATING_WEBHOOK_CLIENT_CA", bind: texts(&s.validating.clientCA), usage: "CA file for client certificates of admission webhooks (repeatable); default: no client certificates"},
+			{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", bind: text(&s.failurePolicy, "Fail"), usage: "failure policy of bindings without one, Fail or Ignore"},
+			{flag: "validating-webhook-listen-port", env: "VALIDATING_WEBHOOK_LISTEN_PORT", bind: text(&s.validating.port, "9680"), usage: "port of admission webhooks; 0 means a free one"},
+			{flag: "validating-webhook-listen-address", env: "VALIDATING_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.validating.address, "0.0.0.0"), usage: "address of admission webhooks"},
+			{flag: "conversion-webhook-service-name", env: "CONVERSION_WEBHOOK_SERVICE_NAME", bind: text(&s.conversion.service, "shell-operator-conversion-svc"), usage: "Service of conversion webhooks"},
+			{flag: "conversion-webhook-url", env: "CONVERSION_WEBHOOK_URL", bind: text(&s.conversion.url, ""), usage: "base URL of conversion webhooks; default: that of --webhook-url"},
+			{flag: "conversion-webhook-server-cert", env: "CONVERSION_WEBHOOK_SERVER_CERT", bind: text(&s.conversion.cert, "/conversion-certs/tls.crt"), usage: "certificate file of conversion webhooks; without it the operator issues a certificate"},
+			{flag: "conversion-webhook-server-key", env: "CONVERSION_WEBHOOK_SERVER_KEY", bind: text(&s.conversion.key, "/conversion-certs/tls.key"), usage: "key file of that certificate"},
+			{flag: "conversion-webhook-ca", env: "CONVERSION_WEBHOOK_CA", bind: text(&s.conversion.ca, "/conversion-certs/ca.crt"), usage: "CA file of that certificate"},
+			{flag: "conversion-webhook-client-ca", env: "CONVERSION_WEBHOOK_CLIENT_CA", bind: texts(&s.conversion.clientCA), usage: "CA file for client certificates of conversion webhooks (repeatable); default: no client certificates"},
+			{flag: "conversion-webhook-listen-port", env: "CONVERSION_WEBHOOK_LISTEN_PORT", bind: text(&s.conversion.port, "9681"), usage: "port of conversion webhooks; 0 means a free one"},
+			{flag: "conversion-webhook-listen-address", env: "CONVERSION_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.conversion.address, "0.0.0.0"), usage: "address of conversion webhooks"},
+		}},
+		{"HTTP hooks", []setting{
+			{flag: "http-listen-address", env: "SHELL_OPERATOR_HTTP_LISTEN_ADDRESS", bind: text(&s.http.address, "127.0.0.1"), usage: "address of HTTP hooks; beyond loopback, a certificate and ServiceAccount tokens are required"},
+			{flag: "http-listen-port", env: "SHELL_OPERATOR_HTTP_LISTEN_PORT", bind: text(&s.http.port, "9690"), usage: "port of HTTP hooks; 0 means a free one"},
+			{flag: "http-server-cert", env: "SHELL_OPERATOR_HTTP_SERVER_CERT", bind: text(&s.http.cert, ""), usage: "certificate file of HTTP hooks, re-read when it changes; default: no TLS, on loopback only"},
+			{flag: "http-server-key", env: "SHELL_OPERATOR_HTTP_SERVER_KEY", bind: text(&s.http.key, ""), usage: "key file of that certificate"},
+			{flag: "http-authentication", env: "SHELL_OPERATOR_HTTP_AUTHENTICATION", bind: truth(&s.http.authentication, false), usage: "require ServiceAccount tokens for HTTP hooks on loopback, too"},
+			{flag: "http-parallel", env: "SHELL_OPERATOR_HTTP_PARALLEL", bind: number(&s.http.parallel, 16), usage: "maximum of concurrent HTTP requests per hook"},
+			{flag: "http-queue", env: "SHELL_OPERATOR_HTTP_QUEUE", bind: number(&s.http.queue, 32), usage: "maximum of waiting HTTP requests per hook, more are rejected"},
+			{flag: "http-body-limit", env: "SHELL_OPERATOR_HTTP_BODY_LIMIT", bind: number(&s.http.bodyLimit, 1<<20), usage: "maximum size of an HTTP request body, in bytes"},
+			{flag: "http-timeout", env: "SHELL_OPERATOR_HTTP_TIMEOUT", bind: duration(&s.http.timeout, 30*time.Second), usage: "time limit of an HTTP request, for bindings without timeout"},
+		}},
+		{"Leader election", []setting{
+			{flag: "leader-election", env: "SHELL_OPERATOR_LEADER_ELECTION", bind: truth(&s.election.on, false), usage: "elect one replica to run hooks; all replicas serve webhooks"},
+			{flag: "leader-election-lease", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE", bind: text(&s.election.lease, "shell-operator"), usage: "name of the Lease"},
+			{flag: "leader-election-lease-duration", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE_DURATION", bind: duration(&s.election.duration, 15*time.Second), usage: "time without a renewal after which another replica may take over; whole seconds"},
+			{flag: "leader-election-renew-deadline", env: "SHELL_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE", bind: duration(&s.election.renew, 10*time.Second), usage: "time after which a leader that cannot renew the Lease gives up"},
+			{flag: "leader-election-retry-period", env: "SHELL_OPERATOR_LEADER_ELECTION_RETRY_PERIOD", bind: duration(&s.election.retry, 2*time.Second), usage: "time between renewals of the Lease"},
+		}},
+		{"Tracing", []setting{
+			{flag: "tracing-otlp-endpoint", env: "TRACING_OTLP_ENDPOINT", bind: text(&s.tracing.endpoint, ""), usage: "host:port of an OTLP/gRPC trace receiver; empty means no traces"},
+			{flag: "tracing-otlp-auth-token", env: "TRACING_OTLP_AUTH_TOKEN", bind: text(&s.tracing.token, ""), usage: "bearer token for the receiver; prefer the variable, because flags are visible in the process list"},
+			{flag: "tracing-otlp-insecure", env: "TRACING_OTLP_INSECURE", bind: truth(&s.tracing.insecure, false), usage: "send traces and the token without TLS"},
+			{flag: "tracing-otlp-ca", env: "TRACING_OTLP_CA", bind: text(&s.tracing.ca, ""), usage: "CA file of the receiver; default: the CAs of the system"},
+		}},
+		{"Debugging", []setting{
+			{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", hidden: true, bind: func(fs *pflag.FlagSet, name string) {
+				fs.Var(&s.keepTmpFiles, name, "")
+				fs.Lookup(name).NoOptDefVal = "true"
+			}, usage: "keep the files of runs"},
+			{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", hidden: true, bind: truth(&s.debugKubernetesAPI, false), usage: "log requests to the API server"},
+			{flag: "debug-unix-socket", env: "DEBUG_UNIX_SOCKET", hidden: true, bind: text(&s.debugSocket, "/var/run/shell-operator/debug.socket"), usage: "socket of the debug API; if the default path cannot be used, it is in a private directory of the user"},
+			{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", hidden: true, bind: text(&s.debugHTTP, ""), usage: "TCP address of the debug API, without authentication; :PORT means the loopback address"},
+		}},
 	}
 }
 

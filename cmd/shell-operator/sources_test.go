@@ -18,7 +18,7 @@ var others = map[string][2]string{
 
 // special are values of settings that not every text of their type will do for.
 var special = map[string][2]string{
-	"log-type": {"json", "color"}, "validating-webhook-failure-policy": {"Ignore", "Fail"}, "webhook-cert-manager": {"a/b", "c/d"},
+	"log-type": {"json", "color"}, "log-level": {"debug", "error"}, "validating-webhook-failure-policy": {"Ignore", "Fail"}, "webhook-cert-manager": {"a/b", "c/d"},
 	"listen-port": {"17", "18"}, "validating-webhook-listen-port": {"17", "18"}, "conversion-webhook-listen-port": {"17", "18"}, "http-listen-port": {"17", "18"},
 	"webhook-url": {"https://a:1", "https://b:1"}, "validating-webhook-url": {"https://a:1", "https://b:1"}, "conversion-webhook-url": {"https://a:1", "https://b:1"},
 	"retry-min-delay": {"2s", "3s"}, "retry-max-delay": {"33m0s", "34m0s"}, "v0-existing-objects": {"skip", "add"},

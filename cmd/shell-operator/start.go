@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,19 +36,22 @@ func exitCode(err error) (int, bool) {
 	return 0, false
 }
 
+// mainSettings are those that the help of the program shows.
+var mainSettings = []string{"config-file", "hooks-dir", "watch-hooks", "kube-config", "kube-context", "log-level", "log-type", "leader-election"}
+
 func newStartCommand(s *settings, stdout io.Writer) *cobra.Command {
 	return uses(&cobra.Command{
 		Use:   "start",
 		Short: "Run the operator (the default)",
 		Long: `Run the operator until SIGINT or SIGTERM.
 
-The first signal lets running hooks finish within --shutdown-timeout; the second one kills them at once.
+After the first signal running hooks finish within --shutdown-timeout; the second signal kills them immediately.
 
-Exit codes: 0 after a clean stop, 1 after an error, at start-up, because hooks had to be killed or because the
-Lease was lost, 128+n after a second signal n.`,
+Exit codes: 0 after a clean stop; 1 after an error at the start, if hooks had to be killed, or if the
+Lease was lost; 128+n after a second signal n.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return start(s, stdout) },
-	}, usesAll)
+	}, append(slices.Clone(mainSettings), "hook-timeout", "shutdown-timeout", "namespace", "dry-run")...)
 }
 
 func (w *webhookServer) options() webhook.WebhookServer {

@@ -101,11 +101,7 @@ func find(dir string, mounted bool, log *slog.Logger) (root string, files []File
 		case e.Skipped == nil:
 			files = append(files, e.File)
 		case e.Skipped.Level > quiet:
-			path := e.Path
-			if e.Skipped.Cause == Library {
-				path = strings.TrimPrefix(e.Name, "lib/") // as it always was
-			}
-			log.Log(context.Background(), e.Skipped.Level, "file is skipped", "path", path, "error", e.Skipped.Reason)
+			log.Log(context.Background(), e.Skipped.Level, "file is skipped", "path", e.Path, "error", e.Skipped.Reason)
 		}
 	}
 	return root, files, err

@@ -123,17 +123,23 @@ func appendText(buf []byte, key, value string) []byte {
 	return append(buf, '\'')
 }
 
+// appendOneLine escapes quotes, backslashes and control characters, so that a value ends where its quote does and output of hooks
+// cannot control the terminal.
 func appendOneLine(buf []byte, s string) []byte {
 	for _, c := range []byte(s) {
-		switch c {
-		case '\n':
+		switch {
+		case c == '\'' || c == '\\':
+			buf = append(buf, '\\', c)
+		case c == '\n':
 			buf = append(buf, `\n`...)
-		case '\r':
+		case c == '\r':
 			buf = append(buf, `\r`...)
-		case '\x1b':
-			buf = append(buf, `\e`...) // nobody but us colours our terminal
-		default:
+		case c == '\t' || c >= ' ' && c != 0x7f:
 			buf = append(buf, c)
+		case c == '\x1b':
+			buf = append(buf, `\e`...)
+		default:
+			buf = fmt.Appendf(buf, `\x%02x`, c)
 		}
 	}
 	return buf

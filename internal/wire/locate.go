@@ -12,6 +12,10 @@ import (
 // from 1. Where the path leads to something that is missing, it is the place of what should have it. A problem of a
 // filter says where in the filter it is, and the place is there. It returns 0 when there is nothing to find.
 func Locate(output []byte, path, problem string) (line, column int) {
+	if m := inOutput.FindStringSubmatch(problem); m != nil && path == "" {
+		line, _ = strconv.Atoi(m[1])
+		return line, 1
+	}
 	var doc yaml.Node
 	if yaml.Unmarshal(output, &doc) != nil || len(doc.Content) == 0 {
 		return 0, 0
@@ -27,7 +31,10 @@ func Locate(output []byte, path, problem string) (line, column int) {
 	return key.Line, key.Column
 }
 
-// inFilter is how package jq tells a place in a filter.
+// inOutput is how problems of the whole output mention a line: a syntax error, a second document.
+var inOutput = regexp.MustCompile(`(?:^the output [^:]*:|begins in) line (\d+)`)
+
+// inFilter is how package jq mentions a place in a filter.
 var inFilter = regexp.MustCompile(`at line (\d+), column (\d+)$`)
 
 // step follows a path as far as it goes: it returns the key, or the list item, and its value.
@@ -65,7 +72,7 @@ func child(node *yaml.Node, name string) int {
 	if node.Kind != yaml.MappingNode {
 		return -1
 	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
+	for i := len(node.Content) - 2; i >= 0; i -= 2 { // of a key that is given twice the last one counts
 		if strings.EqualFold(node.Content[i].Value, name) {
 			return i
 		}

@@ -42,6 +42,9 @@ type linter struct {
 	programs programs
 	// shown is the directory as the user wrote it, root the same without links.
 	shown, root string
+	// sources are the texts of all files that can be read, by their names below root, and libraries those that others source.
+	sources   map[string]lint.Source
+	libraries lint.Libraries
 	// noRun leaves the config calls out.
 	noRun bool
 }
@@ -69,6 +72,7 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 		return report, err
 	}
 	l.root = root
+	l.read()
 	answers := l.all(ctx, entries)
 	if err := ctx.Err(); err != nil {
 		return report, err
@@ -107,7 +111,45 @@ type linted struct {
 	hook     *hook.Hook
 }
 
-// all checks all entries, several at a time: most of the time hooks are waited for.
+// maxSource is the size above which a file is not read: it is no script that a person has written.
+const maxSource = 4 << 20
+
+// read reads all files, because a file may be sourced by another one. What cannot be read is reported where it is checked.
+func (l *linter) read() {
+	l.sources = map[string]lint.Source{}
+	var all []lint.Source
+	_ = filepath.WalkDir(l.root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil
+		case path != l.root && strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxSource {
+			return nil
+		}
+		name, err := filepath.Rel(l.root, path)
+		if err != nil {
+			return nil
+		}
+		if text, err := os.ReadFile(path); err == nil {
+			l.sources[name] = lint.Source{Path: l.show(name), Text: text}
+			all = append(all, l.sources[name])
+		}
+		return nil
+	})
+	l.libraries = lint.FindLibraries(all)
+	for name, s := range l.sources {
+		_, s.SourcedIn = l.libraries.Of(name)
+		l.sources[name] = s
+	}
+}
+
+// all checks all entries concurrently: the time goes to the config calls.
 func (l *linter) all(ctx context.Context, entries []hookset.Entry) []linted {
 	results := make([]linted, len(entries))
 	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
@@ -155,7 +197,9 @@ func (l *linter) file(ctx context.Context, e hookset.Entry) []lint.Finding {
 		return []lint.Finding{unreadable(l.show(e.Name), err)}
 	}
 	f := lint.Finding{Path: s.Path, Level: lint.Warning, Message: "skipped: it is not executable", Hint: "if it is a hook: chmod +x " + s.Path}
-	if s.LooksLikeHook() {
+	if by, _ := l.libraries.Of(e.Name); len(by) > 0 {
+		f = lint.Finding{Path: s.Path, Message: "library: sourced by " + strings.Join(by, ", ")}
+	} else if s.LooksLikeHook() {
 		f.Level, f.Message, f.Hint = lint.Error, "it looks like a hook, but it is not executable and never runs", "chmod +x "+s.Path
 	}
 	return append([]lint.Finding{f}, l.syntax(ctx, s, e.Path)...)
@@ -186,6 +230,9 @@ func (l *linter) library(ctx context.Context, e hookset.Entry) (found []lint.Fin
 }
 
 func (l *linter) source(path, name string) (lint.Source, error) {
+	if s, ok := l.sources[name]; ok {
+		return s, nil
+	}
 	text, err := os.ReadFile(path)
 	return lint.Source{Path: l.show(name), Text: text}, err
 }
@@ -219,7 +266,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	}
 	answer, err := hookset.Ask(ctx, l.discover, l.root, f)
 	if err != nil {
-		result.findings = append(append(result.findings, l.wrong(s, answer, err)...), l.warnings(s, answer)...)
+		result.findings = append(append(result.findings, l.wrong(f.Name, s, answer, err)...), l.warnings(s, answer)...)
 		return result
 	}
 	result.hook = answer.Hook
@@ -232,29 +279,42 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 func (l *linter) warnings(s lint.Source, answer hookset.Answer) (found []lint.Finding) {
 	for _, w := range answer.Warnings {
 		line, column := l.place(s, answer, w.Path, w.Problem)
-		found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: w.String()})
+		found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: lint.InFile(s, answer.Stdout, w.String())})
 	}
 	return found
 }
 
-// wrong makes findings of what a config call has failed with.
-func (l *linter) wrong(s lint.Source, answer hookset.Answer, err error) (found []lint.Finding) {
+// wrong returns the findings for the error of a config call.
+func (l *linter) wrong(name string, s lint.Source, answer hookset.Answer, err error) (found []lint.Finding) {
 	var config *wire.ConfigError
 	var call *hookset.CallError
 	switch {
 	case errors.As(err, &config):
 		for _, v := range config.Violations {
 			line, column := l.place(s, answer, v.Path, v.Problem)
-			mend := v.Mend
+			hint := v.Mend
 			v.Mend = ""
-			found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Error, Message: v.String(), Hint: mend})
+			if v.Path == "" {
+				v.Problem = lint.InFile(s, answer.Stdout, v.Problem) + shownLine(answer.Stdout, v.Problem)
+			}
+			found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Error, Message: v.String(), Hint: hint})
+		}
+		if text := lastLines(answer.Stderr, 5); text != "" {
+			found[0].Message += "; it wrote to stderr: " + text
 		}
 	case errors.As(err, &call):
 		message := "the call with --config failed: " + call.Err.Error()
 		if text := lastLines(call.Stderr, 5); text != "" {
 			message += "; it wrote to stderr: " + text
 		}
-		found = append(found, lint.Finding{Path: s.Path, Level: lint.Error, Message: message})
+		f := lint.Finding{Path: s.Path, Level: lint.Error, Message: message}
+		if by, _ := l.libraries.Of(name); len(by) > 0 {
+			f.Hint = "if it is only sourced, by " + strings.Join(by, ", ") + ": chmod -x " + s.Path
+		}
+		if hint := elsewhere(l.libraries, s.Path, l.root); hint != "" {
+			f.Level, f.Hint, f.Message = lint.Warning, hint, "not checked: "+message
+		}
+		found = append(found, f)
 	default:
 		found = append(found, lint.Finding{Path: s.Path, Level: lint.Error, Message: err.Error()})
 	}
@@ -264,6 +324,16 @@ func (l *linter) wrong(s lint.Source, answer hookset.Answer, err error) (found [
 func (l *linter) place(s lint.Source, answer hookset.Answer, path, problem string) (line, column int) {
 	line, column = wire.Locate(answer.Stdout, path, problem)
 	return lint.Place(s, answer.Stdout, line, column)
+}
+
+// shownLine is the line of the output that a syntax error is about.
+func shownLine(output []byte, problem string) string {
+	at, _ := wire.Locate(output, "", problem)
+	lines := strings.Split(string(output), "\n")
+	if at < 1 || at > len(lines) {
+		return ""
+	}
+	return fmt.Sprintf(" (%q)", strings.TrimSpace(lines[at-1]))
 }
 
 func lastLines(text []byte, n int) string {

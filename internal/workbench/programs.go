@@ -2,11 +2,13 @@ package workbench
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/workbench/lint"
 )
 
 // programs are what an environment's PATH leads to.
@@ -45,6 +47,19 @@ func (p programs) check(ctx context.Context, program string, args ...string) (st
 		Stdout: func([]byte) {}, Stderr: func(line []byte) { out.Write(line); out.WriteByte('\n') },
 	})
 	return []byte(out.String()), true, err
+}
+
+// elsewhere is the hint for a script that sources a file of the hooks directory by the path that it has in an image only, or empty.
+func elsewhere(l lint.Libraries, script, dir string) string {
+	there := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	file, mount := l.Missing(script, there, func(path string) bool { return there(filepath.Join(dir, path)) })
+	if file == "" {
+		return ""
+	}
+	return fmt.Sprintf(`%s does not exist here: check the hooks in their image, make their directory available as %s (ln -s %s %s), or source the file by a path relative to the script`, file, mount, dir, mount)
 }
 
 func isExecutable(path string) bool {

@@ -23,6 +23,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
+	"github.com/shell-operator/shell-operator/internal/workbench/lint"
 )
 
 // TrialOptions are those of Try.
@@ -62,7 +63,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	}
 	answer, err := hookset.Ask(ctx, discovery(o), dir, file)
 	if err != nil {
-		return report, err
+		return report, withHint(err, dir, file)
 	}
 	for _, w := range answer.Warnings {
 		report.Notes = append(report.Notes, "the configuration: "+w.String())
@@ -82,6 +83,19 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 		return report, err
 	}
 	return report, errors.Join(err, report.apply(ctx, o, cl, answer.Hook, out, filters, err != nil))
+}
+
+// withHint adds to the error of a config call that a library is missing here, which is in the hooks directory.
+func withHint(err error, dir string, file hookset.File) error {
+	text, readErr := os.ReadFile(file.Path)
+	if readErr != nil || !errors.As(err, new(*hookset.CallError)) {
+		return err
+	}
+	s := lint.Source{Path: file.Path, Text: text}
+	if hint := elsewhere(lint.FindLibraries([]lint.Source{s}), s.Path, dir); hint != "" {
+		return fmt.Errorf("%w\n%s", err, hint)
+	}
+	return err
 }
 
 // findHook finds a hook by its name below the hooks directory, or by the path of its file.
@@ -158,6 +172,25 @@ func bindingNames(h *hook.Hook) map[string]bool {
 	return names
 }
 
+// examples are binding contexts by the kind of their binding, whose name replaces NAME.
+var examples = map[hook.Kind]string{
+	hook.OnKubernetes: `{"binding": "NAME", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "web"}}}`,
+	hook.OnValidating: `{"binding": "NAME", "type": "Validating", "review": {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "object": {}}}}`,
+	hook.OnMutating:   `{"binding": "NAME", "type": "Mutating", "review": {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "object": {}}}}`,
+	hook.OnConversion: `{"binding": "NAME", "type": "Conversion", "fromVersion": "example.com/v1", "toVersion": "example.com/v2", "review": {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {"uid": "1", "desiredAPIVersion": "example.com/v2", "objects": []}}}`,
+	hook.OnHTTP:       `{"binding": "NAME", "type": "HTTP", "request": {"id": "1", "method": "GET", "path": "/"}}`,
+}
+
+// exampleOf is a context for the first binding of a hook.
+func exampleOf(h *hook.Hook) string {
+	for a, b := range h.Bindings() {
+		if text := examples[a.Kind]; text != "" {
+			return strings.Replace(text, "NAME", b.Name, 1)
+		}
+	}
+	return `{"binding": "NAME", "type": "Event"}`
+}
+
 // defaultContexts are what an operator in an empty cluster would begin with.
 func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 	var ev *event.Event
@@ -172,7 +205,7 @@ func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 		ev = &event.Event{Type: event.Tick, Hook: h}
 		r.Notes = append(r.Notes, fmt.Sprintf("without --context it runs for schedule %q", h.Schedules[0].Name))
 	default:
-		return nil, fmt.Errorf("hook %q runs for events with objects only: give one with --context FILE; the operator leaves the files of its runs with --debug-keep-tmp-files", h.Name)
+		return nil, fmt.Errorf("hook %q has no binding that runs without an object or a request: pass a context with --context FILE, for instance %s", h.Name, exampleOf(h))
 	}
 	c := wire.Context{Event: *ev, Objects: event.NoObjects{}}
 	for _, index := range ev.Binding().Includes {

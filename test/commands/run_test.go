@@ -24,9 +24,9 @@ kubectl get namespace ` + ns + ` -o name
 		want string
 		made bool
 	}{
-		{nil, "1 operation, not carried out (--apply does that)", false},
-		{[]string{"--apply", "--dry-run"}, "1 operation, not all of them carried out", false},
-		{[]string{"--apply"}, "1 operation, carried out", true},
+		{nil, "1 operation, not applied (use --apply)", false},
+		{[]string{"--apply", "--dry-run"}, "1 operation, not all of them applied", false},
+		{[]string{"--apply"}, "1 operation, applied", true},
 	} {
 		out := command(t, c.Kubeconfig, append([]string{"run", "make", "--hooks-dir", dir}, test.args...)...)
 		if !strings.Contains(out, test.want) || !strings.Contains(out, "stdout | namespace/"+ns) {

@@ -25,20 +25,79 @@ func TestShell(t *testing.T) {
 		{"a.sh", "#!/bin/sh\nlocal x=1\n", ""},
 		{"a", "#!/usr/bin/env -S bash -eu\na=(1 2)\n", ""},
 		{"a", "#!/bin/dash\necho ${a[1]}\n", "a:2:9: warning: arrays are not in this shell, but in bash, mksh, zsh (this is bash, but the first line says dash: write #!/usr/bin/env bash)"},
+		{"a", "#!/bin/sh\nif [[ $1 == --config ]]; then :; fi\n[[ a ]]\n", "a:2:4: warning: [[ is not in every sh, but in bash (this is bash, but the first line says sh: write #!/usr/bin/env bash)"},
+		{"a", "#!/bin/sh\nif [ \"$1\" == --config ]; then\n  source /shell_lib.sh\nfi\n", "a:2:11: warning: == in [ ] is not in every sh, but in bash (this is bash, but the first line says sh: write #!/usr/bin/env bash)\n" +
+			"a:3:3: warning: source is not in every sh, but in bash (this is bash, but the first line says sh: write #!/usr/bin/env bash)"},
+		{"a", "#!/bin/sh\nsource() { . \"$1\"; }\nsource x\n", ""},
+		{"a", "#!/bin/ash\n[[ a = b ]]\n", ""},
+		{"common.sh", "a=(1 2)\n[[ a ]]\n", ""}, // no first line: which shell sources it is not known
 		{"a", "#!/bin/mksh\necho ${a[1]}\n", ""},
 		{"a", "#!/bin/bash\ncase x in\n", "a:2:1: error: `case` statement must end with `esac`"},
 		{"a.py", "#!/usr/bin/env python3\ncase x in\n", ""},
 		{"lib.bash", "f() {\n", "lib.bash:1:5: error: `{` must be followed by a statement list"},
 		{"a", "#!/bin/bash\necho a\r\n", `a:2: warning: the line ends with a carriage return, which becomes a part of its last word (convert the file: sed -i 's/\r$//' a)`},
 	} {
-		got := lines(Shell(t.Context(), Source{test.name, []byte(test.text)}, "/"+test.name, noChecker))
+		got := lines(Shell(t.Context(), Source{Path: test.name, Text: []byte(test.text)}, "/"+test.name, noChecker))
 		if got != test.want {
 			t.Errorf("%q\ngot  %s\nwant %s", test.text, got, test.want)
 		}
 	}
 }
 
-// TestShellDisagrees tells that the shell itself has the last word.
+// TestLibraries covers files that run in the shell of another script.
+func TestLibraries(t *testing.T) {
+	script := func(path, text string) Source { return Source{Path: path, Text: []byte(text)} }
+	l := FindLibraries([]Source{
+		script("hooks/a.sh", "#!/bin/bash\nsource /hooks/common/functions.sh\n. \"$(dirname \"$0\")/lib/own.sh\"\nsource relative.sh\nsource \"$DIR\"\n. ${DIR}/x/*.sh\n"),
+		script("hooks/b", "#!/bin/sh\nif true; then . \"${HOOKS}/common/functions.sh\"; fi\n"),
+		script("hooks/c.py", "#!/usr/bin/env python3\nsource = 1\n"),
+	})
+	for _, test := range []struct{ name, by, shell string }{
+		{"common/functions.sh", "hooks/a.sh hooks/b", "sh"},
+		{"sub/lib/own.sh", "hooks/a.sh", "bash"},
+		{"relative.sh", "hooks/a.sh", "bash"},
+		{"functions.sh", "hooks/a.sh", "bash"}, // if the directory itself is common
+		{"other.sh", "", ""},
+		{"x/some.sh", "", ""},
+	} {
+		if by, shell := l.Of(test.name); strings.Join(by, " ") != test.by || shell != test.shell {
+			t.Errorf("%s is sourced by %q in %q", test.name, by, shell)
+		}
+	}
+	here := func(path string) bool { return path == "/shell_lib.sh" }
+	below := func(path string) bool { return path == "common/functions.sh" }
+	if file, mount := l.Missing("hooks/a.sh", here, below); file != "/hooks/common/functions.sh" || mount != "/hooks" {
+		t.Errorf("missing %q, %q", file, mount)
+	}
+	for _, missing := range []func(string) bool{here, below} {
+		if file, _ := l.Missing("hooks/b", here, missing); file != "" {
+			t.Errorf("missing %q", file)
+		}
+	}
+	s := Source{Path: "common/functions.sh", Text: []byte("#!/bin/bash\na=(1)\n"), SourcedIn: "sh"}
+	if got := lines(Shell(t.Context(), s, "/a", noChecker)); !strings.Contains(got, "the script that sources it runs in sh: write #!/usr/bin/env bash there") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestInFile maps the lines of the output that a problem mentions.
+func TestInFile(t *testing.T) {
+	s := Source{Path: "a", Text: []byte("#!/bin/sh\ncat <<EOF\nconfigVersion: v1\nonStartup: 1\n---\nonStartup: 2\nEOF\n")}
+	output := []byte("configVersion: v1\nonStartup: 1\n---\nonStartup: 2\n")
+	for problem, want := range map[string]string{
+		"the one that begins in line 3 is ignored":                                      "the one that begins in line 5 is ignored",
+		"onStartup: the key is given twice, in lines 1 and 2: the last one counts":      "onStartup: the key is given twice, in lines 3 and 4: the last one counts",
+		"the output is neither YAML nor JSON: line 2: mapping values":                   "the output is neither YAML nor JSON: line 4: mapping values",
+		"the output is neither YAML nor JSON: line 9: mapping values":                   "the output is neither YAML nor JSON: line 9 of the output: mapping values",
+		"kubernetes[0].jqFilter does not compile: unexpected token at line 1, column 3": "kubernetes[0].jqFilter does not compile: unexpected token at line 1, column 3",
+	} {
+		if got := InFile(s, output, problem); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestShellDisagrees shows that the shell decides.
 func TestShellDisagrees(t *testing.T) {
 	accepts := func(_ context.Context, program string, args ...string) ([]byte, bool, error) {
 		if program != "bash" || strings.Join(args, " ") != "-n /a" {
@@ -46,7 +105,7 @@ func TestShellDisagrees(t *testing.T) {
 		}
 		return nil, true, nil
 	}
-	s := Source{"a", []byte("#!/bin/bash\nif\n")}
+	s := Source{Path: "a", Text: []byte("#!/bin/bash\nif\n")}
 	if found := Shell(t.Context(), s, "/a", accepts); len(found) != 1 || found[0].Level != Warning {
 		t.Errorf("bash accepts it, but: %s", lines(found))
 	}
@@ -73,7 +132,7 @@ func TestStart(t *testing.T) {
 		"#!/bin/zsh\n":                    `"/bin/zsh" does not exist here`,
 		"#!/usr/bin/env python3\n":        `env does not find "python3"`,
 	} {
-		got := lines(Start(Source{"a", []byte(text)}, exists))
+		got := lines(Start(Source{Path: "a", Text: []byte(text)}, exists))
 		if want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%q: %q, not %q", text, got, want)
 		}
@@ -104,7 +163,7 @@ func TestFirstContext(t *testing.T) {
 		{"python, all", "first = contexts[0]\nfor c in contexts:\n  pass\n", hook.Hook{Schedules: make([]hook.Schedule, 1)}, 0, 0},
 	} {
 		line := 0
-		for _, f := range Hook(Source{"a", []byte(test.text)}, &test.hook, test.limit) {
+		for _, f := range Hook(Source{Path: "a", Text: []byte(test.text)}, &test.hook, test.limit) {
 			line = f.Line
 		}
 		if line != test.line {
@@ -126,7 +185,7 @@ func TestPlace(t *testing.T) {
 		{"something: else\n", 1, 1, 0, 0},
 		{"a: 1\n", 0, 0, 0, 0},
 	} {
-		if l, c := Place(Source{"a", []byte(file)}, []byte(test.output), test.line, test.column); l != test.atLine || c != test.atColumn {
+		if l, c := Place(Source{Path: "a", Text: []byte(file)}, []byte(test.output), test.line, test.column); l != test.atLine || c != test.atColumn {
 			t.Errorf("%d:%d of %q is at %d:%d, not %d:%d", test.line, test.column, test.output, l, c, test.atLine, test.atColumn)
 		}
 	}

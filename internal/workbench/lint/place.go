@@ -1,11 +1,13 @@
 package lint
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 )
 
-// Place is where a line and column of a hook's --config output stand in the hook's file. Most hooks carry their
-// configuration as text, so the line is there; where it is not, or not only once, the place is 0.
+// Place maps a line and column of a hook's --config output to the hook's file. Most hooks contain their configuration as
+// text, so the line is there; where it is not, or is ambiguous, the place is 0.
 func Place(s Source, output []byte, line, column int) (int, int) {
 	if s.isBinary() {
 		return 0, 0
@@ -35,7 +37,7 @@ func Place(s Source, output []byte, line, column int) (int, int) {
 	return best + 1, max(column+shift, 0)
 }
 
-// neighbours counts how many lines before and after two lines are equal too.
+// neighbours counts the equal lines around two lines.
 func neighbours(a []string, i int, b []string, j int) (n int) {
 	for _, step := range []int{-1, 1} {
 		for k := step; i+k >= 0 && i+k < len(a) && j+k >= 0 && j+k < len(b); k += step {
@@ -46,4 +48,30 @@ func neighbours(a []string, i int, b []string, j int) (n int) {
 		}
 	}
 	return n
+}
+
+// outputLine is how problems mention lines of the output.
+var outputLine = regexp.MustCompile(`(\bin lines? |^the output [^:]*: line )(\d+)(?:( and )(\d+))?`)
+
+// InFile rewrites the lines of the output that a problem mentions to lines of the hook's file, where they are known, and says
+// so where they are not.
+func InFile(s Source, output []byte, problem string) string {
+	return outputLine.ReplaceAllStringFunc(problem, func(mention string) string {
+		m := outputLine.FindStringSubmatch(mention)
+		first, _ := strconv.Atoi(m[2])
+		line, _ := Place(s, output, first, 1)
+		second, last := 0, 0
+		if m[4] != "" {
+			second, _ = strconv.Atoi(m[4])
+			last, _ = Place(s, output, second, 1)
+		}
+		if line == 0 || second > 0 && last == 0 {
+			return mention + " of the output"
+		}
+		mention = m[1] + strconv.Itoa(line)
+		if second > 0 {
+			mention += m[3] + strconv.Itoa(last)
+		}
+		return mention
+	})
 }

@@ -12,8 +12,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Check starts a program that checks the syntax of a file, and returns what it printed to stderr. The error tells that
-// it found a mistake; found is false where there is no such program.
+// Check starts a program that checks the syntax of a file, and returns its stderr. The error reports that the file is
+// invalid; found is false where there is no such program.
 type Check func(ctx context.Context, program string, args ...string) (stderr []byte, found bool, err error)
 
 var dialects = map[string]syntax.LangVariant{
@@ -21,44 +21,63 @@ var dialects = map[string]syntax.LangVariant{
 	"bash": syntax.LangBash, "mksh": syntax.LangMirBSDKorn, "ksh": syntax.LangMirBSDKorn, "zsh": syntax.LangZsh, "bats": syntax.LangBats,
 }
 
-// shell is the dialect of a script: that of its first line, or else of its extension.
+// shell is the shell that runs a script: the one that sources it, that of its first line, or else that of its extension. The
+// extension sh names no shell, so such a file may use what bash has.
 func (s Source) shell() (name string, ok bool) {
-	if program, isScript := s.interpreter(); isScript {
+	program, isScript := s.interpreter()
+	switch {
+	case s.SourcedIn != "":
+		name = s.SourcedIn
+	case isScript:
 		name = program.name
-	} else {
+	case path.Ext(s.Path) == ".sh":
+		name = "bash"
+	default:
 		name = strings.TrimPrefix(path.Ext(s.Path), ".")
 	}
 	_, ok = dialects[name]
 	return name, ok
 }
 
-// Shell finds the first mistake in the syntax of a shell script. It finds nothing in other files.
+// Shell finds the first syntax error of a shell script, and commands of bash in a script for sh. It finds nothing in other files.
 func Shell(ctx context.Context, s Source, file string, check Check) []Finding {
 	name, isShell := s.shell()
 	if !isShell {
 		return nil
 	}
 	dialect := dialects[name]
-	err := parse(s, dialect)
+	parsed, err := s.parse(dialect)
 	if err == nil {
-		return carriageReturns(s)
+		found := carriageReturns(s)
+		if name == "sh" || name == "dash" {
+			found = append(found, bashCommands(s, parsed, name)...)
+		}
+		return found
 	}
 	line, column, message := describe(err)
 	found := s.finding(line, column, Error, message, "")
-	if dialect == syntax.LangPOSIX && parse(s, syntax.LangBash) == nil {
-		found.Level, found.Hint = Warning, fmt.Sprintf("this is bash, but the first line says %s: write #!/usr/bin/env bash", name)
-		return []Finding{found}
+	if dialect == syntax.LangPOSIX {
+		if _, err := s.parse(syntax.LangBash); err == nil {
+			found.Level, found.Hint = Warning, writeBash(s, name)
+			return []Finding{found}
+		}
 	}
-	// The shell itself has the last word: our parser is stricter in a few places.
+	// The parser is stricter than the shells in a few places, so the shell decides.
 	if stderr, there, err := check(ctx, name, "-n", file); there && err == nil && len(stderr) == 0 {
-		found.Level, found.Hint = Warning, name+" reads it nevertheless: look whether it means what you mean"
+		found.Level, found.Hint = Warning, name+" accepts it nevertheless: check that it means what you intend"
 	}
 	return []Finding{found}
 }
 
-func parse(s Source, dialect syntax.LangVariant) error {
-	_, err := syntax.NewParser(syntax.Variant(dialect)).Parse(bytes.NewReader(s.Text), "")
-	return err
+func writeBash(s Source, name string) string {
+	if s.SourcedIn != "" {
+		return fmt.Sprintf("this is bash, but the script that sources it runs in %s: write #!/usr/bin/env bash there", name)
+	}
+	return fmt.Sprintf("this is bash, but the first line says %s: write #!/usr/bin/env bash", name)
+}
+
+func (s Source) parse(dialect syntax.LangVariant) (*syntax.File, error) {
+	return syntax.NewParser(syntax.Variant(dialect)).Parse(bytes.NewReader(s.Text), "")
 }
 
 func describe(err error) (line, column int, message string) {
@@ -80,6 +99,46 @@ func describe(err error) (line, column int, message string) {
 		return int(lang.Pos.Line()), int(lang.Pos.Col()), fmt.Sprintf("%s %s not in this shell, but in %s", lang.Feature, verb, strings.Join(names, ", "))
 	}
 	return 0, 0, err.Error()
+}
+
+// ofBash are commands that parse as any other command, and that dash does not have. The sh of busybox has some of them.
+var ofBash = []string{"[[", "source", "declare", "typeset", "shopt", "mapfile", "readarray", "pushd", "popd"}
+
+// bashCommands finds the first use of each command of bash, and == in [ ].
+func bashCommands(s Source, file *syntax.File, shell string) (found []Finding) {
+	seen := map[string]bool{}
+	syntax.Walk(file, func(node syntax.Node) bool {
+		if f, isFunction := node.(*syntax.FuncDecl); isFunction {
+			seen[f.Name.Value] = true
+		}
+		return true
+	})
+	add := func(pos syntax.Pos, what string) {
+		if seen[what] {
+			return
+		}
+		seen[what] = true
+		found = append(found, s.finding(int(pos.Line()), int(pos.Col()), Warning, what+" is not in every sh, but in bash", writeBash(s, shell)))
+	}
+	syntax.Walk(file, func(node syntax.Node) bool {
+		call, isCall := node.(*syntax.CallExpr)
+		if !isCall || len(call.Args) == 0 {
+			return true
+		}
+		name := call.Args[0].Lit()
+		if slices.Contains(ofBash, name) {
+			add(call.Pos(), name)
+		}
+		if name == "[" || name == "test" {
+			for _, arg := range call.Args {
+				if arg.Lit() == "==" {
+					add(arg.Pos(), "== in [ ]")
+				}
+			}
+		}
+		return true
+	})
+	return found
 }
 
 // carriageReturns warns of Windows line ends in a script whose first line has none.

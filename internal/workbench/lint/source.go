@@ -11,6 +11,8 @@ type Source struct {
 	// Path is the name for findings.
 	Path string
 	Text []byte
+	// SourcedIn is the shell of the scripts that source the file; empty if there are none.
+	SourcedIn string
 }
 
 // interpreter is the first line of a script: the program that runs it.
@@ -18,11 +20,11 @@ type interpreter struct {
 	// path is what the kernel starts, name the program that reads the script: for "#!/usr/bin/env bash" they are
 	// "/usr/bin/env" and "bash".
 	path, name string
-	// viaEnv tells that env looks for name in PATH.
+	// viaEnv reports that env looks up name in PATH.
 	viaEnv bool
 }
 
-// interpreter reads the first line; false means that there is no #!.
+// interpreter parses the first line; false means that there is no #!.
 func (s Source) interpreter() (interpreter, bool) {
 	line, isScript := bytes.CutPrefix(s.firstLine(), []byte("#!"))
 	if !isScript {
@@ -50,7 +52,7 @@ func (s Source) firstLine() []byte {
 	return line
 }
 
-// isBinary tells whether the file is a program that the kernel runs by itself, as far as its first bytes tell.
+// isBinary reports whether the file begins like a program that needs no interpreter.
 func (s Source) isBinary() bool {
 	return bytes.IndexByte(s.Text[:min(len(s.Text), 512)], 0) >= 0
 }
@@ -59,7 +61,7 @@ func (s Source) finding(line, column int, level Level, message, hint string) Fin
 	return Finding{Path: s.Path, Line: line, Column: column, Level: level, Message: message, Hint: hint}
 }
 
-// LooksLikeHook tells whether a file that cannot be executed was probably meant to be a hook.
+// LooksLikeHook reports whether a file that cannot be executed is probably meant to be a hook.
 func (s Source) LooksLikeHook() bool {
 	_, isScript := s.interpreter()
 	for _, sign := range []string{"--config", "__config__", "configVersion", "BINDING_CONTEXT_PATH"} {
