@@ -36,7 +36,7 @@ var directions = []struct {
 	{"internal/telemetry/kubeevent", nil, "it is told names, whatever runs"},
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk"}, "formats make values and write values"},
 	{"internal/hookset", []string{"internal/hook", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and what it prints is checked"},
-	{"internal/replica", []string{"internal/telemetry/logonce"}, "who leads has nothing to do with what is led"},
+	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "who leads has nothing to do with what is led"},
 	{"internal/source/schedule", nil, "a stage that fires texts"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/jsonwalk", "internal/kube", "internal/telemetry/logonce"}, "a stage that makes events"},
 	{"internal/httpserver", nil, "a library for packages that listen"},

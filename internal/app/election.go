@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"os"
 	"time"
@@ -37,14 +36,16 @@ func newElection(op *operator, cl *kube.Cluster, o Options) (*replica.Lease, err
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for leader election: %w", err)
 	}
-	identity := o.Pod
-	if identity == "" {
-		identity = uniqueName()
+	pod := o.Pod
+	if pod == "" {
+		if pod, err = os.Hostname(); err != nil {
+			pod = "shell-operator"
+		}
 	}
 	return replica.New(replica.Options{
-		Client: client, Namespace: namespace, Name: o.Election.Lease, Identity: identity, Log: o.Log,
+		Client: client, Namespace: namespace, Name: o.Election.Lease, Pod: pod, Log: o.Log,
 		Duration: o.Election.Duration, RenewDeadline: o.Election.RenewDeadline, RetryPeriod: o.Election.RetryPeriod,
-		Changed: func(holder string) { op.leaderChanged(holder, identity) },
+		Changed: op.leaderChanged,
 	})
 }
 
@@ -66,29 +67,20 @@ func (f fenced) Execute(ctx context.Context, in process.Invocation) (process.Res
 	return f.Executor.Execute(ctx, in)
 }
 
-// uniqueName is the host's name and something random: on a developer's machine two operators have one host.
-func uniqueName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "shell-operator"
-	}
-	return host + "-" + rand.Text()[:8]
-}
-
-func (op *operator) leaderChanged(holder, own string) {
+func (op *operator) leaderChanged(holder replica.Holder) {
 	op.mu.Lock()
-	op.leader = holder
+	op.leader = holder.Name
 	op.mu.Unlock()
-	switch holder {
-	case own:
-		op.log.Info("This replica runs the hooks", "identity", own)
+	switch {
+	case holder.Self:
+		op.log.Info("This replica runs the hooks", "identity", holder.Name)
 		op.health.SetRole("leader: this replica runs the hooks", false)
-	case "":
+	case holder.Name == "":
 		op.log.Info("No replica runs the hooks")
 		op.health.SetRole("standby: no replica runs the hooks", false)
 	default:
-		op.log.Info("Another replica runs the hooks, this one stands by", "leader", holder, "identity", own)
-		op.health.SetRole(fmt.Sprintf("standby: %q runs the hooks", holder), true)
+		op.log.Info("Another replica runs the hooks, this one stands by", "leader", holder.Name)
+		op.health.SetRole(fmt.Sprintf("standby: %q runs the hooks", holder.Name), true)
 	}
 }
 

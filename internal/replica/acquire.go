@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -9,67 +10,74 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// acquire waits until this replica holds the Lease, and returns it with the time from which it counts. It returns false
-// when ctx has ended before.
+// acquire blocks until this replica holds the Lease, and returns it with the start of the request that acquired it. It
+// returns false if ctx ends before.
 func (l *Lease) acquire(ctx context.Context) (held *coordinationv1.Lease, renewed time.Time, ok bool) {
 	for ctx.Err() == nil {
-		started := time.Now()
-		held, pause, err := l.try(ctx)
+		held, renewed, pause, err := l.try(ctx)
 		if ctx.Err() == nil || held != nil {
 			l.complain(err)
 		}
 		if held != nil {
 			l.lead()
-			return held, started, true
+			return held, renewed, true
 		}
 		l.pause(ctx, pause)
 	}
 	return nil, time.Time{}, false
 }
 
-// try takes the Lease if it is free. Otherwise it returns how long to wait.
-func (l *Lease) try(ctx context.Context) (held *coordinationv1.Lease, pause time.Duration, err error) {
+// try acquires the Lease if it is free. Otherwise it returns the delay before the next attempt.
+func (l *Lease) try(ctx context.Context) (held *coordinationv1.Lease, started time.Time, pause time.Duration, err error) {
 	if wait, watching := l.wait(); wait > 0 && watching {
-		return nil, wait, nil
+		return nil, started, wait, nil
 	}
 	live, err := l.store.get(ctx)
 	if apierrors.IsNotFound(err) {
 		live, err = nil, nil
 	}
 	if err != nil {
-		return nil, l.opts.RetryPeriod, err
+		return nil, started, l.opts.RetryPeriod, err
 	}
 	l.observe(live)
 	if wait, watching := l.wait(); wait > 0 {
 		if !watching {
 			wait = min(wait, l.opts.RetryPeriod)
 		}
-		return nil, wait, nil
+		return nil, started, wait, nil
 	}
-	// Once it is asked for, the answer has to be known: what we have taken we must give back.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.opts.RenewDeadline, releaseTime))
-	defer cancel()
-	if live == nil {
-		held, err = l.store.create(ctx, claim(&coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: l.opts.Namespace, Name: l.opts.Name},
-		}, l.opts.Identity, l.opts.Duration, time.Now()))
-	} else {
-		held, err = l.store.update(ctx, claim(live, l.opts.Identity, l.opts.Duration, time.Now()))
+	// The Lease counts from here on: the API server may have been slow before.
+	now := l.fence.now()
+	started = now.steady
+	held, err = l.write(ctx, live, started)
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		return nil, started, l.opts.RetryPeriod, nil // another replica was faster
+	case err != nil:
+		return nil, started, l.opts.RetryPeriod, err
 	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return nil, l.opts.RetryPeriod, nil // another one was quicker
+	// A Lease that has run out while it was acquired is not ours to use: another replica may take it any moment.
+	if took := l.fence.now().since(now); took >= l.opts.RenewDeadline {
+		return nil, started, 0, fmt.Errorf("acquiring it took %s, which is longer than it counts for: was this process or its machine stopped?", took.Round(time.Millisecond))
 	}
-	if err != nil {
-		return nil, l.opts.RetryPeriod, err
-	}
-	return held, 0, nil
+	return held, started, 0, nil
 }
 
-// wait is how long the Lease is not free, as far as we know, and whether we hear of changes.
+// write claims the Lease. The request does not end with ctx: a Lease that was acquired has to be released.
+func (l *Lease) write(ctx context.Context, live *coordinationv1.Lease, now time.Time) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.opts.RenewDeadline, releaseTime))
+	defer cancel()
+	if live != nil {
+		return l.store.update(ctx, l.claim(live, now))
+	}
+	return l.store.create(ctx, l.claim(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.opts.Namespace, Name: l.opts.Name}}, now))
+}
+
+// wait returns how long the Lease is not free, as far as is known, and whether changes of it are watched.
 func (l *Lease) wait() (wait time.Duration, watching bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return remaining(l.seen, l.since, time.Now(), l.opts.Identity, l.opts.Duration), l.watching
+	return remaining(l.seen, l.since, time.Now(), l.identity, l.opts.Duration), l.watching
 }
 
 // observe remembers a state of the Lease; nil means that there is none.
@@ -80,24 +88,26 @@ func (l *Lease) observe(lease *coordinationv1.Lease) {
 	if !known {
 		l.seen, l.since = lease, time.Now()
 	}
-	l.tell(holder(lease))
+	if !l.leading {
+		l.report(Holder{Name: holderName(lease), Self: holder(lease) == l.identity})
+	}
 }
 
-// lead remembers that the Lease is ours.
+// lead remembers that this replica holds the Lease.
 func (l *Lease) lead() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tell(l.opts.Identity)
 	l.leading = true
+	l.report(Holder{Name: l.opts.Pod, Self: true})
 }
 
-// tell tells who holds the Lease, with the lock held.
-func (l *Lease) tell(holder string) {
-	if l.leading || l.told != nil && *l.told == holder {
+// report reports a new holder. mu is held.
+func (l *Lease) report(h Holder) {
+	if l.reported != nil && *l.reported == h {
 		return
 	}
-	l.told = &holder
+	l.reported = &h
 	if l.opts.Changed != nil {
-		l.opts.Changed(holder)
+		l.opts.Changed(h)
 	}
 }

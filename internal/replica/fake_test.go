@@ -45,6 +45,8 @@ type line struct {
 	delay time.Duration
 	// broken is closed when the line is cut.
 	broken chan struct{}
+	// slowRead is added to the time of the first read.
+	slowRead time.Duration
 	// blind refuses watches.
 	blind bool
 }
@@ -87,6 +89,8 @@ func (l *line) do(ctx context.Context, work func() (*coordinationv1.Lease, error
 }
 
 func (l *line) get(ctx context.Context) (*coordinationv1.Lease, error) {
+	time.Sleep(l.slowRead)
+	l.slowRead = 0
 	return l.do(ctx, func() (*coordinationv1.Lease, error) {
 		if l.lease == nil {
 			return nil, apierrors.NewNotFound(leases, "lease")

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// moment is a time by two clocks. A process that is stopped, or whose machine sleeps or is paused, may find that the
-// steady one has not gone on; somebody may set the other one back. What has passed by either of them has passed.
+// moment is a time by the monotonic clock and by the wall clock. The time that has passed is the larger of the two: the
+// monotonic clock stops while a machine is suspended, the wall clock may be set back.
 type moment struct{ steady, wall time.Time }
 
 func momentOf(t time.Time) moment { return moment{steady: t, wall: t.Round(0)} }
@@ -20,14 +20,14 @@ func (m moment) since(earlier moment) time.Duration {
 	return max(m.steady.Sub(earlier.steady), m.wall.Sub(earlier.wall))
 }
 
-// fence tells whether the Lease is surely ours, by clocks alone. The context of a leader ends when it has noticed that
-// it does not lead any more; a process that has stood still does much before it notices.
+// fence decides by clocks alone whether the Lease is certainly ours. The context of a leader ends when the loss is noticed;
+// a process that was stopped would do much before that.
 type fence struct {
 	limit time.Duration
 	now   func() moment
 
 	mu sync.Mutex
-	// held tells that the Lease was ours at renewed: then the last renewal that succeeded was begun.
+	// held reports that the Lease was ours at renewed, the start of the last renewal that succeeded.
 	held    bool
 	renewed moment
 }
@@ -70,7 +70,7 @@ func (l *Lease) Fence(ctx context.Context) context.Context {
 	return context.WithValue(ctx, fenceKey{}, &l.fence)
 }
 
-// Check fails when ctx is that of a leader whose Lease may be another one's by now. It asks the clocks, not the API server.
+// Check returns an error if ctx is that of a leader whose Lease may have expired. It reads the clocks, and sends no request.
 func Check(ctx context.Context) error {
 	if f := fenceOf(ctx); f != nil {
 		return f.check()
@@ -78,8 +78,8 @@ func Check(ctx context.Context) error {
 	return nil
 }
 
-// FencedTransport sends no request that may change something and has a context of a leader, unless the Lease is surely
-// ours when it is sent. What stands still between the check and the first byte is out of reach; that is a moment.
+// FencedTransport sends requests that change something and have the context of a leader only while the Lease is certainly
+// ours. A process that is stopped between the check and the first byte is out of reach.
 func FencedTransport(next http.RoundTripper) http.RoundTripper { return fencedTransport{next} }
 
 type fencedTransport struct{ next http.RoundTripper }
@@ -95,7 +95,7 @@ func (t fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	// A connection may have to be made first, and that takes time.
+	// A new connection takes time, so the fence is checked again.
 	ctx, cancel := context.WithCancelCause(req.Context())
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		if err := f.check(); err != nil {
@@ -114,7 +114,7 @@ func (t fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// WrappedRoundTripper lets those find the transport who look for it.
+// WrappedRoundTripper returns the transport below.
 func (t fencedTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // lastingBody ends the context of its request when it is closed.

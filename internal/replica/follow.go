@@ -8,14 +8,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// follow listens to changes of the Lease until ctx ends. What it hears may be late: it only says when to look.
-// Without the permission to watch, a standby looks every now and then.
+// follow watches the Lease until ctx ends. What it delivers may be old, so it only triggers a read. Without the permission
+// to watch, a standby reads the Lease every RetryPeriod.
 func (l *Lease) follow(ctx context.Context) {
 	const shortest, longest = 500 * time.Millisecond, time.Minute
 	delay := shortest
 	for {
 		begun := time.Now()
-		err := l.store.watch(ctx, func() { l.setWatching(true) }, l.heard)
+		err := l.store.watch(ctx, func() { l.setWatching(true) }, l.changed)
 		l.setWatching(false)
 		switch {
 		case ctx.Err() != nil:
@@ -30,7 +30,7 @@ func (l *Lease) follow(ctx context.Context) {
 		default:
 			delay = min(2*delay, l.opts.RetryPeriod)
 		}
-		l.wake() // who relied on hearing of changes looks now
+		l.wake() // there may have been changes since the watch ended
 		timer := time.NewTimer(delay)
 		select {
 		case <-timer.C:
@@ -47,9 +47,9 @@ func (l *Lease) setWatching(is bool) {
 	l.watching = is
 }
 
-// heard is told of a change. Our own ones are no news.
-func (l *Lease) heard(lease *coordinationv1.Lease) {
-	if holder(lease) == l.opts.Identity {
+// changed handles a change, unless it is our own.
+func (l *Lease) changed(lease *coordinationv1.Lease) {
+	if holder(lease) == l.identity {
 		return
 	}
 	l.observe(lease)

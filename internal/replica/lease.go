@@ -1,21 +1,22 @@
-// Package replica decides which of several replicas runs the hooks: the one that holds a Lease.
+// Package replica elects the replica that runs the hooks: the one that holds a Lease.
 //
 // Callers may rely on this:
-//   - At most one replica leads. One that cannot renew its Lease stops leading well before others may take it.
-//   - A Lease that is given back, deleted or taken is noticed at once, by a watch; one whose holder has died, when it
-//     runs out. Clocks of different machines need not agree.
-//   - What a leader does under its fence (see Check) is not begun when the Lease may have run out, even if the process was
-//     stopped meanwhile and has not noticed yet.
-//   - The Lease is given back only after the work has ended, and then the next replica begins at once.
-//   - The fields of the Lease mean what they mean to others who elect leaders in this way.
+//   - At most one replica leads. A leader that cannot renew its Lease stops well before another replica may acquire it.
+//   - A Lease that is released, deleted or taken is noticed immediately, by a watch; one whose holder has died, when it
+//     expires. Clocks of different machines need not agree.
+//   - Fencing: what a leader does under its fence (see Check) is not started once the Lease may have expired, even if the
+//     process was stopped meanwhile and has not noticed yet.
+//   - The Lease is released only after the work has ended, and then the next replica starts immediately.
+//   - The fields of the Lease have the meaning that they have for other leader elections.
 //
-// It does not use the election of client-go. That one looks at the Lease every few seconds only, so a hand-over takes
-// seconds and a leader whose Lease was taken goes on for ten more; it may give the Lease back before the work has ended;
-// and with it come the typed clients of all APIs, which make the program half as large again.
+// It does not use the election of client-go. That one reads the Lease only every few seconds, so a hand-over takes
+// seconds and a leader whose Lease was taken continues for ten more; it may release the Lease before the work has ended;
+// and it imports the typed clients of all APIs, which make the program half as large again.
 package replica
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,46 +30,56 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
-// Options of a Lease. Client, Namespace, Name, Identity and the durations are required.
+// Options of a Lease. Client, Namespace, Name, Pod and the durations are required.
 type Options struct {
 	Client          rest.Interface
 	Namespace, Name string
-	// Identity is the name of this replica. No two that run at the same time may have the same.
-	Identity string
-	// Duration is how long others wait after the last sign of life of the leader. It is counted in whole seconds.
+	// Pod is the name of this replica. Its identity has a random part, too: a Pod of a StatefulSet that is replaced has
+	// the name of the one before, which may still run on a node that cannot be reached.
+	Pod string
+	// Duration is how long standbys wait after the last renewal. The Lease has it in whole seconds.
 	Duration time.Duration
-	// RenewDeadline is how long the leader goes on without a renewal that the API server has confirmed.
+	// RenewDeadline is how long a leader continues without a renewal that the API server has confirmed.
 	RenewDeadline time.Duration
-	// RetryPeriod is the time between two renewals, and between two looks where nothing may be watched.
+	// RetryPeriod is the time between two renewals, and between two reads without the permission to watch.
 	RetryPeriod time.Duration
 	Log         *slog.Logger
-	// Changed, if set, is told who holds the Lease whenever that changes; "" means nobody. It must return at once.
-	Changed func(holder string)
+	// Changed, if set, is called whenever the holder changes. It must not block.
+	Changed func(Holder)
 }
 
-// Lease is one replica's share in an election.
+// Holder is the replica that holds a Lease.
+type Holder struct {
+	// Name is that of its Pod; empty if no replica holds the Lease.
+	Name string
+	// Self reports that it is this replica.
+	Self bool
+}
+
+// Lease is the share of one replica in an election.
 type Lease struct {
-	opts  Options
-	store store
-	log   *slog.Logger
-	// woken has a token when somebody else has changed the Lease.
+	opts     Options
+	identity string
+	store    store
+	log      *slog.Logger
+	// woken has a token when another client has changed the Lease.
 	woken  chan struct{}
 	fence  fence
 	logged logonce.Dedup
 
-	mu sync.Mutex
-	// seen is the last known state, since when it was new to us. It is nil when there is no Lease, or none is known.
+	mu sync.Mutex // guards what follows
+	// seen is the last known state, first seen at since. It is nil if there is no Lease, or none is known.
 	seen  *coordinationv1.Lease
 	since time.Time
-	// watching tells that changes by others are heard of.
+	// watching reports that a watch delivers changes by other clients.
 	watching bool
-	// leading is set once, when the Lease is ours. What is heard of it may be older than that.
+	// leading is set once, when the Lease is acquired. What the watch delivers later may be older.
 	leading bool
-	// told is the holder that Changed was told of last; nil before the first time.
-	told *string
+	// reported is the argument of the last call of Changed; nil before the first one.
+	reported *Holder
 }
 
-// New checks the options.
+// New returns a Lease, or an error about the durations.
 func New(o Options) (*Lease, error) {
 	if o.Duration < time.Second || o.RenewDeadline >= o.Duration || o.RetryPeriod >= o.RenewDeadline || o.RetryPeriod <= 0 {
 		return nil, fmt.Errorf("the durations of leader election do not fit: Lease %s, renewal deadline %s, retry period %s: each must be shorter than the one before, and the first at least 1s",
@@ -81,20 +92,21 @@ func newLease(o Options, s store) *Lease {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	identity := o.Pod + "_" + rand.Text()[:10]
 	return &Lease{
-		opts: o, store: s, woken: make(chan struct{}, 1),
+		opts: o, identity: identity, store: s, woken: make(chan struct{}, 1),
 		fence: fence{limit: o.RenewDeadline, now: func() moment { return momentOf(time.Now()) }},
-		log:   o.Log.With("lease", o.Namespace+"/"+o.Name, "identity", o.Identity),
+		log:   o.Log.With("lease", o.Namespace+"/"+o.Name, "identity", identity),
 	}
 }
 
-// LostError tells that this replica does not hold the Lease any more, although it has not given it back.
+// LostError reports that this replica does not hold the Lease any more, although it has not released it.
 type LostError struct{ Reason string }
 
 func (e *LostError) Error() string { return "the Lease is lost: " + e.Reason }
 
-// Run waits until this replica holds the Lease, or ctx ends. Then it calls lead, keeps the Lease until lead returns, and
-// gives it back. The context of lead ends only when the Lease is lost, with a LostError as its cause; Run returns that.
+// Run blocks until this replica holds the Lease, or ctx ends. Then it calls lead, renews the Lease until lead returns, and
+// releases it. The context of lead ends only when the Lease is lost, with a LostError as its cause; Run returns that.
 func (l *Lease) Run(ctx context.Context, lead func(context.Context)) error {
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -159,7 +171,7 @@ func (l *Lease) keep(ctx context.Context, held *coordinationv1.Lease, renewed ti
 	}
 }
 
-// renew writes a new time. Whoever else has changed the Lease meanwhile may have taken it.
+// renew writes a new time. Another client that has changed the Lease may have taken it.
 func (l *Lease) renew(ctx context.Context, held *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	next, err := l.store.update(ctx, renewal(held, time.Now()))
 	if apierrors.IsConflict(err) {
@@ -172,12 +184,12 @@ func (l *Lease) renew(ctx context.Context, held *coordinationv1.Lease) (*coordin
 		}
 	}
 	if apierrors.IsNotFound(err) {
-		return nil, &LostError{"somebody has deleted it"}
+		return nil, &LostError{"another client has deleted it"}
 	}
 	return next, err
 }
 
-// releaseTime is how long giving the Lease back may take: whoever waits can also wait until it runs out.
+// releaseTime limits a release: without one, the next replica waits until the Lease expires.
 const releaseTime = 3 * time.Second
 
 func (l *Lease) release(ctx context.Context, held *coordinationv1.Lease) {
@@ -194,7 +206,7 @@ func (l *Lease) release(ctx context.Context, held *coordinationv1.Lease) {
 	l.log.Info("The Lease is given back")
 }
 
-// pause waits, and returns early when somebody else has changed the Lease. It returns false when ctx has ended.
+// pause waits, and returns early when another client has changed the Lease. It returns false if ctx has ended.
 func (l *Lease) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(max(0, d))
 	defer timer.Stop()
@@ -220,7 +232,7 @@ func (l *Lease) complain(err error) {
 	}
 }
 
-// explain adds what mends a missing permission.
+// explain adds the RBAC rule to an error about a missing permission.
 func (l *Lease) explain(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf(`%w: give the operator's ServiceAccount, by a Role in namespace %q, the rule {apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update", "watch"]}`,

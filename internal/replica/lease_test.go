@@ -44,7 +44,7 @@ type replica struct {
 func (e *election) replica(name string, change func(*replica)) *replica {
 	r := &replica{name: name, line: newLine(e.server), result: make(chan error, 1)}
 	r.lease = newLease(Options{
-		Namespace: "n", Name: "lease", Identity: name,
+		Namespace: "n", Name: "lease", Pod: name,
 		Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 	}, r.line)
 	if change != nil {
@@ -217,26 +217,79 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// A process that calls itself the same takes over from one that is gone at once, and ends one that is not.
+// A Pod of a StatefulSet that is replaced has the name of the one before, which may still lead on a node that cannot be
+// reached: its successor waits as any other replica does.
 func TestSameName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
-		dead := claim(&coordinationv1.Lease{}, "a", 15*time.Second, time.Now())
-		e.server.mu.Lock()
-		e.server.set(dead)
-		e.server.mu.Unlock()
 		a := e.replica("a", nil)
-		e.expect(100*time.Millisecond, "a")
-		time.Sleep(time.Minute)
-		second := newLease(a.lease.opts, newLine(e.server))
-		held, _, ok := second.acquire(t.Context())
-		if !ok || held == nil {
-			t.Fatal("the second one cannot take it")
+		e.expect(time.Minute, "a")
+		second := e.replica("a", nil)
+		e.expect(time.Minute, "a") // enter fails the test if both lead
+		close(a.line.broken)
+		e.expect(20*time.Second, "a")
+		if err := <-a.result; err == nil {
+			t.Error("the first one still leads")
 		}
-		var lost *LostError
-		if err := <-a.result; !errors.As(err, &lost) || !strings.Contains(err.Error(), "POD_NAME") {
-			t.Errorf("got %v", err)
+		e.stop(second)
+	})
+}
+
+// The Lease names the Pod, for commands that look for the leader. What another client has left behind does not count.
+func TestHolderName(t *testing.T) {
+	l := newLease(Options{Pod: "operator-0", Duration: 15 * time.Second}, nil)
+	claimed := l.claim(&coordinationv1.Lease{}, time.Now())
+	taken := claimed.DeepCopy()
+	taken.Spec.HolderIdentity = ptr.To("thief")
+	for _, test := range []struct {
+		lease            *coordinationv1.Lease
+		name, annotation string
+	}{
+		{claimed, "operator-0", "operator-0"},
+		{taken, "thief", "operator-0"},
+		{released(claimed, time.Now()), "", ""},
+		{&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("b")}}, "b", ""},
+	} {
+		if name, annotation := holderName(test.lease), test.lease.Annotations["shell-operator/pod"]; name != test.name || annotation != test.annotation {
+			t.Errorf("held by %q (annotation %q), want %q (%q)", name, annotation, test.name, test.annotation)
 		}
+	}
+}
+
+// An API server that was slow before the request that acquires the Lease does not shorten the leadership.
+func TestSlowRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		a := e.replica("a", func(r *replica) { r.line.slowRead = 30 * time.Second })
+		e.expect(time.Minute, "a")
+		e.expect(time.Minute, "a")
+		e.stop(a)
+	})
+}
+
+// A process that was stopped while it acquired the Lease does not lead by that: it acquires the Lease again.
+func TestSlowAcquisition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		stopped := 3
+		a := e.replica("a", func(r *replica) {
+			began, ahead := time.Now(), time.Duration(0)
+			r.lease.fence.now = func() moment {
+				if time.Since(began) < time.Minute && stopped > 0 { // between the two clock readings of an acquisition
+					stopped--
+					ahead += 11 * time.Second
+				}
+				now := momentOf(time.Now())
+				now.wall = now.wall.Add(ahead)
+				return now
+			}
+		})
+		e.expect(10*time.Second, "a")
+		if stopped != 0 || ptr.Deref(e.server.lease.Spec.LeaseTransitions, 0) != 0 {
+			t.Errorf("%d stops are left, the Lease is %+v", stopped, e.server.lease.Spec)
+		}
+		e.expect(time.Minute, "a")
+		e.stop(a)
 	})
 }
 

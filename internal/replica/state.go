@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -9,7 +10,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// holder is who holds a Lease, or "".
+// podAnnotation has the name of the Pod whose process holds the Lease.
+const podAnnotation = "shell-operator/pod"
+
+// holder returns the identity of the process that holds a Lease, or "".
 func holder(lease *coordinationv1.Lease) string {
 	if lease == nil {
 		return ""
@@ -17,8 +21,22 @@ func holder(lease *coordinationv1.Lease) string {
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
-// remaining is how long a Lease that was new to us at a time is not free for us. The times in it are those of another
-// machine's clock and do not count. A Lease that is ours is left from a process of that name that is gone.
+// holderName returns the Pod that holds a Lease. An annotation that another client has left behind does not count: then it
+// is the identity.
+func holderName(lease *coordinationv1.Lease) string {
+	h := holder(lease)
+	if h == "" {
+		return ""
+	}
+	if pod := lease.Annotations[podAnnotation]; strings.HasPrefix(h, pod+"_") {
+		return pod
+	}
+	return h
+}
+
+// remaining returns how long a Lease is not free for us, given the time at which its state was first seen. The times in it
+// are by the clock of another machine and do not count. A Lease with our identity is from a request of ours that was
+// answered too late, or not at all.
 func remaining(lease *coordinationv1.Lease, since, now time.Time, identity string, otherwise time.Duration) time.Duration {
 	if h := holder(lease); h == "" || h == identity {
 		return 0
@@ -30,48 +48,48 @@ func remaining(lease *coordinationv1.Lease, since, now time.Time, identity strin
 	return max(0, since.Add(duration).Sub(now))
 }
 
-// claim is the Lease when we have taken it.
-func claim(lease *coordinationv1.Lease, identity string, duration time.Duration, now time.Time) *coordinationv1.Lease {
+// claim returns the Lease with this replica as its holder.
+func (l *Lease) claim(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	next := lease.DeepCopy()
 	transitions := ptr.Deref(lease.Spec.LeaseTransitions, 0)
-	if before := holder(lease); before != identity && lease.ResourceVersion != "" {
+	if before := holder(lease); before != l.identity && lease.ResourceVersion != "" {
 		transitions++
 	}
-	seconds := int32((duration + time.Second - 1) / time.Second)
-	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds, next.Spec.LeaseTransitions = &identity, &seconds, &transitions
+	seconds := int32((l.opts.Duration + time.Second - 1) / time.Second)
+	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds, next.Spec.LeaseTransitions = &l.identity, &seconds, &transitions
 	next.Spec.AcquireTime, next.Spec.RenewTime = micro(now), micro(now)
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, podAnnotation, l.opts.Pod)
 	return next
 }
 
-// renewal is the Lease with a new sign of life.
+// renewal returns the Lease with a new renew time.
 func renewal(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	next := lease.DeepCopy()
 	next.Spec.RenewTime = micro(now)
 	return next
 }
 
-// released is the Lease when we have given it back. What knows only times gets a short one.
+// released returns the Lease without a holder. Clients that ignore the holder see a Lease of one second.
 func released(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	next := renewal(lease, now)
 	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds = nil, ptr.To[int32](1)
+	delete(next.Annotations, podAnnotation)
 	return next
 }
 
-// whyLost tells whether the Lease is another one's, given ours as we last knew it. The time at which it was taken tells
-// apart processes of one name.
+// whyLost returns why the Lease is not ours any more, or "". ours is its last known state.
 func whyLost(ours, live *coordinationv1.Lease) string {
-	switch h := holder(live); {
-	case h == "":
-		return "somebody has cleared its holder"
-	case h != holder(ours):
+	switch h := holder(live); h {
+	case holder(ours):
+		return ""
+	case "":
+		return "another client has cleared its holder"
+	default:
 		return fmt.Sprintf("%q has taken it", h)
-	case !ours.Spec.AcquireTime.Equal(live.Spec.AcquireTime):
-		return fmt.Sprintf("another process that calls itself %q has taken it: give each replica its own POD_NAME", h)
 	}
-	return ""
 }
 
-// micro is a time as Leases have it; with more digits it would not be equal to what comes back.
+// micro returns a time with the precision of a Lease: more digits would make it differ from what the API server returns.
 func micro(t time.Time) *metav1.MicroTime {
 	return &metav1.MicroTime{Time: t.Truncate(time.Microsecond)}
 }

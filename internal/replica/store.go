@@ -7,16 +7,18 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// store is where the Lease is. Errors are those of the API server.
+// store reads and writes the Lease. Errors are those of the API server.
 type store interface {
 	get(ctx context.Context) (*coordinationv1.Lease, error)
 	create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
-	// update fails with a conflict when the Lease has changed since this version of it.
+	// update fails with a conflict if the Lease has changed since this version of it.
 	update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
-	// watch calls opened, and then changed for the state that there is and for each later one, nil when it was deleted.
-	// It returns when the API server ends the watch.
+	// watch calls opened, then changed with the current state and each later one, nil after a deletion. It returns when the
+	// API server ends the watch.
 	watch(ctx context.Context, opened func(), changed func(*coordinationv1.Lease)) error
 }
 
@@ -32,7 +34,7 @@ func (s *apiStore) path(name ...string) []string {
 }
 
 func (s *apiStore) get(ctx context.Context) (*coordinationv1.Lease, error) {
-	return decode(s.client.Get().AbsPath(s.path(s.name)...).Do(ctx))
+	return decode(kube.Send(ctx, s.client.Get().AbsPath(s.path(s.name)...)))
 }
 
 func (s *apiStore) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
@@ -50,11 +52,10 @@ func (s *apiStore) write(ctx context.Context, r *rest.Request, lease *coordinati
 	if err != nil {
 		return nil, err
 	}
-	return decode(r.SetHeader("Content-Type", "application/json").Body(body).Do(ctx))
+	return decode(kube.Send(ctx, r.SetHeader("Content-Type", "application/json").Body(body)))
 }
 
-func decode(result rest.Result) (*coordinationv1.Lease, error) {
-	text, err := result.Raw()
+func decode(text []byte, err error) (*coordinationv1.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func decode(result rest.Result) (*coordinationv1.Lease, error) {
 	return lease, json.Unmarshal(text, lease)
 }
 
-// watchTime is how long one watch lasts, in the API's words.
+// watchTime is the timeoutSeconds of one watch.
 const watchTime = "600"
 
 func (s *apiStore) watch(ctx context.Context, opened func(), changed func(*coordinationv1.Lease)) error {
