@@ -34,7 +34,7 @@ func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []
 	case errors.Is(context.Cause(ctx), errTooMuch):
 		err = errTooMuch
 	case errors.As(err, &exit):
-		err = errors.New(exit.Status + exit.Mend())
+		err = errors.New(exit.Status + exit.Hint())
 	case errors.As(err, &timeout):
 		err = fmt.Errorf("it was still running after %s and was killed: make it print the configuration and exit, or raise --config-timeout", c.timeout)
 	case errors.As(err, &start):

@@ -148,7 +148,7 @@ func (e *Executor) start(in Invocation, stdout, stderr int) (pid int, err error)
 			return pid, nil
 		}
 		if !errors.Is(err, syscall.ETXTBSY) || try == 5 {
-			return 0, &StartError{Hook: in.Hook, Path: in.Path, Err: &os.PathError{Op: "fork/exec", Path: in.Path, Err: err}}
+			return 0, &StartError{in.Hook, in.Path, in.Dir, err}
 		}
 		time.Sleep(time.Millisecond << try)
 	}
@@ -198,13 +198,13 @@ type ExitError struct {
 
 func (e *ExitError) Error() string {
 	if e.Stderr != "" {
-		return fmt.Sprintf("%s FAILED: %s%s", e.Hook, e.Stderr, e.Mend())
+		return fmt.Sprintf("%s FAILED: %s%s", e.Hook, e.Stderr, e.Hint())
 	}
 	return fmt.Sprintf("%s FAILED: cmd run: %s", e.Hook, e.Status)
 }
 
-// Mend is what to do about the few failures that many hooks meet, or empty.
-func (e *ExitError) Mend() string {
+// Hint is the fix for the few failures that many hooks meet, or empty.
+func (e *ExitError) Hint() string {
 	if strings.Contains(e.Stderr, "/shell_lib.sh: No such file or directory") {
 		return `: the shell library is at /shell_lib.sh only in the container image: write source "${SHELL_LIB:-/shell_lib.sh}", which finds it everywhere`
 	}
@@ -221,10 +221,10 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("%s FAILED: still running after %s, killed: raise settings.executionTimeout of the hook or --hook-timeout, or make the hook faster", e.Hook, e.Limit)
 }
 
-// StartError tells that the process could not be started, and what may be done about it.
+// StartError reports that the process could not be started.
 type StartError struct {
-	Hook, Path string
-	Err        error
+	Hook, Path, Dir string
+	Err             error
 }
 
 func (e *StartError) Unwrap() error { return e.Err }
@@ -233,27 +233,25 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("%s FAILED: cmd start: %s", e.Hook, e.Reason())
 }
 
-// Reason is the error without the hook's name.
+// Reason is the cause and the fix, without the hook's name. The kernel returns the same error for a missing file, a missing
+// interpreter and a missing directory.
 func (e *StartError) Reason() string {
-	if mend := e.mend(); mend != "" {
-		return fmt.Sprintf("%v: %s", e.Err, mend)
-	}
-	return e.Err.Error()
-}
-
-func (e *StartError) mend() string {
 	interpreter := interpreterOf(e.Path)
-	switch {
+	switch missing := errors.Is(e.Err, os.ErrNotExist); {
+	case missing && !exists(e.Dir):
+		return fmt.Sprintf("its working directory %s does not exist: restore it, or restart the operator", e.Dir)
+	case missing && !exists(e.Path):
+		return fmt.Sprintf("the file %s does not exist: it was removed or renamed after the hook was loaded; restore it, or restart the operator", e.Path)
 	case strings.HasSuffix(interpreter, "\r"):
-		return "the file has Windows line ends: convert it, for instance with sed -i 's/\\r$//'"
+		return fmt.Sprintf("the file %s has Windows line ends: convert it, for instance with sed -i 's/\\r$//'", e.Path)
+	case missing && interpreter != "" && !exists(interpreter):
+		return fmt.Sprintf("the interpreter %q of %s does not exist: install it, or change the first line of the file", interpreter, e.Path)
 	case errors.Is(e.Err, syscall.ENOEXEC):
-		return "the file is neither a program for this machine nor a script: begin it with a line such as #!/usr/bin/env bash"
-	case errors.Is(e.Err, os.ErrNotExist) && interpreter != "" && !exists(interpreter):
-		return fmt.Sprintf("its interpreter %q does not exist here: install it, or change the first line of the file", interpreter)
+		return fmt.Sprintf("%s is neither a program for this machine nor a script: begin it with a line such as #!/usr/bin/env bash", e.Path)
 	case errors.Is(e.Err, os.ErrPermission):
-		return "the operator's user may not execute it: check the modes of the file and its directories, and the noexec option of the file system"
+		return fmt.Sprintf("the operator's user is not allowed to execute %s: check the modes of the file and its directories, and the noexec option of the file system", e.Path)
 	}
-	return ""
+	return fmt.Sprintf("cannot execute %s: %v", e.Path, e.Err)
 }
 
 // interpreterOf returns the path that follows #! in the first line of a file, with the line end if that is \r.
@@ -277,7 +275,8 @@ func interpreterOf(path string) string {
 	return line
 }
 
+// exists reports whether there is something at a path; none is the current directory.
 func exists(path string) bool {
 	_, err := os.Stat(path)
-	return err == nil
+	return path == "" || err == nil
 }
