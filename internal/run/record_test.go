@@ -119,6 +119,24 @@ func TestRunsAreRecorded(t *testing.T) {
 	}
 }
 
+// A Synchronization without events unlocks its binding, but there is no run to count.
+func TestOnlyRunsAreObserved(t *testing.T) {
+	h := hookOf("--")
+	h.Kubernetes[0].Initial = hook.InitialNone
+	s, observed := newStage(t, h), []string{}
+	s.opts.Observe = func(report Report) { observed = append(observed, report.Binding) }
+	go func() { s.end <- nil }()
+	for index := range h.Kubernetes {
+		task := s.Task(event.Event{Type: event.Synchronization, Hook: h, Index: index})
+		if err := task.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(observed, []string{"b"}) || s.runs() != 1 {
+		t.Errorf("observed are runs of %q, there were %d", observed, s.runs())
+	}
+}
+
 func TestEventIDsAreBounded(t *testing.T) {
 	h := hookOf("-")
 	r := New([]*hook.Hook{h}, Options{})

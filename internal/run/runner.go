@@ -150,7 +150,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		Interrupted: err != nil && interrupted(ctx),
 	}
 	a.record.End(report)
-	if r.opts.Observe != nil && !report.Interrupted {
+	if r.opts.Observe != nil && t.events.Len() > 0 && !report.Interrupted {
 		r.opts.Observe(report)
 	}
 	switch {

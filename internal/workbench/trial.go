@@ -247,7 +247,7 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hoo
 	var exit *process.ExitError
 	if errors.As(err, &exit) {
 		// What it wrote to stderr has been shown.
-		err = fmt.Errorf("hook %q failed: %s%s", h.Name, exit.Status, exit.Mend())
+		err = fmt.Errorf("hook %q failed: %s%s", h.Name, exit.Status, exit.Hint())
 	}
 	return out, err
 }
