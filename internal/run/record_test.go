@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,64 @@ func TestRunsAreRecorded(t *testing.T) {
 	cancel()
 	if err := task.Run(ended); err == nil || !rec.report.Interrupted {
 		t.Errorf("at the shutdown: %v, report %+v", err, rec.report)
+	}
+}
+
+// panics is a world in which something panics: the process, the snapshot or an effect.
+type panics struct {
+	*stage
+	where string
+}
+
+func (p panics) at(where string) {
+	if p.where == where {
+		panic("at the " + where)
+	}
+}
+
+func (p panics) Execute(context.Context, process.Invocation) (process.Result, error) {
+	p.at("process")
+	return process.Result{Usage: process.Usage{Wall: 1}}, nil
+}
+func (p panics) Snapshot(*hook.Hook, int) event.Snapshot { p.at("snapshot"); return event.NoObjects{} }
+func (p panics) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs) ([]Change, error) {
+	p.at("effect")
+	return nil, nil
+}
+
+// A panic anywhere in a run is that run's failure: recorded, counted and logged with its stack. The next attempt succeeds.
+func TestPanics(t *testing.T) {
+	for _, where := range []string{"snapshot", "process", "effect"} {
+		t.Run(where, func(t *testing.T) {
+			var log strings.Builder
+			rec, observed := &recorder{}, []Report{}
+			p := &panics{stage: &stage{}, where: where}
+			h := hookOf("-")
+			h.Kubernetes[0].Includes = []int{0}
+			files := openWorkspace(t)
+			r := New([]*hook.Hook{h}, Options{
+				Executor: p, Snapshots: p, Effects: p, Workspace: files, Log: slog.New(testenv.LogHandler(&log, nil)),
+				Begin: func(Begun) Record { return rec }, Observe: func(report Report) { observed = append(observed, report) },
+			})
+			task := r.Task(change(h, 0))
+			const want = "h FAILED: the operator panicked, which is a bug in it: the log has the stack"
+			if err := task.Run(t.Context()); err == nil || err.Error() != want {
+				t.Errorf("got %v", err)
+			}
+			if len(observed) != 1 || observed[0].Err == nil || rec.report.Err == nil {
+				t.Errorf("observed %+v, recorded %+v", observed, rec.report)
+			}
+			if text := log.String(); !strings.Contains(text, "panic recovered in TaskQueue Start") || !strings.Contains(text, "at the "+where) || !strings.Contains(text, "record_test.go") {
+				t.Errorf("the log is %s", text)
+			}
+			if left, err := filepath.Glob(filepath.Join(files.Dir(), "hook-*")); err != nil || len(left) > 0 {
+				t.Errorf("left are %q, %v", left, err)
+			}
+			p.where = ""
+			if err := task.Run(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

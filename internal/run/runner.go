@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -135,7 +136,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	if t.events.Len() > 0 {
 		log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.runID())
 		a.record = r.begin(t)
-		err = r.attempt(ctx, &a)
+		err = r.recovered(ctx, &a)
 	}
 	if review := t.known().review; review != nil && err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -191,6 +192,18 @@ type attempt struct {
 	changes []Change
 	// response is what the client of a review gets.
 	response string
+}
+
+// recovered is the boundary of a run at which a panic becomes its failure.
+func (r *Runner) recovered(ctx context.Context, a *attempt) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			a.log.Warn("panic recovered in TaskQueue Start", "task_id", a.task.ID(), "task_type", a.task.String(),
+				"error", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			err = fmt.Errorf("%s FAILED: the operator panicked, which is a bug in it: the log has the stack", a.task.Hook().Name)
+		}
+	}()
+	return r.attempt(ctx, a)
 }
 
 // attempt runs the process with the task's contexts and hands its outputs to the effects.

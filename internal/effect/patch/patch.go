@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -78,16 +79,35 @@ func (a *Applier) Apply(ctx context.Context, log *slog.Logger, patches []effect.
 
 // wave applies patches of different objects concurrently.
 func (a *Applier) wave(ctx context.Context, log *slog.Logger, patches []effect.Patch, res kube.Resource, f *failures) {
-	slots := make(chan struct{}, a.opts.Parallel)
+	concurrently(len(patches), a.opts.Parallel, func(i int) { f.add(&patches[i], a.one(ctx, log, &patches[i], res)) })
+}
+
+// concurrently calls do for each number below n, for at most limit of them at the same time. A panic continues on the
+// caller's goroutine once all have returned: on another one it would end the process.
+func concurrently(n, limit int, do func(i int)) {
+	slots, panics := make(chan struct{}, limit), make(chan string, 1)
 	var running sync.WaitGroup
-	for i := range patches {
+	for i := range n {
 		slots <- struct{}{}
 		running.Go(func() {
-			defer func() { <-slots }()
-			f.add(&patches[i], a.one(ctx, log, &patches[i], res))
+			defer func() {
+				if reason := recover(); reason != nil {
+					select {
+					case panics <- fmt.Sprintf("%v\n%s", reason, debug.Stack()):
+					default: // the first one is enough
+					}
+				}
+				<-slots
+			}()
+			do(i)
 		})
 	}
 	running.Wait()
+	select {
+	case reason := <-panics:
+		panic(reason)
+	default:
+	}
 }
 
 func (a *Applier) resolve(ctx context.Context, p *effect.Patch) (kube.Resource, error) {
