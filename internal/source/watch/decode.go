@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,6 @@ import (
 func decodeList(body io.Reader, newDigester func() *digester) (*objectList, error) {
 	dec := jsontext.NewDecoder(body, lenient...)
 	list := &objectList{}
-	p := newPipeline(newDigester, func(a *arrival) { list.Items = append(list.Items, a) })
-	defer p.close()
 	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return nil, errors.Join(errors.New("the list is not a JSON object"), err)
 	}
@@ -38,8 +37,13 @@ func decodeList(body io.Reader, newDigester func() *digester) (*objectList, erro
 		case "metadata":
 			err = json.UnmarshalDecode(dec, &list.ListMeta)
 		case "items":
-			p.fallback(strings.TrimSuffix(list.Kind, "List"), list.APIVersion)
-			err = decodeItems(dec, p)
+			b := newBatches(newDigester, strings.TrimSuffix(list.Kind, "List"), list.APIVersion)
+			err = decodeItems(dec, b)
+			items, digested := b.finish()
+			for _, a := range items {
+				list.Items = append(list.Items, a)
+			}
+			err = cmp.Or(err, digested)
 		default:
 			err = dec.SkipValue()
 		}
@@ -51,7 +55,7 @@ func decodeList(body io.Reader, newDigester func() *digester) (*objectList, erro
 	return list, err
 }
 
-func decodeItems(dec *jsontext.Decoder, p *pipeline) error {
+func decodeItems(dec *jsontext.Decoder, b *batches) error {
 	if dec.PeekKind() == 'n' {
 		return dec.SkipValue()
 	}
@@ -63,12 +67,7 @@ func decodeItems(dec *jsontext.Decoder, p *pipeline) error {
 		if err != nil {
 			return err
 		}
-		if err := p.add(raw); err != nil {
-			return err
-		}
-	}
-	if err := p.flush(); err != nil {
-		return err
+		b.add(raw)
 	}
 	_, err := dec.ReadToken()
 	return err
@@ -141,6 +140,9 @@ func (d *eventDecoder) object(event watch.EventType) (runtime.Object, error) {
 		return status, err
 	case watch.Bookmark:
 		o, _, err := d.digester.scan(raw)
+		if err == nil && d.digester.subs != nil {
+			d.digester.subs(version(o.resourceVersion))
+		}
 		return &arrival{object: o}, err
 	}
 	a, err := d.digester.digest(raw, event == watch.Deleted)

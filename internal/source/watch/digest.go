@@ -1,22 +1,27 @@
 package watch
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// arrival is an object that has just come, with what the consumers make of it. The reflector carries it from the
-// decoder to the feed.
+// arrival is an object that was read, with its filter results.
 type arrival struct {
 	*object
-	// results are by consumer of the round; nil when none has a filter.
+	version uint64
+	// subs are the consumers, results what their filters returned. It is nil when none has a filter, and so is the result of a filter that
+	// still has to run, on text.
+	subs    []*subscription
 	results [][]byte
+	text    []byte
 }
 
-// result is what the i-th consumer keeps beside the object.
+// result is that of the i-th consumer.
 func (a *arrival) result(i int) []byte {
 	if a.results == nil {
 		return nil
@@ -24,72 +29,84 @@ func (a *arrival) result(i int) []byte {
 	return a.results[i]
 }
 
-// digester makes of an object's bytes what is kept of it, and only that. It keeps what it can use again for the next
-// object, so each goroutine has its own.
+// digester reduces an object's JSON to what consumers keep of it. It reuses buffers, so each goroutine has its own.
 type digester struct {
 	*indexer
 	ctx context.Context
-	// serving returns the consumers of the round, always the same ones; nil stands for one who keeps everything.
-	serving func() []*subscription
-	// scratch holds the bytes of an object that nobody keeps.
+	// subs returns the consumers of an object of this version. Nil stands for one that keeps objects.
+	subs func(version uint64) []*subscription
+	// scratch is the JSON of an object that is not kept.
 	scratch []byte
 	decoder jq.Decoder
-	// reads is what the filters of the round read of an object. It is nil before the first one.
-	reads *jq.Need
+	turn    turn
+	// reads is what the filters of readers read of an object.
+	reads   *jq.Need
+	readers []*subscription
 }
 
-// digest indexes raw, which it copies as far as somebody keeps it. gone tells that the object has been deleted: no
-// filter is asked any more.
-func (d *digester) digest(raw []byte, gone bool) (*arrival, error) {
+// digest indexes raw, and copies as much of it as is kept. No filter is applied to an object that was deleted.
+func (d *digester) digest(raw []byte, deleted bool) (*arrival, error) {
 	o, layout, err := d.scan(raw)
 	if err != nil {
 		return nil, err
 	}
-	a := &arrival{object: o}
-	if d.serving == nil {
+	a := &arrival{object: o, version: version(o.resourceVersion)}
+	if d.subs == nil {
 		o.json = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
 		return a, nil
 	}
-	subs := d.serving()
+	a.subs = d.subs(a.version)
 	var keep, decode bool
-	for _, sub := range subs {
+	for _, sub := range a.subs {
 		if sub.gone.Load() || !sub.wants(o) {
 			continue
 		}
 		filter, json := sub.needs()
 		keep = keep || json
-		decode = decode || filter != nil && !gone
+		decode = decode || filter != nil && !deleted
 	}
+	text := d.scratch
 	switch {
 	case keep:
 		o.json = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
-		if decode {
-			a.results = d.evaluate(o, o.json, subs)
-		}
+		text = o.json
 	case decode:
 		d.scratch = layout.appendTo(d.scratch[:0], raw)
-		a.results = d.evaluate(o, d.scratch, subs)
+		text = d.scratch
+	}
+	if decode && !d.evaluate(a, text) {
+		if a.text = o.json; !keep {
+			a.text = bytes.Clone(text)
+		}
 	}
 	return a, nil
 }
 
-// evaluate computes what each consumer keeps of o beside it. The object is decoded once for all.
-func (d *digester) evaluate(o *object, text []byte, subs []*subscription) [][]byte {
-	if d.reads == nil {
-		d.reads = reads(subs)
+// evaluate applies the filters of the consumers, to an object that is decoded once for all of them. It returns false if it left some out
+// because they take long.
+func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
+	if len(a.subs) != len(d.readers) || &a.subs[0] != &d.readers[0] { // consumers that join or leave make a new slice
+		d.reads, d.readers = reads(a.subs), a.subs
 	}
 	content := d.decoder.Object(text, d.reads)
 	defer content.Close()
-	results := make([][]byte, len(subs))
-	for i, sub := range subs {
-		if sub.gone.Load() || !sub.wants(o) {
-			continue
-		}
-		if filter, _ := sub.needs(); filter != nil {
-			results[i] = sub.filter(d.ctx, o, content)
+	a.results, all = make([][]byte, len(a.subs)), true
+	for i, sub := range a.subs {
+		filter, _ := sub.needs()
+		switch {
+		case filter == nil || sub.gone.Load() || !sub.wants(a.object):
+		case sub.isSlow():
+			all = false
+		default:
+			d.turn = turn{d.ctx, time.Now()}
+			a.results[i] = sub.filter(&d.turn, a.object, content)
+			if time.Since(d.turn.began) > filterTurn {
+				sub.slow()
+			}
+			all = all && a.results[i] != nil
 		}
 	}
-	return results
+	return all
 }
 
 // reads is what the filters of consumers read of an object.
@@ -103,29 +120,21 @@ func reads(subs []*subscription) *jq.Need {
 	return jq.NeedOf(filters...)
 }
 
-// How much of a list waits to be digested at a time.
+// Bounds of the part of a list that one goroutine digests.
 const (
 	batchObjects = 64
 	batchBytes   = 256 << 10
 )
 
-// pipeline digests the objects of a list on all processors, and hands them on in their order. What is on its way is
-// bounded, so that a list never piles up here.
-type pipeline struct {
-	// emit takes the arrivals, one after the other.
-	emit func(*arrival)
-	// idle digesters; whoever takes one may work.
-	idle chan *digester
-	all  []*digester
-	// started batches, in order. free ones are used again.
-	started, free chan *batch
-	filling       *batch
-	emitting      sync.WaitGroup
-	// pending are the started batches that have not been emitted.
-	pending sync.WaitGroup
-
-	mu  sync.Mutex
-	err error
+// batches digests a list on all processors, in parts. The text that waits is bounded.
+type batches struct {
+	// idle are the digesters; a goroutine borrows one.
+	idle    chan *digester
+	running sync.WaitGroup
+	all     []*batch
+	filling *batch
+	// texts are buffers to use again.
+	texts chan []byte
 }
 
 // batch is a part of a list.
@@ -135,114 +144,73 @@ type batch struct {
 	ends     []int
 	arrivals []*arrival
 	err      error
-	done     chan struct{}
 }
 
-// newPipeline returns a pipeline, which has to be closed.
-func newPipeline(newDigester func() *digester, emit func(*arrival)) *pipeline {
+func newBatches(newDigester func() *digester, kind, version string) *batches {
 	n := runtime.GOMAXPROCS(0)
-	p := &pipeline{
-		emit: emit, idle: make(chan *digester, n), started: make(chan *batch, n), free: make(chan *batch, n+2), filling: &batch{},
-	}
+	b := &batches{idle: make(chan *digester, n), texts: make(chan []byte, n+1), filling: &batch{}}
 	for range n {
 		d := newDigester()
-		p.all = append(p.all, d)
-		p.idle <- d
+		d.fallbackKind, d.fallbackVersion = kind, version
+		b.idle <- d
 	}
-	p.emitting.Go(p.emitInOrder)
-	return p
+	return b
 }
 
-// add takes an object, which it copies. It fails when an earlier one could not be read.
-func (p *pipeline) add(raw []byte) error {
-	b := p.filling
-	b.text = append(b.text, raw...)
-	b.ends = append(b.ends, len(b.text))
-	if len(b.ends) < batchObjects && len(b.text) < batchBytes {
-		return nil
+// add copies an object.
+func (b *batches) add(raw []byte) {
+	f := b.filling
+	f.text = append(f.text, raw...)
+	f.ends = append(f.ends, len(f.text))
+	if len(f.ends) == batchObjects || len(f.text) >= batchBytes {
+		b.start()
 	}
-	p.start()
-	return p.failure()
 }
 
-// start lets the batch that has been filled be digested.
-func (p *pipeline) start() {
-	b := p.filling
-	b.done = make(chan struct{})
-	p.pending.Add(1)
-	d := <-p.idle
-	p.started <- b
-	go func() {
-		b.digest(d)
-		p.idle <- d
-		close(b.done)
-	}()
+// start digests the batch that was filled.
+func (b *batches) start() {
+	f, d := b.filling, <-b.idle
+	b.all = append(b.all, f)
+	b.running.Go(func() {
+		f.digest(d)
+		b.idle <- d
+		select {
+		case b.texts <- f.text[:0]:
+		default:
+		}
+		f.text = nil
+	})
+	b.filling = &batch{}
 	select {
-	case p.filling = <-p.free:
+	case b.filling.text = <-b.texts:
 	default:
-		p.filling = &batch{}
 	}
 }
 
-func (b *batch) digest(d *digester) {
+func (f *batch) digest(d *digester) {
+	f.arrivals = make([]*arrival, 0, len(f.ends))
 	from := 0
-	for _, end := range b.ends {
-		a, err := d.digest(b.text[from:end], false)
+	for _, end := range f.ends {
+		a, err := d.digest(f.text[from:end], false)
 		if err != nil {
-			b.err = err
+			f.err = err
 			return
 		}
-		b.arrivals = append(b.arrivals, a)
+		f.arrivals = append(f.arrivals, a)
 		from = end
 	}
 }
 
-func (p *pipeline) emitInOrder() {
-	for b := range p.started {
-		<-b.done
-		if p.failure() == nil {
-			for _, a := range b.arrivals {
-				p.emit(a)
-			}
+// finish returns the objects in the order in which they were added.
+func (b *batches) finish() ([]*arrival, error) {
+	b.start()
+	b.running.Wait()
+	var list []*arrival
+	for _, f := range b.all {
+		if f.err != nil {
+			return nil, f.err
 		}
-		if b.err != nil {
-			p.mu.Lock()
-			p.err = b.err
-			p.mu.Unlock()
-		}
-		clear(b.arrivals)
-		*b = batch{text: b.text[:0], ends: b.ends[:0], arrivals: b.arrivals[:0]}
-		select {
-		case p.free <- b:
-		default:
-		}
-		p.pending.Done()
+		list = append(list, f.arrivals...)
 	}
-}
-
-// flush waits until everything that was added has been emitted.
-func (p *pipeline) flush() error {
-	if len(p.filling.ends) > 0 {
-		p.start()
-	}
-	p.pending.Wait()
-	return p.failure()
-}
-
-func (p *pipeline) close() {
-	close(p.started)
-	p.emitting.Wait()
-}
-
-func (p *pipeline) failure() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
-}
-
-// fallback tells what kind and version the items of a list have if they do not say. The pipeline has to be empty.
-func (p *pipeline) fallback(kind, version string) {
-	for _, d := range p.all {
-		d.fallbackKind, d.fallbackVersion = kind, version
-	}
+	return list, nil
 }

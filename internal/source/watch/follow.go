@@ -10,8 +10,7 @@ import (
 
 // follower keeps a binding subscribed to exactly the namespaces that have the right labels.
 //
-// It is a consumer of the stream of namespaces. Each namespace gets a stream of its own: one wider stream
-// would have to be listed anew whenever a namespace joins, and over HTTP/2 they share a connection.
+// It is a consumer of the stream of namespaces. Each namespace gets a stream of its own; over HTTP/2 they share a connection.
 type follower struct {
 	watcher *Watcher
 	monitor *monitor
@@ -32,21 +31,22 @@ func (f *follower) start() {
 		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
 		labels:               f.labels, keepManagedFields: true,
 	}
-	f.watcher.subscribe(f.monitor, f, []scope{namespaces}, f.monitor.binding.Resync, false)
+	f.watcher.subscribe(f.monitor, f, plan{scopes: []scope{namespaces}}, false)
 }
 
-func (f *follower) wants(*object) bool                                 { return true }
 func (f *follower) needs() (filter *jq.Filter, json bool)              { return nil, false }
 func (f *follower) filter(context.Context, *object, *jq.Object) []byte { return nil }
 
-func (f *follower) replace(sub *subscription, entries []entry) {
+func (f *follower) replace(sub *subscription, entries []entry, except map[string]bool) {
 	selected := map[string]bool{}
 	for _, e := range entries {
 		selected[e.object.name] = true
-		f.add(e.object.name)
+		if !except[e.object.key] {
+			f.add(e.object.name)
+		}
 	}
 	for namespace := range f.subs {
-		if !selected[namespace] {
+		if !selected[namespace] && !except[objectKey("", namespace)] {
 			f.drop(namespace)
 		}
 	}
@@ -67,9 +67,8 @@ func (f *follower) add(namespace string) {
 	if f.subs[namespace] != nil {
 		return
 	}
-	b := f.monitor.binding
-	scopes := narrow(f.base, []string{namespace}, b.Names)
-	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.monitor, scopes, b.Resync, true)
+	scopes := narrow(f.base, []string{namespace}, f.monitor.binding.Names)
+	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.monitor, plan{scopes: scopes}, true)
 }
 
 func (f *follower) drop(namespace string) {

@@ -41,13 +41,16 @@ type listWatch struct {
 	report func(verb string, err error)
 	// broke is told why a watch that had begun came to its end, unless that was in order.
 	broke func(error)
-	// ctx and serving are for those who digest the objects.
-	ctx     context.Context
-	serving func() []*subscription
+	ctx   context.Context
+	// listing begins a list and returns its consumers, reading returns those of a change.
+	listing func() []*subscription
+	reading func(version uint64) []*subscription
+	// listed are the consumers of the list that is being made.
+	listed []*subscription
 }
 
-func (l *listWatch) newDigester() *digester {
-	return &digester{indexer: newIndexer(l.scope.keepManagedFields), ctx: l.ctx, serving: l.serving}
+func (l *listWatch) newDigester(subs func(uint64) []*subscription) *digester {
+	return &digester{indexer: newIndexer(l.scope.keepManagedFields), ctx: l.ctx, subs: subs}
 }
 
 var _ cache.ListerWatcherWithContext = (*listWatch)(nil)
@@ -63,12 +66,22 @@ const pageSize = 10_000
 func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	// Always the newest state: another API server than last time may be behind.
 	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
+	if opts.Continue == "" {
+		l.listed = l.listing()
+	}
+	return l.page(ctx, opts, l.listed)
+}
+
+// page reads a page of a list for some consumers.
+func (l *listWatch) page(ctx context.Context, opts metav1.ListOptions, subs []*subscription) (*objectList, error) {
 	body, err := l.open(ctx, "list", opts)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	list, err := decodeList(body, l.newDigester)
+	list, err := decodeList(body, func() *digester {
+		return l.newDigester(func(uint64) []*subscription { return subs })
+	})
 	if err != nil {
 		l.answered(ctx, "list", err)
 		return nil, err
@@ -82,7 +95,7 @@ func (l *listWatch) WatchWithContext(ctx context.Context, opts metav1.ListOption
 	if err != nil {
 		return nil, err
 	}
-	return newEventStream(body, l.newDigester(), func(err error) {
+	return newEventStream(body, l.newDigester(l.reading), func(err error) {
 		if ctx.Err() == nil { // or we have broken it off ourselves
 			l.broke(err)
 		}

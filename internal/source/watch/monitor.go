@@ -30,11 +30,9 @@ type monitor struct {
 	owner   atomic.Pointer[owner]
 	binding *hook.Kubernetes
 	program *jq.Filter // nil without jqFilter
-	// only and onlyIn narrow a stream that is wider than the binding; nil means no narrowing.
-	only, onlyIn map[string]bool
-	sink         Sink
-	meter        Meter // nil: nobody measures
-	log          *slog.Logger
+	sink    Sink
+	meter   Meter // nil: nobody measures
+	log     *slog.Logger
 	// filled is closed when the first complete set is there.
 	filled chan struct{}
 
@@ -84,10 +82,6 @@ type item struct {
 
 var _ consumer = (*monitor)(nil)
 
-func (m *monitor) wants(o *object) bool {
-	return (m.only == nil || m.only[o.name]) && (m.onlyIn == nil || m.onlyIn[o.namespace])
-}
-
 func (m *monitor) needs() (filter *jq.Filter, json bool) {
 	return m.program, m.binding.KeepFullObjects
 }
@@ -102,10 +96,11 @@ func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) []b
 		m.meter.Filtered(m.hook(), m.index(), time.Since(started))
 	}
 	if err != nil {
-		if ctx.Err() == nil {
-			m.sink.FilterFailed(m.hook(), m.index())
-			m.failures.failed(m.log, o, err)
+		if ctx.Err() != nil {
+			return nil
 		}
+		m.sink.FilterFailed(m.hook(), m.index())
+		m.failures.failed(m.log, o, err)
 		return null
 	}
 	m.failures.forget(o.key)
@@ -144,7 +139,7 @@ func (m *monitor) arrived(sub *subscription) {
 	}
 }
 
-func (m *monitor) replace(sub *subscription, entries []entry) {
+func (m *monitor) replace(sub *subscription, entries []entry, except map[string]bool) {
 	defer m.failures.report(m.log)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +153,7 @@ func (m *monitor) replace(sub *subscription, entries []entry) {
 			present[e.object.key] = true
 		}
 		m.items.Scan(func(key string, it item) bool {
-			if it.from == sub && !present[key] {
+			if it.from == sub && !present[key] && !except[key] {
 				gone = append(gone, it)
 			}
 			return true
@@ -170,7 +165,9 @@ func (m *monitor) replace(sub *subscription, entries []entry) {
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.object.key, b.object.key) })
 	for _, e := range entries {
-		m.put(sub, e)
+		if !except[e.object.key] {
+			m.put(sub, e)
+		}
 	}
 	m.arrived(sub)
 	m.sink.Objects(m.hook(), m.index(), m.items.Len())

@@ -23,20 +23,26 @@ const (
 	objectsPerWatch = 250
 )
 
+// plan is what a binding subscribes to. If the scopes are wider than the binding, only and onlyIn are its names and namespaces.
+type plan struct {
+	scopes       []scope
+	only, onlyIn map[string]bool
+}
+
 // plan chooses the lists and watches of a binding, the cheapest that are allowed: one for each pair of namespace and name;
 // one for each name, in all namespaces; or a single one for all of them. What is wider than the binding is narrowed on our
 // side. Secrets are never asked for more widely than the binding does.
-func (w *Watcher) plan(ctx context.Context, m *monitor, base scope, namespaces, names []string) []scope {
+func (w *Watcher) plan(ctx context.Context, m *monitor, base scope, namespaces, names []string) plan {
 	scopes := narrow(base, namespaces, names)
 	if len(scopes) <= fewWatches || base.Group == "" && base.Resource == "secrets" {
-		return scopes
+		return plan{scopes: scopes}
 	}
 	wide := base
 	if len(namespaces) == 1 {
 		wide.namespace = namespaces[0]
 	}
 	if !w.mayWatch(ctx, wide) {
-		return scopes
+		return plan{scopes: scopes}
 	}
 	chosen := scopes
 	if len(namespaces) > 1 && len(names) > 0 {
@@ -45,11 +51,11 @@ func (w *Watcher) plan(ctx context.Context, m *monitor, base scope, namespaces, 
 	if limit := len(chosen) * objectsPerWatch; len(chosen) > 1 && w.count(ctx, wide, limit) <= limit {
 		chosen = []scope{wide}
 	}
-	if len(chosen) < len(scopes) {
-		m.only, m.onlyIn = set(names), set(namespaces)
-		m.log.Debug("Wider watches serve the binding", "count", len(chosen), "scope", chosen[0].String(), "instead", len(scopes))
+	if len(chosen) == len(scopes) {
+		return plan{scopes: scopes}
 	}
-	return chosen
+	m.log.Debug("Wider watches serve the binding", "count", len(chosen), "scope", chosen[0].String(), "instead", len(scopes))
+	return plan{chosen, set(names), set(namespaces)}
 }
 
 // narrow returns one scope for each pair of namespace and name. No namespaces, or no names, means all.

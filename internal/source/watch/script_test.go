@@ -9,9 +9,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
-
-	"k8s.io/client-go/tools/cache"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -33,9 +33,12 @@ import (
 //	binding B [OPTION…]     a kubernetes binding; options see below
 //	join B STREAM…          it subscribes to streams; the first set waits for all of them
 //	leave B STREAM          it wants no more
-//	list STREAM OBJECT…     the stream has a complete set
+//	list STREAM[@V] OBJECT… the reflector has made a complete list, of version V
+//	ask STREAM [resync]     a list begins for the bindings that joined later, or for a resync
+//	late STREAM@V OBJECT…   it has version V
 //	set STREAM OBJECT       an object is new or different
 //	delete STREAM OBJECT    an object has gone
+//	relist STREAM           the reflector begins a list
 //	stop STREAM             what its reflector still does is in vain
 //	snapshot B              show the set
 //	synchronize B           show the set, as a Synchronization does
@@ -84,31 +87,44 @@ type stage struct {
 	t        *testing.T
 	compiler *jq.Compiler
 	bindings map[string]*staged
-	feeds    map[string]*feed
+	feeds    map[string]*stagedFeed
 	stops    map[string]context.CancelFunc
 	version  int
 	happened []string
+	// order is that of the bindings.
+	order []*staged
 }
 
 // staged is a binding and its subscriptions by stream. It is the Sink of its events.
 type staged struct {
 	*stage
-	name    string
-	monitor *monitor
-	subs    map[string]*subscription
-	filled  bool
-	logged  bytes.Buffer
+	name         string
+	monitor      *monitor
+	only, onlyIn map[string]bool
+	subs         map[string]*subscription
+	filled       bool
+
+	logged bytes.Buffer
+
+	mu       sync.Mutex
+	happened []string
 }
 
 func newStage(t *testing.T) *stage {
 	return &stage{
 		t: t, compiler: jq.NewCompiler(jq.Options{}),
-		bindings: map[string]*staged{}, feeds: map[string]*feed{}, stops: map[string]context.CancelFunc{},
+		bindings: map[string]*staged{}, feeds: map[string]*stagedFeed{}, stops: map[string]context.CancelFunc{},
 	}
 }
 
 func (w *stage) log(text string, args ...any) {
 	w.happened = append(w.happened, fmt.Sprintf(text+"\n", args...))
+}
+
+func (b *staged) log(text string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.happened = append(b.happened, fmt.Sprintf(text+"\n", args...))
 }
 
 func (w *stage) do(words []string) {
@@ -117,35 +133,69 @@ func (w *stage) do(words []string) {
 	switch command {
 	case "binding":
 		w.bindings[name] = w.binding(name, args)
+		w.order = append(w.order, w.bindings[name])
 	case "join":
 		for _, stream := range args {
-			b.subs[stream] = &subscription{consumer: b.monitor, stream: w.feed(stream).stream}
+			b.subs[stream] = &subscription{consumer: b.monitor, stream: w.feed(stream).stream, only: b.only, onlyIn: b.onlyIn, resync: time.Hour}
 			b.monitor.expect(b.subs[stream])
 		}
 		for _, stream := range args {
-			w.feed(stream).join(b.subs[stream], 0)
+			w.feed(stream).join(b.subs[stream])
 		}
 	case "leave":
 		b.monitor.abandon(b.subs[args[0]])
 		w.feed(args[0]).leave(b.subs[args[0]])
+	case "relist":
+		w.feed(name).listing()
+		w.feed(name).relisting = true
 	case "list":
-		// Each list begins a round, which serves those who are there.
-		w.feeds[name] = &feed{stream: w.feed(name).stream, ctx: w.feed(name).ctx}
+		stream, v, _ := strings.Cut(name, "@")
+		f := w.feed(stream)
+		if !f.relisting {
+			f.listing()
+		}
+		f.relisting = false
 		list := make([]any, len(args))
 		for i, arg := range args {
-			list[i] = w.object(w.feed(name), arg, false)
+			list[i] = w.object(f, func(uint64) []*subscription { return f.listed }, arg, false)
 		}
-		if err := w.feed(name).Replace(list, ""); err != nil {
+		if err := f.Replace(list, v); err != nil {
 			w.t.Fatal(err)
 		}
+	case "ask":
+		f := w.feed(name)
+		now, resync := time.Now(), len(args) > 0
+		if resync {
+			now = now.Add(2 * time.Hour)
+		}
+		subs, isResync, _ := f.pending(now)
+		if isResync != resync {
+			w.t.Errorf("a list for a resync: %t", isResync)
+		}
+		f.asked = subs
+		w.log("%s: a list for %d at version %d", name, len(subs), f.begin(subs, resync))
+	case "late":
+		stream, v, _ := strings.Cut(name, "@")
+		f := w.feed(stream)
+		var list []*arrival
+		for _, arg := range args {
+			list = append(list, w.object(f, func(uint64) []*subscription { return f.asked }, arg, false).(*arrival))
+		}
+		f.merge(f.ctx, f.asked, list, version(v))
 	case "set":
-		if err := w.feed(name).Update(w.object(w.feed(name), args[0], false)); err != nil {
+		f := w.feed(name)
+		o := w.object(f, f.reading, args[0], false)
+		if err := f.Update(o); err != nil {
 			w.t.Fatal(err)
 		}
+		f.bookmark(o)
 	case "delete":
-		if err := w.feed(name).Delete(w.object(w.feed(name), args[0], true)); err != nil {
+		f := w.feed(name)
+		o := w.object(f, f.reading, args[0], true)
+		if err := f.Delete(o); err != nil {
 			w.t.Fatal(err)
 		}
+		f.bookmark(o)
 	case "stop":
 		w.feed(name)
 		w.stops[name]()
@@ -174,6 +224,13 @@ func (w *stage) do(words []string) {
 	default:
 		w.t.Fatalf("unknown command %q", command)
 	}
+	for _, f := range w.feeds {
+		f.running.Wait()
+	}
+	for _, b := range w.order { // they run concurrently
+		w.happened = append(w.happened, b.happened...)
+		b.happened = nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.bindings)) {
 		b := w.bindings[name]
 		select {
@@ -187,10 +244,23 @@ func (w *stage) do(words []string) {
 	}
 }
 
-func (w *stage) feed(name string) *feed {
+// stagedFeed is a stream whose reflector is the script.
+type stagedFeed struct {
+	*feed
+	relisting bool
+	asked     []*subscription
+}
+
+func (f *stagedFeed) bookmark(o any) {
+	if a, ok := o.(*arrival); ok {
+		f.UpdateResourceVersion(a.resourceVersion)
+	}
+}
+
+func (w *stage) feed(name string) *stagedFeed {
 	if w.feeds[name] == nil {
 		ctx, cancel := context.WithCancel(w.t.Context())
-		w.feeds[name], w.stops[name] = &feed{stream: newStream(nil, scope{}), ctx: ctx}, cancel
+		w.feeds[name], w.stops[name] = &stagedFeed{feed: &feed{stream: newStream(nil, scope{}), ctx: ctx}}, cancel
 	}
 	return w.feeds[name]
 }
@@ -212,9 +282,9 @@ func (w *stage) binding(name string, options []string) *staged {
 				w.t.Fatal(err)
 			}
 		case "names":
-			b.monitor.only = set(strings.Split(value, ","))
+			b.only = set(strings.Split(value, ","))
 		case "in":
-			b.monitor.onlyIn = set(strings.Split(value, ","))
+			b.onlyIn = set(strings.Split(value, ","))
 		case "events":
 			kube.Added, kube.Modified, kube.Deleted = strings.Contains(value, "Added"), strings.Contains(value, "Modified"), strings.Contains(value, "Deleted")
 		case "slim":
@@ -239,12 +309,9 @@ func onlyFilterFields(_ []string, a slog.Attr) slog.Attr {
 }
 
 // object reads NAMESPACE/NAME#UID@VERSION:TEXT.
-func (w *stage) object(f *feed, arg string, gone bool) any {
+func (w *stage) object(f *stagedFeed, subs func(uint64) []*subscription, arg string, gone bool) any {
 	if arg == "nonsense" {
 		return "nonsense"
-	}
-	if arg, ok := strings.CutPrefix(arg, "last-known-"); ok {
-		return cache.DeletedFinalStateUnknown{Key: arg, Obj: w.object(f, arg, gone)}
 	}
 	w.version++
 	id, text, _ := strings.Cut(arg, ":")
@@ -257,7 +324,7 @@ func (w *stage) object(f *feed, arg string, gone bool) any {
 	if !namespaced {
 		namespace, name = "", id
 	}
-	d := &digester{indexer: newIndexer(true), ctx: f.ctx, serving: f.serving}
+	d := &digester{indexer: newIndexer(true), ctx: f.ctx, subs: subs}
 	a, err := d.digest(fmt.Appendf(nil, `{"kind":"Thing","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q},"text":%q}`,
 		namespace, name, uid, version, text), gone)
 	if err != nil {

@@ -3,117 +3,85 @@ package watch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// consumer is who wants the objects of a stream. All methods are called by the stream's goroutine,
-// one after the other, except wants and filter, which several goroutines may call at once.
-type consumer interface {
-	// wants narrows the stream on our side, where it was made wider than the consumer asked for.
-	wants(*object) bool
-	// needs tells which filter the consumer has, nil for none, and whether objects have to keep their JSON.
-	needs() (filter *jq.Filter, json bool)
-	// filter computes what the consumer keeps beside the object. It fails by returning null.
-	filter(ctx context.Context, o *object, content *jq.Object) []byte
-	// replace hands over the complete set, change an object that is new or different, remove one that
-	// has gone.
-	replace(*subscription, []entry)
-	change(*subscription, entry)
-	remove(*subscription, *object)
-	// answered is told how the API server took a request; nil means well.
-	answered(sub *subscription, verb string, err error)
-}
-
-// entry is an object with its filter result.
-type entry struct {
-	object   *object
-	filtered []byte
-}
-
-// subscription connects a consumer to a stream.
-type subscription struct {
-	consumer
-	stream *stream
-	// optional subscriptions are not waited for when they are forbidden: the hook does without.
-	optional bool
-	// gone is set when the stream serves the consumer no more.
-	gone atomic.Bool
-	// left is set when the consumer wants no more. The consumer's own lock guards it.
-	left bool
-	// ended is set when the stream has been left, or is never to be joined. The Watcher's lock guards it.
-	ended bool
-}
-
-// stream is one list and one watch of the API server, shared by all who want the same.
+// stream is one list and one watch of the API server, shared by all consumers of a scope. It stores no objects: its consumers do, and they
+// share the bytes.
 //
-// It keeps no objects itself: its consumers do, and they share the bytes. Whoever joins late causes a new
-// list, of which the others see the differences only, that is to say nothing.
+// Its reflector is never interrupted. A consumer that joins while it watches gets a list of its own, merged with the watch at its resource
+// version: the list is not older than the watch was when the consumer joined, and changes up to the list's version are part of it.
 type stream struct {
 	scope  scope
 	client rest.Interface
 	meter  Meter
-	// again asks for a new list. Capacity 1: one that is about to start serves all who ask.
-	again chan struct{}
+	// wake signals that a consumer may wait for a list. Its capacity is 1.
+	wake  chan struct{}
 	stop  context.CancelFunc
 	stopc context.Context
+	// running counts the goroutines that deliver.
+	running sync.WaitGroup
 
 	mu sync.Mutex
 	// subs is replaced, never changed, so a copy of the slice header may be used without the lock.
 	subs []*subscription
-	// started tells that the current reflector has begun to read: whom it serves is decided. listed tells that it has
-	// delivered a complete set, late that somebody has joined in between.
-	started, listed, late bool
-	// resync is the shortest period that a consumer asked for; 0 means never.
-	resync time.Duration
-	// due rings when the last complete set is as old as that. Nil without a set, or without a period.
-	due *time.Timer
+	// private streams serve consumers that joined late, if the server's versions cannot be compared.
+	private map[*subscription]*stream
+	// watching is false until the reflector has delivered a list, and again from the moment it begins another.
+	watching bool
+	// read is the newest version that the reflector has read, delivered the newest that consumers got from it.
+	read, delivered uint64
 }
 
 func newStream(client rest.Interface, sc scope) *stream {
-	s := &stream{scope: sc, client: client, meter: noMeter{}, again: make(chan struct{}, 1)}
+	s := &stream{scope: sc, client: client, meter: noMeter{}, wake: make(chan struct{}, 1), private: map[*subscription]*stream{}}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// join adds a consumer. Its first call is replace.
-func (s *stream) join(sub *subscription, resync time.Duration) {
+// join adds a consumer. Its first delivery is a list.
+func (s *stream) join(sub *subscription) {
+	sub.join(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.subs = append(slices.Clone(s.subs), sub)
-	if resync > 0 && (s.resync == 0 || resync < s.resync) {
-		s.resync = resync
-	}
-	if s.listed {
-		s.relist()
-	}
-	s.late = s.late || s.started
+	s.check()
 }
 
-// leave removes a consumer and tells whether it was the last.
+// leave removes a consumer and reports whether it was the last.
 func (s *stream) leave(sub *subscription) (empty bool) {
+	sub.leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub.gone.Store(true)
-	s.subs = slices.DeleteFunc(slices.Clone(s.subs), func(other *subscription) bool { return other == sub })
-	return len(s.subs) == 0
+	s.remove(sub)
+	if p := s.private[sub]; p != nil {
+		p.stop()
+		delete(s.private, sub)
+	}
+	return len(s.subs) == 0 && len(s.private) == 0
 }
 
-func (s *stream) relist() {
+func (s *stream) remove(sub *subscription) {
+	s.subs = slices.DeleteFunc(slices.Clone(s.subs), func(other *subscription) bool { return other == sub })
+}
+
+func (s *stream) check() {
 	select {
-	case s.again <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
@@ -124,81 +92,39 @@ func (s *stream) consumers() []*subscription {
 	return s.subs
 }
 
-// run keeps a reflector going until ctx ends or nobody wants the stream any more.
+// run reads and delivers until ctx ends or the stream is stopped.
 func (s *stream) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
+	defer s.running.Wait()
 	defer cancel()
 	defer context.AfterFunc(s.stopc, cancel)()
-	for ctx.Err() == nil {
-		s.reflect(ctx)
-	}
-}
-
-// reflect runs one reflector until ctx ends or a new list is due.
-func (s *stream) reflect(ctx context.Context) {
-	ctx, end := s.round(ctx)
-	defer end()
+	s.running.Go(func() { s.serveLate(ctx) })
 
 	f := &feed{stream: s, ctx: ctx}
-	lw := &listWatch{client: s.client, scope: s.scope, report: s.answered, broke: s.broke, ctx: ctx, serving: f.serving}
+	lw := &listWatch{
+		client: s.client, scope: s.scope, ctx: ctx, broke: s.broke, listing: f.listing, reading: s.reading,
+		report: func(verb string, err error) { s.answered(s.consumers(), verb, err) },
+	}
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
 	r := cache.NewReflectorWithOptions(lw, nil, f, cache.ReflectorOptions{
 		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: kube.Clock(ctx),
 	})
 	r.WatchListPageSize = pageSize
-	// What goes wrong has been reported by listWatch, in words that help.
+	// listWatch has reported what goes wrong.
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard()))
 }
 
-// round returns a context that ends with ctx, or when a new list is due. The caller has to call end.
-func (s *stream) round(ctx context.Context) (_ context.Context, end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	s.mu.Lock()
-	s.started, s.listed, s.late = false, false, false
-	select {
-	case <-s.again: // this list serves all who asked
-	default:
-	}
-	s.mu.Unlock()
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		defer cancel()
-		select {
-		case <-s.again:
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func() {
-		cancel()
-		waiting.Wait()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.ring(0)
-	}
-}
-
-// ring lets due ring after a period, and not as it was set before; 0 means never. The caller holds mu.
-func (s *stream) ring(period time.Duration) {
-	if s.due != nil {
-		s.due.Stop()
-		s.due = nil
-	}
-	if period > 0 {
-		s.due = time.AfterFunc(period, s.relist)
-	}
-}
-
-func (s *stream) answered(verb string, err error) {
+func (s *stream) answered(subs []*subscription, verb string, err error) {
 	if err != nil && verb == "watch" {
 		s.broke(err)
 	}
-	for _, sub := range s.consumers() {
+	for _, sub := range subs {
 		sub.answered(sub, verb, err)
 	}
 }
 
-// broke counts a watch that failed. One that had begun is no trouble: the reflector goes on, or lists again.
+// broke counts a watch that failed. The reflector watches or lists again.
 func (s *stream) broke(err error) {
 	reason := "fail"
 	switch {
@@ -210,88 +136,253 @@ func (s *stream) broke(err error) {
 	s.meter.WatchFailed(reason)
 }
 
-// feed is the store that the reflector fills: it passes everything on to those who were there when the reflector began
-// to read. Whoever comes later is served by the next one.
-type feed struct {
-	*stream
-	ctx  context.Context
-	once sync.Once
-	subs []*subscription
+// reading returns the consumers that receive a change of the given version: those that have joined before it was read.
+func (s *stream) reading(v uint64) []*subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v != 0 {
+		s.read = v
+	}
+	return s.subs
 }
 
-var _ cache.ReflectorStore = (*feed)(nil)
+// serveLate lists for consumers that joined while the reflector watches, and for resyncs.
+func (s *stream) serveLate(ctx context.Context) {
+	delay := time.Duration(0)
+	for ctx.Err() == nil {
+		subs, resync, next := s.pending(time.Now())
+		if len(subs) == 0 {
+			delay = 0
+			var due <-chan time.Time
+			if next > 0 {
+				due = time.After(next)
+			}
+			select {
+			case <-s.wake:
+			case <-due:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if s.listFor(ctx, subs, resync) == nil {
+			delay = 0
+			continue
+		}
+		delay = min(max(2*delay, 300*time.Millisecond), 8*time.Second)
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+		}
+	}
+}
 
-// serving returns whom the feed serves. The first call decides.
-func (f *feed) serving() []*subscription {
-	f.once.Do(func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.subs, f.started = f.stream.subs, true
-	})
-	return f.subs
+// pending returns the consumers that wait for a list; if there are none, those that are due for a resync, or the time until one is.
+func (s *stream) pending(now time.Time) (subs []*subscription, resync bool, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.watching {
+		return nil, false, 0 // the list of the reflector wakes us
+	}
+	var due []*subscription
+	for _, sub := range s.subs {
+		sub.mu.Lock()
+		left := sub.due.Sub(now)
+		switch {
+		case sub.waiting:
+			subs = append(subs, sub)
+		case sub.resync == 0:
+		case left <= 0:
+			due = append(due, sub)
+		case next == 0 || left < next:
+			next = left
+		}
+		sub.mu.Unlock()
+	}
+	if len(subs) > 0 {
+		return subs, false, 0
+	}
+	return due, true, next
+}
+
+// listFor lists for some of the consumers, while the reflector goes on.
+func (s *stream) listFor(ctx context.Context, subs []*subscription, resync bool) error {
+	at := s.begin(subs, resync)
+	if at == 0 {
+		for _, sub := range subs {
+			if resync {
+				sub.skipResync()
+			} else {
+				s.split(ctx, sub)
+			}
+		}
+		return nil
+	}
+	opts := metav1.ListOptions{ResourceVersion: strconv.FormatUint(at, 10), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: pageSize}
+	if resync {
+		// A later list would contain changes that are not delivered yet, and hide them.
+		opts.ResourceVersionMatch = metav1.ResourceVersionMatchExact
+	}
+	list, v, err := s.list(ctx, subs, opts)
+	if err == nil {
+		s.merge(ctx, subs, list, v)
+	} else if resync {
+		for _, sub := range subs {
+			sub.skipResync()
+		}
+		err = nil
+	}
+	return err
+}
+
+// begin returns the version that a list for some of the consumers must have, 0 if versions cannot be compared.
+func (s *stream) begin(subs []*subscription, resync bool) uint64 {
+	if resync {
+		for _, sub := range subs {
+			sub.beginResync()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if resync {
+		return s.delivered
+	}
+	return s.read
+}
+
+// merge delivers a list, unless the reflector has begun one: that is for the same consumers.
+func (s *stream) merge(ctx context.Context, subs []*subscription, list []*arrival, v uint64) {
+	s.mu.Lock()
+	watching := s.watching
+	s.mu.Unlock()
+	if !watching {
+		return
+	}
+	for i, sub := range subs {
+		sub.merge(ctx, s, delivery{isList: true, list: list, index: i}, v)
+	}
+}
+
+func (s *subscription) beginResync() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.touched = map[string]bool{}
+}
+
+func (s *subscription) skipResync() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.touched, s.due = nil, time.Now().Add(s.resync)
+}
+
+// list reads all pages of a list for some of the consumers.
+func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.ListOptions) (list []*arrival, v uint64, err error) {
+	lw := &listWatch{
+		client: s.client, scope: s.scope, ctx: ctx,
+		report: func(verb string, err error) { s.answered(subs, verb, err) },
+	}
+	at := version(opts.ResourceVersion)
+	for {
+		page, err := lw.page(ctx, opts, subs)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, o := range page.Items {
+			list = append(list, o.(*arrival))
+		}
+		v = version(page.ResourceVersion)
+		if v < at {
+			return nil, 0, fmt.Errorf("the list has version %q, which is before %d", page.ResourceVersion, at)
+		}
+		if page.Continue == "" {
+			return list, v, ctx.Err() // results may be missing after its end
+		}
+		opts.Continue, opts.ResourceVersion, opts.ResourceVersionMatch = page.Continue, "", ""
+	}
+}
+
+// split gives a consumer a list and a watch of its own.
+func (s *stream) split(ctx context.Context, sub *subscription) {
+	p := newStream(s.client, s.scope)
+	p.meter = s.meter
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.subs, sub) {
+		return
+	}
+	s.remove(sub)
+	s.private[sub] = p
+	p.join(sub)
+	s.running.Go(func() { p.run(ctx) })
+}
+
+// feed is the store that the reflector fills.
+type feed struct {
+	*stream
+	ctx context.Context
+	// listed are the consumers of the list that the reflector makes.
+	listed []*subscription
+}
+
+var _ interface {
+	cache.ReflectorStore
+	cache.ResourceVersionUpdater
+} = (*feed)(nil)
+
+// listing begins a list and returns its consumers: all that have joined before.
+func (f *feed) listing() []*subscription {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watching, f.listed = false, f.subs
+	return f.listed
 }
 
 func (f *feed) Resync() error { return nil }
 
-func (f *feed) Add(obj any) error    { return f.changed(obj) }
-func (f *feed) Update(obj any) error { return f.changed(obj) }
+func (f *feed) Add(obj any) error    { return f.changed(obj, false) }
+func (f *feed) Update(obj any) error { return f.changed(obj, false) }
+func (f *feed) Delete(obj any) error { return f.changed(obj, true) }
 
-func (f *feed) changed(obj any) error {
-	a, ok := obj.(*arrival)
-	if !ok || f.ctx.Err() != nil {
-		return nil // the reflector made it up, or as in Replace
-	}
-	for i, sub := range f.serving() {
-		if !sub.gone.Load() && sub.wants(a.object) {
-			sub.change(sub, entry{a.object, a.result(i)})
-		}
-	}
-	return nil
-}
-
-func (f *feed) Delete(obj any) error {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	a, ok := obj.(*arrival)
-	if !ok {
-		return nil
-	}
-	for _, sub := range f.serving() {
-		if !sub.gone.Load() && sub.wants(a.object) {
-			sub.remove(sub, a.object)
-		}
-	}
-	return nil
-}
-
-// Replace takes a complete list.
-func (f *feed) Replace(list []any, _ string) error {
-	if f.ctx.Err() != nil {
-		return nil // results may be incomplete; whoever cancelled us lists again or stops
-	}
-	subs := f.serving()
-	f.mu.Lock()
-	f.listed = true
-	f.ring(f.resync)
-	f.mu.Unlock()
-	for i, sub := range subs {
-		if sub.gone.Load() {
-			continue
-		}
-		entries := make([]entry, 0, len(list))
-		for _, obj := range list {
-			if a, ok := obj.(*arrival); ok && sub.wants(a.object) {
-				entries = append(entries, entry{a.object, a.result(i)})
+func (f *feed) changed(obj any, deleted bool) error {
+	if a, ok := obj.(*arrival); ok && f.ctx.Err() == nil {
+		f.reached(a.version)
+		for i, sub := range a.subs {
+			if sub.wants(a.object) {
+				sub.deliver(f.ctx, f.stream, delivery{changed: a, index: i, isDeletion: deleted})
 			}
 		}
-		sub.replace(sub, entries)
+	}
+	return nil
+}
+
+// UpdateResourceVersion is called for bookmarks, too.
+func (f *feed) UpdateResourceVersion(text string) { f.reached(version(text)) }
+
+// reached is called before a change is delivered: a resync that begins in between lists what contains it. Delivered later, it changes nothing.
+func (f *feed) reached(v uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if v != 0 {
+		f.delivered = v
+	}
+}
+
+// Replace delivers a complete list.
+func (f *feed) Replace(objects []any, text string) error {
+	if f.ctx.Err() != nil {
+		return nil // results may be missing
+	}
+	list := make([]*arrival, 0, len(objects))
+	for _, obj := range objects {
+		if a, ok := obj.(*arrival); ok {
+			list = append(list, a)
+		}
+	}
+	for i, sub := range f.listed {
+		sub.deliver(f.ctx, f.stream, delivery{isList: true, list: list, index: i})
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.late {
-		f.late = false
-		f.relist()
-	}
+	f.read, f.delivered, f.watching = version(text), version(text), true
+	f.check()
 	return nil
 }

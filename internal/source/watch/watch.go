@@ -187,8 +187,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if namespaces.ByLabels {
 		newFollower(w, m, base, namespaces.Labels).start()
 	} else {
-		scopes := w.plan(ctx, m, base, namespaces.Names, b.Names)
-		w.subscribe(m, m, scopes, b.Resync, false)
+		w.subscribe(m, m, w.plan(ctx, m, base, namespaces.Names, b.Names), false)
 	}
 	return m.wait(ctx)
 }
@@ -235,23 +234,23 @@ func (w *Watcher) resolvePatiently(ctx context.Context, a address, stuck func(er
 	}
 }
 
-// subscribe connects a consumer to the streams of scopes. The monitor m waits for all of them together.
-func (w *Watcher) subscribe(m *monitor, c consumer, scopes []scope, resync time.Duration, optional bool) []*subscription {
-	subs := make([]*subscription, len(scopes))
-	for i := range scopes {
-		subs[i] = &subscription{consumer: c, optional: optional}
+// subscribe connects a consumer to the streams of a plan. The monitor m waits for all of them together.
+func (w *Watcher) subscribe(m *monitor, c consumer, p plan, optional bool) []*subscription {
+	subs := make([]*subscription, len(p.scopes))
+	for i := range p.scopes {
+		subs[i] = &subscription{consumer: c, only: p.only, onlyIn: p.onlyIn, optional: optional, resync: m.binding.Resync}
 		if !m.expect(subs[i]) {
 			return nil
 		}
 	}
-	for i, sc := range scopes {
-		w.join(subs[i], sc, resync)
+	for i, sc := range p.scopes {
+		w.join(subs[i], sc)
 	}
 	return subs
 }
 
 // join connects sub to the stream of a scope, and starts the stream if there is none.
-func (w *Watcher) join(sub *subscription, sc scope, resync time.Duration) {
+func (w *Watcher) join(sub *subscription, sc scope) {
 	w.mu.Lock()
 	if sub.ended {
 		w.mu.Unlock()
@@ -264,7 +263,7 @@ func (w *Watcher) join(sub *subscription, sc scope, resync time.Duration) {
 		w.streams[sc] = s
 	}
 	sub.stream = s
-	s.join(sub, resync)
+	s.join(sub)
 	w.mu.Unlock()
 	if ok {
 		return

@@ -1,0 +1,364 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+// server is a model of an API server with ConfigMaps in one namespace. It keeps all versions, and answers after random delays.
+type server struct {
+	random *rand.Rand
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced by each change
+	history []revision    // its index plus one is the version
+	// oldest is the oldest version that a watch or an exact list may begin with.
+	oldest int
+	opaque bool // versions are no numbers
+	// requests are all lists and watches.
+	requests []string
+	// refuse fails requests.
+	refuse func(path string) *http.Response
+}
+
+type revision struct {
+	name    string
+	uid     int
+	deleted bool
+}
+
+func newServer(seed uint64) *server {
+	return &server{random: rand.New(rand.NewPCG(seed, 1)), changed: make(chan struct{}), history: []revision{{name: "first", uid: 1}}}
+}
+
+// write makes a version.
+func (s *server) write(name string, deleted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := revision{name, len(s.history) + 1, deleted}
+	if old, ok := s.at(len(s.history))[name]; ok {
+		r.uid = s.history[old-1].uid
+	} else if deleted {
+		return
+	}
+	s.history = append(s.history, r)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// compact ends all watches, and forgets what they would need.
+func (s *server) compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.oldest = len(s.history)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// at returns the versions of the objects at a version. It requires mu.
+func (s *server) at(version int) map[string]int {
+	objects := map[string]int{}
+	for i, r := range s.history[:version] {
+		if objects[r.name] = i + 1; r.deleted {
+			delete(objects, r.name)
+		}
+	}
+	return objects
+}
+
+func (s *server) text(version int) string {
+	if s.opaque {
+		return fmt.Sprintf("v%d", version)
+	}
+	return strconv.Itoa(version)
+}
+
+func (s *server) json(version int) string {
+	r := s.history[version-1]
+	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"n","uid":"%d","resourceVersion":%q}}`, r.name, r.uid, s.text(version))
+}
+
+func (s *server) sleep(ctx context.Context) {
+	s.mu.Lock()
+	d := time.Duration(s.random.IntN(20)) * time.Millisecond
+	s.mu.Unlock()
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
+	q := req.URL.Query()
+	s.mu.Lock()
+	s.requests = append(s.requests, req.URL.Path+" "+q.Get("watch")+q.Get("resourceVersionMatch"))
+	refuse := s.refuse
+	s.mu.Unlock()
+	if refuse != nil {
+		if answer := refuse(req.URL.Path); answer != nil {
+			return answer, nil
+		}
+	}
+	switch {
+	case req.URL.Path == "/api/v1":
+		return respond(200, `{"resources":[{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["list","watch"]}]}`), nil
+	case q.Get("watch") != "":
+		from, _ := strconv.Atoi(strings.TrimPrefix(q.Get("resourceVersion"), "v"))
+		reader, writer := io.Pipe()
+		context.AfterFunc(req.Context(), func() { reader.Close() })
+		go s.watch(req.Context(), from, writer)
+		answer := respond(200, "")
+		answer.Body = reader
+		return answer, nil
+	}
+	s.sleep(req.Context())
+	s.mu.Lock()
+	version := len(s.history)
+	switch at, _ := strconv.Atoi(q.Get("resourceVersion")); q.Get("resourceVersionMatch") {
+	case "Exact":
+		version = at
+	case "NotOlderThan": // from a cache that may lag behind
+		version = at + s.random.IntN(version-at+1)
+	}
+	if version < s.oldest {
+		s.mu.Unlock()
+		return respond(410, gone), nil
+	}
+	var items []string
+	for _, v := range s.at(version) {
+		items = append(items, s.json(v))
+	}
+	text := fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[%s]}`, s.text(version), strings.Join(items, ","))
+	s.mu.Unlock()
+	s.sleep(req.Context())
+	return respond(200, text), nil
+}
+
+func (s *server) watch(ctx context.Context, from int, body *io.PipeWriter) {
+	defer body.Close()
+	for at, began := from, from; ; {
+		s.mu.Lock()
+		text, changed := "", s.changed
+		switch {
+		case at < s.oldest && at == began:
+			text = `{"type":"ERROR","object":` + gone + `}`
+		case at < s.oldest:
+			s.mu.Unlock()
+			return // the next watch is told
+		case at < len(s.history):
+			at++
+			kind := "MODIFIED"
+			if r := s.history[at-1]; r.deleted {
+				kind = "DELETED"
+			} else if r.uid == at {
+				kind = "ADDED"
+			}
+			text = fmt.Sprintf(`{"type":%q,"object":%s}`, kind, s.json(at))
+		}
+		s.mu.Unlock()
+		if text == "" {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		s.sleep(ctx)
+		if _, err := io.WriteString(body, text+"\n"); err != nil || strings.Contains(text, "ERROR") {
+			return
+		}
+	}
+}
+
+const gone = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
+
+func respond(status int, body string) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// count returns the number of requests of a kind so far.
+func (s *server) count(request string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if strings.HasSuffix(r, " "+request) {
+			n++
+		}
+	}
+	return n
+}
+
+// witness is a Sink that checks what each hook receives: an object is added before it is modified or deleted, and each version is newer.
+type witness struct {
+	t      *testing.T
+	mu     sync.Mutex
+	known  map[*hook.Hook]map[string]bool
+	events map[*hook.Hook][]string
+}
+
+func (w *witness) Event(ev event.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.known[ev.Hook]
+	if known[ev.Object.Name] != (ev.Watch != event.Added) {
+		w.t.Errorf("hook %s received %s %s after %q", ev.Hook.Name, ev.Watch, ev.Object.Name, w.events[ev.Hook])
+	}
+	known[ev.Object.Name] = ev.Watch != event.Deleted
+	w.events[ev.Hook] = append(w.events[ev.Hook], ev.Watch.String()+" "+ev.Object.Name)
+}
+func (w *witness) Keep(b []byte) event.Payload  { return event.Memory(b) }
+func (w *witness) Objects(*hook.Hook, int, int) {}
+func (w *witness) FilterFailed(*hook.Hook, int) {}
+
+// follow runs a Watcher on a model server, in a bubble.
+func follow(t *testing.T, s *server, test func(w *Watcher, seen *witness)) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := &witness{t: t, known: map[*hook.Hook]map[string]bool{}, events: map[*hook.Hook][]string{}}
+		w, err := New(Options{
+			Config: &rest.Config{Host: "http://api.example.com", Transport: s, QPS: -1}, JQ: jq.NewCompiler(jq.Options{}), Sink: seen,
+			Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.changed = make(chan struct{}) // belongs to the bubble
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = w.Run(ctx) })
+		test(w, seen)
+		cancel()
+		running.Wait()
+	})
+}
+
+// enter enables a hook for the ConfigMaps, delivers its Synchronization and unlocks it.
+func (w *witness) enter(watcher *Watcher, name string, resync time.Duration) *hook.Hook {
+	h := bindings(name, hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Resync: resync})
+	if err := watcher.Enable(w.t.Context(), h, func(int, error) {}); err != nil {
+		w.t.Error(err)
+	}
+	known := map[string]bool{}
+	for o := range watcher.Synchronize(h, 0).Each {
+		known[o.Name] = true
+	}
+	w.mu.Lock()
+	w.known[h] = known
+	w.mu.Unlock()
+	watcher.Unlock(h, 0)
+	return h
+}
+
+// While hooks join and leave and resyncs are made, a hook that stays receives every single change. Its watch is never interrupted.
+func TestNothingIsMissed(t *testing.T) {
+	for seed := range uint64(4) {
+		s, random := newServer(seed), rand.New(rand.NewPCG(seed, 2))
+		follow(t, s, func(w *Watcher, seen *witness) {
+			stays := seen.enter(w, "stays", 30*time.Millisecond)
+			var others sync.WaitGroup
+			for i := range 150 {
+				name := fmt.Sprintf("c%d", random.IntN(4))
+				s.write(name, random.IntN(2) == 0)
+				s.write(fmt.Sprintf("short-%d", i), false)
+				s.write(fmt.Sprintf("short-%d", i), true)
+				if i%7 == 0 {
+					others.Go(func() {
+						h := seen.enter(w, fmt.Sprint("other ", i), time.Duration(i%3)*20*time.Millisecond)
+						time.Sleep(40 * time.Millisecond)
+						if i%2 == 0 {
+							w.Disable(h, 0)
+						}
+					})
+				}
+				time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond)
+			}
+			others.Wait()
+			time.Sleep(time.Minute) // the watch is delayed
+			synctest.Wait()
+			var want []string
+			for i, r := range s.history[1:] {
+				switch {
+				case r.deleted:
+					want = append(want, "Deleted "+r.name)
+				case r.uid == i+2:
+					want = append(want, "Added "+r.name)
+				default:
+					want = append(want, "Modified "+r.name)
+				}
+			}
+			if got := seen.events[stays]; !slices.Equal(got, want) {
+				t.Errorf("seed %d: the hook that stays received %d events of %d", seed, len(got), len(want))
+			}
+			for h, known := range seen.known {
+				if got := w.Snapshot(h, 0).Len(); got > 0 && got != len(s.at(len(s.history))) {
+					t.Errorf("seed %d: %s sees %d objects", seed, h.Name, got)
+				}
+				for name, is := range known {
+					if _, there := s.at(len(s.history))[name]; w.monitor(h, 0) != nil && is != there {
+						t.Errorf("seed %d: %s knows %s: %t", seed, h.Name, name, is)
+					}
+				}
+			}
+			if n := s.count("true"); n != 1 {
+				t.Errorf("seed %d: %d watches", seed, n)
+			}
+			if s.count("NotOlderThan") == 0 || s.count("Exact") == 0 {
+				t.Errorf("seed %d: %d lists for joining hooks, %d for resyncs", seed, s.count("NotOlderThan"), s.count("Exact"))
+			}
+		})
+	}
+}
+
+// With watches that expire, or versions that cannot be compared, hooks that join still receive a consistent sequence and the last state.
+func TestLastStateIsDelivered(t *testing.T) {
+	for _, opaque := range []bool{false, true} {
+		for seed := range uint64(5) {
+			s, random := newServer(seed), rand.New(rand.NewPCG(seed, 2))
+			s.opaque = opaque
+			follow(t, s, func(w *Watcher, seen *witness) {
+				var joining sync.WaitGroup
+				for i := range 100 {
+					s.write(fmt.Sprintf("c%d", random.IntN(6)), random.IntN(2) == 0)
+					if random.IntN(10) == 0 {
+						s.compact()
+					}
+					if i%10 == 0 {
+						joining.Go(func() { seen.enter(w, fmt.Sprint(i), 0) })
+					}
+					time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+				}
+				joining.Wait()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				there := s.at(len(s.history))
+				for h, known := range seen.known {
+					for name := range known {
+						if _, is := there[name]; known[name] != is {
+							t.Errorf("seed %d: hook %s knows %s: %t", seed, h.Name, name, known[name])
+						}
+					}
+					if n := w.Snapshot(h, 0).Len(); n != len(there) {
+						t.Errorf("seed %d: hook %s sees %d objects of %d", seed, h.Name, n, len(there))
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package watch
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+// consumer processes the objects of a stream. Each subscription calls replace, change and remove one at a time; needs and filter are
+// called concurrently.
+type consumer interface {
+	// needs returns the consumer's filter, nil for none, and whether objects have to keep their JSON.
+	needs() (filter *jq.Filter, json bool)
+	// filter computes the result that is stored beside the object: null when the filter fails, nil when ctx ended before.
+	filter(ctx context.Context, o *object, content *jq.Object) []byte
+	// replace delivers a complete list; what has one of the keys in except has changed since that list was made.
+	replace(sub *subscription, entries []entry, except map[string]bool)
+	// change delivers an object that is new or different, remove one that was deleted.
+	change(*subscription, entry)
+	remove(*subscription, *object)
+	// answered reports the outcome of a request; nil is success.
+	answered(sub *subscription, verb string, err error)
+}
+
+// entry is an object with its filter result.
+type entry struct {
+	object   *object
+	filtered []byte
+}
+
+// subscription connects a consumer to a stream. It has a queue and, while that is not empty, a goroutine, so that a consumer whose filter or
+// sink is slow delays no other.
+type subscription struct {
+	consumer
+	stream *stream
+	// only and onlyIn are the names and namespaces to deliver from a stream that is wider than the binding; nil means all.
+	only, onlyIn map[string]bool
+	// optional subscriptions do not hold up the initial list when they are forbidden.
+	optional bool
+	// resync is the period after which the objects are listed again; 0 means never.
+	resync time.Duration
+	// gone is set when the stream has been left.
+	gone atomic.Bool
+	// left is set when the consumer ignores the subscription. The consumer's own lock guards it.
+	left bool
+	// ended is set when the stream has been left, or must not be joined. The Watcher's lock guards it.
+	ended bool
+	// slowUntil is the Unix time in nanoseconds until which the filter does not run beside those of other consumers.
+	slowUntil atomic.Int64
+
+	mu sync.Mutex
+	// source is the stream whose deliveries count, nil before joining and after leaving.
+	source *stream
+	// waiting: no list has been delivered yet, changes are queued. busy: a goroutine delivers.
+	waiting, busy bool
+	queue         []delivery
+	// floor is the version of the list that was delivered; it contains all changes up to there.
+	floor uint64
+	// touched has the keys that changed since a resync began. It is nil while there is none.
+	touched map[string]bool
+	// due is the time of the next resync.
+	due time.Time
+}
+
+// delivery is a list, or a change of an object.
+type delivery struct {
+	isList, isDeletion bool
+	list               []*arrival
+	changed            *arrival
+	// index is the consumer's place among the results of the arrivals.
+	index int
+	// except has the keys that changed since the list was made.
+	except map[string]bool
+}
+
+// version parses a resource version; 0 stands for one that is no number and cannot be compared.
+func version(text string) uint64 {
+	v, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+func (s *subscription) wants(o *object) bool {
+	return (s.only == nil || s.only[o.name]) && (s.onlyIn == nil || s.onlyIn[o.namespace])
+}
+
+// join makes the subscription wait for a list of the stream.
+func (s *subscription) join(from *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.source, s.waiting = from, true
+}
+
+func (s *subscription) leave() {
+	s.gone.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.source, s.queue = nil, nil
+}
+
+// deliver queues what the reflector of a stream reports.
+func (s *subscription) deliver(ctx context.Context, from *stream, d delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.source != from:
+		return
+	case d.isList:
+		if s.waiting {
+			s.queue = nil
+		}
+		s.listed(0)
+	case s.contains(d.changed):
+		return
+	case s.touched != nil:
+		s.touched[d.changed.key] = true
+	}
+	s.enqueue(ctx, from, d)
+}
+
+// merge queues a list that the reflector did not make. To a consumer that waits it is the first delivery, followed by the changes after it.
+func (s *subscription) merge(ctx context.Context, from *stream, d delivery, at uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.source != from || !s.waiting && s.touched == nil:
+		return // the reflector listed meanwhile
+	case s.waiting:
+		s.listed(at)
+		newer := slices.DeleteFunc(s.queue, func(d delivery) bool { return s.contains(d.changed) })
+		s.queue = append([]delivery{d}, newer...)
+		s.start(ctx, from)
+	default:
+		d.except = s.touched
+		s.listed(s.floor)
+		s.enqueue(ctx, from, d)
+	}
+}
+
+// listed requires mu.
+func (s *subscription) listed(floor uint64) {
+	s.waiting, s.floor, s.touched, s.due = false, floor, nil, time.Now().Add(s.resync)
+}
+
+// contains reports whether a change is part of the list that was delivered. It requires mu.
+func (s *subscription) contains(a *arrival) bool { return a.version != 0 && a.version <= s.floor }
+
+func (s *subscription) enqueue(ctx context.Context, from *stream, d delivery) {
+	s.queue = append(s.queue, d)
+	if !s.waiting {
+		s.start(ctx, from)
+	}
+}
+
+func (s *subscription) start(ctx context.Context, from *stream) {
+	if !s.busy {
+		s.busy = true
+		from.running.Go(func() { s.drain(ctx) })
+	}
+}
+
+// drain delivers until the queue is empty.
+func (s *subscription) drain(ctx context.Context) {
+	var decoder jq.Decoder
+	for {
+		s.mu.Lock()
+		if len(s.queue) == 0 || ctx.Err() != nil {
+			s.queue, s.busy = nil, false
+			s.mu.Unlock()
+			return
+		}
+		d := s.queue[0]
+		s.queue[0] = delivery{}
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		s.apply(ctx, d, &decoder)
+	}
+}
+
+func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decoder) {
+	switch {
+	case d.isDeletion:
+		s.remove(s, d.changed.object)
+	case !d.isList:
+		if e, ok := s.entry(ctx, d.changed, d.index, decoder); ok {
+			s.change(s, e)
+		}
+	default:
+		entries := make([]entry, 0, len(d.list))
+		for _, a := range d.list {
+			if !s.wants(a.object) {
+				continue
+			}
+			e, ok := s.entry(ctx, a, d.index, decoder)
+			if !ok {
+				return // half a list would look like deletions
+			}
+			entries = append(entries, e)
+		}
+		s.replace(s, entries, d.except)
+	}
+}
+
+// entry applies the filter if that has not been done yet. It returns false if nothing is to be delivered any more.
+func (s *subscription) entry(ctx context.Context, a *arrival, index int, decoder *jq.Decoder) (entry, bool) {
+	e := entry{a.object, a.result(index)}
+	filter, _ := s.needs()
+	if filter == nil || e.filtered != nil {
+		return e, true
+	}
+	if s.gone.Load() {
+		return e, false
+	}
+	started := time.Now()
+	content := decoder.Object(a.text, jq.NeedOf(filter))
+	e.filtered = s.filter(ctx, a.object, content)
+	content.Close()
+	if time.Since(started) > filterTurn {
+		s.slow()
+	}
+	return e, e.filtered != nil
+}
+
+const (
+	// filterTurn is the time that a filter has while other consumers of the object wait.
+	filterTurn = 200 * time.Millisecond
+	// slowFor is how long a filter runs in its own goroutine after it took longer.
+	slowFor = time.Minute
+)
+
+func (s *subscription) slow() { s.slowUntil.Store(time.Now().Add(slowFor).UnixNano()) }
+
+func (s *subscription) isSlow() bool {
+	until := s.slowUntil.Load()
+	return until != 0 && time.Now().UnixNano() < until
+}
+
+// turn is a context that ends filterTurn after it began. gojq polls Err, so it needs no timer.
+type turn struct {
+	context.Context
+	began time.Time
+}
+
+func (t *turn) Err() error {
+	if time.Since(t.began) > filterTurn {
+		return context.DeadlineExceeded
+	}
+	return t.Context.Err()
+}
