@@ -26,20 +26,21 @@ if [[ " $* " == *' -race '* ]]; then
 else
 	echo 'there is no C compiler: the tests run without the race detector' >&2
 fi
-# Built once: each of twenty test programs would link its own.
+# Built once, instead of by each test program.
 export TESTOPERATOR=$dir/shell-operator
 go build $race -o "$TESTOPERATOR" ./cmd/shell-operator
 
-# A program with the race detector sleeps for a second before it exits, to see races of what still runs then. Nothing of
-# ours does: Run returns when all has ended, and a goroutine that is left behind fails its test.
+# A program with the race detector sleeps for a second before it exits, to find races of goroutines that still run. Ours have
+# none: Run returns when all have ended, and a leaked goroutine fails its test.
 export GORACE=${GORACE:-atexit_sleep_ms=0}
-# Tests wait for leases, delays and control planes more than they compute, so there are more of them than processors.
+# Tests wait for leases, delays and control planes more than they compute, so there are more of them than processors. The
+# packages that take longest start first.
 processors=$(getconf _NPROCESSORS_ONLN)
 export TESTTOLD=$dir/told
 mkdir "$TESTTOLD"
 TESTCLUSTER=required TESTCLUSTER_DIR=$dir/cluster \
-	go test -count=1 -p $((processors + 1)) -parallel $((processors * 2)) "$@" ./...
-# What pages quote has been told by operators of these tests.
+	go test -count=1 -p $((processors * 2)) -parallel $((processors * 2)) "$@" ./test/... ./examples ./internal/source/... ./...
+# Messages that pages quote have been logged by operators of these tests.
 go test -count=1 -tags told -run TestTold ./docs
-# What makes the static image is tested with its module.
-(cd tools && go test -count=1 "$@" ./...)
+# Without the race detector, for which all libraries of the tools would be compiled again.
+(cd tools && go test -count=1 ./...)

@@ -110,7 +110,7 @@ func TestFailurePolicies(t *testing.T) {
 	got := ""
 	until(t, func() (string, bool) {
 		got = op.kubectl("", "create", "secret", "generic", "x", "--dry-run=server")
-		return got, strings.Contains(got, "wrong patch") && strings.Contains(got, "could not review")
+		return got, strings.Contains(got, "invalid patch") && strings.Contains(got, "could not review")
 	})
 	if !strings.Contains(got, "secret/x created") {
 		t.Error(got)
