@@ -6,39 +6,24 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// follow watches the Lease until ctx ends. What it delivers may be old, so it only triggers a read. Without the permission
-// to watch, a standby reads the Lease every RetryPeriod.
+// follow watches the Lease until ctx ends. Events may be late, so they only wake the replica. Without the permission to
+// watch, a standby reads the Lease once per RetryPeriod.
 func (l *Lease) follow(ctx context.Context) {
-	const shortest, longest = 500 * time.Millisecond, time.Minute
-	delay := shortest
-	for {
-		begun := time.Now()
-		err := l.store.watch(ctx, func() { l.setWatching(true) }, l.changed)
+	kube.WatchOne(ctx, kube.Backoff{Min: 500 * time.Millisecond, Max: l.opts.RetryPeriod}, func(ctx context.Context) error {
+		return l.store.watch(ctx, func() { l.setWatching(true) }, l.changed)
+	}, func(err error) {
 		l.setWatching(false)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case apierrors.IsForbidden(err):
+		if apierrors.IsForbidden(err) {
 			if _, due := l.logged.Due("watch", ""); due {
 				l.log.Warn("No permission to watch the Lease: a hand-over takes longer", "error", l.explain(err).Error())
 			}
-			delay = longest
-		case time.Since(begun) > longest:
-			delay = shortest
-		default:
-			delay = min(2*delay, l.opts.RetryPeriod)
 		}
 		l.wake() // there may have been changes since the watch ended
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-	}
+	})
 }
 
 func (l *Lease) setWatching(is bool) {

@@ -63,35 +63,15 @@ func decode(text []byte, err error) (*coordinationv1.Lease, error) {
 	return lease, json.Unmarshal(text, lease)
 }
 
-// watchTime is the timeoutSeconds of one watch.
-const watchTime = "600"
-
 func (s *apiStore) watch(ctx context.Context, opened func(), changed func(*coordinationv1.Lease)) error {
-	body, err := s.client.Get().AbsPath(s.path()...).Param("watch", "true").Param("fieldSelector", "metadata.name="+s.name).
-		Param("timeoutSeconds", watchTime).MaxRetries(0).Stream(ctx)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	opened()
-	changes := json.NewDecoder(body)
-	for {
-		var change struct {
-			Type   string
-			Object json.RawMessage
-		}
-		if err := changes.Decode(&change); err != nil {
-			return err
-		}
-		switch change.Type {
-		case "ADDED", "MODIFIED":
-			lease := &coordinationv1.Lease{}
-			if err := json.Unmarshal(change.Object, lease); err != nil {
-				return err
-			}
-			changed(lease)
-		case "DELETED":
+	return kube.One{Client: s.client, Path: s.path(), Name: s.name}.Watch(ctx, opened, func(object []byte) {
+		if object == nil {
 			changed(nil)
+			return
 		}
-	}
+		lease := &coordinationv1.Lease{}
+		if json.Unmarshal(object, lease) == nil {
+			changed(lease)
+		}
+	})
 }

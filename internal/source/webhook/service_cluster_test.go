@@ -155,7 +155,7 @@ func TestServiceRefused(t *testing.T) {
 	t.Parallel()
 	e := newServiceEnv(t)
 	e.options.Selector = map[string]string{"not a label": "x"}
-	if err := ensureService(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) || !strings.Contains(err.Error(), "not a label") {
+	if err := ensureService(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) || !strings.Contains(err.Error(), "spec.selector") {
 		t.Error(err)
 	}
 }

@@ -59,7 +59,7 @@ func TestOperations(t *testing.T) {
 	raw := "/api/v1/namespaces/" + ns + "/services/"
 	op.says(`admission webhook "connect.acme.dev" denied the request: connect.acme.dev does not like CONNECT of services/proxy bad`, "", "get", "--raw", raw+"bad/proxy/")
 	op.says(`services "good" not found`, "", "get", "--raw", raw+"good/proxy/")
-	if strings.Contains(op.log.String(), "validation failed") {
+	if strings.Contains(op.log.String(), "result=failed") {
 		t.Error(op.log)
 	}
 	if err := op.stop(); err != nil {

@@ -22,7 +22,7 @@ type keeper struct {
 
 	// state is what is shown.
 	state state
-	// trouble is what was logged and has not ended.
+	// trouble suppresses repeated records.
 	trouble trouble
 }
 
@@ -66,7 +66,7 @@ func (k *keeper) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		k.trouble.tell(k.log, "Webhook certificates cannot be kept fresh, the last ones stay in use", "Webhook certificates are kept fresh again", err)
+		k.trouble.log(k.log, "Webhook certificates cannot be kept fresh, the last ones stay in use", "Webhook certificates are kept fresh again", err)
 		wait := min(again.Sub(k.now()), longestSleep)
 		if err != nil {
 			wait = retry.next()

@@ -115,7 +115,7 @@ func Managed(ctx context.Context, o ManagedOptions) (Source, error) {
 		case !passing(err):
 			return nil, err
 		}
-		told.tell(o.Log, "Webhook certificates have to wait for the API server", "", err)
+		told.log(o.Log, "Webhook certificates have to wait for the API server", "", err)
 		select {
 		case <-ctx.Done():
 			return nil, err
@@ -126,7 +126,7 @@ func Managed(ctx context.Context, o ManagedOptions) (Source, error) {
 
 // passing tells whether an error may go away by itself.
 func passing(err error) bool {
-	return errors.Is(err, errConflict) || kindOf(err) == unreachable ||
+	return errors.Is(err, errConflict) || unreachable(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
 }

@@ -3,10 +3,7 @@ package cert
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -158,57 +155,22 @@ func rule(namespace, name string) string {
 		`{apiGroups: [""], resources: ["secrets"], verbs: ["create"]}`, namespace, name)
 }
 
-// follow watches the Secret. An event only wakes the keeper, which reads the Secret itself: so none of them is ever out of
-// order, and the permission to list is not needed. Where watching is not possible, waking after each attempt is reading
-// the Secret now and then, once a minute in the end.
+// follow watches the Secret. Events only wake the keeper, which reads the Secret itself, so their order does not matter.
+// Where watching is not possible, the keeper reads the Secret once a minute.
 func (s *secret) follow(ctx context.Context, wake chan<- struct{}) {
-	var retry delay
 	var told trouble
-	for {
-		started := time.Now()
-		events, err := s.watch(ctx)
-		if ctx.Err() == nil {
-			told.tell(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute", "Webhook certificates are watched again",
-				s.explain("watch", err))
-		}
-		signal(wake) // what happened before the watch began is not told
-		if err == nil {
-			drain(events, wake)
-		}
-		if time.Since(started) > time.Duration(maxDelay) {
-			retry = 0
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(retry.next()):
-		}
+	report := func(err error) {
+		told.log(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute", "Webhook certificates are watched again", err)
 	}
-}
-
-func (s *secret) watch(ctx context.Context) (io.ReadCloser, error) {
-	// The server ends the watch; should it have died silently, we do.
-	const limit = 5 * 60
-	seconds := limit + rand.N(limit)
-	return s.request(s.client.Get()).Param("watch", "true").Param("fieldSelector", "metadata.name="+s.name).
-		Param("timeoutSeconds", strconv.Itoa(seconds)).Timeout(time.Duration(seconds+30)*time.Second).
-		SetHeader("Accept-Encoding", "identity").Stream(ctx)
-}
-
-// drain reads events until there are no more. Whether the server ended the watch or a connection broke makes no
-// difference: it is watched again.
-func drain(events io.ReadCloser, wake chan<- struct{}) {
-	defer events.Close()
-	chunk := make([]byte, 16<<10)
-	for {
-		n, err := events.Read(chunk)
-		if n > 0 {
-			signal(wake)
-		}
+	one := kube.One{Client: s.client, Path: []string{"/api/v1/namespaces", s.namespace, "secrets"}, Name: s.name}
+	kube.WatchOne(ctx, kube.Backoff{}, func(ctx context.Context) error {
+		return one.Watch(ctx, func() { report(nil); signal(wake) }, func([]byte) { signal(wake) })
+	}, func(err error) {
 		if err != nil {
-			return
+			report(s.explain("watch", err))
 		}
-	}
+		signal(wake)
+	})
 }
 
 func signal(wake chan<- struct{}) {

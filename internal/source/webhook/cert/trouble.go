@@ -9,48 +9,40 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
-// trouble is a kind of error that has been logged. A change of kind is worth a log line, the tenth refused connection
-// is not.
-type trouble string
+// trouble logs a failing activity when it begins to fail, when the kind of error changes and when it succeeds again.
+type trouble struct{ logged logonce.Dedup }
 
-const (
-	noTrouble    trouble = ""
-	forbidden    trouble = "forbidden"
-	foreign      trouble = "foreign"
-	unreachable  trouble = "unreachable"
-	otherTrouble trouble = "other"
-)
-
-func kindOf(err error) trouble {
-	var foreignErr *foreignError
-	var netErr net.Error
-	var urlErr *url.Error
-	switch {
-	case err == nil:
-		return noTrouble
-	case apierrors.IsForbidden(err):
-		return forbidden
-	case errors.As(err, &foreignErr):
-		return foreign
-	case errors.As(err, &netErr), errors.As(err, &urlErr):
-		return unreachable
+func (t *trouble) log(log *slog.Logger, fails, succeeds string, err error) {
+	if err == nil {
+		if t.logged.End("") {
+			log.Info(succeeds)
+		}
+		return
 	}
-	return otherTrouble
+	if _, due := t.logged.Due("", kindOf(err)); due {
+		log.Warn(fails, "error", err.Error())
+	}
 }
 
-// tell logs that trouble begins, changes or ends.
-func (t *trouble) tell(log *slog.Logger, begins, ends string, err error) {
-	before := *t
-	*t = kindOf(err)
+// kindOf tells errors apart whose texts differ from attempt to attempt.
+func kindOf(err error) string {
 	switch {
-	case before == *t:
-	case err == nil:
-		log.Info(ends)
-	default:
-		log.Warn(begins, "error", err.Error())
+	case apierrors.IsForbidden(err):
+		return "forbidden"
+	case errors.As(err, new(*foreignError)):
+		return "foreign"
+	case unreachable(err):
+		return "unreachable"
 	}
+	return "other"
+}
+
+func unreachable(err error) bool {
+	return errors.As(err, new(net.Error)) || errors.As(err, new(*url.Error))
 }
 
 // delay grows with each attempt that fails. Its zero value is for the first one.

@@ -3,100 +3,64 @@ package conversion
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// crd is a CRD as far as we look at it: schemas are large.
-type crd struct {
-	name, resourceVersion string
-	// seen is the JSON text of a definition.
-	seen []byte
-}
-
-// The reflector wants a runtime.Object whose metadata it can read.
-func (c *crd) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
-func (c *crd) DeepCopyObject() runtime.Object   { d := *c; return &d }
-func (c *crd) GetObjectMeta() metav1.Object {
-	return &metav1.ObjectMeta{Name: c.name, ResourceVersion: c.resourceVersion}
-}
-
-// crdList is a list of those.
-type crdList struct {
-	metav1.TypeMeta
-	metav1.ListMeta
-	Items []runtime.Object
-}
-
-func (l *crdList) DeepCopyObject() runtime.Object {
-	c := *l
-	c.Items = slices.Clone(l.Items)
-	return &c
-}
-
-// readCRD keeps what we look at, and of annotations the one that we set.
-func readCRD(raw []byte) (*crd, error) {
-	var whole struct {
-		Metadata struct {
-			Name            string            `json:"name"`
-			ResourceVersion string            `json:"resourceVersion"`
-			Annotations     map[string]string `json:"annotations"`
-		} `json:"metadata"`
-		Spec struct {
-			Conversion jsontext.Value `json:"conversion"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(raw, &whole, lenient); err != nil {
-		return nil, fmt.Errorf("cannot read a CRD: %w", err)
-	}
-	var d definition
-	if ca, ok := whole.Metadata.Annotations[injectCA]; ok {
-		d.Metadata.Annotations = map[string]string{injectCA: ca}
-	}
-	d.Spec.Conversion = whole.Spec.Conversion
-	seen, err := json.Marshal(&d, lenient)
-	return &crd{whole.Metadata.Name, whole.Metadata.ResourceVersion, seen}, err
-}
-
-func readCRDList(raw []byte) (*crdList, error) {
-	var whole struct {
-		Metadata metav1.ListMeta  `json:"metadata"`
-		Items    []jsontext.Value `json:"items"`
-	}
-	if err := json.Unmarshal(raw, &whole, lenient); err != nil {
-		return nil, fmt.Errorf("cannot read the list of CRDs: %w", err)
-	}
-	list := &crdList{ListMeta: whole.Metadata}
-	for _, item := range whole.Items {
-		c, err := readCRD(item)
+// readCRD returns the definition of a CRD as JSON, or nil if there is none. It lists, because that is what RBAC of most
+// installations allows; a list of one name needs no permission for others.
+func (r *Registrar) readCRD(ctx context.Context, name string) (definition []byte, err error) {
+	raw, err := kube.Send(ctx, r.opts.Client.Get().AbsPath(crdPath).Param("fieldSelector", "metadata.name="+name))
+	if apierrors.IsForbidden(err) {
+		r.missing(err)
+		raw, err = r.getCRD(ctx, name)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, err
 		}
-		list.Items = append(list.Items, c)
+		return definitionOf(raw)
 	}
-	return list, nil
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []jsontext.Value `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &list, lenient); err != nil {
+		return nil, fmt.Errorf("cannot decode the list of CRDs: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	return definitionOf(list.Items[0])
 }
 
-// getCRD returns a CRD as it is.
+// getCRD returns a whole CRD.
 func (r *Registrar) getCRD(ctx context.Context, name string) ([]byte, error) {
 	return kube.Send(ctx, r.opts.Client.Get().AbsPath(crdPath, name))
 }
 
-// olderThan tells whether the API server had c before other.
-func (c *crd) olderThan(other *crd) bool {
-	order, err := resourceversion.CompareResourceVersion(c.resourceVersion, other.resourceVersion)
-	return err == nil && order < 0
+// definitionOf keeps the fields of a CRD that a registration writes, and of annotations only its own: schemas are large.
+func definitionOf(raw []byte) ([]byte, error) {
+	var d definition
+	if err := json.Unmarshal(raw, &d, lenient); err != nil {
+		return nil, fmt.Errorf("cannot decode a CRD: %w", err)
+	}
+	if ca, ok := d.Metadata.Annotations[injectCA]; ok {
+		d.Metadata.Annotations = map[string]string{injectCA: ca}
+	} else {
+		d.Metadata.Annotations = nil
+	}
+	return json.Marshal(&d, lenient)
 }
 
 // hint names the RBAC rule that the operator needs.

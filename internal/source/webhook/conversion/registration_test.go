@@ -42,11 +42,11 @@ func TestChanges(t *testing.T) {
 		{"new", `{"metadata":{},"spec":{"conversion":{"strategy":"None"}}}`, true},
 		{"nothing", `{}`, true},
 	} {
-		c, err := readCRD([]byte(test.crd))
+		seen, err := definitionOf([]byte(test.crd))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := changes(c.seen, patch); err != nil || got != test.want {
+		if got, err := changes(seen, patch); err != nil || got != test.want {
 			t.Errorf("%s: got %v, %v", test.about, got, err)
 		}
 	}

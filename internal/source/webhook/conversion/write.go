@@ -13,45 +13,33 @@ import (
 
 const fieldManager = "shell-operator"
 
-// write patches the CRD. Where only updates are allowed, which the original operator needs, it updates.
+// write patches the CRD. Where RBAC allows only updates, as upstream needs, it updates.
 func (f *follower) write(ctx context.Context, patch []byte) error {
-	raw, err := kube.Send(ctx, f.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(patch))
+	_, err := kube.Send(ctx, f.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(patch))
 	if apierrors.IsForbidden(err) {
 		f.missing(err)
-		raw, err = f.update(ctx, patch, err)
+		err = f.update(ctx, patch, err)
 	}
-	if err != nil {
-		return err
-	}
-	written, err := readCRD(raw)
-	if err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.seen != nil && f.seen.olderThan(written) {
-		f.seen = written
-	}
-	return nil
+	return err
 }
 
-// update is the other way to patch. Where that is forbidden too, the error stays what it was.
-func (f *follower) update(ctx context.Context, patch []byte, forbidden error) ([]byte, error) {
+// update replaces the whole CRD. Where that is forbidden, too, it returns the error of the patch.
+func (f *follower) update(ctx context.Context, patch []byte, forbidden error) error {
 	raw, err := f.getCRD(ctx, f.name)
 	if err != nil {
-		return nil, forbidden
+		return forbidden
 	}
 	if raw, err = jsonpatch.MergePatch(raw, patch); err != nil {
-		return nil, err
+		return err
 	}
-	raw, err = kube.Send(ctx, f.opts.Client.Put().AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(raw))
+	_, err = kube.Send(ctx, f.opts.Client.Put().AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(raw))
 	if apierrors.IsForbidden(err) {
-		return nil, forbidden
+		return forbidden
 	}
-	return raw, err
+	return err
 }
 
-// unchanged is told that the CRD is as it has to be.
+// unchanged reports a CRD that was registered already.
 func (f *follower) unchanged(patch []byte) {
 	if f.applied == nil {
 		f.log.Info("The CRD leads to the conversion hooks already")

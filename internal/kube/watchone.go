@@ -1,0 +1,121 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// One is an object to watch by name. The watch needs no permission to list, and none for other objects.
+//
+// It has no resource version: the API server sends the current state first, so nothing is missed between two requests but
+// a deletion, and bookmarks are of no use. Clients that have to notice deletions read the object in Opened.
+type One struct {
+	Client rest.Interface
+	// Path has the segments of the collection: "/api/v1/namespaces", "ns", "secrets".
+	Path []string
+	Name string
+}
+
+// Watch sends one watch request. It calls opened, if set, when the API server has accepted it, and then changed with the
+// JSON of the current state and of each later one, nil after a deletion. It returns nil when the server ends the watch.
+func (o One) Watch(ctx context.Context, opened func(), changed func(object []byte)) error {
+	const limit = 5 * 60
+	seconds := limit + rand.N(limit)
+	// The server ends the watch; the client's timeout is for a connection that has died silently.
+	body, err := o.Client.Get().AbsPath(o.Path...).Param("watch", "true").Param("fieldSelector", "metadata.name="+o.Name).
+		Param("timeoutSeconds", strconv.Itoa(seconds)).Timeout(time.Duration(seconds+30)*time.Second).MaxRetries(0).
+		SetHeader("Accept-Encoding", "identity").Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if opened != nil {
+		opened()
+	}
+	events := jsontext.NewDecoder(body, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		var event struct {
+			Type   string         `json:"type"`
+			Object jsontext.Value `json:"object"`
+		}
+		switch err := json.UnmarshalDecode(events, &event); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case errors.As(err, new(net.Error)), errors.Is(err, context.Canceled):
+			return err
+		case err != nil:
+			return errors.New("the API server sent an event that cannot be decoded") // the error might quote a Secret
+		}
+		switch event.Type {
+		case "ADDED", "MODIFIED":
+			changed(event.Object)
+		case "DELETED":
+			changed(nil)
+		case "ERROR":
+			status := metav1.Status{Code: http.StatusInternalServerError}
+			_ = json.Unmarshal(event.Object, &status, json.MatchCaseInsensitiveNames(true))
+			return apierrors.FromObject(&status)
+		}
+	}
+}
+
+// Backoff are the delays of WatchOne between two requests. Zero values get defaults.
+type Backoff struct {
+	// Min is the first delay, by default 1 s. It doubles up to Max, by default 1 min, until a watch lasts longer than a
+	// minute.
+	Min, Max time.Duration
+	// Forbidden is the delay while the permission to watch is missing, by default 1 min.
+	Forbidden time.Duration
+}
+
+// WatchOne calls watch again whenever it returns, with back-off, until ctx ends. It calls closed after each return, with
+// nil if the server has ended the watch as usual: then the client reads the object by itself until the next watch is open,
+// and also where watching is forbidden.
+func WatchOne(ctx context.Context, b Backoff, watch func(context.Context) error, closed func(err error)) {
+	const stable = time.Minute
+	if b.Min == 0 {
+		b.Min = time.Second
+	}
+	if b.Max == 0 {
+		b.Max = time.Minute
+	}
+	if b.Forbidden == 0 {
+		b.Forbidden = time.Minute
+	}
+	delay := b.Min
+	for {
+		start := time.Now()
+		err := watch(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		closed(err)
+		if time.Since(start) > stable {
+			delay = b.Min
+		}
+		pause := delay/2 + rand.N(delay/2+1)
+		if apierrors.IsForbidden(err) {
+			pause = b.Forbidden
+		}
+		delay = min(2*delay, b.Max)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// stubServer answers every request with one status and body.
+type stubServer struct {
+	status int
+	body   string
+	last   *http.Request
+}
+
+func (s *stubServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.last = r
+	return &http.Response{StatusCode: s.status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(s.body)), Request: r}, nil
+}
+
+func TestOneWatch(t *testing.T) {
+	for _, test := range []struct {
+		name, body string
+		status     int
+		want, err  string
+	}{
+		{"changes", `{"type":"ADDED","object":{"a":1}}` + "\n" + `{"type":"MODIFIED","object":{"a":2}}{"type":"DELETED","object":{"a":2}}`, 200, `opened {"a":1} {"a":2} nil`, "<nil>"},
+		{"a broken connection", `{"type":"ADDED","object":{"a":1}}{"type":"MODIF`, 200, `opened {"a":1}`, "<nil>"},
+		{"an error event", `{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","message":"too old","code":410}}`, 200, "opened", "too old"},
+		{"a secret value is not quoted", `{"type":"ADDED","object":{"a":"swordfish"x`, 200, "opened", "the API server sent an event that cannot be decoded"},
+		{"forbidden", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}`, 403, "", "no"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := &stubServer{status: test.status, body: test.body}
+			client, err := NewClient(&rest.Config{Host: "https://stub", Transport: server, QPS: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			err = One{Client: client, Path: []string{"/api/v1/namespaces", "ns", "secrets"}, Name: "tls"}.Watch(t.Context(), func() { got = append(got, "opened") },
+				func(object []byte) {
+					if object == nil {
+						object = []byte("nil")
+					}
+					got = append(got, string(object))
+				})
+			if s := strings.Join(got, " "); s != test.want || fmt.Sprint(err) != test.err {
+				t.Errorf("got %s, error %v; want %s, error %s", s, err, test.want, test.err)
+			}
+			if q := server.last.URL; q.Path != "/api/v1/namespaces/ns/secrets" || q.Query().Get("fieldSelector") != "metadata.name=tls" || q.Query().Get("watch") != "true" {
+				t.Errorf("it asked for %s", q)
+			}
+		})
+	}
+}
+
+// Failures are retried with back-off, a missing permission rarely, and a watch that lasted resets the delay.
+func TestWatchOneBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "l", errors.New("no"))
+		results := []error{errors.New("a"), errors.New("b"), errors.New("c"), forbidden, forbidden, nil, errors.New("d")}
+		ctx, stop := context.WithCancel(t.Context())
+		var pauses []time.Duration
+		last, closed := time.Now(), 0
+		WatchOne(ctx, Backoff{Min: 2 * time.Second, Max: 8 * time.Second, Forbidden: 5 * time.Minute}, func(ctx context.Context) error {
+			pauses = append(pauses, time.Since(last))
+			if len(pauses) > len(results) {
+				stop()
+				return ctx.Err()
+			}
+			err := results[len(pauses)-1]
+			if err == nil {
+				time.Sleep(10 * time.Minute)
+			}
+			last = time.Now()
+			return err
+		}, func(error) { closed++ })
+		for i, limit := range []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second, 5 * time.Minute, 5 * time.Minute, 2 * time.Second, 4 * time.Second} {
+			if pauses[i] > limit || pauses[i] < limit/2 {
+				t.Errorf("pause %d is %s, want %s to %s", i, pauses[i], limit/2, limit)
+			}
+		}
+		if closed != len(results) {
+			t.Errorf("%d ends were reported, want %d", closed, len(results))
+		}
+		if !slices.Equal(pauses[4:6], []time.Duration{5 * time.Minute, 5 * time.Minute}) {
+			t.Errorf("pauses while forbidden: %s", pauses[4:6])
+		}
+	})
+}
