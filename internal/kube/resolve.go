@@ -36,13 +36,24 @@ func (r Resource) Path(namespace string) []string {
 }
 
 // UnknownKindError says that the API server serves no such kind (yet).
-type UnknownKindError struct{ APIVersion, Kind string }
+type UnknownKindError struct {
+	APIVersion, Kind string
+	// Served is the version in which the kind is served instead, Similar a kind with nearly the same name; both may be empty.
+	Served, Similar string
+}
 
 func (e *UnknownKindError) Error() string {
-	if e.APIVersion == "" {
-		return fmt.Sprintf("the API server knows no kind, plural or short name %q in any group: is its CRD missing?", e.Kind)
+	where, why := "any group", "is its CRD missing?"
+	if e.APIVersion != "" {
+		where, why = fmt.Sprintf("%q", e.APIVersion), "is its CRD missing, or is it served in another version?"
 	}
-	return fmt.Sprintf("the API server knows no kind, plural or short name %q in %q: is its CRD missing, or is it served in another version?", e.Kind, e.APIVersion)
+	switch {
+	case e.Served != "":
+		why = "it is served as " + e.Served
+	case e.Similar != "":
+		why = "did you mean " + e.Similar + ", or is its CRD missing?"
+	}
+	return fmt.Sprintf("the API server knows no kind, plural or short name %q in %s: %s", e.Kind, where, why)
 }
 
 // Resolver finds resources by what users call them. It is safe for concurrent use.
@@ -53,7 +64,9 @@ type Resolver struct {
 	client rest.Interface
 
 	mu     sync.Mutex
-	groups []string                        // group versions, core first, of each group the preferred one first; nil when not known
+	groups []string // group versions, core first, of each group the preferred one first; nil when not known
+	// advice is found once for each unknown kind, because it takes a request per group version.
+	advice map[[2]string]UnknownKindError
 	lists  map[string][]metav1.APIResource // by group version
 }
 
@@ -72,7 +85,66 @@ func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs .
 	if !errors.As(err, &unknown) {
 		return Resource{}, err // what does not answer now will not answer at once
 	}
-	return r.search(ctx, apiVersion, kind, verbs)
+	res, err = r.search(ctx, apiVersion, kind, verbs)
+	if errors.As(err, &unknown) {
+		return Resource{}, r.advise(ctx, *unknown, verbs)
+	}
+	return res, err
+}
+
+// advise adds to an error where the kind is served, or a kind of a similar name.
+func (r *Resolver) advise(ctx context.Context, unknown UnknownKindError, verbs []string) error {
+	key := [2]string{unknown.APIVersion, unknown.Kind}
+	r.mu.Lock()
+	known, ok := r.advice[key]
+	r.mu.Unlock()
+	if ok {
+		return &known
+	}
+	versions, err := r.preferred(ctx)
+	if err != nil {
+		return &unknown
+	}
+	for _, version := range versions {
+		list, err := r.resources(ctx, version)
+		if err != nil {
+			return &unknown
+		}
+		for _, res := range list {
+			switch {
+			case !can(res, verbs) || strings.Contains(res.Name, "/"):
+			case unknown.Served == "" && called(res, unknown.Kind):
+				unknown.Served = version
+			case unknown.Similar == "" && OneEdit(strings.ToLower(unknown.Kind), strings.ToLower(res.Kind)):
+				unknown.Similar = res.Kind
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.advice == nil {
+		r.advice = map[[2]string]UnknownKindError{}
+	}
+	r.advice[key] = unknown
+	return &unknown
+}
+
+// OneEdit reports whether one character was inserted, removed, replaced or swapped with the next one.
+func OneEdit(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(b)-len(a) > 1 || a == b {
+		return false
+	}
+	at := 0
+	for at < len(a) && a[at] == b[at] {
+		at++
+	}
+	if len(a) < len(b) {
+		return a[at:] == b[at+1:]
+	}
+	return a[at+1:] == b[at+1:] || at+1 < len(a) && a[at] == b[at+1] && a[at+1] == b[at] && a[at+2:] == b[at+2:]
 }
 
 // ResolveSubresource finds the resource that has a subresource which takes objects of this kind: pods for an Eviction.
@@ -132,7 +204,7 @@ func (r *Resolver) search(ctx context.Context, apiVersion, kind string, verbs []
 	if broken != nil {
 		return Resource{}, fmt.Errorf("cannot find out about kind %q: %w", kind, broken)
 	}
-	return Resource{}, &UnknownKindError{apiVersion, kind}
+	return Resource{}, &UnknownKindError{APIVersion: apiVersion, Kind: kind}
 }
 
 // called tells whether a user may mean res by text. Sub-resources never are meant.

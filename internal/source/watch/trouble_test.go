@@ -103,6 +103,8 @@ func TestUnknownKind(t *testing.T) {
 	}{
 		{&kube.UnknownKindError{Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in any group: is its CRD missing?`},
 		{&kube.UnknownKindError{APIVersion: "example.com/v1", Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in "example.com/v1": is its CRD missing, or is it served in another version?`},
+		{&kube.UnknownKindError{APIVersion: "v1", Kind: "Deployment", Served: "apps/v1"}, `the API server knows no kind, plural or short name "Deployment" in "v1": it is served as apps/v1`},
+		{&kube.UnknownKindError{Kind: "Podd", Similar: "Pod"}, `the API server knows no kind, plural or short name "Podd" in any group: did you mean Pod, or is its CRD missing?`},
 	} {
 		if got := test.err.Error(); got != test.want {
 			t.Errorf("got %s\nwant %s", got, test.want)

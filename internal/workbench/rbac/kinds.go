@@ -40,6 +40,39 @@ var builtIn = strings.Fields(`
 	!flowcontrol.apiserver.k8s.io/flowschemas/FlowSchema/ !flowcontrol.apiserver.k8s.io/prioritylevelconfigurations/PriorityLevelConfiguration/
 `)
 
+// Advice is what is probably wrong with a kind, from the table of built-in kinds: its group, or a letter of its name. It is empty
+// for everything that may be a custom resource. Similar compares two names.
+func Advice(apiVersion, kind string, similar func(a, b string) bool) string {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return ""
+	}
+	groups, nearest := []string{}, ""
+	builtInGroup := apiVersion == "" || gv.Group == "extensions"
+	for _, row := range builtIn {
+		k, fits := match(row, gv, false, kind)
+		builtInGroup = builtInGroup || k.Group == gv.Group
+		name := strings.Split(row, "/")[2]
+		switch {
+		case fits && (apiVersion == "" || k.Group == gv.Group):
+			return ""
+		case fits:
+			groups = append(groups, strings.TrimPrefix(k.Group+"/v1", "/"))
+		case nearest == "" && similar(strings.ToLower(kind), strings.ToLower(name)):
+			nearest = name
+		}
+	}
+	switch {
+	case !builtInGroup:
+		return ""
+	case len(groups) > 0:
+		return fmt.Sprintf("%s is not in %s: it is served as %s", kind, apiVersion, groups[0])
+	case nearest != "":
+		return fmt.Sprintf("%q is no kind of Kubernetes itself: did you mean %s?", kind, nearest)
+	}
+	return ""
+}
+
 // errGroup tells that there is nothing to guess from.
 var errGroup = errors.New("add apiVersion to the binding, or give a cluster that has this kind (--kube-config)")
 

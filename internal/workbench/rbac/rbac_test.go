@@ -90,3 +90,19 @@ func TestLease(t *testing.T) {
 		t.Errorf("got\n%s%v", got, err)
 	}
 }
+
+func TestAdvice(t *testing.T) {
+	similar := func(a, b string) bool { return a == b+b[len(b)-1:] } // the last letter twice
+	for _, test := range []struct{ apiVersion, kind, want string }{
+		{"v1", "Pod", ""}, {"", "po", ""}, {"apps/v1", "deployments", ""}, {"", "Widget", ""}, {"example.com/v1", "Pod", ""}, {"example.com/v1", "Podd", ""},
+		{"v1", "Deployment", "Deployment is not in v1: it is served as apps/v1"},
+		{"extensions/v1beta1", "Ingress", "Ingress is not in extensions/v1beta1: it is served as networking.k8s.io/v1"},
+		{"apps/v1", "Pod", "Pod is not in apps/v1: it is served as v1"},
+		{"", "Podd", `"Podd" is no kind of Kubernetes itself: did you mean Pod?`},
+		{"v1", "Podd", `"Podd" is no kind of Kubernetes itself: did you mean Pod?`},
+	} {
+		if got := Advice(test.apiVersion, test.kind, similar); got != test.want {
+			t.Errorf("%s %s: got %q, want %q", test.apiVersion, test.kind, got, test.want)
+		}
+	}
+}
