@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,10 +14,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
+const schemaFile = "../../docs/reference/hook-configuration.schema.json"
+
 // TestSchemaAgrees compares the published JSON Schema with the parser, on all configurations of TestParseConfig. What the
 // parser accepts the schema must accept. What it refuses because of a key, a type or a list of words the schema must refuse.
 func TestSchemaAgrees(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "reference", "hook-configuration.schema.json"))
+	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +55,43 @@ func TestSchemaAgrees(t *testing.T) {
 	t.Logf("%d configurations accepted by both, %d refused by both", accepted, agreed)
 	if agreed < 30 || accepted < 50 {
 		t.Errorf("too few configurations to compare: %d accepted, %d refused", accepted, agreed)
+	}
+}
+
+// TestSchemaDescribesEveryProperty checks that editors have something to show for each key.
+func TestSchemaDescribesEveryProperty(t *testing.T) {
+	text, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	described := 0
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		node, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		properties, _ := node["properties"].(map[string]any)
+		for name, p := range properties {
+			property, _ := p.(map[string]any)
+			ref, _ := property["$ref"].(string)
+			target, _ := root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+			if property["description"] == nil && target["description"] == nil {
+				t.Errorf("%s.%s has no description", path, name)
+			}
+			described++
+		}
+		for name, child := range node {
+			walk(path+"/"+name, child)
+		}
+	}
+	walk("", root)
+	if described < 100 {
+		t.Errorf("only %d properties", described)
 	}
 }
 
