@@ -8,12 +8,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-var summaries = []struct {
-	kind   hook.Kind
-	format string
-}{
-	{hook.OnSchedule, "Schedules: '%s'"}, {hook.OnKubernetes, "Watch k8s kinds: '%s'"}, {hook.OnValidating, "Validate k8s kinds: %s"},
-	{hook.OnMutating, "Mutate k8s kinds: %s"}, {hook.OnConversion, "Conversion for crds: %s"}, {hook.OnHTTP, "HTTP: '%s'"},
+// summaries are the words of upstream for kinds of bindings; %s is what they are about.
+var summaries = map[hook.Kind]string{
+	hook.OnSchedule: "Schedules: '%s'", hook.OnKubernetes: "Watch k8s kinds: '%s'", hook.OnValidating: "Validate k8s kinds: %s",
+	hook.OnMutating: "Mutate k8s kinds: %s", hook.OnConversion: "Conversion for crds: %s", hook.OnHTTP: "HTTP: '%s'",
 }
 
 // Summary is the short text about a hook that its log record carries.
@@ -22,15 +20,19 @@ func Summary(h *hook.Hook) string {
 	if h.OnStartup != nil {
 		parts = append(parts, fmt.Sprintf("OnStartup:%d", *h.OnStartup))
 	}
-	for _, kind := range summaries {
+	for _, kind := range hook.Kinds() {
 		var about []string
 		for a := range h.Bindings() {
-			if a.Kind == kind.kind {
+			if a.Kind == kind {
 				about = append(about, h.About(a)...)
 			}
 		}
+		format, ok := summaries[kind]
+		if !ok {
+			format = string(kind) + ": %s"
+		}
 		if len(about) > 0 {
-			parts = append(parts, fmt.Sprintf(kind.format, strings.Join(distinct(about), ", ")))
+			parts = append(parts, fmt.Sprintf(format, strings.Join(distinct(about), ", ")))
 		}
 	}
 	if h.Settings.MinInterval > 0 {

@@ -38,7 +38,11 @@ func (p *parser) v0(o *object, h *hook.Hook) {
 func (p *parser) newerKeys(o *object) {
 	o.lookup("configVersion") // is known now: a mistyped one gets its suggestion
 	var newer []string
-	for _, key := range []string{"kubernetes", "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion", "http", "settings"} {
+	for _, kind := range append(hook.Kinds(), "settings") {
+		key := string(kind)
+		if slices.Contains(o.known, key) {
+			continue // version 0 has it, too
+		}
 		if _, ok := o.fields[key]; ok {
 			o.lookup(key)
 			newer = append(newer, key)

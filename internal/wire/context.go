@@ -157,26 +157,29 @@ func (o *contextWriter) full(c *Context) {
 	o.raw("}")
 }
 
-// review writes what the contexts of reviews have.
+// review writes the request that the run answers, if there is one.
 func (o *contextWriter) review(c *Context) {
+	name, ok := answered[c.Event.Type]
+	if !ok {
+		return
+	}
+	o.raw(`,"type":"` + name + `"`)
 	switch c.Event.Type {
-	case event.Validating:
-		o.raw(`,"type":"Validating"`)
-	case event.Mutating:
-		o.raw(`,"type":"Mutating"`)
 	case event.HTTP:
-		o.raw(`,"type":"HTTP","request":`)
+		o.raw(`,"request":`)
 		o.request(c.Request)
 		return
 	case event.Conversion:
-		o.raw(`,"type":"Conversion"`)
 		o.field("fromVersion", c.Step.From)
 		o.field("toVersion", c.Step.To)
-	default:
-		return
 	}
 	o.raw(`,"review":`)
 	_, _ = o.w.Write(c.Review)
+}
+
+// answered are the values of "type" in contexts whose runs answer a request.
+var answered = map[event.Type]string{
+	event.Validating: "Validating", event.Mutating: "Mutating", event.Conversion: "Conversion", event.HTTP: "HTTP",
 }
 
 // groups tells whether a group replaces the context's own type. Reviews only gain snapshots by it.

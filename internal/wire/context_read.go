@@ -56,15 +56,13 @@ func ReadContexts(text []byte) (file []byte, heads []ContextHead, err error) {
 			return nil, nil, fmt.Errorf("context %d has no \"binding\": is it a binding context? A hook gets it in the file that $BINDING_CONTEXT_PATH names", i+1)
 		}
 		h := ContextHead{Binding: item.Binding, GroupName: item.GroupName, Review: item.Review}
-		switch item.Type {
-		case "Validating":
-			h.Type = event.Validating
-		case "Mutating":
-			h.Type = event.Mutating
-		case "Conversion":
-			h.Type, h.Step = event.Conversion, hook.ConversionStep{From: item.FromVersion, To: item.ToVersion}
-		case "HTTP":
-			h.Type = event.HTTP
+		for typ, name := range answered {
+			if name == item.Type {
+				h.Type = typ
+			}
+		}
+		if h.Type == event.Conversion {
+			h.Step = hook.ConversionStep{From: item.FromVersion, To: item.ToVersion}
 		}
 		if h.Type != event.Startup && len(items) > 1 {
 			return nil, nil, fmt.Errorf("context %d is of type %s and not alone: reviews and requests come one by one", i+1, item.Type)
