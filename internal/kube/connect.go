@@ -12,32 +12,32 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Options tell how to reach the API server.
+// Options of the connection to the API server.
 type Options struct {
 	// Kubeconfig is a path; empty means $KUBECONFIG, ~/.kube/config, or the ServiceAccount of the Pod.
 	Kubeconfig string
-	// Context and Server override what the kubeconfig says.
+	// Context and Server override the kubeconfig.
 	Context, Server string
-	// QPS and Burst limit our own requests to the API server; a negative QPS means no limit.
+	// QPS and Burst limit requests of the operator; a negative QPS means no limit.
 	QPS   float32
 	Burst int
 
-	// Inside is for tests, which are in no Pod: webhooks are registered as if they were.
+	// Inside makes tests, which run in no Pod, register webhooks as a Pod does.
 	Inside bool
 }
 
-// Cluster is a way to reach the API server, for us and for hooks.
+// Cluster is a connection to the API server, for the operator and for hooks.
 type Cluster struct {
 	Config *rest.Config
-	// Inside tells that we run in a Pod of the cluster.
+	// Inside reports that the operator runs in a Pod of the cluster.
 	Inside bool
-	// Namespace is that of the kubeconfig's context, outside.
+	// Namespace is that of the kubeconfig's context; empty inside.
 	Namespace string
 	// Env is what kubectl in a hook needs to reach the same cluster.
 	Env []string
 }
 
-// Connect finds out how to reach the API server, without reaching for it. Files go to dir.
+// Connect finds the connection to the API server, without a request. It writes files to dir.
 func Connect(o Options, dir string) (*Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
@@ -46,7 +46,7 @@ func Connect(o Options, dir string) (*Cluster, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	raw, err := loader.RawConfig()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the kubeconfig: %w: look at --kube-config (KUBE_CONFIG) and $KUBECONFIG", err)
+		return nil, fmt.Errorf("cannot read the kubeconfig: %w: check --kube-config (KUBE_CONFIG) and $KUBECONFIG", err)
 	}
 	explicit := o.Kubeconfig != "" || o.Context != ""
 	c := &Cluster{}
@@ -57,7 +57,7 @@ func Connect(o Options, dir string) (*Cluster, error) {
 			err = errors.New("no kubeconfig found and not running in a Pod: set --kube-config (KUBE_CONFIG), $KUBECONFIG or ~/.kube/config")
 		}
 	} else if explicit && o.Server == "" && clientcmdapi.IsConfigEmpty(&raw) {
-		err = errors.New("the kubeconfig has no cluster: look at --kube-config (KUBE_CONFIG) and $KUBECONFIG")
+		err = errors.New("the kubeconfig has no cluster: check --kube-config (KUBE_CONFIG) and $KUBECONFIG")
 	} else if _, there := raw.Contexts[o.Context]; o.Context != "" && !there {
 		err = fmt.Errorf("the kubeconfig has no context %q: kubectl config get-contexts shows those that it has", o.Context)
 	} else if c.Config, err = loader.ClientConfig(); err == nil {
@@ -65,7 +65,7 @@ func Connect(o Options, dir string) (*Cluster, error) {
 		c.Env, err = kubeconfigForHooks(o, raw, dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot find out how to reach the API server: %w", err)
+		return nil, fmt.Errorf("cannot find the API server: %w", err)
 	}
 	c.Inside = c.Inside || o.Inside
 	c.Config.QPS, c.Config.Burst = o.QPS, o.Burst
@@ -73,8 +73,8 @@ func Connect(o Options, dir string) (*Cluster, error) {
 	return c, nil
 }
 
-// OwnNamespace is where the operator's own objects belong: the namespace that was given, that of the Pod, or that of the
-// kubeconfig's context.
+// OwnNamespace returns the namespace of the operator's own objects: the given one, that of the kubeconfig's context, or that
+// of the Pod.
 func (c *Cluster) OwnNamespace(given string) (string, error) {
 	switch {
 	case given != "":
@@ -84,23 +84,28 @@ func (c *Cluster) OwnNamespace(given string) (string, error) {
 	}
 	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {
-		return "", fmt.Errorf("cannot find out the operator's own namespace: %w: set --namespace (SHELL_OPERATOR_NAMESPACE)", err)
+		return "", fmt.Errorf("cannot find the operator's own namespace: %w: set --namespace (SHELL_OPERATOR_NAMESPACE)", err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
 
-// kubeconfigForHooks returns the variable that leads kubectl to our cluster. Where it would go to another
-// one by itself, because of overrides, it gets a private kubeconfig.
+// kubeconfigForHooks returns the variable that makes kubectl use the same cluster. With overrides that is a private
+// kubeconfig.
 func kubeconfigForHooks(o Options, raw clientcmdapi.Config, dir string) ([]string, error) {
 	if o.Context == "" && o.Server == "" {
 		if o.Kubeconfig == "" {
-			return nil, nil // the hook inherits what we have found
+			return nil, nil // the hook inherits what the operator has found
 		}
 		path, err := filepath.Abs(o.Kubeconfig)
 		return []string{"KUBECONFIG=" + path}, err
 	}
 	if o.Context != "" {
 		raw.CurrentContext = o.Context
+	}
+	if raw.CurrentContext == "" { // an address alone is enough, as for kubectl proxy
+		raw = *clientcmdapi.NewConfig()
+		raw.Clusters["server"], raw.Contexts["server"] = &clientcmdapi.Cluster{}, &clientcmdapi.Context{Cluster: "server"}
+		raw.CurrentContext = "server"
 	}
 	if err := clientcmdapi.MinifyConfig(&raw); err != nil {
 		return nil, fmt.Errorf("cannot use context %q of the kubeconfig: %w", raw.CurrentContext, err)
