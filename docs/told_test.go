@@ -120,6 +120,6 @@ var untold = []untoldMessage{
 	{"Some metrics cannot be shown", "hooks cannot bring it about: an invariant"},
 	{"The Service of the webhooks has to wait", "the API server would have to fail at the start only"},
 	{"Trouble with traces", "it is what the library says about itself"},
-	{"cannot see whether it is gone", "it takes a user who may delete and not read"},
+	{"cannot read whether it is gone", "it takes a user who may delete and not read"},
 	{"panic recovered", "it would be a bug"},
 }

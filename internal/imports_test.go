@@ -30,7 +30,7 @@ var directions = []struct {
 	{"internal/debug", []string{"internal/hook", "internal/event", "internal/debug/history", "internal/httpserver"}, "it shows what app tells it, and brings what people ask for to app"},
 	{"internal/telemetry", nil, "a logger is made before anything else"},
 	{"internal/telemetry/logonce", nil, "suppresses repeated records, whatever they are about"},
-	{"internal/telemetry/tracing", nil, "it sends spans, whatever they are about"},
+	{"internal/telemetry/tracing", []string{"internal/telemetry/logonce"}, "it exports spans, whatever they are about"},
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "what stages tell becomes metrics"},
 	{"internal/health", []string{"internal/hook"}, "it is told how far hooks are, whoever brings them there"},
 	{"internal/telemetry/kubeevent", nil, "it is told names, whatever runs"},

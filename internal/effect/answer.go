@@ -2,12 +2,12 @@ package effect
 
 import "encoding/json"
 
-// AdmissionAnswer is a hook's verdict on an admission review.
+// AdmissionAnswer is a hook's answer to an admission request.
 type AdmissionAnswer struct {
 	Allowed  bool
 	Message  string
 	Warnings []string
-	// Patch is a JSON patch, for mutating reviews; nil means none.
+	// Patch is a JSON patch, for mutating hooks; nil means none.
 	Patch []byte
 }
 
@@ -15,15 +15,15 @@ type AdmissionAnswer struct {
 type HTTPAnswer struct {
 	// Status is between 200 and 599.
 	Status int
-	// Headers have canonical names. None of them belongs to the connection or tells the length of the body.
+	// Headers have canonical names. None of them is about the connection or the length of the body.
 	Headers map[string][]string
 	// Body is empty for a Status that cannot have one.
 	Body []byte
 }
 
-// ConversionAnswer is what a hook made of the objects of a conversion review.
+// ConversionAnswer is a hook's answer to a conversion request.
 type ConversionAnswer struct {
 	Objects []json.RawMessage
-	// Failure is why the conversion failed; empty means that it did not.
+	// Failure is why the conversion failed; empty means success.
 	Failure string
 }

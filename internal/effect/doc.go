@@ -1,6 +1,6 @@
-// Package effect holds what a hook may ask for: changes of the cluster, metrics, and answers to reviews.
+// Package effect defines what a hook can request: changes of the cluster, metrics, and answers to requests.
 //
 // Callers may rely on this:
-//   - The values are plain and know nothing else: no files, no cluster, no formats.
+//   - The values are plain: no files, no cluster, no formats.
 //   - Values that came out of package wire are valid.
 package effect

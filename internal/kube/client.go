@@ -28,8 +28,8 @@ func NewClient(cfg *rest.Config) (rest.Interface, error) {
 	return rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
 }
 
-// Send sends a request and returns the answer as it is. An error is in the words of the API server: the Raw of a result
-// alone would say "unknown" where a permission is missing.
+// Send sends a request and returns the body of the response. An error has the message of the API server: Result.Raw alone
+// returns "unknown" for a missing permission.
 func Send(ctx context.Context, req *rest.Request) ([]byte, error) {
 	result := req.Do(ctx)
 	if err := result.Error(); err != nil {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Clock returns the real clock, but a wait on it ends with ctx. A reflector waits for its back-off without looking at a
-// context, which would delay our end by as much.
+// Clock returns the real clock, but a wait on it ends with ctx. A reflector ignores contexts while it backs off, which
+// would delay the shutdown.
 func Clock(ctx context.Context) clock.Clock { return stoppable{ctx: ctx} }
 
 type stoppable struct {

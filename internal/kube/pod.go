@@ -6,14 +6,14 @@ import (
 	"os"
 )
 
-// Pod is the one that the operator runs in. Name is empty when it runs in none, or nobody knows.
+// Pod is the Pod of the operator. Name is empty outside a Pod, and if it is unknown.
 type Pod struct{ Namespace, Name string }
 
-// OwnPod finds the Pod that the operator runs in. Outside of the cluster it is believed what was given.
+// OwnPod returns the Pod of the operator. Outside the cluster that is the given one.
 func (c *Cluster) OwnPod(name, namespace string) Pod {
 	p := Pod{Name: name}
 	if c.Inside {
-		namespace = "" // what was given is for Services, which may be elsewhere
+		namespace = "" // the given one is that of Services, which may be another one
 		if p.Name == "" {
 			p.Name, _ = os.Hostname()
 		}
@@ -25,14 +25,14 @@ func (c *Cluster) OwnPod(name, namespace string) Pod {
 	return p
 }
 
-// Replicas asks for what owns the Pod how many there should be.
+// Replicas returns the controller of the Pod and its number of replicas.
 func (c *Cluster) Replicas(ctx context.Context, p Pod) (owner string, n int, err error) {
 	client, err := NewClient(c.Config)
 	if err != nil {
 		return "", 0, err
 	}
 	get := func(into any, path ...string) error {
-		text, err := client.Get().AbsPath(path...).Do(ctx).Raw()
+		text, err := Send(ctx, client.Get().AbsPath(path...))
 		if err != nil {
 			return err
 		}

@@ -15,15 +15,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Resource is what a kind resolved to.
+// Resource is the resource of a kind.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
 	Namespaced bool
 }
 
-// Path is that of the collection in a namespace. Of resources without namespaces, and for no namespace, it is that of
-// all.
+// Path returns the path of the collection in a namespace; for no namespace, and for resources without namespaces, that of
+// the whole cluster.
 func (r Resource) Path(namespace string) []string {
 	path := []string{"/apis", r.Group, r.Version}
 	if r.Group == "" {
@@ -35,7 +35,7 @@ func (r Resource) Path(namespace string) []string {
 	return append(path, r.Resource)
 }
 
-// UnknownKindError says that the API server serves no such kind (yet).
+// UnknownKindError reports that the API server does not serve a kind (yet).
 type UnknownKindError struct {
 	APIVersion, Kind string
 	// Served is the version in which the kind is served instead, Similar a kind with nearly the same name; both may be empty.
@@ -56,7 +56,7 @@ func (e *UnknownKindError) Error() string {
 	return fmt.Sprintf("the API server knows no kind, plural or short name %q in %s: %s", e.Kind, where, why)
 }
 
-// Resolver finds resources by what users call them. It is safe for concurrent use.
+// Resolver finds the resource of a kind as users write it. It is safe for concurrent use.
 //
 // client-go has a discovery client, but it brings all types of the Kubernetes API into the process: more memory than a
 // small operator needs for everything else.
@@ -64,17 +64,17 @@ type Resolver struct {
 	client rest.Interface
 
 	mu     sync.Mutex
-	groups []string // group versions, core first, of each group the preferred one first; nil when not known
+	groups []string // group versions, core first, of each group the preferred one first; nil if not read
 	// advice is found once for each unknown kind, because it takes a request per group version.
 	advice map[[2]string]UnknownKindError
 	lists  map[string][]metav1.APIResource // by group version
 }
 
-// NewResolver returns a Resolver that knows nothing yet.
+// NewResolver returns a Resolver with an empty cache.
 func NewResolver(client rest.Interface) *Resolver { return &Resolver{client: client} }
 
-// Resolve finds the resource that can do all the verbs, such as "list" and "watch". An error is an *UnknownKindError,
-// or tells what the API server said.
+// Resolve returns the resource of a kind that supports all the verbs, such as "list" and "watch". An error is an
+// *UnknownKindError, or that of the API server.
 func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
 	res, err := r.search(ctx, apiVersion, kind, verbs)
 	if err == nil {
@@ -83,7 +83,7 @@ func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs .
 	r.forget()
 	var unknown *UnknownKindError
 	if !errors.As(err, &unknown) {
-		return Resource{}, err // what does not answer now will not answer at once
+		return Resource{}, err // the caller backs off
 	}
 	res, err = r.search(ctx, apiVersion, kind, verbs)
 	if errors.As(err, &unknown) {
@@ -92,7 +92,7 @@ func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs .
 	return res, err
 }
 
-// advise adds to an error where the kind is served, or a kind of a similar name.
+// advise adds the version in which the kind is served, or a kind with a similar name.
 func (r *Resolver) advise(ctx context.Context, unknown UnknownKindError, verbs []string) error {
 	key := [2]string{unknown.APIVersion, unknown.Kind}
 	r.mu.Lock()
@@ -147,7 +147,7 @@ func OneEdit(a, b string) bool {
 	return a[at+1:] == b[at+1:] || at+1 < len(a) && a[at] == b[at+1] && a[at+1] == b[at] && a[at+2:] == b[at+2:]
 }
 
-// ResolveSubresource finds the resource that has a subresource which takes objects of this kind: pods for an Eviction.
+// ResolveSubresource returns the resource with a subresource of this kind: pods for an Eviction.
 func (r *Resolver) ResolveSubresource(ctx context.Context, apiVersion, kind, subresource string) (Resource, error) {
 	versions, err := r.preferred(ctx)
 	if err != nil {
@@ -202,12 +202,12 @@ func (r *Resolver) search(ctx context.Context, apiVersion, kind string, verbs []
 		}
 	}
 	if broken != nil {
-		return Resource{}, fmt.Errorf("cannot find out about kind %q: %w", kind, broken)
+		return Resource{}, fmt.Errorf("cannot resolve kind %q: %w", kind, broken)
 	}
 	return Resource{}, &UnknownKindError{APIVersion: apiVersion, Kind: kind}
 }
 
-// called tells whether a user may mean res by text. Sub-resources never are meant.
+// called reports whether text names res. It never names a subresource.
 func called(res metav1.APIResource, text string) bool {
 	if strings.Contains(res.Name, "/") || len(res.Verbs) == 0 {
 		return false
@@ -278,7 +278,7 @@ func (r *Resolver) resources(ctx context.Context, groupVersion string) ([]metav1
 }
 
 func (r *Resolver) get(ctx context.Context, path string, into any) error {
-	// Whoever asks tries again, and wants to say why meanwhile.
+	// The caller retries, and reports the error meanwhile.
 	raw, err := Send(ctx, r.client.Get().AbsPath(path).MaxRetries(0))
 	if err != nil {
 		return err

@@ -15,10 +15,10 @@ type stream struct {
 	once   sync.Once
 }
 
-// Stream turns the body of a watch request into events, which next reads one after the other. It closes the body. An error
-// of next ends the stream. That is normal: the reflector starts the next one from the last version that it saw.
+// Stream returns the events of a watch, which next reads from its body. It closes the body. An error of next ends the
+// stream. That is normal: the reflector starts the next one at the last resource version.
 func Stream(body io.ReadCloser, next func() (watch.Event, error)) watch.Interface {
-	// A few events of slack let reading overlap with what is done with the events.
+	// A small buffer lets decoding overlap with handling.
 	s := &stream{body: body, events: make(chan watch.Event, 16), stop: make(chan struct{})}
 	go s.read(next)
 	return s

@@ -1,10 +1,10 @@
-// Package apply carries out what a run has handed back: the order in which it is checked and done.
+// Package apply applies what a run returns: it checks all of it, changes the cluster, and then the metrics.
 //
 // Callers may rely on this:
-//   - Everything is checked first. One mistake in any file, and nothing is done.
-//   - Metrics count only if the changes of the cluster went well.
-//   - Of a failed run only those changes are made that the hook wants to be made even then.
-//   - Errors and reports name objects and have none of their contents.
+//   - Everything is checked first. If any document of any file is invalid, nothing is applied.
+//   - Metrics are applied only if all changes of the cluster succeeded.
+//   - Of a failed run only changes with ignoreHookError are made.
+//   - Errors and reports name objects and have no values of them.
 package apply
 
 import (
@@ -29,19 +29,19 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Settings are what users decide about the changes of the cluster.
+// Settings of the changes of the cluster.
 type Settings struct {
 	// QPS and Burst limit the requests; a negative QPS means no limit. Timeout ends one; 0 means none.
 	QPS     float32
 	Burst   int
 	Timeout time.Duration
-	// DeleteTimeout is how long a Delete waits for the object to be gone.
+	// DeleteTimeout limits how long a Delete waits until the object is gone.
 	DeleteTimeout time.Duration
-	// DryRun lets the API server check everything and change nothing.
+	// DryRun makes the API server check everything and change nothing.
 	DryRun bool
 }
 
-// Client returns the configuration of a client with limits of its own, so that many changes do not hold up the watches.
+// Client returns the configuration of a client with rate limits of its own, so that many changes do not delay watches.
 func (s Settings) Client(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.Timeout = s.QPS, s.Burst, s.Timeout
@@ -54,17 +54,17 @@ type Options struct {
 	// Client is that of Settings, possibly with more around it.
 	Client  *rest.Config
 	Filters *jq.Compiler
-	// RestartCounters lets counters and histograms begin anew with each run that names them.
+	// RestartCounters resets counters and histograms with each run that names their group.
 	RestartCounters bool
-	// MaxSeries is how many series of metrics a hook may have; 0 means any number.
+	// MaxSeries is the maximum number of series of a hook; 0 means no limit.
 	MaxSeries int
 	Tracer    trace.Tracer
 	Log       *slog.Logger
 }
 
-// Effects carry out what hooks hand back.
+// Effects apply what hooks return.
 type Effects struct {
-	// Metrics are those that hooks have handed back.
+	// Metrics has the metrics of hooks.
 	Metrics *metric.Store
 	filters *jq.Compiler
 	patches *patch.Applier
@@ -73,7 +73,7 @@ type Effects struct {
 
 var _ run.Effects = (*Effects)(nil)
 
-// New makes a client, and sends nothing.
+// New returns Effects. It sends no request.
 func New(o Options) (*Effects, error) {
 	client, err := kube.NewClient(o.Client)
 	if err != nil {
@@ -90,7 +90,7 @@ func New(o Options) (*Effects, error) {
 	}, nil
 }
 
-// Apply checks everything first. Then the cluster is changed; metrics count only if that went well.
+// Apply applies what a successful run returns.
 func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs) ([]run.Change, error) {
 	asked, err := Check(h, out, e.filters)
 	for _, w := range asked.Warnings {
@@ -100,9 +100,9 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 		return nil, err
 	}
 	large := len(out.Patch) > largeFile
-	out = run.Outputs{} // what of it is still wanted has become a part of asked
+	out = run.Outputs{} // asked has what is still needed
 	if large {
-		runtime.GC() // otherwise it goes when there is as much garbage of requests
+		runtime.GC() // otherwise the file stays in memory while the requests are sent
 	}
 	if err := e.change(ctx, log, asked.Patches); err != nil {
 		return changes(asked.Patches), fmt.Errorf("%s FAILED: %w", h.Name, err)
@@ -111,7 +111,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	return changes(asked.Patches), nil
 }
 
-// ApplyFailed carries out what a hook wants to be done even though it failed: to report that in a status.
+// ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
 func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hook, out run.Outputs) ([]run.Change, error) {
 	patches, err := wire.ParsePatches(out.Patch, e.filters)
 	if err != nil {
@@ -133,7 +133,7 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hoo
 // largeFile is a file of operations that few hooks write.
 const largeFile = 4 << 20
 
-// changes are the patches without what may be secret.
+// changes returns the patches without values.
 func changes(patches []effect.Patch) []run.Change {
 	list := make([]run.Change, len(patches))
 	for i, p := range patches {
@@ -145,7 +145,7 @@ func changes(patches []effect.Patch) []run.Change {
 	return list
 }
 
-// change carries out what a run asked for, and shows it in the run's trace.
+// change applies patches, in a span of the run's trace.
 func (e *Effects) change(ctx context.Context, log *slog.Logger, patches []effect.Patch) error {
 	if e.tracer == nil || len(patches) == 0 {
 		return e.patches.Apply(ctx, log, patches)

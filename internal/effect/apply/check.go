@@ -11,14 +11,14 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Wishes are what a hook has asked for in its files, but for answers to reviews.
+// Wishes are the requests in the files of a run, without its answers.
 type Wishes struct {
 	Metrics  []effect.Metric
 	Patches  []effect.Patch
 	Warnings []wire.Warning
 }
 
-// Check reads all files of a run. One mistake in any of them, and nothing is carried out.
+// Check parses all files of a run. An error means that nothing of it may be applied.
 func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Wishes, err error) {
 	if w.Metrics, w.Warnings, err = wire.ParseMetrics(out.Metrics); err != nil {
 		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
@@ -32,7 +32,7 @@ func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Wishes, err e
 	return w, nil
 }
 
-// checkAnswers refuses broken answers, even of runs that nobody waits for an answer of.
+// checkAnswers returns an error for an invalid answer, also if the run is not for a request.
 func checkAnswers(out run.Outputs) error {
 	var errs []error
 	if out.Admission != nil {

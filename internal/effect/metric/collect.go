@@ -7,10 +7,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// Describe says nothing: nobody knows what hooks will come up with.
+// Describe sends nothing: which metrics hooks write is not known in advance.
 func (s *Store) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends all series as they are at one moment.
+// Collect sends a snapshot of all series.
 func (s *Store) Collect(to chan<- prometheus.Metric) {
 	samples := s.samples()
 	for i := range samples {
@@ -65,7 +65,7 @@ func (s *series) sample() sample {
 
 func (s *sample) Desc() *prometheus.Desc { return s.desc }
 
-// Write fills in what Prometheus asks for.
+// Write implements prometheus.Metric.
 func (s *sample) Write(out *dto.Metric) error {
 	out.Label = s.pairs
 	switch s.action {

@@ -1,15 +1,15 @@
-// Package metric keeps the metrics that hooks return, and shows them to Prometheus.
+// Package metric stores the metrics that hooks return, and exposes them to Prometheus.
 //
 // Callers may rely on this:
-//   - A scrape never fails, whatever hooks do: what does not fit to the metrics that are there is logged and left out.
-//   - A scrape sees the operations of a run together or not at all.
-//   - Hooks cannot take all memory: how many series each of them has is limited. What is too much is logged and left out.
+//   - A scrape never fails because of a hook: an operation that conflicts with the existing metrics is logged and skipped.
+//   - A scrape sees all operations of a run or none.
+//   - Cardinality is limited: operations beyond the maximum number of series of a hook are logged and skipped.
 //   - A series is its name and its labels; the last group that wrote it owns it. A label with an empty value is the
 //     same as no label.
-//   - Gauges go when their group is written without them. Counters and histograms of a hook's own group stay and
+//   - Gauges are removed when their group is written without them. Counters and histograms of a hook's own group stay and
 //     accumulate, those of a named group as long as each run names them.
 //
-// Operations have to be valid as package effect defines it. Not attempted: keeping anything over a restart.
+// Operations must be valid as package effect defines it. Metrics do not survive a restart.
 package metric
 
 import (
@@ -26,23 +26,22 @@ import (
 
 // Options of a Store.
 type Options struct {
-	// Log is told of operations that do not fit; nil means nobody is.
+	// Log receives operations that are skipped; nil discards them.
 	Log *slog.Logger
-	// Restart makes counters and histograms begin anew with each run that writes their group, as flant/shell-operator
-	// does since 1.9.
+	// Restart resets counters and histograms with each run that writes their group, as flant/shell-operator does since 1.9.
 	Restart bool
-	// MaxSeries is how many series a hook may have at a time; 0 means any number.
+	// MaxSeries is the maximum number of series of a hook; 0 means no limit.
 	MaxSeries int
 }
 
-// Store keeps the metrics of all hooks. It is safe for concurrent use.
+// Store has the metrics of all hooks. It is safe for concurrent use.
 type Store struct {
 	opts Options
 
 	mu sync.Mutex
-	// families are there for ever: the first operation on a name fixes its type.
+	// families are never removed: the first operation on a name fixes its type.
 	families map[string]*family
-	// groups hold each series once, under the group that owns it.
+	// groups have each series once, under the group that owns it.
 	groups map[string]map[*series]struct{}
 	// hooks count the series of each hook.
 	hooks map[string]int
@@ -60,10 +59,10 @@ func New(opts Options) *Store {
 	return &Store{opts: opts, families: map[string]*family{}, groups: map[string]map[*series]struct{}{}, hooks: map[string]int{}}
 }
 
-// manySeries is how many series of a hook are worth a warning: Prometheus scrapes all of them each time.
+// manySeries of one hook are worth a warning: Prometheus scrapes all of them each time.
 const manySeries = 100_000
 
-// Apply does the operations that one run of a hook asked for. No operations change nothing.
+// Apply applies the operations of one run of a hook. No operations change nothing.
 func (s *Store) Apply(hookName string, ops []effect.Metric) {
 	hookName = strings.ToValidUTF8(hookName, "\uFFFD")
 	misfits, before, after := s.apply(hookName, ops)
@@ -105,7 +104,7 @@ func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, be
 	return misfits, before, s.hooks[hookName]
 }
 
-// groupOf is the operation's group. The group that belongs to a hook has the hook's name.
+// groupOf returns the group of an operation. A hook's own group has the name of the hook.
 func groupOf(hookName string, op *effect.Metric) string {
 	if op.Group == "" {
 		return hookName
@@ -125,7 +124,7 @@ func groupsOf(hookName string, ops []effect.Metric) []string {
 	return groups
 }
 
-// do does one operation and says why, if it cannot.
+// do applies one operation. It returns why that is impossible, or "".
 func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 	group := groupOf(hookName, op)
 	if op.Action == effect.Expire {
@@ -161,11 +160,11 @@ func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 	return ""
 }
 
-// tooMany is the problem that Options.MaxSeries makes.
+// tooMany is the problem of an operation beyond Options.MaxSeries.
 const tooMany = "the hook has as many series as --hook-series-limit allows"
 
-// makeRoom removes gauges that the run has not written so far. If it writes them later, they are what they would be without
-// this; if not, they go at its end anyway.
+// makeRoom removes gauges that the run has not written so far. If it writes them later, they have the same value as
+// without this; if not, they are removed at its end anyway.
 func (s *Store) makeRoom(groups []string) {
 	for _, group := range groups {
 		for sr := range s.groups[group] {
@@ -205,7 +204,7 @@ func (s *Store) remove(sr *series) {
 	}
 }
 
-// Forget removes all series of a hook that has gone.
+// Forget removes all series of a hook.
 func (s *Store) Forget(hookName string) {
 	hookName = strings.ToValidUTF8(hookName, "\uFFFD")
 	s.mu.Lock()
@@ -219,7 +218,7 @@ func (s *Store) Forget(hookName string) {
 	}
 }
 
-// Series returns how many series each hook has.
+// Series returns the number of series of each hook.
 func (s *Store) Series() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,14 +242,14 @@ func (s *Store) sweep(group string, own bool) {
 	}
 }
 
-// maxFamilies is how many names there may be, and maxLabels how many labels one of them may have: both are kept for as
-// long as the operator runs, and each series has all labels of its name in a scrape.
+// maxFamilies limits the names, maxLabels the labels of one name: both stay in memory as long as the operator runs, and
+// each series has all labels of its name in a scrape.
 const (
 	maxFamilies = 100_000
 	maxLabels   = 1_000
 )
 
-// family returns the family of an operation, a new one if there is none, or says why the operation does not fit.
+// family returns the family of an operation, a new one if there is none, or why the operation conflicts.
 func (s *Store) family(op *effect.Metric) (f *family, problem string) {
 	if f := s.families[op.Name]; f != nil {
 		if f.action != op.Action {
@@ -272,10 +271,10 @@ func (s *Store) family(op *effect.Metric) (f *family, problem string) {
 // suffixes are what Prometheus appends to the name of a histogram.
 var suffixes = []string{"_bucket", "_count", "_sum"}
 
-// ofTheHandler begins the names of metrics that the HTTP handler adds to a scrape.
+// ofTheHandler is the prefix of metrics that the HTTP handler adds to a scrape.
 const ofTheHandler = "promhttp_metric_handler_"
 
-// clash tells why samples of a new metric would have the same names as those of another one. Then a scrape would fail.
+// clash returns why samples of a new metric would have the names of another metric's, which makes a scrape fail.
 func (s *Store) clash(op *effect.Metric) (problem string) {
 	if strings.HasPrefix(op.Name, ofTheHandler) {
 		return "the operator itself has metrics whose names begin with " + ofTheHandler

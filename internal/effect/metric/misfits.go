@@ -1,18 +1,18 @@
 package metric
 
-// misfit is operations of one run on a metric that cannot be done.
+// misfit are operations of one run on a metric that were skipped.
 type misfit struct {
 	name, problem string
 	skipped       int
 }
 
-// misfits are those of one run, one for each metric: one record of each is enough.
+// misfits are those of one run. Each metric gets one log record.
 type misfits struct {
 	list   []*misfit
 	byName map[string]*misfit
 }
 
-// maxMisfits is how many metrics are named. The last one stands for all others, too.
+// maxMisfits limits the records of a run. The last one counts all other metrics, too.
 const maxMisfits = 50
 
 func (m *misfits) note(name, problem string) {

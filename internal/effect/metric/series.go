@@ -13,15 +13,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// hookLabel is the label that tells which hook a series comes from.
+// hookLabel is the label with the name of the hook that wrote a series.
 const hookLabel = "hook"
 
 // family is all series with one name.
 type family struct {
 	name string
-	// action is the one that made the family. It stands for the type.
+	// action is that of the first operation. It determines the type.
 	action effect.MetricAction
-	// buckets are the upper bounds of a histogram, ascending, without doubles.
+	// buckets are the upper bounds of a histogram, ascending, without duplicates.
 	buckets []float64
 	// labels are the names of all labels that a series of this family has ever had, sorted.
 	labels []string
@@ -50,8 +50,8 @@ type series struct {
 	key    string
 	// labels are those with a value, hookLabel among them.
 	labels map[string]string
-	// pairs are labels as the protocol has them, one for each of the family's. They are never changed, only replaced,
-	// because scrapes hold on to them.
+	// pairs are labels in the form of the protocol, one for each of the family's. They are replaced and never changed:
+	// a scrape may still read them.
 	pairs []*dto.LabelPair
 
 	// group is the owner. It is empty only until the first operation.
@@ -61,12 +61,12 @@ type series struct {
 
 	// value is that of a counter or gauge, the sum of a histogram.
 	value float64
-	// counts are the values in each bucket by itself; count is all of them.
+	// counts are the values in each bucket, not cumulative; count is their number.
 	counts []uint64
 	count  uint64
 }
 
-// add makes a new series of a hook.
+// add adds a series of a hook.
 func (f *family) add(key, hookName string, given map[string]string) *series {
 	labels := maps.Clone(given)
 	if labels == nil {
@@ -78,7 +78,7 @@ func (f *family) add(key, hookName string, given map[string]string) *series {
 	return s
 }
 
-// learn adds new label names to those of the family, or says why not.
+// learn adds label names to those of the family, or returns why that is impossible.
 func (f *family) learn(labels map[string]string) (problem string) {
 	var more []string
 	for name := range labels {
@@ -91,14 +91,14 @@ func (f *family) learn(labels map[string]string) (problem string) {
 	case len(f.labels)+len(more) > maxLabels:
 		return fmt.Sprintf("the metric would have more than %d labels: use other values, not other labels", maxLabels)
 	default:
-		f.labels = slices.Concat(f.labels, more) // scrapes may still read the old ones
+		f.labels = slices.Concat(f.labels, more) // a scrape may still read the old ones
 		slices.Sort(f.labels)
 		f.describe()
 	}
 	return ""
 }
 
-// key is the same text for the same set of labels. An empty value is no label.
+// key returns equal text for equal sets of labels. An empty value is no label.
 func (f *family) key(hookName string, labels map[string]string) string {
 	var b strings.Builder
 	for _, name := range f.labels {
@@ -114,8 +114,8 @@ func (f *family) key(hookName string, labels map[string]string) string {
 	return b.String()
 }
 
-// observe counts a value in the first bucket that it fits into. Negative values are in none but the infinite one,
-// as hooks know it from flant/shell-operator.
+// observe counts a value in the first bucket that has it. Negative values are in the infinite bucket only, as in
+// flant/shell-operator.
 func (s *series) observe(value float64) {
 	s.value += value
 	s.count++

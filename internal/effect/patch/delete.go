@@ -13,7 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// delete returns the uid of the object that it deleted, or "" when there is none any more.
+// delete returns the uid of the object that it deletes, or "" if the object is gone.
 func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropagation) (types.UID, error) {
 	options := metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
@@ -33,7 +33,7 @@ func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropaga
 	if err != nil {
 		return "", err
 	}
-	// The answer is the object while it is going, or a status that names it once it has gone.
+	// The response is the object while finalizers hold it, or a status that names it once it is gone.
 	var answer struct {
 		Metadata struct{ UID types.UID }
 		Details  struct{ UID types.UID }
@@ -47,11 +47,14 @@ func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropaga
 	return "", nil
 }
 
-// deletePause is the longest time between two looks at an object that is going; the first ones follow quickly, because
-// most objects have nothing to wait for.
+// deletePause is the longest time between two reads of an object that is being deleted. The first reads follow quickly:
+// most objects have no finalizers.
 const deletePause = time.Second
 
-// deleteAndWait waits until the object is gone, or another one has its name.
+// deleteAndWait returns when the object is gone, or another object has its name.
+//
+// It polls. A watch would need one more permission, which the Roles of existing installations do not grant, and so the
+// polling as well.
 func (r *request) deleteAndWait(ctx context.Context) error {
 	uid, err := r.delete(ctx, metav1.DeletePropagationForeground)
 	if err != nil || uid == "" || r.DryRun {
@@ -69,7 +72,7 @@ func (r *request) deleteAndWait(ctx context.Context) error {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err != nil && ctx.Err() == nil:
-			return fmt.Errorf("cannot see whether it is gone: %w", err)
+			return fmt.Errorf("cannot read whether it is gone: %w", err)
 		case err == nil:
 			if err := json.Unmarshal(text, &live); err != nil {
 				return err
@@ -80,7 +83,7 @@ func (r *request) deleteAndWait(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it is still there after %s, with finalizers %q: look for what does not remove them, or use DeleteInBackground", r.DeleteTimeout, live.Finalizers)
+			return fmt.Errorf("it is still there after %s, with finalizers %q: check the controllers that remove them, or use DeleteInBackground", r.DeleteTimeout, live.Finalizers)
 		case <-progress.C:
 			r.log.Info("Wait for the object to be gone", "finalizers", live.Finalizers)
 		case <-time.After(pause):

@@ -10,11 +10,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// maxReported is how many failures are told of: a run may ask for a hundred thousand changes, and all of them fail for the
-// same reason.
+// maxReported limits the failures in an error: a run may request a hundred thousand changes that all fail for one reason.
 const maxReported = 50
 
-// failures collects what went wrong.
+// failures collects the errors of patches.
 type failures struct {
 	mu    sync.Mutex
 	first []failed
@@ -27,7 +26,7 @@ type failed struct {
 	err    error
 }
 
-// add takes an error with the place and the object. Nil is none.
+// add adds an error with the place and the object of its patch. It ignores nil.
 func (f *failures) add(p *effect.Patch, err error) {
 	if err == nil {
 		return
@@ -41,7 +40,7 @@ func (f *failures) add(p *effect.Patch, err error) {
 	f.first = append(f.first, failed{p.Number, fmt.Errorf("%s of %s (document %d): %w", p.Operation, describe(p), p.Number, err)})
 }
 
-// join makes one error of all, in the order of the file.
+// join joins all errors, in the order of the file.
 func (f *failures) join() error {
 	slices.SortStableFunc(f.first, func(a, b failed) int { return cmp.Compare(a.number, b.number) })
 	errs := make([]error, 0, len(f.first)+1)
@@ -54,7 +53,7 @@ func (f *failures) join() error {
 	return errors.Join(errs...)
 }
 
-// describe names the object of a patch.
+// describe returns the object of a patch in the form apiVersion/kind/namespace/name.
 func describe(p *effect.Patch) string {
 	text := p.Kind
 	if p.APIVersion != "" {

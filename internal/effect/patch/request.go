@@ -22,7 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// request is one patch on its way to the API server.
+// request is one patch and the resource that it changes.
 type request struct {
 	*Options
 	patch    *effect.Patch
@@ -30,7 +30,7 @@ type request struct {
 	log      *slog.Logger
 }
 
-// conflicts are tried again three times.
+// conflicts are retried three times.
 var conflicts = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 5, Jitter: 0.1, Steps: 4}
 
 func (r *request) do(ctx context.Context) error {
@@ -41,7 +41,7 @@ func (r *request) do(ctx context.Context) error {
 		}
 		return fmt.Errorf("%s is namespaced, but %s is not set", r.resource.Kind, field)
 	}
-	// What has been parsed is right. But the client takes ".." for a way up, so nothing else may come this far.
+	// wire has checked this. It is checked again because the client resolves "..", which would change another object.
 	for _, part := range []string{r.patch.Namespace, r.patch.Name, r.patch.Subresource} {
 		if problems := content.IsPathSegmentName(part); len(problems) > 0 {
 			return fmt.Errorf("%q cannot be a part of a path: %s", part, strings.Join(problems, " and "))
@@ -77,7 +77,7 @@ func (r *request) do(ctx context.Context) error {
 	return fmt.Errorf("unknown operation %d", r.patch.Operation)
 }
 
-// to completes a request that changes something.
+// to completes a request that writes.
 func (r *request) to(req *rest.Request, path []string) *rest.Request {
 	req = req.AbsPath(path...).Param("fieldManager", fieldManager)
 	if r.DryRun {
@@ -104,12 +104,12 @@ func (r *request) create(ctx context.Context) error {
 	return r.to(r.Client.Post(), path).SetHeader("Content-Type", "application/json").Body(r.patch.Object).Do(ctx).Error()
 }
 
-// retry runs do again when somebody else has changed the object at the same time.
+// retry retries do when another client has changed the object at the same time.
 func (r *request) retry(ctx context.Context, do func() error) error {
 	backoff := conflicts
 	for {
 		err := do()
-		// Asking again does not help where somebody else owns a field.
+		// A retry does not help if another manager owns a field.
 		owned := apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 		if !apierrors.IsConflict(err) || owned || backoff.Steps <= 1 {
 			return err
@@ -124,15 +124,15 @@ func (r *request) retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// createOrUpdate replaces an object that exists: what is not in the manifest is gone afterwards.
+// createOrUpdate replaces an object that exists: fields that are not in the manifest are removed.
 func (r *request) createOrUpdate(ctx context.Context) error {
-	// A name that the server has made up belongs to somebody else if it is taken.
+	// A generated name that is taken belongs to another object.
 	if err := r.create(ctx); !apierrors.IsAlreadyExists(err) || r.patch.Name == "" {
 		return err
 	}
 	return r.retry(ctx, func() error {
 		var live metav1.PartialObjectMetadata
-		// Only the metadata is asked for, where the server can do that.
+		// Custom API servers may not support metadata only.
 		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...).
 			SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"))
 		if err != nil {
@@ -163,7 +163,7 @@ func withResourceVersion(object []byte, version string) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// apply lets the server merge the manifest.
+// apply sends a server-side apply.
 func (r *request) apply(ctx context.Context) error {
 	return r.retry(ctx, func() error {
 		req := r.to(r.Client.Patch(types.ApplyPatchType), r.object(r.patch.Subresource)).Body(r.patch.Object)
@@ -172,7 +172,7 @@ func (r *request) apply(ctx context.Context) error {
 		}
 		err := req.Do(ctx).Error()
 		if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
-			return fmt.Errorf("%w: set \"force: true\" to take the fields over", err)
+			return fmt.Errorf("%w: set \"force: true\" to take ownership of the fields", err)
 		}
 		return err
 	})
@@ -185,7 +185,7 @@ func (r *request) send(ctx context.Context, kind types.PatchType) error {
 	})
 }
 
-// forgive makes a missing object fine where the hook said so.
+// forgive ignores that the object is missing, if the patch says so.
 func (r *request) forgive(err error) error {
 	if r.patch.IgnoreMissingObject && apierrors.IsNotFound(err) {
 		return nil
@@ -193,7 +193,7 @@ func (r *request) forgive(err error) error {
 	return err
 }
 
-// filter changes an object by a jq program.
+// filter changes an object by a jq filter.
 func (r *request) filter(ctx context.Context) error {
 	program, err := r.Filters.Compile(r.patch.Filter)
 	if err != nil {
@@ -212,7 +212,7 @@ func (r *request) filter(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The same form for both, so that equal objects are equal bytes.
+		// Both go through jq, so that equal objects are equal bytes.
 		before, err := identity.Apply(ctx, tree)
 		if err != nil {
 			return err

@@ -175,7 +175,7 @@ func TestEnableEnds(t *testing.T) {
 	for _, test := range []struct{ name, kubeconfig, user, kind, text string }{
 		{"unknown kind", c.Kubeconfig, "admin", "nosuch" + ns, "knows no kind"},
 		{"no permission", c.Kubeconfig, "user-" + ns, "Secret", "no permission to list secrets (v1) in namespace " + ns},
-		{"no API server", kubeconfig, "admin", "Secret", "cannot find out about kind"},
+		{"no API server", kubeconfig, "admin", "Secret", "cannot resolve kind"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := observe(t, test.kubeconfig, as(test.user))

@@ -1,10 +1,10 @@
-// Package tracing sends OpenTelemetry traces to a receiver, by OTLP over gRPC.
+// Package tracing exports OpenTelemetry traces to a collector, by OTLP over gRPC.
 //
 // Callers may rely on this:
-//   - Nothing waits for the receiver: spans are collected and sent in the background. Too many of them are dropped.
-//   - The connection is encrypted unless the caller says otherwise; the token goes nowhere else.
-//   - When spans cannot be sent, the log tells once that, and why, and once that it works again.
-//   - Close sends what is left.
+//   - Nothing blocks on the collector: spans are buffered and exported in the background. A full buffer drops spans.
+//   - The connection is encrypted by default; the token is sent to the collector only.
+//   - A failing export is logged once, and so is its recovery.
+//   - Close exports the spans that are left.
 package tracing
 
 import (
@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -25,6 +24,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 // Options of Tracing. Endpoint and Log are required.
@@ -33,8 +34,7 @@ type Options struct {
 	Endpoint string
 	// Token is sent as a bearer token.
 	Token string
-	// Insecure sends spans, and the token, without encryption. CA is a file with certificates that are trusted instead
-	// of the system's.
+	// Insecure disables TLS, also for the token. CA is a file with certificates that replace the system's roots.
 	Insecure bool
 	CA       string
 	// Instance is the name of this process, such as that of its Pod.
@@ -42,29 +42,29 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Tracing makes spans and sends them.
+// Tracing creates tracers and exports their spans.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	log      *slog.Logger
-	// end ends attempts to send.
+	// end cancels exports in progress.
 	end context.CancelFunc
 }
 
-// sendTimeout ends an attempt to send spans, and patience all attempts for the same ones.
+// sendTimeout limits one attempt to export spans, retryTimeout all attempts for the same ones.
 const (
-	sendTimeout = 10 * time.Second
-	patience    = 30 * time.Second
+	sendTimeout  = 10 * time.Second
+	retryTimeout = 30 * time.Second
 )
 
-// New does not reach for the receiver yet.
+// New does not connect to the collector.
 func New(ctx context.Context, o Options) (*Tracing, error) {
 	if _, _, err := net.SplitHostPort(o.Endpoint); err != nil {
-		return nil, fmt.Errorf("the endpoint for traces is %q: give host:port, without a scheme: %w", o.Endpoint, err)
+		return nil, fmt.Errorf("the endpoint for traces is %q: set host:port, without a scheme: %w", o.Endpoint, err)
 	}
 	options := []otlptracegrpc.Option{
 		otlptracegrpc.WithEndpoint(o.Endpoint), otlptracegrpc.WithTimeout(sendTimeout),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
-			Enabled: true, InitialInterval: time.Second, MaxInterval: 10 * time.Second, MaxElapsedTime: patience,
+			Enabled: true, InitialInterval: time.Second, MaxInterval: 10 * time.Second, MaxElapsedTime: retryTimeout,
 		}),
 	}
 	if o.Insecure {
@@ -74,11 +74,11 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 		if o.CA != "" {
 			text, err := os.ReadFile(o.CA)
 			if err != nil {
-				return nil, fmt.Errorf("cannot read the CA of the receiver of traces: %w", err)
+				return nil, fmt.Errorf("cannot read the CA of the trace collector: %w", err)
 			}
 			config.RootCAs = x509.NewCertPool()
 			if !config.RootCAs.AppendCertsFromPEM(text) {
-				return nil, fmt.Errorf("the CA of the receiver of traces, %q, has no certificates: give a PEM file", o.CA)
+				return nil, fmt.Errorf("the CA of the trace collector, %q, has no certificates: set a PEM file", o.CA)
 			}
 		}
 		options = append(options, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(config)))
@@ -88,9 +88,9 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	}
 	exporter, err := otlptracegrpc.New(ctx, options...)
 	if err != nil {
-		return nil, fmt.Errorf("cannot send traces: %w", err)
+		return nil, fmt.Errorf("cannot export traces: %w", err)
 	}
-	// What the library cannot return, such as spans that the receiver refused, goes to a place for the whole process.
+	// Errors that the library does not return, such as rejected spans, go to a handler of the whole process.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Warn("Trouble with traces", "error", err.Error()) }))
 	attributes := []attribute.KeyValue{attribute.String("service.name", "shell-operator"), attribute.String("k8s.deployment.name", "shell-operator")}
 	if o.Instance != "" {
@@ -99,45 +99,41 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	ended, end := context.WithCancel(context.Background())
 	return &Tracing{log: o.Log, end: end, provider: sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.AlwaysSample()), sdk.WithResource(resource.NewSchemaless(attributes...)),
-		sdk.WithBatcher(&spoken{SpanExporter: exporter, ended: ended, log: o.Log.With("endpoint", o.Endpoint)}, sdk.WithExportTimeout(patience+sendTimeout)),
+		sdk.WithBatcher(&loggingExporter{SpanExporter: exporter, ended: ended, log: o.Log.With("endpoint", o.Endpoint)}, sdk.WithExportTimeout(retryTimeout+sendTimeout)),
 	)}, nil
 }
 
-// Tracer returns what makes spans for a part of the program.
+// Tracer returns the tracer of a part of the program.
 func (t *Tracing) Tracer(name string) trace.Tracer { return t.provider.Tracer(name) }
 
-// Close sends what is left until ctx ends.
+// Close exports the spans that are left, until ctx ends.
 func (t *Tracing) Close(ctx context.Context) {
-	defer t.end() // the library would go on for a while
+	defer t.end() // the library would retry after the end of ctx
 	if err := t.provider.Shutdown(ctx); err != nil {
 		t.log.Warn("The last traces could not be sent", "error", err.Error())
 	}
 }
 
-// spoken is an exporter whose errors are logged, once for each time of trouble.
-type spoken struct {
+// loggingExporter logs the errors of an exporter.
+type loggingExporter struct {
 	sdk.SpanExporter
-	log *slog.Logger
+	log    *slog.Logger
+	logged logonce.Dedup
 	// ended ends with Close.
 	ended context.Context
-
-	mu      sync.Mutex
-	trouble bool
 }
 
-func (s *spoken) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (s *loggingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
 	err := s.SpanExporter.ExportSpans(ctx, spans)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case err != nil && !s.trouble:
-		s.log.Warn("Traces cannot be sent, they are dropped", "spans", len(spans), "error", err.Error())
-	case err == nil && s.trouble:
+	if err != nil {
+		if _, due := s.logged.Due("export", ""); due {
+			s.log.Warn("Traces cannot be sent, they are dropped", "spans", len(spans), "error", err.Error())
+		}
+	} else if s.logged.End("export") {
 		s.log.Info("Traces are sent again")
 	}
-	s.trouble = err != nil
 	return nil
 }
