@@ -33,9 +33,9 @@ type NamedSnapshot struct {
 }
 
 // WriteContexts writes the file that BINDING_CONTEXT_PATH names: a JSON array and a newline.
-// Objects are written as the bytes they are. It fails when w or a payload does.
+// Objects are written as the bytes they are; a Gatherer gets them without a copy. It fails when w or a payload does.
 func WriteContexts(w io.Writer, form hook.ContextForm, contexts iter.Seq[Context]) error {
-	out := &contextWriter{w: newBuffer(w)}
+	out := &contextWriter{w: newOutput(w)}
 	out.raw("[")
 	separator := ""
 	for c := range contexts {
@@ -54,9 +54,9 @@ func WriteContexts(w io.Writer, form hook.ContextForm, contexts iter.Seq[Context
 	return out.w.Flush()
 }
 
-// contextWriter writes JSON by hand and keeps the first error. The buffer keeps its own.
+// contextWriter writes JSON by hand and keeps the first error. The output does so for its own.
 type contextWriter struct {
-	w       *buffer
+	w       output
 	scratch []byte
 	err     error
 }
@@ -89,7 +89,7 @@ func (o *contextWriter) payload(name string, p event.Payload) {
 	o.raw(`"`)
 	o.raw(name)
 	o.raw(`":`)
-	_, _ = o.w.Write(text)
+	o.w.share(text)
 }
 
 // names writes the legacy form.

@@ -24,12 +24,17 @@ func filesIn(dir string) *Files {
 	}
 }
 
+// all are the contexts and then the files that hooks may write.
+func (f *Files) all() []string {
+	return []string{f.contexts, f.metrics, f.admission, f.conversion, f.http, f.patch}
+}
+
 // create makes the directory, and the files that hooks may write.
 func (f *Files) create() error {
 	if err := os.Mkdir(f.dir, 0o700); err != nil {
 		return err
 	}
-	for _, path := range []string{f.metrics, f.admission, f.conversion, f.http, f.patch} {
+	for _, path := range f.all()[1:] {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
@@ -47,10 +52,24 @@ func (f *Files) WriteContexts(write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("cannot create the binding context file: %w", err)
 	}
-	if err := errors.Join(write(file), file.Close()); err != nil {
+	if err := errors.Join(write(&contextFile{file}), file.Close()); err != nil {
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
 	return nil
+}
+
+// contextFile has WritePieces where the system can do it.
+type contextFile struct{ *os.File }
+
+// remove removes the known files one by one: to let os.RemoveAll find them costs several times as much.
+func (f *Files) remove() error {
+	for _, path := range f.all() {
+		_ = os.Remove(path) // it may be a directory by now
+	}
+	if os.Remove(f.dir) == nil {
+		return nil
+	}
+	return os.RemoveAll(f.dir)
 }
 
 // Environment returns the variables that name the files.

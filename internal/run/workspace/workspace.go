@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Options of a Workspace.
@@ -137,15 +139,13 @@ func (w *Workspace) restore() error {
 	return nil
 }
 
-func missing(path string) bool {
-	_, err := os.Lstat(path)
-	return errors.Is(err, fs.ErrNotExist)
-}
+// missing is called for a dozen files before each run, and os.Lstat makes garbage.
+func missing(path string) bool { return errors.Is(unix.Access(path, unix.F_OK), fs.ErrNotExist) }
 
 // Delete removes the files of a run.
 func (w *Workspace) Delete(f *Files) error {
 	if w.keep {
 		return nil
 	}
-	return os.RemoveAll(f.dir)
+	return f.remove()
 }
