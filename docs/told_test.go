@@ -114,7 +114,7 @@ var untold = []untoldMessage{
 	{"Cannot read the CRD", "the same"},
 	{"Cannot watch the CRD", "the same"},
 	{"Cannot remove the files of the run", "the operator made the directory and may remove it"},
-	{"Cannot remove a copy of hooks", "the same"},
+	{"Cannot remove a copy of the hooks directory", "the same"},
 	{"Changes of hooks are noticed within a minute only", "the system would have to run out of watches of files"},
 	{"HTTP certificate", "the reload is tested by what clients see"},
 	{"Some metrics cannot be shown", "hooks cannot bring it about: an invariant"},

@@ -61,6 +61,7 @@ var directions = []struct {
 		"internal/hookset", "internal/run", "internal/run/process", "internal/run/workspace", "internal/effect/apply", "internal/workbench/lint", "internal/workbench/rbac",
 		"internal/source/webhook/admission", "internal/source/webhook/conversion",
 	}, "the way of a hook through the stages, without queues and watches"},
+	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/source/schedule"}, "hooks begin and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
 	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }

@@ -1,10 +1,9 @@
-// Package app builds the operator out of its stages, runs it, and stops it in order. It is the only package that knows
-// them all.
+// Package app builds the operator out of its stages, connects them, and stops them in order. It is the only package that
+// knows them all.
 //
 // Callers may rely on this:
-//   - Run returns when everything that it has started has ended, within the shutdown timeout or at once when told so.
-//   - Stages end in the order in which nobody waits for one that has gone: sources, then runs, then what tells of them.
-//   - Hooks come to life in one order, whenever they come; those that are replaced lose no event.
+//   - Run returns when everything that it has started has ended, within the shutdown timeout, or immediately when killed.
+//   - Shutdown runs upstream first: sources, runs, telemetry. No stage blocks on one that has stopped.
 package app
 
 import (
@@ -12,14 +11,15 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect/metric"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
-	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
@@ -31,10 +31,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 )
 
-// ErrKilled tells that hooks had to be killed at shutdown.
+// ErrKilled is the error of a shutdown that killed hooks.
 var ErrKilled = errors.New("hooks were still running when the shutdown timeout was over, they were killed: raise --shutdown-timeout, or make the hooks shorter")
 
-// operator is everything together.
+// operator is all stages together. Servers and life are set when the hooks have been loaded, before anything runs.
 type operator struct {
 	log     *slog.Logger
 	queues  *queue.Set
@@ -44,33 +44,21 @@ type operator struct {
 	spool   *event.Spool
 	meter   *meter.Meter
 	health  *health.Health
+	insight *insight
+	store   *hookset.Store
 	// hookMetrics are those that hooks hand back.
 	hookMetrics *metric.Store
-	// servers are where hooks are asked.
-	servers *webhook.Servers
+	servers     *webhook.Servers
+	life        *lifecycle.Lifecycle
 	// events is nil when there is no Pod that Events could be about.
 	events *kubeevent.Recorder
-	// tracers are nil when nobody wants traces.
+	// tracers are nil without an endpoint for traces.
 	tracers *run.Tracers
 	// election is nil when there is no other replica. leading is closed when this one runs hooks.
 	election *replica.Lease
 	leading  chan struct{}
-	// startedUp is closed when all onStartup runs have succeeded.
-	startedUp chan struct{}
-	once      sync.Once
-	// reading loads the hooks anew.
-	reading hookset.Options
-	// texts are nil when nobody follows the files of hooks.
-	texts *texts
-	// ballast makes the garbage collector wait; nil if there is none.
-	ballast *ballast
-
-	mu sync.Mutex
-	// hooks are replaced, never changed, so a copy of the slice header may be used without the lock.
-	hooks []*hook.Hook
-	lives map[*hook.Hook]*life
-	// leader is who holds the Lease, as far as is known.
-	leader string
+	// leader is the holder of the Lease, as far as is known.
+	leader atomic.Pointer[string]
 }
 
 // Run runs the operator until ctx ends, and then for at most the shutdown timeout.
@@ -92,51 +80,30 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	op, err := newOperator(o, files.Dir())
+	tracers, endTraces, err := newTracing(ctx, o)
 	if err != nil {
-		return err
-	}
-	var endTraces func()
-	if op.tracers, endTraces, err = newTracing(ctx, o); err != nil {
 		return err
 	}
 	defer endTraces()
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
-	effects, err := op.newEffects(cl, filters, o)
+	op, err := newOperator(o, kill, cl, files, filters, tracers)
 	if err != nil {
 		return err
 	}
-	op.meter.Count(cl.Config, "main") // not earlier: what is counted is counted in copies, too
-	if op.election, err = newElection(op, cl, o); err != nil {
-		return err
-	}
-	if op.events, err = newKubeEvents(cl, o); err != nil {
-		return err
-	}
+	defer op.store.Close()
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
-	insight := newInsight(op, o)
-	defer insight.close()
-	endDebug, err := insight.serve(o)
+	defer op.insight.close()
+	endDebug, err := op.insight.serve(o)
 	if err != nil {
 		return err
 	}
 	defer endDebug()
-	endPages, err := op.servePages(o, insight)
+	endPages, err := op.servePages(o)
 	if err != nil {
 		return err
 	}
 	defer endPages()
-
-	// What changes while the hooks are asked is noticed afterwards.
-	asFound := hookset.Look(o.HooksDir)
-	if err := op.load(ctx, kill, o, filters); err != nil {
-		return err
-	}
-	if op.texts = newTexts(o, files.Dir()); op.texts != nil {
-		text, _ := op.texts.copied(asFound) // if it is not complete, the hooks are loaded anew at once
-		op.texts.kept.Use(text)
-	}
-	if err := op.build(ctx, kill, o, material{cl, files, filters, effects, insight}); err != nil {
+	if err := op.load(ctx, kill, cl, filters, o); err != nil {
 		return err
 	}
 	var asides sync.WaitGroup
@@ -144,13 +111,13 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	aside, end := context.WithCancel(ctx)
 	defer end()
 	asides.Go(func() { warnOfReplicas(aside, cl, o) })
-	insight.built()
-	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, asFound)
+	op.insight.built()
+	return op.serve(ctx, kill, killNow, o.ShutdownTimeout)
 }
 
 // serve starts the stages, last one first, so that each finds the next one ready; and ends them the
 // other way round.
-func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, asFound hookset.Files) error {
+func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	// Runs outlive ctx: a hook that is running may finish.
@@ -160,7 +127,7 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	// Both end with ctx and for no other reason.
 	background.Go(func() { _ = op.watcher.Run(ctx) })
 	background.Go(func() { _ = op.clock.Run(ctx) })
-	background.Go(func() { op.live(ctx, asFound) })
+	background.Go(func() { op.life.Run(ctx) })
 	if op.events != nil {
 		background.Go(func() { op.events.Run(ctx) })
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -13,6 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
@@ -44,25 +46,56 @@ func surroundings(o *Options, w *workspace.Workspace) (*kube.Cluster, error) {
 	return cl, nil
 }
 
-// newOperator makes what needs neither the cluster nor hooks.
-func newOperator(o Options, private string) (op *operator, err error) {
+// newOperator makes all stages that need no hooks.
+func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *workspace.Workspace, filters *jq.Compiler, tracers *run.Tracers) (op *operator, err error) {
 	op = &operator{
-		log: o.Log, spool: event.NewSpool(private, queuedBytes, o.Log),
-		startedUp: make(chan struct{}), leading: make(chan struct{}), lives: map[*hook.Hook]*life{},
+		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.Log), leading: make(chan struct{}), tracers: tracers,
 	}
 	op.health = health.New(op.missing)
+	op.insight = newInsight(op, o)
 	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries})
 	if err != nil {
 		return nil, err
 	}
 	op.queues = queue.NewSet(queue.Options{
 		Backoff:   queue.DefaultBackoff(o.RetryMin, o.RetryMax),
-		OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction,
+		OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction, OnEnd: op.meter.QueueEnded,
+	})
+	effects, err := op.newEffects(cl, filters, o)
+	if err != nil {
+		return nil, err
+	}
+	op.hookMetrics = effects.Metrics
+	op.meter.Count(cl.Config, "main") // not earlier: what is counted is counted in copies, too
+	if op.election, err = newElection(op, cl, o); err != nil {
+		return nil, err
+	}
+	if op.events, err = newKubeEvents(cl, o); err != nil {
+		return nil, err
+	}
+	op.watcher, err = watch.New(watch.Options{
+		Config: cl.Config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
+		Standby: op.election != nil,
+	})
+	if err != nil {
+		return nil, err
+	}
+	op.clock = schedule.New(schedule.Options{Fire: func(crontab string, _ time.Time) { op.life.Tick(crontab) }, Log: o.Log})
+	copies := ""
+	if o.WatchHooks {
+		copies = files.Dir()
+	}
+	op.store = hookset.NewStore(hookset.StoreOptions{Dir: copies, Log: o.Log})
+	op.runner = run.New(run.Options{
+		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
+		Snapshots: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, Files: op.store,
+		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
+		Observe: op.runEnded, Begin: op.insight.begin, Tracers: op.tracers,
 	})
 	return op, nil
 }
 
-// newEffects makes what carries out the wishes of hooks, with a client of its own.
+// newEffects makes what applies the outputs of hooks, with a client of its own.
 func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options) (*apply.Effects, error) {
 	client := o.Patches.Client(cl.Config)
 	o.Election.fence(client)
@@ -71,64 +104,30 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
 	}
-	effects, err := apply.New(with)
-	if err != nil {
-		return nil, err
-	}
-	op.hookMetrics = effects.Metrics
-	return effects, nil
+	return apply.New(with)
 }
 
-// load asks the hooks for their configurations.
-func (op *operator) load(ctx, kill context.Context, o Options, filters *jq.Compiler) (err error) {
+// load loads the first hooks, and makes what needs them.
+func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, filters *jq.Compiler, o Options) error {
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
-	op.reading = hookset.Options{
+	loading := hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
 		SkipExistingV0: o.SkipExistingV0,
 	}
-	hooks, err := hookset.Load(ctx, op.reading)
+	first, err := op.store.Load(ctx, loading)
 	if err != nil {
 		return err
 	}
-	op.meter.Bind(hooks)
-	op.health.Expect(hooks)
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	op.hooks = hooks
-	for _, h := range hooks {
-		op.lives[h] = newLife(h)
-	}
-	return nil
-}
-
-// material is what stages are built of.
-type material struct {
-	cluster   *kube.Cluster
-	workspace *workspace.Workspace
-	filters   *jq.Compiler
-	effects   *apply.Effects
-	insight   *insight
-}
-
-// build makes the stages for the hooks that have been loaded.
-func (op *operator) build(ctx, kill context.Context, o Options, m material) (err error) {
-	op.watcher, err = watch.New(watch.Options{
-		Config: m.cluster.Config, JQ: m.filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
-		Standby: op.election != nil,
-	})
-	if err != nil {
-		return err
-	}
-	op.clock = schedule.New(schedule.Options{Fire: op.tick, Log: o.Log})
-	op.runner = run.New(op.all(), run.Options{
-		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
-		Snapshots: op.watcher, Effects: m.effects, Workspace: m.workspace, Log: o.Log, Env: o.Env,
-		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
-		Observe: op.runEnded, Begin: m.insight.begin, Tracers: op.tracers, Texts: op.texts.forRuns(),
-	})
+	op.life = lifecycle.New(lifecycle.Options{
+		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op}, Health: op.health, Log: o.Log,
+		Store: op.store, Load: loading, Watch: o.WatchHooks, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts,
+		Prepare: func(ctx context.Context, hooks []*hook.Hook) (lifecycle.Renewal, error) {
+			return op.servers.Prepare(ctx, hooks)
+		},
+	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
-		Cluster: m.cluster, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: op.all(), Ready: op.health.Answering(), Leading: op.leading,
+		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, Ready: op.health.Answering(), Leading: op.leading,
 		Reviews: answers{op.runner}, Requests: answers{op.runner}, Meter: op.meter.Operator, Log: o.Log,
 	})
 	return err

@@ -68,9 +68,7 @@ func (f fenced) Execute(ctx context.Context, in process.Invocation) (process.Res
 }
 
 func (op *operator) leaderChanged(holder replica.Holder) {
-	op.mu.Lock()
-	op.leader = holder.Name
-	op.mu.Unlock()
+	op.leader.Store(&holder.Name)
 	switch {
 	case holder.Self:
 		op.log.Info("This replica runs the hooks", "identity", holder.Name)

@@ -15,6 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
@@ -106,7 +107,7 @@ func (i *insight) Hooks() []*hook.Hook {
 	if !i.ready.Load() {
 		return nil
 	}
-	return append([]*hook.Hook{}, i.op.all()...)
+	return append([]*hook.Hook{}, i.op.life.Hooks()...)
 }
 
 // Rejected are the hooks that made the last reload fail.
@@ -142,7 +143,7 @@ func (i *insight) Queues(limit int) (all []debug.Queue) {
 				break
 			}
 			shown := debug.Task{Description: t.String()}
-			if t, ok := t.(task); ok {
+			if t, ok := t.(lifecycle.Task); ok {
 				shown.Hook, shown.Type, shown.Binding = t.Hook().Name, t.EventType(), t.Binding()
 			}
 			q.Tasks = append(q.Tasks, shown)
@@ -174,21 +175,16 @@ func (op *operator) missing(h *hook.Hook) (all []string) {
 
 // Progress is how far a hook has come.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
-	p := debug.Progress{Ticking: i.op.isTicking(h), Waiting: i.op.health.Waiting(h)}
+	p := debug.Progress{Ticking: i.op.life.State(h) == lifecycle.Ticking, StartedUp: i.op.life.StartupDone(), Waiting: i.op.health.Waiting(h)}
 	if i.op.election != nil {
-		i.op.mu.Lock()
-		p.Leader = i.op.leader
-		i.op.mu.Unlock()
+		if leader := i.op.leader.Load(); leader != nil {
+			p.Leader = *leader
+		}
 		select {
 		case <-i.op.leading:
 		default:
 			p.Standby = true
 		}
-	}
-	select {
-	case <-i.op.startedUp:
-		p.StartedUp = true
-	default:
 	}
 	return p
 }

@@ -14,7 +14,7 @@ type Options struct {
 	HooksDir, TmpDir string
 	// RunDir is where the files of runs are; empty means TmpDir.
 	RunDir string
-	// WatchHooks loads hooks anew when their files change.
+	// WatchHooks reloads hooks when their files change.
 	WatchHooks    bool
 	KeepTmpFiles  bool
 	Cluster       kube.Options

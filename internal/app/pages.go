@@ -10,10 +10,10 @@ import (
 )
 
 // servePages serves metrics and health until the returned function is called.
-func (op *operator) servePages(o Options, i *insight) (end func(), err error) {
+func (op *operator) servePages(o Options) (end func(), err error) {
 	pages, err := httpserver.NewPages(httpserver.PagesOptions{
 		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.Ready, Log: o.Log,
-		Home:    i.page,
+		Home:    op.insight.page,
 		Metrics: telemetry.MetricsHandler(op.meter.Registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(op.hookMetrics, o.Log),
 	})
 	if err != nil {

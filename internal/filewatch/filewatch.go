@@ -24,17 +24,12 @@ const (
 	lookAnyway = time.Minute
 )
 
-// Options say what to follow. All but Noticed and Signs are required.
+// Options say what to follow. All are required.
 type Options struct {
 	// Directories returns the directories to watch. It is asked before every call of Changed, because directories come
 	// and go. Directories are watched, not files: programs replace files by renaming, and kubelet replaces all files of
 	// a mounted volume by renaming the symbolic link ..data that they lead through.
 	Directories func() map[string]bool
-	// Noticed, if set, is called at once for each file that may have changed, also while writers have time to complete a set of
-	// files; if it is not known which file, the path is empty. It is never called at the same time as Changed, which follows.
-	Noticed func(path string)
-	// Signs, if set, tells that somebody else has seen a change.
-	Signs <-chan struct{}
 	// Changed is called when something may have changed. No two calls overlap. If it returns a time, it is called again after
 	// that, whether anything changes or not.
 	Changed func() (again time.Duration)
@@ -51,23 +46,17 @@ func Follow(ctx context.Context, o Options) error {
 		defer watcher.Close()
 		events, failures = watcher.Events, watcher.Errors
 	}
-	if o.Noticed == nil {
-		o.Noticed = func(string) {}
-	}
 	watched := map[string]bool{}
 	told := false
 	timer := time.NewTimer(0) // what happened before we watch is not told
 	defer timer.Stop()
 	waiting := true // for writers to complete
 	for {
-		path := ""
 		select {
 		case <-ctx.Done():
 			return nil
-		case event := <-events:
-			path = event.Name
+		case <-events:
 		case <-failures: // events were lost
-		case <-o.Signs:
 		case <-timer.C:
 			waiting = false
 			problem := err
@@ -87,7 +76,6 @@ func Follow(ctx context.Context, o Options) error {
 			}
 			continue
 		}
-		o.Noticed(path)
 		if !waiting {
 			waiting = true
 			timer.Reset(settle)

@@ -26,6 +26,10 @@ type Health struct {
 	missing func(*hook.Hook) []string
 
 	mu sync.Mutex
+	// active are the hooks of the current set.
+	active map[*hook.Hook]bool
+	// held are hooks whose start has not begun, with the reason.
+	held map[*hook.Hook]string
 	// enabling are the hooks whose kubernetes bindings are not all enabled yet.
 	enabling map[*hook.Hook]bool
 	// starting are the serving hooks whose onStartup run has not succeeded.
@@ -46,7 +50,7 @@ type Health struct {
 // New returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
 // hook from being enabled.
 func New(missing func(*hook.Hook) []string) *Health {
-	return &Health{missing: missing, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
+	return &Health{missing: missing, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
 }
 
 const (
@@ -54,12 +58,16 @@ const (
 	isStarting = "its onStartup run has not succeeded yet"
 )
 
-// Expect sets the hooks that were loaded.
+// Expect sets the active hooks, at the start and after a reload. Hooks that were active before keep their progress.
 func (s *Health) Expect(hooks []*hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.loaded = true
+	active := map[*hook.Hook]bool{}
 	for _, h := range hooks {
+		active[h] = true
+		if s.active[h] {
+			continue
+		}
 		if len(h.Kubernetes) > 0 {
 			s.enabling[h] = true
 		}
@@ -67,7 +75,31 @@ func (s *Health) Expect(hooks []*hook.Hook) {
 			s.starting[h] = true
 		}
 	}
+	s.active = active
+	gone := func(h *hook.Hook, _ bool) bool { return !active[h] }
+	maps.DeleteFunc(s.enabling, gone)
+	maps.DeleteFunc(s.starting, gone)
+	maps.DeleteFunc(s.held, func(h *hook.Hook, _ string) bool { return !active[h] })
+	if s.loaded {
+		select {
+		case <-s.all:
+			s.all = make(chan struct{})
+		default:
+		}
+	}
+	s.loaded = true
 	s.check()
+}
+
+// Hold records why the start of a hook has not begun; empty means that it has.
+func (s *Health) Hold(h *hook.Hook, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why == "" {
+		delete(s.held, h)
+		return
+	}
+	s.held[h] = why
 }
 
 // Answering is closed when all serving hooks can answer.
@@ -75,28 +107,6 @@ func (s *Health) Answering() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all
-}
-
-// Succeed replaces the hooks after a reload. Enabled and started report the state of each.
-func (s *Health) Succeed(hooks []*hook.Hook, enabled, started func(*hook.Hook) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	starting := s.starting
-	s.enabling, s.starting = map[*hook.Hook]bool{}, map[*hook.Hook]bool{}
-	for _, h := range hooks {
-		if len(h.Kubernetes) > 0 && !enabled(h) {
-			s.enabling[h] = true
-		}
-		if h.OnStartup != nil && serves(h) && (starting[h] || !started(h)) {
-			s.starting[h] = true
-		}
-	}
-	select {
-	case <-s.all:
-		s.all = make(chan struct{})
-	default:
-	}
-	s.check()
 }
 
 // Reloaded sets the causes, by hook, for which the last reload was rejected; none means that it succeeded.
@@ -160,6 +170,8 @@ func (s *Health) Waiting(h *hook.Hook) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.held[h] != "":
+		return s.held[h]
 	case s.enabling[h]:
 		return isEnabling
 	case s.starting[h] && !s.standby:
@@ -177,17 +189,24 @@ func (s *Health) Ready() (notes []string, err error) {
 	}
 	serving := 0
 	var enabling []*hook.Hook
+	for h, why := range s.held {
+		notes = append(notes, note(h, why))
+	}
 	for h := range s.starting {
 		if !s.standby {
 			serving++
-			notes = append(notes, note(h, isStarting))
+			if s.held[h] == "" {
+				notes = append(notes, note(h, isStarting))
+			}
 		}
 	}
 	for h := range s.enabling {
 		if s.starting[h] && !s.standby {
 			continue
 		}
-		enabling = append(enabling, h)
+		if s.held[h] == "" {
+			enabling = append(enabling, h)
+		}
 		if serves(h) {
 			serving++
 		}

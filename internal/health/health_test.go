@@ -50,8 +50,8 @@ func TestReadyStaysReady(t *testing.T) {
 	}
 	<-s.Answering()
 	s.SetRole("leader", false)
-	no := func(*hook.Hook) bool { return false }
-	s.Succeed([]*hook.Hook{{Name: "b.sh", Kubernetes: make([]hook.Kubernetes, 1), Validating: make([]hook.Admission, 1)}}, no, no)
+	added := &hook.Hook{Name: "b.sh", Kubernetes: make([]hook.Kubernetes, 1), Validating: make([]hook.Admission, 1)}
+	s.Expect([]*hook.Hook{added})
 	s.Reloaded(map[string]string{"c.sh": "x"})
 	notes, err := s.Ready()
 	if err != nil || len(notes) != 3 {
@@ -61,5 +61,14 @@ func TestReadyStaysReady(t *testing.T) {
 	case <-s.Answering():
 		t.Error("the added hook cannot answer yet")
 	default:
+	}
+	s.Hold(added, "its previous version runs")
+	if notes, _ := s.Ready(); !slices.Contains(notes, `hook "b.sh" waits: its previous version runs`) || s.Waiting(added) != "its previous version runs" {
+		t.Errorf("notes %q, waiting for %q", notes, s.Waiting(added))
+	}
+	s.Hold(added, "")
+	s.Enabled(added)
+	if s.Waiting(added) != "" {
+		t.Errorf("waiting for %q", s.Waiting(added))
 	}
 }

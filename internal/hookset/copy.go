@@ -1,6 +1,7 @@
 package hookset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,14 +21,15 @@ func (e *tooLarge) Error() string {
 
 // copying is a copy of a directory that is being made.
 type copying struct {
+	ctx      context.Context
 	from, to string
 	// left is how many bytes more there may be, of at most limit.
 	left, limit int64
 }
 
 // copyDirectory copies what is below from, which has no links in its path, into to, which is made. When it fails nothing is left.
-func copyDirectory(from, to string, limit int64) error {
-	c := copying{from, to, limit, limit}
+func copyDirectory(ctx context.Context, from, to string, limit int64) error {
+	c := copying{ctx, from, to, limit, limit}
 	err := filepath.WalkDir(from, c.visit)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(to))
@@ -36,6 +38,9 @@ func copyDirectory(from, to string, limit int64) error {
 }
 
 func (c *copying) visit(path string, entry fs.DirEntry, err error) error {
+	if c.ctx.Err() != nil {
+		return c.ctx.Err()
+	}
 	name, relErr := filepath.Rel(c.from, path)
 	if relErr != nil {
 		return relErr

@@ -95,7 +95,7 @@ func TestCopyDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "copy")
-	if err := copyDirectory(dir, to, 1<<20); err != nil {
+	if err := copyDirectory(t.Context(), dir, to, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
@@ -141,13 +141,13 @@ func TestCopyDirectory(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	dir := directory(t, map[string]file{"a": {"12345", 0o644}, "b": {"12345", 0o644}})
 	to := filepath.Join(t.TempDir(), "copy")
-	if err := copyDirectory(dir, to, 10); err != nil {
+	if err := copyDirectory(t.Context(), dir, to, 10); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(to); err != nil {
 		t.Fatal(err)
 	}
-	if err := copyDirectory(dir, to, 9); !errors.As(err, new(*tooLarge)) {
+	if err := copyDirectory(t.Context(), dir, to, 9); !errors.As(err, new(*tooLarge)) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
@@ -161,13 +161,13 @@ func TestUnreadable(t *testing.T) {
 		t.Skip("root may read everything")
 	}
 	dir := directory(t, map[string]file{"hook": {"hook", 0o755}, ".other": {"", 0}})
-	if err := copyDirectory(dir, filepath.Join(t.TempDir(), "copy"), 1<<20); err != nil {
+	if err := copyDirectory(t.Context(), dir, filepath.Join(t.TempDir(), "copy"), 1<<20); err != nil {
 		t.Error(err)
 	}
 	if err := os.Chmod(filepath.Join(dir, "hook"), 0o111); err != nil {
 		t.Fatal(err)
 	}
-	if err := copyDirectory(dir, filepath.Join(t.TempDir(), "copy"), 1<<20); !errors.Is(err, fs.ErrPermission) {
+	if err := copyDirectory(t.Context(), dir, filepath.Join(t.TempDir(), "copy"), 1<<20); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -45,12 +45,6 @@ func markOf(path string) (string, error) {
 	return fmt.Sprintln(target, info.Mode(), info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// Same tells whether a file is still what it was.
-func (f Files) Same(path string) bool {
-	mark, err := markOf(path)
-	return err == nil && mark == f[path].mark
-}
-
 // Differences returns the files in which the two differ, hooks first.
 func (f Files) Differences(now Files) []string {
 	others, hooks := f.differences(now)

@@ -88,8 +88,8 @@ func Entries(dir string) (root string, all []Entry, err error) {
 const quiet = slog.LevelDebug - 8
 
 // find returns the hook files below dir, in the byte-wise order of their paths, and dir without links.
-// With mounted, scripts of a mounted volume need no execute permission.
-func find(dir string, mounted bool, log *slog.Logger) (root string, files []File, err error) {
+// With mounted, scripts of a mounted volume need no execute permission. Records name files below the directory shown.
+func find(dir, shown string, mounted bool, log *slog.Logger) (root string, files []File, err error) {
 	root, all, err := Entries(dir)
 	for _, e := range all {
 		if mounted && e.Skipped != nil && e.Skipped.Cause == NotExecutable {
@@ -101,7 +101,7 @@ func find(dir string, mounted bool, log *slog.Logger) (root string, files []File
 		case e.Skipped == nil:
 			files = append(files, e.File)
 		case e.Skipped.Level > quiet:
-			log.Log(context.Background(), e.Skipped.Level, "file is skipped", "path", e.Path, "error", e.Skipped.Reason)
+			log.Log(context.Background(), e.Skipped.Level, "file is skipped", "path", filepath.Join(shown, e.Name), "error", e.Skipped.Reason)
 		}
 	}
 	return root, files, err

@@ -33,7 +33,7 @@ func TestFind(t *testing.T) {
 
 func findIn(t *testing.T, dir string) string {
 	log, logged := newLog()
-	root, files, err := find(dir, false, log)
+	root, files, err := find(dir, dir, false, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func makeTree(t *testing.T, tree string) (root string) {
 func TestFindFails(t *testing.T) {
 	log, _ := newLog()
 	root := makeTree(t, "a.sh\nclosed/b.sh\n")
-	if _, _, err := find(filepath.Join(root, "nosuch"), false, log); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := find(filepath.Join(root, "nosuch"), "", false, log); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing directory: %v", err)
 	}
 	if os.Geteuid() == 0 {
@@ -96,7 +96,7 @@ func TestFindFails(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(closed, 0o755) })
 	for _, dir := range []string{root, closed, filepath.Join(closed, "below")} {
-		if _, _, err := find(dir, false, log); !errors.Is(err, fs.ErrPermission) {
+		if _, _, err := find(dir, dir, false, log); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

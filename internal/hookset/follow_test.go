@@ -5,10 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // mount writes files as kubelet does: into a directory of their own, with links to them through "..data", which is
@@ -42,7 +42,7 @@ func TestScriptsOfMountedVolumes(t *testing.T) {
 	}
 	for _, mounted := range []bool{false, true} {
 		log, _ := newLog()
-		_, files, err := find(dir, mounted, log)
+		_, files, err := find(dir, dir, mounted, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestFollow(t *testing.T) {
 	calls, ended := make(chan struct{}), make(chan error)
 	go func() {
 		ended <- Follow(ctx, Following{
-			Dir: dir, Log: log, Noticed: func(string) {}, Restless: func(paths []string) { t.Errorf("restless: %q", paths) },
+			Dir: dir, Found: Files{}, Log: log,
 			Changed: func() {
 				select {
 				case calls <- struct{}{}:
@@ -116,32 +116,34 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Files that are no hooks count a few times a minute.
-func TestCalm(t *testing.T) {
-	var c calm
-	start := time.Now()
-	for i := range often {
-		now := start.Add(time.Duration(i) * time.Second)
-		if wait := c.wait(now); wait != 0 {
-			t.Errorf("call %d has to wait %s", i, wait)
+// A file that is no hook and changes without end causes few calls; a hook that changes is reported nevertheless.
+func TestFlappingFiles(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	log, logged := newLog()
+	calls, ended := make(chan struct{}), make(chan error)
+	write := func(name, text string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), mode); err != nil {
+			t.Fatal(err)
 		}
-		c.add(now)
 	}
-	if wait := c.wait(start.Add(10 * time.Second)); wait != 50*time.Second {
-		t.Errorf("the next call has to wait %s", wait)
+	found := Look(dir)
+	go func() {
+		ended <- Follow(ctx, Following{Dir: dir, Found: found, Log: log, Changed: func() { calls <- struct{}{} }})
+	}()
+	for n := range calmBurst {
+		write("state", strings.Repeat("x", n), 0o644)
+		<-calls
 	}
-	if wait := c.wait(start.Add(while)); wait != 0 {
-		t.Errorf("after a minute it has to wait %s", wait)
+	write("state", "once more", 0o644)
+	for logged.String() == "" { // the watcher has seen it when it has logged it
+		runtime.Gosched()
 	}
-}
-
-func TestWhatCounts(t *testing.T) {
-	for path, want := range map[string]bool{
-		"": true, "/a/hooks": true, "/a/hooks/x": true, "/a/hooks/lib/x": true, "/a/hooks/..data": true, "/a/hooks/lib/..data": true,
-		"/a/other": false, "/a/hooks/.x": false, "/a/hooks/lib/.x.swp": false,
-	} {
-		if got := counts("/a/hooks", path); got != want {
-			t.Errorf("%q: %t", path, got)
-		}
+	write("hook", "#!/bin/sh\n", 0o755)
+	<-calls
+	cancel()
+	if err := <-ended; err != nil || strings.Count(logged.String(), "changes again and again") != 1 {
+		t.Errorf("error %v, log %q", err, logged)
 	}
 }

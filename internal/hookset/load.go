@@ -12,10 +12,12 @@
 package hookset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -62,6 +64,9 @@ type Options struct {
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
 
+	// from is a copy of Dir that the files are read from; empty means Dir itself. What is logged and returned has the paths
+	// of Dir.
+	from string
 	// caller replaces the executor in tests.
 	caller configCaller
 }
@@ -71,7 +76,11 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 	if o.Parallel == 0 {
 		o.Parallel = 2 * runtime.GOMAXPROCS(0)
 	}
-	root, files, err := find(o.Dir, o.Mounted, o.Log)
+	dir, err := filepath.EvalSymlinks(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the hooks directory %s: %w", o.Dir, err)
+	}
+	root, files, err := find(cmp.Or(o.from, dir), dir, o.Mounted, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +96,7 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 		if ctx.Err() != nil {
 			break
 		}
-		o.Log.Info("Load config", "hook", f.Name, "phase", "config", "path", f.Path)
+		o.Log.Info("Load config", "hook", f.Name, "phase", "config", "path", filepath.Join(dir, f.Name))
 		calls.Go(func() {
 			defer func() { <-slots }()
 			hooks[i], errs[i] = load(ctx, o, root, f)
@@ -101,6 +110,7 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 		return nil, &LoadError{files, errs}
 	}
 	for _, h := range hooks {
+		h.Path = filepath.Join(dir, h.Name)
 		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
 	}
 	return hooks, nil

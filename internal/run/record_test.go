@@ -89,10 +89,11 @@ func TestRunsAreRecorded(t *testing.T) {
 	var log strings.Builder
 	rec := &recorder{}
 	h := hookOf("--")
-	r := New([]*hook.Hook{h}, Options{
+	r := New(Options{
 		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(testenv.LogHandler(&log, nil)),
 		Begin: func(b Begun) Record { rec.begun = append(rec.begun, b); return rec },
 	})
+	r.Add([]*hook.Hook{h})
 	task := r.Task(change(h, 0))
 	for range 2 {
 		task.Absorb(r.Task(change(h, 1)))
@@ -122,7 +123,8 @@ func TestRunsAreRecorded(t *testing.T) {
 
 // panics is a world in which something panics: the process, the snapshot or an effect.
 type panics struct {
-	*stage
+	Snapshots
+	Effects
 	where string
 }
 
@@ -136,7 +138,9 @@ func (p panics) Execute(context.Context, process.Invocation) (process.Result, er
 	p.at("process")
 	return process.Result{Usage: process.Usage{Wall: 1}}, nil
 }
-func (p panics) Snapshot(*hook.Hook, int) event.Snapshot { p.at("snapshot"); return event.NoObjects{} }
+func (p panics) Snapshot(*hook.Hook, int) event.Snapshot  { p.at("snapshot"); return event.NoObjects{} }
+func (panics) Synchronize(*hook.Hook, int) event.Snapshot { return event.NoObjects{} }
+func (panics) Unlock(*hook.Hook, int)                     {}
 func (p panics) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs) ([]Change, error) {
 	p.at("effect")
 	return nil, nil
@@ -148,14 +152,15 @@ func TestPanics(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			var log strings.Builder
 			rec, observed := &recorder{}, []Report{}
-			p := &panics{stage: &stage{}, where: where}
+			p := &panics{where: where}
 			h := hookOf("-")
 			h.Kubernetes[0].Includes = []int{0}
 			files := openWorkspace(t)
-			r := New([]*hook.Hook{h}, Options{
+			r := New(Options{
 				Executor: p, Snapshots: p, Effects: p, Workspace: files, Log: slog.New(testenv.LogHandler(&log, nil)),
 				Begin: func(Begun) Record { return rec }, Observe: func(report Report) { observed = append(observed, report) },
 			})
+			r.Add([]*hook.Hook{h})
 			task := r.Task(change(h, 0))
 			const want = "h FAILED: the operator panicked, which is a bug in it: the log has the stack"
 			if err := task.Run(t.Context()); err == nil || err.Error() != want {
@@ -182,23 +187,27 @@ func TestPanics(t *testing.T) {
 func TestOnlyRunsAreObserved(t *testing.T) {
 	h := hookOf("--")
 	h.Kubernetes[0].Initial = hook.InitialNone
-	s, observed := newStage(t, h), []string{}
-	s.opts.Observe = func(report Report) { observed = append(observed, report.Binding) }
-	go func() { s.end <- nil }()
+	runs, observed := 0, []string{}
+	r := New(Options{
+		Executor:  executor(func(process.Invocation) error { runs++; return nil }),
+		Snapshots: panics{}, Effects: panics{}, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler),
+		Observe: func(report Report) { observed = append(observed, report.Binding) },
+	})
+	r.Add([]*hook.Hook{h})
 	for index := range h.Kubernetes {
-		task := s.Task(event.Event{Type: event.Synchronization, Hook: h, Index: index})
+		task := r.Task(event.Event{Type: event.Synchronization, Hook: h, Index: index})
 		if err := task.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(observed, []string{"b"}) || s.runs() != 1 {
-		t.Errorf("observed are runs of %q, there were %d", observed, s.runs())
+	if !slices.Equal(observed, []string{"b"}) || runs != 1 {
+		t.Errorf("observed are runs of %q, there were %d", observed, runs)
 	}
 }
 
 func TestEventIDsAreBounded(t *testing.T) {
 	h := hookOf("-")
-	r := New([]*hook.Hook{h}, Options{})
+	r := New(Options{})
 	task := r.Task(change(h, 0))
 	for range 1000 {
 		task.Absorb(r.Task(change(h, 0)))

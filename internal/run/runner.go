@@ -5,8 +5,7 @@
 //   - Nothing that a failed hook wrote is carried out, but for what it asked for in that case. Its events stay in the
 //     task and are handed over again by the next attempt.
 //   - Bindings are let go when a run of their Synchronization has ended well, or was allowed to fail.
-//   - A hook can be replaced by another version of itself: what waits goes on with the new one, and never does a run see a
-//     part of each.
+//   - A hook can be removed while it runs: the run ends as it began and is not retried, and no other run starts.
 //   - The files of a run are private to the operator's user, and are deleted when the run has ended.
 //
 // It starts processes through an Executor, and changes the world only through Effects.
@@ -23,7 +22,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/time/rate"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -69,8 +67,8 @@ type Options struct {
 	ProxyJSON bool
 	// Observe, if set, is told about every run that has ended.
 	Observe func(Report)
-	// Texts, if set, say where the files of hooks are; else they are where they were found.
-	Texts Texts
+	// Files, if set, are those that hooks run from; else hooks run from their own paths.
+	Files Files
 	// Tracers, if set, follow every event.
 	Tracers *Tracers
 	// Begin, if set, is told about every process that is about to start, and returns what takes the rest.
@@ -79,28 +77,21 @@ type Options struct {
 
 // Runner runs hooks.
 type Runner struct {
-	opts       Options
-	lastID     atomic.Int64
-	succession succession
-	// limits are guarded by the lock of succession.
-	limits map[*hook.Hook]*rate.Limiter
+	opts   Options
+	lastID atomic.Int64
+	hooks  hooks
 }
 
-// New returns a Runner for hooks.
-func New(hooks []*hook.Hook, opts Options) *Runner {
-	if opts.Texts == nil {
-		opts.Texts = unchanging{}
+// New returns a Runner without hooks.
+func New(opts Options) *Runner {
+	if opts.Files == nil {
+		opts.Files = own{}
 	}
-	r := &Runner{opts: opts, limits: map[*hook.Hook]*rate.Limiter{}}
-	r.Add(hooks)
-	return r
+	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*state{}}}
 }
 
 func (r *Runner) wait(ctx context.Context, h *hook.Hook) error {
-	r.succession.mu.Lock()
-	limit := r.limits[h]
-	r.succession.mu.Unlock()
-	if limit != nil {
+	if limit := r.hooks.limit(h); limit != nil {
 		return limit.Wait(ctx)
 	}
 	return ctx.Err()
@@ -183,9 +174,7 @@ func (r *Runner) logMerge(log *slog.Logger, m *more) {
 
 // attempt is one attempt of a task, and what comes of it.
 type attempt struct {
-	task *Task
-	// text is nil until the task is prepared.
-	text    Text
+	task    *Task
 	log     *slog.Logger
 	record  Record
 	usage   process.Usage
@@ -220,10 +209,10 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 			log.Warn("Cannot remove the files of the run", "error", cerr.Error())
 		}
 	}()
-	if err := r.prepare(f, a); err != nil {
-		return err
+	err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, r.contexts(t)) })
+	if err != nil {
+		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
 	}
-	defer a.text.Release()
 	result, err := r.execute(ctx, a, f)
 	a.usage = result.Usage
 	out, outErr := f.Outputs()
@@ -253,29 +242,6 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	return err
 }
 
-// prepare writes the contexts. A review does not keep its hook from being replaced, so it looks for it here.
-func (r *Runner) prepare(f *workspace.Files, a *attempt) (err error) {
-	t := a.task
-	if t.known().review != nil {
-		r.succession.swapping.RLock()
-		defer r.succession.swapping.RUnlock()
-		if !t.Follow() {
-			return errGone
-		}
-	}
-	a.text = r.opts.Texts.Take()
-	defer func() {
-		if err != nil {
-			a.text.Release()
-		}
-	}()
-	err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, r.contexts(t)) })
-	if err != nil {
-		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
-	}
-	return nil
-}
-
 func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (process.Result, error) {
 	t, log := a.task, a.log
 	stdout := process.NewLineLogger(log, "stdout", r.opts.ProxyJSON)
@@ -283,7 +249,9 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	defer stdout.Close()
 	defer stderr.Close()
 	ctx, endTrace := r.processStarts(ctx)
-	in := r.invocation(at(a.text.At(t.Hook().Path), t.Hook()), f)
+	path, release := r.opts.Files.Take(t.Hook())
+	defer release()
+	in := r.invocation(at(path, t.Hook()), f)
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
 	if r.opts.Tracers != nil {
@@ -295,4 +263,14 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 		log.Warn("The hook has ended, but a process that it left behind kept its output open; what that prints is not logged: redirect the output of background processes")
 	}
 	return result, err
+}
+
+// at returns the hook as one whose file is elsewhere.
+func at(path string, h *hook.Hook) *hook.Hook {
+	if path == h.Path {
+		return h
+	}
+	moved := *h
+	moved.Path = path
+	return &moved
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -19,9 +18,7 @@ import (
 // bindings are let go nevertheless.
 type Task struct {
 	runner *Runner
-	// current is the hook as it is now. It changes when hooks are loaded anew, but not while the hook is running.
-	current atomic.Pointer[hook.Hook]
-	// first is the address of the first event that went in; logs and metrics keep it over merges and over new hooks.
+	// first is the address of the first event that went in; logs and metrics keep it over merges.
 	first address
 	id    int64
 	// events are what the hook will be told, in order. Of neighbours with the same group only the last is here.
@@ -68,7 +65,6 @@ type more struct {
 // Task returns a task for one event.
 func (r *Runner) Task(ev event.Event) *Task {
 	t := &Task{runner: r, id: r.lastID.Add(1), first: addressOf(ev)}
-	t.current.Store(ev.Hook)
 	r.eventHappened(t, &ev)
 	if ev.Type == event.Synchronization {
 		t.rest().unlocks = []int{ev.Index}
@@ -102,7 +98,7 @@ func (t *Task) Queue() string {
 }
 
 // Hook is the hook that the task runs.
-func (t *Task) Hook() *hook.Hook { return t.current.Load() }
+func (t *Task) Hook() *hook.Hook { return t.first.hook }
 
 func (t *Task) kind() event.Type { return event.Type(t.first.kind) }
 
@@ -177,16 +173,23 @@ func (t *Task) Ready(ctx context.Context) error { return t.runner.wait(ctx, t.Ho
 // Waited is told how long the task has waited in its queue since it came, or since its last failure.
 func (t *Task) Waited(d time.Duration) { t.rest().waited = d }
 
-// Run runs the hook once, as it is now. If the hook has gone there is nothing to do.
-func (t *Task) Run(ctx context.Context) error {
+// Run runs the hook once. It does nothing for a hook that has been removed, and does not fail for one that is removed
+// during the run: nothing is left to be retried.
+func (t *Task) Run(ctx context.Context) (err error) {
 	m := t.rest()
-	if m.review == nil {
-		leave, wanted, err := t.runner.succession.enter(ctx, t)
-		if err != nil || !wanted {
-			return err
-		}
-		defer leave()
+	if m.review != nil {
+		m.attempts++
+		return t.runner.run(ctx, t)
 	}
+	if !t.runner.hooks.enter(t.Hook()) {
+		return nil
+	}
+	defer func() { // also after a panic
+		if removed := t.runner.hooks.leave(t.Hook()); removed && err != nil && ctx.Err() == nil {
+			t.runner.opts.Log.Warn("Hook failed; it is not retried because it was changed or removed", append(t.LogFields(), "error", err.Error())...)
+			err = nil
+		}
+	}()
 	m.attempts++
 	return t.runner.run(ctx, t)
 }

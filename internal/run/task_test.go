@@ -43,7 +43,7 @@ func TestAbsorbCompactsGroups(t *testing.T) {
 		"x":      "a",
 	} {
 		h := hookOf(groups)
-		r := New([]*hook.Hook{h}, Options{})
+		r := New(Options{})
 		head := r.Task(change(h, 0))
 		for i := 1; i < len(groups); i++ {
 			if !head.Absorb(r.Task(change(h, i))) {
@@ -64,7 +64,7 @@ func TestWhatIsNotAbsorbed(t *testing.T) {
 	legacy.Contexts, legacy.Settings.ContextsPerRun = hook.NameContexts, 1
 	skipped := hookOf("g-")
 	skipped.Kubernetes[0].Initial = hook.InitialNone
-	r := New(nil, Options{})
+	r := New(Options{})
 	synchronization := func(h *hook.Hook, i int) event.Event {
 		return event.Event{Type: event.Synchronization, Hook: h, Index: i}
 	}
@@ -91,7 +91,7 @@ func TestWhatIsNotAbsorbed(t *testing.T) {
 func TestAbsorbSynchronizationsOfAGroup(t *testing.T) {
 	h := hookOf("ggg")
 	h.Kubernetes[1].Initial = hook.InitialNone
-	r := New(nil, Options{})
+	r := New(Options{})
 	head := r.Task(event.Event{Type: event.Synchronization, Hook: h, Index: 0})
 	for i := 1; i < 3; i++ {
 		if !head.Absorb(r.Task(event.Event{Type: event.Synchronization, Hook: h, Index: i})) {
@@ -109,7 +109,7 @@ func TestAbsorbSynchronizationsOfAGroup(t *testing.T) {
 func TestMergedRunMayFailOnlyIfAllMay(t *testing.T) {
 	h := hookOf("---")
 	h.Kubernetes[0].AllowFailure, h.Kubernetes[1].AllowFailure = true, true
-	r := New(nil, Options{})
+	r := New(Options{})
 	head := r.Task(change(h, 0))
 	head.Absorb(r.Task(change(h, 1)))
 	if !head.mayFail() {

@@ -11,7 +11,7 @@ import (
 // Without tracers, following an event costs nothing.
 func TestNoTracers(t *testing.T) {
 	h := &hook.Hook{Name: "a.sh", Schedules: []hook.Schedule{{}}}
-	r := New([]*hook.Hook{h}, Options{})
+	r := New(Options{})
 	ev := event.Event{Type: event.Tick, Hook: h}
 	task := r.Task(ev)
 	ctx := context.Background()
@@ -31,7 +31,7 @@ func TestNoTracers(t *testing.T) {
 
 func BenchmarkTask(b *testing.B) {
 	h := &hook.Hook{Name: "a.sh", Schedules: []hook.Schedule{{}}}
-	r := New([]*hook.Hook{h}, Options{})
+	r := New(Options{})
 	ev := event.Event{Type: event.Tick, Hook: h}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -54,6 +54,14 @@ type Metrics struct {
 
 	admissions, conversions             *prometheus.CounterVec
 	admissionSeconds, conversionSeconds *prometheus.HistogramVec
+
+	// vectors are all metrics with labels.
+	vectors []vector
+}
+
+// vector is a metric with labels.
+type vector interface {
+	DeletePartialMatch(prometheus.Labels) int
 }
 
 // NewMetrics makes the metrics and registers them. It fails when the prefix cannot begin a name, or the registry has
@@ -97,6 +105,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		conversions:       r.counter("conversion_reviews_total"),
 		conversionSeconds: r.histogram("conversion_review_duration_seconds"),
 	}
+	m.vectors = r.vectors
 	m.leader.WithLabelValues().Set(0)
 	// These stand for what cannot happen here. Their names stay taken.
 	r.counter("binding_monitor_missing_total")
@@ -115,6 +124,7 @@ type registration struct {
 	prefix   string
 	registry prometheus.Registerer
 	errs     []error
+	vectors  []vector
 }
 
 func (r *registration) register(c prometheus.Collector) {
@@ -127,6 +137,7 @@ func (r *registration) counter(name string) *prometheus.CounterVec {
 	d := define(name, counter)
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.fullName(r.prefix), Help: d.help}, d.labels)
 	r.register(v)
+	r.vectors = append(r.vectors, v)
 	return v
 }
 
@@ -134,6 +145,7 @@ func (r *registration) gauge(name string) *prometheus.GaugeVec {
 	d := define(name, gauge)
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.fullName(r.prefix), Help: d.help}, d.labels)
 	r.register(v)
+	r.vectors = append(r.vectors, v)
 	return v
 }
 
@@ -141,6 +153,7 @@ func (r *registration) histogram(name string) *prometheus.HistogramVec {
 	d := define(name, histogram)
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.fullName(r.prefix), Help: d.help, Buckets: d.buckets.bounds}, d.labels)
 	r.register(v)
+	r.vectors = append(r.vectors, v)
 	return v
 }
 
@@ -177,13 +190,33 @@ func (m *Metrics) BindingsFailed(hook string) {
 	m.enableSuccess.WithLabelValues(hook).Set(0)
 }
 
-// HooksReloaded is told of each attempt to load the hooks anew.
+// HooksReloaded counts a reload.
 func (m *Metrics) HooksReloaded(well bool) {
 	result := "success"
 	if !well {
 		result = "error"
 	}
 	m.reloads.WithLabelValues(result).Inc()
+}
+
+// ForgetBinding drops the series of a binding, in one queue or in all, ForgetHook those of a hook and ForgetQueue those of a
+// queue.
+func (m *Metrics) ForgetBinding(hook, binding, queue string) {
+	labels := prometheus.Labels{"hook": valid(hook), "binding": binding}
+	if queue != "" {
+		labels["queue"] = queue
+	}
+	m.forget(labels)
+}
+
+func (m *Metrics) ForgetHook(hook string)   { m.forget(prometheus.Labels{"hook": valid(hook)}) }
+func (m *Metrics) ForgetQueue(queue string) { m.forget(prometheus.Labels{"queue_name": queue}) }
+
+// forget drops the series that have all of these labels. A metric that lacks one of them has no such series.
+func (m *Metrics) forget(labels prometheus.Labels) {
+	for _, v := range m.vectors {
+		v.DeletePartialMatch(labels)
+	}
 }
 
 // Run is a run that has ended.

@@ -58,7 +58,7 @@ var definitions = []definition{
 	{name: "live_ticks", typ: counter, help: "Grows by 1 at the start and every 10 seconds: the operator is alive."},
 
 	{name: "hooks_reloads_total", typ: counter, labels: []string{"result"},
-		help: "How often the hooks were loaded anew because files had changed: success, or error, when those from before go on."},
+		help: "Reloads of the hooks because files had changed: success, or error, when the previous hooks stay active."},
 	{name: "leader", typ: gauge,
 		help: "1 while this replica runs the hooks, 0 while it is a standby."},
 

@@ -223,7 +223,7 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hoo
 		return out, err
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
-	runner := run.New(nil, run.Options{
+	runner := run.New(run.Options{
 		Executor: process.New(process.Options{}), Workspace: files, Log: silent(), Env: o.Env, Timeout: o.HookTimeout,
 	})
 	var mu sync.Mutex

@@ -101,7 +101,7 @@ echo did $n`, inputs))), 0o755))
 		must(os.WriteFile(path, []byte(text), 0o600), os.WriteFile(filepath.Join(bad, fmt.Sprintf("%03d.sh", i)), []byte("#!/bin/sh\ncat "+path+"\n"), 0o755))
 	}
 	must(os.Rename(bad, filepath.Join(hooks, "bad")))
-	reasons := op.UntilLog("The hooks cannot be loaded anew, those from before go on").Fields["error"]
+	reasons := op.UntilLog("Reload rejected, the previous hooks stay active").Fields["error"]
 	for i, text := range configs {
 		if name := fmt.Sprintf(`hook "bad/%03d.sh"`, i); !strings.Contains(reasons, name) {
 			t.Errorf("%s is not refused: %.200q", name, text)

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,13 +126,13 @@ func configMap(t *testing.T, c *testenv.Cluster, ns, name string) {
 	c.Kubectl(t, "-n", ns, "create", "configmap", name)
 }
 
-// reloaded waits for the nth time that hooks were loaded anew.
+// reloaded waits for the nth reload.
 func reloaded(op *testenv.Operator, n int) testenv.Record {
 	var found testenv.Record
 	op.Until(fmt.Sprintf("reload %d", n), func(records []testenv.Record) bool {
 		seen := 0
 		for _, r := range records {
-			if r.Has("Hooks are loaded anew") {
+			if r.Has("Hooks are reloaded") {
 				if seen++; seen == n {
 					found = r
 					return true
@@ -150,7 +150,7 @@ func bindings(all ...string) string {
 	return "{configVersion: v1, kubernetes: [" + strings.Join(all, ", ") + "]}"
 }
 
-// Bindings that stay keep what they know; others come and go. A mistake changes nothing.
+// A changed hook is removed and added. A mistake changes nothing.
 func TestReload(t *testing.T) {
 	cluster := testenv.Shared(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
@@ -168,7 +168,7 @@ func TestReload(t *testing.T) {
 	if r := reloaded(op, 1); r.Fields["changed"] != "one" || r.Fields["added"] != "" || r.Fields["removed"] != "" {
 		t.Errorf("record %s", r.Text)
 	}
-	want = append(want, "one v2: secrets Synchronization s")
+	want = append(want, "one v2: secrets Synchronization s", "one v2: maps Synchronization a")
 	until(op, t, want...)
 	configMap(t, cluster, d.ns, "b")
 	want = append(want, "one v2: maps Added b")
@@ -182,7 +182,7 @@ func TestReload(t *testing.T) {
 
 	// A mistake in one of them: nothing changes, and everybody can see why.
 	d.config("two", "{configVersion: v1, kubernetes: [{kinds: Pod, password: hunter2}]}")
-	op.UntilLog("The hooks cannot be loaded anew, those from before go on")
+	op.UntilLog("Reload rejected, the previous hooks stay active")
 	pages := op.UntilLog("base http server started")
 	response, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/readyz")
 	if err != nil {
@@ -235,78 +235,149 @@ func TestReload(t *testing.T) {
 	until(op, t, want...)
 }
 
-// Under a stream of events none is lost and none comes twice, and each run is of one version as a whole.
-func TestReloadUnderStream(t *testing.T) {
+// A hook that does not change is told of every object once, as Added and as Deleted, while a client creates and deletes as fast
+// as it can and other hooks change 50 times. Queues, goroutines and series of metrics of what is
+// gone are gone, too.
+func TestUnchangedHook(t *testing.T) {
 	cluster := testenv.Shared(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	const versions = 8
-	maps := `{name: maps, kind: ConfigMap, labelSelector: {matchLabels: {stream: "yes"}}, namespace: {nameSelector: {matchNames: [$NS]}}, keepFullObjectsInMemory: true}`
-	// Each version has another number of bindings before the one that stays, so that its place changes.
-	config := func(version int) string {
-		all := []string{}
-		for i := range version % 3 {
-			all = append(all, fmt.Sprintf(watching, fmt.Sprintf("other-%d-%d", version, i), "Secret", "none"))
-		}
-		return bindings(append(all, maps)...)
-	}
-	d.hook("hook", "v0", config(0))
+	const versions = 50
+	maps := `{name: %s, queue: %s, kind: ConfigMap, labelSelector: {matchLabels: {%s: "yes"}}, jqFilter: .metadata.name, namespace: {nameSelector: {matchNames: [$NS]}}}`
+	d.hook("same", "v", bindings(fmt.Sprintf(maps, "maps", "same", "stream")))
+	d.hook("other", "v0", bindings(fmt.Sprintf(maps, "b0", "q0", "other")))
 	op := start(t, cluster, d)
-	op.UntilLog("Unlock kubernetes.Event tasks")
+	op.UntilLog("Unlock kubernetes.Event tasks", "hook", "same")
 
 	client, err := kubernetes.NewForConfig(cluster.Config(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	create := func(name string) {
+	var writing sync.WaitGroup
+	over, objects := make(chan struct{}), 0
+	write := func(name string) {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"stream": "yes"}}}
 		if _, err := client.CoreV1().ConfigMaps(d.ns).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Error(err)
 		}
+		if err := client.CoreV1().ConfigMaps(d.ns).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
 	}
-	var writing sync.WaitGroup
-	defer writing.Wait()
-	// The stream goes on until the last version is there.
-	over := make(chan struct{})
-	objects := 0
 	writing.Go(func() {
-		for pace := time.NewTicker(10 * time.Millisecond); ; objects++ {
-			create(fmt.Sprintf("o-%d", objects))
+		for ; ; objects++ {
 			select {
 			case <-over:
-				pace.Stop()
-				objects++
 				return
-			case <-pace.C:
+			default:
+				write(fmt.Sprintf("o-%d", objects))
 			}
 		}
 	})
-	for version := 1; version <= versions; version++ {
-		d.hook("hook", fmt.Sprintf("v%d", version), config(version))
-		reloaded(op, version)
+	for n := 1; n <= versions; n++ {
+		d.hook("other", fmt.Sprintf("v%d", n), bindings(fmt.Sprintf(maps, fmt.Sprintf("b%d", n), fmt.Sprintf("q%d", n), "other")))
+		reloaded(op, n)
 	}
 	close(over)
 	writing.Wait()
-	create("last")
-
+	write("last")
 	seen := map[string]int{}
 	op.Until("the last object", func(records []testenv.Record) bool {
 		clear(seen)
 		for _, line := range told(records) {
-			if _, name, ok := strings.Cut(line, ": maps Added "); ok {
-				seen[name]++
+			if what, ok := strings.CutPrefix(line, "same v: maps "); ok {
+				seen[what]++
 			}
 		}
-		return seen["last"] > 0
+		return seen["Deleted last"] > 0
 	})
-	t.Logf("%d objects while the hooks were loaded anew %d times", objects, versions)
+	t.Logf("%d objects while other hooks changed %d times", objects, versions)
 	for i := range objects {
-		if n := seen[fmt.Sprintf("o-%d", i)]; n != 1 {
-			t.Errorf("object %d was told %d times", i, n)
+		for _, what := range []string{"Added", "Deleted"} {
+			if n := seen[fmt.Sprintf("%s o-%d", what, i)]; n != 1 {
+				t.Errorf("%s of object %d was told %d times", what, i, n)
+			}
 		}
 	}
+	metrics := get(t, op, "/metrics")
+	for _, gone := range []string{`"b7"`, `"q7"`} {
+		for line := range strings.Lines(metrics) {
+			if strings.Contains(line, gone) {
+				t.Errorf("a series of %s is left: %s", gone, line)
+			}
+		}
+	}
+}
+
+// get reads one of the operator's pages.
+func get(t *testing.T, op *testenv.Operator, path string) string {
+	t.Helper()
+	pages := op.UntilLog("base http server started")
+	response, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A run that hangs holds up the next version of its own hook and nothing else. Pages name it.
+func TestHungRun(t *testing.T) {
+	cluster := testenv.Shared(t)
+	d := dir{t, t.TempDir(), cluster.Namespace(t)}
+	end := filepath.Join(t.TempDir(), "end")
+	if err := syscall.Mkfifo(end, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seconds := "{configVersion: v1, schedule: [{name: %s, queue: %s, crontab: '* * * * * *'}]}"
+	d.config("hang", fmt.Sprintf(seconds, "first", "slow"))
+	d.put("hang", "#!/bin/sh\nif [ \"$1\" = --config ]; then exec cat \"$0.yaml\"; fi\necho hangs; read x <"+end+"; exit 1\n", 0o755)
+	d.hook("changes", "v1", fmt.Sprintf(seconds, "a", "main"))
+	d.hook("same", "v1", fmt.Sprintf(seconds, "a", "main"))
+	op := start(t, cluster, d)
+	op.UntilLog("hangs")
+	d.hook("hang", "v2", fmt.Sprintf(seconds, "second", "slow"))
+	d.hook("changes", "v2", fmt.Sprintf(seconds, "b", "main"))
+	reloaded(op, 1)
+	seen := func(n int, lines ...string) {
+		t.Helper()
+		op.Until(strings.Join(lines, ", "), func(records []testenv.Record) bool {
+			count := map[string]int{}
+			for _, line := range told(records) {
+				count[line]++
+			}
+			return !slices.ContainsFunc(lines, func(line string) bool { return count[line] < n })
+		})
+	}
+	seen(2, "changes v2: b Schedule")
+	before := 0
 	for _, line := range told(op.Records()) {
-		if strings.Contains(line, ": maps Synchronization o-") {
-			t.Errorf("the binding that stays was synchronized again: %s", line)
+		if line == "same v1: a Schedule" {
+			before++
+		}
+	}
+	seen(before+2, "same v1: a Schedule")
+	why, err := exec.Command(testenv.Binary(t), "why", "hang", "--debug-unix-socket", op.Socket).CombinedOutput()
+	if err != nil || !strings.Contains(string(why), "a run of its previous version, which began at ") {
+		t.Errorf("why says, %v:\n%s", err, why)
+	}
+	if ready := get(t, op, "/readyz"); !strings.Contains(ready, `hook "hang" waits: a run of its previous version, which began at `) {
+		t.Errorf("/readyz says %s", ready)
+	}
+	// A later reload supersedes the version that waits.
+	d.hook("hang", "v3", fmt.Sprintf(seconds, "third", "slow"))
+	reloaded(op, 2)
+	if err := os.WriteFile(end, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	op.UntilLog("Hook failed; it is not retried because it was changed or removed", "hook", "hang")
+	seen(1, "hang v3: third Schedule")
+	for _, line := range told(op.Records()) {
+		if strings.HasPrefix(line, "hang v2") {
+			t.Errorf("a version that was superseded ran: %s", line)
 		}
 	}
 }
@@ -364,7 +435,7 @@ func TestReloadWebhooks(t *testing.T) {
 	}
 	refused("first")
 	deny("second") // the configuration is the same, so this needs no new registration
-	op.UntilLog("No configuration has changed. The new files count from the next runs on.")
+	op.UntilLog("No configuration has changed. The next runs use the new files.")
 	refused("second")
 
 	d.hook("web", "v1", "{configVersion: v1, http: [{method: GET, path: /hello}]}")
@@ -385,30 +456,30 @@ func TestReloadWebhooks(t *testing.T) {
 	configMap(t, cluster, d.ns, "x")
 }
 
-// A hook that writes into the hooks directory has everything loaded anew a few times, and then it is named. Its failed run
-// would be tried again at once each time.
+// A hook that writes into the hooks directory causes a few reloads, and then it is named. Its failed run would be retried
+// immediately each time.
 func TestStateInHooksDirectory(t *testing.T) {
 	cluster := testenv.Shared(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	d.put("stateful", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\ndate +%s%N >state; exit 1\n", 0o755)
+	d.put("stateful", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\ndate +%s%N >"+d.path+"/state; exit 1\n", 0o755)
 	op := start(t, cluster, d)
 	warning := op.UntilLog("A file in the hooks directory that is no hook changes again and again: let hooks write elsewhere")
 	if path := warning.Fields["path"]; filepath.Base(path) != "state" {
 		t.Errorf("it names %q", path)
 	}
-	// A hook that changes counts at once all the same.
+	// A hook that changes counts nevertheless.
 	d.hook("other", "v1", "{configVersion: v1, onStartup: 1}")
 	reloaded(op, 1)
 	loads, warnings := 0, 0
 	for _, r := range op.Records() {
 		switch {
-		case r.Has("Files of hooks have changed. Load all hooks anew."):
+		case r.Has("Files of hooks have changed. Reload all hooks."):
 			loads++
 		case r.Has(warning.Fields["msg"]):
 			warnings++
 		}
 	}
 	if loads != 6 || warnings != 1 {
-		t.Errorf("hooks were loaded anew %d times, with %d warnings:\n%s", loads, warnings, op.Log())
+		t.Errorf("%d reloads with %d warnings:\n%s", loads, warnings, op.Log())
 	}
 }

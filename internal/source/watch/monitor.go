@@ -52,6 +52,8 @@ type monitor struct {
 	total, recent Changes
 	// subs are all subscriptions, also those that others made for this binding.
 	subs map[*subscription]bool
+	// muted is set when no more events are wanted.
+	muted bool
 	// ended is set when the binding has been disabled.
 	ended bool
 
@@ -269,7 +271,7 @@ func (m *monitor) drop(it item, last *object) {
 func (m *monitor) fire(watch event.Watch, e entry) {
 	b := m.binding
 	wanted := watch == event.Added && b.Added || watch == event.Modified && b.Modified || watch == event.Deleted && b.Deleted
-	if !wanted || m.awaited != nil || m.resting {
+	if !wanted || m.awaited != nil || m.resting || m.muted {
 		return
 	}
 	ev := m.event(watch, e)

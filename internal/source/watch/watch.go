@@ -8,7 +8,7 @@
 //   - A binding that cannot be enabled (no such kind yet, no permission, no API server) delays only its
 //     own hook, says why, and goes on by itself as soon as it can.
 //   - Losing the API server loses no last state: what changed meanwhile comes as the difference.
-//   - A binding can move to another hook, which then gets its events as if it had been there from the beginning.
+//   - A binding can be muted: it sends no events any more, and its snapshots stay current until it is disabled.
 //   - A standby keeps snapshots and no events: it can wait for days. Events begin when it leads.
 //   - A filter that fails yields null and is reported; it never stops a binding.
 //
@@ -135,7 +135,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // Enable starts the kubernetes bindings of a hook and waits until each has its first complete set.
 // While that is not possible stuck is told why, and Enable tries on until ctx ends.
-// Events are held back until Unlock or Announce. Bindings that have been moved to the hook stay as they are.
+// Events are held back until Unlock or Announce.
 func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
@@ -149,9 +149,6 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int
 }
 
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
-	if m := w.adopt(h, index, stuck); m != nil {
-		return m.wait(ctx)
-	}
 	b := &h.Kubernetes[index]
 	m := &monitor{
 		binding: b, sink: w.opts.Sink, meter: w.opts.Meter,

@@ -67,7 +67,7 @@ func (s *httpServer) prepare(hooks []*hook.Hook, ready <-chan struct{}) (r *rene
 	if err != nil {
 		return r, err
 	}
-	r.swap, r.wait = append(r.swap, func() { served.handler.put(handler) }), append(r.wait, handler.Wait)
+	r.swap, r.wait = append(r.swap, func() func() { return served.handler.put(handler) }), append(r.wait, handler.Wait)
 	return r, nil
 }
 

@@ -20,8 +20,12 @@ type renewal struct {
 	// services are those that the operator is to make, registrars lead callers to the servers.
 	services   []serviceOptions
 	registrars []part
-	// swap puts the new handlers in place, wait returns when none of their runs is left.
-	swap, wait []func()
+	// swap puts the new handlers in place, and returns what waits for the requests at the previous ones.
+	swap []func() (drain func())
+	// wait returns when none of the new handlers' runs is left.
+	wait []func()
+	// retired, if set, is called when no request is left at the handlers before.
+	retired func()
 	// ready are closed when the hooks can answer.
 	ready []<-chan struct{}
 	// opened are the new servers, until they run, and closed forgets them.
@@ -51,7 +55,8 @@ func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble fun
 }
 
 // register waits until the hooks can answer, puts their handlers in place and leads callers there until ctx ends.
-func (r *renewal) register(ctx context.Context, trouble func(error)) {
+// Swapped is called in between.
+func (r *renewal) register(ctx context.Context, swapped func(drain []func()), trouble func(error)) {
 	for _, o := range r.services {
 		if err := ensureService(ctx, o); err != nil {
 			if ctx.Err() == nil {
@@ -63,9 +68,11 @@ func (r *renewal) register(ctx context.Context, trouble func(error)) {
 	if !reached(ctx, r.ready...) {
 		return
 	}
+	var drain []func()
 	for _, swap := range r.swap {
-		swap()
+		drain = append(drain, swap())
 	}
+	swapped(drain)
 	var registrars sync.WaitGroup
 	defer registrars.Wait()
 	begin(ctx, &registrars, r.registrars, trouble)

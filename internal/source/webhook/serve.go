@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -101,8 +102,16 @@ func (r *Renewal) Abort() {
 	r.http.abort()
 }
 
-// Commit hands the renewal over. The new handlers take over when ready is closed.
-func (r *Renewal) Commit(ready <-chan struct{}) {
+// Commit hands the renewal over. The new handlers take over when ready is closed. Retired is called when no request is left
+// that hooks of an earlier set answer, and never after Run has returned.
+func (r *Renewal) Commit(ready <-chan struct{}, retired func()) {
+	var sides atomic.Int32
+	each := func() {
+		if sides.Add(1) == 2 {
+			retired()
+		}
+	}
+	r.webhooks.retired, r.http.retired = each, each
 	r.webhooks.ready = append(r.webhooks.ready, ready)
 	r.http.ready = append(r.http.ready, ready)
 	r.servers.webhooks.renew(r.webhooks)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"sync/atomic"
+	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
@@ -101,14 +101,43 @@ func certificateOf(s *served) func(*tls.ClientHelloInfo) (*tls.Certificate, erro
 }
 
 // replaceable is a handler that another one can take the place of.
-type replaceable struct{ now atomic.Pointer[http.Handler] }
-
-func (r *replaceable) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if h := r.now.Load(); h != nil {
-		(*h).ServeHTTP(w, req)
-		return
-	}
-	http.Error(w, "the hooks are being loaded", http.StatusServiceUnavailable)
+type replaceable struct {
+	mu  sync.Mutex
+	now *inPlace
 }
 
-func (r *replaceable) put(h http.Handler) { r.now.Store(&h) }
+// inPlace is a handler and the requests in flight that it answers.
+type inPlace struct {
+	http.Handler
+	requests sync.WaitGroup
+}
+
+func (r *replaceable) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	h := r.now
+	if h != nil {
+		h.requests.Add(1)
+	}
+	r.mu.Unlock()
+	if h == nil {
+		http.Error(w, "the hooks are being loaded", http.StatusServiceUnavailable)
+		return
+	}
+	defer h.requests.Done()
+	h.ServeHTTP(w, req)
+}
+
+// put replaces the handler. Drain waits until the previous one has no request in flight.
+func (r *replaceable) put(h http.Handler) (drain func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.now
+	if old != nil && old.Handler == h {
+		return func() {}
+	}
+	r.now = &inPlace{Handler: h}
+	if old == nil {
+		return func() {}
+	}
+	return old.requests.Wait
+}

@@ -15,10 +15,13 @@ type side struct {
 	// replaced ends the registrars of an earlier renewal: others follow them.
 	replaced error
 	waits    []func()
+	// retired are the callbacks of renewals whose handlers, or those of a later one, are not in place yet. previous waits for
+	// the runs of the handlers that are. The goroutine of run has both, except while it lets a renewal register.
+	retired, previous []func()
 }
 
 func newSide(log *slog.Logger, first *renewal, replaced error) *side {
-	return &side{log: log, first: first, next: make(chan *renewal), ended: make(chan struct{}), replaced: replaced}
+	return &side{log: log, first: first, next: make(chan *renewal), ended: make(chan struct{}), replaced: replaced, previous: first.wait}
 }
 
 // renew takes a renewal, unless everything has ended.
@@ -48,10 +51,26 @@ func (s *side) run(ctx context.Context, fail context.CancelCauseFunc) {
 		}
 		begin(serving, &running, r.parts, trouble)
 		s.waits = append(s.waits, r.wait...)
+		if r.retired != nil {
+			s.retired = append(s.retired, r.retired)
+		}
 		registering, stop := context.WithCancelCause(ctx)
 		var registrars sync.WaitGroup
 		now := r
-		registrars.Go(func() { now.register(registering, trouble) })
+		registrars.Go(func() {
+			now.register(registering, func(drain []func()) {
+				calls, previous := s.retired, s.previous
+				s.retired, s.previous = nil, now.wait
+				running.Go(func() {
+					for _, wait := range append(drain, previous...) {
+						wait()
+					}
+					for _, call := range calls {
+						call()
+					}
+				})
+			}, trouble)
+		})
 		select {
 		case <-ctx.Done():
 			stop(nil)

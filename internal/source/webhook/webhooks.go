@@ -112,7 +112,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 	if err != nil {
 		return err
 	}
-	r.swap, r.wait = append(r.swap, func() { s.handler.put(handler) }), append(r.wait, handler.Wait)
+	r.swap, r.wait = append(r.swap, func() func() { return s.handler.put(handler) }), append(r.wait, handler.Wait)
 	r.registrars = append(r.registrars, registrar.Run)
 	return nil
 }
@@ -137,7 +137,7 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 	if err != nil {
 		return err
 	}
-	r.swap = append(r.swap, func() { s.handler.put(handler) })
+	r.swap = append(r.swap, func() func() { return s.handler.put(handler) })
 	r.registrars = append(r.registrars, registrar.Run)
 	return nil
 }

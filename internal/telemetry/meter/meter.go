@@ -6,7 +6,6 @@
 package meter
 
 import (
-	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -37,33 +36,53 @@ func New(o telemetry.MetricsOptions) (*Meter, error) {
 	return m, err
 }
 
-// Bind makes the metrics of all kubernetes bindings, beside those that are there. It is not to be called twice at a time.
-func (m *Meter) Bind(hooks []*hook.Hook) {
-	all := maps.Clone(*m.bindings.Load())
-	for _, h := range hooks {
-		if all[h] != nil {
-			continue
-		}
-		for _, k := range h.Kubernetes {
-			all[h] = append(all[h], m.Operator.Binding(h.Name, k.Name, k.Queue))
+// labels are those of the metrics of a binding. An empty queue stands for all: a Synchronization may run in another one.
+type labels struct{ hook, binding, queue string }
+
+func labelsOf(hooks map[*hook.Hook][]*telemetry.Binding) (names map[string]bool, bindings map[labels]bool) {
+	names, bindings = map[string]bool{}, map[labels]bool{}
+	for h := range hooks {
+		names[h.Name] = true
+		for _, b := range h.Bindings() {
+			bindings[labels{h.Name, b.Name, b.Queue}], bindings[labels{h.Name, b.Name, ""}] = true, true
 		}
 	}
-	m.bindings.Store(&all)
+	return names, bindings
 }
 
-// Forget lets go of hooks that have gone.
-func (m *Meter) Forget(gone func(*hook.Hook) bool) {
-	all := maps.Clone(*m.bindings.Load())
-	maps.DeleteFunc(all, func(h *hook.Hook, bindings []*telemetry.Binding) bool {
-		if !gone(h) {
-			return false
+// SetHooks sets the hooks that have metrics. The series of hooks and bindings that no longer exist are dropped. It is not to
+// be called concurrently.
+func (m *Meter) SetHooks(hooks []*hook.Hook) {
+	before, now := *m.bindings.Load(), map[*hook.Hook][]*telemetry.Binding{}
+	for _, h := range hooks {
+		bindings, known := before[h]
+		if !known {
+			for _, k := range h.Kubernetes {
+				bindings = append(bindings, m.Operator.Binding(h.Name, k.Name, k.Queue))
+			}
 		}
-		for _, b := range bindings {
-			b.Objects(0)
+		now[h] = bindings
+	}
+	m.bindings.Store(&now)
+	for h, bindings := range before {
+		if _, stays := now[h]; !stays {
+			for _, b := range bindings {
+				b.Objects(0)
+			}
 		}
-		return true
-	})
-	m.bindings.Store(&all)
+	}
+	names, bindings := labelsOf(now)
+	goneNames, goneBindings := labelsOf(before)
+	for l := range goneBindings {
+		if !bindings[l] {
+			m.Operator.ForgetBinding(l.hook, l.binding, l.queue)
+		}
+	}
+	for name := range goneNames {
+		if !names[name] {
+			m.Operator.ForgetHook(name)
+		}
+	}
 }
 
 // binding is nil when the binding has gone: its last objects may still be on their way.
@@ -109,6 +128,9 @@ func (m *Meter) Handled(h *hook.Hook, index int, took time.Duration) {
 
 // WatchFailed is told of each list or watch that failed.
 func (m *Meter) WatchFailed(reason string) { m.Operator.WatchFailed(reason) }
+
+// QueueEnded drops the series of a queue.
+func (m *Meter) QueueEnded(queue string) { m.Operator.ForgetQueue(queue) }
 
 // OnAction is told how long an operation on a queue took.
 func (m *Meter) OnAction(queue, action string, took time.Duration) {

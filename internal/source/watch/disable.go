@@ -7,22 +7,19 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Move makes a binding belong to another hook: its objects, the events that it holds back and those to come. It tells
-// whether there was anything to move. The two bindings have to want the same. Enable must not be running for the first.
-func (w *Watcher) Move(from *hook.Hook, fromIndex int, to *hook.Hook, toIndex int) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	m := w.monitors[address{from, fromIndex}]
-	if m == nil {
-		return false
+// Mute stops the events of a hook. Its snapshots stay current until Disable.
+func (w *Watcher) Mute(h *hook.Hook) {
+	for i := range h.Kubernetes {
+		if m := w.monitor(h, i); m != nil {
+			m.mute()
+		}
 	}
-	delete(w.monitors, address{from, fromIndex})
-	w.monitors[address{to, toIndex}] = m
+}
+
+func (m *monitor) mute() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.owner.Store(&owner{address{to, toIndex}, m.owner.Load().stuck})
-	m.sink.Objects(to, toIndex, m.items.Len())
-	return true
+	m.held, m.muted = event.Log{}, true
 }
 
 // Disable ends a binding: no events come of it any more, not even for objects that it has seen. Enable must not be
@@ -54,18 +51,6 @@ func (m *monitor) end() []*subscription {
 	m.subs, m.held, m.unlocked, m.ended = nil, event.Log{}, false, true
 	m.items.Clear()
 	return subs
-}
-
-// adopt returns the monitor that has been moved to a binding, if there is one, and lets it tell its new owner of trouble.
-func (w *Watcher) adopt(h *hook.Hook, index int, stuck func(error)) *monitor {
-	m := w.monitor(h, index)
-	if m == nil {
-		return nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.owner.Store(&owner{address{h, index}, stuck})
-	return m
 }
 
 // wait waits for the first complete set.

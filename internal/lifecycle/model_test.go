@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"context"
@@ -192,14 +192,19 @@ func playRuns(t *testing.T, steps []modelStep) []string {
 		t.Fatal(err)
 	}
 	executor := &gatedExecutor{}
-	op := &operator{log: slog.New(slog.DiscardHandler), hooks: hooks}
-	op.runner = run.New(hooks, run.Options{
-		Executor: executor, Snapshots: noSnapshots{executor}, Effects: noEffects{}, Workspace: files, Log: op.log,
+	log := slog.New(slog.DiscardHandler)
+	runner := run.New(run.Options{
+		Executor: executor, Snapshots: noSnapshots{executor}, Effects: noEffects{}, Workspace: files, Log: log,
 	})
-	op.queues = queue.NewSet(queue.Options{Backoff: func(int) time.Duration { return retryDelay }})
+	runner.Add(hooks)
+	queues := queue.NewSet(queue.Options{Backoff: func(int) time.Duration { return retryDelay }})
+	add := func(ev event.Event) {
+		t := Task{Task: runner.Task(ev)}
+		queues.Add(t.Queue(), t)
+	}
 	stop, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- op.queues.Run(stop, stop) }()
+	go func() { ended <- queues.Run(stop, stop) }()
 	defer func() {
 		cancel()
 		<-ended
@@ -213,11 +218,11 @@ func playRuns(t *testing.T, steps []modelStep) []string {
 		switch s.kind {
 		case "change":
 			object := event.Object{Full: event.Memory(fmt.Append(nil, i))}
-			op.queueEvent(event.Event{Type: event.Change, Hook: hooks[s.hook], Index: s.index, Watch: event.Added, Object: object})
+			add(event.Event{Type: event.Change, Hook: hooks[s.hook], Index: s.index, Watch: event.Added, Object: object})
 		case "tick":
-			op.queueEvent(event.Event{Type: event.Tick, Hook: hooks[s.hook], Index: s.index})
+			add(event.Event{Type: event.Tick, Hook: hooks[s.hook], Index: s.index})
 		case "sync":
-			op.queueEvent(event.Event{Type: event.Synchronization, Hook: hooks[s.hook], Index: s.index})
+			add(event.Event{Type: event.Synchronization, Hook: hooks[s.hook], Index: s.index})
 		case "good":
 			if gate != nil {
 				gate <- nil

@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"bytes"
@@ -25,11 +25,11 @@ func waitingHooks(n int) []*hook.Hook {
 }
 
 // waitingChange is the n-th change as a binding makes it: with texts of its own.
-func waitingChange(s sink, h *hook.Hook, n, size int) event.Event {
+func waitingChange(s *event.Spool, h *hook.Hook, n, size int) event.Event {
 	namespace, name := "default", fmt.Sprintf("web-7d9c6b5f4-%05d", n%1000)
 	key := namespace + "\x00" + name
 	o := event.Object{Namespace: namespace, Name: key[len(namespace)+1:], Kind: "Pod"}
-	o.Filtered = s.Keep(bytes.Repeat([]byte("7"), size))
+	o.Filtered = s.Put(bytes.Repeat([]byte("7"), size))
 	return event.Event{Type: event.Change, Hook: h, Watch: event.Modified, Object: o}
 }
 
@@ -39,19 +39,17 @@ func BenchmarkWaiting(b *testing.B) {
 		for _, size := range []int{1, 16, 100, 200, 500, 1000} {
 			b.Run(fmt.Sprintf("hooks in turn=%d/payload=%d", hooks, size), func(b *testing.B) {
 				all := waitingHooks(hooks)
-				op := &operator{
-					log: slog.New(slog.DiscardHandler), spool: event.NewSpool(b.TempDir(), queuedBytes, slog.New(slog.DiscardHandler)),
-					runner: run.New(all, run.Options{}), queues: queue.NewSet(queue.Options{}),
-				}
+				log := slog.New(slog.DiscardHandler)
+				spool, l := event.NewSpool(b.TempDir(), 32<<20, log), &Lifecycle{o: Options{Log: log, Runner: run.New(run.Options{}), Queues: queue.NewSet(queue.Options{})}}
 				before := inUse()
 				b.ReportAllocs()
 				for n := range b.N {
-					op.queueEvent(waitingChange(sink{op}, all[n%hooks], n, size))
+					l.Queue(waitingChange(spool, all[n%hooks], n, size))
 				}
 				b.StopTimer()
 				b.ReportMetric((inUse()-before)/float64(b.N), "B/event")
 				b.ReportMetric(float64(size+len(`{"binding":"x","type":"Event","watchEvent":"Modified","filterResult":},`)), "B/context")
-				runtime.KeepAlive(op)
+				runtime.KeepAlive(l)
 			})
 		}
 	}

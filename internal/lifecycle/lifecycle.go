@@ -1,0 +1,268 @@
+// Package lifecycle starts hooks, replaces them when their files change, and ends what belongs to them.
+//
+// Callers may rely on this:
+//   - One goroutine owns the state of all hooks: that of Run. It never blocks on a hook, the API server or a file.
+//   - Hooks start in one order, whenever they are added: onStartup, kubernetes bindings, Synchronizations, schedules.
+//   - A set of hooks is replaced as a whole. A set that is rejected changes nothing.
+//   - A hook whose configuration is equal in both sets is the same value, and is not interrupted.
+//   - A changed hook is removed and added. A new version waits for the runs of the previous one, and nothing else does.
+//
+// Not attempted: to hand tasks and events of a hook over to its next version. Its Synchronization delivers the state.
+package lifecycle
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/health"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/source/schedule"
+)
+
+// Watcher watches for kubernetes bindings. See package watch.
+type Watcher interface {
+	Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
+	Announce(h *hook.Hook, index int)
+	Mute(h *hook.Hook)
+	Disable(h *hook.Hook, index int)
+	Lead()
+}
+
+// Meter measures hooks.
+type Meter interface {
+	// SetHooks sets the hooks that have metrics.
+	SetHooks([]*hook.Hook)
+	BindingsEnabled(hook string, took time.Duration)
+	BindingsFailed(hook string)
+	HooksReloaded(well bool)
+	// HookRemoved drops what a hook has handed back.
+	HookRemoved(name string)
+}
+
+// Renewal replaces the hooks that answer the API server and HTTP clients. Either Commit or Abort is called.
+type Renewal interface {
+	// Commit lets the new hooks answer as soon as ready is closed. Retired is called when no earlier hook answers any more.
+	Commit(ready <-chan struct{}, retired func())
+	Abort()
+}
+
+// Options of a Lifecycle. Trace may be nil.
+type Options struct {
+	Queues  *queue.Set
+	Runner  *run.Runner
+	Watcher Watcher
+	Clock   *schedule.Clock
+	Meter   Meter
+	Health  *health.Health
+	Log     *slog.Logger
+	// Store has the files of the hooks, and Load are the options with which it loads them.
+	Store *hookset.Store
+	Load  hookset.Options
+	// Watch reloads the hooks when their files change.
+	Watch bool
+	// Prepare does what can fail before other hooks answer.
+	Prepare func(ctx context.Context, hooks []*hook.Hook) (Renewal, error)
+	// Leading is closed when this replica runs hooks. A Standby enables kubernetes bindings before that.
+	Leading <-chan struct{}
+	Standby bool
+	// Trace follows the enabling of a hook's kubernetes bindings until the returned function is called.
+	Trace func(context.Context, *hook.Hook) (context.Context, func())
+}
+
+// Lifecycle keeps the active set of hooks.
+type Lifecycle struct {
+	o Options
+	// inbox has what the owner is to do.
+	inbox chan func()
+	// nudge lets the owner advance.
+	nudge chan struct{}
+	// view is what other goroutines see. It is replaced, never changed.
+	view atomic.Pointer[view]
+	// work are the goroutines of enabling, loading and waiting.
+	work sync.WaitGroup
+
+	// The goroutine of Run owns what follows.
+	ctx context.Context
+	// lives are the hooks of the active set in order, leaving those that are Draining.
+	lives, leaving []*life
+	leads          bool
+	// startupDone is set when the onStartup runs of the first set have succeeded.
+	startupQueued, startupDone bool
+	reloading                  reloading
+}
+
+// life is a hook with its state.
+type life struct {
+	hook  *hook.Hook
+	state State
+	// ctx ends when the hook is retired.
+	ctx context.Context
+	end context.CancelFunc
+	// enabling: a goroutine enables the kubernetes bindings. listed: they all have their initial lists.
+	enabling, listed bool
+	// passed: later hooks do not wait for this one's Synchronization, because a binding is in trouble or slow.
+	passed atomic.Bool
+
+	// running is set while a run of a retired hook has not ended, since then; answering until no request is at the hook.
+	running, answering bool
+	since              time.Time
+}
+
+type view struct {
+	hooks       []*hook.Hook
+	states      map[*hook.Hook]State
+	startupDone bool
+}
+
+// New returns a Lifecycle with a first set of hooks, of which nothing has been started.
+func New(o Options, first *hookset.Set) *Lifecycle {
+	if o.Trace == nil {
+		o.Trace = func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} }
+	}
+	l := &Lifecycle{o: o, inbox: make(chan func()), nudge: make(chan struct{}, 1)}
+	l.ctx = context.Background()
+	l.reloading.found = first.Found
+	l.o.Store.Use(first, first.Hooks)
+	l.add(first.Hooks, first.Hooks)
+	return l
+}
+
+// Hooks returns the active hooks in order.
+func (l *Lifecycle) Hooks() []*hook.Hook { return l.view.Load().hooks }
+
+// State returns the state of an active hook; Gone for others.
+func (l *Lifecycle) State(h *hook.Hook) State {
+	if s, ok := l.view.Load().states[h]; ok {
+		return s
+	}
+	return Gone
+}
+
+// StartupDone reports whether the onStartup runs of the first hooks have succeeded.
+func (l *Lifecycle) StartupDone() bool { return l.view.Load().startupDone }
+
+// Run owns the hooks until ctx ends, and until all it has started has ended.
+func (l *Lifecycle) Run(ctx context.Context) {
+	defer l.work.Wait()
+	l.ctx = ctx
+	for _, x := range l.lives {
+		x.ctx, x.end = context.WithCancel(ctx)
+	}
+	l.await(ctx, l.o.Leading, func() {
+		l.leads = true
+		l.o.Watcher.Lead()
+	})
+	if l.o.Watch {
+		l.work.Go(func() { l.follow(ctx) })
+	}
+	for {
+		l.advance()
+		l.publish()
+		select {
+		case do := <-l.inbox:
+			do()
+		case <-l.nudge:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// post hands work over to the owner. It is lost when ctx has ended.
+func (l *Lifecycle) post(ctx context.Context, do func()) {
+	select {
+	case l.inbox <- do:
+	case <-ctx.Done():
+	}
+}
+
+// await posts work when a channel is closed.
+func (l *Lifecycle) await(ctx context.Context, closed <-chan struct{}, do func()) {
+	l.work.Go(func() {
+		select {
+		case <-closed:
+			l.post(ctx, do)
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (l *Lifecycle) publish() {
+	v := &view{states: map[*hook.Hook]State{}, startupDone: l.startupDone}
+	for _, x := range l.lives {
+		v.hooks = append(v.hooks, x.hook)
+		v.states[x.hook] = x.state
+	}
+	l.view.Store(v)
+}
+
+// step moves a hook to its next state, and reports whether there is one.
+func (l *Lifecycle) step(x *life, e step) bool {
+	to, ok := x.state.next(e)
+	if ok {
+		x.state = to
+		l.o.Log.Debug("Hook state changed", "hook", x.hook.Name, "state", to.String())
+	}
+	return ok
+}
+
+// add makes hooks the active set. Those that are new begin their lives.
+func (l *Lifecycle) add(all, fresh []*hook.Hook) {
+	lives := map[*hook.Hook]*life{}
+	for _, x := range l.lives {
+		lives[x.hook] = x
+	}
+	for _, h := range fresh {
+		x := &life{hook: h}
+		x.ctx, x.end = context.WithCancel(l.ctx)
+		lives[h] = x
+	}
+	l.lives = nil
+	for _, h := range all {
+		l.lives = append(l.lives, lives[h])
+	}
+	l.o.Runner.Add(fresh)
+	l.o.Health.Expect(all)
+	l.measure()
+	l.publish()
+}
+
+// measure lets all hooks have metrics whose runs may still end.
+func (l *Lifecycle) measure() {
+	var hooks []*hook.Hook
+	for _, lives := range [][]*life{l.lives, l.leaving} {
+		for _, x := range lives {
+			hooks = append(hooks, x.hook)
+		}
+	}
+	l.o.Meter.SetHooks(hooks)
+}
+
+// Queue queues a task for an event. It may be called by any goroutine, also with locks held.
+func (l *Lifecycle) Queue(ev event.Event) {
+	t := Task{l.o.Runner.Task(ev)}
+	l.o.Log.Info("queue task", "event.id", t.ID(), "hook", ev.Hook.Name, "binding", ev.Type.String(), "queue", t.Queue(), "name", "HookRun")
+	l.o.Queues.Add(t.Queue(), t)
+}
+
+// Tick queues a run for every enabled schedule with this crontab, in the order of hooks and bindings.
+func (l *Lifecycle) Tick(crontab string) {
+	v := l.view.Load()
+	for _, h := range v.hooks {
+		if v.states[h] != Ticking {
+			continue
+		}
+		for i, s := range h.Schedules {
+			if s.Crontab == crontab {
+				l.Queue(event.Event{Type: event.Tick, Hook: h, Index: i})
+			}
+		}
+	}
+}

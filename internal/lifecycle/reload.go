@@ -1,0 +1,261 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
+	"github.com/shell-operator/shell-operator/internal/queue"
+)
+
+// reloading is the state of reloads.
+type reloading struct {
+	// found are the files of the last set that was loaded.
+	found hookset.Files
+	// cancel ends the load that is in progress; nil without one. A load lasts until its hooks answer requests or it is
+	// rejected. again: files have changed since it began.
+	cancel context.CancelFunc
+	again  bool
+	// cancelled counts the loads in a row that were ended for a newer one.
+	cancelled int
+}
+
+// maxCancelled is how many loads in a row end because files have changed again. Such files may never come to rest.
+const maxCancelled = 3
+
+// loaded is what a load has prepared.
+type loaded struct {
+	set     *hookset.Set
+	change  hookset.Change
+	renewal Renewal
+	err     error
+}
+
+// follow posts a reload after each change of the files.
+func (l *Lifecycle) follow(ctx context.Context) {
+	_ = hookset.Follow(ctx, hookset.Following{
+		Dir: l.o.Load.Dir, Found: l.reloading.found, Log: l.o.Log,
+		Changed: func() { l.post(ctx, l.reload) },
+	})
+}
+
+// reload loads the hooks in the background. A load in progress is cancelled: its files are outdated.
+func (l *Lifecycle) reload() {
+	r := &l.reloading
+	if r.cancel != nil {
+		r.again = true
+		if r.cancelled < maxCancelled {
+			r.cancelled++
+			r.cancel()
+		}
+		return
+	}
+	l.o.Log.Info("Files of hooks have changed. Reload all hooks.")
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(l.ctx)
+	active := l.Hooks()
+	l.work.Go(func() {
+		result := l.load(ctx, active)
+		select {
+		case l.inbox <- func() { l.apply(result) }:
+		case <-l.ctx.Done():
+			l.drop(result)
+		}
+	})
+}
+
+func (l *Lifecycle) load(ctx context.Context, active []*hook.Hook) (r loaded) {
+	if r.set, r.err = l.o.Store.Load(ctx, l.o.Load); r.err != nil {
+		return r
+	}
+	r.change = r.set.ChangeFrom(active)
+	if len(r.change.New)+len(r.change.Old) == 0 {
+		return r
+	}
+	r.renewal, r.err = l.o.Prepare(ctx, r.change.Hooks)
+	return r
+}
+
+// drop gives back what a load has prepared.
+func (l *Lifecycle) drop(r loaded) {
+	if r.set != nil {
+		l.o.Store.Drop(r.set)
+	}
+	if r.renewal != nil {
+		r.renewal.Abort()
+	}
+}
+
+// apply replaces the active set, unless the new one is rejected.
+func (l *Lifecycle) apply(r loaded) {
+	done := l.reloadEnded
+	defer func() { done() }()
+	if l.ctx.Err() != nil || l.reloading.again && errors.Is(r.err, context.Canceled) {
+		l.drop(r)
+		return
+	}
+	l.reloading.cancelled = 0
+	l.o.Health.Reloaded(l.causes(r.err))
+	l.o.Meter.HooksReloaded(r.err == nil)
+	if r.err != nil {
+		l.drop(r)
+		l.o.Log.Error("Reload rejected, the previous hooks stay active", "error", r.err.Error())
+		return
+	}
+	// The author of a fix does not want to wait for a back-off.
+	defer l.o.Queues.Retry(func(queue.Task) bool { return true })
+	c := r.change
+	l.o.Store.Use(r.set, c.Hooks)
+	if len(c.New)+len(c.Old) == 0 {
+		l.o.Log.Info("No configuration has changed. The next runs use the new files.")
+		return
+	}
+	var leaving []*life
+	l.lives = slices.DeleteFunc(l.lives, func(x *life) bool {
+		if slices.Contains(c.Old, x.hook) {
+			leaving = append(leaving, x)
+			return true
+		}
+		return false
+	})
+	for _, x := range leaving {
+		l.retire(x)
+	}
+	l.add(c.Hooks, c.New)
+	l.keepQueues()
+	l.setCrontabs()
+	for _, x := range l.lives {
+		l.hold(x)
+	}
+	done = func() {}
+	earlier, ready := slices.Clone(l.leaving), l.o.Health.Answering()
+	l.work.Go(func() { // the servers may have to end what they do
+		r.renewal.Commit(ready, func() {
+			l.post(l.ctx, func() {
+				for _, x := range earlier {
+					x.answering = false
+					l.settle(x)
+				}
+			})
+		})
+		l.post(l.ctx, l.reloadEnded)
+	})
+	for _, x := range leaving {
+		l.settle(x)
+	}
+	l.o.Log.Info("Hooks are reloaded", "added", strings.Join(c.Added, ", "), "changed", strings.Join(c.Changed, ", "), "removed", strings.Join(c.Removed, ", "))
+}
+
+// reloadEnded begins the next reload if files have changed meanwhile.
+func (l *Lifecycle) reloadEnded() {
+	r := &l.reloading
+	r.cancel()
+	again := r.again
+	r.cancel, r.again = nil, false
+	if again {
+		l.reload()
+	}
+}
+
+// causes are the problems by hook, without values that hooks have printed: pages have no password. The log has the whole error.
+func (l *Lifecycle) causes(err error) map[string]string {
+	if err == nil {
+		return nil
+	}
+	causes := map[string]string{"": err.Error()}
+	if broken := new(hookset.LoadError); errors.As(err, &broken) {
+		causes = broken.Causes()
+	}
+	if problem := l.o.Store.Problem(); problem != "" {
+		causes[""] = strings.TrimPrefix(causes[""]+"; "+problem, "; ")
+	}
+	return causes
+}
+
+// retire stops what makes a hook run. A run that has begun ends by itself, and requests are answered as before: their
+// snapshots stay current.
+func (l *Lifecycle) retire(x *life) {
+	l.step(x, retired)
+	x.end()
+	l.leaving = append(l.leaving, x)
+	x.answering = x.hook.Count(func(k hook.Kind) bool { return k.Caller() != "" }) > 0
+	idle, since := l.o.Runner.Remove(x.hook)
+	select {
+	case <-idle:
+	default:
+		x.running, x.since = true, since
+		l.o.Log.Info("A hook that was changed or removed is running. Its next version starts when the run has ended.", "hook", x.hook.Name, "since", since.Format(time.RFC3339))
+		l.remind(x, time.Minute)
+		l.await(l.ctx, idle, func() {
+			x.running = false
+			l.o.Log.Info("The run of a hook that was changed or removed has ended", "hook", x.hook.Name)
+			l.settle(x)
+			for _, next := range l.lives {
+				l.hold(next)
+			}
+		})
+	}
+	l.o.Watcher.Mute(x.hook)
+	l.o.Queues.Edit(func(t queue.Task) bool { return hookOf(t) != x.hook })
+}
+
+// remind logs a run that does not end, after a while and then less and less often.
+func (l *Lifecycle) remind(x *life, after time.Duration) {
+	ctx := l.ctx
+	timer := time.AfterFunc(after, func() {
+		l.post(ctx, func() {
+			if x.running {
+				l.o.Log.Warn("A run of a hook that was changed or removed has not ended. Its next version waits for it.",
+					"hook", x.hook.Name, "since", x.since.Format(time.RFC3339), "hint", "end the process of the hook, and set settings.executionTimeout")
+				l.remind(x, 2*after)
+			}
+		})
+	})
+	context.AfterFunc(ctx, func() { timer.Stop() })
+}
+
+// hold lets users see what a hook waits for before it starts.
+func (l *Lifecycle) hold(x *life) {
+	why := ""
+	if old := l.previous(x); old != nil && x.state == Loaded {
+		why = fmt.Sprintf("a run of its previous version, which began at %s, has not ended", old.since.Format(time.RFC3339))
+	}
+	l.o.Health.Hold(x.hook, why)
+}
+
+// settle ends a hook that was retired when nothing uses it any more.
+func (l *Lifecycle) settle(x *life) {
+	if x.state != Draining || x.running || x.answering || x.enabling {
+		return
+	}
+	l.step(x, drained)
+	l.leaving = slices.DeleteFunc(l.leaving, func(other *life) bool { return other == x })
+	for i := range x.hook.Kubernetes {
+		l.o.Watcher.Disable(x.hook, i)
+	}
+	l.o.Runner.Forget(x.hook)
+	l.o.Store.Forget(x.hook)
+	l.measure()
+	named := func(other *life) bool { return other.hook.Name == x.hook.Name }
+	if !slices.ContainsFunc(l.lives, named) && !slices.ContainsFunc(l.leaving, named) {
+		l.o.Meter.HookRemoved(x.hook.Name)
+	}
+}
+
+// setCrontabs lets the clock keep the crontabs of enabled schedules only.
+func (l *Lifecycle) setCrontabs() {
+	wanted := map[string]bool{}
+	for _, x := range l.lives {
+		if x.state == Ticking {
+			for _, s := range x.hook.Schedules {
+				wanted[s.Crontab] = true
+			}
+		}
+	}
+	l.o.Clock.Unregister(func(crontab string) bool { return !wanted[crontab] })
+}

@@ -1,0 +1,208 @@
+package lifecycle
+
+import (
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// slowList is how long the Synchronizations of later hooks wait for a hook whose bindings are neither enabled nor in trouble.
+// It only matters for an initial list that takes longer.
+const slowList = 10 * time.Second
+
+// advance does what can be done now to start hooks, in this order:
+//
+//  1. the onStartup runs, by their number;
+//  2. when all of the first set have succeeded, enabling of kubernetes bindings, concurrently;
+//  3. hook by hook, its Synchronizations and then its schedules.
+//
+// With a standby 2 comes first: it has its snapshots when it becomes the leader. A hook that is added later does not wait for
+// the onStartup runs of others.
+func (l *Lifecycle) advance() {
+	if l.o.Standby {
+		for _, x := range l.lives {
+			if l.previous(x) == nil {
+				l.enable(x)
+			}
+		}
+	}
+	if !l.leads {
+		return
+	}
+	l.queueStartups()
+	if !l.startupDone {
+		return
+	}
+	for _, x := range l.lives {
+		if x.state == Started {
+			l.enable(x)
+		}
+		if x.state == Started && x.listed {
+			l.step(x, bindingsEnabled)
+		}
+	}
+	l.release()
+}
+
+// previous returns a version of the hook that has not ended its runs, or nil.
+func (l *Lifecycle) previous(x *life) *life {
+	for _, old := range l.leaving {
+		if old.hook.Name == x.hook.Name && old.running {
+			return old
+		}
+	}
+	return nil
+}
+
+func (l *Lifecycle) queueStartups() {
+	var starting []*life
+	for _, x := range l.lives {
+		switch {
+		case x.state != Loaded || l.previous(x) != nil:
+		case x.hook.OnStartup == nil:
+			l.step(x, startupSucceeded)
+		default:
+			l.step(x, startupQueued)
+			starting = append(starting, x)
+		}
+	}
+	slices.SortStableFunc(starting, func(a, b *life) int { return *a.hook.OnStartup - *b.hook.OnStartup })
+	for _, x := range starting {
+		l.o.Log.Info("queue task with hook", "operator.component", "initMainQueue", "hook", x.hook.Name, "task", "HookRun")
+		l.o.Queues.Add(hook.MainQueue, Task{l.o.Runner.Task(event.Event{Type: event.Startup, Hook: x.hook})})
+		l.o.Queues.Add(hook.MainQueue, stepTask{"Started:" + x.hook.Name, x.hook, func() {
+			l.o.Health.Started(x.hook)
+			l.post(x.ctx, func() { l.step(x, startupSucceeded) })
+		}})
+	}
+	if !l.startupQueued {
+		l.startupQueued = true
+		l.o.Queues.Add(hook.MainQueue, stepTask{"StartUp", nil, func() {
+			l.post(l.ctx, func() { l.startupDone = true })
+		}})
+		l.keepQueues()
+	}
+}
+
+// keepQueues keeps the queues that hooks name: they show up in dumps before their first task.
+func (l *Lifecycle) keepQueues() {
+	names := map[string]bool{hook.MainQueue: true}
+	for _, x := range l.lives {
+		for _, b := range x.hook.Bindings() {
+			if b.Queue != "" {
+				names[b.Queue] = true
+			}
+		}
+	}
+	l.o.Queues.Keep(names)
+}
+
+// enable lists and watches for the kubernetes bindings of a hook, once.
+func (l *Lifecycle) enable(x *life) {
+	if x.enabling || x.listed {
+		return
+	}
+	if len(x.hook.Kubernetes) == 0 {
+		x.listed = true
+		return
+	}
+	x.enabling = true
+	slow := time.AfterFunc(slowList, func() { l.pass(x) })
+	l.work.Go(func() {
+		ok := l.enableBindings(x)
+		slow.Stop()
+		// The end of the operator may come first, but that of the hook does not matter: it has to be known that this has ended.
+		l.post(l.ctx, func() {
+			x.enabling, x.listed = false, ok
+			l.settle(x)
+		})
+	})
+}
+
+// pass lets later hooks not wait for this one. It does not block: the Watcher calls it with locks held.
+func (l *Lifecycle) pass(x *life) {
+	x.passed.Store(true)
+	select {
+	case l.nudge <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Lifecycle) enableBindings(x *life) bool {
+	h, started := x.hook, time.Now()
+	ctx, endTrace := l.o.Trace(x.ctx, h)
+	defer endTrace()
+	log := l.o.Log.With("hook", h.Name, "binding", "", "task", "EnableKubernetesBindings", "queue", hook.MainQueue)
+	log.Info("Enable kubernetes binding for hook")
+	var failures atomic.Int32
+	err := l.o.Watcher.Enable(ctx, h, func(index int, err error) {
+		l.o.Meter.BindingsFailed(h.Name)
+		log.Error("Enable Kubernetes binding for hook failed. Will retry after delay.",
+			"failedCount", failures.Add(1), "kubernetes", h.Kubernetes[index].Name, "error", err.Error())
+		l.pass(x)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err != nil:
+		// A filter that does not compile cannot get here: it is rejected with the hook's configuration.
+		log.Error("Enable Kubernetes binding for hook failed for good", "error", err.Error())
+		return false
+	}
+	// Pages show what the log says, so they come first.
+	l.o.Meter.BindingsEnabled(h.Name, time.Since(started))
+	l.o.Health.Enabled(h)
+	log.Info("Kubernetes bindings for hook are enabled successfully", "count", len(h.Kubernetes))
+	return true
+}
+
+// release queues what hooks get once they are enabled. A hook whose bindings are in trouble or slow is passed over.
+func (l *Lifecycle) release() {
+	synchronizations := false
+	for _, x := range l.lives {
+		if x.state == Started && !x.passed.Load() {
+			break
+		}
+		if x.state != Enabled {
+			continue
+		}
+		synchronizations = synchronizations || len(x.hook.Kubernetes) > 0
+		l.step(x, tasksQueued)
+		l.queueTasks(x)
+	}
+	if synchronizations {
+		// Initial lists leave many times their size in garbage, and an operator that is idle afterwards would keep it for minutes.
+		l.o.Queues.Add(hook.MainQueue, stepTask{"ReleaseMemory", nil, debug.FreeOSMemory})
+	}
+}
+
+func (l *Lifecycle) queueTasks(x *life) {
+	h := x.hook
+	for i := range h.Kubernetes {
+		if h.Kubernetes[i].Initial == hook.InitialEvents {
+			l.o.Queues.AddFirst(hook.MainQueue, stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Watcher.Announce(h, i) }})
+			continue
+		}
+		t := Task{l.o.Runner.Task(event.Event{Type: event.Synchronization, Hook: h, Index: i})}
+		l.o.Queues.AddFirst(t.Queue(), t)
+	}
+	if len(h.Schedules) > 0 {
+		name := "EnableScheduleBindings:::" + h.Name + ":EnableScheduleBindings"
+		l.o.Queues.AddFirst(hook.MainQueue, stepTask{name, h, func() { l.post(x.ctx, func() { l.enableSchedules(x) }) }})
+	}
+}
+
+func (l *Lifecycle) enableSchedules(x *life) {
+	if !l.step(x, schedulesEnabled) {
+		return
+	}
+	l.publish() // before a schedule fires
+	for _, s := range x.hook.Schedules {
+		l.o.Clock.Register(s.Crontab)
+	}
+	l.o.Log.Info("Schedule binding for hook enabled successfully", "hook", x.hook.Name, "binding", "schedule", "task", "EnableScheduleBindings", "queue", hook.MainQueue)
+}

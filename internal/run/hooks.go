@@ -1,0 +1,106 @@
+package run
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Files are the files that hooks run from.
+type Files interface {
+	// Take returns the path of a hook's file, which stays until release is called.
+	Take(h *hook.Hook) (path string, release func())
+}
+
+// own makes hooks run from their own files.
+type own struct{}
+
+func (own) Take(h *hook.Hook) (path string, release func()) { return h.Path, func() {} }
+
+// hooks are those that a Runner knows. Only runs of queues count as running: what asks for an answer has its own end.
+type hooks struct {
+	mu    sync.Mutex // guards what follows, also of the states
+	known map[*hook.Hook]*state
+}
+
+// state is what a Runner knows of a hook.
+type state struct {
+	// limit is nil for a hook without a rate limit.
+	limit *rate.Limiter
+	// running counts the runs for queues. The first of them began at since.
+	running int
+	since   time.Time
+	// idle is set when the hook has been removed, and closed when none of its runs is left.
+	idle chan struct{}
+}
+
+// Add makes hooks known. Tasks of others do not run.
+func (r *Runner) Add(hooks []*hook.Hook) {
+	r.hooks.mu.Lock()
+	defer r.hooks.mu.Unlock()
+	for _, h := range hooks {
+		s := &state{}
+		if h.Settings.MinInterval > 0 {
+			s.limit = rate.NewLimiter(rate.Every(h.Settings.MinInterval), max(1, h.Settings.Burst))
+		}
+		r.hooks.known[h] = s
+	}
+}
+
+// Remove lets no more task of a hook run: it is done without a run, and a run that fails from now on is not retried. Idle is
+// closed when no run for a queue is left; one that is left began at since. Requests are answered until Forget.
+func (r *Runner) Remove(h *hook.Hook) (idle <-chan struct{}, since time.Time) {
+	r.hooks.mu.Lock()
+	defer r.hooks.mu.Unlock()
+	s := r.hooks.known[h]
+	s.idle = make(chan struct{})
+	if s.running == 0 {
+		close(s.idle)
+	}
+	return s.idle, s.since
+}
+
+// Forget releases a hook that has been removed.
+func (r *Runner) Forget(h *hook.Hook) {
+	r.hooks.mu.Lock()
+	defer r.hooks.mu.Unlock()
+	delete(r.hooks.known, h)
+}
+
+func (s *hooks) limit(h *hook.Hook) *rate.Limiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.known[h]; known != nil {
+		return known.limit
+	}
+	return nil
+}
+
+// enter counts a run for a queue, unless the hook has been removed.
+func (s *hooks) enter(h *hook.Hook) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.known[h]
+	if known == nil || known.idle != nil {
+		return false
+	}
+	if known.running++; known.running == 1 {
+		known.since = time.Now()
+	}
+	return true
+}
+
+// leave ends what enter began, and reports whether the hook has been removed since.
+func (s *hooks) leave(h *hook.Hook) (removed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.known[h]
+	known.running--
+	if known.idle != nil && known.running == 0 {
+		close(known.idle)
+	}
+	return known.idle != nil
+}
