@@ -66,6 +66,7 @@ func (o One) Watch(ctx context.Context, opened func(), changed func(object []byt
 		case "ERROR":
 			status := metav1.Status{Code: http.StatusInternalServerError}
 			_ = json.Unmarshal(event.Object, &status, json.MatchCaseInsensitiveNames(true))
+			Redact(&status)
 			return apierrors.FromObject(&status)
 		}
 	}
