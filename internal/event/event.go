@@ -1,8 +1,8 @@
-// Package event holds what can happen to a binding of a hook.
+// Package event defines events of bindings and the objects in them.
 //
 // Callers may rely on this:
-//   - An Event carries its address: the hook and the binding that it is for.
-//   - Events are immutable, except that a payload may move between memory and disk behind its back.
+//   - An Event has an address: the hook and the binding that it is for.
+//   - Events are immutable. A payload is in memory or, beyond the limit of a Spool, on disk.
 //   - Events that wait in a Log take at most about twice the memory of the contexts that they become.
 package event
 
@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Type is what kind of thing happened.
+// Type is the type of an event.
 type Type int
 
 const (
@@ -29,7 +29,7 @@ var kinds = [...]hook.Kind{
 	Validating: hook.OnValidating, Mutating: hook.OnMutating, Conversion: hook.OnConversion, HTTP: hook.OnHTTP,
 }
 
-// Kind is the kind of the bindings that have such events.
+// Kind is the kind of binding that has such events.
 func (t Type) Kind() hook.Kind { return kinds[t] }
 
 // String is the kind of the binding, as in the log.
@@ -41,9 +41,9 @@ type Event struct {
 	Hook *hook.Hook
 	// Index is the binding's place among those of its kind.
 	Index int
-	// Watch says what happened to the object of a Change.
+	// Watch is the kind of a Change.
 	Watch Watch
-	// Object is the object of a Change, with what the binding keeps of it.
+	// Object is the object of a Change, as far as the binding keeps it.
 	Object Object
 }
 
@@ -56,7 +56,7 @@ const (
 	Deleted
 )
 
-// String is the word that hooks read: "Added", "Modified" or "Deleted".
+// String is the value of watchEvent: "Added", "Modified" or "Deleted".
 func (w Watch) String() string {
 	switch w {
 	case Added:
@@ -69,22 +69,22 @@ func (w Watch) String() string {
 	return "Unknown"
 }
 
-// Object is what a binding keeps of a Kubernetes object.
+// Object is a Kubernetes object as far as a binding keeps it.
 type Object struct {
 	Namespace, Name string
-	// Kind is the object's own kind, such as "Pod".
+	// Kind is the kind of the object, such as "Pod".
 	Kind string
-	// Full is the object's JSON text as the API server sent it, or nil when the binding does not keep it.
+	// Full is the object as JSON text from the API server; nil if the binding does not keep it.
 	Full Payload
-	// Filtered is the JSON text of the filter's result, or nil when the binding has no filter.
+	// Filtered is the result of the filter as JSON text; nil without a filter.
 	Filtered Payload
 }
 
-// Payload is JSON text that may be somewhere else than in memory.
+// Payload is JSON text in memory or on disk.
 type Payload interface {
 	// Len is the size in bytes.
 	Len() int
-	// Bytes returns the text, which the caller must not change. It fails when it is on a disk that fails.
+	// Bytes returns the text, which the caller must not modify. It fails when the disk fails.
 	Bytes() ([]byte, error)
 }
 

@@ -1,18 +1,18 @@
 package event
 
-// Request is what an HTTP hook is told of a request.
+// Request is an HTTP request for a hook.
 type Request struct {
-	// ID names the request in the log and in the answers of the operator.
+	// ID identifies the request in the log and in responses.
 	ID           string
 	Method, Path string
-	// PathValues are the segments of Path that stand for variables.
+	// PathValues are the values of the variables in the path.
 	PathValues map[string]string
-	// Query and Headers are all in UTF-8; Headers have their canonical names, and those that are nobody's business are gone.
+	// Query and Headers are valid UTF-8. Headers have canonical names; secret ones are removed.
 	Query, Headers map[string][]string
-	// Body is as it arrived. IsJSON tells that it is one valid JSON text.
+	// Body is unchanged. IsJSON reports whether it is one valid JSON text.
 	Body   []byte
 	IsJSON bool
-	// User is who asks; nil when that is not known.
+	// User is the authenticated client; nil if unknown.
 	User *User
 }
 

@@ -1,10 +1,10 @@
 package event
 
-// Snapshot is the set of objects that a binding saw at one moment, ordered by namespace and name.
+// Snapshot is the set of objects of a binding at one moment, ordered by namespace and name.
 type Snapshot interface {
 	// Len is the number of objects.
 	Len() int
-	// Each calls yield for every object, in order, until yield returns false.
+	// Each calls yield for each object, in order, until yield returns false.
 	Each(yield func(Object) bool)
 }
 

@@ -1,10 +1,9 @@
-// Package hook holds what a hook is: its bindings and its settings.
+// Package hook defines hooks: their bindings and settings, as plain values.
 //
 // Callers may rely on this:
-//   - The values are plain. Nothing here reads files, talks to a cluster or knows a configuration format.
-//   - A Hook that came out of package wire is valid: selectors parse, filters compile, names that are
-//     referred to exist, defaults are filled in.
-//   - Values are never changed after start-up, so they are shared between goroutines without locks.
+//   - Nothing here reads files, talks to a cluster or knows a configuration format.
+//   - A Hook from package wire is valid: selectors parse, filters compile, referenced names exist, defaults are set.
+//   - Values are immutable once loaded, so goroutines share them without locks.
 package hook
 
 import (
@@ -12,19 +11,19 @@ import (
 	"time"
 )
 
-// MainQueue is the queue of everything that names no other queue.
+// MainQueue is the default queue.
 const MainQueue = "main"
 
-// Hook is one executable file and all that it asked for.
+// Hook is an executable file and its configuration.
 type Hook struct {
-	// Name is the path relative to the hooks directory. It is unique and is what users see everywhere.
+	// Name is the path relative to the hooks directory. It is unique and identifies the hook everywhere.
 	Name string
 	// Path is the absolute path of the file.
 	Path string
-	// Interpreter runs the file when it is not executable itself: a program and its arguments, to which Path is added.
+	// Interpreter runs a file that is not executable: a program and its arguments, to which Path is appended.
 	Interpreter []string
 
-	// OnStartup orders the run at start-up, ascending; nil means no such run.
+	// OnStartup is the ascending order of the run at startup; nil means no such run.
 	OnStartup   *int
 	Schedules   []Schedule
 	Kubernetes  []Kubernetes
@@ -34,7 +33,7 @@ type Hook struct {
 	HTTP        []HTTP
 	Settings    Settings
 
-	// Contexts is the form in which this hook reads its binding contexts.
+	// Contexts is the format of the binding contexts.
 	Contexts ContextForm
 }
 
@@ -46,19 +45,19 @@ func (h *Hook) Command() (program string, args []string) {
 	return h.Interpreter[0], append(slices.Clone(h.Interpreter[1:]), h.Path)
 }
 
-// ContextForm is the form of binding contexts.
+// ContextForm is the format of binding contexts.
 type ContextForm int
 
 const (
 	// FullContexts carry types, objects, filter results and snapshots.
 	FullContexts ContextForm = iota
-	// NameContexts carry only the identity of the object concerned (the legacy format).
+	// NameContexts carry only the identity of the object (version 0).
 	NameContexts
 )
 
-// Settings limit how a hook is run.
+// Settings limit the runs of a hook.
 type Settings struct {
-	// MinInterval is the time in which one token returns to the rate limiter; 0 means no limit.
+	// MinInterval is the interval in which one token returns to the rate limiter; 0 means no limit.
 	MinInterval time.Duration
 	// Burst is the size of the rate limiter's bucket, at least 1 when MinInterval is set.
 	Burst int
@@ -68,21 +67,21 @@ type Settings struct {
 	ContextsPerRun int
 }
 
-// Binding is what bindings of every type have.
+// Binding has the fields that all kinds of bindings share.
 type Binding struct {
-	// Name is what the hook's author calls the binding. Several bindings of a hook may share a name.
+	// Name need not be unique.
 	Name string
-	// Group merges contexts of neighbouring events; empty means none.
+	// Group coalesces the contexts of consecutive events; empty means none.
 	Group string
-	// Includes are the snapshots that each context of this binding carries, as indexes into
-	// Hook.Kubernetes, in order, with no name twice. Groups are already expanded.
+	// Includes are the snapshots in each context of this binding, as indexes into Hook.Kubernetes, in order, without
+	// duplicate names. Groups are expanded.
 	Includes []int
 }
 
-// Schedule is a binding to a clock.
+// Schedule is a binding to a crontab.
 type Schedule struct {
 	Binding
-	// Crontab is the text as the author wrote it; ticks are shared by equal texts.
+	// Crontab is the text as configured; equal texts share ticks.
 	Crontab      string
 	Queue        string
 	AllowFailure bool
@@ -94,46 +93,46 @@ type Kubernetes struct {
 	Queue        string
 	AllowFailure bool
 
-	// APIVersion is "group/version" or "version"; empty means the server's preferred one.
+	// APIVersion is "group/version" or "version"; empty means the preferred version.
 	APIVersion string
-	// Kind is a kind, plural or short name in any case.
+	// Kind is a kind, plural or short name, case-insensitive.
 	Kind string
 
-	// Names restricts the objects' names, sorted, no duplicates; empty means all.
+	// Names restricts the names of objects; sorted, without duplicates, empty means all.
 	Names []string
-	// Labels and Fields are selectors in the API's text form; empty means all.
+	// Labels and Fields are selectors in text form; empty means all.
 	Labels string
 	Fields string
-	// Namespaces restricts the objects' namespaces.
+	// Namespaces restricts the namespaces of objects.
 	Namespaces Namespaces
 
 	// JQFilter is a jq program; empty means none. It compiles.
 	JQFilter string
-	// KeepFullObjects puts the whole object into events and snapshots.
+	// KeepFullObjects adds the whole object to events and snapshots.
 	KeepFullObjects bool
-	// KeepManagedFields leaves metadata.managedFields in the object. Nil means the operator's default.
+	// KeepManagedFields keeps metadata.managedFields. Nil means the operator's default.
 	KeepManagedFields *bool
 
-	// Added, Modified and Deleted tell which changes run the hook.
+	// Added, Modified and Deleted select the events that run the hook.
 	Added, Modified, Deleted bool
 
-	// Initial is how the objects that exist at the start reach the hook.
+	// Initial is how the initial list is delivered.
 	Initial Initial
-	// WaitForSynchronization runs the Synchronization in the main queue. When false it runs in Queue.
+	// WaitForSynchronization runs the Synchronization in the main queue, otherwise in Queue.
 	WaitForSynchronization bool
-	// Resync is the period in which the objects are listed anew; 0 means never.
+	// Resync is the interval of relists; 0 means never.
 	Resync time.Duration
 }
 
-// Initial is how objects that exist when a binding is enabled reach the hook.
+// Initial is how the initial list of a binding is delivered to the hook.
 type Initial int
 
 const (
-	// InitialList hands them over in one Synchronization.
+	// InitialList delivers it as one Synchronization.
 	InitialList Initial = iota
-	// InitialNone keeps them for snapshots only.
+	// InitialNone does not deliver it; it is only in snapshots.
 	InitialNone
-	// InitialEvents hands over each as if it had just been added.
+	// InitialEvents delivers an Added event for each object.
 	InitialEvents
 )
 
@@ -141,13 +140,13 @@ const (
 type Namespaces struct {
 	// Names is sorted and has no duplicates. It is empty when Labels is set.
 	Names []string
-	// Labels selects namespaces, in the API's text form; it is followed as namespaces change.
-	// ByLabels tells whether it is set, because the empty selector selects all.
+	// Labels is a label selector of namespaces in text form, which is evaluated as namespaces change.
+	// ByLabels reports whether it is set; the empty selector selects all.
 	Labels   string
 	ByLabels bool
 }
 
-// Admission is a binding to admission reviews, validating or mutating.
+// Admission is a validating or mutating admission webhook.
 type Admission struct {
 	Binding
 	Rules []Rule
@@ -177,33 +176,33 @@ type Rule struct {
 	Scope string
 }
 
-// MatchCondition is a CEL expression that a request has to satisfy.
+// MatchCondition is a CEL expression that a request must satisfy.
 type MatchCondition struct {
 	Name       string
 	Expression string
 }
 
-// LabelSelector is a selector that is handed to the API server as it is.
+// LabelSelector is a selector that is passed to the API server unchanged.
 type LabelSelector struct {
 	MatchLabels      map[string]string
 	MatchExpressions []LabelRequirement
 }
 
-// LabelRequirement is one expression of a LabelSelector.
+// LabelRequirement is one requirement of a LabelSelector.
 type LabelRequirement struct {
 	Key      string
 	Operator string
 	Values   []string
 }
 
-// Conversion is a binding to conversion reviews of one custom resource.
+// Conversion is a conversion webhook of one CRD.
 type Conversion struct {
 	Binding
 	CRDName string
 	Steps   []ConversionStep
 }
 
-// ConversionStep is one conversion that a hook knows how to do. The versions stay as the author wrote them.
+// ConversionStep is one conversion that a hook implements. The versions are as configured.
 type ConversionStep struct {
 	From string
 	To   string

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// budget is what one application of a filter may use. gojq asks it, as a Context, before each of its instructions whether
-// to go on, so it needs no timer and no goroutine.
+// budget limits the time and memory of one evaluation. gojq checks it, as a Context, before each instruction, so it needs no timer
+// and no goroutine.
 //
-// Memory is that of the whole process, because Go does not tell whose it is. It is looked at only when the filter has
-// taken longer than filters do, and counts only after a garbage collection.
+// Memory is that of the whole process: Go does not attribute it. It is measured only when the filter is slow, and exceeds the
+// limit only if it still does after a garbage collection.
 type budget struct {
 	context.Context
 	limit   time.Duration
 	started time.Time
 	steps   uint
-	// looked is when memory was looked at, which was inUse bytes at the first time.
+	// looked is when memory was last measured, inUse the first measurement.
 	looked time.Time
 	inUse  uint64
 	err    error
@@ -27,17 +27,17 @@ type budget struct {
 }
 
 const (
-	// stepsPerLook is few, because a few instructions can double a text.
+	// stepsPerLook is small because a few instructions can double a string.
 	stepsPerLook = 8
-	// quick filters are not looked at any closer.
+	// quick filters are not measured.
 	quick = 2 * time.Millisecond
-	// maxMemory is by how much the process may grow while a filter works.
+	// maxMemory is the growth of the process that is allowed during an evaluation.
 	maxMemory = 256 << 20
 )
 
 var (
 	errTooLong = errors.New("takes too long")
-	errTooBig  = fmt.Errorf("the filter needs more than %d MiB of memory: does it build something without end?", maxMemory>>20)
+	errTooBig  = fmt.Errorf("the filter needs more than %d MiB of memory: does it build an infinite result?", maxMemory>>20)
 )
 
 func newBudget(ctx context.Context, limit time.Duration) *budget {
@@ -52,7 +52,7 @@ func (b *budget) Done() <-chan struct{} {
 	return b.over
 }
 
-// Err tells why the filter has to end.
+// Err is the exceeded limit.
 func (b *budget) Err() error { return b.err }
 
 func (b *budget) look(now time.Time) {
@@ -91,7 +91,7 @@ func (b *budget) end(err error) {
 	close(b.over)
 }
 
-// inUse is the memory of all objects, garbage that has not been found yet included.
+// inUse is the memory of all objects, uncollected garbage included.
 func inUse() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)

@@ -14,15 +14,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jsonwalk"
 )
 
-// Decoder decodes many objects one after the other. Names of members, which are the same in most of them, are kept
-// once. The zero value can be used; by one goroutine at a time.
+// Decoder decodes objects one after the other and interns the names of members. The zero value is usable, by one goroutine
+// at a time.
 type Decoder struct {
 	names map[string]string
-	// current is used again for each object.
+	// current is reused for each object.
 	current Object
 }
 
-// Bounds of what a Decoder remembers: names that come from data instead of a schema are not worth it.
+// Bounds of the interned names: names that are data, not schema, do not repeat.
 const (
 	maxNames      = 4096
 	maxNameLength = 64
@@ -33,14 +33,14 @@ var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.Al
 // Decode makes of JSON what filters take.
 func Decode(text []byte) (any, error) { return new(Decoder).Decode(text) }
 
-// Decode makes of JSON what filters take. The result may be handed to several filters, one after the other or at once:
-// they do not change it. It shares no memory with text.
+// Decode decodes JSON for filters. Filters do not modify the result, so several may use it concurrently. It shares no memory
+// with text.
 func (d *Decoder) Decode(text []byte) (any, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(text), lenient...)
 	err := dec.SkipValue()
 	if err == nil {
 		if _, end := dec.ReadToken(); !errors.Is(end, io.EOF) {
-			err = errors.New("something follows the object")
+			err = errors.New("there is text after the object")
 		}
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func (d *Decoder) Decode(text []byte) (any, error) {
 	return d.decode(text, everything, false), nil
 }
 
-// decode decodes valid JSON as far as it is needed. With share, texts in the result are parts of text.
+// decode decodes valid JSON as far as it is needed. With share, strings in the result alias text.
 func (d *Decoder) decode(text []byte, need *Need, share bool) any {
 	if d.names == nil {
 		d.names = map[string]string{}
@@ -62,7 +62,7 @@ func (d *Decoder) decode(text []byte, need *Need, share bool) any {
 	return v
 }
 
-// walk is the way through one text.
+// walk is the state of decoding one text.
 type walk struct {
 	jsonwalk.Walker
 	d     *Decoder
@@ -78,7 +78,7 @@ func (w *walk) value(need *Need) any {
 	case '"':
 		if need != everything {
 			w.Skip()
-			return "" // whoever reads a text reads all of it
+			return "" // only its type is read
 		}
 		return w.text(w.Value())
 	case 't':
@@ -128,7 +128,7 @@ func (w *walk) text(quoted []byte) string {
 	return unquote(quoted)
 }
 
-// string makes a string of a part of the text.
+// string returns a part of the text as a string.
 func (w *walk) string(part []byte) string {
 	if w.share {
 		return unsafe.String(unsafe.SliceData(part), len(part))
@@ -136,18 +136,18 @@ func (w *walk) string(part []byte) string {
 	return string(part)
 }
 
-// plain tells whether a text means what stands between its quotes.
+// plain reports whether a string has no escapes and no invalid UTF-8.
 func plain(quoted []byte) bool {
 	return len(quoted) >= 2 && bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted)
 }
 
-// unquote replaces what is no UTF-8.
+// unquote replaces invalid UTF-8.
 func unquote(quoted []byte) string {
 	text, _ := jsontext.AppendUnquote(nil, quoted)
 	return string(text)
 }
 
-// name returns the name of a member. It is a copy, whatever the text is shared with.
+// name returns the interned name of a member, which never aliases the text.
 func (d *Decoder) name(quoted []byte) string {
 	if len(quoted) > maxNameLength || !plain(quoted) {
 		return unquote(quoted)

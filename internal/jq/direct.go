@@ -8,9 +8,9 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Most filters only pick values out of an object. They are evaluated here, without the machine of gojq, which takes some
-// 20 times as long for them. It is a shortcut and no second dialect: whatever is unusual, above all whatever could be an
-// error, makes the shortcut give up, and then gojq evaluates the filter from its beginning. Tests compare the two.
+// Most filters only select values. They are evaluated here, without the interpreter of gojq, which takes about 10 times as long
+// for them. This is an optimization and no second dialect: in any unusual case, above all any possible error, direct
+// evaluation gives up, and gojq evaluates the filter from the beginning. Tests compare the two.
 
 // one has exactly one output, unless it gives up.
 type one func(m *machine, v any) (out any, ok bool)
@@ -32,24 +32,23 @@ func (c code) each(m *machine, v any, yield func(any) bool) bool {
 	return ok && yield(out)
 }
 
-// maxDirect is the number of outputs of the whole filter, or of an array that it makes, above which gojq with its limits
-// is the right place.
+// maxDirect is the number of outputs, of the filter or of an array, above which gojq with its limits takes over.
 const maxDirect = 10_000
 
-// machine makes an evaluation end. What can only be counted while it happens is counted here.
+// machine limits an evaluation.
 type machine struct {
 	steps   int
 	started time.Time
 }
 
 const (
-	// stepsPerClock is how many outputs are made between two looks at the clock.
+	// stepsPerClock is the number of outputs between two checks of the time.
 	stepsPerClock = 256
-	// soon is when an evaluation should have ended.
+	// soon is the time limit; gojq has a longer one.
 	soon = 10 * time.Millisecond
 )
 
-// step counts an output, and tells whether it is still time for another one.
+// step counts an output and reports whether there is time left.
 func (m *machine) step() bool {
 	if m.steps++; m.steps%stepsPerClock != 0 {
 		return true
@@ -117,7 +116,7 @@ func iterate(m *machine, v any, yield func(any) bool) bool {
 	return false
 }
 
-// fewNames is how many names of members need no memory of their own.
+// fewNames is the number of names that are sorted without an allocation.
 const fewNames = 16
 
 // names appends the names of the members of m to list, in order.
@@ -160,7 +159,7 @@ func collect(c code) code {
 	}}
 }
 
-// field is a member of an object that a filter makes.
+// field is a member of an object construction.
 type field struct {
 	name  string
 	value one
@@ -225,7 +224,7 @@ func length(_ *machine, v any) (any, bool) {
 	return nil, false
 }
 
-// operators with exactly one operand on each side. All but these two look at both operands.
+// operate returns an operator whose operands have exactly one output each. All but and, or and // evaluate both operands.
 func operate(op gojq.Operator, a, b one) (one, bool) {
 	both := func(do func(x, y any) (any, bool)) one {
 		return func(m *machine, v any) (any, bool) {
@@ -277,7 +276,7 @@ func operate(op gojq.Operator, a, b one) (one, bool) {
 func remove(paths [][]string) code {
 	return code{one: func(_ *machine, v any) (any, bool) {
 		for _, path := range paths {
-			// Also a path that another one makes superfluous may be an error.
+			// A path may cause an error even if another one covers it.
 			at := v
 			for _, name := range path {
 				m, ok := at.(map[string]any)
@@ -294,7 +293,7 @@ func remove(paths [][]string) code {
 	}}
 }
 
-// without returns v without what path leads to. It copies what it changes.
+// without returns v without the value at path. It copies the objects that it changes.
 func without(v any, path []string) any {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -15,7 +15,7 @@ func compileDirect(q *gojq.Query) (c code, reads *Need, ok bool) {
 	return p.code, p.reads(everything), true
 }
 
-// part is a part of a filter: how it is evaluated, and what it reads of its input when out is read of its outputs.
+// part is a part of a filter. reads returns what it reads of its input when out is read of its outputs.
 type part struct {
 	code
 	reads func(out *Need) *Need
@@ -91,7 +91,7 @@ func term(t *gojq.Term) (p part, ok bool) {
 		case s.Iter:
 			next, ok = part{code{many: iterate}, func(out *Need) *Need { return &Need{rest: out} }}, true
 		case s.Optional:
-			continue // matters only for errors, and those are left to gojq
+			continue // matters only for errors, which gojq handles
 		default:
 			return p, false
 		}
@@ -202,7 +202,7 @@ func branch(cond, then, otherwise part) part {
 	}}
 }
 
-// functions without arguments, and what they read of their input.
+// functions are the functions without arguments.
 var functions = map[string]part{
 	"length": {code{one: length}, all},
 	"not":    {code{one: not}, all},

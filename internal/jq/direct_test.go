@@ -101,7 +101,7 @@ func compareDirect(t *testing.T, d *Decoder, text []byte, texts []string, filter
 				direct++
 			}
 		}
-		want, wantErr := f.applyPatiently(ctx, tree)
+		want, wantErr := f.applyByGojq(ctx, tree)
 		got, gotErr := results[i], errs[i]
 		if !bytes.Equal(got, want) || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
 			t.Fatalf("%s of %s, beside %q:\n got %s, error %v\nwant %s, error %v", texts[i], text, texts, got, gotErr, want, wantErr)

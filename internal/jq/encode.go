@@ -12,21 +12,21 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// encoder makes the text of a result, and finds out whether JSON can express it. A filter can put the same value into
-// another one many times over: that takes next to no memory, and its text would take more than there is.
+// encoder encodes a result and checks that JSON can express it. A filter can nest one value in another many times: the value
+// takes little memory, and its text would exceed all memory.
 type encoder struct {
 	buf   []byte
 	depth int
 	// nested are the objects and arrays so far.
 	nested int
-	// err is the first thing that was wrong; what is appended afterwards does not count.
+	// err is the first error; text appended afterwards is discarded.
 	err error
 }
 
-// encoders are used again, for their buffers.
+// encoders pools buffers.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// maxBuffer is the size of a buffer that is not worth keeping.
+// maxBuffer is the largest buffer that is pooled.
 const maxBuffer = 1 << 20
 
 func marshalOne(result any) ([]byte, error) {
@@ -142,17 +142,17 @@ func (e *encoder) text(s string) {
 	e.buf = append(e.buf, '"')
 }
 
-// rest is for what is rare.
+// rest encodes rare values.
 func (e *encoder) rest(v any) {
 	text, _ := gojq.Marshal(v) // it never fails
 	e.buf = append(e.buf, text...)
 }
 
-// nestedBytes is what an object or array counts for beside its text: a text of nothing but brackets takes longer to make,
-// and whoever reads it needs more memory.
+// nestedBytes is added to the size of an object or array: brackets take longer to encode, and their readers need more
+// memory.
 const nestedBytes = 32
 
-// room tells whether the text may become n bytes longer.
+// room reports whether n more bytes fit.
 func (e *encoder) room(n int) bool {
 	if len(e.buf)+e.nested*nestedBytes+n > maxBytes {
 		e.fail(fmt.Errorf("the result is more than %d bytes long: select less", maxBytes))

@@ -10,11 +10,11 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// maxOwnWords is how long a text that a filter gives to error may be.
+// maxOwnWords limits the text of error("…").
 const maxOwnWords = 200
 
-// withoutValues is what has happened, without the value that it happened to: errors are logged, and objects may be
-// secret. What a filter says with error("…") is kept, as it is meant to be read.
+// withoutValues returns an error without values: errors are logged, and objects may be secret. The text of error("…") is
+// kept: it is meant for the log.
 func withoutValues(err error) error {
 	if errors.Is(err, errTooBig) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -22,7 +22,7 @@ func withoutValues(err error) error {
 	if own := gojq.ValueError(nil); errors.As(err, &own) {
 		text, isText := own.Value().(string)
 		if !isText {
-			return fmt.Errorf("the filter ends with an error that is no text but of the type %s: give error a text, which is logged", gojq.TypeOf(own.Value()))
+			return fmt.Errorf("the filter calls error with a value of type %s: call it with a string, which is logged", gojq.TypeOf(own.Value()))
 		}
 		if end := maxOwnWords; len(text) > end {
 			for !utf8.RuneStart(text[end]) {
@@ -37,9 +37,9 @@ func withoutValues(err error) error {
 
 var types = []string{"null", "boolean", "number", "string", "array", "object"}
 
-// sentence is an error of gojq with the types of values and without the values. gojq writes a value as a type and the beginning of
-// its JSON text, such as: cannot add: string ("secret") and number (1). As a value may contain any text, only words of the
-// list of types are taken from behind the first one.
+// sentence returns an error of gojq with the types of values and without the values. gojq writes a value as its type and the
+// beginning of its JSON text, as in: cannot add: string ("secret") and number (1). A value can contain any text, so behind the first
+// one only words from the list of types are kept.
 func sentence(text string) string {
 	const applied = " cannot be applied to"
 	if at := strings.LastIndex(text, applied); at > 0 {

@@ -32,8 +32,8 @@ func TestErrorsHaveNoValues(t *testing.T) {
 		`.data.list[{}]`:                             `expected "start" and "end" for slicing but got object`,
 		`.data.password | error`:                     secret, // its own words
 		`error("no owner")`:                          "no owner",
-		`error(.)`:                                   "the filter ends with an error that is no text but of the type object: give error a text, which is logged",
-		`halt_error`:                                 "the filter ends with an error that is no text but of the type object: give error a text, which is logged",
+		`error(.)`:                                   "the filter calls error with a value of type object: call it with a string, which is logged",
+		`halt_error`:                                 "the filter calls error with a value of type object: call it with a string, which is logged",
 		`error("ü" * 300)`:                           strings.Repeat("ü", 100) + "…",
 		`.data.list | implode`:                       "implode cannot be applied to array",
 		`getpath(["data", "password", "x"])`:         "getpath cannot be applied to this object",

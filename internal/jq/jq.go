@@ -1,13 +1,14 @@
 // Package jq compiles a filter once and applies it to many objects.
 //
 // Callers may rely on this:
-//   - A text is compiled once, however many bindings use it.
-//   - Equal values give equal bytes: keys are sorted, numbers keep the text that they came with.
-//   - A filter ends: it has limits on its time, its memory and on what it puts out. They do not hold inside of a single
-//     function of jq, such as tojson.
-//   - What a filter does not read need not be decoded, and the result is the same. A filter that only picks values costs
-//     little.
-//   - A filter sees nothing but its input: no environment, no files but modules, no further inputs.
+//   - A program is compiled once, however many bindings use it.
+//   - Equal values give equal bytes: keys are sorted, numbers keep their text.
+//   - Every evaluation ends: time, memory and output are limited. The limits do not apply within a single function of jq, such
+//     as tojson.
+//   - Only what filters read is decoded, without an effect on results. Filters that only select values are evaluated without
+//     gojq's interpreter.
+//   - A filter has no access to the environment, to files but modules, or to further inputs.
+//   - Errors show types, and no values. A panic in a filter is an error of the filter.
 //
 // The dialect is that of gojq.
 package jq
@@ -56,8 +57,7 @@ func NewCompiler(opts Options) *Compiler {
 	return &Compiler{opts: opts, compiled: map[string]*Filter{}}
 }
 
-// Compile returns the filter for a text. It fails with the reason and the place when the text is not a
-// jq program.
+// Compile returns the filter for a program. An error has the reason and the position.
 func (c *Compiler) Compile(text string) (*Filter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *Compiler) Compile(text string) (*Filter, error) {
 		return nil, parseError(text, err)
 	}
 	if len(query.Imports) > 0 && len(c.opts.LibraryPath) == 0 {
-		return nil, fmt.Errorf("cannot import %q: no directory with jq modules is known: start the operator with --jq-library-path", modules(query))
+		return nil, fmt.Errorf("cannot import %q: there is no module directory: start the operator with --jq-library-path", modules(query))
 	}
 	options := []gojq.CompilerOption{gojq.WithEnvironLoader(func() []string { return nil })}
 	if len(c.opts.LibraryPath) > 0 {
@@ -80,7 +80,7 @@ func (c *Compiler) Compile(text string) (*Filter, error) {
 		return nil, err
 	}
 	f := &Filter{code: code, timeout: c.opts.Timeout, reads: everything}
-	if len(c.opts.LibraryPath) == 0 { // modules may define anything anew
+	if len(c.opts.LibraryPath) == 0 { // modules may redefine functions
 		if direct, reads, ok := compileDirect(query); ok {
 			f.direct, f.reads = &direct, reads
 		}
@@ -112,35 +112,35 @@ func modules(q *gojq.Query) string {
 type Filter struct {
 	code    *gojq.Code
 	timeout time.Duration
-	// direct is nil where only gojq knows the way.
+	// direct is nil if only gojq can evaluate the filter.
 	direct *code
-	// reads is what direct reads; everything without it.
+	// reads is what direct reads; without direct it is everything.
 	reads *Need
 }
 
-// Apply returns the JSON text of the filter's result for a decoded value: null for no output, the output
-// for one, an array for more.
+// Apply returns the result for a decoded value as JSON text: null for no output, the output for one, an array for
+// more.
 func (f *Filter) Apply(ctx context.Context, v any) (text []byte, err error) {
 	defer recovered(&err)
 	if text, ok := f.applyDirectly(v); ok {
 		return text, nil
 	}
-	return f.applyPatiently(ctx, v)
+	return f.applyByGojq(ctx, v)
 }
 
-// recovered makes a panic of an evaluation the filter's error. What the panic says may be a value, unless the runtime says it.
+// recovered turns a panic into an error of the filter. The text of a panic may contain values, unless it is a runtime.Error.
 func recovered(err *error) {
 	r := recover()
 	if r == nil {
 		return
 	}
-	*err = errors.New("the filter makes the jq library panic, which is a bug of the library: write it differently")
+	*err = errors.New("the filter causes a panic in the jq library, which is a bug: rewrite the filter")
 	if bug, ok := r.(runtime.Error); ok {
 		*err = fmt.Errorf("%w (%w)", *err, bug)
 	}
 }
 
-// applyDirectly returns false when it has no result.
+// applyDirectly returns false when only gojq can tell the result.
 func (f *Filter) applyDirectly(v any) (text []byte, ok bool) {
 	if f.direct == nil {
 		return nil, false
@@ -162,8 +162,8 @@ func (f *Filter) applyDirectly(v any) (text []byte, ok bool) {
 	return text, err == nil
 }
 
-// applyPatiently lets gojq do it.
-func (f *Filter) applyPatiently(ctx context.Context, v any) ([]byte, error) {
+// applyByGojq evaluates the filter with gojq.
+func (f *Filter) applyByGojq(ctx context.Context, v any) ([]byte, error) {
 	var outputs []any
 	iter := f.code.RunWithContext(newBudget(ctx, f.timeout), v)
 	for {
@@ -174,7 +174,7 @@ func (f *Filter) applyPatiently(ctx context.Context, v any) ([]byte, error) {
 		if err, failed := out.(error); failed {
 			var halt *gojq.HaltError
 			if errors.As(err, &halt) && halt.Value() == nil {
-				break // halt ends quietly
+				break // halt is no error
 			}
 			if errors.Is(err, errTooLong) {
 				return nil, fmt.Errorf("the filter takes longer than %s: simplify it", f.timeout)

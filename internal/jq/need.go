@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Need is what filters read of a value. What it leaves out may be left out when the value is decoded. Nil stands for
-// nothing, not even whether the value is there; of what is touched only the type counts.
+// Need is the part of a value that filters read. The rest need not be decoded. Nil is nothing, not even the presence of the
+// value; of a touched value only the type is read.
 type Need struct {
-	// members are by name, rest is for all others, and for the elements of an array.
+	// members are by name; rest is for all other members and for the elements of an array.
 	members map[string]*Need
 	rest    *Need
 }
@@ -18,7 +18,7 @@ var (
 	touched    = &Need{}
 )
 
-// NeedOf returns what all of the filters together read.
+// NeedOf returns the union of what filters read.
 func NeedOf(filters ...*Filter) *Need {
 	var n *Need
 	for _, f := range filters {
@@ -50,9 +50,9 @@ func (n *Need) elements() *Need {
 	return touched
 }
 
-// without leaves out what paths lead to, but not that the way there is one.
+// without removes the values at paths, but not the objects on the way.
 func (n *Need) without(paths [][]string) *Need {
-	// The way of a longer path counts, even if a shorter one leads to it: it may be an error.
+	// Shorter paths first: the objects on the way of a longer path are still read, as they may cause an error.
 	paths = slices.SortedFunc(slices.Values(paths), func(a, b []string) int { return len(a) - len(b) })
 	for _, path := range paths {
 		n = n.withoutPath(path)

@@ -2,39 +2,38 @@ package jq
 
 import "context"
 
-// Object is the JSON text of an object that filters are applied to, which is known to be valid. It is decoded when the
-// first filter asks, and as far as filters read it. The text must not change as long as the Object is in use; by one goroutine at a time.
+// Object is the valid JSON text of an object to which filters are applied. It is decoded by the first filter that needs it, as far as
+// filters read it. The text must not change while the Object is in use. One goroutine may use it at a time.
 type Object struct {
 	dec  *Decoder
 	text []byte
 	need *Need
-	// pruned is the tree as far as it is needed, full is all of it, once somebody has asked for that.
+	// pruned is the tree as far as filters read it, full the whole tree; each is decoded when it is first needed.
 	pruned, full       any
 	hasPruned, hasFull bool
 	results            []result
 }
 
-// result is what a filter has made of the object, which is the same for everybody who has this filter.
+// result caches the result of a filter: bindings with equal filters share it.
 type result struct {
 	filter *Filter
 	text   []byte
 	err    error
 }
 
-// Object returns text as an object for filters; need is what they read of it. The Object is to be closed before the
-// Decoder makes another one.
+// Object returns text as an object for filters; need is what they read of it. It must be closed before the next one.
 func (d *Decoder) Object(text []byte, need *Need) *Object {
 	d.current = Object{dec: d, text: text, need: need, results: d.current.results}
 	return &d.current
 }
 
-// Close lets go of what was decoded.
+// Close releases the decoded trees.
 func (o *Object) Close() {
 	clear(o.results)
 	*o = Object{results: o.results[:0]}
 }
 
-// ApplyTo is Apply for an object. What cannot be decoded is null to filters.
+// ApplyTo is Apply for an object. An object that cannot be decoded is null.
 func (f *Filter) ApplyTo(ctx context.Context, o *Object) ([]byte, error) {
 	for _, r := range o.results {
 		if r.filter == f {
@@ -52,7 +51,7 @@ func (f *Filter) applyTo(ctx context.Context, o *Object) (text []byte, err error
 	defer recovered(&err)
 	if f.direct != nil && !o.hasFull {
 		if !o.hasPruned {
-			// Nobody keeps anything of the tree: results are texts of their own. gojq is not that careful.
+			// The tree may alias the text: results of direct evaluation are copies. gojq gives no such guarantee.
 			o.pruned = o.dec.decode(o.text, o.need, o.need != everything)
 			o.hasPruned = true
 		}
@@ -67,7 +66,7 @@ func (f *Filter) applyTo(ctx context.Context, o *Object) (text []byte, err error
 			o.full = o.dec.decode(o.text, everything, false)
 		}
 		o.hasFull = true
-		return f.applyPatiently(ctx, o.full)
+		return f.applyByGojq(ctx, o.full)
 	}
 	return f.Apply(ctx, o.full)
 }

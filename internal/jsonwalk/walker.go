@@ -1,11 +1,11 @@
-// Package jsonwalk walks through JSON text that somebody has found valid already.
+// Package jsonwalk iterates over JSON text that is known to be valid.
 //
 // Callers may rely on this:
-//   - What is skipped costs next to nothing: texts are passed over as fast as memory can be searched for a quote.
-//   - Nothing is copied and nothing is allocated.
-//   - Of text that is not valid come wrong answers, or an error, but never a panic and never a walk without end.
+//   - Skipping a string costs no more than a search for its closing quote.
+//   - It copies and allocates nothing.
+//   - Invalid text gives a wrong result or an error, but no panic and no infinite loop.
 //
-// Not attempted: to find out whether text is valid. That is jsontext's work, and has to be done once.
+// Non-goal: validation, which jsontext does, once.
 package jsonwalk
 
 import (
@@ -13,7 +13,7 @@ import (
 	"io"
 )
 
-// Walker stands somewhere in a text. It is made by On; a copy walks by itself.
+// Walker is a position in a text. On creates it; a copy is independent.
 type Walker struct {
 	text []byte
 	at   int
@@ -23,10 +23,10 @@ type Walker struct {
 // On returns a Walker before the first value of a text.
 func On(text []byte) Walker { return Walker{text: text} }
 
-// Offset is where the walker stands: behind the last thing that it was asked for.
+// Offset is the position behind the last token that was read.
 func (w *Walker) Offset() int { return w.at }
 
-// Err is io.ErrUnexpectedEOF when there was not what there must be.
+// Err is io.ErrUnexpectedEOF if the text was not as expected.
 func (w *Walker) Err() error { return w.err }
 
 // Kind returns the first byte of the next value, or the bracket that ends an object or array; 0 at the end.
@@ -41,7 +41,7 @@ func (w *Walker) Kind() byte {
 	return 0
 }
 
-// Enter steps into an object or array, whose first byte is open. It returns false when the next value is none.
+// Enter enters an object or array, whose first byte is open. It returns false if the next value is of another type.
 func (w *Walker) Enter(open byte) bool {
 	if w.Kind() != open {
 		return false
@@ -50,8 +50,8 @@ func (w *Walker) Enter(open byte) bool {
 	return true
 }
 
-// Member returns the name of the next member of an object, as it is, with quotes. After the last one it leaves the object
-// and returns nil.
+// Member returns the raw name of the next member of an object, with quotes. After the last one it leaves the object and
+// returns nil.
 func (w *Walker) Member() (name []byte) {
 	switch w.Kind() {
 	case '"':
@@ -64,7 +64,7 @@ func (w *Walker) Member() (name []byte) {
 	return nil
 }
 
-// Element tells whether the array has another element, which is then next. Otherwise it leaves the array.
+// Element reports whether the array has another element. If not, it leaves the array.
 func (w *Walker) Element() bool {
 	switch w.Kind() {
 	case ']':
@@ -77,7 +77,7 @@ func (w *Walker) Element() bool {
 	return true
 }
 
-// Value returns the next value as it is.
+// Value returns the raw text of the next value.
 func (w *Walker) Value() []byte {
 	w.Kind()
 	from := w.at
@@ -85,7 +85,7 @@ func (w *Walker) Value() []byte {
 	return w.text[from:w.at]
 }
 
-// Skip passes over the next value.
+// Skip skips the next value.
 func (w *Walker) Skip() {
 	switch w.Kind() {
 	case '"':
@@ -104,7 +104,7 @@ func (w *Walker) Skip() {
 	}
 }
 
-// skipText passes over a text: a quote ends it, unless an odd number of backslashes stands before the quote.
+// skipText skips a string: a quote ends it, unless an odd number of backslashes precedes it.
 func (w *Walker) skipText() {
 	for w.at++; ; {
 		n := bytes.IndexByte(w.text[w.at:], '"')

@@ -15,21 +15,21 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// largestHTTPAnswer bounds what a hook may make us hold for a client.
+// largestHTTPAnswer bounds the memory of one answer.
 const largestHTTPAnswer = 32 << 20
 
-// httpMend shows what an answer looks like.
-const httpMend = `write for instance {"status": 200, "json": {…}}; the keys are status, headers, and one of body, bodyBase64, json`
+// httpHint shows an answer.
+const httpHint = `write for instance {"status": 200, "json": {…}}; the keys are status, headers, and one of body, bodyBase64, json`
 
-// ParseHTTP reads the file that HTTP_RESPONSE_PATH names: one JSON object. It is checked strictly, because what is not
-// meant so would go to a client. An empty file stands for an answer without content.
+// ParseHTTP reads the file at HTTP_RESPONSE_PATH: one JSON object. It is checked strictly, because a typo would reach a
+// client. An empty file is an answer without content.
 func ParseHTTP(text []byte) (effect.HTTPAnswer, error) {
 	if len(text) == 0 {
 		return effect.HTTPAnswer{Status: http.StatusNoContent}, nil
 	}
 	answer, err := parseHTTP(text)
 	if err != nil {
-		return effect.HTTPAnswer{}, fmt.Errorf("the file that $HTTP_RESPONSE_PATH names is not valid: %w: %s", err, httpMend)
+		return effect.HTTPAnswer{}, fmt.Errorf("the file that $HTTP_RESPONSE_PATH names is not valid: %w: %s", err, httpHint)
 	}
 	return answer, nil
 }
@@ -57,7 +57,7 @@ func parseHTTP(text []byte) (effect.HTTPAnswer, error) {
 		out.Status = *in.Status
 	}
 	if out.Status < 200 || out.Status > 599 {
-		return out, fmt.Errorf("the status is %d, but it has to be between 200 and 599", out.Status)
+		return out, fmt.Errorf("the status is %d, but must be between 200 and 599", out.Status)
 	}
 	var err error
 	if out.Headers, err = responseHeaders(in.Headers); err != nil {
@@ -86,7 +86,7 @@ func parseHTTP(text []byte) (effect.HTTPAnswer, error) {
 	return out, nil
 }
 
-// harmless is an error of the JSON reader without the values that it shows.
+// harmless returns an error of the JSON decoder without values, which may be secret.
 func harmless(err error) error {
 	if syntactic := (*jsontext.SyntacticError)(nil); errors.As(err, &syntactic) {
 		return fmt.Errorf("it is not one JSON object, at byte %d", syntactic.ByteOffset)
@@ -102,7 +102,7 @@ func harmless(err error) error {
 	return errors.New("it cannot be read")
 }
 
-// ownHeaders belong to the connection, or are the operator's business.
+// ownHeaders belong to the connection; the operator sets them.
 var ownHeaders = []string{
 	"Connection", "Content-Length", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -116,7 +116,7 @@ func responseHeaders(in map[string]jsontext.Value) (map[string][]string, error) 
 		case !token.MatchString(name):
 			return nil, fmt.Errorf("%q is not the name of a header", name)
 		case slices.Contains(ownHeaders, canonical) || strings.HasPrefix(canonical, http.TrailerPrefix):
-			return nil, fmt.Errorf("the header %s is the operator's business: leave it out", canonical)
+			return nil, fmt.Errorf("the header %s is set by the operator: leave it out", canonical)
 		case out[canonical] != nil:
 			return nil, fmt.Errorf("the header %s is given twice: write a list", canonical)
 		}
@@ -125,7 +125,7 @@ func responseHeaders(in map[string]jsontext.Value) (map[string][]string, error) 
 		if json.Unmarshal(in[name], &one) == nil && in[name].Kind() == '"' {
 			values = []string{one}
 		} else if json.Unmarshal(in[name], &values) != nil || in[name].Kind() != '[' {
-			return nil, fmt.Errorf("the value of the header %s has to be a string or a list of strings", canonical)
+			return nil, fmt.Errorf("the value of the header %s must be a string or a list of strings", canonical)
 		}
 		if slices.ContainsFunc(values, unfitForHeader) {
 			return nil, fmt.Errorf("a value of the header %s has a line break or another control character", canonical)

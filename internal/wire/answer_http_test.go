@@ -32,20 +32,20 @@ func TestParseHTTP(t *testing.T) {
 		{`{"body": {"secret": 1}}`, `"body" must be a string; for JSON there is the key json`},
 		{`{"bodyBase64": "secret!"}`, `"bodyBase64" must be a string in base64`},
 		{`{"code": 200}`, `the key "code" is not known`},
-		{`{"status": 100}`, `the status is 100, but it has to be between 200 and 599`},
-		{`{"status": 600}`, `the status is 600, but it has to be between 200 and 599`},
+		{`{"status": 100}`, `the status is 100, but must be between 200 and 599`},
+		{`{"status": 600}`, `the status is 600, but must be between 200 and 599`},
 		{`{"status": 204, "body": "x"}`, `an answer with the status 204 cannot have a body`},
 		{`{"status": 304, "json": 1}`, `an answer with the status 304 cannot have a body`},
 		{`{"body": "x", "json": 1}`, `it has more than one body`},
 		{`{"headers": {"A B": "x"}}`, `"A B" is not the name of a header`},
 		{`{"headers": {"": "x"}}`, `"" is not the name of a header`},
-		{`{"headers": {"content-length": "1"}}`, `the header Content-Length is the operator's business: leave it out`},
-		{`{"headers": {"Transfer-Encoding": "chunked"}}`, `the header Transfer-Encoding is the operator's business: leave it out`},
+		{`{"headers": {"content-length": "1"}}`, `the header Content-Length is set by the operator: leave it out`},
+		{`{"headers": {"Transfer-Encoding": "chunked"}}`, `the header Transfer-Encoding is set by the operator: leave it out`},
 		{`{"headers": {"Trailer:X": "1"}}`, `"Trailer:X" is not the name of a header`},
 		{`{"headers": {"X": "a\r\nSet-Cookie: b"}}`, `a value of the header X has a line break or another control character`},
 		{`{"headers": {"X": ["a", "\u0000"]}}`, `a value of the header X has a line break or another control character`},
-		{`{"headers": {"X": 1}}`, `the value of the header X has to be a string or a list of strings`},
-		{`{"headers": {"X": null}}`, `the value of the header X has to be a string or a list of strings`},
+		{`{"headers": {"X": 1}}`, `the value of the header X must be a string or a list of strings`},
+		{`{"headers": {"X": null}}`, `the value of the header X must be a string or a list of strings`},
 		{`{"headers": {"x": "1", "X": "2"}}`, `the header X is given twice: write a list`},
 		{`{"body": "` + strings.Repeat("x", largestHTTPAnswer) + `"}`, `it has more than 33554432 bytes`},
 	} {
@@ -56,7 +56,7 @@ func TestParseHTTP(t *testing.T) {
 			if strings.Contains(got, "secret") {
 				t.Errorf("%s: a value is in the error: %s", tt.in, got)
 			}
-			got = strings.TrimSuffix(got, ": "+httpMend)
+			got = strings.TrimSuffix(got, ": "+httpHint)
 		}
 		if got != tt.want {
 			t.Errorf("%.80s:\n got %s\nwant %s", tt.in, got, tt.want)

@@ -12,7 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// ParseAdmission reads the file that ADMISSION_RESPONSE_PATH names: one JSON object. What follows it is ignored.
+// ParseAdmission reads the file at ADMISSION_RESPONSE_PATH: one JSON object. Trailing text is ignored.
 func ParseAdmission(text []byte) (effect.AdmissionAnswer, error) {
 	var answer struct {
 		Allowed  bool     `json:"allowed"`
@@ -24,7 +24,7 @@ func ParseAdmission(text []byte) (effect.AdmissionAnswer, error) {
 	return effect.AdmissionAnswer{Allowed: answer.Allowed, Message: answer.Message, Warnings: answer.Warnings, Patch: answer.Patch}, err
 }
 
-// ParseConversion reads the file that CONVERSION_RESPONSE_PATH names: one JSON object. What follows it is ignored.
+// ParseConversion reads the file at CONVERSION_RESPONSE_PATH: one JSON object. Trailing text is ignored.
 func ParseConversion(text []byte) (effect.ConversionAnswer, error) {
 	var answer struct {
 		ConvertedObjects []json.RawMessage `json:"convertedObjects"`
@@ -34,7 +34,7 @@ func ParseConversion(text []byte) (effect.ConversionAnswer, error) {
 	return effect.ConversionAnswer{Objects: answer.ConvertedObjects, Failure: answer.FailedMessage}, err
 }
 
-// answerTypes are the types of the keys of all answers, in the words of docs/reference/hook-process.md.
+// answerTypes are the types of the keys of all answers, as in docs/reference/hook-process.md.
 var answerTypes = map[string]string{
 	"allowed": "a boolean, true or false without quotes", "message": "a string", "warnings": "a list of strings",
 	"patch": "a string: a JSON patch in base64", "convertedObjects": "a list", "failedMessage": "a string",
@@ -52,7 +52,7 @@ func decodeAnswer(text []byte, variable string, into any, hint string) error {
 	return nil
 }
 
-// answerError puts an error of the JSON decoder into the words of the documentation. It shows no values.
+// answerError rewrites an error of the JSON decoder for authors of hooks. It shows no values.
 func answerError(text []byte, err error) error {
 	var wrongType *json.UnmarshalTypeError
 	var syntax *json.SyntaxError

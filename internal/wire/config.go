@@ -1,11 +1,11 @@
-// Package wire speaks with hooks: it reads their configuration and writes their binding contexts.
+// Package wire implements the formats of hooks: it parses configurations, operations, metrics and answers, and writes binding contexts.
 //
 // Callers may rely on this:
-//   - It alone knows the hook-facing JSON and YAML, and the words v0 and v1. What comes out is typed and valid.
-//   - All mistakes of a configuration are reported together, each with its place and its mend.
-//   - Objects are copied into contexts as the bytes they are, never decoded.
+//   - Only this package knows the JSON and YAML of hooks, and versions v0 and v1. Its results are typed and valid.
+//   - All errors of a configuration are reported together, each with its path and a hint.
+//   - Objects are copied into contexts byte by byte, never decoded.
 //
-// The source of truth for both formats is docs/reference/hook-configuration.md and docs/reference/binding-contexts.md.
+// The formats are specified in docs/reference/hook-configuration.md and docs/reference/binding-contexts.md.
 package wire
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// ConfigOptions are what checking a configuration needs from elsewhere. JQ and CheckCrontab are required.
+// ConfigOptions are the dependencies of ParseConfig. JQ and CheckCrontab are required.
 type ConfigOptions struct {
 	JQ *jq.Compiler
-	// CheckCrontab tells what is wrong with a crontab.
+	// CheckCrontab returns an error for an invalid crontab.
 	CheckCrontab func(string) error
 	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0, which otherwise receive each as "add".
 	SkipExistingV0 bool
 }
 
-// Warning is something that is accepted but probably not meant.
+// Warning reports a part of a file that is accepted but probably a mistake.
 type Warning struct {
 	Path    string
 	Problem string
@@ -38,14 +38,14 @@ type Warning struct {
 
 func (w Warning) String() string { return strings.TrimPrefix(w.Path+": "+w.Problem, ": ") }
 
-// Violation is one mistake in a configuration.
+// Violation is one error in a configuration.
 type Violation struct {
-	// Path is where, as in "kubernetes[1].nameSelector.matchNames".
+	// Path locates it, as in "kubernetes[1].nameSelector.matchNames".
 	Path string
-	// Binding is the name of the binding that the path leads into, if it has one.
+	// Binding is the name of the binding at the path, if it has one.
 	Binding string
-	// Problem says what is wrong and Mend what to do; Mend may be empty.
-	Problem, Mend string
+	// Problem is the error and Hint how to fix it; Hint may be empty.
+	Problem, Hint string
 }
 
 func (v Violation) String() string {
@@ -55,17 +55,17 @@ func (v Violation) String() string {
 		fmt.Fprintf(&b, " (binding %q)", v.Binding)
 	}
 	b.WriteString(" " + v.Problem)
-	if v.Mend != "" {
-		b.WriteString(": " + v.Mend)
+	if v.Hint != "" {
+		b.WriteString(": " + v.Hint)
 	}
 	return strings.TrimSpace(b.String())
 }
 
-// ConfigError is everything that is wrong with the configuration of one hook.
+// ConfigError lists all errors in the configuration of one hook.
 type ConfigError struct {
 	Hook       string
 	Violations []Violation
-	// Output is what the hook printed.
+	// Output is the hook's stdout.
 	Output string
 }
 
@@ -85,10 +85,10 @@ func (e *ConfigError) Error() string {
 	return b.String()
 }
 
-// maxShown is how much of a hook's output an error shows.
+// maxShown limits the output of a hook in an error.
 const maxShown = 4 << 10
 
-// printable is text as a terminal can show it, cut where it is too long to be read.
+// printable escapes control characters and truncates long text.
 func printable(text string) string {
 	rest := ""
 	if len(text) > maxShown {
@@ -109,7 +109,7 @@ func printable(text string) string {
 	return b.String() + rest
 }
 
-// ParseConfig makes a hook of what its config call printed. An error is a *ConfigError; warnings come with it.
+// ParseConfig parses the output of a config call. An error is a *ConfigError. Warnings are returned with and without an error.
 func ParseConfig(name, path string, output []byte, opts ConfigOptions) (hook.Hook, []Warning, error) {
 	p := &parser{ConfigOptions: opts}
 	h := hook.Hook{Name: name, Path: path}
@@ -122,21 +122,21 @@ func ParseConfig(name, path string, output []byte, opts ConfigOptions) (hook.Hoo
 	return h, p.warnings, nil
 }
 
-// parser collects what is wrong while it goes through one configuration.
+// parser collects the violations and warnings of one configuration.
 type parser struct {
 	ConfigOptions
 	violations []Violation
 	warnings   []Warning
 }
 
-// warn adds a warning, once: several bindings can run into the same one.
+// warn adds a warning unless it is there: several bindings can cause the same one.
 func (p *parser) warn(path, format string, args ...any) {
 	if w := (Warning{path, fmt.Sprintf(format, args...)}); !slices.Contains(p.warnings, w) {
 		p.warnings = append(p.warnings, w)
 	}
 }
 
-// root finds the version and leaves the rest to it.
+// root dispatches on the version.
 func (p *parser) root(fields map[string]any, h *hook.Hook) {
 	o := &object{p: p, fields: fields}
 	value, given := fields["configVersion"]
@@ -163,7 +163,7 @@ func withArticle(noun string) string {
 	return "a " + noun
 }
 
-// typeOf names the JSON type of a decoded value.
+// typeOf returns the JSON type of a decoded value.
 func typeOf(v any) string {
 	switch v := v.(type) {
 	case nil:

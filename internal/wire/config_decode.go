@@ -11,7 +11,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// decode reads the first YAML document, by the rules of YAML 1.1 that Kubernetes uses.
+// decode reads the first YAML document by the rules of YAML 1.1, as Kubernetes does.
 func (p *parser) decode(output []byte) (map[string]any, bool) {
 	if err := checkAliasesIn(output); err != nil {
 		p.violations = append(p.violations, Violation{Problem: "the output " + err.Error()})
@@ -19,7 +19,7 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 	}
 	if len(bytes.TrimSpace(output)) == 0 {
 		p.violations = append(p.violations, Violation{
-			Problem: "it printed nothing", Mend: `print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`,
+			Problem: "it printed nothing", Hint: `print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`,
 		})
 		return nil, false
 	}
@@ -27,7 +27,7 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 	if err != nil {
 		p.violations = append(p.violations, Violation{
 			Problem: "the output is neither YAML nor JSON: " + strings.TrimPrefix(err.Error(), "yaml: "),
-			Mend:    "print the configuration and nothing else to stdout; messages belong to stderr",
+			Hint:    "print the configuration and nothing else to stdout; messages belong to stderr",
 		})
 		return nil, false
 	}
@@ -47,18 +47,18 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 	default:
 		p.violations = append(p.violations, Violation{
 			Problem: "the output must be an object with keys such as configVersion, not " + withArticle(typeOf(value)),
-			Mend:    "print the configuration and nothing else to stdout",
+			Hint:    "print the configuration and nothing else to stdout",
 		})
 		return nil, false
 	}
 }
 
-// warnAboutText looks for what the decoded value no longer shows.
+// warnAboutText checks what is lost by decoding: duplicate keys and further documents.
 func (p *parser) warnAboutText(output []byte) {
 	dec := yaml.NewDecoder(bytes.NewReader(output))
 	var first, next yaml.Node
 	if err := dec.Decode(&first); err != nil {
-		return // empty, or one of the few texts that only the other decoder reads
+		return // empty, or a text that only the other decoder accepts
 	}
 	p.warnAboutDuplicates(&first, "")
 	if err := dec.Decode(&next); err == nil && !isEmpty(&next) {
@@ -68,7 +68,7 @@ func (p *parser) warnAboutText(output []byte) {
 	}
 }
 
-// isEmpty tells whether nothing follows the "---" that begins a document.
+// isEmpty reports whether nothing follows the "---" of a document.
 func isEmpty(doc *yaml.Node) bool {
 	return len(doc.Content) == 1 && doc.Content[0].Tag == "!!null"
 }
@@ -89,7 +89,7 @@ func (p *parser) warnAboutDuplicates(n *yaml.Node, path string) {
 		key, value := n.Content[i], n.Content[i+1]
 		at := joined(path, key.Value)
 		if line, ok := seen[key.Value]; ok {
-			p.warn(at, "the key is given twice, in lines %d and %d: the last one counts", line, key.Line)
+			p.warn(at, "duplicate key, in lines %d and %d: the last one counts", line, key.Line)
 		}
 		seen[key.Value] = key.Line
 		p.warnAboutDuplicates(value, at)

@@ -10,10 +10,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// openAPIPath is the path of the document that the operator makes itself.
+// openAPIPath is the path of the document that the operator generates.
 const openAPIPath = "/openapi.json"
 
-// https reads the list http.
+// https parses the list http.
 func (p *parser) https(root *object, all *bindings) []hook.HTTP {
 	var list []hook.HTTP
 	routes := map[string]int{}
@@ -51,7 +51,7 @@ func (p *parser) http(o *object, all *bindings) hook.HTTP {
 		b.Headers = append(b.Headers, o.requestHeader(indexed("headers", i), name))
 	}
 	if b.Timeout = o.duration("timeout"); b.Timeout != nil && *b.Timeout == 0 {
-		o.violation("timeout", "is 0", "every request has a time limit: use a duration such as \"30s\", or leave the key out for --http-timeout")
+		o.violation("timeout", "is 0", "a request must have a time limit: use a duration such as \"30s\", or omit the key to use --http-timeout")
 	}
 	if a := o.object("allow"); a != nil {
 		b.Allow = &hook.Allow{Users: a.texts("users", 0), Groups: a.texts("groups", 0)}
@@ -59,7 +59,7 @@ func (p *parser) http(o *object, all *bindings) hook.HTTP {
 		notEmpty(a, "groups", b.Allow.Groups)
 		a.close()
 		if len(b.Allow.Users)+len(b.Allow.Groups) == 0 {
-			a.violation("", "names nobody", "list users or groups, or leave the key out to let the cluster decide by RBAC")
+			a.violation("", "is empty", "list users or groups, or omit the key to use RBAC")
 		}
 	}
 	p.includes(o, &b.Binding, all)
@@ -74,13 +74,13 @@ func (o *object) method() string {
 	if typeOf(o.fields["method"]) != "string" || slices.Contains(methods, method) {
 		return method
 	}
-	mend := ""
+	hint := ""
 	if upper := strings.ToUpper(method); slices.Contains(methods, upper) {
-		mend = "write it in upper case"
+		hint = "write it in upper case"
 	} else if upper == http.MethodOptions {
-		mend = "the operator answers OPTIONS itself"
+		hint = "the operator answers OPTIONS itself"
 	}
-	o.violation("method", notOneOf(method, methods), mend)
+	o.violation("method", notOneOf(method, methods), hint)
 	return method
 }
 
@@ -89,11 +89,11 @@ var (
 	literal  = regexp.MustCompile(`^[A-Za-z0-9._~!$&'()*+,;=:@-]+$`)
 )
 
-// segments takes a path apart.
+// segments splits a path.
 func (o *object) segments(path string) []hook.Segment {
-	const mend = `write a path such as "/nodes/{name}"`
+	const hint = `write a path such as "/nodes/{name}"`
 	wrong := func(format string, args ...any) []hook.Segment {
-		o.violation("path", fmt.Sprintf("%q ", path)+fmt.Sprintf(format, args...), mend)
+		o.violation("path", fmt.Sprintf("%q ", path)+fmt.Sprintf(format, args...), hint)
 		return nil
 	}
 	rest, ok := strings.CutPrefix(path, "/")
@@ -110,7 +110,7 @@ func (o *object) segments(path string) []hook.Segment {
 		case text == "":
 			return wrong("has an empty segment, or a slash at its end")
 		case text == "." || text == "..":
-			return wrong("has the segment %q, which no request can have", text)
+			return wrong("has the segment %q, which cannot occur in a request", text)
 		case variable.MatchString(text):
 			name := strings.Trim(text, "{}")
 			if names[name] {
@@ -121,18 +121,18 @@ func (o *object) segments(path string) []hook.Segment {
 		case strings.ContainsAny(text, "{}"):
 			return wrong("has the segment %q: a variable is a whole segment, its name has letters, digits and _", text)
 		case !literal.MatchString(text):
-			return wrong("has the segment %q with characters that a path cannot have; what is encoded in a URL is not supported", text)
+			return wrong("has the segment %q with characters that are invalid in a path; URL encoding is not supported", text)
 		default:
 			list = append(list, hook.Segment{Text: text})
 		}
 	}
 	if path == openAPIPath {
-		return wrong("is where the operator serves its own document")
+		return wrong("is reserved for the document of the operator")
 	}
 	return list
 }
 
-// shape is the same for paths that match the same requests.
+// shape is equal for paths that match the same requests.
 func shape(segments []hook.Segment) string {
 	var b strings.Builder
 	for _, s := range segments {
@@ -148,7 +148,7 @@ func shape(segments []hook.Segment) string {
 
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// secretHeaders never reach a hook.
+// secretHeaders are never passed to a hook.
 var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
 
 func (o *object) requestHeader(key, name string) string {
@@ -157,7 +157,7 @@ func (o *object) requestHeader(key, name string) string {
 	case !token.MatchString(name):
 		o.violation(key, fmt.Sprintf("%q is not the name of a header", name), `write for instance "X-Signature"`)
 	case slices.Contains(secretHeaders, canonical):
-		o.violation(key, fmt.Sprintf("%q never reaches a hook", name), "who asks is in request.user")
+		o.violation(key, fmt.Sprintf("%q is never passed to a hook", name), "the client is in request.user")
 	}
 	return canonical
 }

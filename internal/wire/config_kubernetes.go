@@ -49,7 +49,7 @@ func (p *parser) kubernetes(o *object, all *bindings) hook.Kubernetes {
 func (p *parser) watchEvents(o *object, k *hook.Kubernetes) {
 	allowed := []string{"Added", "Modified", "Deleted"}
 	events := allowed
-	// The older spelling is checked even when the newer one wins.
+	// The older key is checked even when the newer one takes precedence.
 	for _, key := range []string{"watchEvent", "executeHookOnEvent"} {
 		if !o.has(key) {
 			continue
@@ -69,7 +69,7 @@ func (p *parser) initial(o *object, k *hook.Kubernetes) {
 	k.WaitForSynchronization = true
 	if !o.truth("waitForSynchronization", true) {
 		if queue, ok := o.lookup("queue"); !ok || queue == "" {
-			p.warn(joined(o.path, "waitForSynchronization"), "has no effect without a queue of the binding's own")
+			p.warn(joined(o.path, "waitForSynchronization"), "has no effect without a queue: set queue for the binding")
 		} else {
 			k.WaitForSynchronization = false
 		}
@@ -92,7 +92,7 @@ func (p *parser) resync(o *object) time.Duration {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		p.warn(joined(o.path, "resynchronizationPeriod"), "%q is not a duration such as \"10m\" or \"1h30m\": the objects will not be listed again", text)
+		p.warn(joined(o.path, "resynchronizationPeriod"), "%q is not a duration such as \"10m\" or \"1h30m\": there is no resync", text)
 		return 0
 	}
 	return d
@@ -109,7 +109,7 @@ func (p *parser) selectors(o *object, k *hook.Kubernetes) {
 	k.Namespaces.Names = namespaceNames(ns.object("nameSelector"))
 	if s, text := p.labelSelector(ns, "labelSelector"); s != nil {
 		if len(k.Namespaces.Names) > 0 {
-			p.warn(joined(ns.path, "nameSelector"), "is ignored because labelSelector is given too: keep one of them")
+			p.warn(joined(ns.path, "nameSelector"), "is ignored because there is a labelSelector: keep one of them")
 		}
 		k.Namespaces = hook.Namespaces{Labels: text, ByLabels: true}
 	}
@@ -117,14 +117,14 @@ func (p *parser) selectors(o *object, k *hook.Kubernetes) {
 	ns.close()
 }
 
-// atLeastOne rejects an object without keys.
+// atLeastOne rejects an empty object.
 func atLeastOne(o *object) {
 	if len(o.fields) == 0 && !o.lenient {
 		o.violation("", "should have at least 1 property", "add one of "+o.knownKeys())
 	}
 }
 
-// matchNames reads a nameSelector. The result is sorted and has no duplicates.
+// matchNames parses a nameSelector. The result is sorted and has no duplicates.
 func matchNames(o *object) []string {
 	if o == nil {
 		return nil
@@ -135,14 +135,14 @@ func matchNames(o *object) []string {
 	return slices.Compact(names)
 }
 
-// namespaceNames reads a nameSelector of namespaces, each of which becomes a part of a request's path.
+// namespaceNames parses a nameSelector of namespaces. Each name becomes a part of a request's path.
 func namespaceNames(o *object) []string {
 	names := matchNames(o)
 	o.partsOfPath("matchNames", names)
 	return names
 }
 
-// partsOfPath rejects names that would lead a request elsewhere.
+// partsOfPath rejects names that would change the path of a request.
 func (o *object) partsOfPath(key string, names []string) {
 	for _, name := range names {
 		if problems := content.IsPathSegmentName(name); len(problems) > 0 {
@@ -151,8 +151,8 @@ func (o *object) partsOfPath(key string, names []string) {
 	}
 }
 
-// labelSelector reads a label selector and gives also its form for the API server's query. It returns nil if
-// there is none or it has violations.
+// labelSelector parses a label selector and also returns its text form for the API server. It returns nil if there is none or
+// it has violations.
 func (p *parser) labelSelector(parent *object, key string) (*hook.LabelSelector, string) {
 	o := parent.object(key)
 	if o == nil {
@@ -189,7 +189,7 @@ func readLabelSelector(o *object) *hook.LabelSelector {
 	return s
 }
 
-// checkLabelSelector reports what the API server would refuse, part by part, and gives the form for its query.
+// checkLabelSelector reports each part that the API server would reject, and returns the text form.
 func checkLabelSelector(o *object, s *hook.LabelSelector) string {
 	var all labels.Requirements
 	add := func(key string, part metav1.LabelSelector) {

@@ -7,8 +7,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// v0 reads the configuration that has no configVersion. Its items are not checked strictly: hooks that
-// still use it are old, and nobody will mend them.
+// v0 parses a configuration without configVersion. Items are checked leniently: such hooks are old and no longer maintained.
 func (p *parser) v0(o *object, h *hook.Hook) {
 	h.Contexts = hook.NameContexts
 	h.Settings = hook.Settings{Burst: 1, ContextsPerRun: 1}
@@ -28,15 +27,15 @@ func (p *parser) v0(o *object, h *hook.Hook) {
 		}
 	}
 	if len(o.fields) == 0 {
-		o.violation("configuration", "should have at least 1 property", `print a configuration that begins with "configVersion: v1"; with nothing else but settings, it switches the hook off`)
+		o.violation("configuration", "should have at least 1 property", `print a configuration that begins with "configVersion: v1"; a configuration with settings only disables the hook`)
 	}
 	p.newerKeys(o)
 	o.close()
 }
 
-// newerKeys reports a configuration that means to be v1 and does not say so.
+// newerKeys reports a configuration that has keys of v1 and no configVersion.
 func (p *parser) newerKeys(o *object) {
-	o.lookup("configVersion") // is known now: a mistyped one gets its suggestion
+	o.lookup("configVersion") // so that a mistyped one gets a suggestion
 	var newer []string
 	for _, kind := range append(hook.Kinds(), "settings") {
 		key := string(kind)

@@ -7,7 +7,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// v1 reads configuration version 1.
+// v1 parses configuration version 1.
 func (p *parser) v1(o *object, h *hook.Hook) {
 	o.lookup("configVersion")
 	if len(o.fields) < 2 {
@@ -61,7 +61,7 @@ func (p *parser) settings(root *object, h *hook.Hook) {
 	h.Settings.ExecutionTimeout = o.duration("executionTimeout")
 	if n := o.integer("contextsPerRun"); n != nil {
 		if *n < 1 {
-			o.violation("contextsPerRun", fmt.Sprintf("is %d", *n), "use 1 or more, or leave the key out for no limit of the hook's own")
+			o.violation("contextsPerRun", fmt.Sprintf("is %d", *n), "use 1 or more, or omit the key to use --contexts-per-run")
 		}
 		h.Settings.ContextsPerRun = *n
 	}
@@ -84,11 +84,11 @@ func (p *parser) schedule(o *object, all *bindings) hook.Schedule {
 
 func (p *parser) crontab(o *object, crontab string) {
 	if err := p.CheckCrontab(crontab); err != nil {
-		o.violation("crontab", fmt.Sprintf("%q cannot be read: %v", crontab, err), "")
+		o.violation("crontab", fmt.Sprintf("%q is invalid: %v", crontab, err), "")
 	}
 }
 
-// bindingName reads the name and puts it into the messages about the binding.
+// bindingName parses the name and adds it to messages about the binding.
 func (p *parser) bindingName(o *object, def string) string {
 	name := o.text("name")
 	o.binding = name
@@ -105,7 +105,7 @@ func queueName(o *object) string {
 	return hook.MainQueue
 }
 
-// bindings remembers what bindings include until all kubernetes bindings are known.
+// bindings keeps the includes of bindings until all kubernetes bindings are parsed.
 type bindings struct {
 	hook    *hook.Hook
 	pending []pendingIncludes
@@ -117,7 +117,7 @@ type pendingIncludes struct {
 	names []string
 }
 
-// includes reads group and includeSnapshotsFrom; link resolves them.
+// includes parses group and includeSnapshotsFrom; link resolves them.
 func (p *parser) includes(o *object, b *hook.Binding, all *bindings) {
 	b.Group = o.text("group")
 	all.pending = append(all.pending, pendingIncludes{
@@ -136,7 +136,7 @@ func (p *parser) link(all *bindings) {
 		}
 	}
 	if len(targets) != len(all.pending) {
-		return // an item was no object, which has been reported
+		return // an item is not an object, which has been reported
 	}
 	for i, pending := range all.pending {
 		for j, name := range pending.names {
@@ -161,7 +161,7 @@ func (p *parser) included(o *object, key, name string, h *hook.Hook) (int, bool)
 		o.violation(key, fmt.Sprintf("names %q, which is not found among the kubernetes bindings", name), "use the name of a kubernetes binding of this hook")
 	case 1:
 	default:
-		o.violation(key, fmt.Sprintf("is ambiguous: %d kubernetes bindings are called %q", count, name), "give each a name of its own")
+		o.violation(key, fmt.Sprintf("is ambiguous: %d kubernetes bindings have the name %q", count, name), "give each a unique name")
 	}
 	return index, count == 1
 }
@@ -180,7 +180,7 @@ func (p *parser) expandGroup(o *object, b *hook.Binding, h *hook.Hook) {
 			continue
 		}
 		if named[k.Name] {
-			p.warn(indexed("kubernetes", i), "another binding in group %q is called %q too: snapshots have one entry for a name, that of the first one; give each a name of its own", b.Group, k.Name)
+			p.warn(indexed("kubernetes", i), "another binding in group %q has the name %q, too: the snapshot of that name is that of the first one; give each a unique name", b.Group, k.Name)
 			continue
 		}
 		named[k.Name] = true

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// object is one level of a configuration. Its methods read keys; what does not fit becomes a violation and
-// gives the zero value. close reports the keys that nobody has read.
+// object is one level of a configuration. Its methods read keys; an invalid value becomes a violation and
+// returns the zero value. close reports the keys that have not been read.
 type object struct {
 	p      *parser
 	path   string
 	fields map[string]any
-	// binding is the name of the binding that the object is a part of.
+	// binding is the name of the binding that contains the object.
 	binding string
-	// lenient objects are those of v0: keys in any case, scalars for strings, null for nothing, unknown keys.
+	// lenient objects are those of v0: keys in any case, scalars as strings, null as absent, unknown keys ignored.
 	lenient bool
 	known   []string
 }
@@ -29,15 +29,15 @@ func indexed(path string, i int) string {
 	return fmt.Sprintf("%s[%d]", path, i)
 }
 
-func (o *object) violation(key, problem, mend string) {
+func (o *object) violation(key, problem, hint string) {
 	path := o.path
 	if key != "" {
 		path = joined(path, key)
 	}
-	o.p.violations = append(o.p.violations, Violation{Path: path, Binding: o.binding, Problem: problem, Mend: mend})
+	o.p.violations = append(o.p.violations, Violation{Path: path, Binding: o.binding, Problem: problem, Hint: hint})
 }
 
-// lookup returns a key's value and whether it is there.
+// lookup returns the value of a key and whether the key is present.
 func (o *object) lookup(key string) (any, bool) {
 	o.known = append(o.known, key)
 	v, ok := o.fields[key]
@@ -60,16 +60,16 @@ func (o *object) has(key string) bool {
 }
 
 func (o *object) wrongType(key, want string, v any) {
-	mend := mendType(want, v)
+	hint := hintForType(want, v)
 	if text, ok := v.(string); ok && want == "object" && text != "" {
 		if shape := longForms[key]; shape != "" {
-			mend = fmt.Sprintf(shape, text)
+			hint = fmt.Sprintf(shape, text)
 		}
 	}
-	o.violation(key, fmt.Sprintf("must be of type %s: %q", want, typeOf(v)), mend)
+	o.violation(key, fmt.Sprintf("must be of type %s: %q", want, typeOf(v)), hint)
 }
 
-// longForms are what to write for keys whose value is often given as a plain string.
+// longForms are hints for keys whose value is often given as a plain string.
 var longForms = map[string]string{
 	"namespace":         "write {nameSelector: {matchNames: [%s]}}",
 	"nameSelector":      "write {matchNames: [%s]}",
@@ -78,14 +78,14 @@ var longForms = map[string]string{
 	"fieldSelector":     "write {matchExpressions: [{field: FIELD, operator: Equals, value: VALUE}]} for %q",
 }
 
-// quoteBooleans is for those who wrote such a word and meant the word.
+// quoteBooleans is the hint for a word that YAML reads as a boolean.
 const quoteBooleans = "YAML reads a bare y, yes, on, true, n, no, off or false as a boolean: write it in quotes"
 
-func mendType(want string, v any) string {
+func hintForType(want string, v any) string {
 	_, isText := v.(string)
 	switch {
 	case v == nil:
-		return "give it a value or leave the key out"
+		return "set a value or omit the key"
 	case isText && (want == "integer" || want == "boolean"):
 		return "write it without quotes"
 	case want == "string" && typeOf(v) == "boolean":
@@ -130,7 +130,7 @@ func (o *object) requiredText(key string) string {
 	return o.text(key)
 }
 
-// oneOf reads a string that has to be one of few.
+// oneOf reads a string and checks that it is allowed.
 func (o *object) oneOf(key string, allowed ...string) string {
 	text := o.text(key)
 	if v, ok := o.lookup(key); ok && typeOf(v) == "string" && !slices.Contains(allowed, text) {
@@ -143,7 +143,7 @@ func notOneOf(text string, allowed []string) string {
 	return fmt.Sprintf("should be one of [%s], not %q", strings.Join(allowed, " "), text)
 }
 
-// suggestion names the allowed value that text probably stands for. A beginning of it will do, such as Add for Added.
+// suggestion returns the allowed value that is most like text, or of which text is a prefix, such as Add of Added.
 func suggestion(text string, allowed []string) string {
 	near := nearest(text, allowed)
 	for _, a := range allowed {
@@ -169,7 +169,7 @@ func (o *object) truth(key string, def bool) bool {
 	return b
 }
 
-// integer returns nil when the key is missing.
+// integer returns nil when the key is absent.
 func (o *object) integer(key string) *int {
 	v, ok := o.lookup(key)
 	if !ok {
@@ -189,7 +189,7 @@ func (o *object) integer(key string) *int {
 	return &i
 }
 
-// duration reads Go's notation of durations.
+// duration reads a duration in Go's notation.
 func (o *object) duration(key string) *time.Duration {
 	text := o.text(key)
 	if v, ok := o.lookup(key); !ok || typeOf(v) != "string" {
@@ -203,7 +203,7 @@ func (o *object) duration(key string) *time.Duration {
 	return &d
 }
 
-// list returns the items of an array that has at least least of them.
+// list returns the items of an array and checks that there are at least so many.
 func (o *object) list(key string, least int) []any {
 	v, ok := o.lookup(key)
 	if !ok {
@@ -227,8 +227,8 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// texts reads an array of strings, of those that are allowed if there are any. It returns nil when an item is
-// something else, so that places in the result are places in the configuration.
+// texts reads an array of strings and, if any are allowed, checks them. It returns nil when an item is invalid, so that
+// indexes of the result are indexes of the configuration.
 func (o *object) texts(key string, least int, allowed ...string) []string {
 	var texts []string
 	fit := true
@@ -257,7 +257,7 @@ func (o *object) requiredTexts(key string, least int, allowed ...string) []strin
 	return o.texts(key, least, allowed...)
 }
 
-// textMap reads an object whose values are strings.
+// textMap reads an object with string values.
 func (o *object) textMap(key string) map[string]string {
 	child := o.object(key)
 	if child == nil {
@@ -277,7 +277,7 @@ func (o *object) textMap(key string) map[string]string {
 	return texts
 }
 
-// object returns the object under a key, or nil. The caller closes it.
+// object returns the object at a key, or nil. The caller closes it.
 func (o *object) object(key string) *object {
 	v, ok := o.lookup(key)
 	if !ok {
@@ -295,8 +295,8 @@ func (o *object) child(key string, v any) *object {
 	return &object{p: o.p, path: joined(o.path, key), fields: fields, binding: o.binding, lenient: o.lenient}
 }
 
-// objects returns the objects in an array. Items of another type are reported and come as nil, so that
-// places in the result are places in the configuration.
+// objects returns the objects in an array. Items of another type are reported and nil in the result, so that indexes of
+// the result are indexes of the configuration.
 func (o *object) objects(key string, least int) []*object {
 	list := o.list(key, least)
 	objects := make([]*object, len(list))
@@ -306,7 +306,7 @@ func (o *object) objects(key string, least int) []*object {
 	return objects
 }
 
-// close reports the keys that nobody asked for. Two are tolerated everywhere: editors and schema tools add them.
+// close reports unknown keys. Two are accepted everywhere: editors and schema tools add them.
 func (o *object) close() {
 	if o.lenient {
 		return
@@ -315,14 +315,14 @@ func (o *object) close() {
 		if slices.Contains(o.known, key) || key == "id" || key == "$schema" {
 			continue
 		}
-		mend := "remove it; known here: " + o.knownKeys()
+		hint := "remove it; known here: " + o.knownKeys()
 		if near := nearest(key, o.known); near != "" {
-			mend = fmt.Sprintf("did you mean %q?", near)
+			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		if isBoolean(key) {
-			mend = quoteBooleans
+			hint = quoteBooleans
 		}
-		o.violation(key, "is a forbidden property", mend)
+		o.violation(key, "is a forbidden property", hint)
 	}
 }
 
@@ -330,10 +330,10 @@ func (o *object) knownKeys() string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(o.known))), ", ")
 }
 
-// isBoolean tells whether a key is what YAML makes of a bare y, n, on, ….
+// isBoolean reports whether a key is what YAML reads a bare y, n, on, … as.
 func isBoolean(key string) bool { return key == "true" || key == "false" }
 
-// nearest returns the known key that a mistyped one probably stands for, or "".
+// nearest returns the known key that is most like a mistyped one, or "".
 func nearest(key string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {

@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// admissions reads the list kubernetesValidating or kubernetesMutating.
+// admissions parses the list kubernetesValidating or kubernetesMutating.
 func (p *parser) admissions(root *object, key string, all *bindings) []hook.Admission {
 	var list []hook.Admission
 	names := map[string]int{}
@@ -21,7 +21,7 @@ func (p *parser) admissions(root *object, key string, all *bindings) []hook.Admi
 		}
 		a := p.admission(o, key == "kubernetesMutating", all)
 		if first, ok := names[a.Name]; ok && a.Name != "" {
-			o.violation("name", fmt.Sprintf("is also the name of %s", indexed(key, first)), "give each a name of its own")
+			o.violation("name", fmt.Sprintf("is also the name of %s", indexed(key, first)), "give each a unique name")
 		} else {
 			names[a.Name] = i
 		}
@@ -43,7 +43,7 @@ func (p *parser) admission(o *object, mutating bool, all *bindings) hook.Admissi
 		}
 	}
 	if !o.has("rules") {
-		p.warn(o.path, "has no rules: it will never be asked")
+		p.warn(o.path, "has no rules: it is never called")
 	}
 	a.ObjectLabels, _ = p.labelSelector(o, "labelSelector")
 	if ns := o.object("namespace"); ns != nil {
@@ -107,7 +107,7 @@ func readRule(o *object) hook.Rule {
 
 func alone(o *object, key string, values []string) {
 	if len(values) > 1 && slices.Contains(values, "*") {
-		o.violation(key, `has "*" beside others`, `"*" must stand alone`)
+		o.violation(key, `has "*" and other entries`, `"*" must stand alone`)
 	}
 }
 
@@ -117,10 +117,10 @@ func notEmpty(o *object, key string, values []string) {
 	}
 }
 
-// checkResources finds entries that another one covers, which the API server refuses.
+// checkResources reports entries that another one covers, which the API server rejects.
 func checkResources(o *object, resources []string) {
 	if len(resources) > 1 && slices.Contains(resources, "*/*") {
-		o.violation("resources", `has "*/*" beside others`, `"*/*" must stand alone`)
+		o.violation("resources", `has "*/*" and other entries`, `"*/*" must stand alone`)
 	}
 	star := slices.Contains(resources, "*")
 	all, sub := map[string]bool{}, map[string]bool{} // x of "x/*", y of "*/y"
@@ -132,7 +132,7 @@ func checkResources(o *object, resources []string) {
 			o.violation(at, fmt.Sprintf(`%q is covered by "*"`, text), `"*" must not be mixed with names of resources`)
 		case !hasPart:
 		case text != "*/*" && slices.Contains(resources[:i], text):
-			o.violation(at, fmt.Sprintf("%q is given twice", text), "remove it")
+			o.violation(at, fmt.Sprintf("%q is a duplicate", text), "remove it")
 		case all[resource] && part != "*":
 			o.violation(at, fmt.Sprintf("%q is covered by \"%s/*\"", text, resource), "remove it")
 		case sub[part] && resource != "*":

@@ -11,29 +11,29 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Context is one binding context: an event and the snapshots that go with it.
+// Context is one binding context: an event and snapshots.
 type Context struct {
 	Event event.Event
-	// Objects is the set that a Synchronization hands over, nil for all others.
+	// Objects is the initial list of a Synchronization, nil otherwise.
 	Objects event.Snapshot
-	// Snapshots are those that the binding includes, in order.
+	// Snapshots are the included ones, in order.
 	Snapshots []NamedSnapshot
-	// Review is the JSON text of the review that the hook is to answer, for Validating, Mutating and Conversion.
+	// Review is the review as JSON text, for Validating, Mutating and Conversion.
 	Review []byte
-	// Request is the request that the hook is to answer, for HTTP.
+	// Request is the request of an HTTP event.
 	Request *event.Request
-	// Step is the conversion that is asked for, with the versions as the hook wrote them.
+	// Step is the requested conversion, with the versions as in the configuration.
 	Step hook.ConversionStep
 }
 
-// NamedSnapshot is a snapshot under the name by which the hook knows it.
+// NamedSnapshot is a snapshot and its name in "snapshots".
 type NamedSnapshot struct {
 	Name     string
 	Snapshot event.Snapshot
 }
 
-// WriteContexts writes the file that BINDING_CONTEXT_PATH names: a JSON array and a newline.
-// Objects are written as the bytes they are; a Gatherer gets them without a copy. It fails when w or a payload does.
+// WriteContexts writes the file at BINDING_CONTEXT_PATH: a JSON array and a newline. Objects are written byte by byte; a
+// Gatherer receives them without a copy. It fails when w or a payload fails.
 func WriteContexts(w io.Writer, form hook.ContextForm, contexts iter.Seq[Context]) error {
 	out := &contextWriter{w: newOutput(w)}
 	out.raw("[")
@@ -54,7 +54,7 @@ func WriteContexts(w io.Writer, form hook.ContextForm, contexts iter.Seq[Context
 	return out.w.Flush()
 }
 
-// contextWriter writes JSON by hand and keeps the first error. The output does so for its own.
+// contextWriter writes JSON and keeps its first error; the output keeps its own.
 type contextWriter struct {
 	w       output
 	scratch []byte
@@ -66,7 +66,7 @@ func (o *contextWriter) raw(s string) { _, _ = o.w.WriteString(s) }
 func (o *contextWriter) quoted(s string) {
 	quoted, err := jsontext.AppendQuote(o.scratch[:0], s)
 	if err != nil && o.err == nil {
-		// Invalid UTF-8 has been replaced; hook and binding names come from JSON and cannot have any.
+		// Invalid UTF-8 has been replaced; names of hooks and bindings come from JSON and have none.
 		o.err = fmt.Errorf("cannot write %q as JSON: %w", s, err)
 	}
 	o.scratch = quoted
@@ -92,7 +92,7 @@ func (o *contextWriter) payload(name string, p event.Payload) {
 	o.w.share(text)
 }
 
-// names writes the legacy form.
+// names writes a context of version 0.
 func (o *contextWriter) names(c *Context) {
 	o.raw(`{"binding":`)
 	o.quoted(c.Event.Binding().Name)
@@ -182,7 +182,7 @@ var answered = map[event.Type]string{
 	event.Validating: "Validating", event.Mutating: "Mutating", event.Conversion: "Conversion", event.HTTP: "HTTP",
 }
 
-// groups tells whether a group replaces the context's own type. Reviews only gain snapshots by it.
+// groups reports whether a group replaces the type of the context. A group only adds snapshots to reviews.
 func groups(t event.Type) bool {
 	return t == event.Tick || t == event.Synchronization || t == event.Change
 }

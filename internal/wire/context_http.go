@@ -9,7 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// request writes what a hook is told of a request.
+// request writes an HTTP request.
 func (o *contextWriter) request(r *event.Request) {
 	o.raw(`{"id":`)
 	o.quoted(r.ID)
@@ -35,7 +35,7 @@ func (o *contextWriter) request(r *event.Request) {
 	o.raw("}")
 }
 
-// body writes the body as text if it is one, and once more as JSON if it is that, too: a signature is made over the text.
+// body writes the body as text if it is UTF-8, and also as JSON if it is valid: signatures are computed over the text.
 func (o *contextWriter) body(r *event.Request) {
 	switch {
 	case len(r.Body) == 0:
@@ -62,7 +62,7 @@ func (o *contextWriter) list(values []string) {
 	o.raw("]")
 }
 
-// writeMap writes an object, with its keys sorted.
+// writeMap writes an object with sorted keys.
 func writeMap[V any](o *contextWriter, values map[string]V, write func(V)) {
 	o.raw("{")
 	for i, key := range slices.Sorted(maps.Keys(values)) {

@@ -11,26 +11,25 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// ContextHead is what a saved binding context says about itself.
+// ContextHead is the identity of a saved binding context.
 type ContextHead struct {
 	Binding string
-	// GroupName is that of a context of a group.
+	// GroupName is set for contexts of a group.
 	GroupName string
-	// Type is Validating, Mutating or Conversion for reviews, and HTTP. Others are Startup: nobody needs to know more of
-	// them.
+	// Type is Validating, Mutating, Conversion or HTTP, and Startup for all others.
 	Type event.Type
-	// Review is the review as JSON, Operation that of an admission review.
+	// Review is the review as JSON; Operation is that of an admission review.
 	Review    []byte
 	Operation string
-	// Step is what a conversion asks for.
+	// Step is the requested conversion.
 	Step hook.ConversionStep
 }
 
-// IsReview tells whether the API server waits for an answer.
+// IsReview reports whether the API server waits for an answer.
 func (h ContextHead) IsReview() bool { return h.Type != event.Startup && h.Type != event.HTTP }
 
-// ReadContexts reads a saved binding context file: a JSON array, or one context alone. It returns the file as hooks get
-// it, and what it says about itself.
+// ReadContexts reads a saved binding context file: a JSON array, or a single context. It returns the file as hooks receive
+// it, and the identity of each context.
 func ReadContexts(text []byte) (file []byte, heads []ContextHead, err error) {
 	file = bytes.TrimSpace(text)
 	if bytes.HasPrefix(file, []byte("{")) {
@@ -44,16 +43,16 @@ func ReadContexts(text []byte) (file []byte, heads []ContextHead, err error) {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			line := 1 + bytes.Count(file[:min(int(syntax.Offset), len(file))], []byte("\n"))
-			return nil, nil, fmt.Errorf("it is no JSON: %w in line %d", err, line)
+			return nil, nil, fmt.Errorf("it is not JSON: %w in line %d", err, line)
 		}
-		return nil, nil, fmt.Errorf("it is no array of binding contexts: %w", err)
+		return nil, nil, fmt.Errorf("it is not an array of binding contexts: %w", err)
 	}
 	if len(items) == 0 {
 		return nil, nil, errors.New("it has no binding context: a run has at least one")
 	}
 	for i, item := range items {
 		if item.Binding == "" {
-			return nil, nil, fmt.Errorf("context %d has no \"binding\": is it a binding context? A hook gets it in the file that $BINDING_CONTEXT_PATH names", i+1)
+			return nil, nil, fmt.Errorf("context %d has no \"binding\": is it a binding context, as in the file at $BINDING_CONTEXT_PATH?", i+1)
 		}
 		h := ContextHead{Binding: item.Binding, GroupName: item.GroupName, Review: item.Review}
 		for typ, name := range answered {
@@ -65,7 +64,7 @@ func ReadContexts(text []byte) (file []byte, heads []ContextHead, err error) {
 			h.Step = hook.ConversionStep{From: item.FromVersion, To: item.ToVersion}
 		}
 		if h.Type != event.Startup && len(items) > 1 {
-			return nil, nil, fmt.Errorf("context %d is of type %s and not alone: reviews and requests come one by one", i+1, item.Type)
+			return nil, nil, fmt.Errorf("context %d is of type %s and not the only one: a review or request is in a run of its own", i+1, item.Type)
 		}
 		if h.Type == event.HTTP && item.Request == nil {
 			return nil, nil, fmt.Errorf("context %d is of type HTTP and has no request", i+1)

@@ -20,15 +20,15 @@ func TestReadContexts(t *testing.T) {
 		t.Errorf("%+v, %v", heads, err)
 	}
 	for text, want := range map[string]string{
-		"":                  "no JSON",
-		"[{]":               "no JSON: .* in line 1",
+		"":                  "not JSON",
+		"[{]":               "not JSON: .* in line 1",
 		"[]":                "no binding context",
-		"[1]":               "no array of binding contexts",
+		"[1]":               "not an array of binding contexts",
 		`[{"binding": ""}]`: `context 1 has no "binding"`,
 		`[{"binding": "a", "type": "Validating"}]`:                                         "has no review",
-		`[{"binding": "a"}, {"binding": "b", "type": "Validating", "review": {}}]`:         "not alone",
+		`[{"binding": "a"}, {"binding": "b", "type": "Validating", "review": {}}]`:         "not the only one",
 		`[{"binding": "a", "type": "HTTP"}]`:                                               "has no request",
-		`[{"binding": "a", "type": "HTTP", "request": {}}, {"binding": "b"}]`:              "not alone",
+		`[{"binding": "a", "type": "HTTP", "request": {}}, {"binding": "b"}]`:              "not the only one",
 		`[{"binding": "a", "type": "Mutating", "review": {"request": "of another kind"}}]`: "has no review",
 	} {
 		_, _, err := ReadContexts([]byte(text))

@@ -8,9 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Locate finds the place of a configuration that a path such as "kubernetes[1].jqFilter" leads to, as line and column
-// from 1. Where the path leads to something that is missing, it is the place of what should have it. A problem of a
-// filter says where in the filter it is, and the place is there. It returns 0 when there is nothing to find.
+// Locate returns the line and column, from 1, of a path such as "kubernetes[1].jqFilter" in a configuration. For a missing
+// key it is the position of the object that lacks it; for an error inside a filter it is the position in the filter. It returns 0 if
+// the path does not exist.
 func Locate(output []byte, path, problem string) (line, column int) {
 	if m := inOutput.FindStringSubmatch(problem); m != nil && path == "" {
 		line, _ = strconv.Atoi(m[1])
@@ -31,13 +31,13 @@ func Locate(output []byte, path, problem string) (line, column int) {
 	return key.Line, key.Column
 }
 
-// inOutput is how problems of the whole output mention a line: a syntax error, a second document.
+// inOutput matches the line in errors about the whole output: a syntax error, a second document.
 var inOutput = regexp.MustCompile(`(?:^the output [^:]*:|begins in) line (\d+)`)
 
-// inFilter is how package jq mentions a place in a filter.
+// inFilter matches the position in errors of package jq.
 var inFilter = regexp.MustCompile(`at line (\d+), column (\d+)$`)
 
-// step follows a path as far as it goes: it returns the key, or the list item, and its value.
+// step resolves the first part of a path: it returns the key or list item, and its value.
 func step(node *yaml.Node, path string) (key, value *yaml.Node, found bool) {
 	key, value = node, node
 	for rest := path; rest != ""; {
@@ -67,12 +67,12 @@ func step(node *yaml.Node, path string) (key, value *yaml.Node, found bool) {
 	return key, value, true
 }
 
-// child is the index of a key in a map, -1 if it is not there.
+// child is the index of a key in a mapping, or -1.
 func child(node *yaml.Node, name string) int {
 	if node.Kind != yaml.MappingNode {
 		return -1
 	}
-	for i := len(node.Content) - 2; i >= 0; i -= 2 { // of a key that is given twice the last one counts
+	for i := len(node.Content) - 2; i >= 0; i -= 2 { // the last of duplicate keys counts
 		if strings.EqualFold(node.Content[i].Value, name) {
 			return i
 		}
@@ -80,7 +80,7 @@ func child(node *yaml.Node, name string) int {
 	return -1
 }
 
-// insideScalar is a place in a text as a place in the document that has the text.
+// insideScalar converts a position in a scalar to a position in the document.
 func insideScalar(output []byte, value *yaml.Node, line, column int) (int, int) {
 	switch value.Style {
 	case yaml.LiteralStyle:

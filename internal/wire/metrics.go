@@ -17,10 +17,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// MetricsError is everything that is wrong with the metrics file of one run.
+// MetricsError lists all errors in the metrics file of one run.
 type MetricsError struct{ Violations []Violation }
 
-// maxReported bounds error texts and warnings: a hook can repeat one mistake thousands of times.
+// maxReported bounds errors and warnings: a hook can repeat one mistake thousands of times.
 const maxReported = 50
 
 func (e *MetricsError) Error() string {
@@ -38,8 +38,8 @@ func (e *MetricsError) Error() string {
 	return b.String()
 }
 
-// ParseMetrics reads the metrics file of a run. An error is a *MetricsError: the file as a whole must not be used.
-// A warning tells of an operation that is left out.
+// ParseMetrics reads the metrics file of a run. An error is a *MetricsError, and nothing of the file may be used. A warning
+// reports an operation that is dropped.
 func ParseMetrics(file []byte) ([]effect.Metric, []Warning, error) {
 	p := &metricsParser{}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(file), lenientJSON)
@@ -50,7 +50,7 @@ func ParseMetrics(file []byte) ([]effect.Metric, []Warning, error) {
 		}
 		o := &metricOperation{p: p, place: n}
 		if err != nil {
-			o.notJSON(file, dec.InputOffset(), err) // and nobody can tell where the next one begins
+			o.notJSON(file, dec.InputOffset(), err) // the start of the next one is unknown
 			break
 		}
 		o.read(raw)
@@ -64,8 +64,8 @@ func ParseMetrics(file []byte) ([]effect.Metric, []Warning, error) {
 	return p.metrics, p.warnings, nil
 }
 
-// lenientJSON accepts what hooks always could write: keys in any case, a key twice (the last one counts), and text
-// that is not UTF-8, so that it can be reported with its place.
+// lenientJSON accepts what upstream accepts: keys in any case, duplicate keys (the last one counts), and invalid UTF-8, so that
+// it can be reported with its place.
 var lenientJSON = jsontext.Options(json.JoinOptions(
 	json.MatchCaseInsensitiveNames(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 ))
@@ -76,13 +76,13 @@ type metricsParser struct {
 	warnings   []Warning
 }
 
-// metricOperation is one object of the file while it is read. Its methods decode fields; what does not fit becomes a
-// violation and gives a value that brings no further ones.
+// metricOperation parses one object of the file. Its methods decode fields; an invalid value becomes a violation and
+// returns a value that causes no further ones.
 type metricOperation struct {
 	p *metricsParser
 	// place counts from 1.
 	place int
-	// name is the metric's name as far as it is known, for messages.
+	// name is the metric's name, if known, for messages.
 	name string
 }
 
@@ -93,15 +93,15 @@ func (o *metricOperation) String() string {
 	return fmt.Sprintf("operation %d (%.100q)", o.place, o.name)
 }
 
-func (o *metricOperation) violation(field, problem, mend string) {
+func (o *metricOperation) violation(field, problem, hint string) {
 	path := o.String()
 	if field != "" {
 		path += ", " + field
 	}
-	o.p.violations = append(o.p.violations, Violation{Path: path, Problem: problem, Mend: mend})
+	o.p.violations = append(o.p.violations, Violation{Path: path, Problem: problem, Hint: hint})
 }
 
-// drop leaves the operation out and says so. It does not fail the run, because it never did.
+// drop drops the operation with a warning. As upstream, it does not fail the run.
 func (o *metricOperation) drop(format string, args ...any) {
 	o.p.warnings = append(o.p.warnings, Warning{o.String(), "the operation is dropped, " + fmt.Sprintf(format, args...)})
 }
@@ -115,12 +115,12 @@ func (o *metricOperation) notJSON(file []byte, offset int64, err error) {
 		"write one object for each operation; JSON has no comments, no NaN and no infinity")
 }
 
-// metricFields are the keys of an operation, undecoded, so that each can be reported by itself.
+// metricFields are the keys of an operation, undecoded, so that each is reported separately.
 type metricFields struct {
 	Name, Action, Value, Buckets, Labels, Group, Set, Add jsontext.Value
 }
 
-// read reads one operation and adds it to the metrics, or says why not.
+// read parses one operation and adds it to the metrics.
 func (o *metricOperation) read(raw jsontext.Value) {
 	var f metricFields
 	if kind := typeOfJSON(raw); kind != "object" && kind != "null" {
@@ -152,8 +152,8 @@ var metricActions = map[string]effect.MetricAction{
 	"add": effect.Add, "set": effect.Set, "observe": effect.Observe, "expire": effect.Expire,
 }
 
-// action returns the word for what to do, the value to do it with and the field that the value is in. A single
-// shortcut wins over the explicit form, two shortcuts mean nothing.
+// action returns the action, its value and the field of the value. A single shortcut takes precedence over the explicit form; two
+// shortcuts are invalid.
 func (o *metricOperation) action(f *metricFields) (action, field string, value *float64) {
 	action, value = o.text("action", f.Action), o.number("value", f.Value)
 	set, add := o.number("set", f.Set), o.number("add", f.Add)
@@ -169,15 +169,15 @@ func (o *metricOperation) action(f *metricFields) (action, field string, value *
 func (o *metricOperation) dropAction(action string, f *metricFields) {
 	switch {
 	case action != "":
-		o.drop("its action %.100q is not known: use add, set, observe or expire", action)
+		o.drop("its action %.100q is unknown: use add, set, observe or expire", action)
 	case given(f.Set) && given(f.Add):
 		o.drop("it has both set and add: keep one of them")
 	default:
-		o.drop("it has no action: give it one of add, set, observe and expire")
+		o.drop("it has no action: use add, set, observe or expire")
 	}
 }
 
-// check gives m its value, and takes from it what means nothing. It reports what the action does not allow.
+// check sets the value of m, clears fields without meaning and reports what the action does not allow.
 func (o *metricOperation) check(m *effect.Metric, field string, value *float64) {
 	if m.Action == effect.Expire {
 		*m = effect.Metric{Action: effect.Expire, Group: m.Group}
@@ -206,7 +206,7 @@ func (o *metricOperation) check(m *effect.Metric, field string, value *float64) 
 	}
 }
 
-// What no hook means: each scrape hands all of it over, for as long as the series is there.
+// Larger values are mistakes: every scrape transfers them for as long as the series exists.
 const (
 	maxNameBytes  = 1 << 10
 	maxValueBytes = 64 << 10
@@ -214,11 +214,11 @@ const (
 	maxBuckets    = 1000
 )
 
-// checkSizes refuses files that were taken for values, and the like.
+// checkSizes rejects oversized names and values, such as the contents of a file.
 func (o *metricOperation) checkSizes(m *effect.Metric) {
 	long := func(field string, got, most int) {
 		if got > most {
-			o.violation(field, fmt.Sprintf("is %d bytes long, more than %d", got, most), "write a short word; what is long belongs into an object or the log")
+			o.violation(field, fmt.Sprintf("is %d bytes long, more than %d", got, most), "write a short word; long text belongs in an object or the log")
 		}
 	}
 	long("name", len(m.Name), maxNameBytes)
@@ -241,11 +241,11 @@ func (o *metricOperation) checkHistogram(m *effect.Metric) {
 		o.violation("buckets", `is required for "observe"`, "list the upper bounds; [] stands for the usual ones")
 	}
 	if _, ok := m.Labels["le"]; ok {
-		o.violation("labels", `must not have the name "le"`, "histograms need it for themselves, use another one")
+		o.violation("labels", `must not have the name "le"`, "it is reserved for histograms, use another one")
 	}
 }
 
-// usable tells whether the metric's name can be exposed. Others were always left out with no harm to the run.
+// usable reports whether the metric's name is valid. As upstream, an invalid one is dropped and does not fail the run.
 func (o *metricOperation) usable(m *effect.Metric) bool {
 	if m.Action == effect.Expire || metricName.MatchString(m.Name) {
 		return true
@@ -254,24 +254,24 @@ func (o *metricOperation) usable(m *effect.Metric) bool {
 	return false
 }
 
-// Names that every version of Prometheus can read.
+// Names that every version of Prometheus accepts.
 var (
 	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
 
-// given tells whether a key is there. Null stands for a key that is not.
+// given reports whether a key is present. Null counts as absent.
 func given(raw jsontext.Value) bool { return len(raw) > 0 && raw.Kind() != 'n' }
 
 func (o *metricOperation) wrongType(field, want string, raw jsontext.Value) {
-	mend := ""
+	hint := ""
 	switch got := typeOfJSON(raw); {
 	case want == "string" && (got == "number" || got == "boolean"):
-		mend = "write it in quotes"
+		hint = "write it in quotes"
 	case want == "number" && got == "string":
-		mend = "write it without quotes"
+		hint = "write it without quotes"
 	}
-	o.violation(field, fmt.Sprintf("must be of type %s: %q", want, typeOfJSON(raw)), mend)
+	o.violation(field, fmt.Sprintf("must be of type %s: %q", want, typeOfJSON(raw)), hint)
 }
 
 func (o *metricOperation) text(field string, raw jsontext.Value) string {
@@ -289,7 +289,7 @@ func (o *metricOperation) text(field string, raw jsontext.Value) string {
 	return string(text)
 }
 
-// number returns nil for a key that is not there.
+// number returns nil for an absent key.
 func (o *metricOperation) number(field string, raw jsontext.Value) *float64 {
 	if !given(raw) {
 		return nil
@@ -325,7 +325,7 @@ func (o *metricOperation) numbers(field string, raw jsontext.Value) []float64 {
 	return numbers
 }
 
-// labels reads label values. Null is an empty one: that is what jq gives for a label that an object does not have.
+// labels reads label values. Null is an empty value: jq returns it for a label that an object does not have.
 func (o *metricOperation) labels(raw jsontext.Value) map[string]string {
 	if !given(raw) {
 		return nil

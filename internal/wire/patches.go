@@ -11,8 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// PatchError is everything that is wrong with a file of Kubernetes operations. It shows no values: they may be
-// secret.
+// PatchError lists all errors in a file of Kubernetes operations. It shows no values, which may be secret.
 type PatchError struct {
 	Violations []Violation
 }
@@ -26,11 +25,10 @@ func (e *PatchError) Error() string {
 	return b.String()
 }
 
-// ParsePatches reads the file that KUBERNETES_PATCH_PATH names: a stream of JSON or YAML documents. All of them are
-// checked. An error is a *PatchError.
+// ParsePatches reads the file at KUBERNETES_PATCH_PATH: a stream of JSON or YAML documents. All of them are checked. An error
+// is a *PatchError.
 //
-// The file may be large, and what comes of it is all that is kept: objects and patches of JSON documents are parts of text,
-// which must not be changed any more.
+// The result aliases text, which may be large: text must not be modified afterwards.
 func ParsePatches(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
 	p := &patchParser{filters: filters}
 	if jsonErr := eachJSONDocument(text, p.add); jsonErr != nil {
@@ -45,7 +43,7 @@ func ParsePatches(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
 	return p.patches, nil
 }
 
-// unreadable tells what both readers found. A file that begins like JSON most likely is meant to be JSON.
+// unreadable combines the errors of both parsers, first the one of the likely format.
 func unreadable(text []byte, jsonErr, yamlErr error) Violation {
 	first, second := yamlErr, jsonErr
 	names := [2]string{"YAML", "JSON"}
@@ -55,11 +53,11 @@ func unreadable(text []byte, jsonErr, yamlErr error) Violation {
 	}
 	return Violation{
 		Problem: fmt.Sprintf("it cannot be read as %s: %v; nor as %s: %v", names[0], first, names[1], second),
-		Mend:    `write JSON documents, or YAML documents with "---" between them`,
+		Hint:    `write JSON documents, or YAML documents with "---" between them`,
 	}
 }
 
-// patchDocument is one document with its parts as JSON. A part that is not there is nil.
+// patchDocument is one document with its parts as JSON. An absent part is nil.
 type patchDocument struct {
 	Operation   string
 	APIVersion  string
@@ -78,14 +76,14 @@ type patchDocument struct {
 	Force               bool
 }
 
-// field is where the value of a key goes: one of the three is set, or none if the key means nothing.
+// field is the destination of a key's value: one of the three is set, or none for an unknown key.
 type field struct {
 	text  *string
 	truth *bool
 	part  *json.RawMessage
 }
 
-// field finds a key of a document.
+// field returns the destination of a key.
 func (d *patchDocument) field(key string) field {
 	switch key {
 	case "operation":

@@ -16,7 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jsonwalk"
 )
 
-// patchParser checks documents and collects what is wrong with them.
+// patchParser checks documents and collects violations.
 type patchParser struct {
 	filters    *jq.Compiler
 	patches    []effect.Patch
@@ -27,10 +27,10 @@ func (p *patchParser) add(d patchDocument) {
 	p.patches = append(p.patches, p.patch(len(p.patches)+1, d))
 }
 
-// maxViolations keeps an error readable when a hook gets every one of a thousand operations wrong.
+// maxViolations keeps an error readable when all of a thousand operations are invalid.
 const maxViolations = 20
 
-func (p *patchParser) wrong(number int, field, problem, mend string) {
+func (p *patchParser) wrong(number int, field, problem, hint string) {
 	if len(p.violations) == maxViolations {
 		p.violations = append(p.violations, Violation{Problem: "and more of this kind"})
 	}
@@ -38,11 +38,11 @@ func (p *patchParser) wrong(number int, field, problem, mend string) {
 		return
 	}
 	p.violations = append(p.violations, Violation{
-		Path: strings.TrimSuffix(fmt.Sprintf("document %d: %s", number, field), ": "), Problem: problem, Mend: mend,
+		Path: strings.TrimSuffix(fmt.Sprintf("document %d: %s", number, field), ": "), Problem: problem, Hint: hint,
 	})
 }
 
-// required takes pairs of a field and its value.
+// required checks that values are present; pairs are fields and their values.
 func (p *patchParser) required(number int, what string, pairs ...string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] == "" {
@@ -51,8 +51,8 @@ func (p *patchParser) required(number int, what string, pairs ...string) {
 	}
 }
 
-// inPath takes pairs of a field and its value, which becomes a part of the path of a request. Hooks take names out of
-// objects that others write: ".." must not turn the deletion of an object into that of its namespace.
+// inPath checks values that become parts of the path of a request; pairs are fields and their values. Hooks take names from
+// objects that others write: ".." must not turn the deletion of an object into the deletion of its namespace.
 func (p *patchParser) inPath(number int, pairs ...string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if problems := content.IsPathSegmentName(pairs[i+1]); len(problems) > 0 {
@@ -74,11 +74,11 @@ func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 		p.wrong(number, "operation", "is required", "write one of "+strings.Join(effect.Operations(), ", "))
 		return out
 	case out.Operation == 0:
-		mend := "write one of " + strings.Join(effect.Operations(), ", ")
+		hint := "write one of " + strings.Join(effect.Operations(), ", ")
 		if near := nearest(d.Operation, effect.Operations()); near != "" {
-			mend = fmt.Sprintf("did you mean %q?", near)
+			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		p.wrong(number, "operation", fmt.Sprintf("%q is not known", d.Operation), mend)
+		p.wrong(number, "operation", fmt.Sprintf("%q is unknown", d.Operation), hint)
 		return out
 	case out.Operation.HasObject():
 		if out.Subresource != "" && out.Operation != effect.Create && out.Operation != effect.ServerSideApply {
@@ -107,7 +107,7 @@ func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 	return out
 }
 
-// part returns a part of a document as JSON: parts may also be strings that hold YAML or JSON.
+// part returns a part of a document as JSON. A part may also be a string with YAML or JSON.
 func (p *patchParser) part(number int, field string, raw json.RawMessage) (json.RawMessage, bool) {
 	if len(raw) == 0 || string(raw) == "null" {
 		p.wrong(number, field, "is required", "")
@@ -147,7 +147,7 @@ func (p *patchParser) mergePatch(number int, raw json.RawMessage) []byte {
 	return raw
 }
 
-// jsonOperation is one step of a JSON patch. Value tells an explicit null from a missing key.
+// jsonOperation is one step of a JSON patch. Value distinguishes null from an absent key.
 type jsonOperation struct {
 	Op    string   `json:"op"`
 	Path  *string  `json:"path"`
@@ -155,7 +155,7 @@ type jsonOperation struct {
 	Value presence `json:"value"`
 }
 
-// presence is whether there is a value, of whatever type.
+// presence reports whether there is a value of any type.
 type presence bool
 
 func (p *presence) UnmarshalJSON([]byte) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jsonwalk"
 )
 
-// eachJSONDocument hands over the documents of a stream of JSON values, one by one. Their parts are parts of text.
+// eachJSONDocument yields the documents of a stream of JSON values. Their parts alias text.
 func eachJSONDocument(text []byte, do func(patchDocument)) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(text), lenientJSON) // a buffer is not copied
 	for number := 1; ; number++ {
@@ -35,7 +35,7 @@ func eachJSONDocument(text []byte, do func(patchDocument)) error {
 	}
 }
 
-// familiar says what is wrong with text in the words of encoding/json, which hook authors know from other places.
+// familiar returns the error that encoding/json gives for text: authors know its messages.
 func familiar(text []byte, err error) error {
 	var ignored presence
 	var broken *json.SyntaxError
@@ -48,13 +48,13 @@ func familiar(text []byte, err error) error {
 	return broken
 }
 
-// keys are the fields of a document in JSON, where they match in any case.
+// keys are the fields of a document. They match in any case.
 var keys = []string{
 	"operation", "apiVersion", "kind", "namespace", "name", "subresource", "jqFilter",
 	"ignoreMissingObject", "ignoreHookError", "force", "object", "mergePatch", "jsonPatch",
 }
 
-// jsonDocument reads a document that is valid JSON. Of a key that comes twice the last value counts.
+// jsonDocument reads a document that is valid JSON. The last of duplicate keys counts.
 func jsonDocument(text []byte) (d patchDocument, err error) {
 	w := jsonwalk.On(text)
 	if w.Kind() == 'n' {
@@ -86,7 +86,7 @@ func jsonDocument(text []byte) (d patchDocument, err error) {
 	return d, w.Err()
 }
 
-// knownKey returns the key that a name in quotes stands for, or "".
+// knownKey returns the key for a quoted name, or "".
 func knownKey(quoted []byte) string {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -104,7 +104,7 @@ func knownKey(quoted []byte) string {
 	return ""
 }
 
-// readText reads a text as encoding/json does, which has much more to do for most of them.
+// readText decodes a string as encoding/json does, with a fast path for most of them.
 func readText(value []byte, into *string) error {
 	if value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value) {
 		*into = string(value[1 : len(value)-1])

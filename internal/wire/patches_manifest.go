@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jsonwalk"
 )
 
-// serverSet are the metadata that only the server sets. Objects from snapshots have them.
+// serverSet are the metadata that only the API server sets. Objects from snapshots have them.
 var serverSet = []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"}
 
 func (p *patchParser) manifest(out *effect.Patch, raw json.RawMessage) {
@@ -52,8 +52,8 @@ func (p *patchParser) manifest(out *effect.Patch, raw json.RawMessage) {
 
 var errMetadata = errors.New("metadata is no object")
 
-// sendable returns a manifest without what only servers set, and without names that come twice: we and the server might
-// take different ones. Most manifests can stay as they are, and are not copied.
+// sendable returns a manifest without the metadata that only the API server sets, and without duplicate keys, for which the
+// operator and the API server might use different values. Most manifests need no change and are not copied.
 func sendable(manifest []byte) ([]byte, error) {
 	if w := jsonwalk.On(manifest); !w.Enter('{') || w.Kind() == '}' {
 		return nil, errors.New("no object, or an empty one")
@@ -81,8 +81,7 @@ func sendable(manifest []byte) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// member returns the value of an object's member, and nil if there is none or no object. The name must be written without
-// escapes, and once.
+// member returns the value of an object's member, or nil. The name must be written without escapes and only once.
 func member(object []byte, name string) []byte {
 	w := jsonwalk.On(object)
 	for found := w.Enter('{'); found; {
@@ -98,9 +97,9 @@ func member(object []byte, name string) []byte {
 	return nil
 }
 
-// plain tells whether an object has none of some members, and no name twice or written with escapes.
+// plain reports whether an object has none of the given members, no duplicate names and no escaped names.
 func plain(object []byte, none []string) bool {
-	var names [32][]byte // an object with more is not worth the comparisons
+	var names [32][]byte // an object with more takes the slow path
 	seen := names[:0]
 	w := jsonwalk.On(object)
 	if !w.Enter('{') {

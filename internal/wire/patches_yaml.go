@@ -12,10 +12,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// eachYAMLDocument hands over the documents of a stream of YAML, one by one. Scalars count as text where text is wanted.
+// eachYAMLDocument yields the documents of a YAML stream. Scalars are accepted as strings.
 func eachYAMLDocument(text []byte, do func(patchDocument)) error {
 	if onlyComments(text) {
-		return nil // and not one document, which is empty
+		return nil // rather than one empty document
 	}
 	dec := yaml.NewDecoder(&tidyReader{r: bytes.NewReader(text)})
 	for number := 1; ; number++ {
@@ -35,14 +35,14 @@ func eachYAMLDocument(text []byte, do func(patchDocument)) error {
 	}
 }
 
-// tidyReader lets the garbage collector run from time to time. YAML leaves many times its size in garbage, and by itself the
-// collector waits until there is as much garbage as there is in use: a large file, and its operations.
+// tidyReader runs the garbage collector periodically. Parsing YAML leaves many times its size in garbage, and the collector
+// otherwise waits for a multiple of the heap, which holds a large file and its operations.
 type tidyReader struct {
 	r    io.Reader
 	read int
 }
 
-// tidyEvery is so much that files of usual size are read without it.
+// tidyEvery exceeds files of usual size.
 const tidyEvery = 4 << 20
 
 func (t *tidyReader) Read(p []byte) (n int, err error) {
@@ -110,7 +110,7 @@ func (d *patchDocument) set(key string, value *yaml.Node) (err error) {
 	return err
 }
 
-// yamlToJSON keeps the text of times, and makes text of keys that are none.
+// yamlToJSON keeps the text of timestamps and converts keys to strings.
 func yamlToJSON(node *yaml.Node) (json.RawMessage, error) {
 	if err := checkAliases(node); err != nil {
 		return nil, err

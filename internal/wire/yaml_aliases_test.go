@@ -23,7 +23,7 @@ func TestAliases(t *testing.T) {
 		_, err := ParsePatches([]byte(text), jq.NewCompiler(jq.Options{}))
 		return err
 	}
-	const problem = "has aliases that stand for more than"
+	const problem = "has aliases that expand to more than"
 	for _, test := range []struct {
 		name string
 		err  func() error

@@ -300,8 +300,8 @@ func (l *linter) wrong(name string, s lint.Source, answer hookset.Answer, err er
 	case errors.As(err, &config):
 		for _, v := range config.Violations {
 			line, column := l.place(s, answer, v.Path, v.Problem)
-			hint := v.Mend
-			v.Mend = ""
+			hint := v.Hint
+			v.Hint = ""
 			if v.Path == "" {
 				v.Problem = lint.InFile(s, answer.Stdout, v.Problem) + shownLine(answer.Stdout, v.Problem)
 			}

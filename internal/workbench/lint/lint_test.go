@@ -86,7 +86,7 @@ func TestInFile(t *testing.T) {
 	output := []byte("configVersion: v1\nonStartup: 1\n---\nonStartup: 2\n")
 	for problem, want := range map[string]string{
 		"the one that begins in line 3 is ignored":                                      "the one that begins in line 5 is ignored",
-		"onStartup: the key is given twice, in lines 1 and 2: the last one counts":      "onStartup: the key is given twice, in lines 3 and 4: the last one counts",
+		"onStartup: duplicate key, in lines 1 and 2: the last one counts":               "onStartup: duplicate key, in lines 3 and 4: the last one counts",
 		"the output is neither YAML nor JSON: line 2: mapping values":                   "the output is neither YAML nor JSON: line 4: mapping values",
 		"the output is neither YAML nor JSON: line 9: mapping values":                   "the output is neither YAML nor JSON: line 9 of the output: mapping values",
 		"kubernetes[0].jqFilter does not compile: unexpected token at line 1, column 3": "kubernetes[0].jqFilter does not compile: unexpected token at line 1, column 3",
