@@ -247,7 +247,7 @@ func (c *Cluster) Namespace(t testing.TB) string {
 			t.Fatal(err)
 		}
 		req.Header.Set("Content-Type", "application/json")
-		defer client.CloseIdleConnections() // tests count goroutines
+		req.Close = true // tests count goroutines
 		res, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
