@@ -147,6 +147,12 @@ func OneEdit(a, b string) bool {
 	return a[at+1:] == b[at+1:] || at+1 < len(a) && a[at] == b[at+1] && a[at+1] == b[at] && a[at+2:] == b[at+2:]
 }
 
+// ResolveAgain is Resolve without what is cached.
+func (r *Resolver) ResolveAgain(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
+	r.forget()
+	return r.search(ctx, apiVersion, kind, verbs)
+}
+
 // ResolveSubresource returns the resource with a subresource of this kind: pods for an Eviction.
 func (r *Resolver) ResolveSubresource(ctx context.Context, apiVersion, kind, subresource string) (Resource, error) {
 	versions, err := r.preferred(ctx)

@@ -95,12 +95,9 @@ func said(filling bool, answers []answer) []string {
 		})
 		got = append(got, r.Level.String()+" "+text)
 	}})
-	m := &monitor{log: log}
+	m := &monitor{log: log, filling: filling}
 	m.owner.Store(&owner{stuck: func(err error) { got = append(got, "stuck: "+err.Error()) }})
 	sub := &subscription{consumer: m, stream: newStream(nil, pods)}
-	if filling {
-		m.awaited = map[*subscription]bool{sub: true}
-	}
 	for _, a := range answers {
 		m.answered(sub, a.verb, a.err)
 	}

@@ -17,6 +17,8 @@ func (w *Watcher) Mute(h *hook.Hook) {
 }
 
 func (m *monitor) mute() {
+	m.order.Lock() // events that are being delivered have left when it returns
+	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held, m.muted = event.Log{}, true
@@ -39,6 +41,8 @@ func (w *Watcher) Disable(h *hook.Hook, index int) {
 
 // end lets go of everything and returns the subscriptions that are to be left.
 func (m *monitor) end() []*subscription {
+	m.order.Lock()
+	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var subs []*subscription

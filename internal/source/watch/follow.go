@@ -3,8 +3,6 @@ package watch
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
@@ -15,24 +13,13 @@ type follower struct {
 	watcher *Watcher
 	monitor *monitor
 	base    scope
-	labels  string
+	// generation is that of the monitor's subscriptions.
+	generation int
 	// subs is by namespace. Only the goroutine of the stream of namespaces uses it.
 	subs map[string][]*subscription
 }
 
 var _ consumer = (*follower)(nil)
-
-func newFollower(w *Watcher, m *monitor, base scope, labels string) *follower {
-	return &follower{watcher: w, monitor: m, base: base, labels: labels, subs: map[string][]*subscription{}}
-}
-
-func (f *follower) start() {
-	namespaces := scope{
-		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
-		labels:               f.labels, keepManagedFields: true,
-	}
-	f.watcher.subscribe(f.monitor, f, plan{scopes: []scope{namespaces}}, false)
-}
 
 func (f *follower) needs() (filter *jq.Filter, json bool)              { return nil, false }
 func (f *follower) filter(context.Context, *object, *jq.Object) []byte { return nil }
@@ -51,9 +38,7 @@ func (f *follower) replace(sub *subscription, entries []entry, except map[string
 		}
 	}
 	// Not before the namespaces' own subscriptions are awaited: the first set consists of those.
-	f.monitor.mu.Lock()
-	defer f.monitor.mu.Unlock()
-	f.monitor.arrived(sub)
+	f.monitor.update(func() { f.monitor.arrived(sub) })
 }
 
 func (f *follower) change(_ *subscription, e entry)   { f.add(e.object.name) }
@@ -68,7 +53,7 @@ func (f *follower) add(namespace string) {
 		return
 	}
 	scopes := narrow(f.base, []string{namespace}, f.monitor.binding.Names)
-	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.monitor, plan{scopes: scopes}, true)
+	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.generation, f.monitor, plan{scopes: scopes}, true)
 }
 
 func (f *follower) drop(namespace string) {

@@ -36,11 +36,23 @@ type monitor struct {
 	// filled is closed when the first complete set is there.
 	filled chan struct{}
 
+	// replan is called when other requests may serve the binding: its kind is not served, or a watch that is wider than the binding is forbidden.
+	replan func(troubleKind)
+
+	// order serializes changes of the set together with the events that they make. It is locked before mu, and held while the sink stores
+	// an event: a slow disk must not delay snapshots.
+	order sync.Mutex
+	// fired are the events of the change that is being made, quiet is true for an initial list. order guards them.
+	fired []fired
+	quiet bool
+
 	mu sync.Mutex
 	// items is ordered by object key. Copies of it are cheap and may be read without the lock.
 	items btree.Map[string, item]
-	// awaited are the subscriptions without which the first set is not complete. It is nil afterwards.
-	awaited  map[*subscription]bool
+	// awaited are the subscriptions that have not delivered a list.
+	awaited map[*subscription]bool
+	// filling is true until nothing was awaited for the first time.
+	filling  bool
 	unlocked bool
 	// resting is true until this replica leads.
 	resting bool
@@ -54,6 +66,10 @@ type monitor struct {
 	subs map[*subscription]bool
 	// muted is set when no more events are wanted.
 	muted bool
+	// retired are subscriptions that were replaced. Their objects stay until nothing is awaited.
+	retired map[*subscription]bool
+	// generation counts replacements of all subscriptions.
+	generation int
 	// ended is set when the binding has been disabled.
 	ended bool
 
@@ -74,6 +90,13 @@ type complaint struct {
 type requestKey struct {
 	stream *stream
 	verb   string
+}
+
+// fired is an event, or the reason why it is not delivered.
+type fired struct {
+	watch event.Watch
+	entry
+	undelivered string
 }
 
 // item is an object in the set of a binding.
@@ -112,78 +135,108 @@ func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) []b
 func (m *monitor) hook() *hook.Hook { return m.owner.Load().hook }
 func (m *monitor) index() int       { return m.owner.Load().index }
 
-// expect makes the first set wait for sub. It returns false when the binding has been disabled.
-func (m *monitor) expect(sub *subscription) bool {
+// expect makes the initial list wait for sub. It returns false when the binding has been disabled, or has replaced the generation of sub.
+func (m *monitor) expect(sub *subscription, generation int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ended {
+	if m.ended || generation != m.generation {
 		return false
 	}
 	if m.subs == nil {
 		m.subs = map[*subscription]bool{}
 	}
-	m.subs[sub] = true
-	if m.awaited != nil {
-		m.awaited[sub] = true
+	if m.awaited == nil {
+		m.awaited = map[*subscription]bool{}
 	}
+	m.subs[sub], m.awaited[sub] = true, true
 	return true
 }
 
-// arrived tells that sub's part of the first set is there.
+// retire starts a new generation and returns the subscriptions of the old one, which deliver nothing any more.
+func (m *monitor) retire() (generation int, old []*subscription) {
+	m.order.Lock()
+	defer m.order.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.generation++
+	if m.retired == nil {
+		m.retired = map[*subscription]bool{}
+	}
+	for sub := range m.subs {
+		sub.left, m.retired[sub] = true, true
+		old = append(old, sub)
+	}
+	clear(m.subs)
+	clear(m.awaited)
+	clear(m.troubles)
+	return m.generation, old
+}
+
+// arrived records that sub has delivered a list, or is not waited for. It requires mu.
 func (m *monitor) arrived(sub *subscription) {
-	if m.awaited == nil {
+	if !m.awaited[sub] {
 		return
 	}
-	delete(m.awaited, sub)
-	if len(m.awaited) == 0 {
-		m.awaited = nil
+	if delete(m.awaited, sub); len(m.awaited) > 0 {
+		return
+	}
+	if len(m.retired) > 0 {
+		m.dropAll(func(_ string, it item) bool { return m.retired[it.from] })
+		m.retired = nil
+	}
+	if m.filling {
+		m.filling = false
 		close(m.filled)
 	}
 }
 
+// update changes the set under mu, and delivers the events of it after that.
+func (m *monitor) update(change func()) {
+	m.order.Lock()
+	defer m.order.Unlock()
+	m.mu.Lock()
+	change()
+	n := m.items.Len()
+	m.mu.Unlock()
+	m.sink.Objects(m.hook(), m.index(), n)
+	for _, f := range m.fired {
+		m.send(f)
+	}
+	m.fired, m.quiet = nil, false
+}
+
 func (m *monitor) replace(sub *subscription, entries []entry, except map[string]bool) {
 	defer m.failures.report(m.log)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if sub.left {
-		return
-	}
-	var gone []item
-	if m.items.Len() > 0 {
-		present := make(map[string]bool, len(entries))
-		for _, e := range entries {
-			present[e.object.key] = true
-		}
-		m.items.Scan(func(key string, it item) bool {
-			if it.from == sub && !present[key] && !except[key] {
-				gone = append(gone, it)
-			}
-			return true
-		})
-	}
-	for _, it := range gone {
-		m.drop(it, it.object)
-		m.failures.forget(it.object.key)
-	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.object.key, b.object.key) })
-	for _, e := range entries {
-		if !except[e.object.key] {
-			m.put(sub, e)
+	m.update(func() {
+		if sub.left {
+			return
 		}
-	}
-	m.arrived(sub)
-	m.sink.Objects(m.hook(), m.index(), m.items.Len())
+		m.quiet = m.filling
+		if m.items.Len() > 0 {
+			present := make(map[string]bool, len(entries))
+			for _, e := range entries {
+				present[e.object.key] = true
+			}
+			m.dropAll(func(key string, it item) bool { return it.from == sub && !present[key] && !except[key] })
+		}
+		for _, e := range entries {
+			if !except[e.object.key] {
+				m.put(sub, e)
+			}
+		}
+		m.arrived(sub)
+	})
 }
 
 func (m *monitor) change(sub *subscription, e entry) {
 	defer m.handled(time.Now())
 	defer m.failures.report(m.log)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !sub.left {
-		m.put(sub, e)
-		m.sink.Objects(m.hook(), m.index(), m.items.Len())
-	}
+	m.update(func() {
+		if !sub.left {
+			m.put(sub, e)
+		}
+	})
 }
 
 func (m *monitor) handled(since time.Time) {
@@ -194,29 +247,30 @@ func (m *monitor) handled(since time.Time) {
 
 func (m *monitor) remove(sub *subscription, o *object) {
 	defer m.handled(time.Now())
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if sub.left {
-		return
-	}
-	if it, ok := m.items.Get(o.key); ok {
-		// The filter is not asked again: what the hook knows of the object is the last result.
-		m.drop(it, o)
-		m.failures.forget(o.key)
-		m.sink.Objects(m.hook(), m.index(), m.items.Len())
-	}
+	m.update(func() {
+		if it, ok := m.items.Get(o.key); ok && !sub.left {
+			// The filter is not applied: the hook knows the last result.
+			m.drop(it, o)
+			m.failures.forget(o.key)
+		}
+	})
 }
 
-// abandon forgets all objects that came by sub; to the hook they are deleted.
+// abandon drops all objects of sub; the hook receives Deleted for them.
 func (m *monitor) abandon(sub *subscription) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	sub.left = true
-	delete(m.subs, sub)
-	maps.DeleteFunc(m.troubles, func(key requestKey, _ complaint) bool { return key.stream == sub.stream })
+	m.update(func() {
+		sub.left = true
+		delete(m.subs, sub)
+		maps.DeleteFunc(m.troubles, func(key requestKey, _ complaint) bool { return key.stream == sub.stream })
+		m.dropAll(func(_ string, it item) bool { return it.from == sub })
+		m.arrived(sub)
+	})
+}
+
+func (m *monitor) dropAll(which func(key string, it item) bool) {
 	var gone []item
-	m.items.Scan(func(_ string, it item) bool {
-		if it.from == sub {
+	m.items.Scan(func(key string, it item) bool {
+		if which(key, it) {
 			gone = append(gone, it)
 		}
 		return true
@@ -225,8 +279,6 @@ func (m *monitor) abandon(sub *subscription) {
 		m.drop(it, it.object)
 		m.failures.forget(it.object.key)
 	}
-	m.arrived(sub)
-	m.sink.Objects(m.hook(), m.index(), m.items.Len())
 }
 
 // put stores an entry and fires what it means compared with what was there.
@@ -244,6 +296,9 @@ func (m *monitor) put(sub *subscription, e entry) {
 		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
 	case m.same(old.entry, e):
+		if m.program != nil {
+			m.undelivered(event.Modified, e, "the result of jqFilter is the same")
+		}
 		e.filtered = old.filtered // one copy is enough
 		m.items.Set(e.object.key, item{e, sub})
 	default:
@@ -267,19 +322,44 @@ func (m *monitor) drop(it item, last *object) {
 	m.fire(event.Deleted, entry{last, it.filtered})
 }
 
-// fire sends an event, or keeps it back, if the binding wants it.
+// fire makes an event, if the binding wants it.
 func (m *monitor) fire(watch event.Watch, e entry) {
 	b := m.binding
-	wanted := watch == event.Added && b.Added || watch == event.Modified && b.Modified || watch == event.Deleted && b.Deleted
-	if !wanted || m.awaited != nil || m.resting || m.muted {
+	switch {
+	case m.muted:
+	case m.filling:
+		m.undelivered(watch, e, "the Synchronization will contain it")
+	case m.resting:
+		m.undelivered(watch, e, "this replica is on standby")
+	case watch == event.Added && !b.Added || watch == event.Modified && !b.Modified || watch == event.Deleted && !b.Deleted:
+		m.undelivered(watch, e, "executeHookOnEvent does not include its type")
+	default:
+		m.fired = append(m.fired, fired{watch: watch, entry: e})
+	}
+}
+
+func (m *monitor) undelivered(watch event.Watch, e entry, reason string) {
+	if !m.quiet && m.log.Enabled(context.Background(), slog.LevelDebug) {
+		m.fired = append(m.fired, fired{watch, e, reason})
+	}
+}
+
+// send delivers an event, or holds it while the binding is locked. It requires order.
+func (m *monitor) send(f fired) {
+	if f.undelivered != "" {
+		m.log.Debug("Event is not delivered", "reason", f.undelivered, "watchEvent", f.watch.String(), "namespace", f.object.namespace, "name", f.object.name)
 		return
 	}
-	ev := m.event(watch, e)
-	if m.unlocked {
+	ev := m.event(f.watch, f.entry)
+	m.mu.Lock()
+	unlocked := m.unlocked
+	if !unlocked {
+		m.held.Add(ev)
+	}
+	m.mu.Unlock()
+	if unlocked {
 		m.sink.Event(ev)
-		return
 	}
-	m.held.Add(ev)
 }
 
 func (m *monitor) event(watch event.Watch, e entry) event.Event {
@@ -308,6 +388,8 @@ func (m *monitor) snapshot() event.Snapshot {
 
 // synchronize returns the set as it is now and forgets the events that led to it.
 func (m *monitor) synchronize() event.Snapshot {
+	m.order.Lock()
+	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held = event.Log{}
@@ -325,25 +407,28 @@ func (m *monitor) lead() {
 	m.resting = false
 }
 
-// unlock lets events through, first those that were kept back.
+// unlock delivers the events that were held; later ones are delivered immediately.
 func (m *monitor) unlock() {
+	m.order.Lock()
+	defer m.order.Unlock()
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for ev := range m.held.All(m.hook()) {
+	held := m.held
+	m.held, m.unlocked = event.Log{}, true
+	m.mu.Unlock()
+	for ev := range held.All(m.hook()) {
 		ev.Index = m.index() // it may have moved meanwhile
 		m.sink.Event(ev)
 	}
-	m.held, m.unlocked = event.Log{}, true
 }
 
-// announce sends every object as if it had just been added, and then lets events through.
+// announce delivers Added for every object, and then events.
 func (m *monitor) announce() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.held, m.unlocked = event.Log{}, true
-	m.items.Scan(func(_ string, it item) bool {
-		m.fire(event.Added, it.entry)
-		return true
+	m.update(func() {
+		m.held, m.unlocked = event.Log{}, true
+		m.items.Scan(func(_ string, it item) bool {
+			m.fire(event.Added, it.entry)
+			return true
+		})
 	})
 }
 
@@ -354,9 +439,15 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		return
 	}
 	m.mu.Lock()
-	filling := m.awaited != nil
+	filling := m.filling
 	if sub.left {
 		m.mu.Unlock()
+		return
+	}
+	replan := m.replan
+	if kind == forbidden && sub.wider() && replan != nil {
+		m.mu.Unlock()
+		replan(kind)
 		return
 	}
 	key := requestKey{sub.stream, verb}
@@ -371,9 +462,14 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	}
 	m.mu.Unlock()
 
-	if filling && sub.optional && verb == "list" && (kind == forbidden || kind == notServed) {
+	if kind == notServed && replan != nil {
+		replan(kind)
+	}
+	if sub.optional && verb == "list" && (kind == forbidden || kind == notServed) {
 		m.doWithout(sub, explain(sub.stream.scope, verb, err))
-		return
+		if filling {
+			return
+		}
 	}
 	switch kind {
 	case before:
@@ -386,10 +482,11 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 
 // doWithout lets the first set be complete without a part of it. What belongs to it comes as Added once it can be seen.
 func (m *monitor) doWithout(sub *subscription, err error) {
-	m.mu.Lock()
-	waiting := m.awaited[sub]
-	m.arrived(sub)
-	m.mu.Unlock()
+	var waiting bool
+	m.update(func() {
+		waiting = m.awaited[sub] && m.filling
+		m.arrived(sub)
+	})
 	if waiting {
 		m.log.Error("Watch Failed", "error", err.Error(), "consequence", "the hook starts without the objects of this namespace")
 	}

@@ -2,15 +2,17 @@ package watch
 
 import (
 	"context"
-	"slices"
+	"fmt"
 
 	"github.com/go-json-experiment/json"
 	authorization "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -27,35 +29,63 @@ const (
 type plan struct {
 	scopes       []scope
 	only, onlyIn map[string]bool
+	// byLabels: the scope is that of the namespaces to follow; in each of them there are scopes like base.
+	byLabels bool
+	base     scope
+}
+
+// narrowPlan has requests for just what the binding selects.
+func (w *Watcher) narrowPlan(b *hook.Kubernetes, res kube.Resource) plan {
+	base := scope{
+		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields, keepManagedFields: w.keepManagedFields(b),
+	}
+	if !res.Namespaced {
+		return plan{base: base, scopes: narrow(base, nil, b.Names)}
+	}
+	if b.Namespaces.ByLabels {
+		namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+		return plan{base: base, byLabels: true, scopes: []scope{{GroupVersionResource: namespaces, labels: b.Namespaces.Labels, keepManagedFields: true}}}
+	}
+	return plan{base: base, scopes: narrow(base, b.Namespaces.Names, b.Names)}
 }
 
 // plan chooses the lists and watches of a binding, the cheapest that are allowed: one for each pair of namespace and name;
 // one for each name, in all namespaces; or a single one for all of them. What is wider than the binding is narrowed on our
-// side. Secrets are never asked for more widely than the binding does.
-func (w *Watcher) plan(ctx context.Context, m *monitor, base scope, namespaces, names []string) plan {
-	scopes := narrow(base, namespaces, names)
-	if len(scopes) <= fewWatches || base.Group == "" && base.Resource == "secrets" {
-		return plan{scopes: scopes}
+// side. Secrets are never requested more widely than the binding does. An error means that the choice has to be made again.
+func (w *Watcher) plan(ctx context.Context, m *monitor, res kube.Resource) (plan, error) {
+	p := w.narrowPlan(m.binding, res)
+	if p.byLabels || len(p.scopes) <= fewWatches || p.base.Group == "" && p.base.Resource == "secrets" {
+		return p, nil
 	}
-	wide := base
+	names, namespaces := m.binding.Names, m.binding.Namespaces.Names
+	if !res.Namespaced {
+		namespaces = nil
+	}
+	wide := p.base
 	if len(namespaces) == 1 {
 		wide.namespace = namespaces[0]
 	}
-	if !w.mayWatch(ctx, wide) {
-		return plan{scopes: scopes}
+	if ok, err := w.mayWatch(ctx, wide); !ok || err != nil {
+		return p, err
 	}
-	chosen := scopes
+	chosen := p.scopes
 	if len(namespaces) > 1 && len(names) > 0 {
-		chosen = narrow(base, nil, names)
+		chosen = narrow(p.base, nil, names)
 	}
-	if limit := len(chosen) * objectsPerWatch; len(chosen) > 1 && w.count(ctx, wide, limit) <= limit {
-		chosen = []scope{wide}
+	if limit := len(chosen) * objectsPerWatch; len(chosen) > 1 {
+		n, err := w.count(ctx, wide, limit)
+		if err != nil {
+			return p, err
+		}
+		if n <= limit {
+			chosen = []scope{wide}
+		}
 	}
-	if len(chosen) == len(scopes) {
-		return plan{scopes: scopes}
+	if len(chosen) == len(p.scopes) {
+		return p, nil
 	}
-	m.log.Debug("Wider watches serve the binding", "count", len(chosen), "scope", chosen[0].String(), "instead", len(scopes))
-	return plan{chosen, set(names), set(namespaces)}
+	m.log.Debug("Wider watches serve the binding", "count", len(chosen), "scope", chosen[0].String(), "instead", len(p.scopes))
+	return plan{scopes: chosen, only: set(names), onlyIn: set(namespaces)}, nil
 }
 
 // narrow returns one scope for each pair of namespace and name. No namespaces, or no names, means all.
@@ -95,45 +125,67 @@ func set(names []string) map[string]bool {
 	return s
 }
 
-// mayWatch asks the API server whether we may list and watch a scope. When in doubt we may not.
-func (w *Watcher) mayWatch(ctx context.Context, sc scope) bool {
-	return !slices.ContainsFunc([]string{"list", "watch"}, func(verb string) bool {
-		return !allowed(ctx, w.client, authorization.ResourceAttributes{
+// mayWatch reports whether the operator is allowed to list and watch a scope.
+func (w *Watcher) mayWatch(ctx context.Context, sc scope) (bool, error) {
+	for _, verb := range []string{"list", "watch"} {
+		ok, err := allowed(ctx, w.client, authorization.ResourceAttributes{
 			Namespace: sc.namespace, Verb: verb, Group: sc.Group, Version: sc.Version, Resource: sc.Resource,
 		})
-	})
+		if !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
-func allowed(ctx context.Context, client rest.Interface, what authorization.ResourceAttributes) bool {
+func allowed(ctx context.Context, client rest.Interface, what authorization.ResourceAttributes) (bool, error) {
 	review := authorization.SelfSubjectAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"},
 		Spec:     authorization.SelfSubjectAccessReviewSpec{ResourceAttributes: &what},
 	}
 	body, err := json.Marshal(review)
 	if err != nil {
-		return false
+		return false, err
 	}
 	raw, err := kube.Send(ctx, client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
 		SetHeader("Content-Type", "application/json").Body(body))
-	return err == nil && json.Unmarshal(raw, &review, json.MatchCaseInsensitiveNames(true)) == nil && review.Status.Allowed
+	switch {
+	case refused(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("cannot review the permission to %s %s: %w", what.Verb, what.Resource, err)
+	}
+	err = json.Unmarshal(raw, &review, json.MatchCaseInsensitiveNames(true))
+	return review.Status.Allowed, err
 }
 
-// count returns the number of objects in a scope without its selectors, or more than limit if it cannot tell.
-func (w *Watcher) count(ctx context.Context, sc scope, limit int) int {
+// refused reports whether the API server will give the same answer to the same request.
+func refused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
+}
+
+// count returns the number of objects in a scope without its selectors, or more than limit if it cannot be known.
+func (w *Watcher) count(ctx context.Context, sc scope, limit int) (int, error) {
 	raw, err := kube.Send(ctx, w.client.Get().AbsPath(scope{GroupVersionResource: sc.GroupVersionResource, namespace: sc.namespace}.path()).
 		SpecificallyVersionedParams(&metav1.ListOptions{Limit: 1}, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}))
+	switch {
+	case refused(err):
+		return limit + 1, nil
+	case err != nil:
+		return 0, fmt.Errorf("cannot count %s: %w", sc, err)
+	}
 	var page struct {
 		Metadata metav1.ListMeta `json:"metadata"`
 		Items    []struct{}      `json:"items"`
 	}
-	if err != nil || json.Unmarshal(raw, &page) != nil {
-		return limit + 1
+	if err := json.Unmarshal(raw, &page); err != nil {
+		return 0, fmt.Errorf("cannot count %s: %w", sc, err)
 	}
 	switch {
 	case page.Metadata.Continue == "":
-		return len(page.Items)
+		return len(page.Items), nil
 	case page.Metadata.RemainingItemCount == nil:
-		return limit + 1
+		return limit + 1, nil
 	}
-	return len(page.Items) + int(*page.Metadata.RemainingItemCount)
+	return len(page.Items) + int(*page.Metadata.RemainingItemCount), nil
 }

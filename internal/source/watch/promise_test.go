@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -219,4 +221,63 @@ func (w *writer) delete(name string) {
 		w.t.Fatal(err)
 	}
 	delete(w.have, name)
+}
+
+// TestFullSpeed creates and deletes objects as fast as the API server does it, while hooks join and leave, labels of the namespace flap
+// and resyncs are made: the hook that stays receives each object once as Added and once as Deleted.
+func TestFullSpeed(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	o := observe(t, c.Kubeconfig)
+	binding := hook.Kubernetes{APIVersion: "v1", Kind: "Secret", Namespaces: inNamespaces(ns), JQFilter: ".metadata.labels.v"}
+	stays := o.unlocked(bindings("stays", binding))
+	resyncs := binding
+	resyncs.Resync = 20 * time.Millisecond
+	o.unlocked(bindings("resyncs", resyncs))
+	label := "flap=" + ns
+	o.unlocked(bindings("follows", hook.Kubernetes{APIVersion: "v1", Kind: "Secret", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}}))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var disturbing sync.WaitGroup
+	disturbing.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			h := bindings(fmt.Sprint("joins ", i), binding)
+			if o.Enable(ctx, h, func(int, error) {}) == nil {
+				o.Unlock(h, 0)
+			}
+			o.Disable(h, 0)
+		}
+	})
+	flapping := newWriter(t, c, ns)
+	disturbing.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			value := []string{"null", strconv.Quote(ns)}[i%2]
+			patch := fmt.Sprintf(`{"metadata":{"labels":{"flap":%s}}}`, value)
+			_ = flapping.client.Patch("application/merge-patch+json").AbsPath("/api/v1/namespaces/" + ns).Body([]byte(patch)).Do(ctx).Error()
+		}
+	})
+	write := newWriter(t, c, ns)
+	n := 0
+	for began := time.Now(); time.Since(began) < 5*time.Second; n++ {
+		write.put(fmt.Sprint("w", n), "1")
+		write.delete(fmt.Sprint("w", n))
+	}
+	cancel()
+	disturbing.Wait()
+	got := map[string]int{}
+	for left := 2 * n; left > 0; {
+		if ev := receive(t, o.events, "event"); ev.Hook == stays {
+			got[ev.Watch.String()+" "+ev.Object.Name]++
+			left--
+		}
+	}
+	for i := range n {
+		for _, what := range []string{"Added", "Deleted"} {
+			if times := got[fmt.Sprintf("%s w%d", what, i)]; times != 1 {
+				t.Errorf("%s w%d was reported %d times", what, i, times)
+			}
+		}
+	}
+	t.Logf("%d objects, %d requests", n, len(o.requests))
 }

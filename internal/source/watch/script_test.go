@@ -137,7 +137,7 @@ func (w *stage) do(words []string) {
 	case "join":
 		for _, stream := range args {
 			b.subs[stream] = &subscription{consumer: b.monitor, stream: w.feed(stream).stream, only: b.only, onlyIn: b.onlyIn, resync: time.Hour}
-			b.monitor.expect(b.subs[stream])
+			b.monitor.expect(b.subs[stream], 0)
 		}
 		for _, stream := range args {
 			w.feed(stream).join(b.subs[stream])
@@ -270,7 +270,7 @@ func (w *stage) binding(name string, options []string) *staged {
 	b := &staged{stage: w, name: name, subs: map[string]*subscription{}}
 	b.monitor = &monitor{
 		binding: &kube, sink: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
-		filled: make(chan struct{}), awaited: map[*subscription]bool{},
+		filled: make(chan struct{}), filling: true,
 	}
 	b.monitor.owner.Store(&owner{address: address{hook: &hook.Hook{Name: name}}})
 	for _, option := range options {

@@ -72,7 +72,7 @@ func (m *monitor) state() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := State{
-		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.awaited == nil, Unlocked: m.unlocked, Held: m.held.Len(),
+		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: !m.filling, Unlocked: m.unlocked, Held: m.held.Len(),
 	}
 	s.Troubles = m.failing()
 	s.FilterFails, s.FilterError = m.failures.of(func(key string) bool { _, has := m.items.Get(key); return has })

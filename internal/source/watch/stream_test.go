@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -86,7 +87,7 @@ func benchmarkStream(b *testing.B) *feed {
 		b.Fatal(err)
 	}
 	m := &monitor{
-		binding: &hook.Kubernetes{Modified: true}, program: program, sink: silence{}, unlocked: true,
+		binding: &hook.Kubernetes{Modified: true}, program: program, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true,
 		filled: make(chan struct{}),
 	}
 	m.owner.Store(&owner{})
@@ -140,7 +141,7 @@ func BenchmarkTenFilters(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m := &monitor{binding: &hook.Kubernetes{}, program: program, sink: silence{}, unlocked: true, filled: make(chan struct{})}
+		m := &monitor{binding: &hook.Kubernetes{}, program: program, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true, filled: make(chan struct{})}
 		m.owner.Store(&owner{})
 		s.join(&subscription{consumer: m, stream: s})
 	}

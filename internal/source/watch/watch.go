@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -79,8 +80,8 @@ type Watcher struct {
 	opts     Options
 	client   rest.Interface
 	resolver *kube.Resolver
-	// start hands streams to Run, stopped tells that nobody takes them any more.
-	start   chan *stream
+	// start hands work to Run, stopped is closed when Run takes no more.
+	start   chan func(context.Context)
 	stopped chan struct{}
 
 	mu sync.Mutex
@@ -113,7 +114,7 @@ func New(opts Options) (*Watcher, error) {
 	}
 	return &Watcher{
 		opts: opts, client: client, resolver: kube.NewResolver(client),
-		start: make(chan *stream), stopped: make(chan struct{}),
+		start: make(chan func(context.Context)), stopped: make(chan struct{}),
 		streams: map[scope]*stream{}, monitors: map[address]*monitor{}, unresolved: map[address]string{}, resting: opts.Standby,
 	}, nil
 }
@@ -125,8 +126,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer close(w.stopped)
 	for {
 		select {
-		case s := <-w.start:
-			running.Go(func() { s.run(ctx) })
+		case f := <-w.start:
+			running.Go(func() { f(ctx) })
 		case <-ctx.Done():
 			return nil
 		}
@@ -152,9 +153,8 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	b := &h.Kubernetes[index]
 	m := &monitor{
 		binding: b, sink: w.opts.Sink, meter: w.opts.Meter,
-		log:     w.opts.Log.With("hook", h.Name, "binding", b.Name),
-		filled:  make(chan struct{}),
-		awaited: map[*subscription]bool{},
+		log:    w.opts.Log.With("hook", h.Name, "binding", b.Name),
+		filled: make(chan struct{}), filling: true,
 	}
 	m.owner.Store(&owner{address{h, index}, stuck})
 	if b.JQFilter != "" {
@@ -164,29 +164,96 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		}
 		m.program = program
 	}
-	res, err := w.resolvePatiently(ctx, address{h, index}, stuck)
+	var res kube.Resource
+	var p plan
+	err := w.retry(ctx, address{h, index}, stuck, func() (err error) {
+		if res, err = w.resolver.Resolve(ctx, b.APIVersion, b.Kind, "list", "watch"); err == nil {
+			p, err = w.plan(ctx, m, res)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	namespaces := b.Namespaces
-	if !res.Namespaced && (namespaces.ByLabels || len(namespaces.Names) > 0) {
+	if !res.Namespaced && (b.Namespaces.ByLabels || len(b.Namespaces.Names) > 0) {
 		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
-		namespaces = hook.Namespaces{}
 	}
-	base := scope{
-		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields,
-		keepManagedFields: w.keepManagedFields(b),
-	}
+	m.replan = w.replanner(m, res)
 	w.mu.Lock()
 	m.resting = w.resting
 	w.monitors[address{h, index}] = m
 	w.mu.Unlock()
-	if namespaces.ByLabels {
-		newFollower(w, m, base, namespaces.Labels).start()
-	} else {
-		w.subscribe(m, m, w.plan(ctx, m, base, namespaces.Names, b.Names), false)
+	w.follow(m, p)
+	if err := m.wait(ctx); err != nil {
+		w.Disable(h, index)
+		return err
 	}
-	return m.wait(ctx)
+	if res.Namespaced && len(b.Namespaces.Names) > 0 {
+		w.spawn(func(ctx context.Context) { w.warnOfMissing(ctx, m, b.Namespaces.Names) })
+	}
+	return nil
+}
+
+// follow subscribes a binding as planned, in place of its subscriptions so far.
+func (w *Watcher) follow(m *monitor, p plan) {
+	generation, old := m.retire()
+	c := consumer(m)
+	if p.byLabels {
+		c = &follower{watcher: w, monitor: m, base: p.base, generation: generation, subs: map[string][]*subscription{}}
+	}
+	w.subscribe(m, generation, c, p, false)
+	for _, sub := range old {
+		w.leave(sub)
+	}
+}
+
+// replanner returns a function that finds other subscriptions for a binding, one attempt at a time: narrow ones after a wider one was
+// forbidden, and those for another version or scope of its kind when it is not served as res any more.
+func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
+	busy := make(chan struct{}, 1)
+	replan := func(ctx context.Context, kind troubleKind) {
+		defer func() { <-busy }()
+		if kind == forbidden {
+			m.log.Info("A watch that is wider than the binding is forbidden: narrower ones replace it")
+			w.follow(m, w.narrowPlan(m.binding, res))
+			return
+		}
+		found, err := w.resolver.ResolveAgain(ctx, m.binding.APIVersion, m.binding.Kind, "list", "watch")
+		if err != nil || found == res {
+			return
+		}
+		p, err := w.plan(ctx, m, found)
+		if err != nil {
+			return // the API server refuses the old requests again, and we are back
+		}
+		m.log.Info("The kind is served differently: the binding follows", "before", res.GroupVersionResource.String(), "now", found.GroupVersionResource.String())
+		res = found
+		w.follow(m, p)
+	}
+	return func(kind troubleKind) {
+		select {
+		case busy <- struct{}{}:
+			w.spawn(func(ctx context.Context) { replan(ctx, kind) })
+		default:
+		}
+	}
+}
+
+// warnOfMissing logs which of a binding's namespaces do not exist. It needs no permission: without it nothing is logged.
+func (w *Watcher) warnOfMissing(ctx context.Context, m *monitor, namespaces []string) {
+	seen := map[string]bool{}
+	m.snapshot().Each(func(o event.Object) bool {
+		seen[o.Namespace] = true
+		return true
+	})
+	for _, namespace := range namespaces {
+		if seen[namespace] {
+			continue
+		}
+		if _, err := kube.Send(ctx, w.client.Get().AbsPath("/api/v1/namespaces", namespace)); apierrors.IsNotFound(err) {
+			m.log.Warn("The namespace does not exist (yet): check namespace.nameSelector.matchNames of the binding", "namespace", namespace)
+		}
+	}
 }
 
 func (w *Watcher) keepManagedFields(b *hook.Kubernetes) bool {
@@ -196,9 +263,9 @@ func (w *Watcher) keepManagedFields(b *hook.Kubernetes) bool {
 	return w.opts.KeepManagedFields
 }
 
-// resolvePatiently finds the resource of a binding, however long it takes for it to exist.
-func (w *Watcher) resolvePatiently(ctx context.Context, a address, stuck func(error)) (kube.Resource, error) {
-	b := &a.hook.Kubernetes[a.index]
+// retry calls try, with a back-off, until it succeeds or ctx ends. Meanwhile Troubles returns its error.
+func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try func() error) error {
+	last := ""
 	note := func(text string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -207,36 +274,40 @@ func (w *Watcher) resolvePatiently(ctx context.Context, a address, stuck func(er
 		}
 	}
 	defer note("")
-	delay := 500 * time.Millisecond
-	told := ""
-	for {
-		res, err := w.resolver.Resolve(ctx, b.APIVersion, b.Kind, "list", "watch")
-		if err == nil {
-			return res, nil
-		}
+	for delay := 500 * time.Millisecond; ; delay = min(delay*2, 5*time.Second) {
+		err := try()
 		if ctx.Err() != nil {
-			return kube.Resource{}, ctx.Err()
+			return ctx.Err()
 		}
-		if text := err.Error(); text != told {
-			told = text
+		if err == nil {
+			return nil
+		}
+		if text := err.Error(); text != last {
+			last = text
 			note(text)
 			stuck(err)
 		}
 		select {
 		case <-time.After(delay):
-			delay = min(delay*2, 5*time.Second)
 		case <-ctx.Done():
-			return kube.Resource{}, ctx.Err()
 		}
 	}
 }
 
+// spawn runs f until it returns, as a part of Run.
+func (w *Watcher) spawn(f func(context.Context)) {
+	select {
+	case w.start <- f:
+	case <-w.stopped:
+	}
+}
+
 // subscribe connects a consumer to the streams of a plan. The monitor m waits for all of them together.
-func (w *Watcher) subscribe(m *monitor, c consumer, p plan, optional bool) []*subscription {
+func (w *Watcher) subscribe(m *monitor, generation int, c consumer, p plan, optional bool) []*subscription {
 	subs := make([]*subscription, len(p.scopes))
 	for i := range p.scopes {
 		subs[i] = &subscription{consumer: c, only: p.only, onlyIn: p.onlyIn, optional: optional, resync: m.binding.Resync}
-		if !m.expect(subs[i]) {
+		if !m.expect(subs[i], generation) {
 			return nil
 		}
 	}
@@ -262,12 +333,8 @@ func (w *Watcher) join(sub *subscription, sc scope) {
 	sub.stream = s
 	s.join(sub)
 	w.mu.Unlock()
-	if ok {
-		return
-	}
-	select {
-	case w.start <- s:
-	case <-w.stopped:
+	if !ok {
+		w.spawn(s.run)
 	}
 }
 

@@ -1,0 +1,159 @@
+package watch
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+)
+
+// gated is a Sink that records events, and stores their payloads only when it is allowed to.
+type gated struct {
+	silence
+	events chan event.Event
+	keep   func()
+}
+
+func (g *gated) Event(ev event.Event) { g.events <- ev }
+func (g *gated) Keep(b []byte) event.Payload {
+	if g.keep != nil {
+		g.keep()
+	}
+	return event.Memory(b)
+}
+
+// share returns a feed that unlocked bindings with these filters and sinks share.
+func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*monitor) {
+	compiler := jq.NewCompiler(jq.Options{Timeout: time.Hour})
+	s := newStream(nil, scope{})
+	for i, filter := range filters {
+		m := &monitor{
+			binding: &hook.Kubernetes{Added: true, KeepFullObjects: true}, sink: sinks[i], log: slog.New(slog.DiscardHandler),
+			filled: make(chan struct{}), filling: true,
+		}
+		m.owner.Store(&owner{address: address{hook: &hook.Hook{}}})
+		if filter != "" {
+			program, err := compiler.Compile(filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.program = program
+		}
+		sub := &subscription{consumer: m, stream: s}
+		m.expect(sub, 0)
+		s.join(sub)
+		all = append(all, m)
+	}
+	f = &feed{stream: s, ctx: t.Context()}
+	f.listing()
+	if err := f.Replace(nil, "1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		<-m.filled
+		m.unlock()
+	}
+	return f, all
+}
+
+// add reads an object from a watch.
+func (f *feed) add(t *testing.T, i int) {
+	t.Helper()
+	d := &digester{indexer: newIndexer(true), ctx: f.ctx, subs: f.reading}
+	a, err := d.digest(fmt.Appendf(nil, `{"kind":"Pod","metadata":{"name":"p%d","uid":"%d","resourceVersion":"%d"}}`, i, i, i+10), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Add(a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A filter that takes long delays its own binding only.
+func TestSlowFilterDelaysItsBindingOnly(t *testing.T) {
+	sinks := []*gated{{events: make(chan event.Event, 10)}, {events: make(chan event.Event, 10)}, {events: make(chan event.Event, 10)}}
+	f, _ := share(t, []string{"", ".metadata.name", "last(range(1e15))"}, sinks)
+	began := time.Now()
+	for i := range 4 {
+		f.add(t, i)
+	}
+	for _, sink := range sinks[:2] {
+		for i := range 4 {
+			if ev := receive(t, sink.events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
+				t.Errorf("event %d is for %s", i, ev.Object.Name)
+			}
+		}
+	}
+	t.Logf("four objects were delivered beside the slow filter after %s", time.Since(began))
+	if len(sinks[2].events) > 0 {
+		t.Error("a filter without end has ended")
+	}
+}
+
+// A sink that takes long to store an event delays neither snapshots nor other bindings.
+func TestSlowSinkDelaysItsBindingOnly(t *testing.T) {
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
+	entered := make(chan struct{}, 10)
+	sinks := []*gated{
+		{events: make(chan event.Event, 10), keep: func() { entered <- struct{}{}; <-gate }},
+		{events: make(chan event.Event, 10)},
+	}
+	f, all := share(t, []string{"", ""}, sinks)
+	f.add(t, 0)
+	receive(t, entered, "call of Keep")
+	f.add(t, 1)
+	for range 2 {
+		receive(t, sinks[1].events, "event of the other binding")
+	}
+	shown := make(chan int, 1)
+	go func() { shown <- all[0].snapshot().Len() + all[0].state().Held }()
+	if n := receive(t, shown, "snapshot"); n != 1 {
+		t.Errorf("the snapshot has %d objects", n)
+	}
+	open()
+	for i := range 2 {
+		if ev := receive(t, sinks[0].events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
+			t.Errorf("event %d is for %s", i, ev.Object.Name)
+		}
+	}
+	f.running.Wait()
+}
+
+// Debug records say why an event is not delivered.
+func TestUndeliveredEventsAreLogged(t *testing.T) {
+	var reasons []string
+	log := slog.New(sayer{slog.DiscardHandler, func(r slog.Record) {
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "reason" {
+				reasons = append(reasons, a.Value.String())
+			}
+			return true
+		})
+	}})
+	m := &monitor{binding: &hook.Kubernetes{Modified: true}, sink: silence{}, log: log, program: &jq.Filter{}, filled: make(chan struct{}), filling: true, resting: true}
+	m.owner.Store(&owner{})
+	sub := &subscription{consumer: m}
+	m.expect(sub, 0)
+	put := func(version, filtered string) {
+		m.change(sub, entry{&object{key: "a", resourceVersion: version}, []byte(filtered)})
+	}
+	put("1", "1")
+	m.replace(sub, []entry{{&object{key: "b"}, nil}}, nil) // the initial list
+	put("2", "2")
+	m.lead()
+	put("3", "2")
+	m.remove(sub, &object{key: "a"})
+	want := []string{
+		"the Synchronization will contain it", "this replica is on standby", "the result of jqFilter is the same", "executeHookOnEvent does not include its type",
+	}
+	if fmt.Sprint(reasons) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", reasons, want)
+	}
+}
