@@ -80,7 +80,7 @@ func TestHTTP(t *testing.T) {
 	if header := a.expect(503, "the operator is starting", "GET", "/things"); header.Get("Retry-After") == "" {
 		t.Errorf("headers: %v", header)
 	}
-	ready.expect(503, "hooks that answer wait for their onStartup runs or kubernetes bindings", "GET", "/readyz")
+	ready.expect(503, "hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings", "GET", "/readyz")
 	crd := strings.ReplaceAll(thingsCRD, "GROUP", group)
 	c.KubectlInput(t, crd, "create", "-f", "-")
 	t.Cleanup(func() { c.Kubectl(t, "delete", "crd", "things."+group, "--wait=false") })
@@ -125,7 +125,7 @@ func TestHTTP(t *testing.T) {
 		t.Error("there was an answer")
 	}
 	op.UntilLog("The client has hung up, the run is ended", "binding", "hang")
-	op.UntilLog("Hook failed", "binding", "hang")
+	op.UntilLog("Hook interrupted", "binding", "hang")
 	gone(t, pid)
 }
 

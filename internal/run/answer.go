@@ -67,7 +67,10 @@ func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 		err = t.Run(ctx)
 	}
 	if err != nil {
-		if !review.Quiet && !interrupted(ctx) {
+		switch {
+		case interrupted(ctx):
+			r.opts.Log.Info("Hook interrupted", t.LogFields()...)
+		case !review.Quiet:
 			r.opts.Log.Error("Hook failed", append(t.LogFields(), "error", err.Error())...)
 		}
 		return Outputs{}, err

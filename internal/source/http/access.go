@@ -21,52 +21,52 @@ import (
 )
 
 const (
-	// answersLast is how long an answer of the API server is used again. Somebody whose token is revoked gets in that long.
-	answersLast = 10 * time.Second
-	// reviewTimeout bounds the time until the API server has said who somebody is.
+	// cacheFor is how long a review of the API server is cached. A revoked token works that long.
+	cacheFor = 10 * time.Second
+	// reviewTimeout bounds a request to the API server.
 	reviewTimeout = 5 * time.Second
-	// Strangers cannot make us ask the API server more than this at a time.
-	reviewsAtOnce, reviewsWaiting = 16, 64
+	// These bound the requests to the API server that unauthenticated clients can cause.
+	reviewsInFlight, reviewsWaiting = 16, 64
 )
 
-// Access asks the cluster who a caller is, and what they may. It is safe for concurrent use.
+// Access authenticates and authorizes clients by the cluster. It is safe for concurrent use.
 type Access struct {
 	client  rest.Interface
 	log     *slog.Logger
 	reviews *httpserver.Limiter
 	users   *cache[*event.User]
-	rights  *cache[bool]
-	// complaints limits the records about an API server that does not answer: anybody can cause one.
-	complaints *rate.Limiter
+	allowed *cache[bool]
+	// failures limits the records about an API server that does not respond: any client can cause one.
+	failures *rate.Limiter
 }
 
-// NewAccess returns an Access to the cluster of the client, which needs the right to create tokenreviews and
+// NewAccess returns an Access to the cluster of the client, which needs the permission to create tokenreviews and
 // subjectaccessreviews.
 func NewAccess(client rest.Interface, log *slog.Logger) *Access {
 	return &Access{
-		client: client, log: log, reviews: httpserver.NewLimiter(reviewsAtOnce, reviewsWaiting),
-		users: newCache[*event.User](), rights: newCache[bool](), complaints: rate.NewLimiter(rate.Every(10*time.Second), 3),
+		client: client, log: log, reviews: httpserver.NewLimiter(reviewsInFlight, reviewsWaiting),
+		users: newCache[*event.User](), allowed: newCache[bool](), failures: rate.NewLimiter(rate.Every(10*time.Second), 3),
 	}
 }
 
-// identify returns the user whose token it is.
+// identify returns the user of a token.
 func (a *Access) identify(ctx context.Context, authorization string) (*event.User, error) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return nil, refuse(http.StatusUnauthorized, "a bearer token of the cluster is required")
+		return nil, reject(http.StatusUnauthorized, "a bearer token of the cluster is required")
 	}
 	user, err := a.users.get(sha256.Sum256([]byte(token)), func() (*event.User, error) { return a.reviewToken(ctx, token) })
 	if err != nil {
 		return nil, err
 	}
 	if user == nil {
-		return nil, refuse(http.StatusUnauthorized, "the cluster does not know the token")
+		return nil, reject(http.StatusUnauthorized, "the cluster does not know the token")
 	}
 	return user, nil
 }
 
-// reviewToken returns nil for a token that nobody has.
+// reviewToken returns nil for an unknown token.
 func (a *Access) reviewToken(ctx context.Context, token string) (*event.User, error) {
 	var review struct {
 		Status struct {
@@ -85,7 +85,7 @@ func (a *Access) reviewToken(ctx context.Context, token string) (*event.User, er
 	return nil, err
 }
 
-// authorize returns an error unless the user may have the request answered.
+// authorize returns an error unless the user is allowed to send the request.
 func (a *Access) authorize(ctx context.Context, u *event.User, b *hook.HTTP, path string) error {
 	allowed := false
 	if b.Allow != nil {
@@ -93,17 +93,17 @@ func (a *Access) authorize(ctx context.Context, u *event.User, b *hook.HTTP, pat
 			slices.ContainsFunc(u.Groups, func(group string) bool { return slices.Contains(b.Allow.Groups, group) })
 	} else {
 		var err error
-		if allowed, err = a.mayAsk(ctx, u, strings.ToLower(b.Method), path); err != nil {
+		if allowed, err = a.reviewAccess(ctx, u, strings.ToLower(b.Method), path); err != nil {
 			return err
 		}
 	}
 	if !allowed {
-		return refuse(http.StatusForbidden, "user %q may not do this", u.Name)
+		return reject(http.StatusForbidden, "user %q is not allowed to do this", u.Name)
 	}
 	return nil
 }
 
-func (a *Access) mayAsk(ctx context.Context, u *event.User, verb, path string) (bool, error) {
+func (a *Access) reviewAccess(ctx context.Context, u *event.User, verb, path string) (bool, error) {
 	spec := map[string]any{
 		"user": u.Name, "uid": u.UID, "groups": u.Groups, "extra": u.Extra,
 		"nonResourceAttributes": map[string]string{"path": path, "verb": verb},
@@ -112,7 +112,7 @@ func (a *Access) mayAsk(ctx context.Context, u *event.User, verb, path string) (
 	if err != nil {
 		return false, err
 	}
-	return a.rights.get(sha256.Sum256(key), func() (bool, error) {
+	return a.allowed.get(sha256.Sum256(key), func() (bool, error) {
 		var review struct {
 			Status struct{ Allowed, Denied bool }
 		}
@@ -121,9 +121,9 @@ func (a *Access) mayAsk(ctx context.Context, u *event.User, verb, path string) (
 	})
 }
 
-// review asks the API server. An error is a *refusal.
+// review creates a review object. An error is a *rejection.
 func (a *Access) review(ctx context.Context, group, kind string, spec, into any) error {
-	busy := refuse(http.StatusServiceUnavailable, "the cluster cannot be asked who you are: try again later")
+	busy := reject(http.StatusServiceUnavailable, "the cluster does not respond: try again later")
 	if !a.reviews.Enter() {
 		return busy
 	}
@@ -146,7 +146,7 @@ func (a *Access) review(ctx context.Context, group, kind string, spec, into any)
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, context.Canceled) && a.complaints.Allow() {
+	if !errors.Is(err, context.Canceled) && a.failures.Allow() {
 		a.log.Error("Cannot ask the API server about a client of HTTP hooks, it gets 503: may the operator create "+strings.ToLower(kind)+"s?",
 			"error", fmt.Sprint(err))
 	}

@@ -114,14 +114,14 @@ func TestAccess(t *testing.T) {
 			{"GET", "/a/1", "bearer jane", 200, `GET /a/{x}: GET /a/1 map[x:1] map[] map[] "" jane`, "who is jane, may jane get /a/1"},
 			{"GET", "/a/1", "Bearer jane", 200, `GET /a/{x}: GET /a/1 map[x:1] map[] map[] "" jane`, ""},
 			{"HEAD", "/a/1", "Bearer jane", 200, ``, ""},
-			{"POST", "/a/1", "Bearer jane", 403, `user "jane" may not do this`, "may jane post /a/1"},
-			{"GET", "/a/2", "Bearer jane", 403, `user "jane" may not do this`, "may jane get /a/2"},
-			{"GET", "/a/1", "Bearer joe", 403, `user "joe" may not do this`, "who is joe, may joe get /a/1"},
+			{"POST", "/a/1", "Bearer jane", 403, `user "jane" is not allowed to do this`, "may jane post /a/1"},
+			{"GET", "/a/2", "Bearer jane", 403, `user "jane" is not allowed to do this`, "may jane get /a/2"},
+			{"GET", "/a/1", "Bearer joe", 403, `user "joe" is not allowed to do this`, "who is joe, may joe get /a/1"},
 			{"GET", "/ops", "Bearer joe", 200, `GET /ops: GET /ops map[] map[] map[] "" joe`, ""},
-			{"GET", "/ops", "Bearer jane", 403, `user "jane" may not do this`, ""},
+			{"GET", "/ops", "Bearer jane", 403, `user "jane" is not allowed to do this`, ""},
 			{"GET", "/janes", "Bearer jane", 200, `GET /janes: GET /janes map[] map[] map[] "" jane`, ""},
-			{"GET", "/janes", "Bearer joe", 403, `user "joe" may not do this`, ""},
-			{"GET", "/nothing", "Bearer joe", 404, `no hook answers this path; /openapi.json lists the paths`, ""},
+			{"GET", "/janes", "Bearer joe", 403, `user "joe" is not allowed to do this`, ""},
+			{"GET", "/nothing", "Bearer joe", 404, `no hook serves this path; /openapi.json lists the paths`, ""},
 			{"OPTIONS", "/ops", "Bearer jane", 204, ``, ""},
 		} {
 			w := ask(t.Context(), handler, tt.method, tt.target, "", "Authorization: "+tt.token, "Host: anything")
@@ -141,13 +141,13 @@ func TestAccess(t *testing.T) {
 		if w := ask(t.Context(), handler, "GET", "/a/1", "", "Authorization: Bearer jane"); w.Code != 200 {
 			t.Errorf("at once: got %d", w.Code)
 		}
-		time.Sleep(answersLast)
+		time.Sleep(cacheFor)
 		if w := ask(t.Context(), handler, "GET", "/a/1", "", "Authorization: Bearer jane"); w.Code != 403 {
 			t.Errorf("later: got %d", w.Code)
 		}
 		cluster.questions()
 		// Without the API server nobody gets in, and no answer is remembered.
-		time.Sleep(answersLast)
+		time.Sleep(cacheFor)
 		for _, status := range []int{403, 500, 0} {
 			cluster.status = status
 			want := 503
@@ -172,14 +172,14 @@ func TestAccess(t *testing.T) {
 // What strangers send is not remembered without bound.
 func TestCacheIsBounded(t *testing.T) {
 	c := newCache[int]()
-	for i := range 3 * largestCache {
+	for i := range 3 * maxCached {
 		key := [32]byte{byte(i), byte(i >> 8), byte(i >> 16)}
 		if got, err := c.get(key, func() (int, error) { return i, nil }); got != i || err != nil {
 			t.Fatal(got, err)
 		}
 	}
-	if len(c.answers) > largestCache {
-		t.Errorf("%d are remembered", len(c.answers))
+	if len(c.entries) > maxCached {
+		t.Errorf("%d are remembered", len(c.entries))
 	}
 }
 
@@ -209,7 +209,7 @@ func TestManyStrangers(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if refused := len(codes); refused != 200-reviewsAtOnce-reviewsWaiting {
+		if refused := len(codes); refused != 200-reviewsInFlight-reviewsWaiting {
 			t.Errorf("%d are refused at once", refused)
 		}
 		close(free)

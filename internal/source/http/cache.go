@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// largestCache bounds what strangers can make us remember.
-const largestCache = 4096
+// maxCached bounds the memory that unauthenticated clients can take.
+const maxCached = 4096
 
-// cache remembers answers for a while. Keys are hashes, so it holds no secrets.
+// cache keeps values for cacheFor. Keys are hashes, so it holds no secrets.
 type cache[V any] struct {
-	mu      sync.Mutex // guards answers
-	answers map[[sha256.Size]byte]remembered[V]
+	mu      sync.Mutex // guards entries
+	entries map[[sha256.Size]byte]cached[V]
 }
 
-type remembered[V any] struct {
+type cached[V any] struct {
 	value V
 	until time.Time
 }
 
 func newCache[V any]() *cache[V] {
-	return &cache[V]{answers: map[[sha256.Size]byte]remembered[V]{}}
+	return &cache[V]{entries: map[[sha256.Size]byte]cached[V]{}}
 }
 
-// get returns what is remembered, and otherwise what find finds. Errors are not remembered.
+// get returns the cached value, or calls find and caches its value. Errors are not cached.
 func (c *cache[V]) get(key [sha256.Size]byte, find func() (V, error)) (V, error) {
 	c.mu.Lock()
-	known, ok := c.answers[key]
+	known, ok := c.entries[key]
 	c.mu.Unlock()
 	if ok && time.Now().Before(known.until) {
 		return known.value, nil
@@ -39,16 +39,16 @@ func (c *cache[V]) get(key [sha256.Size]byte, find func() (V, error)) (V, error)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if len(c.answers) >= largestCache {
-		for k, v := range c.answers {
+	if len(c.entries) >= maxCached {
+		for k, v := range c.entries {
 			if !now.Before(v.until) {
-				delete(c.answers, k)
+				delete(c.entries, k)
 			}
 		}
 	}
-	if len(c.answers) >= largestCache {
-		clear(c.answers) // asking once more is no harm
+	if len(c.entries) >= maxCached {
+		clear(c.entries) // costs more requests, nothing else
 	}
-	c.answers[key] = remembered[V]{value, now.Add(answersLast)}
+	c.entries[key] = cached[V]{value, now.Add(cacheFor)}
 	return value, nil
 }

@@ -1,17 +1,18 @@
 // Package http lets hooks answer HTTP requests.
 //
 // Callers may rely on this:
-//   - A request runs at most one hook, once. Which one does not depend on the order of hooks.
-//   - Nobody waits without bound: each request has a time limit, each hook a number of runs at a time and of requests that
-//     wait. One more is refused at once.
-//   - A run ends when its request's time is over or the client has hung up.
-//   - With an Access, nothing is answered to those whom it does not know, and nothing is run for those whom it does not let.
-//     Without one, requests that a page of another site or another host name has caused are refused.
-//   - Authorization, cookies and headers that the binding does not name stay here. A path value is one non-empty segment.
-//   - What the operator itself answers says nothing of its inside; the log says why, under the same id. Paths, queries and
-//     bodies are not in the log.
+//   - A request runs at most one hook, once. The order of hooks does not matter for routing.
+//   - Waiting is bounded: each request has a time limit, each hook a limit of requests in flight and of requests waiting.
+//     Further requests are rejected immediately.
+//   - A run ends at its request's time limit, or when the client disconnects.
+//   - With an Access, clients must be authenticated for any response and authorized for a run. Without one, cross-site
+//     requests of browsers and requests for other host names are rejected.
+//   - Authorization, cookies and headers that the binding does not name never reach a hook. A path value is one non-empty
+//     segment.
+//   - The operator's own responses expose no internals; the log has the reason under the same id. The log has no paths,
+//     queries and bodies.
 //
-// Handler answers, Access asks the cluster who a caller is. Neither listens.
+// Handler serves requests, Access authenticates clients. Neither listens.
 //
 // docs/explanation/http-hooks.md is the design.
 package http
@@ -32,15 +33,15 @@ import (
 
 // Runner runs a hook for a request.
 type Runner interface {
-	// Answer runs the hook for its binding number index, outside of all queues. When ctx ends, the run has to end too.
-	// Errors that are ErrBusy or ErrLate have an answer of their own, all others are the hook's failure.
+	// Answer runs the hook for its binding number index, outside all queues, until ctx ends. Errors that are ErrBusy or
+	// ErrLate have a status of their own; all others are failures of the hook.
 	Answer(ctx context.Context, h *hook.Hook, index int, r *event.Request) (effect.HTTPAnswer, error)
 }
 
 var (
-	// ErrBusy tells that the hook cannot be run within the request's time.
+	// ErrBusy is the error of a hook that cannot run before the request's deadline.
 	ErrBusy = errors.New("the hook is busy")
-	// ErrLate tells that the hook's own time limit was over.
+	// ErrLate is the error of a hook that exceeded its own time limit.
 	ErrLate = errors.New("the hook took too long")
 )
 
@@ -48,14 +49,14 @@ var (
 type Options struct {
 	Hooks  []*hook.Hook
 	Runner Runner
-	// Ready is closed when hooks may be asked.
+	// Ready is closed when the hooks are ready for requests.
 	Ready <-chan struct{}
-	// Access tells who asks and whether they may; nil is for loopback, where nobody is asked.
+	// Access authenticates and authorizes clients; nil trusts every client, for loopback.
 	Access *Access
 	Log    *slog.Logger
-	// Parallel is how many requests one hook answers at a time; 0 means 16. Queue is how many more wait for it.
+	// Parallel limits the requests in flight per hook; 0 means 16. Queue limits those waiting.
 	Parallel, Queue int
-	// BodyLimit is the size of the largest body; 0 means 1 MiB.
+	// BodyLimit is the size limit of bodies; 0 means 1 MiB.
 	BodyLimit int64
 	// Timeout is for bindings that have none; 0 means 30 s.
 	Timeout time.Duration
@@ -73,14 +74,15 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Handler answers requests. It is safe for concurrent use.
+// Handler serves requests. It is safe for concurrent use.
 type Handler struct {
-	opts    Options
-	routes  table
-	gates   map[*hook.Hook]*httpserver.Limiter
-	openAPI []byte
-	origins *http.CrossOriginProtection
-	runs    sync.WaitGroup
+	opts   Options
+	routes table
+	// limiters bound the requests of one hook.
+	limiters map[*hook.Hook]*httpserver.Limiter
+	openAPI  []byte
+	origins  *http.CrossOriginProtection
+	runs     sync.WaitGroup
 }
 
 // New returns a Handler for the HTTP bindings of all hooks. It fails when two of them match the same requests.
@@ -90,15 +92,15 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{opts: o, routes: routes, gates: map[*hook.Hook]*httpserver.Limiter{}, origins: http.NewCrossOriginProtection()}
+	h := &Handler{opts: o, routes: routes, limiters: map[*hook.Hook]*httpserver.Limiter{}, origins: http.NewCrossOriginProtection()}
 	for _, r := range routes {
-		if h.gates[r.hook] == nil {
-			h.gates[r.hook] = httpserver.NewLimiter(o.Parallel, o.Queue)
+		if h.limiters[r.hook] == nil {
+			h.limiters[r.hook] = httpserver.NewLimiter(o.Parallel, o.Queue)
 		}
 	}
 	h.openAPI, err = document(routes, o.Access != nil)
 	return h, err
 }
 
-// Wait returns when all runs have ended. It is to be called when no more requests come: a run may end later than its request.
+// Wait returns when all runs have ended. Call it after the server's shutdown: a run may end later than its request.
 func (h *Handler) Wait() { h.runs.Wait() }

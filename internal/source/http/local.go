@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// fromHere refuses what a browser sends for a page of somebody else. Everything on this machine may ask, and a browser is
-// on this machine.
-func (c *call) fromHere() error {
+// checkLocal rejects cross-site requests of browsers and requests for other host names: every process on this machine is
+// trusted, but a browser on it also sends requests for pages of others.
+func (c *call) checkLocal() error {
 	if !isLoopback(c.r.Host) {
-		return refuse(http.StatusForbidden, "the Host header is not that of this machine: ask for 127.0.0.1 or localhost")
+		return reject(http.StatusForbidden, "the Host header is not that of this machine: use 127.0.0.1 or localhost")
 	}
-	// A GET may do something, too, so all methods are treated alike.
+	// A GET may have side effects, too, so all methods are treated alike.
 	strict := &http.Request{Method: http.MethodPost, Header: c.r.Header, URL: c.r.URL, Host: c.r.Host}
 	if c.origins.Check(strict) != nil {
-		return refuse(http.StatusForbidden, "requests from pages of other sites are refused")
+		return reject(http.StatusForbidden, "cross-site requests are rejected")
 	}
 	return nil
 }
 
-// isLoopback tells whether a Host header means this machine.
+// isLoopback reports whether a Host header names this machine.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -20,43 +20,43 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// deepestJSON is what every jq reads, also inside of a context.
+// deepestJSON is the depth that every jq reads, also inside a context.
 const deepestJSON = 200
 
-// usualHeaders reach every hook.
+// usualHeaders are passed to every hook.
 var usualHeaders = []string{
 	"Accept", "Accept-Language", "Content-Type", "If-Match", "If-Modified-Since", "If-None-Match", "If-Unmodified-Since",
 	"Traceparent", "User-Agent", "X-Request-Id",
 }
 
-// secretHeaders reach none.
+// secretHeaders are passed to none.
 var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
 
-// refusal is an answer of the operator itself.
-type refusal struct {
+// rejection is a response of the operator itself.
+type rejection struct {
 	status int
 	// text is for the client.
 	text string
 }
 
-func (r *refusal) Error() string { return r.text }
+func (r *rejection) Error() string { return r.text }
 
-func refuse(status int, format string, args ...any) *refusal {
-	return &refusal{status, fmt.Sprintf(format, args...)}
+func reject(status int, format string, args ...any) *rejection {
+	return &rejection{status, fmt.Sprintf(format, args...)}
 }
 
-// segmentsOf takes a path apart. Those that no pattern matches are nil: with empty segments, "." or "..".
+// segmentsOf splits a path. It returns nil for paths that no pattern matches: with empty segments, "." or "..".
 func segmentsOf(u *url.URL) ([]string, error) {
 	if !utf8.ValidString(u.Path) || strings.ContainsFunc(u.Path, unicode.IsControl) {
-		return nil, refuse(http.StatusBadRequest, "the path is not text")
+		return nil, reject(http.StatusBadRequest, "the path is not text")
 	}
-	// What is encoded would be one segment for us, and several for the rules of the cluster.
+	// An encoded slash would be part of one segment here, and separate two segments in RBAC rules.
 	if strings.Contains(strings.ToLower(u.EscapedPath()), "%2f") {
-		return nil, refuse(http.StatusBadRequest, "the path has an encoded slash")
+		return nil, reject(http.StatusBadRequest, "the path has an encoded slash")
 	}
 	rest, ok := strings.CutPrefix(u.Path, "/")
 	if !ok {
-		return nil, refuse(http.StatusBadRequest, "the path does not begin with a slash")
+		return nil, reject(http.StatusBadRequest, "the path does not begin with a slash")
 	}
 	if rest == "" {
 		return []string{}, nil
@@ -72,22 +72,22 @@ func segmentsOf(u *url.URL) ([]string, error) {
 
 func newID() string { return strings.ToLower(rand.Text()) }
 
-// queryOf reads the query.
+// queryOf parses the query.
 func queryOf(u *url.URL) (map[string][]string, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "the query cannot be read")
+		return nil, reject(http.StatusBadRequest, "the query cannot be read")
 	}
 	for name, values := range query {
 		if slices.ContainsFunc(append(values, name), func(s string) bool { return !utf8.ValidString(s) || strings.Contains(s, "\x00") }) {
-			// Shells drop zero bytes: what they have checked would not be what they use.
-			return nil, refuse(http.StatusBadRequest, "the query is not text")
+			// Shells drop zero bytes, and would check another value than they use.
+			return nil, reject(http.StatusBadRequest, "the query is not text")
 		}
 	}
 	return query, nil
 }
 
-// headersOf selects what the hook may see.
+// headersOf selects the headers that the hook gets.
 func headersOf(all http.Header, b *hook.HTTP) (map[string][]string, error) {
 	selected := map[string][]string{}
 	for _, name := range slices.Concat(usualHeaders, b.Headers) {
@@ -96,26 +96,26 @@ func headersOf(all http.Header, b *hook.HTTP) (map[string][]string, error) {
 			continue
 		}
 		if slices.ContainsFunc(values, func(s string) bool { return !utf8.ValidString(s) }) {
-			return nil, refuse(http.StatusBadRequest, "the header %s is not UTF-8", name)
+			return nil, reject(http.StatusBadRequest, "the header %s is not UTF-8", name)
 		}
 		selected[name] = values
 	}
 	return selected, nil
 }
 
-// readBody reads all of the body, and tells whether it is JSON.
+// readBody reads the whole body, and reports whether it is JSON.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, isJSON bool, err error) {
 	if r.ContentLength > limit {
-		// Unread, the body is in the way of further requests.
+		// The connection cannot be reused after an unread body.
 		w.Header().Set("Connection", "close")
-		return nil, false, refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
+		return nil, false, reject(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
 	}
 	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		return nil, false, refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
+		return nil, false, reject(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
 	}
 	if err != nil {
-		return nil, false, refuse(http.StatusBadRequest, "the body cannot be read")
+		return nil, false, reject(http.StatusBadRequest, "the body cannot be read")
 	}
 	if len(body) == 0 || !saysJSON(r.Header.Get("Content-Type")) {
 		return body, false, nil
@@ -131,7 +131,7 @@ func saysJSON(contentType string) bool {
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
-// checkJSON accepts one JSON text that every reader understands alike.
+// checkJSON accepts one JSON text without ambiguities between parsers.
 func checkJSON(text []byte) error {
 	in := jsontext.NewDecoder(bytes.NewReader(text))
 	for values := 0; ; {
@@ -140,20 +140,20 @@ func checkJSON(text []byte) error {
 		case errors.Is(err, io.EOF) && values == 1:
 			return nil
 		case err != nil:
-			return refuse(http.StatusBadRequest, "the body is not valid JSON, at byte %d", in.InputOffset())
+			return reject(http.StatusBadRequest, "the body is not valid JSON, at byte %d", in.InputOffset())
 		case in.StackDepth() > deepestJSON:
-			return refuse(http.StatusBadRequest, "the JSON in the body is nested more than %d levels deep", deepestJSON)
+			return reject(http.StatusBadRequest, "the JSON in the body is nested more than %d levels deep", deepestJSON)
 		}
 		if in.StackDepth() == 0 {
 			values++
 		}
 		if values > 1 {
-			return refuse(http.StatusBadRequest, "the body is more than one JSON text")
+			return reject(http.StatusBadRequest, "the body is more than one JSON text")
 		}
 	}
 }
 
-// read makes of a request what the hook is told.
+// read makes the hook's input of a request.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, to *route, segments []string, id string, user *event.User) (*event.Request, error) {
 	out := &event.Request{ID: id, Method: r.Method, Path: r.URL.Path, PathValues: to.values(segments), User: user}
 	var err error

@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// route is a binding and the requests that it answers.
+// route is a binding and its requests.
 type route struct {
 	hook    *hook.Hook
 	index   int
@@ -19,7 +19,7 @@ type route struct {
 	timeout time.Duration
 }
 
-// table are the routes, those first that win where several match.
+// table has the routes by precedence.
 type table []*route
 
 func newTable(hooks []*hook.Hook, timeout time.Duration) (table, error) {
@@ -38,7 +38,7 @@ func newTable(hooks []*hook.Hook, timeout time.Duration) (table, error) {
 	for i, a := range t {
 		for _, b := range t[i+1:] {
 			if a.binding.Method == b.binding.Method && bySegments(a.binding.Segments, b.binding.Segments) == 0 {
-				errs = append(errs, fmt.Errorf("hook %q (%s) and hook %q (%s) answer the same requests, %s: give one of them another method or path",
+				errs = append(errs, fmt.Errorf("hook %q (%s) and hook %q (%s) match the same requests, %s: use another method or path for one of them",
 					a.hook.Name, a.binding.Path, b.hook.Name, b.binding.Path, a.binding.Method))
 			}
 		}
@@ -46,7 +46,7 @@ func newTable(hooks []*hook.Hook, timeout time.Duration) (table, error) {
 	return t, errors.Join(errs...)
 }
 
-// bySegments brings a literal before a variable, the first segments count most. It is 0 for paths that match the same.
+// bySegments orders a literal before a variable, from left to right. It is 0 for equivalent paths.
 func bySegments(a, b []hook.Segment) int {
 	return slices.CompareFunc(a, b, func(a, b hook.Segment) int {
 		switch {
@@ -61,7 +61,7 @@ func bySegments(a, b []hook.Segment) int {
 	})
 }
 
-// find returns the route for a request, or nil and the methods that the path knows; none if there is no such path.
+// find returns the route of a request, or nil and the methods of the path; none if there is no such path.
 func (t table) find(method string, segments []string) (found *route, allowed []string) {
 	for _, r := range t {
 		if !r.matches(segments) {
@@ -70,7 +70,7 @@ func (t table) find(method string, segments []string) (found *route, allowed []s
 		allowed = append(allowed, r.binding.Method)
 		switch {
 		case r.binding.Method == method && (found == nil || found.binding.Method != method):
-			// A binding for HEAD wins over one for GET of the same path, but not over a closer one.
+			// A binding for HEAD takes precedence over one for GET of the same path, but not over a more specific path.
 			if found == nil || bySegments(found.binding.Segments, r.binding.Segments) == 0 {
 				found = r
 			}
@@ -101,7 +101,7 @@ func (r *route) matches(segments []string) bool {
 	return true
 }
 
-// values are what stands for the variables.
+// values are the path values by variable.
 func (r *route) values(segments []string) map[string]string {
 	values := map[string]string{}
 	for i, s := range r.binding.Segments {

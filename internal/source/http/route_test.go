@@ -94,8 +94,8 @@ func found(t *testing.T, routes table, method, path string) string {
 func TestSameRequests(t *testing.T) {
 	_, err := newTable(parseHooks(t, "a.sh GET /x/{a}\nb.sh GET /x/{b}\nb.sh POST /x/{b}\nc.sh GET /\nd.sh GET /"), 0)
 	want := []string{
-		`hook "c.sh" (/) and hook "d.sh" (/) answer the same requests, GET: give one of them another method or path`,
-		`hook "a.sh" (/x/{a}) and hook "b.sh" (/x/{b}) answer the same requests, GET: give one of them another method or path`,
+		`hook "c.sh" (/) and hook "d.sh" (/) match the same requests, GET: use another method or path for one of them`,
+		`hook "a.sh" (/x/{a}) and hook "b.sh" (/x/{b}) match the same requests, GET: use another method or path for one of them`,
 	}
 	if err == nil || !slices.Equal(strings.Split(err.Error(), "\n"), want) {
 		t.Errorf("got %v", err)

@@ -18,25 +18,25 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// writeTimeout is how long a client may take to read an answer.
+// writeTimeout bounds writing a response.
 const writeTimeout = time.Minute
 
 var _ http.Handler = (*Handler)(nil)
 
-// ServeHTTP answers a request.
+// ServeHTTP serves a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Handler: h, w: w, r: r, id: newID()}
 	c.log = h.opts.Log.With("request", c.id, "method", shortMethod(r.Method))
-	// The limit of the answer before on this connection is not one of this answer.
+	// The previous response on this connection may have left a deadline.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := c.answer(); err != nil {
-		c.refuse(err)
+		c.reject(err)
 	}
 }
 
-// call is one request on its way.
+// call is one request.
 type call struct {
 	*Handler
 	w    http.ResponseWriter
@@ -44,11 +44,11 @@ type call struct {
 	id   string
 	user *event.User
 	log  *slog.Logger
-	// begun is when the hook was asked for.
-	begun time.Time
+	// start is when the hook was called.
+	start time.Time
 }
 
-// answer does what the request asks for, or returns a *refusal.
+// answer serves the request, or returns a *rejection.
 func (c *call) answer() error {
 	if err := c.identify(); err != nil {
 		return err
@@ -67,14 +67,14 @@ func (c *call) answer() error {
 	}
 	switch {
 	case len(allowed) == 0:
-		return refuse(http.StatusNotFound, "no hook answers this path; %s lists the paths", openAPIPath)
+		return reject(http.StatusNotFound, "no hook serves this path; %s lists the paths", openAPIPath)
 	case c.r.Method == http.MethodOptions:
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
 		c.send(http.StatusNoContent, nil)
 		return nil
 	case to == nil:
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return refuse(http.StatusMethodNotAllowed, "this path answers %s", strings.Join(allowed, ", "))
+		return reject(http.StatusMethodNotAllowed, "this path supports %s", strings.Join(allowed, ", "))
 	}
 	c.log = c.log.With("hook", to.hook.Name, "binding", to.binding.Name, "route", to.binding.Path)
 	if c.user != nil {
@@ -88,38 +88,38 @@ func (c *call) answer() error {
 	default:
 		return c.later("the operator is starting")
 	}
-	return c.ask(to, segments)
+	return c.callHook(to, segments)
 }
 
-// identify finds out who asks, as far as that can be known.
+// identify authenticates the client; on loopback it only checks the origin.
 func (c *call) identify() error {
 	if c.opts.Access == nil {
-		return c.fromHere()
+		return c.checkLocal()
 	}
 	var err error
 	c.user, err = c.opts.Access.identify(c.r.Context(), c.r.Header.Get("Authorization"))
 	return err
 }
 
-// ask asks the hook.
-func (c *call) ask(to *route, segments []string) error {
-	gate := c.gates[to.hook]
-	if !gate.Enter() {
+// callHook runs the hook and sends its response.
+func (c *call) callHook(to *route, segments []string) error {
+	limiter := c.limiters[to.hook]
+	if !limiter.Enter() {
 		c.log.Warn("A request is refused, too many are waiting for the hook: make it faster, or raise --http-parallel")
 		return c.later("too many requests are waiting")
 	}
-	defer gate.Leave()
+	defer limiter.Leave()
 	request, err := c.read(c.w, c.r, to, segments, c.id, c.user)
 	if err != nil {
 		return err
 	}
-	// The limit for reading a request is not one for answering it. Not every connection has limits.
+	// The server's read deadline must not end the run. Not every connection supports deadlines.
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithTimeout(c.r.Context(), to.timeout)
 	defer cancel()
-	c.begun = time.Now()
+	c.start = time.Now()
 	answer, err := c.run(ctx, to, request)
-	elapsed := slog.String("elapsed", time.Since(c.begun).Round(time.Millisecond).String())
+	elapsed := slog.String("elapsed", time.Since(c.start).Round(time.Millisecond).String())
 	switch {
 	case c.r.Context().Err() != nil:
 		c.log.Info("The client has hung up, the run is ended", elapsed)
@@ -129,10 +129,10 @@ func (c *call) ask(to *route, segments []string) error {
 		return c.later("too many requests")
 	case err != nil && (ctx.Err() != nil || errors.Is(err, ErrLate)):
 		c.log.Error("The hook gave no answer in time: make it faster, or raise the binding's timeout", "timeout", to.timeout.String(), elapsed)
-		return refuse(http.StatusGatewayTimeout, "the hook gave no answer in time")
+		return reject(http.StatusGatewayTimeout, "the hook gave no answer in time")
 	case err != nil:
 		c.log.Error("The hook could not answer a request", "error", err.Error(), elapsed)
-		return refuse(http.StatusInternalServerError, "the hook failed; the log of the operator says why")
+		return reject(http.StatusInternalServerError, "the hook failed; the log of the operator says why")
 	}
 	c.log.Info("HTTP request", "status", answer.Status, "bytes", len(answer.Body), elapsed)
 	maps.Copy(c.w.Header(), answer.Headers)
@@ -140,11 +140,11 @@ func (c *call) ask(to *route, segments []string) error {
 	return nil
 }
 
-// run runs the hook, and returns when there is an answer or ctx has ended, whichever comes first: ending a hook takes a
-// while. The run keeps its slot as long as it lasts.
+// run runs the hook, and returns when there is an answer or ctx has ended, whichever comes first: ending a process takes
+// time. The run keeps its slot until it has ended.
 func (c *call) run(ctx context.Context, to *route, request *event.Request) (effect.HTTPAnswer, error) {
-	gate := c.gates[to.hook]
-	if err := gate.Start(ctx); err != nil {
+	limiter := c.limiters[to.hook]
+	if err := limiter.Start(ctx); err != nil {
 		return effect.HTTPAnswer{}, fmt.Errorf("%w: no slot was free in time", ErrBusy)
 	}
 	type result struct {
@@ -153,7 +153,7 @@ func (c *call) run(ctx context.Context, to *route, request *event.Request) (effe
 	}
 	done := make(chan result, 1)
 	c.runs.Go(func() {
-		defer gate.Finish()
+		defer limiter.Finish()
 		var out result
 		defer func() {
 			if bug := recover(); bug != nil {
@@ -172,16 +172,16 @@ func (c *call) run(ctx context.Context, to *route, request *event.Request) (effe
 	}
 }
 
-// later refuses what may work in a moment.
+// later rejects a request that may succeed soon.
 func (c *call) later(text string) error {
 	c.w.Header().Set("Retry-After", "1")
-	return refuse(http.StatusServiceUnavailable, "%s: try again later", text)
+	return reject(http.StatusServiceUnavailable, "%s: try again later", text)
 }
 
-func (c *call) refuse(err error) {
-	var r *refusal
+func (c *call) reject(err error) {
+	var r *rejection
 	if !errors.As(err, &r) {
-		r = refuse(http.StatusInternalServerError, "internal error")
+		r = reject(http.StatusInternalServerError, "internal error")
 		c.log.Error("A request could not be answered", "error", err.Error())
 	}
 	if r.status == http.StatusUnauthorized {
@@ -193,7 +193,7 @@ func (c *call) refuse(err error) {
 	c.send(r.status, append(text, '\n'))
 }
 
-// send writes an answer. An error means that nobody listens any more.
+// send writes a response. An error means that the client has disconnected.
 func (c *call) send(status int, body []byte) {
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	if status != http.StatusNoContent && status != http.StatusNotModified {
@@ -205,7 +205,7 @@ func (c *call) send(status int, body []byte) {
 	}
 }
 
-// shortMethod keeps what anybody may send as a method out of the log.
+// shortMethod keeps arbitrary methods out of the log.
 func shortMethod(method string) string {
 	if slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}, method) {
 		return method
