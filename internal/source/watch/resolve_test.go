@@ -64,7 +64,7 @@ func TestKinds(t *testing.T) {
 		{"v1", "Deployment", "apps/v1", ""},
 		{"apps/v1", "Pod", "v1", ""},
 		{"apps/v2", "Deployment", "apps/v1", ""},
-		{"nosuch.example.com/v1", "Thing", "", ""},
+		{"nosuch.example.com/v1", "Frobnicator", "", ""},
 		{group + "/v1", widget, group + "/v1alpha1", ""},
 		// W-5: sub-resources, and what cannot be listed or watched
 		{"apps/v1", "Scale", "", ""},

@@ -137,11 +137,11 @@ func TestMissingCRD(t *testing.T) {
 	group := ns + ".example.com"
 	o := observe(t, c.Kubeconfig)
 	here := hook.Kubernetes{APIVersion: "v1", Kind: "Secret", Namespaces: inNamespaces(ns)}
-	missing := hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: inNamespaces(ns)}
+	missing := hook.Kubernetes{APIVersion: group + "/v1", Kind: "Belated", Namespaces: inNamespaces(ns)}
 	h := bindings("early", here, missing)
 	stuck, done := o.begin(h)
 	tr := receive(t, stuck, "trouble")
-	if want := `the API server knows no kind, plural or short name "Thing" in "` + group + `/v1": is its CRD missing, or is it served in another version?`; tr.index != 1 || tr.text != want {
+	if want := `the API server knows no kind, plural or short name "Belated" in "` + group + `/v1": is its CRD missing, or is it served in another version?`; tr.index != 1 || tr.text != want {
 		t.Errorf("binding %d got\n%s\nwant\n%s", tr.index, tr.text, want)
 	}
 	// It delays nobody else.
@@ -149,19 +149,19 @@ func TestMissingCRD(t *testing.T) {
 	o.sees(other, 0)
 	o.sees(h, 1)
 
-	crd(t, c, group, "Thing", "Namespaced", "v1")
+	crd(t, c, group, "Belated", "Namespaced", "v1")
 	if err := receive(t, done, "end of Enable"); err != nil {
 		t.Fatal(err)
 	}
 	o.Unlock(h, 1)
-	custom(t, c, group+"/v1", "Thing", ns, "a")
+	custom(t, c, group+"/v1", "Belated", ns, "a")
 	o.expect("Added " + ns + "/a")
 
 	// A CRD that goes takes its objects along; the binding recovers when it comes back.
-	c.Kubectl(t, "delete", "crd", "things."+group)
+	c.Kubectl(t, "delete", "crd", "belateds."+group)
 	o.expect("Deleted " + ns + "/a")
-	crd(t, c, group, "Thing", "Namespaced", "v1")
-	custom(t, c, group+"/v1", "Thing", ns, "b")
+	crd(t, c, group, "Belated", "Namespaced", "v1")
+	custom(t, c, group+"/v1", "Belated", ns, "b")
 	o.expect("Added " + ns + "/b")
 }
 
