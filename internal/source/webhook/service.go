@@ -1,12 +1,3 @@
-// Package service makes the Services by which the API server reaches webhook servers inside a cluster.
-//
-// Callers may rely on this:
-//   - A Service that somebody else has made is used as it is, and never changed.
-//   - What the operator has made carries a label, and leads to the port and the Pods of whoever started last.
-//   - What a person has to mend, a permission for instance, is one warning that says how. It is no error: the Service may
-//     be there all the same.
-//
-// Not attempted: watching. A Service that somebody deletes comes back with the next start.
 package webhook
 
 import (
@@ -26,30 +17,30 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// Services that we write carry this label. It is not app.kubernetes.io/managed-by, which belongs to whoever installs the
-// operator.
+// Services of the operator have this label. It is not app.kubernetes.io/managed-by, which belongs to the tool that
+// installs the operator. Other Services are used unchanged.
 const (
 	ownerLabel = "shell-operator/webhook-service"
 	owner      = "managed"
 )
 
-// Port is where the API server calls.
-const Port = 443
+// servicePort is the port that the API server calls.
+const servicePort = 443
 
 // serviceOptions of a Service. All are required, but only one of Selector and Pod.
 type serviceOptions struct {
-	// Client speaks JSON, like that of kube.NewClient.
+	// Client is one of kube.NewClient.
 	Client          rest.Interface
 	Namespace, Name string
-	// Selector are labels of the Pods that serve. Without them, those of Pod are taken, which is the operator's own.
+	// Selector are the labels of the operator's Pods; by default those of Pod, which is its own.
 	Selector map[string]string
 	Pod      string
-	// Target is the port on which they serve.
+	// Target is the port on which the Pods serve.
 	Target int
 	Log    *slog.Logger
 }
 
-// object is as much of a Service as we read and write. A null in the selector removes a label in a patch.
+// object has the fields of a Service that the operator reads and writes. A null in the selector removes a label in a patch.
 type object struct {
 	APIVersion string   `json:"apiVersion,omitempty"`
 	Kind       string   `json:"kind,omitempty"`
@@ -74,25 +65,27 @@ type port struct {
 	TargetPort any    `json:"targetPort"`
 }
 
-// ensureService makes the Service, or makes it what it should be if it is ours. It waits for an API server that cannot be
-// reached, and fails when the API server refuses the Service for good.
+// ensureService creates the Service, or updates it if the operator has created it: it selects the Pods of the operator that
+// started last. It waits for an API server that cannot be reached, and fails if the API server rejects the Service. Missing
+// permissions are one warning with a hint and no error, as the Service may exist. The Service is not watched: a deleted one
+// is restored at the next start.
 func ensureService(ctx context.Context, o serviceOptions) error {
 	log := o.Log.With("service", o.Name, "namespace", o.Namespace)
 	pause := time.Second
 	for {
 		err := o.attempt(ctx, log)
-		var mend *mendError
+		var hinted *hintError
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.As(err, &mend):
-			log.Warn("Cannot make the Service of the webhooks: make it by hand, or mend this and restart", "hint", mend.hint, "error", mend.err.Error())
+		case errors.As(err, &hinted):
+			log.Warn("Cannot make the Service of the webhooks: create it by hand, or follow the hint and restart", "hint", hinted.hint, "error", hinted.err.Error())
 			return nil
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-			continue // another replica was faster
-		case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err): // the namespace is not there
+			continue // another replica was first
+		case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err): // the namespace does not exist
 			return fmt.Errorf("cannot make Service %q in namespace %q: %w", o.Name, o.Namespace, err)
 		}
 		log.Warn("The Service of the webhooks has to wait for the API server", "error", err.Error(), "delay", pause.String())
@@ -105,19 +98,19 @@ func ensureService(ctx context.Context, o serviceOptions) error {
 	}
 }
 
-// mendError is what goes on until somebody mends it.
-type mendError struct {
+// hintError is an error that lasts until its user follows the hint.
+type hintError struct {
 	hint string
 	err  error
 }
 
-func (e *mendError) Error() string { return e.err.Error() + ": " + e.hint }
-func (e *mendError) Unwrap() error { return e.err }
+func (e *hintError) Error() string { return e.err.Error() + ": " + e.hint }
+func (e *hintError) Unwrap() error { return e.err }
 
-// mendable adds to an error of a request about Services what mends it.
-func (o *serviceOptions) mendable(err error) error {
+// withHint adds the missing RBAC rule to an error.
+func (o *serviceOptions) withHint(err error) error {
 	if apierrors.IsForbidden(err) {
-		return &mendError{rule(o.Namespace, o.Name), err}
+		return &hintError{rule(o.Namespace, o.Name), err}
 	}
 	return err
 }
@@ -128,9 +121,9 @@ func (o *serviceOptions) attempt(ctx context.Context, log *slog.Logger) error {
 	switch {
 	case absent:
 	case err != nil:
-		return o.mendable(err)
+		return o.withHint(err)
 	case live.Metadata.Labels[ownerLabel] != owner:
-		log.Info("The Service of the webhooks was made by somebody else, it is used as it is")
+		log.Info("The Service of the webhooks was not created by the operator and is used unchanged")
 		return nil
 	}
 	if len(o.Selector) == 0 {
@@ -138,24 +131,24 @@ func (o *serviceOptions) attempt(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 	}
-	done := "The Service of the webhooks is made"
+	done := "The Service of the webhooks is created"
 	switch {
 	case absent:
 		err = o.create(ctx)
 	case o.fits(live):
 		return nil
 	default:
-		done = "The Service of the webhooks leads to this operator now"
+		done = "The Service of the webhooks selects this operator now"
 		err = o.change(ctx, live)
 	}
 	if err != nil {
-		return o.mendable(err)
+		return o.withHint(err)
 	}
 	log.Info(done, "target", o.Target, "selector", o.Selector)
 	return nil
 }
 
-// removeService removes the Service if it is ours.
+// removeService deletes the Service if the operator has created it.
 func removeService(ctx context.Context, o serviceOptions) error {
 	live, err := o.read(ctx)
 	if apierrors.IsNotFound(err) || err == nil && live.Metadata.Labels[ownerLabel] != owner {
@@ -174,16 +167,16 @@ func removeService(ctx context.Context, o serviceOptions) error {
 	case apierrors.IsNotFound(err):
 		return nil
 	}
-	return o.mendable(err)
+	return o.withHint(err)
 }
 
-// patience is how long one request may take.
-const patience = 30 * time.Second
+// requestTimeout bounds one request.
+const requestTimeout = 30 * time.Second
 
-// request is about Services in our namespace, or about the one that is named.
+// request completes a request about the Services of the namespace, or about one of them.
 func (o *serviceOptions) request(r *rest.Request, name ...string) *rest.Request {
-	// Whoever asks tries again, and wants to say why meanwhile.
-	return r.AbsPath(append([]string{"/api/v1/namespaces", o.Namespace, "services"}, name...)...).MaxRetries(0).Timeout(patience)
+	// Callers retry by themselves, and log the reason.
+	return r.AbsPath(append([]string{"/api/v1/namespaces", o.Namespace, "services"}, name...)...).MaxRetries(0).Timeout(requestTimeout)
 }
 
 func (o *serviceOptions) read(ctx context.Context) (*object, error) {
@@ -195,11 +188,11 @@ func (o *serviceOptions) read(ctx context.Context) (*object, error) {
 	return &live, json.Unmarshal(raw, &live)
 }
 
-// wanted is the Service without a name.
+// wanted is the desired Service without a name.
 func (o *serviceOptions) wanted() object {
 	var want object
 	want.Metadata.Labels = map[string]string{ownerLabel: owner}
-	want.Spec.Ports = []port{{Name: "webhooks", Protocol: "TCP", Port: Port, TargetPort: o.Target}}
+	want.Spec.Ports = []port{{Name: "webhooks", Protocol: "TCP", Port: servicePort, TargetPort: o.Target}}
 	want.Spec.Selector = map[string]*string{}
 	for key, value := range o.Selector {
 		want.Spec.Selector[key] = &value
@@ -207,7 +200,7 @@ func (o *serviceOptions) wanted() object {
 	return want
 }
 
-// fits tells whether a Service leads to the right port of the right Pods.
+// fits reports whether a Service has the right selector and port.
 func (o *serviceOptions) fits(live *object) bool {
 	selector := map[string]string{}
 	for key, value := range live.Spec.Selector {
@@ -220,7 +213,7 @@ func (o *serviceOptions) fits(live *object) bool {
 	}
 	p := live.Spec.Ports[0]
 	target, ok := p.TargetPort.(float64)
-	return ok && p.Port == Port && int(target) == o.Target
+	return ok && p.Port == servicePort && int(target) == o.Target
 }
 
 func (o *serviceOptions) create(ctx context.Context) error {
@@ -248,7 +241,7 @@ func (o *serviceOptions) change(ctx context.Context, live *object) error {
 	return o.request(o.Client.Patch(types.MergePatchType), o.Name).Body(body).Do(ctx).Error()
 }
 
-// rule is what the operator must be allowed. Creating cannot be limited to a name.
+// rule has the RBAC rules that the operator needs. Creating cannot be limited to a name.
 func rule(namespace, name string) string {
 	return fmt.Sprintf(`give the operator's ServiceAccount, by a Role in namespace %q, the rules `+
 		`{apiGroups: [""], resources: ["services"], resourceNames: [%q], verbs: ["get", "patch", "delete"]} and `+

@@ -87,13 +87,13 @@ func TestServiceMadeAndKept(t *testing.T) {
 	if again := e.Kubectl(t, "-n", e.ns, "get", "service", "svc", "-o", "jsonpath={.metadata.resourceVersion}"); again != version {
 		t.Error("the Service was written although nothing was to be changed")
 	}
-	e.says("is made", 1)
+	e.says("is created", 1)
 
 	// The next version serves elsewhere, and has other labels.
 	e.options.Target, e.options.Selector = 1234, map[string]string{"role": "webhook"}
 	e.ensure()
 	e.leads(`{"role":"webhook"} 443>1234`)
-	e.says("leads to this operator now", 1)
+	e.says("selects this operator now", 1)
 
 	if err := removeService(t.Context(), e.options); err != nil {
 		t.Error(err)
@@ -114,7 +114,7 @@ func TestServiceForeign(t *testing.T) {
 		t.Error(err)
 	}
 	e.leads(`{"app":"svc"} 443>1`)
-	e.says("made by somebody else", 1)
+	e.says("not created by the operator", 1)
 }
 
 // One warning names what is missing.
@@ -134,7 +134,7 @@ func TestServiceMissing(t *testing.T) {
 	e.Kubectl(t, "-n", e.ns, "create", "role", "services", "--verb=get,create,patch", "--resource=services")
 	e.Kubectl(t, "-n", e.ns, "create", "rolebinding", "services", "--role=services", "--user="+user)
 	e.UntilAllowed(t, user, e.ns, "patch", "services")
-	mended(`give --webhook-service-selector, or let the operator look at its own labels`)
+	mended(`set --webhook-service-selector, or let the operator read its own labels`)
 	e.Kubectl(t, "-n", e.ns, "create", "role", "pods", "--verb=get", "--resource=pods")
 	e.Kubectl(t, "-n", e.ns, "create", "rolebinding", "pods", "--role=pods", "--user="+user)
 	e.UntilAllowed(t, user, e.ns, "get", "pods")

@@ -1,19 +1,19 @@
 // Package cert gives the webhook servers their certificates.
 //
 // Callers may rely on this:
-//   - A Source is complete when it is returned: it has a certificate, and knows what callers must trust.
-//   - A certificate is replaced without a restart, and before it expires. Connections that are open go on.
-//   - Callers that trust the Bundle, and hear of a new one within the overlap, never see a certificate that they do
+//   - A Source is complete when it is returned: it has a certificate and a bundle.
+//   - Rotation needs no restart and happens before expiry. Open connections are not affected.
+//   - Clients that trust the Bundle, and learn of a new one within the overlap, never see a certificate that they do
 //     not trust: a CA is in the Bundle before it signs, and as long as anything that it signed is valid.
-//   - All replicas with one Secret have one CA and one certificate. The first writer wins, the others take what it wrote.
-//   - Keys and the content of Secrets are in no log line and in no error.
+//   - All replicas with one Secret share one CA and one certificate. The first writer wins, the others adopt its state.
+//   - No log record and no error contains keys or the content of Secrets.
 //
-// Three kinds of Source: Files that the user brings, certificates that are Managed in a Secret, and InMemory for one
-// process. With cert-manager, use Files without a CA: its Bundle is empty, and whoever writes the webhook configurations
-// writes the annotation InjectCAFrom instead of a caBundle.
+// There are three kinds of Source: Files of the user, certificates Managed in a Secret, and InMemory for one process. With
+// cert-manager, use Files without a CA: the Bundle is empty, and the webhook configurations get the annotation
+// InjectCAFrom instead of a caBundle.
 //
-// Not attempted: key types other than ECDSA P-256, intermediate CAs, revocation. A Secret whose CA somebody replaces by
-// a valid other one is followed at once, without an overlap.
+// Not supported: key types other than ECDSA P-256, intermediate CAs, revocation. If another client replaces the CA in the
+// Secret, the replicas adopt it immediately, without an overlap.
 package cert
 
 import (
@@ -27,21 +27,19 @@ import (
 // "<namespace>/<name>" of a Certificate of cert-manager.
 const InjectCAFrom = "cert-manager.io/inject-ca-from"
 
-// Source gives a server its certificate and tells what callers must trust. It is safe for concurrent use.
+// Source provides a server's certificate and the CAs that clients must trust. It is safe for concurrent use.
 type Source interface {
 	// Certificate is for tls.Config.GetCertificate.
 	Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Bundle is the PEM of the CAs that callers must trust now; empty means that somebody else fills it in
-	// (cert-manager). It is not to be changed.
+	// Bundle is the PEM of the CAs that clients must trust; empty means that cert-manager injects it. Read-only.
 	Bundle() []byte
-	// Changed is closed when Bundle is no longer the one that was current when Changed was called. To miss nothing,
-	// call Changed first and Bundle then.
+	// Changed returns a channel that is closed when Bundle changes. Call Changed before Bundle, to miss no change.
 	Changed() <-chan struct{}
-	// Run keeps certificates fresh until ctx ends.
+	// Run rotates certificates until ctx ends.
 	Run(ctx context.Context) error
 }
 
-// shown is what a Source shows at the moment.
+// shown is the current certificate and bundle of a Source.
 type shown struct {
 	mu          sync.Mutex // guards what follows
 	certificate *tls.Certificate

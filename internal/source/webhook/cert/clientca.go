@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// ClientCAs reads the CAs that clients' certificates must be signed by, for tls.Config.ClientCAs. Each file must hold
-// at least one certificate.
+// ClientCAs reads the CAs of client certificates, for tls.Config.ClientCAs. Each file must contain at least one
+// certificate.
 func ClientCAs(paths []string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for _, path := range paths {
@@ -16,7 +16,7 @@ func ClientCAs(paths []string) (*x509.CertPool, error) {
 			return nil, fmt.Errorf("cannot read the client CA: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("the client CA file %q holds no certificate in PEM: put there the CA that signed the certificate of your API server's client", path)
+			return nil, fmt.Errorf("the client CA file %q contains no PEM certificate: it must have the CA that signed the client certificate of the API server", path)
 		}
 	}
 	return pool, nil

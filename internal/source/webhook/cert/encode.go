@@ -11,17 +11,16 @@ import (
 	"slices"
 )
 
-// The keys of the Secret. All but the last are those that such Secrets have everywhere, so that tools which watch over
-// certificates understand them.
+// The keys of the Secret. All but the last are conventional, so that monitoring tools for certificates understand them.
 const (
-	bundleKey         = "ca.crt" // the CAs that callers must trust
+	bundleKey         = "ca.crt" // the CAs that clients must trust
 	authorityKeyKey   = "ca.key" // the private keys of the CAs that sign or will sign
 	servingKey        = "tls.crt"
 	servingPrivateKey = "tls.key"
 	retiredKey        = "retired.crt" // serving certificates that were replaced and have not expired
 )
 
-// bundle is what callers must trust, as PEM.
+// bundle is the PEM of the CAs that clients must trust.
 func (s state) bundle() []byte {
 	var b bytes.Buffer
 	for _, a := range s.authorities {
@@ -55,7 +54,7 @@ func (s state) encode() (map[string][]byte, error) {
 }
 
 func writeCertificate(b *bytes.Buffer, c *x509.Certificate) {
-	_ = pem.Encode(b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a Buffer takes all
+	_ = pem.Encode(b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a Buffer never fails
 }
 
 func writeKey(b *bytes.Buffer, key *ecdsa.PrivateKey) error {
@@ -66,8 +65,8 @@ func writeKey(b *bytes.Buffer, key *ecdsa.PrivateKey) error {
 	return pem.Encode(b, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// decode reads what encode wrote, or as much of it as is good. The error says what is not. Keys of CAs and the serving
-// pair may be missing: they are made again.
+// decode parses what encode wrote, or as much of it as is valid. The error names the rest. Keys of CAs and the serving
+// pair may be missing: they are created again.
 func decode(data map[string][]byte) (state, error) {
 	var s state
 	var problems []error
@@ -166,7 +165,7 @@ func readKeys(text []byte) ([]*ecdsa.PrivateKey, error) {
 	return keys, nil
 }
 
-// blocks are those of a PEM text that holds nothing else.
+// blocks iterates over the blocks of a text that must be PEM only.
 func blocks(text []byte) func(yield func(*pem.Block, error) bool) {
 	return func(yield func(*pem.Block, error) bool) {
 		for text = bytes.TrimSpace(text); len(text) > 0; text = bytes.TrimSpace(text) {

@@ -17,13 +17,13 @@ import (
 type FilesOptions struct {
 	// Paths of PEM files. Without CA the Bundle is empty.
 	Cert, Key, CA string
-	// For is what the certificate is for, in messages; empty means "Webhook".
+	// For names the purpose of the certificate in messages; empty means "Webhook".
 	For string
 	Log *slog.Logger
 }
 
-// Files returns a Source that reads files, and reads them again when they change. New files that cannot be used are
-// logged, and the last good ones stay in use.
+// Files returns a Source that reads files, and reloads them when they change. Invalid files are logged, and the previous
+// ones stay in use.
 func Files(o FilesOptions) (Source, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -50,17 +50,17 @@ type files struct {
 	shown
 	opts FilesOptions
 
-	// What follows belongs to the constructor, and then to Run.
+	// The constructor owns these fields, and then Run.
 
-	// text is what is shown.
+	// text is the current content.
 	text filesText
-	// failure is the last error that was logged, if the files are not good.
+	// failure is the last logged error, empty while the files are valid.
 	failure string
 }
 
 var _ Source = (*files)(nil)
 
-// filesText is what is in the files.
+// filesText is the content of the files.
 type filesText struct{ cert, key, ca []byte }
 
 // Run implements Source.
@@ -82,7 +82,7 @@ func (f *files) reload() {
 		pair, err = text.parse(f.opts)
 	}
 	if err != nil {
-		// One file may come before the other, so the same trouble is no news.
+		// The files change one after the other, which may report the same error several times.
 		if f.failure != err.Error() {
 			f.failure = err.Error()
 			f.opts.Log.Error(f.opts.For+" certificate cannot be reloaded, the last one stays in use", "error", f.failure)
@@ -98,11 +98,11 @@ func (f *files) reload() {
 	f.warn(pair, text.ca)
 }
 
-// warn tells of files that are used but will not help.
+// warn logs certificates that clients will reject.
 func (f *files) warn(pair *tls.Certificate, ca []byte) {
 	leaf := pair.Leaf
 	if !validAt(leaf, time.Now()) {
-		f.opts.Log.Warn(f.opts.For+" certificate is not valid now, callers will refuse it: replace the file", "file", f.opts.Cert,
+		f.opts.Log.Warn(f.opts.For+" certificate is not valid now, clients will reject it: replace the file", "file", f.opts.Cert,
 			"from", leaf.NotBefore, "until", leaf.NotAfter)
 		return
 	}
@@ -117,12 +117,12 @@ func (f *files) warn(pair *tls.Certificate, ca []byte) {
 		}
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates}); err != nil {
-		f.opts.Log.Warn(f.opts.For+" certificate is not signed by the CA, callers will refuse it: replace one of the files",
+		f.opts.Log.Warn(f.opts.For+" certificate is not signed by the CA, clients will reject it: replace one of the files",
 			"file", f.opts.Cert, "ca", f.opts.CA, "error", err.Error())
 	}
 }
 
-// what is For inside of a sentence.
+// what is For within a sentence.
 func (o FilesOptions) what() string {
 	if o.For == "Webhook" {
 		return "webhook"
@@ -130,10 +130,10 @@ func (o FilesOptions) what() string {
 	return o.For
 }
 
-// otherwise is what else can be done without files.
+// otherwise is the alternative to files.
 func (o FilesOptions) otherwise() string {
 	if o.For == "Webhook" {
-		return ", or give no certificate files to have certificates made"
+		return ", or set no certificate files to have the operator create certificates"
 	}
 	return ""
 }
@@ -162,10 +162,10 @@ func (t filesText) equal(other filesText) bool {
 func (t filesText) parse(o FilesOptions) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(t.cert, t.key)
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the %s certificate %q with the private key %q: put there a pair in PEM: %w", o.what(), o.Cert, o.Key, err)
+		return nil, fmt.Errorf("cannot use the %s certificate %q with the private key %q: both must be PEM and belong together: %w", o.what(), o.Cert, o.Key, err)
 	}
 	if o.CA != "" && !x509.NewCertPool().AppendCertsFromPEM(t.ca) {
-		return nil, fmt.Errorf("the webhook CA file %q holds no certificate in PEM: put there the CA that signed %q", o.CA, o.Cert)
+		return nil, fmt.Errorf("the webhook CA file %q contains no PEM certificate: it must have the CA that signed %q", o.CA, o.Cert)
 	}
 	return &pair, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
-// followFiles calls changed after files may have changed, until ctx ends.
+// followFiles calls changed whenever files may have changed, until ctx ends.
 func followFiles(ctx context.Context, log *slog.Logger, paths []string, changed func()) error {
 	return filewatch.Follow(ctx, filewatch.Options{
 		Directories: func() map[string]bool { return directories(paths) },
@@ -20,7 +20,7 @@ func followFiles(ctx context.Context, log *slog.Logger, paths []string, changed 
 	})
 }
 
-// directories are those that files are in, by name and in truth.
+// directories are those of the files, before and after following symbolic links.
 func directories(paths []string) map[string]bool {
 	dirs := map[string]bool{}
 	for _, path := range paths {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// backdate is how long before it was made a certificate begins to be valid, for callers whose clock is late.
+// backdate makes certificates valid before their creation, for clients whose clocks are behind.
 const backdate = 5 * time.Minute
 
-// apply carries out a decision. It leaves s alone.
+// apply executes a decision. It does not modify s.
 func apply(now time.Time, s state, d decision, p policy) (state, error) {
 	s.authorities = slices.Clone(s.authorities)
 	s.retired = slices.DeleteFunc(slices.Clone(s.retired), func(c *x509.Certificate) bool { return !now.Before(c.NotAfter) })
@@ -35,7 +35,7 @@ func apply(now time.Time, s state, d decision, p policy) (state, error) {
 			s.retired = append(s.retired, s.serving.cert)
 		}
 		s.serving = made
-		// A key that is not needed cannot be stolen.
+		// An unused key is a risk without a benefit.
 		for i := range s.authorities[:d.authority] {
 			s.authorities[i].key = nil
 		}
@@ -45,13 +45,13 @@ func apply(now time.Time, s state, d decision, p policy) (state, error) {
 	return s, nil
 }
 
-// sortAuthorities gives all replicas the same order, and so the same bundle.
+// sortAuthorities gives all replicas the same order, and thus the same bundle.
 func sortAuthorities(as []authority) {
 	slices.SortStableFunc(as, func(a, b authority) int { return a.cert.NotBefore.Compare(b.cert.NotBefore) })
 }
 
-// namesFor are the names of a new certificate. Replicas whose names differ, during the change to another Service, would
-// take the certificate from each other; so names are only given up when a certificate is replaced because of its age.
+// namesFor are the names of a new certificate. Replicas with different names, during the change to another Service, would
+// replace each other's certificate, so names are dropped only by a rotation because of age.
 func namesFor(now time.Time, old *serving, names []string) []string {
 	if old == nil || !now.Before(due(old.cert)) {
 		return names
@@ -68,7 +68,7 @@ func makeAuthority(now time.Time, lifetime time.Duration) (authority, error) {
 	}
 	now = now.UTC().Truncate(time.Second)
 	template := &x509.Certificate{
-		// Each CA has a name of its own, so that programs that look for an issuer by name find one.
+		// The names of CAs are unique, for programs that look up an issuer by name.
 		Subject:   pkix.Name{CommonName: "shell-operator webhooks " + now.Format(time.RFC3339)},
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(lifetime),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
@@ -78,7 +78,7 @@ func makeAuthority(now time.Time, lifetime time.Duration) (authority, error) {
 	return authority{cert, key}, err
 }
 
-// makeServing makes a certificate that ends with its CA at the latest.
+// makeServing creates a certificate that expires with its CA at the latest.
 func makeServing(now time.Time, by authority, lifetime time.Duration, names []string) (*serving, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

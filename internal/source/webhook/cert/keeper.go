@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// keeper keeps the certificates in a store fresh and shows them.
+// keeper rotates the certificates in a store and serves them.
 type keeper struct {
 	shown
 	store  store
@@ -18,9 +18,9 @@ type keeper struct {
 	now    func() time.Time
 	wake   chan struct{}
 
-	// What follows belongs to the constructor, and then to Run.
+	// The constructor owns these fields, and then Run.
 
-	// state is what is shown.
+	// state is the current one.
 	state state
 	// trouble suppresses repeated records.
 	trouble trouble
@@ -29,19 +29,19 @@ type keeper struct {
 var _ Source = (*keeper)(nil)
 
 const (
-	// longestSleep bounds one wait: timers stand still while a machine is suspended.
+	// longestSleep bounds one wait: timers stop while a machine is suspended.
 	longestSleep = time.Hour
-	// manyConflicts are more than replicas make by accident.
+	// manyConflicts in a row are more than concurrent replicas cause.
 	manyConflicts = 20
 )
 
-// newKeeper returns a keeper that shows something.
+// newKeeper returns a keeper with a certificate.
 func newKeeper(ctx context.Context, s store, p policy, log *slog.Logger, now func() time.Time) (*keeper, error) {
 	k := &keeper{store: s, policy: p, log: log, now: now, wake: make(chan struct{}, 1)}
 	k.changed = make(chan struct{})
 	_, err := k.look(ctx)
 	if err == nil || k.state.usable() && validAt(k.state.serving.cert, now()) {
-		// One that cannot write does with what others wrote; Run will tell.
+		// Without permission to write, the state of other replicas is used; Run logs the error.
 		return k, nil
 	}
 	return nil, err
@@ -77,7 +77,7 @@ func (k *keeper) Run(ctx context.Context) error {
 	}
 }
 
-// look takes over what others wrote and does what is to be done. It returns when it wants to be called again.
+// look adopts the stored state and rotates it where due. It returns the time of its next call.
 func (k *keeper) look(ctx context.Context) (again time.Time, err error) {
 	for range manyConflicts {
 		old, err := k.store.read(ctx)
@@ -94,7 +94,7 @@ func (k *keeper) look(ctx context.Context) (again time.Time, err error) {
 			if err := k.store.write(ctx, old, planned); errors.Is(err, errConflict) {
 				continue
 			} else if err != nil {
-				k.take(found) // what others did is good nevertheless
+				k.take(found) // the state of other replicas is valid nevertheless
 				return time.Time{}, err
 			}
 			k.report(planned, done, rewrite)
@@ -107,8 +107,8 @@ func (k *keeper) look(ctx context.Context) (again time.Time, err error) {
 
 const missing = "they were deleted"
 
-// repair decides what to go on with after reading, and why that must be written even if there is nothing else to do.
-// What is lost or damaged comes back from memory, so that callers notice nothing.
+// repair returns the state to continue with after reading, and why it must be written even if nothing is due. Lost or
+// damaged state is restored from memory, so that clients do not notice.
 func (k *keeper) repair(read state, err error) (found state, rewrite string, _ error) {
 	var damaged *damagedError
 	switch {
@@ -127,7 +127,7 @@ func (k *keeper) repair(read state, err error) (found state, rewrite string, _ e
 	return found, rewrite, nil
 }
 
-// plan does what is to be done with a state, and returns what that was.
+// plan applies all decisions that are due, and returns them.
 func plan(now time.Time, s state, p policy) (state, []decision, error) {
 	var done []decision
 	for {
@@ -143,7 +143,7 @@ func plan(now time.Time, s state, p policy) (state, []decision, error) {
 	}
 }
 
-// take shows a state if it has something to show.
+// take makes a state current if it has a certificate.
 func (k *keeper) take(s state) {
 	if s.usable() {
 		k.state = s

@@ -15,16 +15,16 @@ import (
 
 // ManagedOptions of a Managed Source. Client, Namespace, SecretName and Names are required.
 type ManagedOptions struct {
-	// Client speaks JSON, like that of resource.NewClient.
+	// Client is one of kube.NewClient.
 	Client                rest.Interface
 	Namespace, SecretName string
-	// Names are the DNS names and IP addresses by which callers reach the server.
+	// Names are the DNS names and IP addresses of the server.
 	Names []string
-	// Lifetime is that of a serving certificate, 90 days if zero. It is replaced after two thirds of it.
+	// Lifetime is that of a serving certificate, 90 days if zero. It is rotated after two thirds of it.
 	Lifetime time.Duration
-	// AuthorityLifetime is that of a CA, 10 years if zero. The next CA is made after two thirds of it.
+	// AuthorityLifetime is that of a CA, 10 years if zero. The next CA is created after two thirds of it.
 	AuthorityLifetime time.Duration
-	// Overlap is how long callers have to learn of a new CA before it signs, one day if zero.
+	// Overlap is the time between adding a CA to the bundle and its first signature, one day if zero.
 	Overlap time.Duration
 	Log     *slog.Logger
 
@@ -56,7 +56,7 @@ func (o *ManagedOptions) setDefaults() {
 	}
 }
 
-// policy checks what was asked for.
+// policy validates the options.
 func (o *ManagedOptions) policy() (policy, error) {
 	p := policy{lifetime: o.Lifetime, authorityLifetime: o.AuthorityLifetime, overlap: o.Overlap}
 	for _, name := range o.Names {
@@ -80,15 +80,15 @@ func (o *ManagedOptions) policy() (policy, error) {
 	return p, nil
 }
 
-// Managed returns a Source that makes its CA and certificates and keeps them in one Secret for all replicas. A Secret
-// that somebody deletes comes back as it was. One that is damaged is replaced, if the operator made it; otherwise that is
-// an error. It waits for an API server that cannot be reached.
+// Managed returns a Source that creates its CA and certificates and stores them in one Secret for all replicas. A deleted
+// Secret is restored. A damaged one is replaced if the operator created it, and is an error otherwise. Managed waits for an
+// API server that cannot be reached.
 //
 // To force a new CA, with overlap, remove the key ca.key from the Secret. To force a new certificate, remove tls.crt and
 // tls.key.
 //
-// Without permissions on the Secret there is one warning that names them, and then the certificates are those of this
-// process: that is correct for one replica only.
+// Without permissions on the Secret, Managed logs one warning that names them, and keeps the certificates in memory, which
+// is correct for one replica only.
 func Managed(ctx context.Context, o ManagedOptions) (Source, error) {
 	o.setDefaults()
 	p, err := o.policy()
@@ -109,8 +109,8 @@ func Managed(ctx context.Context, o ManagedOptions) (Source, error) {
 		case ctx.Err() != nil:
 			return nil, err
 		case apierrors.IsForbidden(err):
-			o.Log.Warn("Webhook certificates cannot be kept in a Secret. They are made for this process, which is correct "+
-				"for one replica only. To mend this, give the permissions and restart", "error", err.Error())
+			o.Log.Warn("Webhook certificates cannot be kept in a Secret. They are created for this process, which is correct "+
+				"for one replica only. Grant the permissions and restart", "error", err.Error())
 			return inMemory(p, o.Log, o.now)
 		case !passing(err):
 			return nil, err
@@ -124,14 +124,14 @@ func Managed(ctx context.Context, o ManagedOptions) (Source, error) {
 	}
 }
 
-// passing tells whether an error may go away by itself.
+// passing reports whether an error is transient.
 func passing(err error) bool {
 	return errors.Is(err, errConflict) || unreachable(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// InMemory returns a Source for one process, such as one outside of the cluster. Names are DNS names and IP addresses.
+// InMemory returns a Source for one process, such as one outside a cluster. Names are DNS names and IP addresses.
 func InMemory(names ...string) (Source, error) {
 	o := ManagedOptions{Names: names}
 	o.setDefaults()

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// policy is how long things last.
+// policy has lifetimes and names.
 type policy struct {
 	// names must all be in the serving certificate.
 	names []string
 	// lifetime is that of serving certificates, authorityLifetime that of CAs.
 	lifetime, authorityLifetime time.Duration
-	// overlap is how long callers have to learn of a new CA before it signs.
+	// overlap is the time between adding a CA to the bundle and its first signature.
 	overlap time.Duration
 }
 
@@ -24,23 +24,23 @@ const (
 	addAuthority step = "add a CA"
 	// issue replaces the serving certificate.
 	issue step = "issue a certificate"
-	// dropAuthority takes a CA out of the bundle.
+	// dropAuthority removes a CA from the bundle.
 	dropAuthority step = "drop a CA"
 )
 
-// decision says what to do with a state.
+// decision is the next step of a state.
 type decision struct {
 	do step
 	// authority is the index of the CA that signs, or that is dropped.
 	authority int
 	// why is for the log.
 	why string
-	// again is when there may be something to do if nothing changes until then. It is only set for nothing.
+	// again is when the next step may be due. It is only set for nothing.
 	again time.Time
 }
 
-// next decides what to do with a state. It is asked again after each step, until there is nothing to do. The time when a
-// CA was added is the one in its certificate, so that a state needs no notes beside the certificates.
+// next decides the next step of a state, and is called after each step until nothing is due. A CA was added at the time in
+// its certificate, so a state is nothing but certificates.
 func next(now time.Time, s state, p policy) decision {
 	signers := s.signers(now)
 	if len(signers) == 0 {
@@ -71,8 +71,8 @@ func (s state) signers(now time.Time) []int {
 	return signers
 }
 
-// signer is the CA that should sign: the newest that callers had time to learn of. trusted is false if there is none;
-// then it is the oldest, because most callers know that one.
+// signer is the CA that should sign: the newest one whose overlap is over. trusted is false if there is none; then it is
+// the oldest, which most clients trust.
 func (s state) signer(now time.Time, signers []int, overlap time.Duration) (index int, trusted bool) {
 	for _, i := range slices.Backward(signers) {
 		if !now.Before(s.authorities[i].made().Add(overlap)) {
@@ -82,8 +82,8 @@ func (s state) signer(now time.Time, signers []int, overlap time.Duration) (inde
 	return signers[0], false
 }
 
-// lacks says why the serving certificate must be replaced. It is urgent when the one there is works for nobody, so that
-// one by a CA that callers do not know yet makes nothing worse.
+// lacks returns why the serving certificate must be replaced. It is urgent if no client accepts the current one, so that a
+// CA that clients do not trust yet makes nothing worse.
 func (s state) lacks(now time.Time, signer int, names []string) (why string, urgent bool) {
 	switch {
 	case s.serving == nil:
@@ -101,7 +101,7 @@ func (s state) lacks(now time.Time, signer int, names []string) (why string, urg
 	return "", false
 }
 
-// useless is the index of a CA whose certificates have all expired and that will sign no more, or -1.
+// useless is the index of a CA whose certificates have all expired and that signs no more, or -1.
 func (s state) useless(now time.Time, signer int) int {
 	return slices.IndexFunc(s.authorities[:signer], func(a authority) bool { return !now.Before(s.neededUntil(a)) })
 }
@@ -123,7 +123,7 @@ func (s state) neededUntil(a authority) time.Time {
 	return until
 }
 
-// again is the first moment after now at which something in the state comes of age.
+// again is the first moment after now at which something in the state is due.
 func (s state) again(now time.Time, overlap time.Duration) time.Time {
 	moments := []time.Time{due(s.serving.cert), s.serving.cert.NotAfter}
 	for _, a := range s.authorities {

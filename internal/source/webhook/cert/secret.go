@@ -24,15 +24,14 @@ type secret struct {
 
 var _ store = (*secret)(nil)
 
-// Secrets that we write carry this label. It is not app.kubernetes.io/managed-by, which belongs to whoever installs the
-// operator and may have made an empty Secret for it.
+// Secrets of the operator have this label. It is not app.kubernetes.io/managed-by, which belongs to the tool that installs
+// the operator and may have created an empty Secret for it.
 const (
 	ownerLabel = "shell-operator/webhook-certificates"
 	owner      = "managed"
 )
 
-// secretObject is as much of a Secret as we read and write. Of what a person adds to it nothing gets lost, because we
-// write patches.
+// secretObject has the fields that the operator reads and writes. It writes patches, which keep all other fields.
 type secretObject struct {
 	APIVersion string            `json:"apiVersion,omitempty"`
 	Kind       string            `json:"kind,omitempty"`
@@ -48,21 +47,21 @@ type secretMeta struct {
 	Labels          map[string]string `json:"labels,omitempty"`
 }
 
-// foreignError says that the Secret belongs to somebody else.
+// foreignError is the error of a Secret that the operator did not create.
 type foreignError struct{ namespace, name string }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("Secret %q in namespace %q was not made by the operator and is left alone: choose another name, remove what is in it, or label it %s=%s to have its content replaced",
+	return fmt.Sprintf("Secret %q in namespace %q was not created by the operator and is not changed: choose another name, empty it, or label it %s=%s to have its content replaced",
 		e.name, e.namespace, ownerLabel, owner)
 }
 
-// patience is how long one request may take. Watches have a limit of their own.
-const patience = 30 * time.Second
+// requestTimeout bounds one request. Watches have a timeout of their own.
+const requestTimeout = 30 * time.Second
 
-// request is about Secrets in our namespace, or about the one that is named.
+// request completes a request about the Secrets of the namespace, or about one of them.
 func (s *secret) request(r *rest.Request, name ...string) *rest.Request {
-	// Whoever asks tries again, and wants to say why meanwhile.
-	return r.AbsPath(append([]string{"/api/v1/namespaces", s.namespace, "secrets"}, name...)...).MaxRetries(0).Timeout(patience)
+	// Callers retry by themselves, and log the reason.
+	return r.AbsPath(append([]string{"/api/v1/namespaces", s.namespace, "secrets"}, name...)...).MaxRetries(0).Timeout(requestTimeout)
 }
 
 func (s *secret) read(ctx context.Context) (kept, error) {
@@ -80,7 +79,7 @@ func (s *secret) read(ctx context.Context) (kept, error) {
 	return s.interpret(o)
 }
 
-// interpret decides whose a Secret is. One that is empty was made for us: that way the operator needs no permission to
+// interpret decides whether a Secret belongs to the operator. An empty one does: so the operator needs no permission to
 // create Secrets, which RBAC cannot limit to one name.
 func (s *secret) interpret(o secretObject) (kept, error) {
 	found := kept{version: o.Metadata.ResourceVersion}
@@ -136,7 +135,7 @@ func (s *secret) write(ctx context.Context, old kept, next state) error {
 	return s.explain(verb, err)
 }
 
-// explain adds to an error what was asked, and what mends it.
+// explain adds the verb and a hint to an error.
 func (s *secret) explain(verb string, err error) error {
 	switch {
 	case err == nil:
@@ -147,7 +146,7 @@ func (s *secret) explain(verb string, err error) error {
 	return fmt.Errorf("cannot %s Secret %q in namespace %q: %w", verb, s.name, s.namespace, err)
 }
 
-// rule is what the operator must be allowed. Creating cannot be limited to a name; it is not needed where an empty Secret
+// rule is the RBAC rule that the operator needs. Creating cannot be limited to a name; it is not needed if an empty Secret
 // of that name exists.
 func rule(namespace, name string) string {
 	return fmt.Sprintf(`give the operator's ServiceAccount, by a Role in namespace %q, the rules `+
@@ -176,6 +175,6 @@ func (s *secret) follow(ctx context.Context, wake chan<- struct{}) {
 func signal(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
-	default: // it is awake
+	default: // already signalled
 	}
 }

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// state is all that replicas share.
+// state is what replicas share.
 type state struct {
-	// authorities are the CAs that callers must trust, oldest first.
+	// authorities are the CAs that clients must trust, oldest first.
 	authorities []authority
 	// serving is nil when there is no usable one. One of authorities signed it.
 	serving *serving
-	// retired are serving certificates that were replaced and have not expired. A replica that hears nothing may still
-	// show them.
+	// retired are replaced serving certificates that have not expired. A replica without a connection may still serve
+	// them.
 	retired []*x509.Certificate
 }
 
 // authority is a CA.
 type authority struct {
 	cert *x509.Certificate
-	// key is nil when the CA signs nothing any more.
+	// key is nil when the CA signs no more.
 	key *ecdsa.PrivateKey
 }
 
-// serving is what a server shows.
+// serving is the certificate of a server.
 type serving struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -50,7 +50,7 @@ func due(c *x509.Certificate) time.Time {
 	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3)
 }
 
-// covers tells whether a certificate is good for all names.
+// covers reports whether a certificate is valid for all names.
 func covers(c *x509.Certificate, names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(namesOf(c), name) })
 }
@@ -63,7 +63,7 @@ func namesOf(c *x509.Certificate) []string {
 	return names
 }
 
-// splitNames tells IP addresses from DNS names.
+// splitNames separates IP addresses from DNS names.
 func splitNames(names []string) (dns []string, ips []net.IP) {
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {
@@ -77,7 +77,7 @@ func splitNames(names []string) (dns []string, ips []net.IP) {
 
 func (s state) usable() bool { return s.serving != nil }
 
-// certificate is serving as crypto/tls wants it.
+// certificate is the serving certificate for crypto/tls.
 func (s state) certificate() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{s.serving.cert.Raw}, PrivateKey: s.serving.key, Leaf: s.serving.cert}
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// store keeps the state of all replicas.
+// store persists the state of all replicas.
 type store interface {
-	// read returns an absentError, a *damagedError together with what is good, or another error.
+	// read returns errAbsent, a *damagedError together with the valid part, or another error.
 	read(ctx context.Context) (kept, error)
-	// write replaces what was read. If somebody else did that meanwhile, it returns errConflict.
+	// write replaces what was read. If another replica has written since, it returns errConflict.
 	write(ctx context.Context, old kept, s state) error
-	// follow sends on wake, without waiting, whenever there may be something new, until ctx ends.
+	// follow sends on wake, without blocking, whenever the state may have changed, until ctx ends.
 	follow(ctx context.Context, wake chan<- struct{})
 }
 
@@ -24,10 +24,10 @@ type kept struct {
 
 var (
 	errAbsent   = errors.New("there is nothing yet")
-	errConflict = errors.New("somebody else wrote at the same time")
+	errConflict = errors.New("another replica wrote at the same time")
 )
 
-// damagedError says what cannot be used.
+// damagedError names what is invalid.
 type damagedError struct{ problem error }
 
 func (e *damagedError) Error() string { return e.problem.Error() }
