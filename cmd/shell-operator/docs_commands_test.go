@@ -37,7 +37,7 @@ type call struct {
 const unknown = "UNKNOWN"
 
 var (
-	fence  = regexp.MustCompile("(?ms)^( *)```([a-z ]*)\n(.*?)^ *```")
+	fence  = regexp.MustCompile("(?ms)^( *)```([^\n`]*)\n(.*?)^ *```")
 	inline = regexp.MustCompile("`([^`]+)`")
 	spaces = regexp.MustCompile(`\s+`)
 )

@@ -9,13 +9,16 @@
 //	<!-- ran: text -->        the operator has to print this in a run, after what it had to print before, and the run has to end well
 //	<!-- answer of: text -->  it is what this command answers; of JSON, the keys are compared
 //	<!-- ends: program -->    this program has been ended first, with Ctrl-C
-//	<!-- part of a hook -->   the table of pages has the hook that it is put into
+//	<!-- part of a hook: X --> put into the hidden file "part" and run on the hidden context.json; the result has X
+//	<!-- not run: reason -->  it cannot be run here
+//	<!-- replace: X => Y -->  anywhere in the page: Y is what is right here
 //	<!-- in a binding -->     it belongs to a binding of a hook
 //	<!-- file: path -->       it is the text of this file
 //	<!-- in: path -->         this file has these lines
 //	<!-- values -->           it is for the chart
 //
-// What cannot be typed here is in a list, with the reason. An entry that no page needs is an error.
+// What readers have before they begin, and what tests check at the end, are blocks inside of comments: shell, output, and files,
+// whose kind is "file PATH".
 package tutorial
 
 import (

@@ -18,42 +18,29 @@ func parsed(b pages.Block) bool {
 		b.Kind == "yaml" && strings.HasPrefix(b.Text, "configVersion: v1\n")
 }
 
-// checker says who sees that a block is true. Nobody is an empty text.
+// checker names the test of a block; empty if there is none.
 func checker(b pages.Block, scripts string) string {
-	name := b.Page
-	if below, ok := strings.CutPrefix(name, "docs/"); ok {
-		name = below
-	} else {
-		name = "../" + name
-	}
+	called, isContext := strings.CutPrefix(b.Mark, "context: ")
 	switch {
-	case slices.ContainsFunc(cannot, func(c leftOut) bool { return c.page == name && strings.HasPrefix(b.Text, c.begins) }):
-		return "nobody can"
+	case strings.HasPrefix(b.Mark, "not run: "):
+		return "none, with a reason"
+	case b.Kind == "json context" && isContext && strings.Contains(scripts, "\nshown "+b.Page+" "+called+"\n"):
+		return "test/conformance compares" // under the name that the mark has
 	case b.Kind == "json context":
-		// The mark says what the script calls it.
-		if called, ok := strings.CutPrefix(b.Mark, "context: "); ok && strings.Contains(scripts, "\nshown "+b.Page+" "+called+"\n") {
-			return "test/conformance compares"
-		}
 		return ""
 	case parsed(b):
 		return "docs and TestPages parse"
-	case b.Kind == "drawing":
-		if strings.ContainsAny(b.Text, "─→►") {
-			return "a drawing"
-		}
-		return ""
-	case name == "tutorial/first-hook.md":
-		if b.Kind == "sh" || b.Kind == "" {
-			return "TestFirstHook types"
-		}
-		return ""
-	case slices.ContainsFunc(allPages(), func(p page) bool { return p.name == name }):
-		return "TestPages types" // and fails for what it does not know
+	case b.Kind == "drawing" && strings.ContainsAny(b.Text, "─→►"):
+		return "a drawing"
+	case b.Page == tutorialPage && (b.Kind == "sh" || b.Kind == ""):
+		return "TestFirstHook runs"
+	case followed(b.Page):
+		return "TestPages and TestExamples run"
 	}
 	return ""
 }
 
-// TestEverySnippet sees that every fenced block of every page is checked by a test. With -v it prints how many by which.
+// TestEverySnippet: every fenced block of every page is checked by a test. With -v it prints how many by which.
 func TestEverySnippet(t *testing.T) {
 	all, err := pages.All(testenv.Root())
 	if err != nil {
@@ -65,14 +52,14 @@ func TestEverySnippet(t *testing.T) {
 	}
 	counts := map[string]int{}
 	for _, b := range all {
-		who := checker(b, scripts)
-		counts[who]++
-		if who == "" {
+		which := checker(b, scripts)
+		counts[which]++
+		if which == "" {
 			t.Errorf("%s:%d: no test checks this block, see the package comment:\n```%s\n%s```", b.Page, b.Line, b.Kind, b.Text)
 		}
 	}
-	for who, n := range counts {
-		t.Logf("%d blocks: %s", n, who)
+	for which, n := range counts {
+		t.Logf("%d blocks: %s", n, which)
 	}
 }
 
@@ -80,22 +67,4 @@ func TestEverySnippet(t *testing.T) {
 func contextScripts() (string, error) {
 	text, err := os.ReadFile(filepath.Join(testenv.Root(), "test", "conformance", "testdata", "pages-contexts.txtar"))
 	return "\n" + string(text), err
-}
-
-// TestLeftOut sees that what cannot be typed is on pages that are followed.
-func TestLeftOut(t *testing.T) {
-	all, err := pages.All(testenv.Root())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range cannot {
-		if !slices.ContainsFunc(allPages(), func(p page) bool { return p.name == c.page }) {
-			t.Errorf("%s is not followed, so nothing of it need be left out", c.page)
-		}
-	}
-	for _, c := range cannotLines {
-		if !slices.ContainsFunc(all, func(b pages.Block) bool { return strings.Contains("\n"+b.Text, "\n"+c.begins) }) {
-			t.Errorf("no page has a line that begins with %q", c.begins)
-		}
-	}
 }

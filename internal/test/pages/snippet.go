@@ -1,7 +1,8 @@
 // Package pages reads the fenced blocks of documentation pages, compares what they show with what is there, and keeps
 // generated parts of pages equal to what the code says. Only tests use it.
 //
-//   - Blocks are found in lists too, and come with the comment in front of them, which readers do not see.
+//   - Blocks are found in lists too, and come with the comment in front of them, which readers do not see. Whole blocks can be
+//     in a comment; such a block of kind "file NAME" has the mark "file: NAME".
 //   - "…" in what is shown stands for anything.
 //   - Which test takes which block is decided elsewhere: in test/tutorial, where no block may be left over.
 package pages
@@ -24,23 +25,30 @@ type Block struct {
 	Kind, Text string
 	// Mark is the comment in front of it, without the signs around it.
 	Mark string
+	// Hidden: it is inside of a comment, for tests only.
+	Hidden bool
 }
 
 // Blocks returns the fenced parts of a page, in order.
 func Blocks(page string) (all []Block) {
 	var current *Block
-	mark, indent := "", ""
+	mark, indent, hidden := "", "", false
 	for i, line := range strings.Split(page, "\n") {
 		before, kind, fence := strings.Cut(line, "```")
 		fence = fence && strings.TrimSpace(before) == ""
 		switch {
 		case fence && current == nil:
-			all = append(all, Block{Line: i + 1, Kind: kind, Mark: mark})
+			if file, ok := strings.CutPrefix(kind, "file "); ok && hidden {
+				kind, mark = "", "file: "+file
+			}
+			all = append(all, Block{Line: i + 1, Kind: kind, Mark: mark, Hidden: hidden})
 			current, mark, indent = &all[len(all)-1], "", before
 		case fence:
 			current = nil
 		case current != nil:
 			current.Text += strings.TrimPrefix(line, indent) + "\n"
+		case line == "<!--", line == "-->":
+			hidden = line == "<!--"
 		case strings.HasPrefix(line, "<!-- "):
 			mark = strings.TrimSuffix(strings.TrimPrefix(line, "<!-- "), " -->")
 		}
@@ -93,8 +101,10 @@ func Contains(text, shown string) bool {
 	return false
 }
 
-// Like tells whether the parts of what is shown stand in a text, in order.
+// Like reports whether a text has the parts of what is shown, in order. Pages may leave out the backslash with which the log
+// escapes a quote.
 func Like(text, shown string) bool {
+	text, shown = strings.ReplaceAll(text, `\'`, "'"), strings.ReplaceAll(shown, `\'`, "'")
 	for part := range strings.SplitSeq(shown, "…") {
 		_, rest, ok := strings.Cut(text, part)
 		if !ok {
