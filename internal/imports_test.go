@@ -33,7 +33,7 @@ var directions = []struct {
 	{"internal/telemetry/tracing", []string{"internal/telemetry/logonce"}, "it exports spans, whatever they are about"},
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "what stages tell becomes metrics"},
 	{"internal/health", []string{"internal/hook"}, "it is told how far hooks are, whoever brings them there"},
-	{"internal/telemetry/kubeevent", nil, "it is told names, whatever runs"},
+	{"internal/telemetry/kubeevent", []string{"internal/kube"}, "it is told names, whatever runs"},
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk"}, "formats make values and write values"},
 	{"internal/hookset", []string{"internal/hook", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and what it prints is checked"},
 	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "who leads has nothing to do with what is led"},

@@ -13,17 +13,36 @@ func IsPermissionMissing(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
 }
 
-// Rule names the RBAC rule that grants verbs on a resource or subresource of r, and the Role that it belongs into. For
-// no namespace, and for resources without namespaces, that is a ClusterRole.
-func (r Resource) Rule(namespace, resource string, verbs ...string) string {
-	role := "a ClusterRole"
-	if r.Namespaced && namespace != "" {
-		role = fmt.Sprintf("a Role in namespace %q (or a ClusterRole)", namespace)
-	}
-	return fmt.Sprintf("give the operator's ServiceAccount, by %s, the rule %s", role, RuleText(r.Group, resource, verbs...))
+// Rule is an RBAC rule.
+type Rule struct {
+	Group, Resource string
+	// Names limits the rule to objects; empty means all.
+	Names []string
+	Verbs []string
 }
 
-// RuleText returns an RBAC rule as it is written in a Role.
-func RuleText(group, resource string, verbs ...string) string {
-	return fmt.Sprintf(`{apiGroups: [%q], resources: [%q], verbs: ["%s"]}`, group, resource, strings.Join(verbs, `", "`))
+// String returns the rule as it is written in a Role.
+func (r Rule) String() string {
+	names := ""
+	if len(r.Names) > 0 {
+		names = fmt.Sprintf(`, resourceNames: ["%s"]`, strings.Join(r.Names, `", "`))
+	}
+	return fmt.Sprintf(`{apiGroups: [%q], resources: [%q]%s, verbs: ["%s"]}`, r.Group, r.Resource, names, strings.Join(r.Verbs, `", "`))
+}
+
+// Grant returns the hint of all errors about missing permissions: the rules, and the Role that they belong into. An empty
+// namespace means a ClusterRole.
+func Grant(namespace string, rules ...Rule) string {
+	role := "a ClusterRole"
+	if namespace != "" {
+		role = fmt.Sprintf("a Role in namespace %q (or a ClusterRole)", namespace)
+	}
+	word, texts := "rule", make([]string, len(rules))
+	if len(rules) > 1 {
+		word = "rules"
+	}
+	for i, r := range rules {
+		texts[i] = r.String()
+	}
+	return fmt.Sprintf("give the operator's ServiceAccount, by %s, the %s %s", role, word, strings.Join(texts, " and "))
 }

@@ -27,6 +27,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
@@ -235,8 +236,8 @@ func (l *Lease) complain(err error) {
 // explain adds the RBAC rule to an error about a missing permission.
 func (l *Lease) explain(err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf(`%w: give the operator's ServiceAccount, by a Role in namespace %q, the rule {apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update", "watch"]}`,
-			err, l.opts.Namespace)
+		rule := kube.Rule{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "create", "update", "watch"}}
+		return fmt.Errorf("%w: %s", err, kube.Grant(l.opts.Namespace, rule))
 	}
 	return err
 }

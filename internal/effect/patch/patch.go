@@ -132,15 +132,19 @@ func explain(err error, p *effect.Patch, res kube.Resource) error {
 	if !kube.IsPermissionMissing(err) {
 		return err
 	}
-	resource, verbs := res.Resource, p.Operation.Verbs()
-	if p.Subresource == "" {
-		return fmt.Errorf("%w: %s", err, res.Rule(p.Namespace, resource, verbs...))
+	namespace := p.Namespace
+	if !res.Namespaced {
+		namespace = ""
 	}
-	// The object itself is read, its subresource is written.
-	written := slices.DeleteFunc(slices.Clone(verbs), func(verb string) bool { return verb == "get" })
-	err = fmt.Errorf("%w: %s", err, res.Rule(p.Namespace, resource+"/"+p.Subresource, written...))
-	if len(written) < len(verbs) {
-		err = fmt.Errorf("%w and %s", err, kube.RuleText(res.Group, resource, "get"))
+	rules := []kube.Rule{{Group: res.Group, Resource: res.Resource, Verbs: p.Operation.Verbs()}}
+	if p.Subresource != "" { // the object itself is read, its subresource is written
+		read, written := rules[0], rules[0]
+		read.Verbs, written.Resource = []string{"get"}, res.Resource+"/"+p.Subresource
+		written.Verbs = slices.DeleteFunc(slices.Clone(p.Operation.Verbs()), func(verb string) bool { return verb == "get" })
+		rules = []kube.Rule{written}
+		if slices.Contains(p.Operation.Verbs(), "get") {
+			rules = append(rules, read)
+		}
 	}
-	return err
+	return fmt.Errorf("%w: %s", err, kube.Grant(namespace, rules...))
 }

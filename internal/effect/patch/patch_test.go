@@ -239,7 +239,7 @@ func TestMissingPermissions(t *testing.T) {
 		{alice, `{"operation": "MergePatch", "kind": "clusterrole", "name": "a", "mergePatch": {"a": 1}}`,
 			`: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterroles"], verbs: ["patch"]}`},
 		{alice, `{"operation": "JQPatch", "kind": "deploy", "namespace": "default", "name": "a", "subresource": "status", "jqFilter": "."}`,
-			`resources: ["deployments/status"], verbs: ["update"]} and {apiGroups: ["apps"], resources: ["deployments"], verbs: ["get"]}`},
+			`the rules {apiGroups: ["apps"], resources: ["deployments/status"], verbs: ["update"]} and {apiGroups: ["apps"], resources: ["deployments"], verbs: ["get"]}`},
 		{admin, `{"operation": "Delete", "kind": "namespace", "name": "default"}`, `this namespace may not be deleted`},
 	} {
 		if got := apply(t, test.applier, test.document); !strings.HasSuffix(got, test.want) {

@@ -32,12 +32,7 @@ func (s scope) String() string {
 
 // rule is the RBAC rule that lets the operator watch the scope, and where it belongs.
 func (s scope) rule() string {
-	where := "a ClusterRole"
-	if s.namespace != "" {
-		where = fmt.Sprintf("a Role in namespace %q (or a ClusterRole)", s.namespace)
-	}
-	return fmt.Sprintf(`give the operator's ServiceAccount, by %s, the rule {apiGroups: [%q], resources: [%q], verbs: ["get", "list", "watch"]}`,
-		where, s.Group, s.Resource)
+	return kube.Grant(s.namespace, kube.Rule{Group: s.Group, Resource: s.Resource, Verbs: []string{"get", "list", "watch"}})
 }
 
 // troubleKind sorts errors by what a user has to do about them. A change of kind is worth a log line,

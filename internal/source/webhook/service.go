@@ -243,7 +243,7 @@ func (o *serviceOptions) change(ctx context.Context, live *object) error {
 
 // rule has the RBAC rules that the operator needs. Creating cannot be limited to a name.
 func rule(namespace, name string) string {
-	return fmt.Sprintf(`give the operator's ServiceAccount, by a Role in namespace %q, the rules `+
-		`{apiGroups: [""], resources: ["services"], resourceNames: [%q], verbs: ["get", "patch", "delete"]} and `+
-		`{apiGroups: [""], resources: ["services"], verbs: ["create"]}`, namespace, name)
+	return kube.Grant(namespace,
+		kube.Rule{Resource: "services", Names: []string{name}, Verbs: []string{"get", "patch", "delete"}},
+		kube.Rule{Resource: "services", Verbs: []string{"create"}})
 }

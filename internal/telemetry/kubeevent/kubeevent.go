@@ -20,6 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // Options of a Recorder. All but UID are required.
@@ -194,9 +196,8 @@ func (r *Recorder) sent(l *line, copied line, err error) {
 		l.name = ""
 	case apierrors.IsForbidden(err):
 		r.mute = true
-		r.opts.Log.Warn("No permission to write Events, failing hooks show in the log only", "error", fmt.Sprintf(
-			`%v: give the operator's ServiceAccount, by a Role in namespace %q, the rule {apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"]}, or start with --kubernetes-events=false`,
-			err, r.opts.Namespace))
+		r.opts.Log.Warn("No permission to write Events, failing hooks show in the log only", "error", fmt.Sprintf("%v: %s, or start with --kubernetes-events=false", err,
+			kube.Grant(r.opts.Namespace, kube.Rule{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}})))
 	default:
 		l.notBefore = now.Add(again)
 		r.opts.Log.Debug("Cannot write an Event. Will retry after delay.", "error", err.Error(), "delay", again.String())

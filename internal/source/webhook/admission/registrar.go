@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // Service is where the API server finds the operator inside a cluster, at port 443.
@@ -141,5 +141,5 @@ var (
 
 // rule is the RBAC rule that a Registrar needs for the kind.
 func (k kind) rule() string {
-	return fmt.Sprintf(`give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [%q], resources: [%q], verbs: ["list", "watch", "create", "update", "delete"]}`, group, k.resource)
+	return kube.Grant("", kube.Rule{Group: group, Resource: k.resource, Verbs: []string{"list", "watch", "create", "update", "delete"}})
 }

@@ -149,9 +149,9 @@ func (s *secret) explain(verb string, err error) error {
 // rule is the RBAC rule that the operator needs. Creating cannot be limited to a name; it is not needed if an empty Secret
 // of that name exists.
 func rule(namespace, name string) string {
-	return fmt.Sprintf(`give the operator's ServiceAccount, by a Role in namespace %q, the rules `+
-		`{apiGroups: [""], resources: ["secrets"], resourceNames: [%q], verbs: ["get", "watch", "patch"]} and `+
-		`{apiGroups: [""], resources: ["secrets"], verbs: ["create"]}`, namespace, name)
+	return kube.Grant(namespace,
+		kube.Rule{Resource: "secrets", Names: []string{name}, Verbs: []string{"get", "watch", "patch"}},
+		kube.Rule{Resource: "secrets", Verbs: []string{"create"}})
 }
 
 // follow watches the Secret. Events only wake the keeper, which reads the Secret itself, so their order does not matter.

@@ -3,7 +3,6 @@ package conversion
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -65,6 +64,5 @@ func definitionOf(raw []byte) ([]byte, error) {
 
 // hint names the RBAC rule that the operator needs.
 func hint(crds []string) string {
-	return fmt.Sprintf(`give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["apiextensions.k8s.io"], resources: ["customresourcedefinitions"], resourceNames: ["%s"], verbs: ["list", "watch", "patch"]}`,
-		strings.Join(crds, `", "`))
+	return kube.Grant("", kube.Rule{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Names: crds, Verbs: []string{"list", "watch", "patch"}})
 }
