@@ -58,7 +58,7 @@ var ErrRate = errors.New("the hook's rate limit does not allow a run in time: ra
 // the cause of ctx. Answer logs failures of reviews that are not Quiet.
 func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 	t, a := r.Task(review.Event), &answered{Review: review}
-	t.rest().review = a
+	t.ensureExtra().review = a
 	err := t.Ready(ctx)
 	if err != nil && ctx.Err() == nil {
 		err = ErrRate

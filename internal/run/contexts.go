@@ -8,8 +8,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// contexts joins the task's events with the snapshots that they include. Snapshots are taken now; contexts are made one
-// after the other, because there may be very many.
+// contexts joins the task's events with the snapshots that they include. It takes the snapshots immediately, and makes contexts
+// one at a time, because there may be very many.
 func (r *Runner) contexts(t *Task) iter.Seq[wire.Context] {
 	h, frames := t.Hook(), r.frames(t)
 	return func(yield func(wire.Context) bool) {
@@ -23,13 +23,13 @@ func (r *Runner) contexts(t *Task) iter.Seq[wire.Context] {
 	}
 }
 
-// frames are contexts without what happened: one for each binding that the task has events of. Each snapshot is taken once.
+// frames returns a context without its event for each binding that the task has events of. It takes each snapshot once.
 func (r *Runner) frames(t *Task) (frames []wire.Context) {
-	h, m := t.Hook(), t.known()
+	h, m := t.Hook(), t.readExtra()
 	taken := map[int]event.Snapshot{}
 	for _, index := range m.unlocks {
-		// A binding that runs nothing on Synchronization wants the changes since then as events, so what it
-		// has held back must stay.
+		// A binding without a Synchronization run receives the changes since then as events, so the buffered ones
+		// must stay.
 		if h.Kubernetes[index].Initial == hook.InitialList {
 			taken[index] = r.opts.Snapshots.Synchronize(h, index)
 		}
@@ -59,7 +59,7 @@ func (r *Runner) frames(t *Task) (frames []wire.Context) {
 	return frames
 }
 
-// frameOf is the place of an event's binding among the frames, or -1.
+// frameOf returns the index of an event's binding in frames, or -1.
 func frameOf(frames []wire.Context, ev *event.Event) int {
 	for i := range frames {
 		if of := &frames[i].Event; of.Type == ev.Type && of.Index == ev.Index {

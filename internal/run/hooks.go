@@ -15,12 +15,12 @@ type Files interface {
 	Take(h *hook.Hook) (path string, release func())
 }
 
-// own makes hooks run from their own files.
-type own struct{}
+// ownPaths makes hooks run from their own files.
+type ownPaths struct{}
 
-func (own) Take(h *hook.Hook) (path string, release func()) { return h.Path, func() {} }
+func (ownPaths) Take(h *hook.Hook) (path string, release func()) { return h.Path, func() {} }
 
-// hooks are those that a Runner knows. Only runs of queues count as running: what asks for an answer has its own end.
+// hooks are those that a Runner knows. Only runs for queues count as running: requests have deadlines of their own.
 type hooks struct {
 	mu    sync.Mutex // guards what follows, also of the states
 	known map[*hook.Hook]*state

@@ -14,21 +14,21 @@ import (
 // Outputs is the content of the files that a hook wrote.
 type Outputs = workspace.Outputs
 
-// Begun is what is known of a run when its process is about to start.
+// Begun describes a run before its process starts.
 type Begun struct {
 	Hook *hook.Hook
-	// Task is the task's id, Attempt counts its runs from 1.
+	// Task is the task's id; Attempt counts its runs from 1.
 	Task    string
 	Attempt int
 	// Queue and Event name the queue, or nothing, and the type of the first event; Binding that event's binding.
 	Queue, Binding, Event string
-	// Why says what the hook is told of, the first few of all Events.
+	// Why describes the first few of all Events.
 	Why    []string
 	Events int
 	Waited time.Duration
 }
 
-// Record takes what happens in one run. Its methods must return at once.
+// Record receives the output and the end of one run. Its methods must not block.
 type Record interface {
 	Output(line []byte)
 	End(Report)
@@ -39,33 +39,33 @@ type noRecord struct{}
 func (noRecord) Output([]byte) {}
 func (noRecord) End(Report)    {}
 
-// Report is what is known of a run that has ended.
+// Report describes a run that has ended.
 type Report struct {
 	Hook           *hook.Hook
 	Binding, Queue string
 	Waited         time.Duration
 	// Attempt counts the runs of the task, from 1.
 	Attempt int
-	// Merged is how many other tasks went into the run.
+	// Merged is the number of other tasks in the run.
 	Merged int
 	Wall   time.Duration
 	Usage  process.Usage
-	// Changes are those of objects that the hook asked for.
+	// Changes are those of objects that the run tried.
 	Changes []Change
 	// Response is what the client of a review gets: the verdict and its message.
 	Response string
-	// Err is why the run failed; Allowed tells that it may.
+	// Err is the failure of the run; Allowed reports that its bindings allow failure.
 	Err     error
 	Allowed bool
-	// Interrupted tells that the run was ended together with the operator.
+	// Interrupted reports that a shutdown ended the run.
 	Interrupted bool
 }
 
 // Change names a change of an object.
 type Change struct{ Operation, Kind, Namespace, Name string }
 
-// Exit says how the process ended: "exit status 1", "signal: killed"; or what else ended the run. There is nothing in
-// it that a hook has written.
+// Exit describes how the process or else the run ended: "exit status 1", "signal: killed". It contains no output of the
+// hook.
 func (r *Report) Exit() string {
 	var exit *process.ExitError
 	var timeout *process.TimeoutError
@@ -94,16 +94,16 @@ func (r *Runner) begin(t *Task) Record {
 		return noRecord{}
 	}
 	return r.opts.Begin(Begun{
-		Hook: t.Hook(), Task: t.ID(), Attempt: t.known().attempts, Queue: t.Queue(), Binding: t.Binding(), Event: t.EventType(),
-		Why: t.why(), Events: t.events.Len(), Waited: t.known().waited,
+		Hook: t.Hook(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Binding: t.Binding(), Event: t.EventType(),
+		Why: t.why(), Events: t.events.Len(), Waited: t.readExtra().waited,
 	})
 }
 
-// maxWhy bounds how many events Begun.Why names.
+// maxWhy limits Begun.Why.
 const maxWhy = 10
 
 func (t *Task) why() []string {
-	if review := t.known().review; review != nil && review.Subject != "" {
+	if review := t.readExtra().review; review != nil && review.Subject != "" {
 		return []string{review.Subject}
 	}
 	words := make([]string, 0, min(t.events.Len(), maxWhy))
@@ -111,13 +111,13 @@ func (t *Task) why() []string {
 		if len(words) == maxWhy {
 			break
 		}
-		words = append(words, inWords(&ev))
+		words = append(words, describe(&ev))
 	}
 	return words
 }
 
-// inWords says what an event is, in the words of the hook's configuration.
-func inWords(ev *event.Event) string {
+// describe returns what happened, in the terms of the hook's configuration.
+func describe(ev *event.Event) string {
 	name := ev.Binding().Name
 	switch ev.Type {
 	case event.Startup:

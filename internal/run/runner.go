@@ -1,14 +1,15 @@
-// Package run hands events to hooks: it makes the tasks that queues order, and runs them.
+// Package run delivers events to hooks: it makes the tasks that queues order, and runs them.
 //
 // Callers may rely on this:
-//   - A run sees snapshots that are fresh when it starts, each taken once and the same in all its contexts.
-//   - Nothing that a failed hook wrote is carried out, but for what it asked for in that case. Its events stay in the
-//     task and are handed over again by the next attempt.
-//   - Bindings are let go when a run of their Synchronization has ended well, or was allowed to fail.
-//   - A hook can be removed while it runs: the run ends as it began and is not retried, and no other run starts.
-//   - The files of a run are private to the operator's user, and are deleted when the run has ended.
+//   - A run gets snapshots taken at its start, each taken once and equal in all its contexts.
+//   - The output of a failed run is not applied, except patches with ignoreHookError. Its events stay in the task for
+//     the next attempt.
+//   - A binding is unlocked once its Synchronization run has succeeded, or was allowed to fail.
+//   - A hook can be removed during a run: the run completes and is not retried, and no other run starts.
+//   - A panic during a run is a failure of that run.
+//   - The files of a run are private to the operator's user, and are deleted at its end.
 //
-// It starts processes through an Executor, and changes the world only through Effects.
+// It starts processes through an Executor, and applies outputs through Effects only.
 package run
 
 import (
@@ -30,23 +31,23 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Executor runs a hook file once. It fails when the hook did.
+// Executor runs a hook file once. It returns an error if the hook fails.
 type Executor interface {
 	Execute(ctx context.Context, in process.Invocation) (process.Result, error)
 }
 
-// Snapshots are what kubernetes bindings see. See package watch for the promises.
+// Snapshots are those of kubernetes bindings, with the guarantees of package watch.
 type Snapshots interface {
 	Snapshot(h *hook.Hook, index int) event.Snapshot
 	Synchronize(h *hook.Hook, index int) event.Snapshot
 	Unlock(h *hook.Hook, index int)
 }
 
-// Effects change the world as a hook asked for.
+// Effects apply the output of hooks.
 type Effects interface {
-	// Apply checks all of out before it does anything of it, and returns which changes it has tried. The log names the run.
+	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields.
 	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) ([]Change, error)
-	// ApplyFailed does the little that a hook wants to be done even though it failed.
+	// ApplyFailed applies the patches with ignoreHookError of a failed hook.
 	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) ([]Change, error)
 }
 
@@ -57,21 +58,21 @@ type Options struct {
 	Effects   Effects
 	Workspace *workspace.Workspace
 	Log       *slog.Logger
-	// Env is the environment of every run, to which the variables of the run are added.
+	// Env is the environment of every run, without the variables of its files.
 	Env []string
-	// Timeout ends runs of hooks that set no limit of their own; 0 means none.
+	// Timeout limits runs of hooks without executionTimeout; 0 means no limit.
 	Timeout time.Duration
-	// ContextsPerRun limits the contexts of hooks that set no limit of their own; 0 means none.
+	// ContextsPerRun limits the contexts of hooks without contextsPerRun; 0 means no limit.
 	ContextsPerRun int
-	// ProxyJSON makes log records of the JSON objects that hooks print.
+	// ProxyJSON logs the JSON objects that hooks print as records of their own.
 	ProxyJSON bool
-	// Observe, if set, is told about every run that has ended.
+	// Observe, if set, receives the report of every run.
 	Observe func(Report)
-	// Files, if set, are those that hooks run from; else hooks run from their own paths.
+	// Files, if set, are those that hooks run from. By default hooks run from their own paths.
 	Files Files
-	// Tracers, if set, follow every event.
+	// Tracers, if set, trace every event.
 	Tracers *Tracers
-	// Begin, if set, is told about every process that is about to start, and returns what takes the rest.
+	// Begin, if set, is called before each process starts and returns the record of its run.
 	Begin func(Begun) Record
 }
 
@@ -85,7 +86,7 @@ type Runner struct {
 // New returns a Runner without hooks.
 func New(opts Options) *Runner {
 	if opts.Files == nil {
-		opts.Files = own{}
+		opts.Files = ownPaths{}
 	}
 	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*state{}}}
 }
@@ -113,12 +114,12 @@ func (r *Runner) timeout(h *hook.Hook) time.Duration {
 
 // run is one attempt of a task.
 func (r *Runner) run(ctx context.Context, t *Task) error {
-	ctx, endTrace := r.runStarts(ctx, t)
+	ctx, endTrace := r.startRunSpan(ctx, t)
 	log := r.opts.Log.With(t.LogFields()...)
 	if r.opts.Tracers != nil {
 		log = log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
 	}
-	m := t.rest()
+	m := t.ensureExtra()
 	merged := m.merged
 	r.logMerge(log, m)
 	started := time.Now()
@@ -129,7 +130,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		a.record = r.begin(t)
 		err = r.recovered(ctx, &a)
 	}
-	if review := t.known().review; review != nil && err != nil {
+	if review := t.readExtra().review; review != nil && err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = &lateError{context.Cause(ctx)} // and not the signal that ended the process
 		}
@@ -164,7 +165,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	return nil
 }
 
-func (r *Runner) logMerge(log *slog.Logger, m *more) {
+func (r *Runner) logMerge(log *slog.Logger, m *extra) {
 	if m.merged > 0 {
 		log.Info("Binding contexts from are dropped from queue", "count", m.merged, "dropped", m.dropped,
 			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", m.merged, m.dropped))
@@ -172,18 +173,18 @@ func (r *Runner) logMerge(log *slog.Logger, m *more) {
 	m.merged, m.dropped = 0, 0
 }
 
-// attempt is one attempt of a task, and what comes of it.
+// attempt is one attempt of a task, and its results.
 type attempt struct {
 	task    *Task
 	log     *slog.Logger
 	record  Record
 	usage   process.Usage
 	changes []Change
-	// response is what the client of a review gets.
+	// response is that of a review.
 	response string
 }
 
-// recovered is the boundary of a run at which a panic becomes its failure.
+// recovered turns a panic during the attempt into its failure. It is the only place that recovers for runs.
 func (r *Runner) recovered(ctx context.Context, a *attempt) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -197,12 +198,12 @@ func (r *Runner) recovered(ctx context.Context, a *attempt) (err error) {
 
 // attempt runs the process with the task's contexts and hands its outputs to the effects.
 func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
-	ctx, endTrace := r.hookStarts(ctx, a.task)
+	ctx, endTrace := r.startHookSpan(ctx, a.task)
 	defer func() { endTrace(err) }()
 	t, log := a.task, a.log
 	f, err := r.opts.Workspace.Create(t.Hook().Name, t.runID())
 	if err != nil {
-		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
+		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}
 	defer func() {
 		if cerr := r.opts.Workspace.Delete(f); cerr != nil {
@@ -211,7 +212,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	}()
 	err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, r.contexts(t)) })
 	if err != nil {
-		return fmt.Errorf("%w: is the temp directory full, or not writable?", err)
+		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}
 	result, err := r.execute(ctx, a, f)
 	a.usage = result.Usage
@@ -228,11 +229,11 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		return fmt.Errorf("%s FAILED: %w", t.Hook().Name, outErr)
 	}
 	if ctx.Err() != nil {
-		// Nobody wants it any more, or another replica does the same work already.
-		return fmt.Errorf("%s FAILED: what it wrote is not carried out: %w", t.Hook().Name, context.Cause(ctx))
+		// The client has gone, or another replica is the leader.
+		return fmt.Errorf("%s FAILED: its output is not applied: %w", t.Hook().Name, context.Cause(ctx))
 	}
-	if review := t.known().review; review != nil {
-		// Only answers are still wanted. The rest may be large.
+	if review := t.readExtra().review; review != nil {
+		// The caller reads only the answers, and the rest may be large.
 		review.outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
 		if a.response, err = review.judge(review.outputs, nil); err != nil {
 			return &answerError{err}
@@ -248,10 +249,10 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)
 	defer stdout.Close()
 	defer stderr.Close()
-	ctx, endTrace := r.processStarts(ctx)
+	ctx, endTrace := r.startProcessSpan(ctx)
 	path, release := r.opts.Files.Take(t.Hook())
 	defer release()
-	in := r.invocation(at(path, t.Hook()), f)
+	in := r.invocation(withPath(path, t.Hook()), f)
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
 	if r.opts.Tracers != nil {
@@ -265,8 +266,8 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	return result, err
 }
 
-// at returns the hook as one whose file is elsewhere.
-func at(path string, h *hook.Hook) *hook.Hook {
+// withPath returns the hook with another path of its file.
+func withPath(path string, h *hook.Hook) *hook.Hook {
 	if path == h.Path {
 		return h
 	}

@@ -12,21 +12,21 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Task is events that wait to be handed to one hook in one run. Many may have to wait, so what few of them need is apart.
+// Task is a list of events for one run of a hook. Many tasks may wait, so fields that few of them need are in extra.
 //
-// A task that lets bindings go is a Synchronization. It may have no events at all: then no process is started, and the
-// bindings are let go nevertheless.
+// A task that unlocks bindings is a Synchronization. It may have no events: then it unlocks them without starting a process.
 type Task struct {
 	runner *Runner
-	// first is the address of the first event that went in; logs and metrics keep it over merges.
+	// first is the address of the first event; merging does not change it, nor what logs and metrics name.
 	first address
 	id    int64
-	// events are what the hook will be told, in order. Of neighbours with the same group only the last is here.
+	// events are in order. Of adjacent ones with the same group only the last is here.
 	events event.Log
-	more   *more
+	// extra is nil until ensureExtra.
+	extra *extra
 }
 
-// address is a binding of a hook: event.Event without what happened, and smaller.
+// address is the binding of an event, in less memory than event.Event.
 type address struct {
 	hook  *hook.Hook
 	kind  uint8
@@ -39,24 +39,23 @@ func (a address) event() event.Event {
 	return event.Event{Type: event.Type(a.kind), Hook: a.hook, Index: int(a.index)}
 }
 
-// more is what few tasks have that wait: those that take over others, that have run, or that are no changes and ticks.
-type more struct {
-	// unlocks are the kubernetes bindings whose events a success lets through.
+// extra is the part of a task that merging, running, and events other than changes and ticks need.
+type extra struct {
+	// unlocks are the kubernetes bindings that a successful run unlocks.
 	unlocks []int
-	// must is true when an event of a task that was taken over must not be lost by a failed run.
-	must bool
+	// retried is true if a merged task must not lose its events when the run fails.
+	retried bool
 
-	// merged and dropped count the tasks taken over, and the contexts that groups made superfluous, since
-	// the last run.
+	// merged and dropped count the merged tasks, and the contexts that later ones of their group replaced, since the last run.
 	merged, dropped int
 
 	// review is set for tasks that Answer runs.
 	review *answered
 
-	// origins are the traces of the events that went in, the first event's first. Empty when nobody follows them.
+	// origins are the traces of the events, in order; empty without Options.Tracers.
 	origins []trace.SpanContext
 
-	// ids are those of the tasks that were taken over, the first few.
+	// ids are those of the first merged tasks.
 	ids      []int64
 	attempts int
 	waited   time.Duration
@@ -65,9 +64,9 @@ type more struct {
 // Task returns a task for one event.
 func (r *Runner) Task(ev event.Event) *Task {
 	t := &Task{runner: r, id: r.lastID.Add(1), first: addressOf(ev)}
-	r.eventHappened(t, &ev)
+	r.startEventTrace(t, &ev)
 	if ev.Type == event.Synchronization {
-		t.rest().unlocks = []int{ev.Index}
+		t.ensureExtra().unlocks = []int{ev.Index}
 		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {
 			return t
 		}
@@ -76,22 +75,22 @@ func (r *Runner) Task(ev event.Event) *Task {
 	return t
 }
 
-// rest makes room for what few tasks have. known is for those who only look.
-func (t *Task) rest() *more {
-	if t.more == nil {
-		t.more = new(more)
+func (t *Task) ensureExtra() *extra {
+	if t.extra == nil {
+		t.extra = new(extra)
 	}
-	return t.more
+	return t.extra
 }
 
-func (t *Task) known() more {
-	if t.more == nil {
-		return more{}
+// readExtra returns a copy, which is zero for most tasks.
+func (t *Task) readExtra() extra {
+	if t.extra == nil {
+		return extra{}
 	}
-	return *t.more
+	return *t.extra
 }
 
-// Queue is the name of the queue that the task belongs to.
+// Queue is the name of the task's queue.
 func (t *Task) Queue() string {
 	first := t.first.event()
 	return first.Queue()
@@ -111,21 +110,21 @@ func (t *Task) binding() hook.Binding {
 	return first.Binding()
 }
 
-func (t *Task) synchronizes() bool { return t.more != nil && len(t.more.unlocks) > 0 }
+func (t *Task) synchronizes() bool { return t.extra != nil && len(t.extra.unlocks) > 0 }
 
-// mayFail is true when every event may be lost by a failed run.
+// mayFail reports whether a failed run may lose all events: their bindings allow failure.
 func (t *Task) mayFail() bool {
 	first := t.first.event()
-	return first.AllowFailure() && (t.more == nil || !t.more.must)
+	return first.AllowFailure() && (t.extra == nil || !t.extra.retried)
 }
 
-// Absorb takes over the events of the task directly behind, if one run may tell the hook of both.
+// Absorb merges the events of the next task in the queue, if one run may deliver both.
 func (t *Task) Absorb(next *Task) bool {
 	if next.Hook() != t.Hook() || t.kind() == event.Startup || next.kind() == event.Startup || t.events.Len() == 0 {
 		return false
 	}
 	if t.synchronizes() || next.synchronizes() {
-		// Synchronizations are told one by one, but those of a group are one.
+		// Each Synchronization has a run of its own, except that those of a group share one.
 		if group := t.binding().Group; !t.synchronizes() || !next.synchronizes() || group == "" || group != next.binding().Group {
 			return false
 		}
@@ -142,9 +141,9 @@ func (t *Task) Absorb(next *Task) bool {
 		t.events.DropLast()
 	}
 	t.events.Join(next.events)
-	m, behind := t.rest(), next.known()
+	m, behind := t.ensureExtra(), next.readExtra()
 	m.unlocks = append(m.unlocks, behind.unlocks...)
-	m.must = m.must || !next.mayFail()
+	m.retried = m.retried || !next.mayFail()
 	if len(m.origins) <= maxLinks {
 		m.origins = append(m.origins, behind.origins...)
 	}
@@ -157,7 +156,7 @@ func (t *Task) Absorb(next *Task) bool {
 	return true
 }
 
-// coveredBy tells that the first event of next makes the last one here superfluous.
+// coveredBy reports whether the first event of next replaces the last one of t: they have the same group.
 func (t *Task) coveredBy(next *Task) bool {
 	if t.events.Len() == 0 || next.events.Len() == 0 {
 		return false
@@ -170,13 +169,13 @@ func (t *Task) coveredBy(next *Task) bool {
 // Ready waits for the hook's rate limit.
 func (t *Task) Ready(ctx context.Context) error { return t.runner.wait(ctx, t.Hook()) }
 
-// Waited is told how long the task has waited in its queue since it came, or since its last failure.
-func (t *Task) Waited(d time.Duration) { t.rest().waited = d }
+// Waited records how long the task has waited since it was queued, or since its last failure.
+func (t *Task) Waited(d time.Duration) { t.ensureExtra().waited = d }
 
 // Run runs the hook once. It does nothing for a hook that has been removed, and does not fail for one that is removed
 // during the run: nothing is left to be retried.
 func (t *Task) Run(ctx context.Context) (err error) {
-	m := t.rest()
+	m := t.ensureExtra()
 	if m.review != nil {
 		m.attempts++
 		return t.runner.run(ctx, t)
@@ -207,7 +206,7 @@ func (t *Task) String() string {
 	return strings.Join(parts, ":")
 }
 
-// queueLabel and bindingLabel are empty for start-up runs, as logs and metrics have always had it.
+// queueLabel and bindingLabel are empty for start-up runs, as in upstream's logs and metrics.
 func (t *Task) queueLabel() string {
 	if t.kind() == event.Startup {
 		return ""
@@ -230,13 +229,13 @@ func (t *Task) LogFields() []any {
 	}
 }
 
-// maxIDs bounds how many events a record of a run names.
+// maxIDs limits the ids in a log record.
 const maxIDs = 50
 
 // eventIDs are the ids under which the events of the task were queued, as event.id of log records.
 func (t *Task) eventIDs() string {
 	text := t.ID()
-	for _, id := range t.known().ids {
+	for _, id := range t.readExtra().ids {
 		text += "," + strconv.FormatInt(id, 10)
 	}
 	return text
@@ -246,4 +245,4 @@ func (t *Task) eventIDs() string {
 func (t *Task) ID() string { return strconv.FormatInt(t.id, 10) }
 
 // runID identifies the attempt that is running: in the log, in the history of runs, and in the name of its directory.
-func (t *Task) runID() string { return t.ID() + "-" + strconv.Itoa(t.known().attempts) }
+func (t *Task) runID() string { return t.ID() + "-" + strconv.Itoa(t.readExtra().attempts) }

@@ -98,8 +98,8 @@ func TestAbsorbSynchronizationsOfAGroup(t *testing.T) {
 			t.Fatalf("Synchronization %d is not absorbed", i)
 		}
 	}
-	if len(head.more.unlocks) != 3 {
-		t.Errorf("%d bindings will be let go, want 3", len(head.more.unlocks))
+	if len(head.extra.unlocks) != 3 {
+		t.Errorf("%d bindings will be let go, want 3", len(head.extra.unlocks))
 	}
 	if got := names(head); got != "c" {
 		t.Errorf("contexts of %s, want c", got)

@@ -14,17 +14,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// Tracers follow events on their way through queue and run. Without them nothing is spent on that.
+// Tracers trace events through queue and run. Without them tracing costs nothing.
 //
-// Each event is a trace of its own. The run belongs to the trace of the first event that went into it, and has links to
-// the others.
+// Each event starts a trace. The run belongs to the trace of its first event, and has links to those of the others.
 type Tracers struct{ Operator, Hook, Executor trace.Tracer }
 
-// maxLinks is how many other events a run has links to.
+// maxLinks limits the links of a run.
 const maxLinks = 128
 
-// eventHappened begins the trace of an event.
-func (r *Runner) eventHappened(t *Task, ev *event.Event) {
+// startEventTrace records the event as the root of a trace.
+func (r *Runner) startEventTrace(t *Task, ev *event.Event) {
 	if r.opts.Tracers == nil {
 		return
 	}
@@ -35,7 +34,7 @@ func (r *Runner) eventHappened(t *Task, ev *event.Event) {
 	}
 	_, span := r.opts.Tracers.Operator.Start(context.Background(), "event", trace.WithNewRoot(), trace.WithAttributes(attributes...))
 	span.End()
-	t.rest().origins = []trace.SpanContext{span.SpanContext()}
+	t.ensureExtra().origins = []trace.SpanContext{span.SpanContext()}
 }
 
 func (t *Task) attributes() []attribute.KeyValue {
@@ -44,12 +43,12 @@ func (t *Task) attributes() []attribute.KeyValue {
 	}
 }
 
-// runStarts shows the time in the queue, and begins the span of a run. The returned function ends it.
-func (r *Runner) runStarts(ctx context.Context, t *Task) (context.Context, func(error)) {
+// startRunSpan records the time in the queue and starts the span of a run. The returned function ends it.
+func (r *Runner) startRunSpan(ctx context.Context, t *Task) (context.Context, func(error)) {
 	if r.opts.Tracers == nil {
 		return ctx, noEnd
 	}
-	operator, m := r.opts.Tracers.Operator, t.known()
+	operator, m := r.opts.Tracers.Operator, t.readExtra()
 	if len(m.origins) > 0 {
 		ctx = trace.ContextWithSpanContext(ctx, m.origins[0])
 	}
@@ -66,8 +65,8 @@ func (r *Runner) runStarts(ctx context.Context, t *Task) (context.Context, func(
 	return ctx, endOf(span)
 }
 
-// hookStarts begins the span of a hook's run with its files, processStarts that of its process.
-func (r *Runner) hookStarts(ctx context.Context, t *Task) (context.Context, func(error)) {
+// startHookSpan starts the span of the run with its files, startProcessSpan that of its process.
+func (r *Runner) startHookSpan(ctx context.Context, t *Task) (context.Context, func(error)) {
 	if r.opts.Tracers == nil {
 		return ctx, noEnd
 	}
@@ -75,7 +74,7 @@ func (r *Runner) hookStarts(ctx context.Context, t *Task) (context.Context, func
 	return ctx, endOf(span)
 }
 
-func (r *Runner) processStarts(ctx context.Context) (context.Context, func(error)) {
+func (r *Runner) startProcessSpan(ctx context.Context) (context.Context, func(error)) {
 	if r.opts.Tracers == nil {
 		return ctx, noEnd
 	}
@@ -94,7 +93,7 @@ func endOf(span trace.Span) func(error) {
 	}
 }
 
-// traceEnvironment are the variables by which a hook can go on with the trace.
+// traceEnvironment returns the variables by which a hook can continue the trace.
 func traceEnvironment(ctx context.Context) []string {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return nil
@@ -108,7 +107,7 @@ func traceEnvironment(ctx context.Context) []string {
 	return env
 }
 
-// PublicReason tells why a run failed without what the hook printed or wrote, which may be secret.
+// PublicReason describes a failure without the hook's output, which may be secret.
 func PublicReason(err error) string {
 	var exit *process.ExitError
 	var timeout *process.TimeoutError
@@ -125,5 +124,5 @@ func PublicReason(err error) string {
 	case errors.As(err, new(*answerError)):
 		return "it gave no valid answer; the log of the operator says why"
 	}
-	return "what it handed back could not be carried out; the log of the operator says why"
+	return "its output could not be applied; the operator's log has the error"
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
-// Trial is a run that nothing in the cluster has caused: its contexts are given as text.
+// Trial is a run with given contexts instead of events.
 type Trial struct {
 	Hook     *hook.Hook
 	Contexts []byte
-	// Stdout and Stderr take the lines that the hook prints, from the goroutine that called Try.
+	// Stdout and Stderr receive the lines that the hook prints, on the goroutine that called Try.
 	Stdout, Stderr func(line []byte)
 }
 
-// Try runs a hook once, exactly as for a task, but for what comes after: the outputs are returned, also those of a hook
-// that failed, and nothing is carried out.
+// Try runs a hook once, exactly as for a task, but returns the outputs, also those of a failed hook, instead of applying
+// them.
 func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.Result, err error) {
 	f, err := r.opts.Workspace.Create(t.Hook.Name, strconv.FormatInt(r.lastID.Add(1), 10))
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	return out, result, err
 }
 
-// invocation is how a hook is started, whatever for.
+// invocation is the same for tasks and trials.
 func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) process.Invocation {
 	program, args := h.Command()
 	return process.Invocation{
