@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -96,12 +97,40 @@ func said(filling bool, answers []answer) []string {
 		got = append(got, r.Level.String()+" "+text)
 	}})
 	m := &monitor{log: log, filling: filling}
-	m.owner.Store(&owner{stuck: func(err error) { got = append(got, "stuck: "+err.Error()) }})
+	m.stuck = func(err error) { got = append(got, "stuck: "+err.Error()) }
 	sub := &subscription{consumer: m, stream: newStream(nil, pods)}
 	for _, a := range answers {
 		m.answered(sub, a.verb, a.err)
 	}
 	return got
+}
+
+// Troubles are those of this moment, per scope, with the latest error.
+func TestTroublesAreCurrent(t *testing.T) {
+	m := &monitor{binding: &hook.Kubernetes{}, log: slog.New(slog.DiscardHandler), filling: true, stuck: func(error) {}}
+	one, two := &subscription{stream: newStream(nil, pods)}, &subscription{stream: newStream(nil, things)}
+	check := func(want ...string) {
+		t.Helper()
+		got := m.state().Troubles
+		if len(got) != len(want) {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+		for i, text := range want {
+			if !strings.Contains(got[i], text) {
+				t.Errorf("got %q, want %q", got[i], text)
+			}
+		}
+	}
+	m.answered(one, "list", errForbidden)
+	m.answered(two, "list", errForbidden)
+	check("no permission to list pods (v1)", "no permission to list things.example.com")
+	m.answered(two, "list", nil)
+	check("no permission to list pods (v1)")
+	m.answered(one, "list", errors.New("first"))
+	m.answered(one, "list", errors.New("second"))
+	check("second")
+	m.answered(one, "list", nil)
+	check()
 }
 
 // sayer hands records on.

@@ -73,14 +73,14 @@ func decodeItems(dec *jsontext.Decoder, b *batches) error {
 	return err
 }
 
-// newEventStream turns the body of a watch request into events. broke, which may be nil, is told what the API server says
-// instead of an event, and that the body ended within one.
+// newEventStream turns the body of a watch request into events. broke, which may be nil, receives an error that the API server sends
+// in place of an event, and the end of the body within one.
 func newEventStream(body io.ReadCloser, d *digester, broke func(error)) watch.Interface {
 	dec := &eventDecoder{dec: jsontext.NewDecoder(body, lenient...), digester: d, broke: broke}
 	return kube.Stream(body, dec.next)
 }
 
-// eventDecoder reads events one after the other.
+// eventDecoder reads one event at a time.
 type eventDecoder struct {
 	dec      *jsontext.Decoder
 	digester *digester

@@ -17,15 +17,14 @@ func (w *Watcher) Mute(h *hook.Hook) {
 }
 
 func (m *monitor) mute() {
-	m.order.Lock() // events that are being delivered have left when it returns
+	m.order.Lock() // after events that are being delivered
 	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held, m.muted = event.Log{}, true
 }
 
-// Disable ends a binding: no events come of it any more, not even for objects that it has seen. Enable must not be
-// running for it.
+// Disable ends a binding without any further event. Streams that other bindings share continue. Enable must not be running for it.
 func (w *Watcher) Disable(h *hook.Hook, index int) {
 	w.mu.Lock()
 	m := w.monitors[address{h, index}]
@@ -39,7 +38,7 @@ func (w *Watcher) Disable(h *hook.Hook, index int) {
 	}
 }
 
-// end lets go of everything and returns the subscriptions that are to be left.
+// end drops all objects and returns the subscriptions to leave.
 func (m *monitor) end() []*subscription {
 	m.order.Lock()
 	defer m.order.Unlock()
@@ -48,7 +47,7 @@ func (m *monitor) end() []*subscription {
 	var subs []*subscription
 	for sub := range m.subs {
 		if sub.consumer == consumer(m) {
-			sub.left = true // a follower finds out by itself that nothing can be subscribed any more
+			sub.left = true // a follower cannot subscribe any more
 		}
 		subs = append(subs, sub)
 	}
@@ -57,7 +56,7 @@ func (m *monitor) end() []*subscription {
 	return subs
 }
 
-// wait waits for the first complete set.
+// wait returns when the initial list is complete.
 func (m *monitor) wait(ctx context.Context) error {
 	select {
 	case <-m.filled:

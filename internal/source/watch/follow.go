@@ -6,7 +6,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// follower keeps a binding subscribed to exactly the namespaces that have the right labels.
+// follower subscribes a binding to the namespaces that match its label selector.
 //
 // It is a consumer of the stream of namespaces. Each namespace gets a stream of its own; over HTTP/2 they share a connection.
 type follower struct {
@@ -37,7 +37,7 @@ func (f *follower) replace(sub *subscription, entries []entry, except map[string
 			f.drop(namespace)
 		}
 	}
-	// Not before the namespaces' own subscriptions are awaited: the first set consists of those.
+	// After the subscriptions to the namespaces: the initial list consists of those.
 	f.monitor.update(func() { f.monitor.arrived(sub) })
 }
 

@@ -33,10 +33,10 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 	s := newStream(nil, scope{})
 	for i, filter := range filters {
 		m := &monitor{
-			binding: &hook.Kubernetes{Added: true, KeepFullObjects: true}, sink: sinks[i], log: slog.New(slog.DiscardHandler),
+			address: address{hook: &hook.Hook{}},
+			binding: &hook.Kubernetes{Added: true, KeepFullObjects: true}, meter: noMeter{}, sink: sinks[i], log: slog.New(slog.DiscardHandler),
 			filled: make(chan struct{}), filling: true,
 		}
-		m.owner.Store(&owner{address: address{hook: &hook.Hook{}}})
 		if filter != "" {
 			program, err := compiler.Compile(filter)
 			if err != nil {
@@ -137,8 +137,7 @@ func TestUndeliveredEventsAreLogged(t *testing.T) {
 			return true
 		})
 	}})
-	m := &monitor{binding: &hook.Kubernetes{Modified: true}, sink: silence{}, log: log, program: &jq.Filter{}, filled: make(chan struct{}), filling: true, resting: true}
-	m.owner.Store(&owner{})
+	m := &monitor{binding: &hook.Kubernetes{Modified: true}, meter: noMeter{}, sink: silence{}, log: log, program: &jq.Filter{}, filled: make(chan struct{}), filling: true, resting: true}
 	sub := &subscription{consumer: m}
 	m.expect(sub, 0)
 	put := func(version, filtered string) {

@@ -37,9 +37,9 @@ func (s scope) path() string {
 type listWatch struct {
 	client rest.Interface
 	scope  scope
-	// report is told about every answer of the API server: nil or what went wrong.
+	// report receives the outcome of each request; nil is success.
 	report func(verb string, err error)
-	// broke is told why a watch that had begun came to its end, unless that was in order.
+	// broke receives why a watch failed after it had begun.
 	broke func(error)
 	ctx   context.Context
 	// listing begins a list and returns its consumers, reading returns those of a change.
@@ -55,16 +55,16 @@ func (l *listWatch) newDigester(subs func(uint64) []*subscription) *digester {
 
 var _ cache.ListerWatcherWithContext = (*listWatch)(nil)
 
-// IsWatchListSemanticsUnSupported tells the reflector not to ask for the list as a stream of events: the API server needs
-// twice the CPU time for it.
+// IsWatchListSemanticsUnSupported keeps the reflector from requesting the list as a stream of events, which costs the API server twice
+// the CPU time.
 func (l *listWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
-// pageSize is the number of objects in a page of a list. API servers answer a page from their cache, but look for its
-// beginning each time; small pages make 100,000 objects take several times as long. Neither side holds a page in memory.
+// pageSize is the number of objects in a page of a list. The API server answers a page from its cache, but searches for its beginning
+// each time: small pages multiply the time for 100,000 objects. Neither side holds a page in memory.
 const pageSize = 10_000
 
 func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	// Always the newest state: another API server than last time may be behind.
+	// A consistent read: the cache of another API server may lag behind.
 	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
 	if opts.Continue == "" {
 		l.listed = l.listing()
@@ -96,7 +96,7 @@ func (l *listWatch) WatchWithContext(ctx context.Context, opts metav1.ListOption
 		return nil, err
 	}
 	return newEventStream(body, l.newDigester(l.reading), func(err error) {
-		if ctx.Err() == nil { // or we have broken it off ourselves
+		if ctx.Err() == nil {
 			l.broke(err)
 		}
 	}), nil
@@ -114,11 +114,11 @@ func (l *listWatch) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptions) (io.ReadCloser, error) {
 	opts.LabelSelector, opts.FieldSelector = l.scope.labels, l.scope.fields
 	req := l.client.Get().AbsPath(l.scope.path()).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
-	// To compress a list costs the API server several times the time of all the rest. To compress a watch delays small
-	// events in some proxies and saves nothing on them.
+	// Compressing a list takes the API server several times as long as all the rest. Compression of a watch saves nothing on small events,
+	// and some proxies delay them.
 	req = req.SetHeader("Accept-Encoding", "identity")
 	if opts.TimeoutSeconds != nil {
-		// The server ends the watch; should it have died silently, we do.
+		// The server ends the watch before, unless it has died silently.
 		req = req.Timeout(time.Duration(*opts.TimeoutSeconds+30) * time.Second)
 	}
 	body, err := req.Stream(ctx)
@@ -126,7 +126,7 @@ func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptio
 	return body, err
 }
 
-// answered reports an answer, unless we have broken off the request ourselves.
+// answered reports the outcome of a request that was not cancelled.
 func (l *listWatch) answered(ctx context.Context, verb string, err error) {
 	if ctx.Err() == nil {
 		l.report(verb, err)

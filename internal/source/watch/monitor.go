@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -18,25 +17,25 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// monitor is what one kubernetes binding sees: its objects, and whether events may leave already.
+// monitor has the objects of one kubernetes binding and decides whether their changes are events.
 //
 //	filling → (resting →) locked → unlocked
 //
-// While filling, objects only go into the set. While locked, events are kept back until the
-// Synchronization has succeeded; taking the set for it forgets them, because it shows what they tell.
-// On a standby a binding rests first: the set follows the cluster, and no event is made, however long that lasts.
+// While filling, there are no events. While locked, events are held until the Synchronization has succeeded; the snapshot for it replaces
+// those held so far. On a standby a binding rests: the objects follow the cluster without events, for days if need be.
 type monitor struct {
-	// owner is whom the events are for. Only move changes it, and holds mu.
-	owner   atomic.Pointer[owner]
+	address
+	// stuck reports why the initial list is not complete.
+	stuck   func(error)
 	binding *hook.Kubernetes
 	program *jq.Filter // nil without jqFilter
 	sink    Sink
-	meter   Meter // nil: nobody measures
+	meter   Meter
 	log     *slog.Logger
-	// filled is closed when the first complete set is there.
+	// filled is closed when the initial list is complete.
 	filled chan struct{}
 
-	// replan is called when other requests may serve the binding: its kind is not served, or a watch that is wider than the binding is forbidden.
+	// replan is called when other requests may serve the binding: its kind is not served, or a wider watch is forbidden.
 	replan func(troubleKind)
 
 	// order serializes changes of the set together with the events that they make. It is locked before mu, and held while the sink stores
@@ -47,24 +46,24 @@ type monitor struct {
 	quiet bool
 
 	mu sync.Mutex
-	// items is ordered by object key. Copies of it are cheap and may be read without the lock.
+	// items is ordered by object key. Copies are cheap and are read without the lock.
 	items btree.Map[string, item]
 	// awaited are the subscriptions that have not delivered a list.
 	awaited map[*subscription]bool
 	// filling is true until nothing was awaited for the first time.
 	filling  bool
 	unlocked bool
-	// resting is true until this replica leads.
+	// resting is true on a standby.
 	resting bool
-	// held are the events since the set was last taken for a Synchronization. Empty when unlocked.
+	// held are the events since the last snapshot for a Synchronization. Empty when unlocked.
 	held event.Log
-	// troubles remembers, for each stream and verb that is in trouble, what has been told already.
-	troubles map[requestKey]complaint
-	// total counts changes of the set since the start, recent those since the hook was last run.
+	// troubles are the requests that fail now.
+	troubles map[requestKey]failure
+	// total counts changes since the start, recent those since the last run of the hook.
 	total, recent Changes
-	// subs are all subscriptions, also those that others made for this binding.
+	// subs are all subscriptions of the binding, including that of a follower.
 	subs map[*subscription]bool
-	// muted is set when no more events are wanted.
+	// muted is set when events are not delivered any more.
 	muted bool
 	// retired are subscriptions that were replaced. Their objects stay until nothing is awaited.
 	retired map[*subscription]bool
@@ -76,13 +75,7 @@ type monitor struct {
 	failures filterFailures
 }
 
-// owner is a binding of a hook, and whom to tell why it cannot be enabled yet.
-type owner struct {
-	address
-	stuck func(error)
-}
-
-type complaint struct {
+type failure struct {
 	kind troubleKind
 	text string
 }
@@ -99,7 +92,7 @@ type fired struct {
 	undelivered string
 }
 
-// item is an object in the set of a binding.
+// item is an object of a binding and the subscription that delivered it.
 type item struct {
 	entry
 	from *subscription
@@ -111,20 +104,18 @@ func (m *monitor) needs() (filter *jq.Filter, json bool) {
 	return m.program, m.binding.KeepFullObjects
 }
 
-// null stands for the result of a filter that failed.
+// null is the result of a filter that failed.
 var null = []byte("null")
 
 func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) []byte {
 	started := time.Now()
 	result, err := m.program.ApplyTo(ctx, content)
-	if m.meter != nil {
-		m.meter.Filtered(m.hook(), m.index(), time.Since(started))
-	}
+	m.meter.Filtered(m.hook, m.index, time.Since(started))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
-		m.sink.FilterFailed(m.hook(), m.index())
+		m.sink.FilterFailed(m.hook, m.index)
 		m.failures.failed(m.log, o, err)
 		return null
 	}
@@ -132,10 +123,7 @@ func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) []b
 	return result
 }
 
-func (m *monitor) hook() *hook.Hook { return m.owner.Load().hook }
-func (m *monitor) index() int       { return m.owner.Load().index }
-
-// expect makes the initial list wait for sub. It returns false when the binding has been disabled, or has replaced the generation of sub.
+// expect awaits a list of sub. It returns false if the binding was disabled, or started another generation.
 func (m *monitor) expect(sub *subscription, generation int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +140,7 @@ func (m *monitor) expect(sub *subscription, generation int) bool {
 	return true
 }
 
-// retire starts a new generation and returns the subscriptions of the old one, which deliver nothing any more.
+// retire starts a generation and returns the subscriptions of the last one, which are ignored from now on.
 func (m *monitor) retire() (generation int, old []*subscription) {
 	m.order.Lock()
 	defer m.order.Unlock()
@@ -190,7 +178,7 @@ func (m *monitor) arrived(sub *subscription) {
 	}
 }
 
-// update changes the set under mu, and delivers the events of it after that.
+// update changes the objects under mu, and delivers the events after it has released mu.
 func (m *monitor) update(change func()) {
 	m.order.Lock()
 	defer m.order.Unlock()
@@ -198,7 +186,7 @@ func (m *monitor) update(change func()) {
 	change()
 	n := m.items.Len()
 	m.mu.Unlock()
-	m.sink.Objects(m.hook(), m.index(), n)
+	m.sink.Objects(m.hook, m.index, n)
 	for _, f := range m.fired {
 		m.send(f)
 	}
@@ -240,9 +228,7 @@ func (m *monitor) change(sub *subscription, e entry) {
 }
 
 func (m *monitor) handled(since time.Time) {
-	if m.meter != nil {
-		m.meter.Handled(m.hook(), m.index(), time.Since(since))
-	}
+	m.meter.Handled(m.hook, m.index, time.Since(since))
 }
 
 func (m *monitor) remove(sub *subscription, o *object) {
@@ -261,7 +247,7 @@ func (m *monitor) abandon(sub *subscription) {
 	m.update(func() {
 		sub.left = true
 		delete(m.subs, sub)
-		maps.DeleteFunc(m.troubles, func(key requestKey, _ complaint) bool { return key.stream == sub.stream })
+		maps.DeleteFunc(m.troubles, func(key requestKey, _ failure) bool { return key.stream == sub.stream })
 		m.dropAll(func(_ string, it item) bool { return it.from == sub })
 		m.arrived(sub)
 	})
@@ -281,16 +267,16 @@ func (m *monitor) dropAll(which func(key string, it item) bool) {
 	}
 }
 
-// put stores an entry and fires what it means compared with what was there.
+// put stores an entry and fires the event that follows from the comparison with the stored one.
 func (m *monitor) put(sub *subscription, e entry) {
 	old, had := m.items.Get(e.object.key)
 	switch {
 	case !had:
-		m.items.Load(e.object.key, item{e, sub}) // as Set does, and faster for those of a list, which are in order
+		m.items.Load(e.object.key, item{e, sub}) // Set, but faster for keys in order
 		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
 	case old.object.uid != e.object.uid:
-		// Deleted and created again while we could not see it.
+		// Deleted and created again, and the watch has missed that.
 		m.drop(old, old.object)
 		m.items.Set(e.object.key, item{e, sub})
 		m.count(Changes{Added: 1})
@@ -299,7 +285,7 @@ func (m *monitor) put(sub *subscription, e entry) {
 		if m.program != nil {
 			m.undelivered(event.Modified, e, "the result of jqFilter is the same")
 		}
-		e.filtered = old.filtered // one copy is enough
+		e.filtered = old.filtered // saves a copy
 		m.items.Set(e.object.key, item{e, sub})
 	default:
 		m.items.Set(e.object.key, item{e, sub})
@@ -364,11 +350,11 @@ func (m *monitor) send(f fired) {
 
 func (m *monitor) event(watch event.Watch, e entry) event.Event {
 	ev := event.Event{
-		Type: event.Change, Hook: m.hook(), Index: m.index(), Watch: watch,
+		Type: event.Change, Hook: m.hook, Index: m.index, Watch: watch,
 		Object: event.Object{Namespace: e.object.namespace, Name: e.object.name, Kind: e.object.kind},
 	}
 	if m.binding.Group != "" {
-		return ev // its context shows snapshots only
+		return ev // its binding context has snapshots only
 	}
 	if m.binding.KeepFullObjects {
 		ev.Object.Full = m.sink.Keep(e.object.json)
@@ -379,14 +365,14 @@ func (m *monitor) event(watch event.Watch, e entry) event.Event {
 	return ev
 }
 
-// snapshot returns the set as it is now.
+// snapshot returns the objects.
 func (m *monitor) snapshot() event.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.copy()
 }
 
-// synchronize returns the set as it is now and forgets the events that led to it.
+// synchronize returns the objects and drops the held events, which led to them.
 func (m *monitor) synchronize() event.Snapshot {
 	m.order.Lock()
 	defer m.order.Unlock()
@@ -400,7 +386,7 @@ func (m *monitor) copy() event.Snapshot {
 	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil}
 }
 
-// lead makes changes count from now on.
+// lead ends the rest of a standby.
 func (m *monitor) lead() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -415,8 +401,7 @@ func (m *monitor) unlock() {
 	held := m.held
 	m.held, m.unlocked = event.Log{}, true
 	m.mu.Unlock()
-	for ev := range held.All(m.hook()) {
-		ev.Index = m.index() // it may have moved meanwhile
+	for ev := range held.All(m.hook) {
 		m.sink.Event(ev)
 	}
 }
@@ -432,7 +417,7 @@ func (m *monitor) announce() {
 	})
 }
 
-// answered keeps the log true about what the binding is waiting for.
+// answered records and logs the outcome of a request. A trouble is logged when it begins, changes and ends.
 func (m *monitor) answered(sub *subscription, verb string, err error) {
 	kind := kindOfTrouble(err)
 	if kind == expired {
@@ -454,11 +439,11 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	before := m.troubles[key].kind
 	if kind == noTrouble {
 		delete(m.troubles, key)
-	} else if kind != before {
+	} else {
 		if m.troubles == nil {
-			m.troubles = map[requestKey]complaint{}
+			m.troubles = map[requestKey]failure{}
 		}
-		m.troubles[key] = complaint{kind, explain(sub.stream.scope, verb, err).Error()}
+		m.troubles[key] = failure{kind, explain(sub.stream.scope, verb, err).Error()}
 	}
 	m.mu.Unlock()
 
@@ -480,7 +465,7 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	}
 }
 
-// doWithout lets the first set be complete without a part of it. What belongs to it comes as Added once it can be seen.
+// doWithout completes the initial list without the objects of sub. They are Added once they can be listed.
 func (m *monitor) doWithout(sub *subscription, err error) {
 	var waiting bool
 	m.update(func() {
@@ -494,13 +479,13 @@ func (m *monitor) doWithout(sub *subscription, err error) {
 
 func (m *monitor) complain(filling bool, err error) {
 	if filling {
-		m.owner.Load().stuck(err)
+		m.stuck(err)
 		return
 	}
 	m.log.Error("Watch Failed", "error", err.Error())
 }
 
-// snapshot is a set of objects at one moment.
+// snapshot has the objects of a moment.
 type snapshot struct {
 	items          *btree.Map[string, item]
 	full, filtered bool

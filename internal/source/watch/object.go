@@ -14,8 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jsonwalk"
 )
 
-// object is a Kubernetes object as the API server sent it: bytes, and the few fields that we index.
-// It is immutable once a monitor has seen it.
+// object is a Kubernetes object as the API server sent it: bytes and a few indexed fields. It is immutable once it is delivered.
 type object struct {
 	// key is "namespace\x00name". Its byte order is the order of snapshots.
 	key             string
@@ -23,17 +22,17 @@ type object struct {
 	kind            string
 	uid             string
 	resourceVersion string
-	// json is nil when no binding that shares the stream keeps objects.
+	// json is nil if no consumer keeps objects.
 	json []byte
 }
 
-// The reflector wants a runtime.Object whose metadata it can read. It needs four getters of it.
+// The reflector requires a runtime.Object and calls four getters of its metadata.
 func (o *object) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 func (o *object) DeepCopyObject() runtime.Object   { c := *o; return &c }
 func (o *object) GetObjectMeta() metav1.Object     { return &objectMeta{object: o} }
 
 type objectMeta struct {
-	metav1.Object // nil: whoever calls another method finds out at once
+	metav1.Object // nil: other methods panic
 	object        *object
 }
 
@@ -55,24 +54,23 @@ func (l *objectList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// indexer reads the indexed fields out of an object's JSON. It keeps what it can use again for the
-// next object, so each decoding goroutine has its own.
+// indexer reads the indexed fields of an object's JSON. It reuses strings, so each decoding goroutine has its own.
 type indexer struct {
 	intern map[string]string
 
 	keepManagedFields bool
-	// fallbackKind and fallbackVersion belong to items of a list, which may not repeat them.
+	// fallbackKind and fallbackVersion are for the items of a list, which need not repeat them.
 	fallbackKind, fallbackVersion string
 }
 
-// lenient: the API server is trusted to send JSON; what it accepted into strings is not ours to judge.
+// lenient: the API server sends JSON; the strings that it accepted are passed on as they are.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 func newIndexer(keepManagedFields bool) *indexer {
 	return &indexer{intern: map[string]string{}, keepManagedFields: keepManagedFields}
 }
 
-// index makes an object of raw, which it copies.
+// index returns the object of raw, which it copies.
 func (x *indexer) index(raw []byte) (*object, error) {
 	o, layout, err := x.scan(raw)
 	if err == nil {
@@ -81,8 +79,7 @@ func (x *indexer) index(raw []byte) (*object, error) {
 	return o, err
 }
 
-// scan reads the indexed fields out of raw, a value that has been read out of an answer and so is valid JSON. The object
-// has no JSON yet: it is made by layout.
+// scan reads the indexed fields of raw, which is a valid JSON value. The object has no JSON yet: layout makes it.
 func (x *indexer) scan(raw []byte) (*object, layout, error) {
 	o := &object{}
 	w := jsonwalk.On(raw)
@@ -115,10 +112,10 @@ func (x *indexer) scan(raw []byte) (*object, layout, error) {
 	return o, x.layout(raw, o, hasKind, hasVersion, managed), nil
 }
 
-// span is where a member of an object stands, with the comma before it; the zero value is nowhere.
+// span is the place of a member of an object, with the comma before it; the zero value is none.
 type span struct {
 	from, to int
-	// first tells that there is no comma before it.
+	// first: there is no comma before it.
 	first bool
 }
 
@@ -158,7 +155,7 @@ func (x *indexer) metadata(w *jsonwalk.Walker, o *object) (managed span, err err
 
 func objectKey(namespace, name string) string { return namespace + "\x00" + name }
 
-// text reads a string, which may be a part of the walker's text; null is an empty one.
+// text reads a string, which may alias the walker's text; null is an empty one.
 func text(w *jsonwalk.Walker) ([]byte, error) {
 	switch v := w.Value(); {
 	case w.Err() != nil:
@@ -176,7 +173,7 @@ func text(w *jsonwalk.Walker) ([]byte, error) {
 
 func copied(text []byte, err error) (string, error) { return string(text), err }
 
-// interned is for what many objects have in common.
+// interned deduplicates strings that many objects share.
 func (x *indexer) interned(text []byte, err error) (string, error) {
 	if kept, ok := x.intern[string(text)]; ok {
 		return kept, err
@@ -186,8 +183,8 @@ func (x *indexer) interned(text []byte, err error) (string, error) {
 	return s, err
 }
 
-// layout is how an object's JSON differs from what came: without managedFields if they are not wanted, and with kind
-// and apiVersion if the list that it comes from held them back.
+// layout is how an object's JSON differs from the received one: without managedFields unless they are kept, and with kind and apiVersion
+// if its list left them out.
 type layout struct {
 	open int
 	head []byte
@@ -220,7 +217,7 @@ func (x *indexer) layout(raw []byte, o *object, hasKind, hasVersion bool, manage
 	}
 	l.cut = managed
 	if l.cut.first {
-		// the comma to remove is the one behind it
+		// the comma to remove follows it
 		if rest := bytes.TrimLeft(raw[l.cut.to:], space); rest[0] == ',' {
 			l.cut.to = len(raw) - len(rest) + 1
 		}
@@ -241,5 +238,5 @@ func (l *layout) appendTo(out, raw []byte) []byte {
 	return append(out, raw[l.cut.to:]...)
 }
 
-// space is what JSON takes for white space.
+// space is JSON white space.
 const space = " \t\r\n"

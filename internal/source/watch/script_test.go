@@ -269,10 +269,10 @@ func (w *stage) binding(name string, options []string) *staged {
 	kube := hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
 	b := &staged{stage: w, name: name, subs: map[string]*subscription{}}
 	b.monitor = &monitor{
+		address: address{hook: &hook.Hook{Name: name}}, meter: noMeter{},
 		binding: &kube, sink: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
 		filled: make(chan struct{}), filling: true,
 	}
-	b.monitor.owner.Store(&owner{address: address{hook: &hook.Hook{Name: name}}})
 	for _, option := range options {
 		option, value, _ := strings.Cut(option, "=")
 		switch option {
@@ -370,7 +370,7 @@ func (b *staged) describe(o event.Object) string {
 var _ Sink = (*staged)(nil)
 
 func (b *staged) Event(ev event.Event) {
-	if ev.Hook != b.monitor.hook() || ev.Type != event.Change || ev.Object.Kind != "Thing" {
+	if ev.Hook != b.monitor.hook || ev.Type != event.Change || ev.Object.Kind != "Thing" {
 		b.t.Errorf("the event's address is wrong: %+v", ev)
 	}
 	b.log("%s: %s %s", b.name, ev.Watch, b.describe(ev.Object))

@@ -7,7 +7,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Changes counts what happened to a set of objects. Those of the first set count as added.
+// Changes counts changes of a binding's objects. Those of the initial list count as added.
 type Changes struct{ Added, Modified, Deleted int }
 
 func (m *monitor) count(c Changes) {
@@ -18,23 +18,22 @@ func (m *monitor) count(c Changes) {
 	}
 }
 
-// State is what is known of a kubernetes binding at one moment.
+// State is that of a kubernetes binding at one moment.
 type State struct {
 	Objects event.Snapshot
 	// Total are the changes since the start, Recent those since Executed.
 	Total, Recent Changes
-	// Complete tells that the first set has been there. Unlocked, that events leave; until then Held of them wait for
-	// the Synchronization.
+	// Complete: the initial list is complete. Unlocked: events are delivered; until then Held of them wait for the Synchronization.
 	Complete, Unlocked bool
 	Held               int
 	// FilterFails is the number of objects for which the filter fails; FilterError is one of its errors.
 	FilterFails int
 	FilterError string
-	// Troubles are the requests that fail, sorted, each with what to do.
+	// Troubles are the requests that fail, sorted, each with a hint.
 	Troubles []string
 }
 
-// State returns what is known of a binding. Before its kind is resolved that is only what keeps it from being resolved.
+// State returns the state of a binding. Before it has a monitor, that is only the reason.
 func (w *Watcher) State(h *hook.Hook, index int) State {
 	m := w.monitor(h, index)
 	if m == nil {
@@ -79,7 +78,7 @@ func (m *monitor) state() State {
 	return s
 }
 
-// Executed begins to count Recent changes anew for all bindings of a hook.
+// Executed resets the Recent changes of all bindings of a hook.
 func (w *Watcher) Executed(h *hook.Hook) {
 	for i := range h.Kubernetes {
 		if m := w.monitor(h, i); m != nil {

@@ -276,9 +276,14 @@ func (s *subscription) skipResync() {
 
 // list reads all pages of a list for some of the consumers.
 func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.ListOptions) (list []*arrival, v uint64, err error) {
+	resync := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact
 	lw := &listWatch{
 		client: s.client, scope: s.scope, ctx: ctx,
-		report: func(verb string, err error) { s.answered(subs, verb, err) },
+		report: func(verb string, err error) {
+			if !resync { // without which nothing is missing
+				s.answered(subs, verb, err)
+			}
+		},
 	}
 	at := version(opts.ResourceVersion)
 	for {

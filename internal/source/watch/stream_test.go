@@ -87,10 +87,9 @@ func benchmarkStream(b *testing.B) *feed {
 		b.Fatal(err)
 	}
 	m := &monitor{
-		binding: &hook.Kubernetes{Modified: true}, program: program, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true,
+		binding: &hook.Kubernetes{Modified: true}, program: program, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true,
 		filled: make(chan struct{}),
 	}
-	m.owner.Store(&owner{})
 	s := newStream(nil, scope{})
 	s.join(&subscription{consumer: m, stream: s})
 	return &feed{stream: s, ctx: b.Context()}
@@ -141,8 +140,7 @@ func BenchmarkTenFilters(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m := &monitor{binding: &hook.Kubernetes{}, program: program, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true, filled: make(chan struct{})}
-		m.owner.Store(&owner{})
+		m := &monitor{binding: &hook.Kubernetes{}, program: program, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true, filled: make(chan struct{})}
 		s.join(&subscription{consumer: m, stream: s})
 	}
 	b.ReportAllocs()

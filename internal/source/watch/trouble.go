@@ -30,13 +30,12 @@ func (s scope) String() string {
 	return b.String()
 }
 
-// rule is the RBAC rule that lets the operator watch the scope, and where it belongs.
+// rule is the RBAC rule for the scope, and the kind of Role that it belongs to.
 func (s scope) rule() string {
 	return kube.Grant(s.namespace, kube.Rule{Group: s.Group, Resource: s.Resource, Verbs: []string{"get", "list", "watch"}})
 }
 
-// troubleKind sorts errors by what a user has to do about them. A change of kind is worth a log line,
-// the tenth refused connection is not.
+// troubleKind classifies errors by their remedy. A change of kind is logged, a repetition is not.
 type troubleKind string
 
 const (
@@ -46,7 +45,7 @@ const (
 	notServed    troubleKind = "not served"
 	unreachable  troubleKind = "unreachable"
 	otherTrouble troubleKind = "other"
-	// expired is no trouble: the reflector lists again by itself.
+	// expired needs no remedy: the reflector lists again.
 	expired troubleKind = "expired"
 )
 
@@ -71,7 +70,7 @@ func kindOfTrouble(err error) troubleKind {
 	return otherTrouble
 }
 
-// explain adds to an error of the API server what was asked of it and what mends it.
+// explain adds the request and the remedy to an error of the API server.
 func explain(s scope, verb string, err error) error {
 	switch kindOfTrouble(err) {
 	case forbidden:

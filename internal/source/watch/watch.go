@@ -1,19 +1,23 @@
-// Package watch turns changes of Kubernetes objects into events, and keeps the snapshots of them.
+// Package watch turns changes of Kubernetes objects into events, and keeps snapshots of the objects.
 //
 // Callers may rely on this:
-//   - Between the first complete set of a binding and its events there is no gap and no overlap: whatever
-//     is not in the set that Synchronize returned comes as an event afterwards, once, in order per object.
-//   - Bindings with the same resource, namespace and selectors share one list and one watch, whatever
-//     hook they belong to, and they share the objects' bytes.
-//   - A binding that cannot be enabled (no such kind yet, no permission, no API server) delays only its
-//     own hook, says why, and goes on by itself as soon as it can.
-//   - Losing the API server loses no last state: what changed meanwhile comes as the difference.
-//   - A binding can be muted: it sends no events any more, and its snapshots stay current until it is disabled.
-//   - A standby keeps snapshots and no events: it can wait for days. Events begin when it leads.
-//   - A filter that fails yields null and is reported; it never stops a binding.
+//   - Between the initial list of a binding and its events there is no gap and no overlap: each change after the snapshot that Synchronize
+//     returned is delivered as an event, once, in order per object.
+//   - Bindings with the same resource, namespace and selectors share one list, one watch and the objects' bytes, across hooks.
+//   - A running watch is not interrupted when a binding joins, leaves or resynchronizes.
+//   - A binding whose filter or sink is slow delays no other binding.
+//   - A binding that cannot be enabled (no such kind yet, no permission, no API server) delays only its own hook, reports why, and is
+//     retried.
+//   - After an outage the last state of each object is delivered, as the difference to the state before.
+//   - A muted binding sends no events; its snapshots stay current until it is disabled.
+//   - A standby has snapshots and no events, for days if need be. Events begin when it leads.
+//   - A filter that fails returns null and is reported; it never stops a binding.
 //
-// Not attempted: intermediate states of an object that changed while the connection was lost or while a
-// new list was made, and an order between different objects.
+// Not attempted: intermediate states of an object that changed while the connection was lost, and an order between different objects.
+//
+// Locks are taken in this order: Watcher.mu, stream.mu, subscription.mu; and Watcher.mu, monitor.order, monitor.mu. The Sink is called
+// with monitor.order held only. Run owns all goroutines; a stream owns its reflector, the one that lists for late consumers, and one per
+// subscription with deliveries.
 package watch
 
 import (
@@ -33,26 +37,25 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// Sink takes what comes out of watching. Its methods are called while a binding is locked, so they must
-// return at once and must not call the Watcher.
+// Sink receives events. A method that blocks delays its binding only. It must not call the Watcher.
 type Sink interface {
-	// Event takes an event of an unlocked binding.
+	// Event receives an event of an unlocked binding.
 	Event(event.Event)
-	// Keep stores bytes that an event carries until its run.
+	// Keep stores bytes that an event carries until its run. It may write to a disk.
 	Keep([]byte) event.Payload
-	// Objects is told how many objects a binding sees.
+	// Objects receives the number of objects of a binding.
 	Objects(h *hook.Hook, index, n int)
 	// FilterFailed counts a failure of a binding's filter.
 	FilterFailed(h *hook.Hook, index int)
 }
 
-// Meter measures what watching costs. Its methods must return at once.
+// Meter measures the cost of watching. Its methods must not block.
 type Meter interface {
-	// Filtered is told how long a binding's filter took, Handled how long a binding took to handle a change.
+	// Filtered receives the duration of a binding's filter, Handled that of processing a change.
 	Filtered(h *hook.Hook, index int, took time.Duration)
 	Handled(h *hook.Hook, index int, took time.Duration)
-	// WatchFailed is told of a watch that the API server refused or ended, "expired" or "fail", and of one whose line was
-	// cut within an event, "unexpected-eof".
+	// WatchFailed receives why a watch failed: the API server rejected or ended it ("expired" or "fail"), or the connection ended within an
+	// event ("unexpected-eof").
 	WatchFailed(reason string)
 }
 
@@ -69,13 +72,13 @@ type Options struct {
 	Sink   Sink
 	Log    *slog.Logger
 	Meter  Meter
-	// KeepManagedFields is for bindings that do not say.
+	// KeepManagedFields is the default of bindings.
 	KeepManagedFields bool
-	// Standby lets bindings rest until Lead: they follow their objects and make no events.
+	// Standby bindings follow their objects without events until Lead.
 	Standby bool
 }
 
-// Watcher watches on behalf of all kubernetes bindings of all hooks.
+// Watcher watches for all kubernetes bindings of all hooks.
 type Watcher struct {
 	opts     Options
 	client   rest.Interface
@@ -88,9 +91,9 @@ type Watcher struct {
 	// streams that have at least one consumer.
 	streams  map[scope]*stream
 	monitors map[address]*monitor
-	// unresolved is why the resource of a binding is not known yet; it is removed when that is.
+	// unresolved has the reasons why bindings have no monitor yet.
 	unresolved map[address]string
-	// resting is how new monitors begin.
+	// resting is the initial state of new monitors.
 	resting bool
 }
 
@@ -119,7 +122,7 @@ func New(opts Options) (*Watcher, error) {
 	}, nil
 }
 
-// Run watches until ctx ends, and until everything that it started has ended.
+// Run watches until ctx ends. It returns when all goroutines have ended.
 func (w *Watcher) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -134,9 +137,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// Enable starts the kubernetes bindings of a hook and waits until each has its first complete set.
-// While that is not possible stuck is told why, and Enable tries on until ctx ends.
-// Events are held back until Unlock or Announce.
+// Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete. Until then it calls stuck with each
+// new reason for the delay and retries until ctx ends. Events are held until Unlock or Announce.
 func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
@@ -152,11 +154,10 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
 	b := &h.Kubernetes[index]
 	m := &monitor{
-		binding: b, sink: w.opts.Sink, meter: w.opts.Meter,
+		address: address{h, index}, stuck: stuck, binding: b, sink: w.opts.Sink, meter: w.opts.Meter,
 		log:    w.opts.Log.With("hook", h.Name, "binding", b.Name),
 		filled: make(chan struct{}), filling: true,
 	}
-	m.owner.Store(&owner{address{h, index}, stuck})
 	if b.JQFilter != "" {
 		program, err := w.opts.JQ.Compile(b.JQFilter)
 		if err != nil {
@@ -356,7 +357,7 @@ func (w *Watcher) monitor(h *hook.Hook, index int) *monitor {
 	return w.monitors[address{h, index}]
 }
 
-// Lead ends the rest of a standby: from now on changes become events, which are held back until Unlock or Announce.
+// Lead ends the rest of a standby: changes become events, which are held until Unlock or Announce.
 func (w *Watcher) Lead() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -366,7 +367,7 @@ func (w *Watcher) Lead() {
 	}
 }
 
-// Snapshot returns what a binding sees now. A binding that is not enabled yet sees nothing.
+// Snapshot returns the objects of a binding, none before it is enabled.
 func (w *Watcher) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	if m := w.monitor(h, index); m != nil {
 		return m.snapshot()
@@ -374,8 +375,7 @@ func (w *Watcher) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	return event.NoObjects{}
 }
 
-// Synchronize returns what a binding sees now, and forgets the events it has held back so far: they are
-// part of what was returned.
+// Synchronize returns the objects of a binding and drops the events held so far: they led to these objects.
 func (w *Watcher) Synchronize(h *hook.Hook, index int) event.Snapshot {
 	if m := w.monitor(h, index); m != nil {
 		return m.synchronize()
@@ -383,15 +383,14 @@ func (w *Watcher) Synchronize(h *hook.Hook, index int) event.Snapshot {
 	return event.NoObjects{}
 }
 
-// Unlock lets the events of a binding through, first those it has held back.
-// It is the acknowledgement that a Synchronization was delivered.
+// Unlock delivers the held events of a binding, and later ones immediately. It acknowledges that a Synchronization was delivered.
 func (w *Watcher) Unlock(h *hook.Hook, index int) {
 	if m := w.monitor(h, index); m != nil {
 		m.unlock()
 	}
 }
 
-// Announce sends an Added event for every object that a binding sees, then lets events through.
+// Announce delivers Added for every object of a binding, and later events immediately.
 func (w *Watcher) Announce(h *hook.Hook, index int) {
 	if m := w.monitor(h, index); m != nil {
 		m.announce()
