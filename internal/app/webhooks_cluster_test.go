@@ -134,16 +134,16 @@ kubernetesCustomResourceConversion:
 
 	// What somebody else breaks is restored around it.
 	c.Kubectl(t, "patch", configuration, "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`)
-	op.UntilLog("Webhooks are registered anew")
+	op.UntilLog("Webhooks are registered again")
 	c.Kubectl(t, "patch", crd, "--type=merge", "-p", `{"spec": {"conversion": {"webhook": {"conversionReviewVersions": ["v1"]}}}}`)
-	op.UntilLog("Somebody changed spec.conversion of the CRD")
+	op.UntilLog("Another client changed spec.conversion of the CRD")
 	for object := range paths {
 		if got := c.Kubectl(t, "get", object, "-o", "jsonpath="+annotation+" "+bundles[object]); got != "security/webhooks "+encoded {
 			t.Errorf("%s has %q now", object, got)
 		}
 	}
 	// It was written for no other reason, above all not because of the injector.
-	for _, message := range []string{"Webhooks are registered anew", "Somebody changed spec.conversion of the CRD", "The CRD has the new certificates"} {
+	for _, message := range []string{"Webhooks are registered again", "Another client changed spec.conversion of the CRD", "The CRD has the new certificates"} {
 		times := 0
 		for _, r := range op.Records() {
 			if r.Has(message) {

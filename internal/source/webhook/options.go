@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// WebhookOptions are about the hooks that the API server asks.
+// WebhookOptions configure the webhooks.
 type WebhookOptions struct {
 	Admission, Conversion WebhookServer
 	// ConfigurationName begins the names of the webhook configurations.
@@ -19,43 +19,43 @@ type WebhookOptions struct {
 	FailurePolicy string
 	// Namespace is where the Services are. Empty means that of the Pod.
 	Namespace string
-	// URL is the base address by which the API server reaches servers without one of their own and without a Service.
+	// URL is the default base URL of the servers.
 	URL string
-	// CreateServices lets the operator make the Services. They select the Pods with the labels of ServiceSelector, or
-	// with those of PodName, which is our own.
+	// CreateServices makes the operator create the Services. They select Pods by the labels of ServiceSelector, by default
+	// those of PodName, its own Pod.
 	CreateServices  bool
 	ServiceSelector map[string]string
 	PodName         string
-	// CertManager is the Certificate of cert-manager, as "namespace/name", whose CA is to be trusted. Then all
-	// certificates come from files.
+	// CertManager is a Certificate of cert-manager, as "namespace/name", whose CA cert-manager injects. Then all
+	// certificates are files.
 	CertManager string
-	// SecretName is where certificates are kept that the operator makes itself.
+	// SecretName is the Secret of the certificates that the operator creates.
 	SecretName string
-	// Parallel reviews run at a time, and Queue more wait; 0 means the default.
+	// Parallel limits the reviews in flight, and Queue those waiting; 0 means the default.
 	Parallel, Queue int
 }
 
-// WebhookServer is one of the servers.
+// WebhookServer configures one of the servers.
 type WebhookServer struct {
 	// ListenAddress is "host:port".
 	ListenAddress string
 	ServiceName   string
-	// Cert, Key and CA are PEM files. Where Cert does not exist, and FilesGiven is not set, the operator makes its own.
+	// Cert, Key and CA are PEM files. If Cert does not exist and FilesGiven is not set, the operator creates certificates.
 	Cert, Key, CA string
 	FilesGiven    bool
 	ClientCA      []string
-	// URL is the base address by which the API server reaches this server; empty means that of both.
+	// URL is the base URL of this server; empty means that of both.
 	URL string
 }
 
-// hasFiles tells whether certificates come from files.
+// hasFiles reports whether the certificates are files.
 func (s *WebhookServer) hasFiles() bool {
 	_, err := os.Stat(s.Cert)
 	return s.FilesGiven || !errors.Is(err, fs.ErrNotExist)
 }
 
-// checkURLs refuses one URL for both servers if they have certificates that the operator makes: each makes its own, so
-// that nothing can stand for both at one address.
+// checkURLs rejects one URL for both servers unless their certificates are files: otherwise each server has a certificate of
+// its own, and no proxy can present both at one address.
 func (o *WebhookOptions) checkURLs() error {
 	url := strings.TrimSuffix(cmp.Or(o.Admission.URL, o.URL), "/")
 	if url == "" || url != strings.TrimSuffix(cmp.Or(o.Conversion.URL, o.URL), "/") || o.CertManager != "" || o.Admission.hasFiles() && o.Conversion.hasFiles() {
@@ -65,17 +65,17 @@ func (o *WebhookOptions) checkURLs() error {
 		"or give certificate files and let something at this URL send paths below /hooks/ to the first and all others to the second", url)
 }
 
-// HTTPOptions are about the hooks that answer HTTP requests.
+// HTTPOptions configure the HTTP hooks.
 type HTTPOptions struct {
-	// ListenAddress is "host:port". One that is not loopback needs Cert and Key, and callers are asked who they are.
+	// ListenAddress is "host:port". Beyond loopback Cert and Key are required, and clients are authenticated.
 	ListenAddress string
-	// Cert and Key are PEM files, read again when they change; empty means HTTP without TLS.
+	// Cert and Key are PEM files, reloaded when they change; empty means HTTP without TLS.
 	Cert, Key string
-	// Authentication asks callers on loopback, too.
+	// Authentication authenticates clients on loopback, too.
 	Authentication bool
-	// Parallel requests run at a time for each hook, and Queue more wait.
+	// Parallel limits the requests in flight per hook, and Queue those waiting.
 	Parallel, Queue int
-	// BodyLimit is the size of the largest body, and Timeout is for bindings that have none.
+	// BodyLimit is the size limit of bodies; Timeout is the default of bindings.
 	BodyLimit int
 	Timeout   time.Duration
 }

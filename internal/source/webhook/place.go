@@ -10,13 +10,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// place is where the API server finds a server.
+// place is the address of a server for the API server.
 type place struct {
-	// One of these: the namespace of its Service, a URL that was given, or our own address outside of the cluster.
+	// One of these: the namespace of its Service, a configured URL, or the host's own address outside a cluster.
 	namespace, url, host string
 }
 
-// placeOf is inside the cluster when the operator is, unless a URL was given.
+// placeOf returns the configured URL, else the Service inside a cluster, else the host's own address.
 func placeOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (place, error) {
 	if given := cmp.Or(server.URL, o.URL); given != "" {
 		return place{url: strings.TrimSuffix(given, "/")}, nil
@@ -32,11 +32,11 @@ func placeOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (place, e
 	return place{host: host}, err
 }
 
-// ownAddress is the address that this machine has on the way to the API server. Nothing is sent.
+// ownAddress is the address of the interface that routes to the API server. It sends nothing.
 func ownAddress(server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {
-		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: give --webhook-url", err)
+		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: set --webhook-url", err)
 	}
 	port := u.Port()
 	if port == "" {
@@ -44,14 +44,14 @@ func ownAddress(server string) (string, error) {
 	}
 	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
-		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: give --webhook-url", err)
+		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: set --webhook-url", err)
 	}
 	defer conn.Close()
 	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
 	return host, err
 }
 
-// base is the base address of a server that listens on an address.
+// base is the base URL of a server that listens on an address.
 func (p place) base(listening string) string {
 	if p.url != "" {
 		return p.url

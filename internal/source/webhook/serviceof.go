@@ -20,7 +20,7 @@ func serviceOf(client rest.Interface, o Options, s *served, listening string) se
 	}
 }
 
-// checkServices refuses what would change one Service in turns.
+// checkServices rejects one Service for both servers.
 func checkServices(all []serviceOptions) error {
 	if len(all) == 2 && all[0].Name == all[1].Name && all[0].Namespace == all[1].Namespace {
 		return fmt.Errorf("with --webhook-create-services, --validating-webhook-service-name and --conversion-webhook-service-name cannot both be %q: port 443 of a Service leads to one server", all[0].Name)
@@ -28,7 +28,7 @@ func checkServices(all []serviceOptions) error {
 	return nil
 }
 
-// removeServices removes the Services that an operator has made, if it was asked to make them.
+// removeServices deletes the Services that an operator has created, if it was configured to.
 func removeServices(ctx context.Context, client rest.Interface, o Options) error {
 	if !o.Webhooks.CreateServices {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 )
 
-// removeLeftovers removes what an earlier version of the hooks has registered: nobody would answer there.
+// removeLeftovers deletes the webhook configurations of earlier hooks: no hook serves them any more.
 func removeLeftovers(ctx context.Context, client rest.Interface, o Options) error {
 	at, err := placeOf(o.Cluster, o.Webhooks, o.Webhooks.Admission)
 	if err != nil || at.namespace == "" {
@@ -32,8 +32,8 @@ func removeLeftovers(ctx context.Context, client rest.Interface, o Options) erro
 // Uninstall removes the webhook configurations that an operator with the same options has registered, and the Services
 // that it has made. It uses the options Cluster, Webhooks and Log.
 //
-// Outside a Pod the operator may have been in one, behind a Service, or outside, too: then it has registered a URL, whose
-// port it may have chosen by itself.
+// Outside a Pod, the operator may have been in one, behind a Service, or outside as well: then it has registered a URL whose
+// port may be unknown.
 func Uninstall(ctx context.Context, o Options) error {
 	outside := !o.Cluster.Inside
 	o.Cluster = &kube.Cluster{Config: o.Cluster.Config, Inside: true} // a Service counts only in a namespace that was given, or that of the Pod

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// action is what to do about an object.
+// action is what to do with an object.
 type action int
 
 const (
@@ -14,24 +14,23 @@ const (
 	create
 	update
 	remove
-	// yield leaves the object to an operator that started later, for a while.
+	// yield leaves the object to an operator that started later, for a limited time.
 	yield
 )
 
-// decide compares the object in the cluster (nil: there is none) with the one that should be there. patient tells
-// whether there is still time to leave it to others.
+// decide compares the object in the cluster (nil: absent) with the desired one. mayYield is false once the object has been
+// left to another operator for long enough.
 //
-// While an installation is renewed, the old operator and the new one are both there, and want different webhooks. Then
-// the one that started last decides, or else they would overwrite each other. But it may have gone: after some time the
-// other one stops being patient.
-func (k *keeper) decide(live, want *configuration, patient bool) action {
+// During an update, the old operator and the new one run at the same time and want different webhooks. The one that started
+// last wins, so that they do not overwrite each other. As it may have stopped since, the other one yields for a limited time.
+func (k *keeper) decide(live, want *configuration, mayYield bool) action {
 	wanted := len(k.webhooks) > 0
 	switch {
 	case live == nil && wanted:
 		return create
 	case live == nil, !wanted && !k.ours(live), wanted && equality.Semantic.DeepEqual(live, want):
 		return leave
-	case k.writtenLater(live) && patient:
+	case k.writtenLater(live) && mayYield:
 		return yield
 	case !wanted:
 		return remove
@@ -39,7 +38,7 @@ func (k *keeper) decide(live, want *configuration, patient bool) action {
 	return update
 }
 
-// writtenLater tells whether an operator wrote the object that started after this one.
+// writtenLater reports whether an operator that started after this one wrote the object.
 func (k *keeper) writtenLater(live *configuration) bool {
 	started, err := time.Parse(time.RFC3339Nano, live.Annotations[startedAnnotation])
 	return err == nil && started.After(k.started)

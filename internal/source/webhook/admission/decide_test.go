@@ -141,7 +141,7 @@ func TestServiceWithoutNamespace(t *testing.T) {
 	}
 }
 
-// Somebody who changes a configuration again and again is not answered at the same speed.
+// Somebody who changes a configuration repeatedly is not answered at the same speed.
 func TestPace(t *testing.T) {
 	r, log := newRegistrar(t, RegistrarOptions{Hooks: full(), URL: "https://x"})
 	k := r.keepers[0]
@@ -150,7 +150,7 @@ func TestPace(t *testing.T) {
 			t.Errorf("waits for %s", pace)
 		}
 	}
-	if pace := k.pace(); pace < 20*time.Second || !strings.Contains(log.String(), "again and again") {
+	if pace := k.pace(); pace < 20*time.Second || !strings.Contains(log.String(), "repeatedly") {
 		t.Errorf("waits for %s\n%s", pace, log)
 	}
 }

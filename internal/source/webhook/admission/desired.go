@@ -23,11 +23,11 @@ const (
 	injectAnnotation = "cert-manager.io/inject-ca-from"
 )
 
-// configuration is an object of either kind: a validating webhook has all the fields of a mutating one, but for
-// reinvocationPolicy, which is left out when it is not set.
+// configuration is an object of either kind: a validating webhook has all fields of a mutating one except
+// reinvocationPolicy, which is omitted when it is not set.
 type configuration = admissionregistration.MutatingWebhookConfiguration
 
-// desired returns the object as it should be. What others have put into its metadata stays.
+// desired returns the desired object. It keeps the metadata of other clients.
 func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
 	want := &configuration{ObjectMeta: metav1.ObjectMeta{Name: k.name}}
 	if live != nil {
@@ -43,8 +43,8 @@ func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
 	return want
 }
 
-// written adds who writes the object. Two operators that want the same do not write it in turns, so it is not part of
-// what is compared.
+// written adds when the writing operator started. It is not part of the comparison: operators that want the same do not
+// overwrite each other.
 func (k *keeper) written(want *configuration) *configuration {
 	set(&want.Annotations, startedAnnotation, k.started.Format(time.RFC3339Nano))
 	return want
@@ -62,8 +62,7 @@ func set(all *map[string]string, key, value string) {
 	(*all)[key] = value
 }
 
-// register returns a webhook with every field that the API server would fill in, so that it can be compared with what
-// the API server has.
+// register returns a webhook with all defaults of the API server, so that it can be compared with the live one.
 func (k *keeper) register(w *webhook, bundle []byte) admissionregistration.MutatingWebhook {
 	b := w.binding
 	return admissionregistration.MutatingWebhook{
@@ -91,7 +90,7 @@ func (k *keeper) clientConfig(w *webhook, bundle []byte) admissionregistration.W
 	}}
 }
 
-// ours tells whether all webhooks of an object lead to this operator.
+// ours reports whether all webhooks of an object point to this operator.
 func (k *keeper) ours(live *configuration) bool {
 	for _, w := range live.Webhooks {
 		c := w.ClientConfig

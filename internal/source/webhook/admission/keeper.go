@@ -11,36 +11,35 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Delays after failed attempts. The first registration fails for good when all of the first ones are over; later
-// attempts go on with the last of the later ones.
+// Delays after failed attempts. The first registration fails for good after the last of the first ones; later attempts
+// repeat the last of the later ones.
 var (
 	firstDelays = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second}
 	laterDelays = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second, time.Minute}
 )
 
-// recheck is how often one looks at an object that may not be watched, and how long one that somebody else wants
-// different is left alone.
+// recheck is the polling interval without the permission to watch, and how long an object is left to another operator.
 const recheck = 5 * time.Minute
 
-// keeper keeps one object as it should be. Its fields belong to the goroutine of run, but for those of the watch.
+// keeper reconciles one object. The goroutine of run owns its fields, except for wake.
 type keeper struct {
 	opts     *RegistrarOptions
 	kind     kind
 	name     string
 	webhooks []*webhook
-	// started is when this operator started, for others to see who is newer.
+	// started is when this operator started, so that operators know the newer one.
 	started time.Time
 	log     *slog.Logger
 
-	// ready is closed when the object is as it should be for the first time, or there is nothing that one may do.
+	// ready is closed after the first successful reconciliation, or if permissions allow none.
 	ready chan struct{}
-	// wake has an element when the object may have changed.
+	// wake has a token when the object may have changed.
 	wake chan struct{}
-	// writes paces restoring: somebody else may want the object to be different, and do the same.
+	// writes limits the rate of writes in a dispute with another client.
 	writes *rate.Limiter
 	// yieldedAt is when the object was first left to a newer operator; zero when it is not.
 	yieldedAt time.Time
-	// recheck and delays are constants but for tests.
+	// recheck and delays are constants except in tests.
 	recheck      time.Duration
 	first, later []time.Duration
 }
@@ -60,7 +59,7 @@ func newKeeper(o *RegistrarOptions, k kind, all []*webhook, started time.Time) *
 	return keeper
 }
 
-// run keeps the object until ctx ends. It fails when the object cannot be made what it should be the first time.
+// run reconciles the object until ctx ends. It fails if the first reconciliation does.
 func (k *keeper) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -103,8 +102,8 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 }
 
-// wait returns when there is something to do, or false when ctx has ended. again is the time after which there is; 0
-// means none.
+// wait blocks until the next reconciliation is due, at the latest after again unless that is 0. It returns false when ctx
+// has ended.
 func (k *keeper) wait(ctx context.Context, changed <-chan struct{}, again time.Duration) bool {
 	var late <-chan time.Time
 	if again > 0 {
@@ -122,7 +121,7 @@ func (k *keeper) wait(ctx context.Context, changed <-chan struct{}, again time.D
 	return true
 }
 
-// poke says that the object may have changed.
+// poke signals that the object may have changed.
 func (k *keeper) poke() {
 	select {
 	case k.wake <- struct{}{}:
@@ -137,7 +136,7 @@ func (k *keeper) bundleChanged() <-chan struct{} {
 	return k.opts.BundleChanged()
 }
 
-// bundle returns the CAs that belong into the object. With cert-manager they are those that are there.
+// bundle returns the CAs of the desired object. With cert-manager they are those of the live one.
 func (k *keeper) bundle(live *configuration) []byte {
 	switch {
 	case k.opts.CertManager != "" && live != nil:
@@ -152,10 +151,10 @@ func (k *keeper) bundle(live *configuration) []byte {
 	return nil
 }
 
-// conflicts is how often in a row others may change the object between looking at it and writing it.
+// conflicts is how often in a row the object may change between reading and writing it.
 const conflicts = 5
 
-// reconcile makes the object what it should be. It returns the time after which to look again; 0 means none.
+// reconcile makes the object as desired. It returns the time until the next reconciliation; 0 means none.
 func (k *keeper) reconcile(ctx context.Context) (again time.Duration, err error) {
 	for range conflicts {
 		again, err = k.attempt(ctx)
@@ -173,8 +172,7 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	}
 	want := k.desired(live, k.bundle(live))
 	left := k.recheck - time.Since(k.yieldedAt)
-	patient := k.yieldedAt.IsZero() || left > 0
-	do := k.decide(live, want, patient)
+	do := k.decide(live, want, k.yieldedAt.IsZero() || left > 0)
 	switch do {
 	case leave:
 		k.yieldedAt = time.Time{}
@@ -182,7 +180,7 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	case yield:
 		if k.yieldedAt.IsZero() {
 			k.yieldedAt, left = time.Now(), k.recheck
-			k.log.Info("An operator that started later has registered other webhooks, they stay for now: does another installation use the same configuration name?", "patience", left.String())
+			k.log.Info("An operator that started later has registered other webhooks, they stay for now: does another installation use the same configuration name?", "yieldsFor", left.String())
 		}
 		return left, nil
 	}
@@ -193,13 +191,13 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	return 0, k.write(ctx, do, live, want)
 }
 
-// pace is 0, or how long to wait before writing again.
+// pace returns the delay before the next write.
 func (k *keeper) pace() time.Duration {
 	reservation := k.writes.Reserve()
 	delay := reservation.Delay()
 	if delay > 0 {
 		reservation.Cancel()
-		k.log.Warn("Somebody changes the webhook configuration again and again: does another installation use the same configuration name?", "delay", delay.String())
+		k.log.Warn("Another client changes the webhook configuration repeatedly: does another installation use the same configuration name?", "delay", delay.String())
 	}
 	return delay
 }
@@ -213,16 +211,16 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 		k.log.Info("Webhooks are registered", "count", len(want.Webhooks))
 	case update:
 		if !k.ours(live) {
-			k.log.Warn("The webhook configuration leads somewhere else and is taken over: does another installation use the same configuration name?")
+			k.log.Warn("The webhook configuration points to another operator and is taken over: does another installation use the same configuration name?")
 		}
 		if err := k.update(ctx, k.written(want)); err != nil {
 			return err
 		}
-		k.log.Info("Webhooks are registered anew, the configuration was not as it should be", "count", len(want.Webhooks))
+		k.log.Info("Webhooks are registered again, the configuration had changed", "count", len(want.Webhooks))
 	case remove:
 		err := k.delete(ctx, live)
 		if apierrors.IsForbidden(err) {
-			k.log.Warn("The webhook configuration has no bindings any more, but may not be removed: with failure policy Fail it blocks requests", "error", k.explain(err).Error())
+			k.log.Warn("No permission to remove the webhook configuration, which has no bindings any more: with failure policy Fail it blocks requests", "error", k.explain(err).Error())
 		}
 		if err != nil {
 			return err
@@ -232,9 +230,9 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 	return nil
 }
 
-// remove removes the object if it is ours.
+// remove deletes the object if it points to this operator.
 func (k *keeper) remove(ctx context.Context) error {
-	k.webhooks = nil // from now on there should be none
+	k.webhooks = nil // none is desired any more
 	live, err := k.read(ctx)
 	if apierrors.IsForbidden(err) || err == nil && (live == nil || k.decide(live, nil, true) != remove) {
 		return nil

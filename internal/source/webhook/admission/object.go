@@ -12,7 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// path is that of the object, or of all of its kind.
+// path is that of the object, or of its collection.
 func (k *keeper) path(name string) []string {
 	path := []string{"/apis", group, "v1", k.kind.resource}
 	if name != "" {
@@ -21,7 +21,7 @@ func (k *keeper) path(name string) []string {
 	return path
 }
 
-// read returns the object, or nil if there is none. It lists, because that is what RBAC of old installations allows.
+// read returns the object, or nil if there is none. It lists, because that is what the RBAC of existing installations allows.
 func (k *keeper) read(ctx context.Context) (*configuration, error) {
 	text, err := kube.Send(ctx, k.opts.Client.Get().AbsPath(k.path("")...).Param("fieldSelector", "metadata.name="+k.name).MaxRetries(0))
 	if err != nil {
@@ -35,7 +35,7 @@ func (k *keeper) read(ctx context.Context) (*configuration, error) {
 		return nil, nil
 	}
 	live := &list.Items[0]
-	// Items of lists do not say what they are.
+	// Items of lists have no type.
 	live.TypeMeta = metav1.TypeMeta{APIVersion: group + "/v1", Kind: k.kind.name}
 	return live, nil
 }
@@ -48,7 +48,7 @@ func (k *keeper) update(ctx context.Context, want *configuration) error {
 	return send(ctx, k.opts.Client.Put().AbsPath(k.path(k.name)...), want)
 }
 
-// delete removes the object, if it still is the one that was read.
+// delete deletes the object, unless it has changed since it was read.
 func (k *keeper) delete(ctx context.Context, live *configuration) error {
 	return send(ctx, k.opts.Client.Delete().AbsPath(k.path(k.name)...), metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
@@ -61,17 +61,17 @@ func send(ctx context.Context, req *rest.Request, body any) error {
 	if err != nil {
 		return err
 	}
-	// Whoever asks tries again, and wants to say why meanwhile.
+	// The keeper retries by itself, and logs the reason.
 	return req.SetHeader("Content-Type", "application/json").Body(text).MaxRetries(0).Do(ctx).Error()
 }
 
-// refused tells whether the API server will never accept the object.
+// refused reports whether the API server will never accept the object.
 func refused(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
 
-// explain adds to an error what mends it.
+// explain adds the missing RBAC rule to an error.
 func (k *keeper) explain(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("no permission for %s: %s: %w", k.kind.resource, k.kind.rule(), err)
 	}
-	return fmt.Errorf("cannot keep %s %q as the hooks want it: %w", k.kind.name, k.name, err)
+	return fmt.Errorf("cannot reconcile %s %q: %w", k.kind.name, k.name, err)
 }

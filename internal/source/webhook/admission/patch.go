@@ -11,8 +11,8 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 )
 
-// checkPatch finds what the API server would refuse in any JSON patch, whatever it is applied to. It would say so less
-// clearly. The error never has a value of the patch in it.
+// checkPatch finds errors for which the API server would reject a JSON patch of any object, with a clearer message. The
+// error contains no values of the patch.
 func checkPatch(patch []byte) error {
 	var operations []json.RawMessage
 	if err := json.Unmarshal(patch, &operations); err != nil {
@@ -37,7 +37,7 @@ func checkOperation(text json.RawMessage) error {
 		return fmt.Errorf("unknown op %q", op)
 	}
 	if _, err := jsonpatch.DecodePatch(bytes.Join([][]byte{[]byte("["), text, []byte("]")}, nil)); err != nil {
-		// Its text has the whole operation in it, what it wraps has not.
+		// Its text has the whole operation, the wrapped error has not.
 		if inner := errors.Unwrap(err); inner != nil {
 			err = inner
 		}

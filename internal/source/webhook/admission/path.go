@@ -12,16 +12,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// root begins all paths.
+// root is the prefix of all paths.
 const root = "/hooks/"
 
-// pathOf is where the API server sends the reviews of a binding:
+// pathOf is the path of the reviews of a binding:
 //
 //	/hooks/validating/<hook>/<name of the binding>
 //	/hooks/mutating/<hook>/<name of the binding>
 //
-// The API server takes only segments that look like domain names. Where the hook's name has others, they are made
-// fit, and a part of the name's hash keeps them apart from what else would become the same.
+// The API server accepts only segments that are DNS subdomains. Other characters of the hook's name are replaced, and a
+// part of the name's hash makes the result unique.
 func pathOf(hookName string, typ event.Type, binding string) string {
 	kind := "validating/"
 	if typ == event.Mutating {
@@ -52,7 +52,7 @@ var (
 	hyphens    = regexp.MustCompile(`-+`)
 )
 
-// legacyPath is the path that the original program registers.
+// legacyPath is the path that upstream registers.
 func legacyPath(binding string) string {
 	id := strings.ToLower(capital.ReplaceAllString(binding, "-$0"))
 	return root + hyphens.ReplaceAllString(legacyText.ReplaceAllString(id, "-"), "-")

@@ -13,19 +13,18 @@ const (
 	policyIgnore = "Ignore"
 )
 
-// webhook is a binding as the API server knows it.
+// webhook is a binding as it is registered.
 type webhook struct {
 	hook    *hook.Hook
 	typ     event.Type // Validating or Mutating
 	index   int
 	binding *hook.Admission
 	path    string
-	// policy is what happens when there is no verdict: policyFail or policyIgnore.
+	// policy decides without a verdict: policyFail or policyIgnore.
 	policy string
 }
 
-// plan returns the webhooks of all hooks: in the order of the hooks, validating ones first, as they are in the
-// configuration.
+// plan returns the webhooks of all hooks in the order of the hooks, validating ones first.
 func plan(hooks []*hook.Hook, defaultPolicy string) ([]*webhook, error) {
 	if defaultPolicy == "" {
 		defaultPolicy = policyFail
@@ -52,7 +51,7 @@ func newWebhook(h *hook.Hook, typ event.Type, index int, b *hook.Admission, poli
 	return &webhook{hook: h, typ: typ, index: index, binding: b, path: pathOf(h.Name, typ, b.Name), policy: policy}
 }
 
-// checkUnique finds names that are taken: the API server wants each only once in a configuration.
+// checkUnique finds duplicate names, which the API server rejects.
 func checkUnique(all []*webhook) error {
 	type name struct {
 		typ  event.Type
@@ -74,8 +73,8 @@ func checkUnique(all []*webhook) error {
 	return errors.Join(errs...)
 }
 
-// byPath is the table of routes. A path of the old form is there too, if it means only one webhook: while an
-// installation moves to this program, the API server may still call it.
+// byPath is the routing table. It has upstream's paths, too, where they are unique: during a migration, the API server may
+// still call them.
 func byPath(all []*webhook) map[string]*webhook {
 	routes, legacy := map[string]*webhook{}, map[string][]*webhook{}
 	for _, w := range all {
@@ -93,7 +92,7 @@ func byPath(all []*webhook) map[string]*webhook {
 	return routes
 }
 
-// Check finds hooks that cannot be registered together.
+// Check finds hooks that conflict with each other.
 func Check(hooks []*hook.Hook) error {
 	_, err := plan(hooks, "")
 	return err

@@ -15,46 +15,45 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// Service is where the API server finds the operator inside a cluster, at port 443.
+// Service is the operator's Service inside a cluster, with port 443.
 type Service struct{ Name, Namespace string }
 
 // RegistrarOptions are those of a Registrar. Client, ConfigurationName and Log are required, and either Service or URL.
 type RegistrarOptions struct {
 	Client rest.Interface
 	Hooks  []*hook.Hook
-	// ConfigurationName is the beginning of the objects' name, which ends in "-hooks".
+	// ConfigurationName is the prefix of the objects' name, which ends in "-hooks".
 	ConfigurationName string
 	Service           Service
-	// URL is the address of the operator outside of a cluster, as "https://host:port". What is registered by URL is
-	// removed when Run ends: nobody else would answer there.
+	// URL is the address of the operator outside a cluster, as "https://host:port". Webhooks with a URL are removed when Run
+	// ends: no other replica serves them.
 	URL string
 	// AnyURL makes Remove accept every URL of a shell-operator, not only URL: outside a cluster the address and the port of
 	// an operator that is gone are not known. Then neither Service nor URL is required.
 	AnyURL bool
-	// Bundle returns the PEM of the CAs that the API server is to trust; empty or nil means those that it trusts anyway.
+	// Bundle returns the PEM of the CAs that the API server must trust; empty or nil means its own ones.
 	Bundle func() []byte
-	// BundleChanged returns a channel that is closed when Bundle is no longer what it was at the time of the call.
-	// Nil means that it stays.
+	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
 	BundleChanged func() <-chan struct{}
-	// CertManager is a Certificate of cert-manager, as "namespace/name". When it is set, cert-manager's CA injector
-	// writes the CAs, and Bundle is not asked.
+	// CertManager is a Certificate of cert-manager, as "namespace/name". Then cert-manager injects the CAs, and Bundle is not
+	// used.
 	CertManager string
 	// DefaultFailurePolicy is as in Options.
 	DefaultFailurePolicy string
 	Log                  *slog.Logger
 }
 
-// Registrar keeps the webhook configurations in the cluster as the hooks' bindings say.
+// Registrar reconciles the webhook configurations in the cluster with the hooks' bindings.
 type Registrar struct {
 	opts       RegistrarOptions
 	keepers    []*keeper
 	registered chan struct{}
 }
 
-// removeTimeout is how long the removal at the end may take.
+// removeTimeout bounds the removal at the end.
 const removeTimeout = 5 * time.Second
 
-// NewRegistrar returns a Registrar that has done nothing yet.
+// NewRegistrar returns a Registrar. It sends no request.
 func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	o.URL = strings.TrimSuffix(o.URL, "/")
 	if o.URL == "" && o.Service.Namespace == "" && !o.AnyURL {
@@ -75,14 +74,11 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 // Registered is closed when all webhooks have been registered for the first time.
 func (r *Registrar) Registered() <-chan struct{} { return r.registered }
 
-// ErrReplaced is the cause with which the context of Run ends when another Registrar follows at once: then nothing is
-// removed.
+// ErrReplaced is the cause of a context of Run whose Registrar is replaced by another one: then nothing is removed.
 var ErrReplaced = errors.New("another registrar follows")
 
-// Run registers the webhooks, and keeps them registered until ctx ends. It fails when the first registration does. It
-// is to be called once.
-//
-// A configuration for which there are no bindings is removed if it was ours.
+// Run registers the webhooks, and keeps them registered until ctx ends. It fails if the first registration does. Call it
+// once. It removes a configuration without bindings if it points to this operator.
 func (r *Registrar) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -117,9 +113,8 @@ func (r *Registrar) awaitFirst(ctx context.Context) {
 	close(r.registered)
 }
 
-// Remove removes both configurations, if they are ours: they lead to the same Service or URL, and no operator that
-// started later has written them. It is not to be called while Run runs. Where the permission to look is missing, it
-// does nothing.
+// Remove deletes both configurations if they point to the Service or URL, and no operator that started later has written
+// them. It must not run concurrently with Run. Without the permission to list, it does nothing.
 func (r *Registrar) Remove(ctx context.Context) error {
 	var errs []error
 	for _, k := range r.keepers {

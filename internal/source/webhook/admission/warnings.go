@@ -5,14 +5,14 @@ import (
 	"unicode"
 )
 
-// The API server shows this many characters of all warnings together. Of more it shows less: this many of each.
+// The API server passes on this many characters of all warnings together; beyond, this many of each.
 const (
 	allWarnings = 4096
 	oneWarning  = 256
 )
 
-// presentable makes warnings fit to be shown: the API server leaves out what is empty or has a line end in it, and cuts
-// what is too long. Cut here, the rest need not be sent.
+// presentable prepares warnings for the API server, which drops empty ones and those with line breaks, and truncates long
+// ones.
 func presentable(warnings []string) []string {
 	var fit []string
 	total := 0

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// check reads the objects that a hook made of others by a step, and refuses what the API server would refuse later,
-// when nobody knows any more which hook it was.
+// check parses the objects that a hook has converted, and rejects what the API server would reject later without knowing
+// the hook.
 func check(s step, desired string, given []object, made []json.RawMessage) ([]object, error) {
 	if len(made) != len(given) {
 		return nil, fmt.Errorf("it returned %d objects for %d: convertedObjects must have each object once, in the same order", len(made), len(given))
@@ -17,7 +17,7 @@ func check(s step, desired string, given []object, made []json.RawMessage) ([]ob
 		if err != nil {
 			return nil, fmt.Errorf("it returned something else than an object for object %d (%s): %w", i+1, given[i].identity, err)
 		}
-		// A hook may look at desiredAPIVersion instead, and do several steps at once.
+		// A hook may convert to desiredAPIVersion directly, which is several steps in one.
 		if o.version != s.to && o.version != desired {
 			return nil, fmt.Errorf("it returned object %d (%s) with the apiVersion %q, not %q", i+1, given[i].identity, o.version, s.to)
 		}

@@ -18,7 +18,7 @@ const (
 	upAndTop  = "v1beta1>v1 v1>v1beta1"
 
 	nowLeads    = "The CRD leads to the conversion hooks now"
-	againLeads  = "Somebody changed spec.conversion of the CRD"
+	againLeads  = "Another client changed spec.conversion of the CRD"
 	alreadyWell = "The CRD leads to the conversion hooks already"
 )
 

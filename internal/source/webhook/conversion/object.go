@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object is a custom resource as bytes, and what must not change by a conversion.
+// object is a custom resource as bytes, and the fields that a conversion must not change.
 type object struct {
 	json    jsontext.Value
 	version string
@@ -42,7 +42,7 @@ func readObject(raw []byte) (object, error) {
 	return object{raw, head.APIVersion, identity{head.Kind, head.Metadata.Namespace, head.Metadata.Name, head.Metadata.UID}}, nil
 }
 
-// readObjects reads those of a review.
+// readObjects parses the objects of a review.
 func readObjects(raw []jsontext.Value) ([]object, error) {
 	objects := make([]object, len(raw))
 	for i := range raw {

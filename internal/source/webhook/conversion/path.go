@@ -7,16 +7,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// step is a conversion that a hook can do, with full versions ("group/version").
+// step is a declared conversion, with full versions ("group/version").
 type step struct {
 	from, to string
 	hook     *hook.Hook
-	// index is the place of the binding in hook.Conversions, and declared the step as the binding has it.
+	// index is the number of the binding in hook.Conversions, and declared the step as the binding has it.
 	index    int
 	declared hook.ConversionStep
 }
 
-// stepsByCRD collects the steps of all hooks, for each CRD in order of declaration.
+// stepsByCRD collects the steps of all hooks, per CRD in order of declaration.
 func stepsByCRD(hooks []*hook.Hook) map[string][]step {
 	all := map[string][]step{}
 	for _, h := range hooks {
@@ -31,7 +31,7 @@ func stepsByCRD(hooks []*hook.Hook) map[string][]step {
 	return all
 }
 
-// full is a version with its group, which may be left out because all versions of a CRD have the same.
+// full adds the group to a short version: all versions of a CRD have the same.
 func full(crd, version string) string {
 	_, group, _ := strings.Cut(crd, ".")
 	if group == "" || strings.Contains(version, "/") {
@@ -40,14 +40,14 @@ func full(crd, version string) string {
 	return group + "/" + version
 }
 
-// path finds the shortest way from one version to another; of several it takes the one that was declared first. It is
-// empty between equal versions, and false tells that there is none.
+// path returns the shortest path from one version to another; of equally short ones, the first declared. It is empty between
+// equal versions. ok is false if there is none.
 func path(steps []step, from, to string) ([]step, bool) {
 	if from == to {
 		return nil, true
 	}
-	// Versions are looked at in order of distance, and first come is kept, so the first way found is the one.
-	by := map[string]int{} // the step that leads to a version on its shortest way
+	// A breadth-first search: the first step to reach a version is the one of its shortest path.
+	by := map[string]int{} // the last step of the shortest path to a version
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 		for i, s := range steps {
 			if _, seen := by[s.to]; s.from != queue[0] || seen || s.to == from {

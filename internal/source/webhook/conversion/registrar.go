@@ -12,32 +12,32 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// RegistrarOptions say which CRDs are pointed where. Client, Hooks and Log are required, and either Service or URL.
+// RegistrarOptions of a Registrar. Client, Hooks and Log are required, and either Service or URL.
 type RegistrarOptions struct {
 	Client rest.Interface
 	Hooks  []*hook.Hook
-	// Service is where the Handler is inside the cluster. URL is its base when it is elsewhere.
+	// Service is that of the Handler inside a cluster, URL its base URL elsewhere.
 	Service Service
 	URL     string
-	// Bundle is the PEM of the CAs that the API server has to trust. While it is empty or nil, caBundle stays as it is.
+	// Bundle returns the PEM of the CAs that the API server must trust. While it is empty or nil, caBundle is not changed.
 	Bundle func() []byte
-	// BundleChanged returns a channel that is closed when Bundle is no longer what it was. Nil means never.
+	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
 	BundleChanged func() <-chan struct{}
 	// CertManager is the "<namespace>/<name>" of a Certificate of cert-manager, which then fills in caBundle.
 	CertManager string
 	Log         *slog.Logger
 }
 
-// Registrar keeps spec.conversion of CRDs as they have to be.
+// Registrar reconciles spec.conversion of CRDs.
 type Registrar struct {
 	opts RegistrarOptions
 	// crds are the names, sorted.
 	crds []string
-	// forbidden is said once, for all CRDs.
+	// forbidden logs once for all CRDs.
 	forbidden sync.Once
 }
 
-// NewRegistrar returns a Registrar. It fails when the API server could not be told where we are.
+// NewRegistrar returns a Registrar. It fails without a valid Service or URL.
 func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.Bundle == nil {
 		o.Bundle = func() []byte { return nil }
@@ -51,8 +51,8 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	return &Registrar{opts: o, crds: slices.Sorted(maps.Keys(stepsByCRD(o.Hooks)))}, nil
 }
 
-// Run works until ctx ends. What is wrong with one CRD is logged and tried again, and does not hold up the others.
-// The Handler has to be reachable before.
+// Run reconciles until ctx ends. Errors of one CRD are logged and retried, and do not block the others. The Handler must be
+// reachable before.
 func (r *Registrar) Run(ctx context.Context) error {
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -63,7 +63,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 		following.Go(func() { f.run(ctx) })
 	}
 	for {
-		changed := r.opts.BundleChanged() // before anybody looks at the bundle
+		changed := r.opts.BundleChanged() // before the bundle is read
 		for _, f := range followers {
 			f.wake()
 		}
@@ -75,10 +75,10 @@ func (r *Registrar) Run(ctx context.Context) error {
 	}
 }
 
-// missing says once which permission is missing, and what does not work without it.
+// missing logs once which permission is missing, and its consequences.
 func (r *Registrar) missing(err error) {
 	r.forbidden.Do(func() {
-		r.opts.Log.Warn("No permission for the CRDs of conversion hooks: without it, edits are not put back, and CRDs that come later are found late",
+		r.opts.Log.Warn("No permission for the CRDs of conversion hooks: without it, edits and new CRDs are noticed late",
 			"hint", hint(r.crds), "error", err.Error())
 	})
 }

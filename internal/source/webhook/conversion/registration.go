@@ -11,15 +11,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Service is where the API server finds the Handler, inside the cluster. Its port is 443.
+// Service is that of the Handler inside a cluster, with port 443.
 type Service struct {
 	Name, Namespace string
 }
 
-// injectCA is the annotation that makes cert-manager fill in caBundle.
+// injectCA is the annotation that makes cert-manager inject caBundle.
 const injectCA = "cert-manager.io/inject-ca-from"
 
-// definition is what we read and write of a CRD. As a patch it leaves everything else as it is.
+// definition has the fields of a CRD that a registration reads and writes, as a patch.
 type definition struct {
 	Metadata struct {
 		Annotations map[string]string `json:"annotations,omitzero"`
@@ -29,7 +29,7 @@ type definition struct {
 	} `json:"spec,omitzero"`
 }
 
-// stanza is spec.conversion as we want it. Null removes what somebody else has written.
+// stanza is the desired spec.conversion. Null removes the fields of other clients.
 type stanza struct {
 	Strategy string `json:"strategy"`
 	Webhook  struct {
@@ -41,7 +41,7 @@ type stanza struct {
 type clientConfig struct {
 	Service *serviceReference `json:"service"`
 	URL     *string           `json:"url"`
-	// CABundle is left out when somebody else fills it in.
+	// CABundle is omitted when cert-manager injects it.
 	CABundle []byte `json:"caBundle,omitempty"`
 }
 
@@ -52,7 +52,7 @@ type serviceReference struct {
 	Port      int    `json:"port"`
 }
 
-// checkTarget refuses what the API server would refuse later.
+// checkTarget rejects what the API server would reject later.
 func checkTarget(o *RegistrarOptions) error {
 	if o.URL == "" {
 		if o.Service.Name == "" || o.Service.Namespace == "" {
@@ -70,7 +70,7 @@ func checkTarget(o *RegistrarOptions) error {
 	return nil
 }
 
-// registration is the merge patch that points a CRD at us.
+// registration is the merge patch that points a CRD to the Handler.
 func registration(o *RegistrarOptions, crd string) ([]byte, error) {
 	s := stanza{Strategy: "Webhook"}
 	s.Webhook.Versions = reviewVersions
@@ -93,7 +93,7 @@ func registration(o *RegistrarOptions, crd string) ([]byte, error) {
 	return json.Marshal(&d)
 }
 
-// changes tells whether a patch would change anything in what was seen of a CRD.
+// changes reports whether a patch would change the definition of a CRD.
 func changes(seen, patch []byte) (bool, error) {
 	patched, err := jsonpatch.MergePatch(seen, patch)
 	return !jsonpatch.Equal(seen, patched), err

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// review is a ConversionReview, v1 or v1beta1: they look the same.
+// review is a ConversionReview, v1 or v1beta1, which have the same fields.
 type review struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -28,20 +28,20 @@ const (
 	reviewVersion = "apiextensions.k8s.io/v1"
 )
 
-// reviewVersions are those that we understand, in the words of a CRD, the best first.
+// reviewVersions are the supported conversionReviewVersions, the preferred one first.
 var reviewVersions = []string{"v1", "v1beta1"}
 
-// lenient: what the API server accepted into objects is not ours to judge.
+// lenient accepts what the API server accepts in objects.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// readReview reads a review to its end. When it fails, the review holds what had been read before.
+// readReview parses a whole review. With an error, the review has the fields before the error.
 func readReview(body io.Reader) (*review, error) {
 	r := &review{}
 	err := json.UnmarshalRead(body, r, lenient)
 	return r, errors.Join(err, r.complete())
 }
 
-// complete fills in the type of a review that has none, and refuses other types.
+// complete sets the type of a review without one, and rejects other types.
 func (r *review) complete() error {
 	if r.Kind == "" {
 		r.Kind = reviewKind
@@ -55,7 +55,7 @@ func (r *review) complete() error {
 	return nil
 }
 
-// forHook is the review that a hook gets, with other objects.
+// forHook is the review of one step, with its objects.
 func (r *review) forHook(objects []object) []byte {
 	b := r.begin(nil, "request")
 	b = append(b, `,"desiredAPIVersion":`...)
@@ -70,7 +70,7 @@ func (r *review) forHook(objects []object) []byte {
 	return append(b, "]}}"...)
 }
 
-// writeSuccess answers the review. Objects are copied as the bytes that they are.
+// writeSuccess writes the response. Objects are copied as bytes.
 func (r *review) writeSuccess(w http.ResponseWriter, objects []object) error {
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, 64<<10) // keeps its error for Flush
@@ -93,7 +93,7 @@ func (r *review) writeFailure(w http.ResponseWriter, message string) error {
 	return err
 }
 
-// begin writes all that comes before the differences.
+// begin writes the common beginning of reviews.
 func (r *review) begin(b []byte, part string) []byte {
 	b = append(b, `{"apiVersion":`...)
 	b = appendQuoted(b, r.APIVersion)
@@ -103,7 +103,7 @@ func (r *review) begin(b []byte, part string) []byte {
 	return appendQuoted(b, r.Request.UID)
 }
 
-// appendQuoted replaces what is not UTF-8.
+// appendQuoted replaces invalid UTF-8.
 func appendQuoted(b []byte, text string) []byte {
 	b, _ = jsontext.AppendQuote(b, text)
 	return b

@@ -52,14 +52,14 @@ func (f *follower) wrote(patch []byte) {
 	case f.applied == nil:
 		f.log.Info("The CRD leads to the conversion hooks now")
 	case string(f.applied) == string(patch):
-		f.log.Warn("Somebody changed spec.conversion of the CRD: it leads to the conversion hooks again")
+		f.log.Warn("Another client changed spec.conversion of the CRD, which is restored")
 	default:
 		f.log.Info("The CRD has the new certificates for the conversion hooks")
 	}
 	f.applied = patch
 }
 
-// failed logs an error, unless it is that we are being stopped.
+// failed logs an error, except during a shutdown.
 func (f *follower) failed(ctx context.Context, message string, err error) {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
