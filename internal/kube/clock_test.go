@@ -27,7 +27,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// countingContext counts who waits for its end.
+// countingContext counts the waits for its end.
 type countingContext struct {
 	context.Context
 	waiting *atomic.Int64

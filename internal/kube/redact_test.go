@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What the API server (1.36) answers, and what is left of it. The values begin with M4RKER.
+// Messages of the API server (1.36), and what is left of them. The values begin with M4RKER.
 func TestRedactMessages(t *testing.T) {
 	body := func() []byte {
 		return []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "db"}, "data": {"a": "M4RKER-sent", "b": 1234567, "c": "no"}}`)
@@ -98,7 +98,7 @@ func request(t *testing.T, status int, header http.Header, body []byte) error {
 	return err
 }
 
-// The client of all parts of the program returns errors without values, and their type is what it was.
+// The client returns errors without values, and of the same type.
 func TestRedactResponses(t *testing.T) {
 	jsonBody := http.Header{"Content-Type": {"application/json"}}
 	cause := metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "data.a", Message: `Invalid value: "M4RKER": no`}

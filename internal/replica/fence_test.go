@@ -70,7 +70,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// apiServer counts what it is asked.
+// apiServer counts requests.
 type apiServer struct {
 	*httptest.Server
 	asked atomic.Int64
@@ -107,7 +107,7 @@ func send(t *testing.T, through http.RoundTripper, ctx context.Context, method, 
 	return string(text), ""
 }
 
-// What may change something is not sent past the deadline; what only reads is, and so is what is not the leader's.
+// Requests that write are not sent past the deadline; reads are, and so are requests without the context of a leader.
 func TestFencedTransport(t *testing.T) {
 	server := newAPIServer(t)
 	f, c := newFence()

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// election has replicas that lead until they are told to end.
+// election has replicas that lead until they are stopped.
 type election struct {
 	t      *testing.T
 	server *server
@@ -64,7 +64,7 @@ func (e *election) replica(name string, change func(*replica)) *replica {
 			case <-held.Done():
 				return
 			}
-			select { // what is running is finished first
+			select { // running hooks finish first
 			case <-time.After(r.tail):
 			case <-held.Done():
 			}
@@ -94,7 +94,7 @@ func (e *election) leave(name string) {
 	e.ended[name] = time.Now()
 }
 
-// expect waits for a time and checks who leads then; "" is nobody.
+// expect waits and checks which replica leads then; "" is none.
 func (e *election) expect(after time.Duration, name string) {
 	e.t.Helper()
 	time.Sleep(after)
@@ -119,8 +119,7 @@ func (e *election) stop(replicas ...*replica) {
 	}
 }
 
-// An hour passes, and the first one leads all the time. When it is told to end it finishes its work; the next one begins
-// within moments after that.
+// The first replica leads for an hour. When it is stopped it finishes its work; the next one leads milliseconds later.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
@@ -186,7 +185,7 @@ func TestLineCut(t *testing.T) {
 	})
 }
 
-// Whoever takes, clears or deletes the Lease ends the leader at once.
+// A Lease that is taken, cleared or deleted by another client ends the leader immediately.
 func TestTaken(t *testing.T) {
 	for name, change := range map[string]func(*coordinationv1.Lease) *coordinationv1.Lease{
 		"taken": func(l *coordinationv1.Lease) *coordinationv1.Lease {
@@ -293,7 +292,7 @@ func TestSlowAcquisition(t *testing.T) {
 	})
 }
 
-// Somebody else's label is no reason to stop, and stays.
+// A label of another client does not end the leader, and is kept.
 func TestLabelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// The hook writes a line when it starts, one for each object that it is told of, and one when it ends. The ConfigMap
-// "slow" makes it take long; what it then wants to be created would show that its patch was carried out.
+// The hook writes a line when it starts, one for each object that it receives, and one when it ends. The ConfigMap "slow"
+// makes it slow; the object of its operation then shows whether the operation was applied.
 const hookText = `#!/bin/bash
 if [ "$1" = --config ]; then
   echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [%[1]s]}}}], schedule: [{crontab: "* * * * * *", queue: ticks}]}'
@@ -30,7 +30,7 @@ if jq -e '.[0].type == "Schedule"' "$BINDING_CONTEXT_PATH" >/dev/null; then
 fi
 echo "start $POD_NAME" >>%[2]s/runs
 names=$(jq -r '.[] | if .type == "Synchronization" then .objects[].object.metadata.name else .object.metadata.name end' "$BINDING_CONTEXT_PATH")
-for name in $names; do echo "$name" >>%[2]s/told; done
+for name in $names; do echo "$name" >>%[2]s/received; done
 if grep -qx slow <<<"$names" && [ ! -e %[2]s/quick ]; then
   echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched", "namespace": "%[1]s"}}}' >>"$KUBERNETES_PATCH_PATH"
   echo "slow run"
@@ -44,7 +44,7 @@ type stage struct {
 	t         *testing.T
 	cluster   *testenv.Cluster
 	namespace string
-	// dir has the hook's files: runs, told, ticks.
+	// dir has the hook's files: runs, received, ticks.
 	dir, hooks string
 }
 
@@ -122,7 +122,7 @@ const leads = "This replica runs the hooks"
 
 func synchronized(op *testenv.Operator) { op.UntilLog("Unlock kubernetes.Event tasks") }
 
-// startBoth starts an operator that leads, and then one that stands by, with its caches warm.
+// startBoth starts a leader, and then a standby with complete snapshots.
 func (s *stage) startBoth() (leader, standby *testenv.Operator) {
 	s.t.Helper()
 	leader = s.start("a", s.cluster.Kubeconfig)
@@ -133,8 +133,8 @@ func (s *stage) startBoth() (leader, standby *testenv.Operator) {
 	return leader, standby
 }
 
-// The first operator is told to end while a hook runs and objects come. The hook finishes, the second operator begins at
-// once and knows what the first one could not tell.
+// The leader gets SIGTERM while a hook runs and objects are created. The hook finishes, the standby leads immediately and
+// delivers the objects that the leader could not.
 func TestSIGTERM(t *testing.T) {
 	s := newStage(t, "1")
 	a, b := s.startBoth()
@@ -162,13 +162,13 @@ last run: none since the operator started, or no longer remembered
 	s.create("one", "two", "slow")
 	a.UntilLog("slow run")
 	a.Signal(syscall.SIGTERM)
-	told := time.Now()
+	signalled := time.Now()
 	s.create("while-ending")
 	began := b.UntilLog(leads).At
 	synchronized(b)
 	done := a.UntilLog("The Lease is given back").At
 	t.Logf("from SIGTERM to the next leader: %s, of which the running hook took most; after its end: %s",
-		began.Sub(told).Round(time.Millisecond), began.Sub(done).Round(time.Millisecond))
+		began.Sub(signalled).Round(time.Millisecond), began.Sub(done).Round(time.Millisecond))
 	if gap := began.Sub(done); gap > time.Second {
 		t.Errorf("the next leader began %s after the Lease was given back", gap)
 	}
@@ -176,11 +176,11 @@ last run: none since the operator started, or no longer remembered
 		t.Errorf("status %d", status)
 	}
 	s.create("last")
-	b.Until("the last object", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("told"), " "), "last") })
-	all := " " + strings.Join(s.lines("told"), " ") + " "
+	b.Until("the last object", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("received"), " "), "last") })
+	all := " " + strings.Join(s.lines("received"), " ") + " "
 	for _, name := range []string{"one", "two", "slow", "while-ending", "last"} {
 		if !strings.Contains(all, " "+name+" ") {
-			t.Errorf("no hook was told of %q: %s", name, all)
+			t.Errorf("no hook received %q: %s", name, all)
 		}
 	}
 	s.onePerTime()
@@ -193,9 +193,9 @@ last run: none since the operator started, or no longer remembered
 func TestSIGTERMAtRest(t *testing.T) {
 	s := newStage(t, "1")
 	a, b := s.startBoth()
-	told := time.Now()
+	signalled := time.Now()
 	a.Signal(syscall.SIGTERM)
-	took := b.UntilLog(leads).At.Sub(told)
+	took := b.UntilLog(leads).At.Sub(signalled)
 	t.Logf("from SIGTERM to the next leader: %s", took.Round(time.Millisecond))
 	if took > time.Second {
 		t.Errorf("the next leader began %s after the signal", took)
@@ -220,11 +220,13 @@ func TestSIGKILL(t *testing.T) {
 	if took := began.Sub(killed); took < 3*time.Second || took > 6*time.Second {
 		t.Errorf("the next leader began after %s", took)
 	}
-	b.Until("the object", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("told"), " "), "meanwhile") })
+	b.Until("the object", func([]testenv.Record) bool {
+		return strings.Contains(strings.Join(s.lines("received"), " "), "meanwhile")
+	})
 	b.Until("a tick", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("ticks"), " "), "tick-b") })
 }
 
-// Somebody takes the Lease while a hook runs: the hook is killed, what it wrote is not carried out, and the operator ends.
+// Another client takes the Lease while a hook runs: the hook is killed, its operations are not applied, the operator exits.
 func TestLeaseTaken(t *testing.T) {
 	for name, take := range map[string][]string{
 		"taken":   {"patch", "lease", "shell-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"thief"}}`},

@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// failingHook fails until a file is there, and prints what nobody else should see.
+// failingHook fails until a file is there, and prints a secret.
 const failingHook = `#!/bin/sh
 if [ "$1" = --config ]; then
   echo '{configVersion: v1, onStartup: 1}'
@@ -58,7 +58,7 @@ func TestPod(t *testing.T) {
 		t.Errorf("the Pod is described as\n%s", got)
 	}
 	if n := strings.Count(got, "HookFailed"); n != 1 {
-		t.Errorf("%d Events tell of one failing hook\n%s", n, got)
+		t.Errorf("%d Events about one failing hook\n%s", n, got)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestPodWithoutPermission(t *testing.T) {
 	}
 }
 
-// Without permission for the Lease nobody leads, and the log names the rule; without the permission to watch it, all works.
+// Without permission for the Lease there is no leader, and the log has the rule; without the permission to watch it, all works.
 func TestLeasePermissions(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)

@@ -20,14 +20,14 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// The hook writes down each state that it is told of, and wants an object to be changed that has its replica's name.
+// The hook writes each state that it receives, and changes an object with the name of its replica.
 // While there is a file "many", it wants many more, which takes longer than a Lease.
 const streamHook = `#!/bin/bash
 if [ "$1" = --config ]; then
   echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {stream: "yes"}}, namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
   exit
 fi
-jq -r '.[] | if .type == "Synchronization" then .objects[].object else .object end | "\(.metadata.name) \(.metadata.annotations.count)"' "$BINDING_CONTEXT_PATH" >>%[2]s/told
+jq -r '.[] | if .type == "Synchronization" then .objects[].object else .object end | "\(.metadata.name) \(.metadata.annotations.count)"' "$BINDING_CONTEXT_PATH" >>%[2]s/received
 echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched-by-'$POD_NAME'", "namespace": "%[1]s"}, "data": {"run": "'$RANDOM$RANDOM'"}}}' >"$KUBERNETES_PATCH_PATH"
 if [ -e %[2]s/many ]; then
   for i in {1..500}; do
@@ -124,11 +124,11 @@ func (st *stream) change(ctx context.Context, client kubernetes.Interface, name 
 
 // missing are the objects of which no hook has seen the last state.
 func (st *stream) missing() (missing []string) {
-	told := st.s.lines("told")
+	received := st.s.lines("received")
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for name, count := range st.last {
-		if state := fmt.Sprintf("%s-%d", name, count); !slices.Contains(told, state) {
+		if state := fmt.Sprintf("%s-%d", name, count); !slices.Contains(received, state) {
 			missing = append(missing, state)
 		}
 	}
@@ -157,11 +157,11 @@ func TestStream(t *testing.T) {
 	t.Run("SIGTERM", func(t *testing.T) {
 		streamed(t, func(_ *stage, a, b *testenv.Operator, _ *testenv.Gateway) {
 			a.Signal(syscall.SIGTERM)
-			told := time.Now()
+			signalled := time.Now()
 			began := b.UntilLog(leads).At
 			done := a.UntilLog("The Lease is given back").At
 			t.Logf("SIGTERM: the next leader began %s after it, and %s after the end of the last run",
-				began.Sub(told).Round(time.Millisecond), began.Sub(done).Round(time.Millisecond))
+				began.Sub(signalled).Round(time.Millisecond), began.Sub(done).Round(time.Millisecond))
 			if gap := began.Sub(done); gap > time.Second {
 				t.Errorf("the next leader began %s after the Lease was given back", gap)
 			}
@@ -246,7 +246,7 @@ func streamed(t *testing.T, trouble func(s *stage, a, b *testenv.Operator, gatew
 	b.Signal(syscall.SIGTERM)
 	b.Wait()
 	checkSent(t, gatewayA, gatewayB)
-	t.Logf("%d changes, hooks were told of %d states", st.count, len(s.lines("told")))
+	t.Logf("%d changes, hooks received %d states", st.count, len(s.lines("received")))
 }
 
 // checkSent checks the requests of an old leader and of the one after it.

@@ -29,10 +29,10 @@ fi
 printf 'run '; cat "$BINDING_CONTEXT_PATH"
 `
 
-// seen is what the hook was told about one object.
+// seen is a state of one object that the hook received.
 type seen struct {
 	event string
-	// count is what the test wrote into the object, uid tells apart objects of one name.
+	// count is the value that the test wrote into the object, uid distinguishes objects of one name.
 	count int
 	uid   string
 }
@@ -57,9 +57,9 @@ type hookContext struct {
 	Snapshots        struct{ Kubernetes []item }
 }
 
-// history returns what the hook was told, by name of the object, and the last snapshot.
-func history(t *testing.T, records []testenv.Record) (told map[string][]seen, snapshot map[string]int) {
-	told = map[string][]seen{}
+// history returns the states that the hook received, by name of the object, and the last snapshot.
+func history(t *testing.T, records []testenv.Record) (received map[string][]seen, snapshot map[string]int) {
+	received = map[string][]seen{}
 	for _, r := range records {
 		text, ok := strings.CutPrefix(r.Fields["msg"], "run ")
 		if !ok {
@@ -71,10 +71,10 @@ func history(t *testing.T, records []testenv.Record) (told map[string][]seen, sn
 		}
 		for _, c := range contexts {
 			if c.Type == "Event" {
-				told[c.Object.Metadata.Name] = append(told[c.Object.Metadata.Name], c.Object.seen(c.WatchEvent))
+				received[c.Object.Metadata.Name] = append(received[c.Object.Metadata.Name], c.Object.seen(c.WatchEvent))
 			}
 			for _, o := range c.Objects {
-				told[o.Object.Metadata.Name] = append(told[o.Object.Metadata.Name], o.Object.seen("Added"))
+				received[o.Object.Metadata.Name] = append(received[o.Object.Metadata.Name], o.Object.seen("Added"))
 			}
 			snapshot = map[string]int{}
 			for _, o := range c.Snapshots.Kubernetes {
@@ -82,7 +82,7 @@ func history(t *testing.T, records []testenv.Record) (told map[string][]seen, sn
 			}
 		}
 	}
-	return told, snapshot
+	return received, snapshot
 }
 
 // world is what the test has done to the objects.
@@ -147,17 +147,17 @@ func (w *world) stir(random *rand.Rand, times int) {
 	}
 }
 
-// settled waits until the hook has been told the last state of every object, and checks the order in which it was.
+// settled waits until the hook has received the last state of every object, and checks the order of states.
 func (w *world) settled(op *testenv.Operator) {
 	w.t.Helper()
 	// The last write of all: when the hook knows it, it has seen everything before, because one watch brings both.
 	w.write("last")
 	op.Until("the last state of every object", func(records []testenv.Record) bool {
-		told, snapshot := history(w.t, records)
-		return w.complete(told, snapshot)
+		received, snapshot := history(w.t, records)
+		return w.complete(received, snapshot)
 	})
-	told, _ := history(w.t, op.Records())
-	for name, states := range told {
+	received, _ := history(w.t, op.Records())
+	for name, states := range received {
 		for i := 1; i < len(states); i++ {
 			before, after := states[i-1], states[i]
 			switch {
@@ -168,21 +168,21 @@ func (w *world) settled(op *testenv.Operator) {
 			case before.event == "Deleted" && after.event != "Added":
 				w.t.Errorf("%s: %s came after the deletion", name, after.event)
 			case after.event != "Added" && before.uid != after.uid:
-				w.t.Errorf("%s: %s tells of another object than before", name, after.event)
+				w.t.Errorf("%s: %s is about another object than before", name, after.event)
 			}
 		}
 	}
 }
 
-func (w *world) complete(told map[string][]seen, snapshot map[string]int) bool {
-	for name, states := range told {
+func (w *world) complete(received map[string][]seen, snapshot map[string]int) bool {
+	for name, states := range received {
 		last := states[len(states)-1]
 		if count, exists := w.counts[name]; exists && (last.event == "Deleted" || last.count != count) || !exists && last.event != "Deleted" {
 			return false
 		}
 	}
 	for name, count := range w.counts {
-		if len(told[name]) == 0 || snapshot[name] != count {
+		if len(received[name]) == 0 || snapshot[name] != count {
 			return false
 		}
 	}

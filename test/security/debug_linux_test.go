@@ -12,7 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// Line "debug socket": nobody else can use it, nor enter the folder that is made for it.
+// Line "debug socket": other users cannot connect to it, nor enter the directory that is created for it.
 func TestDebugSocket(t *testing.T) {
 	cluster := testenv.Shared(t)
 	root, err := os.MkdirTemp("", "security-") // a short name: paths of sockets are limited
@@ -32,8 +32,8 @@ func TestDebugSocket(t *testing.T) {
 	}
 }
 
-// Line "planted links": the private folder for the socket of a user who may not write to /var/run is not a link, even if
-// somebody has put one there.
+// Line "planted links": the private directory for the socket of a user without write access to /var/run is not a link, even
+// if another user has planted one there.
 func TestPlantedDebugFolder(t *testing.T) {
 	cluster := testenv.Shared(t)
 	root, err := os.MkdirTemp("", "security-")
@@ -52,11 +52,11 @@ func TestPlantedDebugFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The socket is not chosen: testenv's choice is left out. Root could write to /var/run, so it becomes somebody else.
+	// The socket is not chosen: testenv's choice is left out. Root could write to /var/run, so it becomes another user.
 	become := ""
 	if os.Geteuid() == 0 {
 		if _, err := exec.LookPath("setpriv"); err != nil {
-			t.Skip("root needs setpriv, of util-linux, to become somebody else")
+			t.Skip("root needs setpriv, of util-linux, to become another user")
 		}
 		become = fmt.Sprintf("setpriv --reuid %d --regid %d --clear-groups ", nobody, nobody)
 	}

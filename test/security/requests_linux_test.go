@@ -91,8 +91,8 @@ func ask(t *testing.T, p *port, request string) (statuses []int, all string) {
 	t.Helper()
 	conn := p.dial(t, "http/1.1")
 	var sending sync.WaitGroup
-	sending.Go(func() { _, _ = io.Copy(conn, strings.NewReader(request)) }) // who does not want it closes
-	// Some connections are kept for another request. What else comes would be an answer that nobody asked for.
+	sending.Go(func() { _, _ = io.Copy(conn, strings.NewReader(request)) }) // the server may close the connection
+	// Some connections are kept alive. More data would be a response without a request.
 	var text []byte
 	block := make([]byte, 64<<10)
 	for patience := 20 * time.Second; ; patience = 300 * time.Millisecond {
@@ -204,7 +204,7 @@ func TestOddRequests(t *testing.T) {
 	t.Run("names that lead here", func(t *testing.T) { foreignNames(t, all) })
 	t.Run("pages of others", func(t *testing.T) { foreignPages(t, all) })
 	t.Run("slow senders", func(t *testing.T) { slowSenders(t, all) })
-	t.Run("streams that are reset at once", func(t *testing.T) { rapidReset(t, op, all[1]) })
+	t.Run("streams that are reset immediately", func(t *testing.T) { rapidReset(t, op, all[1]) })
 	t.Run("headers without end", func(t *testing.T) { headersWithoutEnd(t, op, all[1]) })
 	for _, p := range all { // and everything is as before
 		if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
@@ -224,7 +224,7 @@ func TestOddRequests(t *testing.T) {
 	}
 }
 
-// foreignNames asks those ports that are for programs on this machine by a name that somebody's DNS leads here.
+// foreignNames sends requests with a foreign host name, as in DNS rebinding, to the ports for programs on this machine.
 func foreignNames(t *testing.T, all []*port) {
 	for _, p := range all[2:] {
 		for _, host := range []string{"evil.example.com", "evil.example.com:80", "localhost.evil.example.com", "127.0.0.1.evil.example.com", "127.1", "0x7f000001", "2130706433", ""} {
@@ -240,7 +240,7 @@ func foreignNames(t *testing.T, all []*port) {
 	}
 }
 
-// foreignPages asks as browsers do for a page of somebody else.
+// foreignPages sends requests as a browser does for a page of another site.
 func foreignPages(t *testing.T, all []*port) {
 	for _, p := range all[2:] {
 		for _, header := range []string{"Origin: http://evil.example.com", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"} {
@@ -317,7 +317,7 @@ func headersOf(p *port) []byte {
 	return block.Bytes()
 }
 
-// rapidReset opens streams and gives each up at once.
+// rapidReset opens streams and resets each immediately.
 func rapidReset(t *testing.T, op *testenv.Operator, p *port) {
 	before := memory(t, op.Pid(), "VmRSS")
 	conn, framer := speakHTTP2(t, p)

@@ -1,4 +1,4 @@
-// Package security tries what the page docs/explanation/security.md says that nobody can do. Each test names its line.
+// Package security tests the claims of docs/explanation/security.md. Each test names its line.
 package security
 
 import (
@@ -104,7 +104,7 @@ func TestListeners(t *testing.T) {
 	})
 }
 
-// reviewsOnly sends what is no review to the port of webhooks.
+// reviewsOnly sends other requests than reviews to the port of webhooks.
 func reviewsOnly(t *testing.T, url string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -213,7 +213,7 @@ func TestPrivateFiles(t *testing.T) {
 	}
 }
 
-// Line "planted files": links and directories that somebody else has put into a shared temp directory lead nowhere.
+// Line "planted files": links and directories that another user has planted in a shared temp directory are not followed.
 func TestPlantedLinks(t *testing.T) {
 	cluster := testenv.Shared(t)
 	root := t.TempDir()
@@ -247,7 +247,7 @@ func TestPlantedLinks(t *testing.T) {
 	}
 }
 
-// Line "data is data": what is in an object reaches a hook in its file, and nowhere else.
+// Line "data is data": text of an object reaches a hook in its context file only.
 func TestObjectsAreData(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
@@ -282,10 +282,10 @@ jq -r '.[0].objects[] | select(.object.metadata.name == "data.is-data-0") | .obj
 	op.UntilLog("in the file")
 	for _, r := range op.Records() {
 		if r.Has("in the environment") || r.Fields["msg"] == "forged" && r.Fields["level"] == "error" {
-			t.Errorf("what is in an object has become something else: %s", r.Text)
+			t.Errorf("text of an object was interpreted: %s", r.Text)
 		}
 	}
 	if _, err := os.Stat(pwned); err == nil {
-		t.Error("what is in an object has been run")
+		t.Error("text of an object was executed")
 	}
 }

@@ -198,7 +198,7 @@ func until(t *testing.T, cluster *testenv.Cluster, ns string) {
 	t.Fatal("the policy denies nothing")
 }
 
-// Line "values": what is in an object does not leave the operator by way of an error of the API server.
+// Line "values": errors of the API server do not carry values of objects to any output of the operator.
 func TestErrorsHaveNoValues(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)

@@ -92,23 +92,23 @@ func New(o Options) (*Effects, error) {
 
 // Apply applies what a successful run returns.
 func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs) ([]run.Change, error) {
-	asked, err := Check(h, out, e.filters)
-	for _, w := range asked.Warnings {
+	requests, err := Check(h, out, e.filters)
+	for _, w := range requests.Warnings {
 		log.Warn("A metric operation is ignored", "warning", w.String())
 	}
 	if err != nil {
 		return nil, err
 	}
 	large := len(out.Patch) > largeFile
-	out = run.Outputs{} // asked has what is still needed
+	out = run.Outputs{} // requests has what is still needed
 	if large {
 		runtime.GC() // otherwise the file stays in memory while the requests are sent
 	}
-	if err := e.change(ctx, log, asked.Patches); err != nil {
-		return changes(asked.Patches), fmt.Errorf("%s FAILED: %w", h.Name, err)
+	if err := e.change(ctx, log, requests.Patches); err != nil {
+		return changes(requests.Patches), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	e.Metrics.Apply(h.Name, asked.Metrics)
-	return changes(asked.Patches), nil
+	e.Metrics.Apply(h.Name, requests.Metrics)
+	return changes(requests.Patches), nil
 }
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.

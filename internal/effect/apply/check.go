@@ -11,15 +11,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Wishes are the requests in the files of a run, without its answers.
-type Wishes struct {
+// Requests are the metrics and operations of a run.
+type Requests struct {
 	Metrics  []effect.Metric
 	Patches  []effect.Patch
 	Warnings []wire.Warning
 }
 
 // Check parses all files of a run. An error means that nothing of it may be applied.
-func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Wishes, err error) {
+func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Requests, err error) {
 	if w.Metrics, w.Warnings, err = wire.ParseMetrics(out.Metrics); err != nil {
 		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}

@@ -81,7 +81,7 @@ func text(all [][]effect.Patch) string {
 	return strings.Join(waves, " | ")
 }
 
-// Whatever the file says, the order of it is kept, and what is made at the same time are different objects.
+// Waves keep the order of any file, and have different objects.
 func TestWavesKeepOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		patches := rapid.SliceOf(rapid.Custom(func(t *rapid.T) effect.Patch {

@@ -27,7 +27,7 @@ type applier struct {
 	log *slog.Logger
 }
 
-// newApplier returns an applier for the cluster, and what it writes into its log.
+// newApplier returns an applier for the cluster, and its log.
 func newApplier(t *testing.T, cluster *testenv.Cluster, change func(*Options)) (*applier, *bytes.Buffer) {
 	t.Helper()
 	client, err := kube.NewClient(cluster.Config(t))
@@ -163,8 +163,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// A name that somebody has put into an object does not lead an operation to another object, to all of them, or to their
-// namespace, not even if it came this far.
+// A name with path segments does not address another object, the collection or the namespace, even if wire missed it.
 func TestNamesLeadNowhereElse(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)

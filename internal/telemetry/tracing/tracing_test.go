@@ -66,7 +66,7 @@ func TestEncryptedByDefault(t *testing.T) {
 		t.Error("the token was sent in the clear")
 	}
 	if !strings.Contains(log.String(), "level=WARN") {
-		t.Errorf("nobody was told: %q", log.String())
+		t.Errorf("there is no warning: %q", log.String())
 	}
 }
 
@@ -108,7 +108,7 @@ func TestNobodyThere(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 	if !strings.Contains(log.String(), "level=WARN") {
-		t.Errorf("nobody was told: %q", log.String())
+		t.Errorf("there is no warning: %q", log.String())
 	}
 }
 
