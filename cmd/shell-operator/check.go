@@ -24,7 +24,7 @@ func (s *settings) check() error {
 		errs = append(errs, fmt.Errorf("configuration error: %s "+format, append([]any{s.named(flag)}, args...)...))
 	}
 	if s.hooksDir == "" {
-		wrong("hooks-dir", "is empty: name the directory with the hooks")
+		wrong("hooks-dir", "is empty: name the directory of the hooks")
 	}
 	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
 		wrong("log-type", "%q: use text, json or color", s.logType)
@@ -48,10 +48,10 @@ func (s *settings) check() error {
 		}
 	}
 	if c := s.webhookCertManager; c != "" && !certificateName.MatchString(c) {
-		wrong("webhook-cert-manager", "%q: name a Certificate as namespace/name", c)
+		wrong("webhook-cert-manager", "%q: write a Certificate as namespace/name", c)
 	}
 	if (s.http.cert == "") != (s.http.key == "") {
-		wrong("http-server-cert", "and %s belong together: give both or none", s.named("http-server-key"))
+		wrong("http-server-cert", "and %s belong together: set both or none", s.named("http-server-key"))
 	}
 	if e := s.v0Existing; e != "add" && e != "skip" {
 		wrong("v0-existing-objects", "%q: use add or skip", e)
@@ -92,11 +92,11 @@ func (s *settings) check() error {
 		}
 	}
 	if strings.ContainsFunc(s.tracing.token, func(r rune) bool { return r < ' ' || r > '~' }) {
-		wrong("tracing-otlp-auth-token", "must be visible ASCII characters only: does it end with a line end?")
+		wrong("tracing-otlp-auth-token", "must have visible ASCII characters only: does it end with a line end?")
 	}
 	for _, pattern := range s.hookEnv {
 		if _, err := path.Match(strings.TrimPrefix(pattern, "!"), ""); err != nil || pattern == "" || pattern == "!" {
-			wrong("hook-env", "%q is no name and no pattern: write for instance PATH, APP_* or !*_TOKEN", pattern)
+			wrong("hook-env", "%q is neither a name nor a glob: write for instance PATH, APP_* or !*_TOKEN", pattern)
 		}
 	}
 	return errors.Join(errs...)

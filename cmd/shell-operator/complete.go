@@ -5,14 +5,14 @@ import "github.com/spf13/cobra"
 // logLevels are the values of --log-level and of the parameter log.level.
 var logLevels = []string{"trace", "debug", "info", "warn", "error", "fatal"}
 
-// completeSettings tells shells the values of settings that have only a few, and which settings are paths.
+// completeSettings registers the values of settings with few values, and settings that are paths.
 func completeSettings(root *cobra.Command) {
 	for flag, values := range map[string][]string{
 		"log-level":                         logLevels,
 		"log-type":                          {"text", "json", "color"},
 		"validating-webhook-failure-policy": {"Fail", "Ignore"},
 	} {
-		// It fails only for flags that do not exist, or that have been told already.
+		// It fails only for flags that do not exist, or that are registered already.
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	for _, flag := range []string{"hooks-dir", "tmp-dir", "run-dir", "jq-library-path"} {

@@ -12,15 +12,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
-// atTab is how long who has pressed Tab waits for the operator.
+// atTab is the time limit for the operator during a completion.
 const atTab = time.Second
 
-// fromOperator completes the first argument with what a running operator knows. Without one, it completes nothing and says
-// nothing: what is printed here would stand in the middle of a line that somebody is typing.
+// fromOperator completes the first argument from a running operator. Without one, it completes nothing and prints
+// nothing: output would appear in the middle of the command line.
 func (a *asking) fromOperator(path string, names func(answer []byte) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		const nothing = cobra.ShellCompDirectiveNoFileComp
-		// The variables and the file say where the socket is; nobody has read them for this command.
+		// The socket may be set by a variable or the file, which are not read during a completion.
 		if len(args) > 0 || a.settings.complete(cmd.Flags()) != nil {
 			return nil, nothing
 		}
@@ -77,7 +77,7 @@ func (a *asking) parameters() cobra.CompletionFunc {
 	}
 }
 
-// paths completes what raw can ask for, with the names of hooks in it.
+// paths completes the paths of raw, with names of hooks.
 func (a *asking) paths() cobra.CompletionFunc {
 	return a.fromOperator("/hook/list.json", func(text []byte) (paths []string) {
 		var hooks []string

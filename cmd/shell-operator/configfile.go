@@ -36,9 +36,9 @@ func (s *settings) readFile(fs *pflag.FlagSet) (errs []error) {
 		f := s.lookup(fs, key.Value)
 		switch first, twice := lines[key.Value]; {
 		case twice:
-			wrong(key.Line, "%s is given twice, first in line %d", key.Value, first)
+			wrong(key.Line, "%s is set twice, first in line %d", key.Value, first)
 		case f == nil:
-			wrong(key.Line, "%q is no setting%s", key.Value, didYouMean(key.Value, s.flags()))
+			wrong(key.Line, "%q is not a setting%s", key.Value, didYouMean(key.Value, s.flags()))
 		case key.Value == configFileFlag:
 			wrong(key.Line, "%s cannot be set here: it is what led to this file", configFileFlag)
 		default:
@@ -97,7 +97,7 @@ func (s *settings) flags() (names []string) {
 	return names
 }
 
-// fromNode sets a flag from its value in the file. It returns what is wrong.
+// fromNode sets a flag from its value in the file. It returns the problem, or nothing.
 func fromNode(f *pflag.Flag, value *yaml.Node) string {
 	if value.Kind == yaml.AliasNode {
 		value = value.Alias
@@ -105,7 +105,7 @@ func fromNode(f *pflag.Flag, value *yaml.Node) string {
 	list, isList := f.Value.(pflag.SliceValue)
 	switch {
 	case value.Tag == "!!null":
-		return "it has no value: give it one, or leave the line out"
+		return "it has no value: set one, or remove the line"
 	case value.Kind == yaml.SequenceNode && isList:
 		var items []string
 		for _, item := range value.Content {

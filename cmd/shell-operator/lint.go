@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/workbench"
 )
 
-// errFound ends a command that has told already what is wrong.
+// errFound ends a command that has printed its findings.
 type errFound struct{ text string }
 
 func (e errFound) Error() string { return e.text }
@@ -23,16 +23,16 @@ func newLintCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 		Short: "Check hooks without a cluster",
 		Long: `Check the hooks of a directory, by default that of --hooks-dir. No cluster is needed.
 
-For each file it says what the operator would do with it: run it as a hook, or skip it, and why. Hooks are asked with
---config, and the answer is checked as the operator does it: keys, jq filters, crontabs, selectors, names. The syntax
-of scripts in sh, bash, mksh and zsh is checked, and that of Python if python3 is there.
+For each file it reports what the operator would do: run it as a hook, or skip it, and why. Hooks are called with
+--config, and the answer is checked as the operator checks it: keys, jq filters, crontabs, selectors, names, kinds. The
+syntax of scripts in sh, bash, mksh and zsh is checked, and that of Python if python3 is installed.
 
-Findings are printed in the form of compilers: path:line:column: level: message (what to do).
+Findings have the form of compiler messages: path:line:column: level: message (hint).
 
 Exit codes: 0 if the operator would start, 1 if there are errors, or warnings with --strict.`,
 		Example: `  shell-operator lint hooks
   shell-operator lint --strict --quiet hooks
-  shell-operator lint --no-run hooks          # starts no hook, so configurations are not checked
+  shell-operator lint --no-run hooks          # calls no hook, so configurations are not checked
   shell-operator lint -o json hooks | jq '.findings[] | select(.level == "error")'`,
 		Args:              upToOne("one directory"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
@@ -58,9 +58,9 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 		},
 	}, "hooks-dir", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
-	cmd.Flags().BoolVar(&noRun, "no-run", false, "start no hook: their configurations are not checked")
-	cmd.Flags().BoolVar(&strict, "strict", false, "let warnings fail too")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "leave out what is all right")
+	cmd.Flags().BoolVar(&noRun, "no-run", false, "call no hook: configurations are not checked")
+	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings, too")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "report problems only")
 	return cmd
 }
 

@@ -13,7 +13,7 @@ func nearest(text string, names []string) (string, bool) {
 	return best, best != ""
 }
 
-// didYouMean is the end of a message about a name that is not known.
+// didYouMean is the end of a message about an unknown name.
 func didYouMean(text string, names []string) string {
 	if name, ok := nearest(text, names); ok {
 		return fmt.Sprintf(": did you mean %s?", name)

@@ -18,11 +18,11 @@ func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	cmd := uses(&cobra.Command{
 		Use:   "rbac",
 		Short: "Print the Roles that the bindings of the hooks need",
-		Long: `Print the least rights that the operator needs for the bindings of its hooks, as manifests for kubectl apply. Comments
-say which hook needs each rule. What hooks do themselves, and the operations that they hand back, cannot be known.
+		Long: `Print the least permissions that the operator needs for the bindings of its hooks, as manifests for kubectl apply. Comments
+name the hook that needs each rule. Requests of the hooks themselves, and their operations, are not included.
 
-Hooks are asked with --config. If a cluster answers, it is asked for the resources of the kinds; otherwise built-in
-kinds are known, and resources of other kinds are guessed, which a comment says.`,
+Hooks are called with --config. Kinds are resolved by the cluster if there is one; otherwise built-in kinds are known,
+and the resources of other kinds are guessed and marked by a comment.`,
 		Example: `  shell-operator rbac --hooks-dir hooks --namespace shell-operator | kubectl apply -f -
   shell-operator rbac --name pods-operator --service-account pods-operator --offline`,
 		Args: cobra.NoArgs,
@@ -52,7 +52,7 @@ kinds are known, and resources of other kinds are guessed, which a comment says.
 	addFormat(cmd, &output, formatYAML, formatJSON)
 	cmd.Flags().StringVar(&r.Name, "name", "shell-operator-hooks", "name of the Roles and their bindings; not the name of the chart's own Role")
 	cmd.Flags().StringVar(&r.ServiceAccount, "service-account", "shell-operator", "ServiceAccount of the operator, in --namespace")
-	cmd.Flags().BoolVar(&r.Offline, "offline", false, "ask no cluster")
+	cmd.Flags().BoolVar(&r.Offline, "offline", false, "use no cluster")
 	return cmd
 }
 

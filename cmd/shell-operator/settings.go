@@ -55,7 +55,7 @@ type settings struct {
 	tracing                    tracingFlags
 
 	debugSocket, debugHTTP string
-	// debugSocketChosen tells that the socket's path was given, by flag or variable.
+	// debugSocketChosen reports that the path of the socket was set.
 	debugSocketChosen bool
 	// level is that of the log, once there is a logger.
 	level *slog.LevelVar
@@ -68,7 +68,7 @@ type settings struct {
 type webhookServer struct {
 	service, cert, key, ca, address, port, url string
 	clientCA                                   []string
-	// filesGiven tells that the certificate's path is not the default.
+	// filesGiven reports that the path of the certificate is not the default.
 	filesGiven bool
 }
 

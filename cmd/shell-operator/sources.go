@@ -11,10 +11,10 @@ import (
 // configFileFlag names the file with settings. The file itself cannot name another one.
 const configFileFlag = "config-file"
 
-// complete sets the flags that were not given: from the environment, or else from the file with settings. Then it
-// checks what the types cannot.
+// complete sets the flags that are not on the command line: from the environment, or else from the file with settings. Then it
+// validates all of them.
 func (s *settings) complete(fs *pflag.FlagSet) error {
-	// Every command checks everything, so that a mistake shows wherever it is first looked for.
+	// Every command checks all settings.
 	if fs.Lookup(s.list[0].flag) == nil {
 		fs = pflag.NewFlagSet("", pflag.ContinueOnError)
 		s.addFlags(fs)

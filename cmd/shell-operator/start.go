@@ -92,7 +92,7 @@ func start(s *settings, stdout io.Writer) error {
 // saves memory at the peaks.
 const garbage = 50
 
-// limitGarbage leaves it to users who have set GOGC.
+// limitGarbage respects GOGC.
 func limitGarbage() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)

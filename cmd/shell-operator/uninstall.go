@@ -11,7 +11,7 @@ import (
 func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
 	return uses(&cobra.Command{
 		Use:   "uninstall-webhooks",
-		Short: "Remove the webhook configurations of an operator that is gone",
+		Short: "Remove the webhook configurations of an operator that was uninstalled",
 		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the API
 server no longer calls an operator that is gone.
 

@@ -22,7 +22,7 @@ var withoutFlag = []string{"QUEUE_ACTIONS_METRICS", "TRACING_OTLP_ENDPOINT", "TR
 // ofService are the variables that Kubernetes makes for a Service, whose name may begin like our prefixes.
 var ofService = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT$|_PORT_\d+_(TCP|UDP|SCTP)(_|$)`)
 
-// unknownVariable is one that nobody reads, probably by mistake.
+// unknownVariable is a variable that looks like a setting and is none.
 type unknownVariable struct {
 	name, nearest string
 }
@@ -41,7 +41,7 @@ func (s *settings) unknownVariables() (found []unknownVariable) {
 		slip := isNear && editDistance(name, near) <= 2
 		switch {
 		case ofService.MatchString(name) && !(slip && isNumber(s.env[name]) && !strings.HasSuffix(name, "_SERVICE_PORT")):
-			// Kubernetes gives …_PORT an address such as tcp://10.0.0.1:80, never a number.
+			// Kubernetes sets …_PORT to an address such as tcp://10.0.0.1:80, never to a number.
 		case slip && begins(name, sharedPrefixes), begins(name, ownPrefixes):
 			found = append(found, unknownVariable{name, near})
 		}
@@ -58,13 +58,13 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// warnAboutVariables tells of each unknown variable. Values may be secret and are not told.
+// warnAboutVariables logs each unknown variable. Values may be secret and are not logged.
 func (s *settings) warnAboutVariables(log *slog.Logger) {
 	for _, u := range s.unknownVariables() {
 		if u.nearest == "" {
-			log.Warn("The variable looks like a setting but is none: remove it, or look for its name in the reference of the command line", "variable", u.name)
+			log.Warn("Unknown variable: remove it, or check its name with shell-operator options", "variable", u.name)
 			continue
 		}
-		log.Warn("The variable looks like a setting but is none: did you mean "+u.nearest+"?", "variable", u.name, "nearest", u.nearest)
+		log.Warn("Unknown variable: did you mean "+u.nearest+"?", "variable", u.name, "nearest", u.nearest)
 	}
 }

@@ -16,8 +16,8 @@ type exposure struct {
 	dir  string
 	uid  uint32
 	mode fs.FileMode
-	// problem says who can, mend what to do.
-	problem, mend string
+	// problem is the cause, hint the next step.
+	problem, hint string
 }
 
 // warnOfExposure warns when others can replace the private directory that the operator makes in the temp directory:
@@ -30,7 +30,7 @@ func warnOfExposure(o *Options, flag, dir string) {
 		return
 	}
 	o.Log.Warn("Other users can replace the files of hooks in the directory of "+flag+": "+e.problem, slog.String("directory", e.dir),
-		slog.Uint64("owner", uint64(e.uid)), slog.String("mode", e.mode.String()), slog.String("mend", e.mend))
+		slog.Uint64("owner", uint64(e.uid)), slog.String("mode", e.mode.String()), slog.String("hint", e.hint))
 }
 
 // exposed looks at a directory and at those above it. In a Pod nobody else is there but who has been given the
@@ -53,14 +53,14 @@ func exposed(dir string, uid, gid int, inPod bool) (exposure, bool) {
 		const elsewhere = ", or choose another directory"
 		switch {
 		case stat.Uid != 0 && int(stat.Uid) != uid:
-			e.problem = fmt.Sprintf("the user with the id %d owns %s and can replace what the operator writes there", stat.Uid, dir)
-			e.mend = fmt.Sprintf("chown %d %s, if that user is not to be trusted%s", uid, dir, elsewhere)
+			e.problem = fmt.Sprintf("the user with the id %d owns %s and can replace files that the operator writes there", stat.Uid, dir)
+			e.hint = fmt.Sprintf("chown %d %s, if that user is not to be trusted%s", uid, dir, elsewhere)
 		case open && info.Mode()&0o002 != 0:
-			e.problem = "everybody can replace what the operator writes in " + dir
-			e.mend = "chmod o-w " + dir + ", or chmod +t " + dir + elsewhere
+			e.problem = "everybody can replace files that the operator writes in " + dir
+			e.hint = "chmod o-w " + dir + ", or chmod +t " + dir + elsewhere
 		case open && info.Mode()&0o020 != 0 && stat.Gid != 0 && int(stat.Gid) != gid:
-			e.problem = fmt.Sprintf("the group with the id %d can replace what the operator writes in %s", stat.Gid, dir)
-			e.mend = "chmod g-w " + dir + ", or chmod +t " + dir + elsewhere
+			e.problem = fmt.Sprintf("the group with the id %d can replace files that the operator writes in %s", stat.Gid, dir)
+			e.hint = "chmod g-w " + dir + ", or chmod +t " + dir + elsewhere
 		case dir == filepath.Dir(dir):
 			return exposure{}, false
 		default:

@@ -170,8 +170,8 @@ func refusalOf(status int, text string) error {
 	if text == "" {
 		text = http.StatusText(status)
 	}
-	wrong, hint, _ := strings.Cut(text, ": ")
-	return &Problem{wrong, hint, nil}
+	problem, hint, _ := strings.Cut(text, ": ")
+	return &Problem{problem, hint, nil}
 }
 
 // Name escapes a hook's name for a path: slashes stay.

@@ -15,7 +15,7 @@ type Parameter struct {
 	// Default is the value at the start, Values are those that are allowed.
 	Default string
 	Values  []string
-	// Passing values are set for a while, even if nobody says for how long.
+	// Passing values are temporary, with this duration unless another is set.
 	Passing map[string]time.Duration
 	// Apply makes a value count.
 	Apply func(value string) error
@@ -33,7 +33,7 @@ type parameter struct {
 	value, permanent string
 	expires          time.Time
 	timer            *time.Timer
-	// term counts the terms of values, so that a timer that comes too late is known.
+	// term counts changes, so that an outdated timer is recognized.
 	term      int
 	lastError string
 }
@@ -47,7 +47,7 @@ func NewParameters(list ...Parameter) *Parameters {
 	return p
 }
 
-// Close lets passing values stay.
+// Close stops the timers; temporary values stay.
 func (p *Parameters) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *Parameters) Set(name, value string, duration time.Duration) error {
 	return nil
 }
 
-// expire goes back to the permanent value, unless another one has been set meanwhile.
+// expire restores the permanent value, unless the value was changed again.
 func (p *Parameters) expire(one *parameter, term int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *Parameters) expire(one *parameter, term int) {
 		return
 	}
 	one.stop()
-	_ = one.apply(one.permanent) // it has worked before; lastError tells if not
+	_ = one.apply(one.permanent) // it has worked before; otherwise lastError has the cause
 }
 
 func (one *parameter) apply(value string) error {

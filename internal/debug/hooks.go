@@ -47,7 +47,7 @@ func tallyOf(c Changes, objects int) tally {
 	return tally{Count: objects, Added: c.Added, Deleted: c.Deleted, Modified: c.Modified}
 }
 
-// writeSnapshots writes object by object: a snapshot may be larger than what one wants to hold twice.
+// writeSnapshots writes object by object, because a snapshot may be too large to be held twice.
 func writeSnapshots(out io.Writer, op Operator, h *hook.Hook) error {
 	if len(h.Kubernetes) == 0 {
 		_, err := io.WriteString(out, "null")
@@ -59,7 +59,7 @@ func writeSnapshots(out io.Writer, op Operator, h *hook.Hook) error {
 		b := op.Binding(h, i)
 		name := h.Kubernetes[i].Name
 		if used[name]++; used[name] > 1 {
-			name = fmt.Sprintf("%s#%d", name, used[name]) // a name can stand only once
+			name = fmt.Sprintf("%s#%d", name, used[name]) // a key must be unique
 		}
 		key, err := marshal(name)
 		if err != nil {
@@ -112,7 +112,7 @@ func writeObjects(w *bufio.Writer, objects event.Snapshot) (err error) {
 			separator = ","
 		}
 		_, _ = w.WriteString("}")
-		return err == nil // who has hung up needs no more
+		return err == nil // the client has disconnected
 	})
 	return err
 }

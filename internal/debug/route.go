@@ -71,7 +71,7 @@ var contentTypes = map[format]string{
 type request struct {
 	*http.Request
 	format format
-	// name is what stands for the "*" of the route.
+	// name is the part of the path that matches the "*" of the route.
 	name string
 }
 
@@ -137,7 +137,7 @@ func (a *API) serve(w *countingWriter, r *http.Request) {
 	http.Error(w, err.Error(), code)
 }
 
-// find returns the route of a request. Names are tried as they stand in the path first, because the old API did not
+// find returns the route of a request. Names are tried undecoded first, because upstream does not
 // decode them, and decoded if no hook has that name.
 func find(r *http.Request) (route, request, error) {
 	path, format := cutFormat(r.URL.EscapedPath())
@@ -289,7 +289,7 @@ func (w *countingWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap is for http.ResponseController.
 func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 var _ http.Handler = (*API)(nil)

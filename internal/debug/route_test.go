@@ -76,7 +76,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/hook/tidy.sh/runs?failed=true", nil, 200, text, "no runs"},
 		{"GET", "/run/list", nil, 200, text, "18-1"},
 		{"GET", "/run/list.json?failed=true", nil, 200, asJSON, `"hook":"big.py"`},
-		{"GET", "/run/17-1", nil, 200, text, "changes that it asked for:\n  MergePatch Pod/status a/x\n"},
+		{"GET", "/run/17-1", nil, 200, text, "operations:\n  MergePatch Pod/status a/x\n"},
 		{"GET", "/run/17.yaml", nil, 200, asYAML, "output: |\n  boom\n"},
 		{"GET", "/run/99", nil, 404, text, `there is no run "99", or no longer`},
 		{"GET", "/hook/big.py/why", nil, 200, text, "big.py: blocked\n"},

@@ -24,7 +24,7 @@ func runList(a *API, r request) (answer, error) {
 	if r.URL.Query().Get("failed") == "true" {
 		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return !r.Status.Bad() })
 	}
-	// Outputs are for those who ask for one run.
+	// The output is in the answer for one run only.
 	for i := range runs {
 		runs[i].Output, runs[i].OutputCut = "", false
 	}
@@ -56,7 +56,7 @@ func ending(r *history.Run) string {
 	return r.Exit
 }
 
-// ago is coarse, as people say it.
+// ago is a coarse duration.
 func ago(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -83,7 +83,7 @@ func trimLines(text string) string {
 func runShow(a *API, r request) (answer, error) {
 	run, ok := a.History.Run(r.name)
 	if !ok {
-		return answer{}, refuse(http.StatusNotFound, "there is no run %q, or no longer: shell-operator runs lists those that are known", r.name)
+		return answer{}, refuse(http.StatusNotFound, "there is no run %q, or no longer: shell-operator runs lists the known ones", r.name)
 	}
 	return answer{value: run, text: runText(&run)}, nil
 }
@@ -126,7 +126,7 @@ func runText(r *history.Run) string {
 	for _, p := range r.Patches {
 		patches = append(patches, p.Operation+" "+objectName(p))
 	}
-	list("changes that it asked for", r.PatchCount, patches)
+	list("operations", r.PatchCount, patches)
 	if r.Error != "" {
 		list("error", 1, strings.Split(strings.TrimRight(r.Error, "\n"), "\n"))
 	}

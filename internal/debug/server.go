@@ -14,7 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
-// ServerOptions say where the API is served.
+// ServerOptions are the addresses of the API.
 type ServerOptions struct {
 	API   *API
 	Place Place
@@ -72,12 +72,12 @@ func listenTCP(address string, log *slog.Logger) (net.Listener, error) {
 		return nil, fmt.Errorf("cannot listen on --debug-http-addr %q: %w: choose another address", address, err)
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		log.Warn("The debug API has no password and is open to the network: everybody may see snapshots and outputs of hooks", "address", l.Addr().String())
+		log.Warn("The debug API is open to the network without authentication: every client can read snapshots and outputs of hooks", "address", l.Addr().String())
 	}
 	return l, nil
 }
 
-// noBrowsers refuses what web pages send: any page that somebody on this machine looks at could ask otherwise.
+// noBrowsers rejects requests of web pages: otherwise every page in a browser on this machine could read the API.
 func noBrowsers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -87,16 +87,16 @@ func noBrowsers(next http.Handler) http.Handler {
 		site := r.Header.Get("Sec-Fetch-Site")
 		switch {
 		case r.Header.Get("Origin") != "", site != "" && site != "none":
-			http.Error(w, "requests of web pages are refused", http.StatusForbidden)
+			http.Error(w, "requests of web pages are rejected", http.StatusForbidden)
 		case !strings.EqualFold(host, "localhost") && net.ParseIP(host) == nil:
-			http.Error(w, "ask by IP address: names could be anybody's", http.StatusForbidden)
+			http.Error(w, "use an IP address: a host name may resolve to another machine", http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// Close gives up addresses that are not served yet.
+// Close closes addresses that are not served yet.
 func (s *Server) Close() {
 	for _, one := range s.served {
 		_ = one.listener.Close()

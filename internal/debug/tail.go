@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
-// tail writes what happens in runs until the client hangs up, or the server ends.
+// tail streams entries until the client disconnects or the server ends.
 func tail(a *API, w http.ResponseWriter, r request) error {
 	name := ""
 	if r.name != "" {
@@ -29,7 +29,7 @@ func tail(a *API, w http.ResponseWriter, r request) error {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w)
-	if err := flush.Flush(); err != nil { // the client knows that it hears
+	if err := flush.Flush(); err != nil { // the client knows that it is subscribed
 		return err
 	}
 	for {

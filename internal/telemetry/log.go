@@ -1,9 +1,9 @@
-// Package telemetry builds what the operator reports with: its logger.
+// Package telemetry builds the logger of the operator and its metrics.
 //
 // Callers may rely on this:
-//   - A record is one line and one write, in the format that users' tools know: docs/reference/logs.md.
+//   - A record is one line and one write, in the formats of docs/reference/logs.md.
 //   - Fields come sorted by name, so equal records are equal text.
-//   - client-go's own log goes the same way.
+//   - client-go logs through it.
 package telemetry
 
 import (
@@ -91,7 +91,7 @@ func LevelName(l slog.Level) string {
 	return "trace"
 }
 
-// RouteKlog sends client-go's log to log: its warnings and errors, and with verbose its requests too.
+// RouteKlog sends client-go's log to log: warnings and errors, and with verbose also requests.
 func RouteKlog(log *slog.Logger, verbose bool) {
 	log = log.With("source", "klog")
 	if verbose {
@@ -105,7 +105,7 @@ func RouteKlog(log *slog.Logger, verbose bool) {
 // klogVerbosity is that of whole requests and responses.
 const klogVerbosity = 10
 
-// klogHandler shows as info what klog has been asked for: its verbosity n is level -n, which is below trace.
+// klogHandler raises the records of klog to info: its verbosity n is level -n, which is below trace.
 type klogHandler struct{ slog.Handler }
 
 func (h klogHandler) Enabled(ctx context.Context, l slog.Level) bool {
@@ -139,7 +139,7 @@ type format interface {
 	append(buf []byte, r *record) []byte
 }
 
-// sink is where all loggers made of one logger write to.
+// sink is the writer that derived loggers share.
 type sink struct {
 	opts   LogOptions
 	format format
@@ -202,7 +202,7 @@ func (h *handler) Handle(_ context.Context, in slog.Record) error {
 		r.fields = merge(h.fields, h.prefix, attrs)
 	}
 	if slices.ContainsFunc(r.fields, func(f slog.Attr) bool { return f.Key == "source" }) {
-		r.source = "" // the record says it itself
+		r.source = "" // the record has its own
 	}
 	return h.sink.write(&r)
 }

@@ -14,7 +14,7 @@ import (
 
 // MetricsOptions are those of Metrics. All fields may be left out.
 type MetricsOptions struct {
-	// Registry gets the metrics; without one they are counted and nobody sees them.
+	// Registry receives the metrics; it may be nil.
 	Registry prometheus.Registerer
 	// Prefix begins all names. It may be empty.
 	Prefix string
@@ -107,7 +107,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 	}
 	m.vectors = r.vectors
 	m.leader.WithLabelValues().Set(0)
-	// These stand for what cannot happen here. Their names stay taken.
+	// Upstream's metrics of events that cannot happen here. The names stay reserved.
 	r.counter("binding_monitor_missing_total")
 	r.counter("factory_informer_dead_total")
 	r.register(newScraped(o))
@@ -160,22 +160,22 @@ func (r *registration) histogram(name string) *prometheus.HistogramVec {
 // valid is a hook's name as the value of a label, which has to be UTF-8. Names of files need not be.
 func valid(hook string) string { return strings.ToValidUTF8(hook, "\uFFFD") }
 
-// Leads is told that this replica runs the hooks from now on.
+// Leads records that this replica leads.
 func (m *Metrics) Leads() { m.leader.WithLabelValues().Set(1) }
 
-// QueueAction is told how long an operation on a queue took.
+// QueueAction records the duration of an operation on a queue.
 func (m *Metrics) QueueAction(queue, action string, took time.Duration) {
 	if !m.opts.NoQueueActions {
 		m.queueActions.WithLabelValues(queue, action).Observe(took.Seconds())
 	}
 }
 
-// Merged is told that tasks of a hook went into another one.
+// Merged counts tasks of a hook that were merged into another one.
 func (m *Metrics) Merged(queue, hook string, tasks int) {
 	m.merged.WithLabelValues(queue, valid(hook)).Add(float64(tasks))
 }
 
-// BindingsEnabled is told that all kubernetes bindings of a hook are enabled, and how long that took.
+// BindingsEnabled records how long enabling all kubernetes bindings of a hook took.
 func (m *Metrics) BindingsEnabled(hook string, took time.Duration) {
 	hook = valid(hook)
 	m.enableSeconds.WithLabelValues(hook).Set(took.Seconds())
@@ -183,7 +183,7 @@ func (m *Metrics) BindingsEnabled(hook string, took time.Duration) {
 	m.enableErrors.WithLabelValues(hook)
 }
 
-// BindingsFailed is told of an attempt to enable a hook's kubernetes bindings that failed.
+// BindingsFailed counts failed attempts to enable the kubernetes bindings of a hook.
 func (m *Metrics) BindingsFailed(hook string) {
 	hook = valid(hook)
 	m.enableErrors.WithLabelValues(hook).Inc()
@@ -225,16 +225,16 @@ type Run struct {
 	Hook, Binding, Queue string
 	// Waited is how long the task waited for the run, Wall how long the run and its effects took.
 	Waited, Wall time.Duration
-	// Process tells that there was a process. The next fields are what it has used.
+	// Process reports that there was a process. The next fields are its resource usage.
 	Process      bool
 	User, System time.Duration
 	// MaxRSS is in bytes.
 	MaxRSS int64
-	// Failed tells that the run failed, Allowed that it may.
+	// Failed reports that the run failed, Allowed that its binding allows that.
 	Failed, Allowed bool
 }
 
-// RunEnded is told of every run.
+// RunEnded records a run.
 func (m *Metrics) RunEnded(r Run) {
 	labels := []string{valid(r.Hook), r.Binding, r.Queue}
 	m.waited.WithLabelValues(labels...).Add(r.Waited.Seconds())
@@ -276,7 +276,7 @@ func (m *Metrics) ConversionReviewed(crd, result string, took time.Duration) {
 	m.conversionSeconds.WithLabelValues(crd).Observe(took.Seconds())
 }
 
-// WatchFailed is told why a watch ended: expired, unexpected-eof or fail.
+// WatchFailed counts ended watches by cause: expired, unexpected-eof or fail.
 func (m *Metrics) WatchFailed(errorType string) { m.watchErrors.WithLabelValues(errorType).Inc() }
 
 // Binding are the metrics of one kubernetes binding. Bindings whose labels are the same add up.
@@ -300,23 +300,23 @@ func (m *Metrics) Binding(hook, binding, queue string) *Binding {
 	}
 }
 
-// Objects is told how many objects the binding sees.
+// Objects sets the number of objects of the binding.
 func (b *Binding) Objects(n int) {
 	if before := b.seen.Swap(int64(n)); before != int64(n) {
 		b.objects.Add(float64(int64(n) - before))
 	}
 }
 
-// Filtered is told how long the filter took for an object.
+// Filtered records the duration of the filter for one object.
 func (b *Binding) Filtered(took time.Duration) { b.filtering.Observe(took.Seconds()) }
 
 // FilterFailed counts a failure of the filter.
 func (b *Binding) FilterFailed() { b.filterErrors.Inc() }
 
-// Handled is told how long a change took until it was queued, or found to be none.
+// Handled records the time until a change was queued or dropped.
 func (b *Binding) Handled(took time.Duration) { b.handling.Observe(took.Seconds()) }
 
-// Transport measures requests to the API server. The component tells clients apart.
+// Transport measures requests to the API server, by component.
 func (m *Metrics) Transport(component string, next http.RoundTripper) http.RoundTripper {
 	return transport{m, component, next}
 }

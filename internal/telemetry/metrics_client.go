@@ -32,7 +32,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper lets client-go look through the transport, to close idle connections for instance.
+// WrappedRoundTripper is for client-go, which closes idle connections by it.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // urlTemplate is the URL of a request without what differs from object to object, so that there are few of them.
@@ -66,5 +66,5 @@ func pathTemplate(path string) string {
 	return strings.Join(parts[:min(len(parts), at+3)], "/")
 }
 
-// ofNamespaces are the subresources of namespaces, which stand where resources in a namespace would.
+// ofNamespaces are the subresources of namespaces: their paths look like those of resources in a namespace.
 var ofNamespaces = map[string]bool{"status": true, "finalize": true}

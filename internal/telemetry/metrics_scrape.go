@@ -20,7 +20,7 @@ const crowd = 20
 // tickPeriod is the time between two live ticks.
 const tickPeriod = 10 * time.Second
 
-// scraped are metrics that are found out when somebody asks, so that an idle operator has nothing to do.
+// scraped are metrics that are collected at a scrape, so that an idle operator has nothing to do.
 type scraped struct {
 	opts                  MetricsOptions
 	started               time.Time

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultPrefix begins the names of the operator's own metrics, unless the user wants another one.
+// DefaultPrefix is the default prefix of the operator's own metrics.
 const DefaultPrefix = "shell_operator_"
 
 // metricType is the type of a metric.
@@ -55,66 +55,66 @@ var (
 
 // definitions are all metrics of the operator. The documentation is made of them.
 var definitions = []definition{
-	{name: "live_ticks", typ: counter, help: "Grows by 1 at the start and every 10 seconds: the operator is alive."},
+	{name: "live_ticks", typ: counter, help: "Incremented at the start and every 10 seconds."},
 
 	{name: "hooks_reloads_total", typ: counter, labels: []string{"result"},
-		help: "Reloads of the hooks because files had changed: success, or error, when the previous hooks stay active."},
+		help: "Reloads of hooks after changes of files: success, or error, when the previous hooks stay active."},
 	{name: "leader", typ: gauge,
-		help: "1 while this replica runs the hooks, 0 while it is a standby."},
+		help: "1 while this replica leads, 0 while it is a standby."},
 
 	{name: "tasks_queue_length", typ: gauge, labels: []string{"queue"},
-		help: "Tasks in a queue, the running one included."},
+		help: "Tasks in a queue, including the running one."},
 	{name: "tasks_queue_action_duration_seconds", typ: histogram, labels: []string{"queue_name", "queue_action"}, buckets: queueBuckets,
-		help: "Time that one operation on a queue takes."},
+		help: "Duration of one operation on a queue."},
 	{name: "tasks_queue_compaction_operations_total", vendor: "d8_telemetry_", typ: counter, labels: mergeLabels,
-		help: "Tasks that went into another task of the same hook."},
+		help: "Tasks that were merged into another task of the same hook."},
 	{name: "tasks_queue_compaction_tasks_by_hook", vendor: "d8_telemetry_", typ: gauge, labels: mergeLabels,
 		help: "Tasks of one hook in a queue, while there are more than 20."},
 	{name: "task_wait_in_queue_seconds_total", typ: counter, labels: bindingLabels,
-		help: "Time that tasks waited for their runs, the wait for the rate limit included."},
+		help: "Time that tasks waited for their runs, including the rate limit."},
 
 	{name: "hook_enable_kubernetes_bindings_seconds", typ: gauge, labels: hookLabels,
-		help: "Time until the kubernetes bindings of a hook had their objects."},
+		help: "Time until all kubernetes bindings of a hook were enabled."},
 	{name: "hook_enable_kubernetes_bindings_errors_total", typ: counter, labels: hookLabels,
 		help: "Failed attempts to enable the kubernetes bindings of a hook."},
 	{name: "hook_enable_kubernetes_bindings_success", typ: gauge, labels: hookLabels,
 		help: "1 when the kubernetes bindings of a hook are enabled, 0 after a failed attempt."},
 
 	{name: "hook_run_seconds", typ: histogram, labels: bindingLabels, buckets: runBuckets,
-		help: "Time that a run takes, what it asked for included."},
+		help: "Duration of a run, including its operations."},
 	{name: "hook_run_user_cpu_seconds", typ: histogram, labels: bindingLabels, buckets: runBuckets,
-		help: "CPU time of a run's processes in user mode."},
+		help: "User CPU time of the processes of a run."},
 	{name: "hook_run_sys_cpu_seconds", typ: histogram, labels: bindingLabels, buckets: runBuckets,
-		help: "CPU time of a run's processes in the kernel."},
+		help: "System CPU time of the processes of a run."},
 	{name: "hook_run_max_rss_bytes", typ: gauge, labels: bindingLabels,
-		help: "Memory of the largest process of the last run; Linux counts no less than what the operator had when it started the hook."},
+		help: "Peak memory of the largest process of the last run; on Linux at least that of the operator when it started the hook."},
 	{name: "hook_run_errors_total", typ: counter, labels: bindingLabels,
-		help: "Failed runs that are tried again."},
+		help: "Failed runs that are retried."},
 	{name: "hook_run_allowed_errors_total", typ: counter, labels: bindingLabels,
 		help: "Failed runs of bindings with allowFailure."},
 	{name: "hook_run_success_total", typ: counter, labels: bindingLabels,
-		help: "Runs that went well."},
+		help: "Successful runs."},
 
 	{name: "admission_reviews_total", typ: counter, labels: reviewLabels,
 		help: "Admission reviews by result: allowed or denied by the hook, or failed: the hook gave no verdict."},
 	{name: "admission_review_duration_seconds", typ: histogram, labels: []string{"hook", "binding"}, buckets: apiBuckets,
-		help: "Time from the request of the API server to the answer."},
+		help: "Time from the request of the API server to the response."},
 	{name: "conversion_reviews_total", typ: counter, labels: []string{"crd", "result"},
 		help: "Conversion reviews by result: converted, refused by a failedMessage of a hook, or failed."},
 	{name: "conversion_review_duration_seconds", typ: histogram, labels: []string{"crd"}, buckets: apiBuckets,
-		help: "Time from the request of the API server to the answer."},
+		help: "Time from the request of the API server to the response."},
 
 	{name: "hook_metric_series", typ: gauge, labels: hookLabels,
-		help: "Series on /metrics/hooks that a hook has at the moment."},
+		help: "Current series of a hook on /metrics/hooks."},
 
 	{name: "kube_snapshot_objects", typ: gauge, labels: bindingLabels,
-		help: "Objects that a binding sees."},
+		help: "Objects of a binding."},
 	{name: "kube_jq_filter_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,
-		help: "Time that jqFilter takes for one object."},
+		help: "Duration of jqFilter for one object."},
 	{name: "kube_jq_filter_errors_total", typ: counter, labels: bindingLabels,
-		help: "Failures of jqFilter, one for each object and attempt."},
+		help: "Failures of jqFilter, counted per object and attempt."},
 	{name: "kube_event_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,
-		help: "Time that one change of an object takes until it is queued."},
+		help: "Time until one change of an object is queued."},
 	{name: "kubernetes_client_watch_errors_total", typ: counter, labels: []string{"error_type"},
 		help: "Watches that ended with an error: expired, unexpected-eof or fail."},
 	{name: "binding_monitor_missing_total", typ: counter, labels: []string{"binding"},
@@ -123,11 +123,11 @@ var definitions = []definition{
 		help: "Always absent: a watch cannot die here."},
 
 	{name: "kubernetes_client_request_result_total", typ: counter, labels: []string{"component", "code", "method", "host"},
-		help: "Requests to the API server by the status of the answer."},
+		help: "Requests to the API server by status."},
 	{name: "kubernetes_client_request_latency_seconds", typ: histogram, labels: []string{"component", "verb", "url"}, buckets: apiBuckets,
-		help: "Time until the API server begins to answer."},
+		help: "Time until the response of the API server begins."},
 	{name: "kubernetes_client_rate_limiter_latency_seconds", typ: histogram, labels: []string{"verb", "url"}, buckets: oldBuckets,
-		help: "The same as kubernetes_client_request_latency_seconds, under a wrong name; it will go."},
+		help: "The same as kubernetes_client_request_latency_seconds, under upstream's misleading name; deprecated."},
 }
 
 // define finds a definition. A name that is not there is a bug that every test would find.

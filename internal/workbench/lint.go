@@ -22,7 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
 )
 
-// LintReport is what there is to say about a hooks directory.
+// LintReport has the findings of a hooks directory.
 type LintReport struct {
 	// Hooks is how many files are hooks.
 	Hooks    int            `json:"hooks"`
@@ -31,7 +31,7 @@ type LintReport struct {
 	Findings []lint.Finding `json:"findings"`
 }
 
-// WithoutNotes leaves out what is all right.
+// WithoutNotes returns the report with problems only.
 func (r LintReport) WithoutNotes() LintReport {
 	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f lint.Finding) bool { return f.Level == lint.Note })
 	return r
@@ -47,7 +47,7 @@ type linter struct {
 	// sources are the texts of all files that can be read, by their names below root, and libraries those that others source.
 	sources   map[string]lint.Source
 	libraries lint.Libraries
-	// noRun leaves the config calls out.
+	// noRun skips the config calls.
 	noRun bool
 }
 
@@ -57,7 +57,7 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 	if info, err := os.Stat(o.HooksDir); err != nil {
 		return report, fmt.Errorf("cannot open the hooks directory: %w", err)
 	} else if !info.IsDir() {
-		return report, fmt.Errorf("%s is not a directory: give the directory with the hooks", o.HooksDir)
+		return report, fmt.Errorf("%s is not a directory: name the directory of the hooks", o.HooksDir)
 	}
 	if o.HooksDir, err = filepath.Abs(o.HooksDir); err != nil {
 		return report, err
@@ -92,8 +92,8 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 	}
 	report.Findings = append(report.Findings, l.together(hooks)...)
 	if report.Hooks == 0 {
-		// The operator starts all the same, and says this in its log.
-		report.Findings = append(report.Findings, lint.Finding{Path: l.shown, Level: lint.Warning, Message: "no hooks found", Hint: "put executable files there, or give another directory"})
+		// The operator would start, so this is a warning.
+		report.Findings = append(report.Findings, lint.Finding{Path: l.shown, Level: lint.Warning, Message: "no hooks found", Hint: "put executable files there, or name another directory"})
 	}
 	lint.Sort(report.Findings)
 	for _, f := range report.Findings {
@@ -247,7 +247,7 @@ func (l *linter) syntax(ctx context.Context, s lint.Source, file string) []lint.
 	return append(lint.Shell(ctx, s, file, l.programs.check), lint.Python(ctx, s, file, l.programs.check)...)
 }
 
-// hook checks a hook file, and asks it for its configuration.
+// hook checks a hook file and its configuration.
 func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	s, err := l.source(f.Path, f.Name)
 	if err != nil {
@@ -258,17 +258,17 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 		result.findings = append(lint.Start(s, l.programs.exists), l.syntax(ctx, s, f.Path)...)
 		for _, found := range result.findings {
 			if found.Level == lint.Error {
-				return result // what it would say to --config comes of this
+				return result // the config call would fail because of this
 			}
 		}
 	}
 	if l.noRun {
-		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: not asked for its configuration (--no-run)"})
+		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: config call skipped (--no-run)"})
 		return result
 	}
 	answer, err := hookset.Ask(ctx, l.discover, l.root, f)
 	if err != nil {
-		result.findings = append(append(result.findings, l.wrong(f.Name, s, answer, err)...), l.warnings(s, answer)...)
+		result.findings = append(append(result.findings, l.failed(f.Name, s, answer, err)...), l.warnings(s, answer)...)
 		return result
 	}
 	result.hook = answer.Hook
@@ -292,8 +292,8 @@ func (l *linter) warnings(s lint.Source, answer hookset.Answer) (found []lint.Fi
 	return found
 }
 
-// wrong returns the findings for the error of a config call.
-func (l *linter) wrong(name string, s lint.Source, answer hookset.Answer, err error) (found []lint.Finding) {
+// failed returns the findings for the error of a config call.
+func (l *linter) failed(name string, s lint.Source, answer hookset.Answer, err error) (found []lint.Finding) {
 	var config *wire.ConfigError
 	var call *hookset.CallError
 	switch {
@@ -349,7 +349,7 @@ func lastLines(text []byte, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], " | ")
 }
 
-// together checks what hooks can only do wrong together.
+// together checks the hooks against each other.
 func (l *linter) together(hooks []*hook.Hook) (found []lint.Finding) {
 	if err := admission.Check(hooks); err != nil {
 		for message := range strings.SplitSeq(err.Error(), "\n") {

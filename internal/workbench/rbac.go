@@ -25,14 +25,14 @@ type RBACOptions struct {
 	Lease string
 	// Events: the operator reports failing hooks as Kubernetes Events.
 	Events bool
-	// Offline asks no cluster, even if there is one.
+	// Offline uses no cluster, even if there is one.
 	Offline bool
 }
 
 // discoveryPatience is how long a cluster that may not be there is waited for.
 const discoveryPatience = 5 * time.Second
 
-// RBAC returns manifests with the least rights that the bindings of the hooks need. The notes say what was not certain.
+// RBAC returns manifests with the least permissions for the bindings of the hooks. The notes name uncertainties.
 func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, notes []string, err error) {
 	if o.HooksDir, err = filepath.Abs(o.HooksDir); err != nil {
 		return "", nil, err
@@ -67,13 +67,13 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 	return rbac.YAML(roles, rbac.Names{Role: r.Name, ServiceAccount: r.ServiceAccount, Namespace: namespace}), finder.notes, nil
 }
 
-// kindFinder asks a cluster, as long as there is one that answers, and otherwise what is built in.
+// kindFinder resolves kinds by a cluster, or by the built-in table while no cluster answers.
 type kindFinder struct {
 	resolver *kube.Resolver
 	notes    []string
 }
 
-// connect fails only for a cluster that was asked for.
+// connect fails only for a cluster that was named.
 func (f *kindFinder) connect(o kube.Options, dir string) error {
 	cl, err := kube.Connect(o, dir)
 	if err != nil && o.Kubeconfig == "" && o.Context == "" && o.Server == "" {
@@ -102,7 +102,7 @@ func (f *kindFinder) find(ctx context.Context, apiVersion, kind string) (rbac.Ki
 	case errors.As(err, &unknown):
 		f.notes = append(f.notes, err.Error())
 	default:
-		f.notes = append(f.notes, "the cluster was not asked for kinds: "+err.Error())
+		f.notes = append(f.notes, "kinds were not resolved by the cluster: "+err.Error())
 		f.resolver = nil
 	}
 	return rbac.Known(apiVersion, kind)

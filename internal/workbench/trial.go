@@ -32,14 +32,14 @@ type TrialOptions struct {
 	Hook string
 	// Contexts is a saved binding context file; nil means contexts that fit the hook.
 	Contexts []byte
-	// Apply lets the cluster be changed.
+	// Apply sends the operations to the cluster.
 	Apply bool
-	// Line is told each line of output when it comes. It may be nil.
+	// Line receives each line of output. It may be nil.
 	Line func(stream, line string)
 }
 
-// Try runs one hook once, as the operator would, and checks what it hands back as the operator does. Without Apply
-// nothing is carried out. The report is there also together with an error, as far as the run has come.
+// Try runs one hook once, as the operator would, and checks the files that it writes as the operator does. Without Apply
+// no operation is sent. With an error, the report covers the run so far.
 func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, err error) {
 	report = TrialReport{Output: []TrialLine{}, Operations: []TrialOperation{}, Metrics: []TrialMetric{}} // lists, also in JSON
 	defer func() {
@@ -98,7 +98,7 @@ func withHint(err error, dir string, file hookset.File) error {
 	return err
 }
 
-// findHook finds a hook by its name below the hooks directory, or by the path of its file.
+// findHook returns a hook by its name below the hooks directory, or by its path.
 func findHook(hooksDir, name string) (dir string, f hookset.File, err error) {
 	path := filepath.Join(hooksDir, name)
 	if info, err := os.Stat(path); err != nil || info.IsDir() || filepath.IsAbs(name) {
@@ -126,8 +126,8 @@ func findHook(hooksDir, name string) (dir string, f hookset.File, err error) {
 	return dir, hookset.File{Name: below, Path: path}, nil
 }
 
-// reach completes the environment by what leads hooks to the cluster. A cluster that nobody has asked for need not be
-// there.
+// reach adds the variables of the cluster to the environment. A cluster is optional unless it was named or is
+// required.
 func reach(o *Options, dir string, required bool) (*kube.Cluster, error) {
 	cl, err := kube.Connect(o.Cluster, dir)
 	if err != nil {
@@ -140,7 +140,7 @@ func reach(o *Options, dir string, required bool) (*kube.Cluster, error) {
 	return cl, nil
 }
 
-// contexts is the file that the hook gets, and what the first context says about itself.
+// contexts returns the binding context file and the head of the first context.
 func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, head wire.ContextHead, err error) {
 	if given == nil {
 		if given, err = r.defaultContexts(h); err != nil {
@@ -155,7 +155,7 @@ func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, head wi
 	known := bindingNames(h)
 	for _, c := range heads {
 		if _, ok := known[c.Binding]; !ok && c.GroupName == "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never hand it over", c.Binding))
+			r.Notes = append(r.Notes, fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
 		}
 	}
 	return file, heads[0], nil
@@ -252,7 +252,7 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hoo
 	return out, err
 }
 
-// failed keeps what a failed hook wants to be carried out nevertheless.
+// failed keeps the operations of a failed hook that are applied nevertheless.
 func (r *TrialReport) failed(out run.Outputs, filters *jq.Compiler) {
 	patches, err := wire.ParsePatches(out.Patch, filters)
 	if err != nil {
@@ -306,7 +306,7 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 	return checkReview(h, head, admitted, converted)
 }
 
-// checkReview tells whether the API server would get an answer, if the context asked for one.
+// checkReview checks the answer to a review, if the context is one.
 func checkReview(h *hook.Hook, head wire.ContextHead, admitted *effect.AdmissionAnswer, converted *effect.ConversionAnswer) error {
 	if head.Type == event.Conversion {
 		for i, b := range h.Conversions {

@@ -21,7 +21,7 @@ type TrialReport struct {
 	MaxRSSBytes int64            `json:"maxRSSBytes"`
 	Output      []TrialLine      `json:"output"`
 	Operations  []TrialOperation `json:"operations"`
-	// Applied tells that the operations were carried out.
+	// Applied reports that the operations were applied.
 	Applied    bool             `json:"applied"`
 	Metrics    []TrialMetric    `json:"metrics"`
 	Admission  *TrialAdmission  `json:"admission,omitempty"`
@@ -35,7 +35,7 @@ type TrialLine struct {
 	Text   string `json:"text"`
 }
 
-// TrialOperation is a change of the cluster that the hook asks for.
+// TrialOperation is an operation of the hook.
 type TrialOperation struct {
 	Operation       string          `json:"operation"`
 	APIVersion      string          `json:"apiVersion,omitempty"`

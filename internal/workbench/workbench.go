@@ -1,9 +1,9 @@
-// Package workbench has what authors do with hooks without an operator: Lint checks them, Try runs one once, RBAC tells
-// which rights they need.
+// Package workbench has the tools of hook authors that need no operator: Lint checks hooks, Try runs one once, RBAC generates
+// their Roles.
 //
 // Callers may rely on this:
-//   - Hooks are asked, run and checked by the code of the operator, so that what is said is what it does.
-//   - The cluster is changed only if Try is told to. Where no cluster is asked for, none needs to be there.
+//   - Hooks are called, run and checked by the code of the operator, so results agree with it.
+//   - Only Try with Apply changes the cluster. A cluster is optional unless it is named.
 //   - Nothing is left behind: no process, no file.
 package workbench
 
@@ -53,7 +53,7 @@ func prepare(o *Options) (dir string, err error) {
 	return dir, nil
 }
 
-// discovery asks hooks as the operator does, and logs nothing.
+// discovery makes config calls as the operator does, without a log.
 func discovery(o Options) hookset.Options {
 	return hookset.Options{
 		Dir: o.HooksDir, Env: o.Env, Timeout: o.ConfigTimeout, Executor: process.New(process.Options{}),

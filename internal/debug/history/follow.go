@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kind is what an Entry tells of.
+// Kind is the kind of an Entry.
 type Kind string
 
 const (
@@ -16,7 +16,7 @@ const (
 	Lost Kind = "lost"
 )
 
-// Entry is something that happens in a run.
+// Entry is an event of a run.
 type Entry struct {
 	Time time.Time `json:"time"`
 	Hook string    `json:"hook,omitempty"`
@@ -27,18 +27,18 @@ type Entry struct {
 	Count int    `json:"count,omitempty"`
 }
 
-// Bounds of what waits for one follower.
+// Bounds of the buffer of a follower.
 const (
 	maxWaiting      = 1000
 	maxWaitingBytes = 1 << 20
 	maxLine         = 16 << 10
 )
 
-// Follower gets entries as they come.
+// Follower buffers the entries of a hook, or of all hooks.
 type Follower struct {
 	history *History
 	hook    string
-	// wake has a token when there is something to take.
+	// wake has a token when the buffer is not empty.
 	wake chan struct{}
 
 	mu      sync.Mutex
@@ -57,7 +57,7 @@ func (h *History) Follow(hook string) *Follower {
 	return f
 }
 
-// Close ends the delivery.
+// Close unsubscribes.
 func (f *Follower) Close() {
 	f.history.mu.Lock()
 	defer f.history.mu.Unlock()
@@ -70,7 +70,7 @@ func (f *Follower) Close() {
 // More is ready when Take has something to return.
 func (f *Follower) More() <-chan struct{} { return f.wake }
 
-// Take returns what has come since the last time.
+// Take empties the buffer.
 func (f *Follower) Take() []Entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,8 +82,8 @@ func (f *Follower) Take() []Entry {
 	return taken
 }
 
-// tell hands an entry to those who follow. The History is locked.
-func (h *History) tell(e Entry) {
+// publish requires h.mu.
+func (h *History) publish(e Entry) {
 	for f := range h.followers {
 		if f.hook == "" || f.hook == e.Hook {
 			f.put(e)
@@ -93,11 +93,11 @@ func (h *History) tell(e Entry) {
 
 func (h *History) line(r *Record, line []byte) {
 	if h.following.Load() == 0 {
-		return // nobody pays for lines that nobody follows
+		return // without a follower, a line costs nothing
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tell(Entry{Time: time.Now(), Hook: r.run.Hook, Run: r.run.ID, Kind: Printed, Text: string(line[:min(len(line), maxLine)])})
+	h.publish(Entry{Time: time.Now(), Hook: r.run.Hook, Run: r.run.ID, Kind: Printed, Text: string(line[:min(len(line), maxLine)])})
 }
 
 func (f *Follower) put(e Entry) {

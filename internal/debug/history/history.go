@@ -1,10 +1,10 @@
-// Package history remembers the last runs of each hook, and lets others follow runs while they happen.
+// Package history keeps the last runs of each hook, and publishes runs to followers as they happen.
 //
 // Callers may rely on this:
-//   - Memory is bounded: by the number of runs of each hook, and by the bytes of all of them together. Of what a hook
-//     prints only the end is kept.
-//   - The last failed run of a hook outlives newer ones that went well.
-//   - Nothing here ever waits for somebody who follows: who is too slow misses entries, and is told how many.
+//   - Memory is bounded by the number of runs per hook and by the bytes of all runs. Of the output of a hook
+//     only the end is kept.
+//   - The last failed run of a hook is kept longer than newer successful runs.
+//   - Publishing never blocks: a slow follower loses entries and receives their number.
 package history
 
 import (
@@ -32,7 +32,7 @@ const (
 	maxWhy     = 10
 	maxPatches = 20
 	maxError   = 2 << 10
-	// overhead is what a run costs beside its texts.
+	// overhead is the cost of a run beside its texts.
 	overhead = 512
 )
 
@@ -43,9 +43,9 @@ type History struct {
 	following atomic.Int32
 
 	mu sync.Mutex
-	// hooks have their runs, oldest first, those that are running included.
+	// hooks are the runs by hook, oldest first, including running ones.
 	hooks map[string][]*Record
-	// ended are all runs that have ended, in that order, and size is what they cost.
+	// ended are all ended runs in the order of their ends, size is the sum of their costs.
 	ended     list.List
 	size      int
 	followers map[*Follower]bool
@@ -59,10 +59,10 @@ func New(o Options) *History {
 	return &History{opts: o, hooks: map[string][]*Record{}, followers: map[*Follower]bool{}}
 }
 
-// Record takes what happens in one run.
+// Record receives the events of one run.
 type Record struct {
 	history *History
-	// ended is the place in the list of all ended runs, nil before the end.
+	// ended is its element in the list of ended runs, nil before the end.
 	ended *list.Element
 	size  int
 
@@ -72,7 +72,7 @@ type Record struct {
 	tail tail
 }
 
-// Begin remembers a run that begins. ID, Status and Started are set here.
+// Begin adds a run that begins. It sets ID, Status and Started.
 func (h *History) Begin(r Run) *Record {
 	r.ID = r.Task + "-" + strconv.Itoa(r.Attempt)
 	r.Status, r.Started = Running, time.Now()
@@ -81,7 +81,7 @@ func (h *History) Begin(r Run) *Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hooks[r.Hook] = append(h.hooks[r.Hook], rec)
-	h.tell(Entry{Time: r.Started, Hook: r.Hook, Run: r.ID, Kind: Began, Text: rec.run.Reason()})
+	h.publish(Entry{Time: r.Started, Hook: r.Hook, Run: r.ID, Kind: Began, Text: rec.run.Reason()})
 	return rec
 }
 
@@ -96,7 +96,7 @@ func (r *Record) Output(line []byte) {
 	r.history.line(r, line)
 }
 
-// End tells how the run ended.
+// End records the outcome.
 func (r *Record) End(o Outcome) {
 	h := r.history
 	h.mu.Lock()
@@ -113,7 +113,7 @@ func (r *Record) End(o Outcome) {
 	h.size += r.size
 	r.ended = h.ended.PushBack(r)
 	h.trim(run.Hook)
-	h.tell(Entry{Time: time.Now(), Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome()})
+	h.publish(Entry{Time: time.Now(), Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome()})
 }
 
 // trim drops the oldest runs until all limits hold again.

@@ -13,31 +13,31 @@ type Run struct {
 	// Task is task.id of the log.
 	Task string `json:"task"`
 	Hook string `json:"hook"`
-	// Queue is empty for answers to the API server.
+	// Queue is empty for runs that answer a request.
 	Queue   string `json:"queue,omitempty"`
 	Binding string `json:"binding,omitempty"`
 	// Event is the binding's type.
 	Event string `json:"event"`
-	// Why tells the first of the Events that the hook was told of.
+	// Why has the first of the Events of the run, in words.
 	Why     []string `json:"why"`
 	Events  int      `json:"events"`
 	Attempt int      `json:"attempt"`
 	Status  Status   `json:"status"`
 
 	Started time.Time `json:"started"`
-	// Waited is the time in the queue before, Took that until the end, or until now.
+	// Waited is the time in the queue, Took the time of the run so far.
 	Waited Duration `json:"waited"`
 	Took   Duration `json:"took"`
 
-	// Exit is how the process ended: "exit status 0", "signal: killed", or what else ended the run.
+	// Exit is how the process ended: "exit status 0", "signal: killed", or another end of the run.
 	Exit  string `json:"exit,omitempty"`
 	Error string `json:"error,omitempty"`
 	// Answer is what the client of a review got: the verdict and its message.
 	Answer string `json:"answer,omitempty"`
-	// Output is the end of what the hook printed; OutputCut tells that there was more.
+	// Output is the end of the hook's output; OutputCut reports that there was more.
 	Output    string `json:"output,omitempty"`
 	OutputCut bool   `json:"outputCut,omitempty"`
-	// Patches are the first changes that the hook asked for, PatchCount is how many there were.
+	// Patches are the first operations of the hook, PatchCount is the number of all.
 	Patches    []Patch `json:"patches,omitempty"`
 	PatchCount int     `json:"patchCount,omitempty"`
 }
@@ -59,14 +59,14 @@ const (
 	Failed    Status = "failed"
 	// Allowed is a failure that the binding allows: the run is not tried again.
 	Allowed Status = "failed, allowed"
-	// Interrupted runs were ended by the shutdown.
+	// Interrupted runs were ended by the operator.
 	Interrupted Status = "interrupted"
 )
 
-// Bad tells whether the run failed, allowed or not.
+// Bad reports whether the run failed, allowed or not.
 func (s Status) Bad() bool { return s == Failed || s == Allowed }
 
-// Duration is written as Go does: "1.5s".
+// Duration is a string such as "1.5s" in JSON.
 type Duration time.Duration
 
 func (d Duration) String() string {

@@ -7,13 +7,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Hook finds what is likely to surprise the author of a hook whose configuration is valid. ContextsPerRun is the
+// Hook finds likely mistakes of a hook whose configuration is valid. ContextsPerRun is the
 // operator's default.
 func Hook(s Source, h *hook.Hook, contextsPerRun int) []Finding {
 	var found []Finding
 	if h.Contexts == hook.NameContexts {
 		found = append(found, s.finding(0, 0, Warning, "the configuration has no version, which means the old version 0",
-			"add configVersion: v1; the reference of the configuration tells what changes"))
+			"add configVersion: v1; the reference of the configuration lists the differences"))
 	}
 	if merges(h, contextsPerRun) {
 		if line := readsFirstOnly(s); line > 0 {
@@ -24,7 +24,7 @@ func Hook(s Source, h *hook.Hook, contextsPerRun int) []Finding {
 	return found
 }
 
-// merges tells whether one run may bring several contexts.
+// merges reports whether one run may get several contexts.
 func merges(h *hook.Hook, contextsPerRun int) bool {
 	if h.Settings.ContextsPerRun > 0 {
 		contextsPerRun = h.Settings.ContextsPerRun
@@ -49,7 +49,7 @@ func merges(h *hook.Hook, contextsPerRun int) bool {
 var (
 	// first is how hooks take the first context: in jq, in Python, in others.
 	first = regexp.MustCompile(`(?m)^[^#\n]*(\.\[0\]|context[s]?\[0\]|json\.load\([^\n]*\)\[0\])`)
-	// others are the signs that a hook looks at more than that.
+	// others are the signs that a hook reads more than that.
 	others = regexp.MustCompile(`\.\[\]|\blength\b|\blen\(|\bmap\(|\brange\(|\[1\]|\.\[\$|\.\["?\$|\.\[-1\]|\bfor\s+\w+\s+in\s+[^\n]*context|\bselect\(|\breduce\b|\bforeach\b|context::|hook::run`)
 )
 

@@ -13,10 +13,10 @@ type Duplicate struct {
 }
 
 func (d Duplicate) String() string {
-	return fmt.Sprintf("hook %q converts %s from %s to %s too, and is asked instead of this one", d.First.Name, d.CRD, d.From, d.To)
+	return fmt.Sprintf("hook %q also converts %s from %s to %s, and is used instead of this one", d.First.Name, d.CRD, d.From, d.To)
 }
 
-// Duplicates finds conversions that are declared twice: only the first is ever asked for.
+// Duplicates finds conversions that are declared twice: only the first is used.
 func Duplicates(hooks []*hook.Hook) (found []Duplicate) {
 	type key struct {
 		crd  string

@@ -1,7 +1,7 @@
 // Package lint finds mistakes in hooks that can be found without running them on events.
 //
 // Callers may rely on this:
-//   - A finding has the place where it is to be mended, as far as that can be known, and says what to do.
+//   - A finding has the place to fix, as far as it is known, and a hint.
 //   - Errors are certain: the operator would not start, or the hook would fail. What is only likely is a warning.
 //   - Nothing here reads files or starts processes; what that takes is handed in.
 //
@@ -15,11 +15,11 @@ import (
 	"slices"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level int
 
 const (
-	// Note says what the operator does with a file.
+	// Note is what the operator does with a file.
 	Note Level = iota
 	// Warning is probably a mistake.
 	Warning
@@ -29,10 +29,10 @@ const (
 
 func (l Level) String() string { return [...]string{"note", "warning", "error"}[l] }
 
-// MarshalText gives the word.
+// MarshalText returns the word.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// Finding is something to know about a file.
+// Finding is a note or a problem of a file.
 type Finding struct {
 	Path string `json:"path"`
 	// Line and Column count from 1; 0 means the file as a whole.
@@ -40,7 +40,7 @@ type Finding struct {
 	Column  int    `json:"column,omitempty"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
-	// Hint is what to do about it; it may be empty.
+	// Hint is the next step; it may be empty.
 	Hint string `json:"hint,omitempty"`
 }
 

@@ -53,8 +53,8 @@ func neighbours(a []string, i int, b []string, j int) (n int) {
 // outputLine is how problems mention lines of the output.
 var outputLine = regexp.MustCompile(`(\bin lines? |^the output [^:]*: line )(\d+)(?:( and )(\d+))?`)
 
-// InFile rewrites the lines of the output that a problem mentions to lines of the hook's file, where they are known, and says
-// so where they are not.
+// InFile rewrites the lines of the output that a problem mentions to lines of the hook's file. Lines without a known place are
+// marked as lines of the output.
 func InFile(s Source, output []byte, problem string) string {
 	return outputLine.ReplaceAllStringFunc(problem, func(mention string) string {
 		m := outputLine.FindStringSubmatch(mention)

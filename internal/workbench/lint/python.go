@@ -20,7 +20,7 @@ except ValueError as e:
     sys.exit(1)
 `
 
-// isPython tells whether a file is read by Python 3.
+// isPython reports whether Python 3 runs a file.
 func (s Source) isPython() bool {
 	if program, isScript := s.interpreter(); isScript {
 		return strings.HasPrefix(program.name, "python") && !strings.HasPrefix(program.name, "python2")

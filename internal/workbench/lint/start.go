@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Start finds what keeps a file from being started. Exists tells whether a program is there: by its path, or, without
+// Start finds what prevents a file from being executed. Exists reports whether a program exists: by its path, or, without
 // slashes, by its name in PATH. A hook without such errors can be called.
 func Start(s Source, exists func(program string) bool) []Finding {
 	program, isScript := s.interpreter()

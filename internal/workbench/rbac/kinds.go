@@ -40,7 +40,7 @@ var builtIn = strings.Fields(`
 	!flowcontrol.apiserver.k8s.io/flowschemas/FlowSchema/ !flowcontrol.apiserver.k8s.io/prioritylevelconfigurations/PriorityLevelConfiguration/
 `)
 
-// Advice is what is probably wrong with a kind, from the table of built-in kinds: its group, or a letter of its name. It is empty
+// Advice is the probable mistake in a kind, by the table of built-in kinds: its group, or a letter of its name. It is empty
 // for everything that may be a custom resource. Similar compares two names.
 func Advice(apiVersion, kind string, similar func(a, b string) bool) string {
 	gv, err := schema.ParseGroupVersion(apiVersion)
@@ -68,13 +68,13 @@ func Advice(apiVersion, kind string, similar func(a, b string) bool) string {
 	case len(groups) > 0:
 		return fmt.Sprintf("%s is not in %s: it is served as %s", kind, apiVersion, groups[0])
 	case nearest != "":
-		return fmt.Sprintf("%q is no kind of Kubernetes itself: did you mean %s?", kind, nearest)
+		return fmt.Sprintf("%q is not built into Kubernetes: did you mean %s?", kind, nearest)
 	}
 	return ""
 }
 
-// errGroup tells that there is nothing to guess from.
-var errGroup = errors.New("add apiVersion to the binding, or give a cluster that has this kind (--kube-config)")
+// errGroup is the error for a kind without a group to guess from.
+var errGroup = errors.New("add apiVersion to the binding, or use a cluster that serves this kind (--kube-config)")
 
 // Known finds kinds without a cluster: built-in ones by a table, others by the rule that a resource is the plural of its
 // kind.
@@ -89,7 +89,7 @@ func Known(apiVersion, kind string) (Kind, error) {
 		}
 	}
 	if gv.Group == "" {
-		return Kind{}, fmt.Errorf("the kind %q is not one of Kubernetes itself, and its group is not known: %w", kind, errGroup)
+		return Kind{}, fmt.Errorf("the kind %q is not built into Kubernetes, and its group is unknown: %w", kind, errGroup)
 	}
 	resource := strings.ToLower(kind)
 	// A plural is written in lower case; of a kind it is guessed.
@@ -100,7 +100,7 @@ func Known(apiVersion, kind string) (Kind, error) {
 	return Kind{Group: gv.Group, Resource: resource, Namespaced: true, Guessed: true}, nil
 }
 
-// match tells whether a row of the table is what a binding means.
+// match reports whether a binding means the kind of a row.
 func match(row string, gv schema.GroupVersion, hasVersion bool, text string) (Kind, bool) {
 	row, clusterWide := strings.CutPrefix(row, "!")
 	parts := strings.Split(row, "/")

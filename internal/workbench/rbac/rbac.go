@@ -1,11 +1,11 @@
-// Package rbac finds the least rights that an operator needs for its hooks.
+// Package rbac derives the least permissions that an operator needs for its hooks.
 //
 // Callers may rely on this:
-//   - An operator with these rights enables all bindings and serves all webhooks.
-//   - A right is limited to a namespace or to names wherever the API server can check that.
-//   - Each rule says which hooks need it.
+//   - With these permissions, an operator enables all bindings and serves all webhooks.
+//   - A permission is limited to a namespace or to names wherever the API server can check that.
+//   - Each rule names the hooks that need it.
 //
-// Not attempted: what hooks do themselves, and what they hand back to be changed. Nobody can know that without running
+// Not attempted: requests of hooks themselves, and their operations. They are unknown without running
 // them on real events.
 package rbac
 
@@ -25,7 +25,7 @@ import (
 type Kind struct {
 	Group, Resource string
 	Namespaced      bool
-	// Guessed tells that nobody who knows was asked.
+	// Guessed reports that no cluster confirmed the resource.
 	Guessed bool
 }
 
@@ -60,8 +60,8 @@ type Rule struct {
 	Why []string
 }
 
-// want is a right for one name in one namespace; empty stands for all.
-type want struct {
+// need is a permission for one name in one namespace; empty means all.
+type need struct {
 	namespace, group, resource, name string
 	verbs                            string
 	why                              []string
@@ -74,15 +74,15 @@ const watching = "get list watch"
 // Plan returns the roles, first the ClusterRole, then the Roles by namespace. It fails for kinds that the lookup does not
 // find.
 func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
-	var all []want
+	var all []need
 	var errs []error
 	for _, h := range hooks {
 		for i := range h.Kubernetes {
-			wants, err := watches(h, &h.Kubernetes[i], lookup)
+			needs, err := watches(h, &h.Kubernetes[i], lookup)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("hook %q, binding %q: %w", h.Name, h.Kubernetes[i].Name, err))
 			}
-			all = append(all, wants...)
+			all = append(all, needs...)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -92,17 +92,17 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	if o.Lease != "" {
 		const why = "leader election"
 		all = append(all,
-			want{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get watch update", []string{why}},
-			want{o.Namespace, "coordination.k8s.io", "leases", "", "create", []string{why + "; creating cannot be limited to a name"}})
+			need{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get watch update", []string{why}},
+			need{o.Namespace, "coordination.k8s.io", "leases", "", "create", []string{why + "; creating cannot be limited to a name"}})
 	}
 	if o.Events {
-		all = append(all, want{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
+		all = append(all, need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
 	}
 	return roles(withoutCovered(all)), nil
 }
 
 // watches is what a kubernetes binding needs.
-func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]want, error) {
+func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 	kind, err := lookup(b.APIVersion, b.Kind)
 	if err != nil {
 		return nil, err
@@ -111,17 +111,17 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]want, error) {
 	if kind.Guessed {
 		why = append(why, fmt.Sprintf("GUESSED from the kind %s: make sure that this is its resource", b.Kind))
 	}
-	var all []want
+	var all []need
 	namespaces := b.Namespaces.Names
 	if kind.Namespaced && b.Namespaces.ByLabels {
-		all = append(all, want{"", "", "namespaces", "", watching, []string{why[0] + " selects namespaces by labels"}})
+		all = append(all, need{"", "", "namespaces", "", watching, []string{why[0] + " selects namespaces by labels"}})
 	}
 	if !kind.Namespaced || len(namespaces) == 0 {
 		namespaces = []string{""}
 	}
 	for _, namespace := range namespaces {
 		for _, name := range names(b) {
-			all = append(all, want{namespace, kind.Group, kind.Resource, name, watching, why})
+			all = append(all, need{namespace, kind.Group, kind.Resource, name, watching, why})
 		}
 	}
 	return all, nil
@@ -142,13 +142,13 @@ func names(b *hook.Kubernetes) []string {
 }
 
 // webhooks is what the registration of webhook bindings needs.
-func webhooks(hooks []*hook.Hook, o Options) (all []want) {
+func webhooks(hooks []*hook.Hook, o Options) (all []need) {
 	const registration = "admissionregistration.k8s.io"
 	admission := func(h *hook.Hook, binding, resource, name string) {
 		why := fmt.Sprintf("%s, %s %q", h.Name, binding, name)
 		all = append(all,
-			want{"", registration, resource, o.Configuration, "list watch update delete", []string{why}},
-			want{"", registration, resource, "", "create", []string{why + "; creating cannot be limited to a name"}})
+			need{"", registration, resource, o.Configuration, "list watch update delete", []string{why}},
+			need{"", registration, resource, "", "create", []string{why + "; creating cannot be limited to a name"}})
 	}
 	served := false
 	for _, h := range hooks {
@@ -160,21 +160,21 @@ func webhooks(hooks []*hook.Hook, o Options) (all []want) {
 		}
 		for _, b := range h.Conversions {
 			why := fmt.Sprintf("%s, kubernetesCustomResourceConversion %q", h.Name, b.Name)
-			all = append(all, want{"", "apiextensions.k8s.io", "customresourcedefinitions", b.CRDName, "list watch patch", []string{why}})
+			all = append(all, need{"", "apiextensions.k8s.io", "customresourcedefinitions", b.CRDName, "list watch patch", []string{why}})
 		}
 		served = served || h.Count(func(k hook.Kind) bool { return k.Caller() == hook.OnValidating.Caller() }) > 0
 	}
 	if served {
 		const why = "certificates of webhooks; not needed when you mount files"
 		all = append(all,
-			want{o.Namespace, "", "secrets", o.Secret, "get watch patch", []string{why}},
-			want{o.Namespace, "", "secrets", "", "create", []string{why + ", or where an empty Secret of that name exists"}})
+			need{o.Namespace, "", "secrets", o.Secret, "get watch patch", []string{why}},
+			need{o.Namespace, "", "secrets", "", "create", []string{why + ", or where an empty Secret of that name exists"}})
 	}
 	return all
 }
 
-// covers tells whether a gives all that b does.
-func (a *want) covers(b *want) bool {
+// covers reports whether a includes b.
+func (a *need) covers(b *need) bool {
 	if a.group != b.group || a.resource != b.resource || a.namespace != "" && a.namespace != b.namespace || a.name != "" && a.name != b.name {
 		return false
 	}
@@ -182,16 +182,16 @@ func (a *want) covers(b *want) bool {
 	return !slices.ContainsFunc(strings.Fields(b.verbs), func(verb string) bool { return !slices.Contains(verbs, verb) })
 }
 
-// withoutCovered drops what something wider gives too, which then has both reasons.
-func withoutCovered(all []want) []want {
-	var kept []want
+// withoutCovered drops needs that a wider one covers, which then has both reasons.
+func withoutCovered(all []need) []need {
+	var kept []need
 	for _, w := range all {
-		if i := slices.IndexFunc(kept, func(k want) bool { return k.covers(&w) }); i >= 0 {
+		if i := slices.IndexFunc(kept, func(k need) bool { return k.covers(&w) }); i >= 0 {
 			kept[i].why = joinReasons(kept[i].why, w.why)
 			continue
 		}
 		w.why = slices.Clone(w.why)
-		kept = slices.DeleteFunc(kept, func(k want) bool {
+		kept = slices.DeleteFunc(kept, func(k need) bool {
 			if w.covers(&k) {
 				w.why = joinReasons(k.why, w.why)
 				return true
@@ -212,14 +212,14 @@ func joinReasons(a, b []string) []string {
 	return a
 }
 
-// roles joins rights that differ in their names only, and sorts.
-func roles(all []want) []Role {
-	slices.SortStableFunc(all, func(a, b want) int {
+// roles joins needs that differ in their names only, and sorts.
+func roles(all []need) []Role {
+	slices.SortStableFunc(all, func(a, b need) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource),
 			-cmp.Compare(len(a.verbs), len(b.verbs)), cmp.Compare(a.verbs, b.verbs), cmp.Compare(a.name, b.name))
 	})
 	var list []Role
-	var last *want
+	var last *need
 	for i := range all {
 		w := &all[i]
 		if len(list) == 0 || list[len(list)-1].Namespace != w.namespace {

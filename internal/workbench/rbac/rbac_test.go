@@ -98,8 +98,8 @@ func TestAdvice(t *testing.T) {
 		{"v1", "Deployment", "Deployment is not in v1: it is served as apps/v1"},
 		{"extensions/v1beta1", "Ingress", "Ingress is not in extensions/v1beta1: it is served as networking.k8s.io/v1"},
 		{"apps/v1", "Pod", "Pod is not in apps/v1: it is served as v1"},
-		{"", "Podd", `"Podd" is no kind of Kubernetes itself: did you mean Pod?`},
-		{"v1", "Podd", `"Podd" is no kind of Kubernetes itself: did you mean Pod?`},
+		{"", "Podd", `"Podd" is not built into Kubernetes: did you mean Pod?`},
+		{"v1", "Podd", `"Podd" is not built into Kubernetes: did you mean Pod?`},
 	} {
 		if got := Advice(test.apiVersion, test.kind, similar); got != test.want {
 			t.Errorf("%s %s: got %q, want %q", test.apiVersion, test.kind, got, test.want)
