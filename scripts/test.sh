@@ -36,11 +36,7 @@ export GORACE=${GORACE:-atexit_sleep_ms=0}
 # Tests wait for leases, delays and control planes more than they compute, so there are more of them than processors. The
 # packages that take longest start first.
 processors=$(getconf _NPROCESSORS_ONLN)
-export TESTTOLD=$dir/told
-mkdir "$TESTTOLD"
 TESTCLUSTER=required TESTCLUSTER_DIR=$dir/cluster \
 	go test -count=1 -p $((processors * 2)) -parallel $((processors * 2)) "$@" ./test/... ./examples ./internal/source/... ./...
-# Messages that pages quote have been logged by operators of these tests.
-go test -count=1 -tags told -run TestTold ./docs
 # Without the race detector, for which all libraries of the tools would be compiled again.
 (cd tools && go test -count=1 ./...)

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 func TestExposed(t *testing.T) {
@@ -66,7 +64,7 @@ func TestWarnOfExposure(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	o := &Options{TmpDir: dir, Log: slog.New(testenv.LogHandler(&log, nil))}
+	o := &Options{TmpDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	if warnOfExposure(o, "--tmp-dir", dir); log.Len() > 0 {
 		t.Errorf("a private directory: %s", log.String())
 	}

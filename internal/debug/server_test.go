@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // folder is one with a short name.
@@ -57,7 +56,7 @@ func get(t *testing.T, c *Client, path string) (string, error) {
 
 func TestSocket(t *testing.T) {
 	var log bytes.Buffer
-	logger := slog.New(testenv.LogHandler(&log, nil))
+	logger := slog.New(slog.NewTextHandler(&log, nil))
 	dir := filepath.Join(folder(t), "own")
 	place := Place{Socket: filepath.Join(dir, "debug.socket"), Chosen: true}
 	api := New(options(theOperator()))
@@ -163,7 +162,7 @@ func TestWhereTheSocketIs(t *testing.T) {
 			}
 			var log bytes.Buffer
 			place := Place{Socket: filepath.Join(dir, "debug.socket"), Chosen: test.chosen, Runtime: runtime}
-			l, err := place.listen(slog.New(testenv.LogHandler(&log, nil)))
+			l, err := place.listen(slog.New(slog.NewTextHandler(&log, nil)))
 			at := "none"
 			switch {
 			case err != nil:
@@ -263,7 +262,7 @@ func TestTCP(t *testing.T) {
 	var log bytes.Buffer
 	s, _ := serve(t, ServerOptions{
 		API: New(options(theOperator())), Place: Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true},
-		TCP: ":0", Log: slog.New(testenv.LogHandler(&log, nil)),
+		TCP: ":0", Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	address := s.served[1].listener.Addr().(*net.TCPAddr)
 	if !address.IP.IsLoopback() || strings.Contains(log.String(), "WARN") {

@@ -11,14 +11,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 func TestRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		handler := logRequests(slog.New(testenv.LogHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		handler := logRequests(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // What the exit says never has anything that a hook has written.
@@ -90,7 +89,7 @@ func TestRunsAreRecorded(t *testing.T) {
 	rec := &recorder{}
 	h := hookOf("--")
 	r := New(Options{
-		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(testenv.LogHandler(&log, nil)),
+		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Begin: func(b Begun) Record { rec.begun = append(rec.begun, b); return rec },
 	})
 	r.Add([]*hook.Hook{h})
@@ -157,7 +156,7 @@ func TestPanics(t *testing.T) {
 			h.Kubernetes[0].Includes = []int{0}
 			files := openWorkspace(t)
 			r := New(Options{
-				Executor: p, Snapshots: p, Effects: p, Workspace: files, Log: slog.New(testenv.LogHandler(&log, nil)),
+				Executor: p, Snapshots: p, Effects: p, Workspace: files, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Begin: func(Begun) Record { return rec }, Observe: func(report Report) { observed = append(observed, report) },
 			})
 			r.Add([]*hook.Hook{h})

@@ -140,10 +140,6 @@ func (r *reader) stop(p *program) {
 	if p == nil {
 		return
 	}
-	defer func() {
-		text, _ := p.printed()
-		testenv.Told(text)
-	}()
 	running := true
 	select {
 	case <-p.ended:
@@ -188,7 +184,6 @@ func (r *reader) do(b pages.Block) {
 		r.t.Fatalf("line %d: error %v\n%s%s", b.Line, err, b.Text, out)
 	}
 	r.answer = string(out)
-	testenv.Told(r.answer)
 	switch {
 	case strings.HasPrefix(last, "bin/testcluster"):
 		r.answer = ""

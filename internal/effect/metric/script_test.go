@@ -15,7 +15,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/metric"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -52,7 +51,7 @@ func runScript(t *testing.T, script *txtar.Archive) *txtar.Archive {
 }
 
 func testLog(to *bytes.Buffer) *slog.Logger {
-	return slog.New(testenv.LogHandler(to, &slog.HandlerOptions{
+	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}

@@ -42,7 +42,7 @@ func newApplier(t *testing.T, cluster *testenv.Cluster, change func(*Options)) (
 	if change != nil {
 		change(&opts)
 	}
-	return &applier{New(opts), slog.New(testenv.LogHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, &log
+	return &applier{New(opts), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, &log
 }
 
 // apply parses the text as a hook would write it and carries it out. It returns what went wrong.

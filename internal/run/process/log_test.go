@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // logged returns the records that are made of what a hook prints, one a line, and of the end of the run.
@@ -111,7 +109,7 @@ func TestUnfinishedObjectIsLimited(t *testing.T) {
 	for name, line := range map[string]string{"lines": "1,", "bytes": strings.Repeat("1", 1000) + ","} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			l := NewLineLogger(slog.New(testenv.LogHandler(&out, nil)), "stdout", true)
+			l := NewLineLogger(slog.New(slog.NewTextHandler(&out, nil)), "stdout", true)
 			l.Line([]byte(`{"a":[`))
 			for range maxObjectLines - 2 {
 				if l.Line([]byte(line)); out.Len() > 0 {
@@ -141,7 +139,7 @@ func TestLargeObjectIsCut(t *testing.T) {
 // Lines from the reader are only valid until the next; an object keeps copies.
 func TestObjectKeepsCopies(t *testing.T) {
 	var out bytes.Buffer
-	l := NewLineLogger(slog.New(testenv.LogHandler(&out, nil)), "stdout", true)
+	l := NewLineLogger(slog.New(slog.NewTextHandler(&out, nil)), "stdout", true)
 	line := []byte(`{"a":1,`)
 	l.Line(line)
 	copy(line, "xxxxxxx")

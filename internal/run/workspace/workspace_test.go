@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 func open(t testing.TB, o Options) *Workspace {
@@ -185,7 +183,7 @@ func TestSweep(t *testing.T) {
 	must(t, err)
 
 	var log bytes.Buffer
-	living := open(t, Options{Dir: tmp, Log: slog.New(testenv.LogHandler(&log, nil))})
+	living := open(t, Options{Dir: tmp, Log: slog.New(slog.NewTextHandler(&log, nil))})
 
 	after, err := filepath.Glob(in("*"))
 	must(t, err)

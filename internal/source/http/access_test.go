@@ -82,7 +82,7 @@ func (a *authority) access(t testing.TB, log *testenv.Text) *Access {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewAccess(client, slog.New(testenv.LogHandler(log, nil)))
+	return NewAccess(client, slog.New(slog.NewTextHandler(log, nil)))
 }
 
 func TestAccess(t *testing.T) {
@@ -188,7 +188,7 @@ func TestManyStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		log := &testenv.Text{}
-		a := NewAccess(nil, slog.New(testenv.LogHandler(log, nil)))
+		a := NewAccess(nil, slog.New(slog.NewTextHandler(log, nil)))
 		config := rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON}
 		client, err := rest.NewRESTClient(mustURL("https://cluster"), "", config, nil, &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			select {

@@ -63,7 +63,7 @@ var tells = runnerFunc(func(_ context.Context, h *hook.Hook, index int, r *event
 func newHandler(t testing.TB, o Options, hooks string) (*Handler, *testenv.Text) {
 	t.Helper()
 	log := &testenv.Text{}
-	o.Log = slog.New(testenv.LogHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	o.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Hooks = parseHooks(t, hooks)
 	if o.Ready == nil {
 		o.Ready = closed()

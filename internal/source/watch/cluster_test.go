@@ -112,7 +112,7 @@ func observe(t *testing.T, kubeconfig string, edits ...func(*rest.Config)) *obse
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &recorder{next, o.requests} })
 	o.Watcher, err = New(Options{
 		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: o, KeepManagedFields: true,
-		Log: slog.New(testenv.LogHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log: slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
 		t.Fatal(err)

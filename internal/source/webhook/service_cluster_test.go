@@ -41,7 +41,7 @@ func newServiceEnv(t *testing.T, edits ...func(*rest.Config)) *serviceEnv {
 			utilnet.CloseIdleConnectionsFor(http.Client.Transport)
 		}
 	})
-	e.options = serviceOptions{Client: client, Namespace: e.ns, Name: "svc", Pod: "operator-0", Target: 9680, Log: slog.New(testenv.LogHandler(&e.log, nil))}
+	e.options = serviceOptions{Client: client, Namespace: e.ns, Name: "svc", Pod: "operator-0", Target: 9680, Log: slog.New(slog.NewTextHandler(&e.log, nil))}
 	return e
 }
 

@@ -14,8 +14,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 var events = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
@@ -35,7 +33,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	d := &desk{Recorder: newRecorder(), started: time.Now()}
-	d.opts = Options{Log: slog.New(testenv.LogHandler(&d.log, nil)), Namespace: "n"}
+	d.opts = Options{Log: slog.New(slog.NewTextHandler(&d.log, nil)), Namespace: "n"}
 	d.send = func(_ context.Context, l *line) error {
 		d.own.Lock()
 		defer d.own.Unlock()

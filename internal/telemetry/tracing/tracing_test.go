@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func begin(t *testing.T, o Options) (*Tracing, *testenv.Text) {
 	t.Helper()
 	log := &testenv.Text{}
-	o.Log = slog.New(testenv.LogHandler(log, nil))
+	o.Log = slog.New(slog.NewTextHandler(log, nil))
 	tracing, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

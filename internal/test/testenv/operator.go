@@ -178,7 +178,6 @@ func Start(t testing.TB, o OperatorOptions) *Operator {
 func (op *Operator) follow(out io.Reader) {
 	defer close(op.read)
 	lines := bufio.NewReaderSize(out, 1<<20)
-	defer op.tell()
 	for {
 		line, err := lines.ReadString('\n')
 		line = strings.TrimSuffix(line, "\n")
@@ -197,17 +196,6 @@ func (op *Operator) follow(out io.Reader) {
 			return
 		}
 	}
-}
-
-// tell hands on what pages may quote: messages and errors, without what hooks have printed.
-func (op *Operator) tell() {
-	var told strings.Builder
-	for _, r := range op.Records() {
-		if r.Fields["output"] == "" {
-			fmt.Fprintln(&told, strings.ReplaceAll(r.Fields["msg"], "\n", " "), strings.ReplaceAll(r.Fields["error"], "\n", " "))
-		}
-	}
-	Told(told.String())
 }
 
 func record(line string) Record {

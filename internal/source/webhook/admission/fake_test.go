@@ -52,7 +52,7 @@ func (l *logText) logger(tb testing.TB) *slog.Logger {
 	if testing.Verbose() {
 		w = io.MultiWriter(l, tb.Output())
 	}
-	return slog.New(testenv.LogHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch a.Key {
 		case slog.TimeKey:
 			return slog.Attr{}

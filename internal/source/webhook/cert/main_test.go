@@ -32,7 +32,7 @@ func record(t *testing.T) (*slog.Logger, *recorder) {
 			t.Logf("the log:\n%s", r)
 		}
 	})
-	return slog.New(testenv.LogHandler(r, &slog.HandlerOptions{Level: slog.LevelDebug})), r
+	return slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelDebug})), r
 }
 
 func (r *recorder) Write(line []byte) (int, error) {

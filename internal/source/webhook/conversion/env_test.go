@@ -286,7 +286,7 @@ func (e *env) refused(want, input string, args ...string) {
 }
 
 func (e *env) logger() *slog.Logger {
-	return slog.New(testenv.LogHandler(e, nil))
+	return slog.New(slog.NewTextHandler(e, nil))
 }
 
 // Write takes the log.

@@ -18,7 +18,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // script is the Runner of the tests: hooks that do what a word says.
@@ -154,7 +153,7 @@ func plainErrors(text string) string {
 
 // testLog leaves out times and stacks.
 func testLog(to *bytes.Buffer) *slog.Logger {
-	return slog.New(testenv.LogHandler(to, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}

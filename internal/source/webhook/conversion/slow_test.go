@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // Somebody opens connections, promises reviews and sends nothing. The API server is answered nevertheless.
@@ -42,7 +41,7 @@ func TestSlowReviewsKeepNobodyOut(t *testing.T) {
 // Who makes up names of CRDs, and sends what is no review, does not fill the log.
 func TestStrangersAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
-	h := NewHandler(Options{Hooks: hooks(widgets, "v1>v2"), Log: slog.New(testenv.LogHandler(&log, nil))})
+	h := NewHandler(Options{Hooks: hooks(widgets, "v1>v2"), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for i := range 200 {
 		r := httptest.NewRequest(http.MethodPost, fmt.Sprintf("/things-%d.example.com", i), strings.NewReader("no review"))
 		r.Header.Set("Content-Type", "application/json")
