@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -76,7 +77,10 @@ func start(s *settings, stdout io.Writer) error {
 	})
 	defer stop()
 	limitGarbage()
-	err := app.Run(ctx, kill, s.options(log))
+	options := s.options(log)
+	options.Watchdog = app.NewWatchdog(s.shutdownTimeout, func(blocked string) { giveUp(log, killNow, blocked) })
+	context.AfterFunc(ctx, options.Watchdog.Start)
+	err := app.Run(ctx, kill, options)
 	var second signalled
 	if errors.As(context.Cause(kill), &second) {
 		return second
@@ -85,6 +89,23 @@ func start(s *settings, stdout io.Writer) error {
 		return nil // stopped while starting
 	}
 	return err
+}
+
+// giveUp ends the process whatever blocks. The log may be what blocks.
+func giveUp(log *slog.Logger, killHooks context.CancelCauseFunc, blocked string) {
+	killHooks(errors.New("the shutdown timeout is over"))
+	written := make(chan struct{})
+	go func() {
+		log.Error("The shutdown timeout is over and something still blocks, the operator exits", "phase", "shutdown", "blocked", blocked)
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(time.Second):
+		go fmt.Fprintf(os.Stderr, "Error: the shutdown timeout is over, the log cannot be written, and this still blocks: %s\n", blocked)
+	}
+	time.Sleep(100 * time.Millisecond) // for the processes of hooks to be killed
+	os.Exit(exitError)
 }
 
 // garbage is how much garbage, in percent of what is in use, may gather before it is collected. Nearly all of our memory

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/replica"
@@ -46,6 +48,8 @@ type operator struct {
 	health  *health.Health
 	insight *insight
 	store   *hookset.Store
+	// requests are those of the watcher to the API server.
+	requests *kube.Requests
 	// hookMetrics are those that hooks hand back.
 	hookMetrics *metric.Store
 	servers     *webhook.Servers
@@ -64,14 +68,25 @@ type operator struct {
 // Run runs the operator until ctx ends, and then for at most the shutdown timeout.
 // When kill ends, running hooks are killed at once.
 func Run(ctx, kill context.Context, o Options) (err error) {
+	if o.Watchdog == nil {
+		o.Watchdog = NewWatchdog(o.ShutdownTimeout, func(string) {})
+	}
 	o.Log.Info("start shell-operator")
 	// A lost Lease ends hooks as a second signal does.
 	kill, killNow := context.WithCancel(kill)
 	defer killNow()
-	if err := checkDirectories(&o); err != nil {
+	made, err := checkDirectories(&o)
+	if err != nil {
 		return err
 	}
-	files, err := workspace.Open(workspace.Options{Dir: o.TmpDir, RunDir: o.RunDir, Keep: o.KeepTmpFiles, Log: o.Log})
+	if made != "" && !o.KeepTmpFiles {
+		defer func() { err = errors.Join(err, os.Remove(made)) }()
+	}
+	var files *workspace.Workspace
+	err = o.Watchdog.step("opening the temp directory", func() (err error) {
+		files, err = workspace.Open(workspace.Options{Dir: o.TmpDir, RunDir: o.RunDir, Keep: o.KeepTmpFiles, Log: o.Log})
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -93,7 +108,8 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	defer op.store.Close()
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
 	defer op.insight.close()
-	endDebug, err := op.insight.serve(o)
+	var endDebug func()
+	err = o.Watchdog.step("opening the debug socket", func() (err error) { endDebug, err = op.insight.serve(o); return err })
 	if err != nil {
 		return err
 	}
@@ -103,7 +119,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer endPages()
-	if err := op.load(ctx, kill, cl, filters, o); err != nil {
+	if err := o.Watchdog.step("loading hooks", func() error { return op.load(ctx, kill, cl, filters, o) }); err != nil {
 		return err
 	}
 	var asides sync.WaitGroup
@@ -112,12 +128,12 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	defer end()
 	asides.Go(func() { warnOfReplicas(aside, cl, o) })
 	op.insight.built()
-	return op.serve(ctx, kill, killNow, o.ShutdownTimeout)
+	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, o.Watchdog)
 }
 
 // serve starts the stages, last one first, so that each finds the next one ready; and ends them the
 // other way round.
-func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration) error {
+func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, dog *Watchdog) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	// Runs outlive ctx: a hook that is running may finish.
@@ -125,18 +141,21 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	defer endRuns()
 	var background sync.WaitGroup
 	// Both end with ctx and for no other reason.
-	background.Go(func() { _ = op.watcher.Run(ctx) })
+	background.Go(dog.stage("watches", func() { _ = op.watcher.Run(ctx) }))
 	background.Go(func() { _ = op.clock.Run(ctx) })
-	background.Go(func() { op.life.Run(ctx) })
+	background.Go(dog.stage("starting and reloading hooks", func() { op.life.Run(ctx) }))
 	if op.events != nil {
-		background.Go(func() { op.events.Run(ctx) })
+		background.Go(dog.stage("Kubernetes Events", func() { op.events.Run(ctx) }))
 	}
-	background.Go(func() { op.servers.Run(ctx, fail) })
+	background.Go(dog.stage("webhook and HTTP servers", func() { op.servers.Run(ctx, fail) }))
 
 	over := make(chan struct{})
 	var ending sync.WaitGroup
-	ending.Go(func() { op.endRuns(ctx, over, timeout*4/5, endRuns) })
-	err := op.lead(ctx, runs, func(lost error) { fail(lost); killNow() })
+	defer context.AfterFunc(ctx, dog.Start)() // also when the operator ends by itself
+	ending.Go(func() { op.endRuns(ctx, over, timeout*4/5, endRuns, dog) })
+	err := dog.step("runs of hooks", func() error {
+		return op.lead(ctx, runs, func(lost error) { fail(lost); killNow() })
+	})
 	close(over)
 	ending.Wait()
 	background.Wait()
@@ -152,13 +171,13 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 }
 
 // endRuns waits for ctx to end, gives running hooks a while, and then ends them, unless all is over earlier.
-func (op *operator) endRuns(ctx context.Context, over <-chan struct{}, grace time.Duration, end func()) {
+func (op *operator) endRuns(ctx context.Context, over <-chan struct{}, grace time.Duration, end func(), dog *Watchdog) {
 	select {
 	case <-ctx.Done():
 	case <-over:
 		return
 	}
-	op.log.Info("shutdown begin", "phase", "shutdown")
+	dog.stage("writing the log", func() { op.log.Info("shutdown begin", "phase", "shutdown") })()
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {

@@ -73,8 +73,9 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if op.events, err = newKubeEvents(cl, o); err != nil {
 		return nil, err
 	}
+	op.requests = kube.NewRequests(cl.Config, o.Log)
 	op.watcher, err = watch.New(watch.Options{
-		Config: cl.Config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
+		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
 		Standby: op.election != nil,
 	})
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 )
 
-// checkDirectories completes the paths, and makes the temp directory.
-func checkDirectories(o *Options) error {
+// checkDirectories completes the paths, and creates the temp directory. It returns the path of a directory that only this process
+// uses, and has to remove, or nothing.
+func checkDirectories(o *Options) (own string, err error) {
 	for _, dir := range []struct {
 		path       *string
 		flag, name string
@@ -16,42 +17,47 @@ func checkDirectories(o *Options) error {
 		if *dir.path == "" && dir.name == "temp" {
 			made, err := os.MkdirTemp("", "shell-operator-")
 			if err != nil {
-				return fmt.Errorf("cannot make a temp directory: %w", err)
+				return "", fmt.Errorf("cannot make a temp directory: %w", err)
 			}
-			*dir.path = made
+			*dir.path, own = made, made
+			defer func() {
+				if err != nil {
+					err = errors.Join(err, os.Remove(made))
+				}
+			}()
 		}
 		if *dir.path == "" {
-			return fmt.Errorf("the %s directory is not set: give %s", dir.name, dir.flag)
+			return "", fmt.Errorf("the %s directory is not set: give %s", dir.name, dir.flag)
 		}
 		abs, err := filepath.Abs(*dir.path)
 		if err != nil {
-			return fmt.Errorf("cannot find the %s directory: %w", dir.name, err)
+			return "", fmt.Errorf("cannot find the %s directory: %w", dir.name, err)
 		}
 		*dir.path = abs
 	}
 	if err := os.Mkdir(o.TmpDir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("cannot make the temp directory: %w: make its parent, or give another one with --tmp-dir", err)
+		return "", fmt.Errorf("cannot make the temp directory: %w: make its parent, or give another one with --tmp-dir", err)
 	}
 	for flag, dir := range map[string]string{"--hooks-dir": o.HooksDir, "--tmp-dir": o.TmpDir} {
 		info, err := os.Stat(dir)
 		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("there is no directory %s: make it, or give another one with %s", dir, flag)
+			return "", fmt.Errorf("there is no directory %s: make it, or give another one with %s", dir, flag)
 		}
 		if err != nil {
-			return fmt.Errorf("cannot use the directory of %s: %w", flag, err)
+			return "", fmt.Errorf("cannot use the directory of %s: %w", flag, err)
 		}
 		if !info.IsDir() {
-			return fmt.Errorf("%s is %s, which is not a directory", flag, dir)
+			return "", fmt.Errorf("%s is %s, which is not a directory", flag, dir)
 		}
 	}
 	if err := checkRunDir(o); err != nil {
-		return err
+		return "", err
 	}
 	warnOfExposure(o, "--tmp-dir", o.TmpDir)
 	if o.RunDir != o.TmpDir {
 		warnOfExposure(o, "--run-dir", o.RunDir)
 	}
-	return nil
+	return own, nil
 }
 
 // checkRunDir makes the path absolute. Unlike the temp directory it has no default of its own, so it is never created: a

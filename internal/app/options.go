@@ -32,7 +32,9 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// ShutdownTimeout is the time from the first signal to the end. Hooks that are running then get
 	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
-	ShutdownTimeout   time.Duration
+	ShutdownTimeout time.Duration
+	// Watchdog is started by the signal, and when the operator ends by itself. Nil means none.
+	Watchdog          *Watchdog
 	ContextsPerRun    int
 	SkipExistingV0    bool
 	KeepManagedFields bool

@@ -92,8 +92,8 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, fmt.Errorf("cannot lock %s: %w", dir, err)
+	if err := lockDirectory(lock); err != nil {
+		return nil, err
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err
@@ -106,6 +106,28 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// Any user who may read the directory can hold its lock, so nothing waits for it without a limit. An operator holds it for
+// some milliseconds.
+const (
+	lockAttempts = 10
+	lockDelay    = 50 * time.Millisecond
+)
+
+func lockDirectory(dir *os.File) error {
+	for n := 1; ; n++ {
+		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("cannot lock %s: %w", dir.Name(), err)
+		case n == lockAttempts:
+			return fmt.Errorf("another process holds a lock on the directory %s: end it (fuser %s shows it), or use a private directory", dir.Name(), dir.Name())
+		}
+		time.Sleep(lockDelay)
+	}
 }
 
 func removeStale(path string) error {

@@ -12,7 +12,14 @@ import (
 
 // NewClient returns a client that speaks JSON about every resource. It decodes nothing but errors, and those have no values
 // of objects: see redactErrors.
-func NewClient(cfg *rest.Config) (rest.Interface, error) {
+func NewClient(cfg *rest.Config) (rest.Interface, error) { return newClient(cfg, nil) }
+
+// NewObservedClient returns the same, and reports its requests to an observer.
+func NewObservedClient(cfg *rest.Config, requests *Requests) (rest.Interface, error) {
+	return newClient(cfg, requests)
+}
+
+func newClient(cfg *rest.Config, requests *Requests) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	cfg = rest.CopyConfig(cfg)
@@ -24,6 +31,9 @@ func NewClient(cfg *rest.Config) (rest.Interface, error) {
 	httpClient, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if requests != nil { // outside of what waits for credentials
+		httpClient.Transport = requests.wrap(httpClient.Transport)
 	}
 	return rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
 }

@@ -72,6 +72,8 @@ type Options struct {
 	Sink   Sink
 	Log    *slog.Logger
 	Meter  Meter
+	// Requests observes the requests; nil for none.
+	Requests *kube.Requests
 	// KeepManagedFields is the default of bindings.
 	KeepManagedFields bool
 	// Standby bindings follow their objects without events until Lead.
@@ -105,7 +107,7 @@ type address struct {
 
 // New returns a Watcher. The API server need not be reachable yet.
 func New(opts Options) (*Watcher, error) {
-	client, err := kube.NewClient(opts.Config)
+	client, err := kube.NewObservedClient(opts.Config, opts.Requests)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for the API server: %w", err)
 	}
