@@ -224,6 +224,29 @@ func length(_ *machine, v any) (any, bool) {
 	return nil, false
 }
 
+// keys and toEntries pay: for an object of 2 KiB they take 0.2 and 3 µs, by gojq 0.9 and 23 µs (BenchmarkFilters), which is 0.2 s
+// for each 10,000 objects of an initial list.
+
+func keys(_ *machine, v any) (any, bool) {
+	m, ok := v.(map[string]any)
+	list := make([]any, len(m))
+	var few [fewNames]string
+	for i, name := range names(m, few[:0]) {
+		list[i] = name
+	}
+	return list, ok
+}
+
+func toEntries(_ *machine, v any) (any, bool) {
+	m, ok := v.(map[string]any)
+	list := make([]any, len(m))
+	var few [fewNames]string
+	for i, name := range names(m, few[:0]) {
+		list[i] = map[string]any{"key": name, "value": m[name]}
+	}
+	return list, ok
+}
+
 // operate returns an operator whose operands have exactly one output each. All but and, or and // evaluate both operands.
 func operate(op gojq.Operator, a, b one) (one, bool) {
 	both := func(do func(x, y any) (any, bool)) one {

@@ -204,9 +204,11 @@ func branch(cond, then, otherwise part) part {
 
 // functions are the functions without arguments.
 var functions = map[string]part{
-	"length": {code{one: length}, all},
-	"not":    {code{one: not}, all},
-	"empty":  {code{many: nothing}, func(*Need) *Need { return touched }},
+	"length":     {code{one: length}, all},
+	"not":        {code{one: not}, all},
+	"to_entries": {code{one: toEntries}, all},
+	"keys":       {code{one: keys}, func(*Need) *Need { return &Need{rest: touched} }},
+	"empty":      {code{many: nothing}, func(*Need) *Need { return touched }},
 }
 
 func all(*Need) *Need { return everything }

@@ -296,6 +296,7 @@ func TestDecodedAsFarAsNeeded(t *testing.T) {
 	for _, tt := range []struct{ filters, want string }{
 		{".metadata.name", `{"metadata":{"name":"n"}}`},
 		{"[.spec.list[].x]", `{"spec":{"list":[{"x":1}]}}`},
+		{".data | keys", `{"data":{"k":""}}`},
 		{".data.k // .data.l", `{"data":{"k":"v"}}`},
 		{"del(.data, .metadata.uid)", `{"metadata":{"labels":{"a":"b"},"name":"n"},"spec":{"list":[{"x":1,"y":2}],"other":[1]}}`},
 		{"select(.metadata.uid == \"u\") | {n: .metadata.name}", `{"metadata":{"name":"n","uid":"u"}}`},
