@@ -90,6 +90,7 @@ const (
 
 // A credential plugin that hangs is named, and does not keep the operator from ending.
 func TestShutdownWithHangingPlugin(t *testing.T) {
+	t.Parallel()
 	p := launch(t, watches, hangs)
 	p.until("A request to the API server has had no answer")
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -105,6 +106,7 @@ func TestShutdownWithHangingPlugin(t *testing.T) {
 
 // A second signal ends it sooner.
 func TestSecondSignalWithHangingPlugin(t *testing.T) {
+	t.Parallel()
 	p := launch(t, watches, hangs, "--shutdown-timeout", "1h")
 	p.until("Enable kubernetes binding for hook")
 	for range 2 {
@@ -120,6 +122,7 @@ func TestSecondSignalWithHangingPlugin(t *testing.T) {
 
 // A log that no client reads does not keep the operator from ending.
 func TestShutdownWithUnreadLog(t *testing.T) {
+	t.Parallel()
 	p := launch(t, "if [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\nyes | head -c 10000000\n", "token: x")
 	p.until("Execute hook")
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -140,6 +143,7 @@ func TestShutdownWithUnreadLog(t *testing.T) {
 
 // A lock that another process holds on the directory of the debug socket is an error with a remedy.
 func TestForeignLock(t *testing.T) {
+	t.Parallel()
 	dir, err := os.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +160,7 @@ func TestForeignLock(t *testing.T) {
 
 // A file that blocks keeps neither the first nor the second signal from ending the operator.
 func TestShutdownWithBlockingFile(t *testing.T) {
+	t.Parallel()
 	kmsg, err := os.OpenFile("/proc/kmsg", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Skipf("no file that blocks: %v", err)
@@ -195,6 +200,7 @@ func TestShutdownWithBlockingFile(t *testing.T) {
 
 // A temp directory that was not set is created, and removed at the end.
 func TestOwnTempDirectory(t *testing.T) {
+	t.Parallel()
 	p := launch(t, watches, "token: x", "--tmp-dir", "")
 	p.until("Enable kubernetes binding for hook")
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

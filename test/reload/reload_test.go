@@ -236,7 +236,7 @@ func TestReload(t *testing.T) {
 }
 
 // A hook that does not change is told of every object once, as Added and as Deleted, while a client creates and deletes as fast
-// as it can and other hooks change 50 times. Queues, goroutines and series of metrics of what is
+// as it can and other hooks with the same list and watch change 50 times. Queues, goroutines and series of metrics of what is
 // gone are gone, too.
 func TestUnchangedHook(t *testing.T) {
 	cluster := testenv.Shared(t)
@@ -244,7 +244,7 @@ func TestUnchangedHook(t *testing.T) {
 	const versions = 50
 	maps := `{name: %s, queue: %s, kind: ConfigMap, labelSelector: {matchLabels: {%s: "yes"}}, jqFilter: .metadata.name, namespace: {nameSelector: {matchNames: [$NS]}}}`
 	d.hook("same", "v", bindings(fmt.Sprintf(maps, "maps", "same", "stream")))
-	d.hook("other", "v0", bindings(fmt.Sprintf(maps, "b0", "q0", "other")))
+	d.hook("other", "v0", bindings(fmt.Sprintf(maps, "b0", "q0", "stream")))
 	op := start(t, cluster, d)
 	op.UntilLog("Unlock kubernetes.Event tasks", "hook", "same")
 
@@ -274,7 +274,7 @@ func TestUnchangedHook(t *testing.T) {
 		}
 	})
 	for n := 1; n <= versions; n++ {
-		d.hook("other", fmt.Sprintf("v%d", n), bindings(fmt.Sprintf(maps, fmt.Sprintf("b%d", n), fmt.Sprintf("q%d", n), "other")))
+		d.hook("other", fmt.Sprintf("v%d", n), bindings(fmt.Sprintf(maps, fmt.Sprintf("b%d", n), fmt.Sprintf("q%d", n), "stream")))
 		reloaded(op, n)
 	}
 	close(over)
