@@ -3,6 +3,7 @@ package watch
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +93,49 @@ func TestSlowFilterDelaysItsBindingOnly(t *testing.T) {
 	t.Logf("four objects were delivered beside the slow filter after %s", time.Since(began))
 	if len(sinks[2].events) > 0 {
 		t.Error("a filter without end has ended")
+	}
+}
+
+// The same holds for a list: the others have their initial list meanwhile.
+func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
+	compiler := jq.NewCompiler(jq.Options{Timeout: time.Hour})
+	s := newStream(nil, scope{})
+	var all []*monitor
+	for _, filter := range []string{".metadata.name", "last(range(1e15))"} {
+		program, err := compiler.Compile(filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &monitor{
+			address: address{hook: &hook.Hook{}}, binding: &hook.Kubernetes{}, program: program, meter: noMeter{}, sink: silence{},
+			log: slog.New(slog.DiscardHandler), filled: make(chan struct{}), filling: true,
+		}
+		sub := &subscription{consumer: m, stream: s}
+		m.expect(sub, 0)
+		s.join(sub)
+		all = append(all, m)
+	}
+	f := &feed{stream: s, ctx: t.Context()}
+	const n = 3 * batchObjects
+	list, err := decodeList(strings.NewReader(sampleList(n)), f.digesting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := make([]any, n)
+	for i, o := range list.Items {
+		objects[i] = o
+	}
+	if err := f.Replace(objects, "1"); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, all[0].filled, "initial list")
+	if got := all[0].snapshot().Len(); got != n {
+		t.Errorf("%d objects", got)
+	}
+	select {
+	case <-all[1].filled:
+		t.Error("a filter without end has ended")
+	default:
 	}
 }
 

@@ -234,8 +234,9 @@ func (s *subscription) entry(ctx context.Context, a *arrival, index int, decoder
 const (
 	// filterTurn is the time that a filter has while other consumers of the object wait.
 	filterTurn = 200 * time.Millisecond
-	// slowFor is how long a filter runs in its own goroutine after it took longer.
-	slowFor = time.Minute
+	// slowFor is how long a filter runs in its own goroutine after it took longer. On a machine without CPU time to spare that may be a
+	// mistake, which costs another decoding of the object.
+	slowFor = 10 * time.Second
 )
 
 func (s *subscription) slow() { s.slowUntil.Store(time.Now().Add(slowFor).UnixNano()) }
