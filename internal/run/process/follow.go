@@ -19,15 +19,15 @@ type run struct {
 	used   syscall.Rusage
 	// ended is when it ended; zero before.
 	ended time.Time
-	// heldOpen tells that another process kept the output open for too long.
+	// heldOpen reports that a background process kept the output open for too long.
 	heldOpen bool
-	// stopped tells that it was not let end by itself.
+	// stopped reports that endEarly ended it.
 	stopped bool
 	err     error
 }
 
-// follow delivers what a process prints, until it has ended and its output is read. It brings the end about when ctx ends.
-// One thread waits for all that can happen: to wake another one for each line costs more than most lines are worth.
+// follow delivers the output of a process until it has ended and all of it is read. When ctx ends it ends the process.
+// A single thread polls for output and end: waking another one for each line costs more than the line.
 func (e *Executor) follow(ctx context.Context, pid int, streams ...*stream) *run {
 	r := &run{pid: pid}
 	ended, early := make(chan struct{}), make(chan struct{})
@@ -37,14 +37,14 @@ func (e *Executor) follow(ctx context.Context, pid int, streams ...*stream) *run
 	})
 	r.err = e.readUntilEnd(r, streams)
 	if r.err != nil {
-		// Nobody reads any more, so let nobody wait for that.
+		// Without a reader the process would block on a full pipe.
 		for _, s := range streams {
 			s.closeRead()
 		}
 		r.err = errors.Join(r.err, waitid(pid))
 	}
 	r.ended = time.Now()
-	// The process is left a zombie until its group has been dealt with, so that the number stays ours.
+	// The process stays a zombie until endEarly has returned, so that the kernel does not reuse its pid.
 	close(ended)
 	if !forget() {
 		<-early
@@ -54,7 +54,7 @@ func (e *Executor) follow(ctx context.Context, pid int, streams ...*stream) *run
 	return r
 }
 
-// readUntilEnd delivers what the process prints until it ends.
+// readUntilEnd delivers output until the process ends.
 func (e *Executor) readUntilEnd(r *run, streams []*stream) error {
 	end, err := e.endOf(r.pid)
 	if err != nil {
@@ -69,8 +69,7 @@ func (e *Executor) readUntilEnd(r *run, streams []*stream) error {
 	}
 }
 
-// readOn delivers what is left in the pipes, but not for ever: what comes late belongs to no run. It tells whether
-// somebody still keeps one open.
+// readOn delivers what is left in the pipes until late. It reports whether another process still has one open.
 func readOn(streams []*stream, late time.Time) (heldOpen bool) {
 	for {
 		open := false
@@ -87,9 +86,9 @@ func readOn(streams []*stream, late time.Time) (heldOpen bool) {
 	}
 }
 
-// readOnce waits until a stream has something to read, or the end has come, and reads what is there. A limit below 0 is none.
+// readOnce waits until a stream is readable or the process has ended, and reads once. A negative limit means none.
 func readOnce(streams []*stream, end int, limit time.Duration) (ended bool, err error) {
-	// The system skips those that are closed, which are -1.
+	// poll ignores closed streams, which are -1.
 	polled := [3]unix.PollFd{{Fd: int32(end), Events: unix.POLLIN}}
 	for i, s := range streams {
 		polled[1+i] = unix.PollFd{Fd: int32(s.read), Events: unix.POLLIN}
@@ -110,7 +109,7 @@ func readOnce(streams []*stream, end int, limit time.Duration) (ended bool, err 
 	return polled[0].Revents != 0, nil
 }
 
-// signal is a file descriptor that can be read when something has happened.
+// signal is a file descriptor that becomes readable with an event.
 type signal struct {
 	fd      int
 	waiting sync.WaitGroup
@@ -121,7 +120,7 @@ func (s *signal) close() {
 	s.waiting.Wait()
 }
 
-// signalEnd signals the end of a child where the system has no file for that.
+// signalEnd signals the end of a child without a pidfd.
 func signalEnd(pid int) (*signal, error) {
 	r, w, err := pipe()
 	if err != nil {
@@ -129,7 +128,7 @@ func signalEnd(pid int) (*signal, error) {
 	}
 	s := &signal{fd: r}
 	s.waiting.Go(func() {
-		_ = waitid(pid) // whoever takes the status is told of it too
+		_ = waitid(pid) // takeStatus returns its error
 		_ = unix.Close(w)
 	})
 	return s, nil
@@ -146,7 +145,7 @@ func (r *run) takeStatus() error {
 
 func (r *run) success() bool { return r.status.Exited() && r.status.ExitStatus() == 0 }
 
-// String says how the process ended.
+// String returns how the process ended.
 func (r *run) String() string {
 	if r.status.Signaled() {
 		return "signal: " + r.status.Signal().String()

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// LineLogger makes log records of the lines that a hook prints.
+// LineLogger logs the lines that a hook prints.
 type LineLogger struct {
 	base   *slog.Logger
 	stream string
@@ -27,8 +27,8 @@ type LineLogger struct {
 	parsed int
 }
 
-// NewLineLogger returns a LineLogger for one stream of one run. With proxy, JSON objects that the hook
-// prints, on one or several lines, become records of their own.
+// NewLineLogger returns a LineLogger for one stream of one run. With proxy, it logs JSON objects, on one or several lines, as
+// records of their own.
 func NewLineLogger(log *slog.Logger, stream string, proxy bool) *LineLogger {
 	return &LineLogger{base: log, stream: stream, proxy: proxy}
 }
@@ -37,7 +37,7 @@ func NewLineLogger(log *slog.Logger, stream string, proxy bool) *LineLogger {
 const (
 	maxObjectLines = 10_000
 	maxObjectBytes = 1 << 20
-	// maxProxied is the size of an object's fields above which they are logged as one cut text.
+	// maxProxied is the size of an object's fields above which they are logged as one truncated string.
 	maxProxied = 10_000
 )
 

@@ -1,12 +1,12 @@
 // Package process runs a hook file as a process.
 //
 // Callers may rely on this:
-//   - The process leads a group of its own. When a run is ended early, the whole group is ended: SIGTERM
-//     first and SIGKILL after a delay, or SIGKILL at once when Options.Kill has ended.
-//   - Lines of output are delivered whole, whatever their length, in order per stream.
-//   - Execute returns when the process has ended and its output is read. Output that another process keeps
-//     open is not waited for longer than a short time; that process is left alone.
-//   - Nothing that Execute started is left running in this program when it returns.
+//   - The process leads a process group of its own. To end a run early, the whole group gets SIGTERM, and SIGKILL after a
+//     delay or as soon as Options.Kill ends.
+//   - Lines of output are delivered complete, up to 16 MiB, in order per stream.
+//   - Execute returns when the process has ended and its output has been read. If a background process keeps the output open,
+//     Execute reads on for a short time only, and does not signal that process.
+//   - No goroutine that Execute started outlives it.
 package process
 
 import (
@@ -25,16 +25,16 @@ import (
 type Options struct {
 	// TermDelay is the time between SIGTERM and SIGKILL; 0 means 5 s.
 	TermDelay time.Duration
-	// DrainDelay is how long output that others keep open is read after the end; 0 means 1 s.
+	// DrainDelay limits the time for which output that background processes keep open is read; 0 means 1 s.
 	DrainDelay time.Duration
-	// Kill ends when there is no time for SIGTERM any more; nil means never.
+	// Kill ends the delay after SIGTERM; nil means never.
 	Kill context.Context
 }
 
-// Executor runs processes. It has no state but an open /dev/null.
+// Executor runs processes. Its only state is an open /dev/null.
 type Executor struct {
 	opts Options
-	// endOf is another one in tests.
+	// endOf is replaced in tests.
 	endOf func(pid int) (*signal, error)
 
 	mu sync.Mutex
@@ -63,20 +63,20 @@ type Invocation struct {
 	Args       []string
 	Dir        string
 	Env        []string
-	// Stdout and Stderr take lines without their ends. They are called by the goroutine that called Execute.
+	// Stdout and Stderr receive lines without their ends, on the goroutine that called Execute.
 	Stdout, Stderr func(line []byte)
 	// Timeout ends the run; 0 means never.
 	Timeout time.Duration
 }
 
-// Result is what is known of a process that has ended.
+// Result describes a process that has ended.
 type Result struct {
 	Usage Usage
-	// HeldOpen tells that another process kept the output open after the end.
+	// HeldOpen reports that a background process kept the output open.
 	HeldOpen bool
 }
 
-// Usage is what a process, and children that it waited for, have used.
+// Usage is that of a process and the children that it waited for.
 type Usage struct {
 	User, System time.Duration
 	// MaxRSS is the largest resident set of a single process, in bytes.
@@ -84,13 +84,13 @@ type Usage struct {
 	Wall   time.Duration
 }
 
-// Execute runs a process until its end. The error is an *ExitError, a *TimeoutError, or tells why the
-// process could not be started.
+// Execute runs a process until its end. The error is an *ExitError, a *TimeoutError, a *StartError, or one of the
+// operating system.
 func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
 	}
-	started := time.Now() // before the time limit begins, so that no run looks shorter than it
+	started := time.Now() // before the time limit begins, so that no run appears shorter than its limit
 	var timeout *TimeoutError
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -122,7 +122,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		return result, fmt.Errorf("%s FAILED: %w", in.Hook, r.err)
 	}
 	if timeout != nil && r.stopped && errors.Is(context.Cause(ctx), timeout) {
-		return result, timeout // whatever its status: it was stopped before its work was done
+		return result, timeout // whatever its status: its work was not complete
 	}
 	if !r.success() {
 		return result, &ExitError{Hook: in.Hook, Status: r.String(), Stderr: tail.text()}
@@ -130,8 +130,8 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	return result, nil
 }
 
-// start starts the process. A file that was written a moment ago may still be open for writing in a child
-// that another run is just starting; that passes by itself.
+// start starts the process. It retries ETXTBSY: a file that has just been written may still be open for writing in a child
+// that another run is forking.
 func (e *Executor) start(in Invocation, stdout, stderr int) (pid int, err error) {
 	devNull, err := e.devNull()
 	if err != nil {
@@ -154,7 +154,7 @@ func (e *Executor) start(in Invocation, stdout, stderr int) (pid int, err error)
 	}
 }
 
-// devNull is what processes read.
+// devNull is stdin of processes.
 func (e *Executor) devNull() (*os.File, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -168,7 +168,7 @@ func (e *Executor) devNull() (*os.File, error) {
 	return f, err
 }
 
-// endEarly ends a process group, unless the process has ended by itself, and tells whether it had to.
+// endEarly ends a process group and reports true, unless the process has already ended.
 func (e *Executor) endEarly(group int, ended <-chan struct{}) bool {
 	select {
 	case <-ended:
@@ -179,7 +179,7 @@ func (e *Executor) endEarly(group int, ended <-chan struct{}) bool {
 	delay := time.NewTimer(e.opts.TermDelay)
 	defer delay.Stop()
 	select {
-	case <-ended: // children that are left do not outlive the run
+	case <-ended: // SIGKILL for the children that are left
 	case <-delay.C:
 	case <-e.opts.Kill.Done():
 	}
@@ -187,12 +187,12 @@ func (e *Executor) endEarly(group int, ended <-chan struct{}) bool {
 	return true
 }
 
-// ExitError tells that the process ran and failed.
+// ExitError reports that the process ran and failed.
 type ExitError struct {
 	Hook string
 	// Status is "exit status N" or "signal: …".
 	Status string
-	// Stderr is what the process printed there, the end of it if it is long.
+	// Stderr is the output of the process there, its end if it is long.
 	Stderr string
 }
 
@@ -211,7 +211,7 @@ func (e *ExitError) Hint() string {
 	return ""
 }
 
-// TimeoutError tells that a run took too long.
+// TimeoutError reports that a run exceeded its time limit.
 type TimeoutError struct {
 	Hook  string
 	Limit time.Duration

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stream is one output of a process. Its ends are file descriptors and not files, because the runtime would make itself
-// ready for waiting for them, and start to wait when nobody has to.
+// stream is one output of a process. Its ends are file descriptors instead of os.Files, which the runtime would register
+// with its poller.
 type stream struct {
-	// read is ours, write is for the process only. They are -1 when they are closed.
+	// read is ours, write is the process's. A closed one is -1.
 	read, write int
 	lines       lineReader
 }
@@ -41,11 +41,11 @@ func closeEnd(fd *int) {
 	}
 }
 
-// ready is told what poll has found. It reads once, and closes the stream at its end.
+// ready handles the events of poll: it reads once, and closes the stream at its end.
 func (s *stream) ready(events int16) {
 	switch {
 	case events == 0:
-	case events&unix.POLLIN == 0: // there is nothing, and nobody to write more
+	case events&unix.POLLIN == 0: // empty and without a writer
 		s.lines.end()
 		s.closeRead()
 	case s.lines.from(descriptor(s.read)) != nil:
@@ -72,10 +72,9 @@ func (d descriptor) Read(p []byte) (int, error) {
 }
 
 const (
-	// maxLine is the length at which a line without end is delivered in pieces, so that a hook that prints
-	// no line ends at all does not fill the memory.
+	// maxLine is the length at which a line is split, so that output without line ends does not fill the memory.
 	maxLine = 16 << 20
-	// Most hooks print little; who prints much is read in larger pieces.
+	// The buffer grows with the output: most hooks print little.
 	firstRead = 1 << 10
 	mostRead  = 64 << 10
 )
@@ -84,11 +83,11 @@ const (
 type lineReader struct {
 	deliver func([]byte)
 	keep    *tail
-	// buf holds the beginning of a line, in which no line end has been found.
+	// buf is the beginning of a line.
 	buf []byte
 }
 
-// from reads once. It delivers whole lines without their ends, and what is left when reading fails.
+// from reads once. It delivers complete lines without their ends, and the rest when reading fails.
 func (l *lineReader) from(r io.Reader) error {
 	if len(l.buf) == cap(l.buf) {
 		l.buf = append(make([]byte, 0, max(firstRead, 2*cap(l.buf))), l.buf...)
@@ -125,7 +124,7 @@ func (l *lineReader) from(r io.Reader) error {
 	return err
 }
 
-// end delivers a line that has no end.
+// end delivers a last line without an end.
 func (l *lineReader) end() {
 	if len(l.buf) > 0 {
 		l.deliver(l.buf)
@@ -149,7 +148,7 @@ func (t *tail) add(b []byte) {
 	}
 }
 
-// text is what was kept, without white space around it. It is only used after reading has ended.
+// text returns what was kept, without surrounding white space. It is called after reading has ended.
 func (t *tail) text() string {
 	text := strings.TrimSpace(string(t.kept[max(0, len(t.kept)-maxTail):]))
 	if t.cut || len(t.kept) > maxTail {

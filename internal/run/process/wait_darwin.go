@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rssUnit is the unit of the peak memory that the kernel tells, in bytes.
+// rssUnit is the unit of Rusage.Maxrss in bytes.
 const rssUnit = 1
 
-// waitid waits until a child has ended, without taking its status, as on Linux. The call of that name also returns here
-// when a process is stopped, so the kernel's events of processes are used.
+// waitid waits until a child has ended without reaping it, as on Linux. The system call of that name also returns here when a
+// process is stopped, so this uses kqueue.
 func waitid(pid int) error {
 	queue, err := unix.Kqueue()
 	if err != nil {
@@ -28,9 +28,9 @@ func waitid(pid int) error {
 		n, err := unix.Kevent(queue, changes, events, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
-			continue // adding it once more changes nothing
+			continue // adding the event again changes nothing
 		case errors.Is(err, unix.ESRCH):
-			return nil // it has ended already, and waits for its status to be taken
+			return nil // it is already a zombie
 		case err != nil:
 			return err
 		case n == 0:
@@ -46,7 +46,7 @@ func waitid(pid int) error {
 // endOf signals the end of a child.
 func endOf(pid int) (*signal, error) { return signalEnd(pid) }
 
-// pipe makes a pipe that no child inherits.
+// pipe makes a pipe with close-on-exec.
 func pipe() (read, write int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

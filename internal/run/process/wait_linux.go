@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rssUnit is the unit of the peak memory that the kernel tells, in bytes.
+// rssUnit is the unit of Rusage.Maxrss in bytes.
 const rssUnit = 1024
 
-// waitid waits until a child has ended, without taking its status: its number is not given to another
-// process before os.Process.Wait does so.
+// waitid waits until a child has ended without reaping it, so that its pid is not reused before takeStatus.
 func waitid(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -26,10 +25,10 @@ func endOf(pid int) (*signal, error) {
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 		return &signal{fd: fd}, nil
 	}
-	return signalEnd(pid) // the kernel is older than 5.3, or somebody forbids it
+	return signalEnd(pid) // the kernel is older than 5.3, or a seccomp profile forbids it
 }
 
-// pipe makes a pipe that no child inherits.
+// pipe makes a pipe with close-on-exec.
 func pipe() (read, write int, err error) {
 	var ends [2]int
 	err = unix.Pipe2(ends[:], unix.O_CLOEXEC)
