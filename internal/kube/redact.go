@@ -186,7 +186,7 @@ func (r *redactor) message(text string) string {
 	case r.secret:
 		b += "(its text is not shown, because it may quote the Secret)"
 	default:
-		b += r.unquote(quotes.ReplaceAllString(denial, "$1"+redacted+"$2"), func(string) bool { return false })
+		b += r.unquote(quotes.ReplaceAllString(denial, "$1"+redacted+"$2"), func(string, string) bool { return false })
 	}
 	return cut(r.withoutValues(b))
 }
@@ -194,26 +194,32 @@ func (r *redactor) message(text string) string {
 // quotes are those that webhooks use besides double ones. An apostrophe is inside a word.
 var quotes = regexp.MustCompile("(^|[^\\w])(?:'[^']*'|`[^`]*`)([^\\w]|$)")
 
-// names come before a quoted name, which is no value of an object.
-var names = regexp.MustCompile(`(^[\w.-]+|(^|[\s("])(User|resource|group|namespace|webhook|service|serviceaccount|configmap|secret|container|volume|PodSecurity|version|kind|field|with|Post|quota)|\[name=) ?$`)
+// names come before a quoted name, which is no value of an object. At the beginning of a message that is a resource or a
+// kind, if what follows says so.
+var (
+	names     = regexp.MustCompile(`((^|[\s("])(User|resource|group|namespace|webhook|service|serviceaccount|configmap|secret|container|volume|PodSecurity|version|kind|field|with|Post|quota)|\[name=) ?$`)
+	resource  = regexp.MustCompile(`^[\w.-]+ $`)
+	predicate = regexp.MustCompile(`^ (is (forbidden|invalid)|not found|already exists)\b`)
+)
 
 // supported begins the list of values that a field may have.
 const supported = "supported values: "
 
-// named reports whether the text before a quoted one says that it is a name.
-func named(before string) bool {
-	return names.MatchString(before[max(0, len(before)-40):]) || strings.Contains(before, supported)
+// named reports whether the text around a quoted one says that it is a name.
+func named(before, after string) bool {
+	return names.MatchString(before[max(0, len(before)-40):]) || strings.Contains(before, supported) ||
+		resource.MatchString(before) && predicate.MatchString(after)
 }
 
-// unquote removes what is in quotes, unless keep allows it for the text before, and what is in braces. What follows a
-// quote or a brace without end is removed, too.
-func (r *redactor) unquote(s string, keep func(before string) bool) string {
+// unquote removes text in quotes, unless keep allows it for the text around it, and in braces. After a quote or a brace
+// without end, everything is removed.
+func (r *redactor) unquote(s string, keep func(before, after string) bool) string {
 	var b strings.Builder
 	for s != "" {
 		switch {
 		case s[0] == '"':
 			end := quoted(s)
-			if closed := end > 1 && s[end-1] == '"'; closed && keep(b.String()) {
+			if closed := end > 1 && s[end-1] == '"'; closed && keep(b.String(), s[end:]) {
 				b.WriteString(s[:end])
 			} else {
 				r.drop(s[:end])

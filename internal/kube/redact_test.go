@@ -54,7 +54,8 @@ func TestRedactMessages(t *testing.T) {
 		`couldn't get version/kind; json parse error: unexpected end of JSON input ({"stringData":{"p":"M4 ...)`:                          `couldn't get version/kind; json parse error: unexpected end of JSON input (…`,
 		`.data: expected map, got &{[M4RKER]}`:                                                                                            `.data: expected map, got &…`,
 		`.data.a: expected string, got &v.valueUnstructured{V:123}`:                                                                       `.data.a: expected string, got &v.valueUnstructured…`,
-		`something "M4RKER without an end`:                                                                                                `something …`,
+		`password "M4RKER" is weak`:        `password … is weak`,
+		`something "M4RKER without an end`: `something …`,
 		// Of the request, without quotes.
 		`the value M4RKER-sent is no good, nor is 1234567, no`:                                                             `the value … is no good, nor is …, no`,
 		`admission webhook "a.example.com" denied the request: password M4RKER-sent of "db" is 'weak', isn't it? {"p": 1}`: `admission webhook "a.example.com" denied the request: password … of … is …, isn't it? …`,
@@ -143,4 +144,35 @@ func mustMarshal(t *testing.T, err error) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// warnings collects the warnings that a client logs.
+type warnings struct{ texts []string }
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }
+
+// Warnings of API servers and admission webhooks go to the log.
+func TestRedactWarnings(t *testing.T) {
+	var logged warnings
+	client, err := NewClient(&rest.Config{Host: "https://cluster", WarningHandler: &logged, Transport: roundTrip(func(req *http.Request) *http.Response {
+		header := http.Header{"Warning": {`299 - "unknown field \"spec.a\""`, `299 - "password \"M4RKER\" is weak"`}}
+		return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(strings.NewReader("{}")), Request: req}
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Send(t.Context(), client.Get().AbsPath("/version")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(logged.texts, "; "), `unknown field "spec.a"; password … is weak`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// An error in the stream of a watch is a status, too.
+func TestRedactEvents(t *testing.T) {
+	status := metav1.Status{Message: `conversion webhook for a.example.com/v1, Kind=A failed: "M4RKER" is no number`}
+	if Redact(&status); status.Message != `conversion webhook for a.example.com/v1, Kind=A failed: … is no number` {
+		t.Errorf("got %s", status.Message)
+	}
 }
