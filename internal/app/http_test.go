@@ -174,7 +174,7 @@ func TestHTTPRate(t *testing.T) {
 func TestHTTPRefused(t *testing.T) {
 	c := testenv.Shared(t)
 	for want, args := range map[string][]string{
-		"without TLS: give --http-server-cert":               {"--http-listen-address", "0.0.0.0"},
+		"without TLS: set --http-server-cert":                {"--http-listen-address", "0.0.0.0"},
 		`cannot read the HTTP certificate: there is no file`: {"--http-server-cert", "/no/such/file", "--http-server-key", "/no/such/file"},
 		"belong together: give both or none":                 {"--http-server-cert", "x"},
 		"must be above 0":                                    {"--http-parallel", "0"},

@@ -212,6 +212,9 @@ func (m *Metrics) ForgetBinding(hook, binding, queue string) {
 func (m *Metrics) ForgetHook(hook string)   { m.forget(prometheus.Labels{"hook": valid(hook)}) }
 func (m *Metrics) ForgetQueue(queue string) { m.forget(prometheus.Labels{"queue_name": queue}) }
 
+// ForgetCRD drops the series of a CRD that no hook converts any more.
+func (m *Metrics) ForgetCRD(crd string) { m.forget(prometheus.Labels{"crd": crd}) }
+
 // forget drops the series that have all of these labels. A metric that lacks one of them has no such series.
 func (m *Metrics) forget(labels prometheus.Labels) {
 	for _, v := range m.vectors {

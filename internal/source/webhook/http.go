@@ -12,21 +12,21 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
 
-// httpServer serves the hooks that answer HTTP requests.
+// httpServer is the server of HTTP hooks.
 type httpServer struct {
 	*side
 	o Options
-	// served is nil until a hook needs it. Then it stays.
+	// served is nil until a hook needs it, and stays then.
 	served *servedHTTP
 }
 
 type servedHTTP struct {
 	handler replaceable
-	// access is nil where callers are not asked.
+	// access is nil where clients are not authenticated.
 	access *httphooks.Access
 }
 
-// newHTTPServer listens, if a hook has http bindings. Requests are refused until the hooks can answer.
+// newHTTPServer listens if a hook has http bindings. Requests get 503 until the hooks are ready.
 func newHTTPServer(o Options) (*httpServer, error) {
 	s := &httpServer{o: o}
 	first, err := s.prepare(o.Hooks, o.Ready)
@@ -42,8 +42,8 @@ func newHTTPServer(o Options) (*httpServer, error) {
 	return s, nil
 }
 
-// prepare listens if that has not been needed before, and makes a handler, which refuses everything until ready is closed.
-// The renewal is there with an error, too.
+// prepare listens if a hook needs it for the first time, and creates a handler, which responds 503 until ready is closed. It
+// returns a renewal with an error, too.
 func (s *httpServer) prepare(hooks []*hook.Hook, ready <-chan struct{}) (r *renewal, err error) {
 	r = &renewal{what: "HTTP hooks"}
 	if !serves(hooks) && s.served == nil {
@@ -81,10 +81,10 @@ func (s *httpServer) listen(r *renewal) (*servedHTTP, error) {
 		}
 		certificate, r.parts = files.Certificate, append(r.parts, files.Run)
 	}
-	// A name is looked up once: what is checked is what is listened on.
+	// The name is resolved once, so that the checked address is the one that is bound.
 	address, err := net.ResolveTCPAddr("tcp", o.HTTP.ListenAddress)
 	if err != nil {
-		return nil, fmt.Errorf("cannot serve HTTP hooks on %s: %w: give another --http-listen-address", o.HTTP.ListenAddress, err)
+		return nil, fmt.Errorf("cannot serve HTTP hooks on %s: %w: set another --http-listen-address", o.HTTP.ListenAddress, err)
 	}
 	served := &servedHTTP{}
 	if served.access, err = accessAt(address, certificate != nil, o); err != nil {
@@ -109,15 +109,15 @@ func serves(hooks []*hook.Hook) bool {
 	return false
 }
 
-// accessAt is nil for an address that only this machine reaches, unless callers are to be asked there, too. Others need TLS, or tokens would be there for everybody
-// on the way.
+// accessAt is nil on loopback, unless clients are to be authenticated there, too. Other addresses need TLS, or tokens would
+// be sent in the clear.
 func accessAt(address *net.TCPAddr, secure bool, o Options) (*httphooks.Access, error) {
 	local := address.IP.IsLoopback()
 	if local && !o.HTTP.Authentication {
 		return nil, nil
 	}
 	if !local && !secure {
-		return nil, fmt.Errorf("HTTP hooks cannot be served on %s without TLS: give --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1", address)
+		return nil, fmt.Errorf("HTTP hooks cannot be served on %s without TLS: set --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1", address)
 	}
 	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
@@ -126,12 +126,12 @@ func accessAt(address *net.TCPAddr, secure bool, o Options) (*httphooks.Access, 
 	return httphooks.NewAccess(client, o.Log), nil
 }
 
-// warnAboutAllow tells of bindings that mean to be careful where nobody is asked.
+// warnAboutAllow logs bindings whose allow has no effect on loopback.
 func warnAboutAllow(hooks []*hook.Hook, o Options) {
 	for _, h := range hooks {
 		for _, b := range h.HTTP {
 			if b.Allow != nil {
-				o.Log.Warn("allow has no effect: everybody on this machine may ask the hook on a loopback address, unless --http-authentication is given", "hook", h.Name, "binding", b.Name)
+				o.Log.Warn("allow has no effect: on a loopback address every client on this machine is trusted, unless --http-authentication is set", "hook", h.Name, "binding", b.Name)
 			}
 		}
 	}

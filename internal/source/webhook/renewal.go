@@ -11,29 +11,29 @@ import (
 // part runs until its context ends.
 type part = func(context.Context) error
 
-// renewal is what one side needs for a new set of hooks.
+// renewal is what one side needs to activate a set of hooks.
 type renewal struct {
 	// what names it in errors.
 	what string
-	// parts are new servers, and what they need.
+	// parts are new servers and certificates.
 	parts []part
-	// services are those that the operator is to make, registrars lead callers to the servers.
+	// services are those that the operator creates; registrars register the servers.
 	services   []serviceOptions
 	registrars []part
-	// swap puts the new handlers in place, and returns what waits for the requests at the previous ones.
+	// swap activates the new handlers, and returns functions that wait for the requests of the previous ones.
 	swap []func() (drain func())
-	// wait returns when none of the new handlers' runs is left.
+	// wait returns when all runs of the new handlers have ended.
 	wait []func()
-	// retired, if set, is called when no request is left at the handlers before.
+	// retired, if set, is called when no request of earlier handlers is in flight.
 	retired func()
-	// ready are closed when the hooks can answer.
+	// ready are closed when the hooks are ready for requests.
 	ready []<-chan struct{}
-	// opened are the new servers, until they run, and closed forgets them.
+	// opened are the new servers, until they run; closed resets the fields that hold them.
 	opened []*httpserver.Server
 	closed []func()
 }
 
-// abort gives back what a renewal has taken that is not to be.
+// abort releases what was created for a renewal.
 func (r *renewal) abort() {
 	for _, s := range r.opened {
 		_ = s.Close()
@@ -43,7 +43,7 @@ func (r *renewal) abort() {
 	}
 }
 
-// begin runs parts beside each other.
+// begin runs parts concurrently.
 func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble func(error)) {
 	for _, p := range parts {
 		group.Go(func() {
@@ -54,8 +54,8 @@ func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble fun
 	}
 }
 
-// register waits until the hooks can answer, puts their handlers in place and leads callers there until ctx ends.
-// Swapped is called in between.
+// register waits until the hooks are ready, activates their handlers, calls swapped, and registers the servers until ctx
+// ends.
 func (r *renewal) register(ctx context.Context, swapped func(drain []func()), trouble func(error)) {
 	for _, o := range r.services {
 		if err := ensureService(ctx, o); err != nil {
@@ -78,7 +78,7 @@ func (r *renewal) register(ctx context.Context, swapped func(drain []func()), tr
 	begin(ctx, &registrars, r.registrars, trouble)
 }
 
-// reached waits for channels to be closed, and tells whether that came before the end of ctx.
+// reached waits for channels to be closed, and reports whether that happened before the end of ctx.
 func reached(ctx context.Context, all ...<-chan struct{}) bool {
 	for _, c := range all {
 		select {
@@ -90,7 +90,7 @@ func reached(ctx context.Context, all ...<-chan struct{}) bool {
 	return true
 }
 
-// keep lets the source run beside the servers.
+// keep adds a certificate source to the parts.
 func (r *renewal) keep(source cert.Source, err error) (cert.Source, error) {
 	if err == nil {
 		r.parts = append(r.parts, source.Run)

@@ -1,9 +1,10 @@
-// Package serve keeps the servers at which hooks are asked: by the API server, and by HTTP clients.
+// Package webhook runs the servers of webhooks and of HTTP hooks: listeners, certificates, Services and registration.
 //
 // Callers may rely on this:
-//   - Nobody is led to a server before the hooks there can answer, and nobody to one that has gone.
-//   - What hooks need is there when they need it: listening, certificates, Services. It stays when they go.
-//   - Hooks are replaced as a whole. Prepare does all that can fail, and nobody notices; Commit then cannot fail.
+//   - A webhook is registered only while a server with ready hooks is behind its address.
+//   - Servers are created when a hook needs one, with certificates and Services, and stay until the end.
+//   - The set of hooks is replaced as a whole, in two phases: Prepare does what can fail, without an effect on the active set;
+//     Commit cannot fail. A request is answered by the set with which it began.
 //   - Run returns when all requests have been answered.
 package webhook
 
@@ -27,10 +28,10 @@ type Options struct {
 	Cluster  *kube.Cluster
 	Webhooks WebhookOptions
 	HTTP     HTTPOptions
-	// Hooks are the first ones. Ready is closed when they can answer.
+	// Hooks are the first set. Ready is closed when it is ready for requests.
 	Hooks []*hook.Hook
 	Ready <-chan struct{}
-	// Leading is closed when this replica runs the hooks of queues: then what leads to one replica leads here.
+	// Leading is closed when this replica is the leader. Only the leader registers a URL, which belongs to one replica.
 	Leading <-chan struct{}
 	// Reviews runs hooks for the API server, Requests for HTTP clients.
 	Reviews interface {
@@ -46,13 +47,13 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Servers are those for webhooks and for HTTP hooks, as far as hooks have needed them.
+// Servers are those of webhooks and of HTTP hooks, as far as hooks have needed them.
 type Servers struct {
 	webhooks *webhooks
 	http     *httpServer
 }
 
-// New listens for the hooks that need it. Nothing is registered, and all requests are refused, before Run and Ready.
+// New listens for the hooks that need it. Before Run and Ready, nothing is registered and requests get 503.
 func New(ctx context.Context, o Options) (*Servers, error) {
 	webhooks, err := newWebhooks(ctx, o)
 	if err != nil {
@@ -66,8 +67,7 @@ func New(ctx context.Context, o Options) (*Servers, error) {
 	return &Servers{webhooks, http}, nil
 }
 
-// Run serves until ctx ends. What goes wrong with the first hooks is told to fail: they are meant to be asked, and would
-// not be. It is an *Error then.
+// Run serves until ctx ends. Errors of the first set are reported to fail, as an *Error; those of later sets are logged.
 func (s *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 	var sides sync.WaitGroup
 	sides.Go(func() { s.webhooks.run(ctx, fail) })
@@ -75,18 +75,18 @@ func (s *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 	sides.Wait()
 }
 
-// Renewal is ready to put other hooks in the place of those that are asked. Either Abort or Commit has to be called.
+// Renewal is a prepared set of hooks. Either Abort or Commit must be called.
 type Renewal struct {
 	servers        *Servers
 	webhooks, http *renewal
 }
 
-// Prepare does all for a new set of hooks that can fail.
+// Prepare does what can fail for a new set of hooks. An error has no effect on the active set.
 func (s *Servers) Prepare(ctx context.Context, hooks []*hook.Hook) (*Renewal, error) {
 	r := &Renewal{servers: s}
 	var err, errHTTP error
 	r.webhooks, err = s.webhooks.prepare(ctx, hooks)
-	now := make(chan struct{}) // handlers are put in place when their hooks can answer
+	now := make(chan struct{}) // handlers are swapped in when their hooks are ready
 	close(now)
 	r.http, errHTTP = s.http.prepare(hooks, now)
 	if err := errors.Join(err, errHTTP); err != nil {
@@ -96,14 +96,14 @@ func (s *Servers) Prepare(ctx context.Context, hooks []*hook.Hook) (*Renewal, er
 	return r, nil
 }
 
-// Abort gives everything back.
+// Abort releases what Prepare has created.
 func (r *Renewal) Abort() {
 	r.webhooks.abort()
 	r.http.abort()
 }
 
-// Commit hands the renewal over. The new handlers take over when ready is closed. Retired is called when no request is left
-// that hooks of an earlier set answer, and never after Run has returned.
+// Commit activates the set when ready is closed. Retired is called when no request of an earlier set is in flight, and never
+// after Run has returned.
 func (r *Renewal) Commit(ready <-chan struct{}, retired func()) {
 	var sides atomic.Int32
 	each := func() {
@@ -118,7 +118,7 @@ func (r *Renewal) Commit(ready <-chan struct{}, retired func()) {
 	r.servers.http.renew(r.http)
 }
 
-// Error tells that hooks which are meant to be asked cannot be.
+// Error is the error of hooks that cannot be served.
 type Error struct {
 	what string
 	err  error

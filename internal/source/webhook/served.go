@@ -13,7 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
 
-// served is a server as the API server has to know it: by its Service, or by a URL.
+// served is a server and its address for the API server: a Service or a URL.
 type served struct {
 	handler                 replaceable
 	certificates            cert.Source
@@ -34,7 +34,7 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 		}
 	}
 	s := &served{}
-	// The certificate is asked for by the first handshake, which cannot come before anybody knows the address.
+	// The first handshake needs the certificate, and no client knows the address before it is registered.
 	listening, err := httpserver.New(httpserver.Options{
 		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, Component: component, Log: o.Log,
 		Certificate: certificateOf(s),
@@ -59,12 +59,12 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 	return s, nil
 }
 
-// certificatesFor uses the files that were given, and otherwise makes certificates: in a Secret for all replicas behind
-// a Service, in memory for a URL, which leads to this process only.
+// certificatesFor uses configured files, and creates certificates otherwise: in a Secret for all replicas behind a Service,
+// in memory for a URL, which belongs to this process.
 func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server WebhookServer, at place, s *served) (source cert.Source, err error) {
 	o := w.o
 	if o.Webhooks.CertManager != "" {
-		// Its Secret need not have a CA, which is no concern of ours.
+		// Its Secret need not have a CA, which the operator does not use.
 		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, Log: o.Log})
 		if err != nil {
 			err = fmt.Errorf("with --webhook-cert-manager the certificates are those of cert-manager: %w", err)
@@ -95,18 +95,18 @@ func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server Webho
 	return w.shared, err
 }
 
-// certificateOf asks for the certificate only when a handshake needs it.
+// certificateOf returns the certificate when a handshake needs it.
 func certificateOf(s *served) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) }
 }
 
-// replaceable is a handler that another one can take the place of.
+// replaceable is a handler that can be replaced while it serves.
 type replaceable struct {
 	mu  sync.Mutex
 	now *inPlace
 }
 
-// inPlace is a handler and the requests in flight that it answers.
+// inPlace is a handler and its requests in flight.
 type inPlace struct {
 	http.Handler
 	requests sync.WaitGroup

@@ -6,25 +6,24 @@ import (
 	"sync"
 )
 
-// side runs what the renewals for one kind of callers bring.
+// side runs the renewals of webhooks, or those of HTTP hooks.
 type side struct {
 	log   *slog.Logger
 	first *renewal
 	next  chan *renewal
 	ended chan struct{}
-	// replaced ends the registrars of an earlier renewal: others follow them.
+	// replaced is the cause that ends the registrars of an earlier renewal.
 	replaced error
-	waits    []func()
-	// retired are the callbacks of renewals whose handlers, or those of a later one, are not in place yet. previous waits for
-	// the runs of the handlers that are. The goroutine of run has both, except while it lets a renewal register.
-	retired, previous []func()
+	// retired are the callbacks of renewals that are not active yet. current waits for the runs of the active handlers. The
+	// goroutine of run owns both, except while a renewal registers.
+	retired, current []func()
 }
 
 func newSide(log *slog.Logger, first *renewal, replaced error) *side {
-	return &side{log: log, first: first, next: make(chan *renewal), ended: make(chan struct{}), replaced: replaced, previous: first.wait}
+	return &side{log: log, first: first, next: make(chan *renewal), ended: make(chan struct{}), replaced: replaced, current: first.wait}
 }
 
-// renew takes a renewal, unless everything has ended.
+// renew hands over a renewal, or aborts it after the end of run.
 func (s *side) renew(r *renewal) {
 	select {
 	case s.next <- r:
@@ -33,24 +32,23 @@ func (s *side) renew(r *renewal) {
 	}
 }
 
-// run serves, and lets registrars begin when hooks can answer. It returns when ctx has ended and all requests have been
-// answered. Trouble of the first renewal is told to fail; later ones are only logged, as the operator works.
+// run serves, and registers when hooks are ready. It returns when ctx has ended and all requests have been answered. Errors
+// of the first renewal are reported to fail; those of later ones are logged.
 func (s *side) run(ctx context.Context, fail context.CancelCauseFunc) {
 	defer close(s.ended)
-	// The servers outlive the registrations, so that nobody is led to a closed port.
+	// The servers outlive the registrations, so that no registered port is closed.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	for r, first := s.first, true; r != nil; first = false {
-		what := r.what // parts outlive the renewal that brought them
+		what := r.what // parts outlive their renewal
 		trouble := func(err error) {
 			if err = (&Error{what, err}); first {
 				fail(err)
 				return
 			}
-			s.log.Error("Hooks that are new are not asked", "error", err.Error())
+			s.log.Error("New hooks are not served", "error", err.Error())
 		}
 		begin(serving, &running, r.parts, trouble)
-		s.waits = append(s.waits, r.wait...)
 		if r.retired != nil {
 			s.retired = append(s.retired, r.retired)
 		}
@@ -59,8 +57,11 @@ func (s *side) run(ctx context.Context, fail context.CancelCauseFunc) {
 		now := r
 		registrars.Go(func() {
 			now.register(registering, func(drain []func()) {
-				calls, previous := s.retired, s.previous
-				s.retired, s.previous = nil, now.wait
+				if now == s.first {
+					return // its handlers are active from the beginning
+				}
+				calls, previous := s.retired, s.current
+				s.retired, s.current = nil, now.wait
 				running.Go(func() {
 					for _, wait := range append(drain, previous...) {
 						wait()
@@ -82,7 +83,7 @@ func (s *side) run(ctx context.Context, fail context.CancelCauseFunc) {
 	}
 	endServing()
 	running.Wait()
-	for _, wait := range s.waits {
+	for _, wait := range s.current {
 		wait()
 	}
 }

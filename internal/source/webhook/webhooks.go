@@ -12,7 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 )
 
-// asked tells which kinds of webhooks the hooks have.
+// asked reports which kinds of webhooks the hooks have.
 func asked(hooks []*hook.Hook) (admits, converts bool) {
 	for _, h := range hooks {
 		admits = admits || len(h.Validating)+len(h.Mutating) > 0
@@ -21,20 +21,20 @@ func asked(hooks []*hook.Hook) (admits, converts bool) {
 	return admits, converts
 }
 
-// webhooks is everything that serves the API server's questions.
+// webhooks are the servers for the API server.
 type webhooks struct {
 	*side
 	o      Options
 	client rest.Interface
-	// admission and conversion are nil until a hook needs them. Then they stay.
+	// admission and conversion are nil until a hook needs them, and stay then.
 	admission, conversion *served
-	// shared are the certificates that the operator makes itself for all servers behind Services; nil until needed.
+	// shared are the certificates in the Secret, for all servers behind Services; nil until needed.
 	shared cert.Source
-	// own tells that what is registered leads to this replica only.
+	// own means that the registered addresses belong to this replica only.
 	own bool
 }
 
-// newWebhooks listens, for the kinds that hooks have. Nothing is registered before run.
+// newWebhooks listens for the kinds that hooks have. It registers nothing before run.
 func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
 	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
@@ -46,7 +46,7 @@ func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
 		first.abort()
 		return nil, err
 	}
-	// Until they are ready, too, hooks answer who knows where they are.
+	// Clients that know the address are served before the hooks are ready, too.
 	for _, swap := range first.swap {
 		swap()
 	}
@@ -55,8 +55,8 @@ func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
 	return w, nil
 }
 
-// prepare listens for the kinds that hooks have and that were not needed before, and makes handlers for all. The renewal
-// is there with an error, too.
+// prepare listens for the kinds that hooks need for the first time, and creates handlers. It returns a renewal with an
+// error, too.
 func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal, err error) {
 	r = &renewal{what: "webhooks"}
 	admits, converts := asked(hooks)
@@ -79,8 +79,7 @@ func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal,
 		}
 	}
 	if w.own {
-		// What leads to one replica only is registered by the one that runs hooks, or replicas would overwrite each
-		// other for ever.
+		// Only the leader registers the address of one replica, or replicas would overwrite each other forever.
 		r.ready = append(r.ready, w.o.Leading)
 	}
 	return r, checkServices(r.services)

@@ -50,6 +50,16 @@ func labelsOf(hooks map[*hook.Hook][]*telemetry.Binding) (names map[string]bool,
 	return names, bindings
 }
 
+func crdsOf(hooks map[*hook.Hook][]*telemetry.Binding) map[string]bool {
+	crds := map[string]bool{}
+	for h := range hooks {
+		for _, c := range h.Conversions {
+			crds[c.CRDName] = true
+		}
+	}
+	return crds
+}
+
 // SetHooks sets the hooks that have metrics. The series of hooks and bindings that no longer exist are dropped. It is not to
 // be called concurrently.
 func (m *Meter) SetHooks(hooks []*hook.Hook) {
@@ -81,6 +91,12 @@ func (m *Meter) SetHooks(hooks []*hook.Hook) {
 	for name := range goneNames {
 		if !names[name] {
 			m.Operator.ForgetHook(name)
+		}
+	}
+	crds := crdsOf(now)
+	for crd := range crdsOf(before) {
+		if !crds[crd] {
+			m.Operator.ForgetCRD(crd)
 		}
 	}
 }
