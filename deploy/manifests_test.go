@@ -20,7 +20,7 @@ metadata:
 ---
 `
 
-// helmLines are labels that say that Helm looks after an object.
+// helmLines are the labels of objects that Helm manages.
 var helmLines = regexp.MustCompile(`(?m)^ +(app\.kubernetes\.io/managed-by|helm\.sh/chart|app\.kubernetes\.io/version): .*\n`)
 
 // TestManifests keeps the plain manifests equal to what the chart makes.

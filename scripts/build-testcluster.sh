@@ -7,7 +7,7 @@ flags=$1
 printf 'building the test cluster (etcd, Kubernetes, kubectl); the first time takes about five minutes on two cores\n' >&2
 total=$(go list -deps . | wc -l)
 start=$SECONDS
-# Where nobody watches, a line for every 200 packages is enough.
+# Without a terminal, one line for every 200 packages.
 if [[ -t 2 ]]; then end=$'\r' every=10; else end=$'\n' every=200; fi
 go build -v -ldflags "$flags" -o ../bin/testcluster . 2> >(
 	built=0

@@ -31,7 +31,7 @@ import (
 )
 
 func main() {
-	slog.SetLogLoggerLevel(slog.LevelWarn) // Helm tells of each link in the chart
+	slog.SetLogLoggerLevel(slog.LevelWarn) // Helm logs each symbolic link in the chart
 	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "chart: %v\n", err)
 		os.Exit(1)

@@ -61,7 +61,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return someCameBack
 }
 
-// fate tells how many packets to an address are lost, or why none can be sent.
+// fate returns how many packets to an address are lost, or why none can be sent.
 func fate(address string, count int) (lost int, problem string) {
 	ip, err := netip.ParseAddr(address)
 	switch {

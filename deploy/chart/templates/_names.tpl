@@ -55,7 +55,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ default (include "name" .) .Values.leaderElection.lease }}
 {{- end -}}
 
-{{/* The Secret with certificates that somebody else than the operator keeps. */}}
+{{/* The Secret with certificates that the operator does not manage. */}}
 {{- define "certificates" -}}
 {{- if eq .Values.webhooks.certificates.from "Secret" -}}
 {{ required "webhooks.certificates.secretName is empty: name the Secret with tls.crt, tls.key and ca.crt" .Values.webhooks.certificates.secretName }}

@@ -1,4 +1,4 @@
-{{/* What the operator itself needs in its namespace, and then what hooks need there. Nothing if nobody needs anything. */}}
+{{/* Rules of the operator in its namespace, then those of hooks; may be empty. */}}
 {{- define "ownRules" -}}
 {{- if include "leads" . }}
 - apiGroups: [coordination.k8s.io]
@@ -56,7 +56,7 @@
   verbs: [list, watch, patch]
 {{- end }}
 {{- if .Values.http.enabled }}
-# To ask who calls HTTP hooks, and whether they may.
+# Authentication and authorization of clients of HTTP hooks.
 - apiGroups: [authentication.k8s.io]
   resources: [tokenreviews]
   verbs: [create]

@@ -2,7 +2,7 @@
 //
 // Callers may rely on this:
 //   - With the flag -update the files are rewritten, and no test fails: the difference is to be reviewed like code.
-//   - A pattern that fits no file fails the test, so that no test looks at nothing.
+//   - A pattern that fits no file fails the test, so that no test checks nothing.
 package golden
 
 import (
@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations in testdata")
 
-// Update tells whether expectations are to be rewritten, for tests whose files have a form of their own.
+// Update reports whether expectations are to be rewritten, for tests with their own file format.
 func Update() bool { return *update }
 
 // Compare fails the test if the file is not what the test has got, or rewrites it.

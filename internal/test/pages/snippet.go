@@ -91,7 +91,7 @@ func All(root string) (all []Block, err error) {
 	return all, err
 }
 
-// Contains tells whether a line of a text has what is shown.
+// Contains reports whether a line of a text has what is shown.
 func Contains(text, shown string) bool {
 	for line := range strings.Lines(text) {
 		if Like(line, shown) {

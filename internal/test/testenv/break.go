@@ -23,7 +23,7 @@ func (c *Cluster) Kill(t testing.TB, component string) {
 	c.signal(t, component, syscall.SIGKILL)
 }
 
-// Pause stops a component in the middle of what it does: connections stay open, and nobody answers. Continue ends that.
+// Pause stops a component: its connections stay open without an answer. Continue ends that.
 func (c *Cluster) Pause(t testing.TB, component string) {
 	t.Helper()
 	c.signal(t, component, syscall.SIGSTOP)
@@ -68,7 +68,7 @@ func (c *Cluster) Compact(t testing.TB) {
 	}
 	etcd := "http://" + strings.TrimSpace(string(text))
 	var now struct{ Header struct{ Revision string } }
-	// "AA==" is a key that nobody has.
+	// "AA==" is not the key of any component.
 	ask(t, etcd+"/v3/kv/range", `{"key":"AA=="}`, &now)
 	ask(t, etcd+"/v3/kv/compaction", fmt.Sprintf(`{"revision":%q,"physical":true}`, now.Header.Revision), new(any))
 }

@@ -4,7 +4,7 @@
 //   - A test that gets a Cluster has one. Without the binary of testcluster/ the test is skipped and says how to
 //     get it; with TESTCLUSTER=required it fails instead. With -short it is always skipped.
 //   - Everything that was started for a test has ended when the test has.
-//   - Waiting is done on signals, never by looking again and again.
+//   - Waiting is done on signals, never by polling.
 package testenv
 
 import (
@@ -32,8 +32,8 @@ const Patience = 60 * time.Second
 
 // Cluster is a running control plane.
 type Cluster struct {
-	// Dir holds its files. Kubeconfig is that of an administrator, UserKubeconfig that of "alice", who may do nothing
-	// until RBAC says so.
+	// Dir holds its files. Kubeconfig is that of an administrator, UserKubeconfig that of "alice", who has no
+	// permission until RBAC grants one.
 	Dir, Kubeconfig, UserKubeconfig string
 }
 
@@ -198,7 +198,7 @@ func (c *Cluster) KubectlInput(t testing.TB, input string, args ...string) strin
 	return out
 }
 
-// TryKubectl is KubectlInput for callers who want kubectl to fail.
+// TryKubectl is KubectlInput for commands that may fail.
 func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
 	dir, err := tools()
 	if err != nil {
@@ -213,8 +213,7 @@ func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
 
 var namespaces atomic.Int64
 
-// UntilAllowed waits until the API server has heard of a right that was given to a user: it learns of Roles as everybody
-// else does, by a watch.
+// UntilAllowed waits until a permission of a user is effective: the API server watches Roles, so it lags.
 func (c *Cluster) UntilAllowed(t testing.TB, user, namespace, verb, resource string) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)

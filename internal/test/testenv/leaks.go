@@ -17,7 +17,7 @@ func Main(m *testing.M) {
 	)
 }
 
-// Text is written by several goroutines, as a log is, and looked at by a test.
+// Text is a log that several goroutines write and a test reads.
 type Text struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -18,7 +18,7 @@ import (
 )
 
 // Binary returns the path of the operator's program, built with the race detector if the test is. It is the one that
-// TESTOPERATOR names, which somebody has just built for all test processes, or made by this process.
+// TESTOPERATOR names, built once for all test processes, or built by this process.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := binary()
@@ -241,7 +241,7 @@ func (op *Operator) Until(what string, done func([]Record) bool) {
 	}
 }
 
-// TryUntil is Until for callers who know what to say.
+// TryUntil is Until, with an error instead of a failed test.
 func (op *Operator) TryUntil(patience time.Duration, done func([]Record) bool) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -279,7 +279,7 @@ func (op *Operator) UntilLog(message string, fields ...string) Record {
 	return found
 }
 
-// Has tells whether the message is, or begins with, this text and the fields have these values.
+// Has reports whether the message begins with this text and the fields have these values.
 func (r Record) Has(message string, fields ...string) bool {
 	if !strings.HasPrefix(r.Fields["msg"], message) {
 		return false

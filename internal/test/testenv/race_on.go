@@ -2,5 +2,5 @@
 
 package testenv
 
-// raceDetector tells whether the race detector is on: then the operator gets it too.
+// raceDetector reports whether the race detector is on: then the operator gets it too.
 const raceDetector = true
