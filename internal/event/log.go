@@ -9,8 +9,22 @@ import (
 )
 
 // Log is a list of events of one hook that wait. An event takes 56 bytes and its payloads; text that events share is
-// interned. The zero value is empty. Copies of a Log share its events and must not both be appended to.
-type Log struct{ records []record }
+// interned. The zero value is empty. Copies of a Log share its events and must not both be modified.
+type Log struct {
+	// last are the latest events. It is empty only if the Log is.
+	last []record
+	// before is nil for most Logs, which are short.
+	before *chunks
+}
+
+// chunks are full slices of events. Growing one slice of all events would leave as much garbage as there are events.
+type chunks struct {
+	full   [][]record
+	events int
+}
+
+// chunk is the number of records in 8 KiB.
+const chunk = 146
 
 // record is an Event without its hook.
 type record struct {
@@ -40,38 +54,93 @@ func (r *record) event(h *hook.Hook) Event {
 }
 
 // LogOf returns a Log of one event.
-func LogOf(ev Event) Log { return Log{[]record{recordOf(&ev)}} }
+func LogOf(ev Event) Log { return Log{last: []record{recordOf(&ev)}} }
 
 // Len is the number of events.
-func (l *Log) Len() int { return len(l.records) }
+func (l *Log) Len() int {
+	if l.before == nil {
+		return len(l.last)
+	}
+	return l.before.events + len(l.last)
+}
 
 // Add appends an event.
-func (l *Log) Add(ev Event) { l.records = append(l.records, recordOf(&ev)) }
+func (l *Log) Add(ev Event) { l.add(recordOf(&ev)) }
+
+func (l *Log) add(r record) {
+	if len(l.last) >= chunk {
+		l.push(l.last)
+		l.last = make([]record, 0, chunk)
+	}
+	l.last = append(l.last, r)
+}
+
+// push puts a chunk behind those before last.
+func (l *Log) push(records []record) {
+	if l.before == nil {
+		l.before = &chunks{}
+	}
+	l.before.full = append(l.before.full, records)
+	l.before.events += len(records)
+}
 
 // Join appends the events of another Log, which must not be used afterwards.
 func (l *Log) Join(next Log) {
-	if len(l.records) == 0 {
-		l.records = next.records
-		return
+	switch {
+	case l.Len() == 0:
+		*l = next
+	case next.before == nil:
+		for _, r := range next.last {
+			l.add(r)
+		}
+	default:
+		l.push(l.last)
+		for _, records := range next.before.full {
+			l.push(records)
+		}
+		l.last = next.last
 	}
-	l.records = append(l.records, next.records...)
 }
 
 // DropLast removes the last event. There has to be one.
-func (l *Log) DropLast() { l.records = slices.Delete(l.records, len(l.records)-1, len(l.records)) }
+func (l *Log) DropLast() {
+	l.last = slices.Delete(l.last, len(l.last)-1, len(l.last))
+	if b := l.before; len(l.last) == 0 && b != nil {
+		l.last = b.full[len(b.full)-1]
+		b.full = slices.Delete(b.full, len(b.full)-1, len(b.full))
+		if b.events -= len(l.last); b.events == 0 {
+			l.before = nil
+		}
+	}
+}
 
 // First returns the first event. There has to be one.
-func (l *Log) First(h *hook.Hook) Event { return l.records[0].event(h) }
+func (l *Log) First(h *hook.Hook) Event {
+	if l.before != nil {
+		return l.before.full[0][0].event(h)
+	}
+	return l.last[0].event(h)
+}
 
 // Last returns the last event. There has to be one.
-func (l *Log) Last(h *hook.Hook) Event { return l.records[len(l.records)-1].event(h) }
+func (l *Log) Last(h *hook.Hook) Event { return l.last[len(l.last)-1].event(h) }
 
 // All yields the events, in order, as those of a hook.
 func (l *Log) All(h *hook.Hook) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		for i := range l.records {
-			if !yield(l.records[i].event(h)) {
-				return
+		var before [][]record
+		if l.before != nil {
+			before = l.before.full
+		}
+		for i := 0; i <= len(before); i++ {
+			records := l.last
+			if i < len(before) {
+				records = before[i]
+			}
+			for j := range records {
+				if !yield(records[j].event(h)) {
+					return
+				}
 			}
 		}
 	}

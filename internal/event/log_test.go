@@ -37,14 +37,21 @@ func TestLogAgainstList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var logs [3]Log
 		var lists [3][]Event
-		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			i, j := rapid.IntRange(0, 2).Draw(t, "to"), rapid.IntRange(0, 2).Draw(t, "from")
-			switch step := rapid.SampledFrom([]string{"add", "add", "add", "join", "drop"}).Draw(t, "step"); {
+			switch step := rapid.SampledFrom([]string{"add", "add", "many", "join", "drop", "drop"}).Draw(t, "step"); {
 			case step == "add":
 				ev := anyEvents.Draw(t, "event")
 				logs[i].Add(ev)
 				ev.Hook = h
 				lists[i] = append(lists[i], ev)
+			case step == "many": // more than a chunk
+				ev := anyEvents.Draw(t, "event")
+				for range rapid.SampledFrom([]int{chunk - 1, chunk, chunk + 1}).Draw(t, "times") {
+					logs[i].Add(ev)
+				}
+				ev.Hook = h
+				lists[i] = append(lists[i], slices.Repeat([]Event{ev}, logs[i].Len()-len(lists[i]))...)
 			case step == "drop" && len(lists[i]) > 0:
 				logs[i].DropLast()
 				lists[i] = lists[i][:len(lists[i])-1]
@@ -76,11 +83,11 @@ func differs(l *Log, h *hook.Hook, want []Event) error {
 
 func TestAllEndsEarly(t *testing.T) {
 	var l Log
-	for i := range 10 {
+	for i := range 1000 {
 		l.Add(Event{Type: Tick, Index: i})
 	}
 	for ev := range l.All(nil) {
-		if ev.Index == 5 {
+		if ev.Index == 500 {
 			return
 		}
 	}
