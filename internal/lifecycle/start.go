@@ -175,7 +175,8 @@ func (l *Lifecycle) release() {
 		l.queueTasks(x)
 	}
 	if synchronizations {
-		// Initial lists leave many times their size in garbage, and an operator that is idle afterwards would keep it for minutes.
+		// Initial lists leave many times their size in garbage, and an idle operator would keep it for minutes. Saves 5 of
+		// 43 MiB with 2,000 ConfigMaps of 2.5 KiB.
 		l.o.Queues.Add(hook.MainQueue, stepTask{"ReleaseMemory", nil, debug.FreeOSMemory})
 	}
 }
