@@ -66,7 +66,7 @@ type operator struct {
 }
 
 // Run runs the operator until ctx ends, and then for at most the shutdown timeout.
-// When kill ends, running hooks are killed at once.
+// When kill ends, running hooks are killed immediately.
 func Run(ctx, kill context.Context, o Options) (err error) {
 	if o.Watchdog == nil {
 		o.Watchdog = NewWatchdog(o.ShutdownTimeout, func(string) {})

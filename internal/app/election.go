@@ -82,7 +82,7 @@ func (op *operator) leaderChanged(holder replica.Holder) {
 	}
 }
 
-// lead runs the queues until ctx ends: at once, or as soon as this replica leads. When it does not lead any more lose is
+// lead runs the queues until ctx ends, without election or while this replica leads. When it has lost the Lease, lose is
 // called, which has to end everything that runs; and the process ends. It would have to forget its queues, its metrics
 // and what its bindings hold back; a new process has forgotten them.
 func (op *operator) lead(ctx, runs context.Context, lose func(error)) error {

@@ -23,7 +23,7 @@ import (
 
 // DebugOptions are about the debug API.
 type DebugOptions struct {
-	// Socket is the path of its socket; SocketChosen tells that somebody has asked for it. RuntimeDir is a private folder
+	// Socket is the path of its socket; SocketChosen reports that a flag or variable set it. RuntimeDir is a private folder
 	// of the user where it is otherwise, if it cannot be at Socket.
 	Socket       string
 	SocketChosen bool
@@ -42,7 +42,7 @@ type insight struct {
 	hooksDir   string
 	api        *debug.API
 	page       http.Handler
-	// ready tells that the operator is complete: before, only its queues are.
+	// ready is set when the operator is complete: before, only its queues are.
 	ready atomic.Bool
 }
 
@@ -50,7 +50,7 @@ var _ debug.Operator = (*insight)(nil)
 
 func newInsight(op *operator, o Options) *insight {
 	if o.Debug.Level == nil {
-		o.Debug.Level = &slog.LevelVar{} // nobody's
+		o.Debug.Level = &slog.LevelVar{} // of no logger
 	}
 	i := &insight{op: op, hooksDir: o.HooksDir, history: history.New(history.Options{}), parameters: debug.NewParameters(logLevel(o.Debug.Level, o.Log))}
 	options := debug.Options{
@@ -60,7 +60,7 @@ func newInsight(op *operator, o Options) *insight {
 	return i
 }
 
-// built tells that the operator is complete.
+// built marks the operator as complete.
 func (i *insight) built() { i.ready.Store(true) }
 
 // close ends what has been set for a while.

@@ -64,7 +64,7 @@ type MetricsOptions struct {
 	Prefix string
 	// NoQueueActions leaves out how long operations on queues take.
 	NoQueueActions bool
-	// RestartHookCounters lets counters and histograms of hooks begin anew with each run that names them.
+	// RestartHookCounters resets counters and histograms of hooks with each run that names them.
 	RestartHookCounters bool
 	// MaxHookSeries is how many series of metrics a hook may have; 0 means any number.
 	MaxHookSeries int

@@ -12,7 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 )
 
-// newKubeEvents returns nil when there is nothing that Events could be about, or nobody wants them.
+// newKubeEvents returns nil without a Pod that Events could be about, or if they are disabled.
 func newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recorder, error) {
 	p := cl.OwnPod(o.Pod, o.Webhooks.Namespace)
 	if !o.KubernetesEvents || p.Name == "" {
@@ -25,7 +25,7 @@ func newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recorder, error) {
 	return kubeevent.New(kubeevent.Options{Client: client, Namespace: p.Namespace, Pod: p.Name, UID: types.UID(o.PodUID), Log: o.Log}), nil
 }
 
-// runEnded tells everybody who wants to know of a run.
+// runEnded reports a run to metrics and Events.
 func (op *operator) runEnded(r run.Report) {
 	op.meter.RunEnded(r)
 	switch {
@@ -36,7 +36,7 @@ func (op *operator) runEnded(r run.Report) {
 	}
 }
 
-// warnOfReplicas tells when there are other replicas that run the same hooks at the same time. It looks once: replicas
+// warnOfReplicas warns of other replicas that run the same hooks at the same time. It looks once: replicas
 // that are added later look themselves. Who may not look is not warned.
 func warnOfReplicas(ctx context.Context, cl *kube.Cluster, o Options) {
 	p := cl.OwnPod(o.Pod, o.Webhooks.Namespace)

@@ -22,7 +22,7 @@ type exposure struct {
 
 // warnOfExposure warns when others can replace the private directory that the operator makes in the temp directory:
 // they could hand back operations in the name of a hook. It is no more than a warning, because volumes in containers
-// often belong to somebody else.
+// often belong to another user.
 func warnOfExposure(o *Options, flag, dir string) {
 	inPod := slices.ContainsFunc(o.Env, func(v string) bool { return strings.HasPrefix(v, "KUBERNETES_SERVICE_HOST=") })
 	e, exposed := exposed(dir, os.Geteuid(), os.Getegid(), inPod)
@@ -33,7 +33,7 @@ func warnOfExposure(o *Options, flag, dir string) {
 		slog.Uint64("owner", uint64(e.uid)), slog.String("mode", e.mode.String()), slog.String("hint", e.hint))
 }
 
-// exposed looks at a directory and at those above it. In a Pod nobody else is there but who has been given the
+// exposed looks at a directory and at those above it. In a Pod only those containers have access that have been given the
 // volume on purpose, and volumes are open to everybody or to a group of their own, so there modes say nothing.
 func exposed(dir string, uid, gid int, inPod bool) (exposure, bool) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -42,7 +42,7 @@ func exposed(dir string, uid, gid int, inPod bool) (exposure, bool) {
 	for ; ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil {
-			return exposure{}, false // whoever uses it will say why it cannot be used
+			return exposure{}, false // its first use reports why it cannot be used
 		}
 		stat, ok := info.Sys().(*syscall.Stat_t)
 		if !ok {

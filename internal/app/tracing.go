@@ -21,7 +21,7 @@ type TracingOptions struct {
 	CA       string
 }
 
-// newTracing returns the tracers, and what sends the last spans. Both are nothing when nobody wants traces.
+// newTracing returns the tracers, and a function that sends the last spans. Without an endpoint it returns no tracers.
 func newTracing(ctx context.Context, o Options) (tracers *run.Tracers, end func(), err error) {
 	if o.Tracing.Endpoint == "" {
 		return nil, func() {}, nil

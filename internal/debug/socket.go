@@ -13,7 +13,7 @@ import (
 
 // Place is where the socket of an operator is.
 type Place struct {
-	// Socket is the path. Chosen tells that somebody has asked for it: then there is no other.
+	// Socket is the path. Chosen reports that a flag or variable set it: then no other path is tried.
 	Socket string
 	Chosen bool
 	// Runtime is a private folder of the user, for those who may not write to the folder of Socket. It is made when it
@@ -29,7 +29,7 @@ func (p Place) sockets() []string {
 	return []string{p.Socket, filepath.Join(p.Runtime, filepath.Base(p.Socket))}
 }
 
-// errBusy tells that another operator listens.
+// errBusy reports that another operator listens.
 var errBusy = errors.New("another operator listens there")
 
 // listen takes the socket. Where nobody has asked for one, another place is as good, and none is better than no
@@ -86,7 +86,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// Two operators that start at once do not take each other's socket for an old one.
+	// Two operators that start at the same time do not take each other's socket for an old one.
 	lock, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func removeStale(path string) error {
 	return err
 }
 
-// makePrivate makes a folder, or checks that the one which is there is nobody else's.
+// makePrivate creates a directory, or checks that an existing one belongs to this user only.
 func makePrivate(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err

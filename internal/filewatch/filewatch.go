@@ -1,10 +1,10 @@
-// Package filewatch tells when files may have changed.
+// Package filewatch reports when files may have changed.
 //
 // Callers may rely on this:
 //   - Whatever changes in one of the directories while Follow runs is followed by a call of Changed, after the change.
 //     There is one call at the beginning, too: what happened before Follow began to watch is not lost.
 //   - Changes that come together, such as the files of a set that is copied or a volume that kubelet swaps, cause few calls.
-//   - Where the system does not tell of changes, the files are looked at once a minute.
+//   - Where the system does not report changes, Changed is called once a minute.
 //
 // Not attempted: to tell what has changed. Callers read what they need and compare.
 package filewatch
@@ -33,7 +33,7 @@ type Options struct {
 	// Changed is called when something may have changed. No two calls overlap. If it returns a time, it is called again after
 	// that, whether anything changes or not.
 	Changed func() (again time.Duration)
-	// Degraded is told why changes are noticed within a minute only, once until that has passed.
+	// Degraded receives the reason why changes are noticed within a minute only, once until it has passed.
 	Degraded func(error)
 }
 
@@ -92,7 +92,7 @@ func watchDirectories(watcher *fsnotify.Watcher, watched, wanted map[string]bool
 		}
 	}
 	for dir := range wanted {
-		// A directory that was made anew has the same name; adding one that is watched costs nothing.
+		// A directory that was recreated has the same name; adding one that is watched costs nothing.
 		if err := watcher.Add(dir); err != nil {
 			problem = err
 			delete(watched, dir)

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// tooLarge tells that the files are more than what is copied.
+// tooLarge is the error of a directory that exceeds the limit.
 type tooLarge struct{ limit int64 }
 
 func (e *tooLarge) Error() string {
@@ -67,7 +67,7 @@ func (c *copying) visit(path string, entry fs.DirEntry, err error) error {
 	return nil // pipes, sockets and devices have no content
 }
 
-// dispensable tells of hidden files that cannot be read, or have gone: they are no hooks, and often somebody else's.
+// dispensable reports hidden files that cannot be read, or have gone: they are no hooks, and often belong to another program.
 func dispensable(name string, err error) bool {
 	hidden := strings.HasPrefix(name, ".") || strings.Contains(name, string(filepath.Separator)+".")
 	return hidden && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist))

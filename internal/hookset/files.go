@@ -14,7 +14,7 @@ type Files map[string]fileState
 type fileState struct {
 	// mark changes when the file does, or the one that a link leads to.
 	mark string
-	// hook tells that it is one, unless it is in a directory for shared code.
+	// hook: the file is a hook, unless it is in a directory for shared code.
 	hook bool
 }
 

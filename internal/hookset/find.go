@@ -17,7 +17,7 @@ type Entry struct {
 	File
 	// Skipped is why it is no hook; nil means that it is one.
 	Skipped *Skip
-	// Dir tells that everything below is skipped too.
+	// Dir: everything below is skipped, too.
 	Dir bool
 }
 
@@ -84,7 +84,7 @@ func Entries(dir string) (root string, all []Entry, err error) {
 	return root, append(all, strays(root)...), nil
 }
 
-// quiet is below every level that is logged: nobody wants to hear of each hidden directory.
+// quiet is below every level that is logged: records about each hidden directory would be noise.
 const quiet = slog.LevelDebug - 8
 
 // find returns the hook files below dir, in the byte-wise order of their paths, and dir without links.

@@ -84,7 +84,7 @@ func directories(dir string) map[string]bool {
 }
 
 // walk visits what is below dir in the order of names, without what is hidden and what Python keeps for itself. What it
-// cannot read it leaves out: the next call of Load tells of it.
+// cannot read it leaves out: the next call of Load reports it.
 func walk(dir string, visit func(path string, entry fs.DirEntry)) {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -51,7 +51,7 @@ type Options struct {
 	// Dir is the absolute path of the hooks directory.
 	Dir string
 	// Mounted makes hooks of scripts in mounted volumes that lack the execute permission, as ConfigMaps do by default:
-	// their line "#!" tells how to run them.
+	// their line "#!" names the program that runs them.
 	Mounted bool
 	// Env is the environment of config calls, Timeout ends one.
 	Env      []string
@@ -147,7 +147,7 @@ type Answer struct {
 	Stdout, Stderr []byte
 }
 
-// LoadError tells of all hooks that cannot be used.
+// LoadError has the problems of all hooks that cannot be used.
 type LoadError struct {
 	files []File
 	errs  []error
@@ -185,7 +185,7 @@ func (e *LoadError) Causes() map[string]string {
 // quoted is how problems show values.
 var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`|'[^']*'")
 
-// CallError tells that a hook could not be asked.
+// CallError is the error of a config call.
 type CallError struct {
 	Hook   string
 	Stderr []byte

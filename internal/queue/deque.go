@@ -2,8 +2,8 @@ package queue
 
 import "time"
 
-// deque is a list that is cheap at both ends and holds on to nothing that has left it. It grows by blocks, so that a long
-// one is never copied and never has much room that it does not need.
+// deque is a list that is cheap at both ends and releases entries that have left it. It grows by blocks: a long one is never
+// copied and has little spare capacity.
 type deque struct {
 	// blocks hold the entries, from the place head in the first one on. What is before and behind them is zero.
 	blocks []*[blockSize]entry

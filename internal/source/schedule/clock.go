@@ -6,7 +6,7 @@
 //     was set forward) an entry fires once, not for every activation that was missed. When the clock was set back by
 //     more than a minute, entries count from the new time; by less, they wait until it has caught up, and fire once.
 //   - Entries with a fixed hour fire once on days when clocks change: an hour later if theirs is
-//     skipped, the first time if theirs comes twice. Entries for every hour just go on.
+//     skipped, the first time if theirs comes twice. Entries for every hour continue.
 //   - One goroutine waits for the next activation. Without entries nothing wakes.
 package schedule
 
@@ -20,14 +20,14 @@ import (
 
 // Options of a Clock. Fire is required.
 type Options struct {
-	// Fire is called for each activation, with the text that was registered. It must return at once.
+	// Fire is called for each activation, with the text that was registered. It must not block.
 	Fire func(crontab string, at time.Time)
 	Log  *slog.Logger
 	// Now is the wall clock, without a monotonic reading; nil means that of the machine.
 	Now func() time.Time
 }
 
-// Clock keeps the entries.
+// Clock fires entries.
 type Clock struct {
 	opts Options
 	wake chan struct{}
@@ -35,7 +35,7 @@ type Clock struct {
 	mu sync.Mutex
 	// entries are in the order of registration.
 	entries []*entry
-	// seen is when Run looked last.
+	// seen is when Run checked the time last.
 	seen time.Time
 }
 
@@ -80,7 +80,7 @@ func (c *Clock) Register(crontab string) {
 	}
 }
 
-// Unregister forgets texts that nobody waits for any more.
+// Unregister removes the crontabs for which unwanted returns true.
 func (c *Clock) Unregister(unwanted func(crontab string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// Schedule tells when a crontab is due.
+// Schedule computes when a crontab is due.
 type Schedule interface {
 	// Next returns the first activation after t, or the zero time if there is none within five years.
 	Next(t time.Time) time.Time
@@ -104,7 +104,7 @@ func markStar(bits *uint64, column string) {
 	}
 }
 
-// fixedHour tells whether a crontab names hours. Such entries mean a time of the day, which clocks that are
+// fixedHour reports whether a crontab names hours. Such entries mean a time of the day, which clocks that are
 // set back bring twice.
 func fixedHour(spec string) bool {
 	columns := strings.Fields(spec)
@@ -202,7 +202,7 @@ func (z zoned) Next(t time.Time) time.Time {
 	return next
 }
 
-// repeated tells whether the wall clock has shown t before: it was set back by up to two hours since.
+// repeated reports whether the wall clock has shown t before: it was set back by up to two hours since.
 func repeated(t time.Time) bool {
 	_, offset := t.Zone()
 	for _, back := range []time.Duration{30 * time.Minute, time.Hour, 2 * time.Hour} {
