@@ -39,9 +39,7 @@ func (w *world) idle() {
 // usage is what an operator holds.
 type usage struct {
 	goroutines, files, children, runs int
-	// held are open files of spare directories, which wait for runs.
-	held, spare int
-	resident    int // KiB
+	resident                          int // KiB
 }
 
 // slack is by how much an operator at rest may differ from another time at rest: connections come and go.
@@ -53,15 +51,7 @@ func (w *world) usage() usage { return usageOf(w.op, w.tmp) }
 func usageOf(op *testenv.Operator, tmp string) (u usage) {
 	pid := strconv.Itoa(op.Pid())
 	open, _ := filepath.Glob("/proc/" + pid + "/fd/*")
-	for _, link := range open {
-		if path, _ := os.Readlink(link); strings.Contains(path, "/spare-") {
-			u.held++
-		} else {
-			u.files++
-		}
-	}
-	spare, _ := filepath.Glob(filepath.Join(tmp, "operator-*", "spare-*"))
-	u.spare = len(spare)
+	u.files = len(open)
 	processes, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range processes {
 		text, _ := os.ReadFile(path)
@@ -111,7 +101,6 @@ func leaksOf(op *testenv.Operator, tmp string, rest usage) (wrong []string) {
 		}{
 			{"goroutines", u.goroutines, rest.goroutines + slack},
 			{"open files", u.files, rest.files + slack},
-			{"open files that wait for runs", u.held, 6 * u.spare},
 			{"child processes", u.children, 0},
 			{"directories of runs", u.runs, rest.runs},
 		} {

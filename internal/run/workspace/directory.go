@@ -64,14 +64,6 @@ func (d *directory) restore() error {
 	return nil
 }
 
-func (d *directory) close(keep bool) error {
-	defer d.lock.Close()
-	if keep {
-		return nil
-	}
-	return os.RemoveAll(d.path)
-}
-
 func locked(f *os.File) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }

@@ -73,14 +73,24 @@ func (w *Workspace) open(parent string) (*directory, error) {
 // Dir is the private directory, for other files of the process. The files of runs may be elsewhere.
 func (w *Workspace) Dir() string { return w.main.path }
 
-// Close removes the private directories.
+// Close removes the private directories, and what Open could not remove because a hook of a killed operator still used it.
 func (w *Workspace) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.main.close(w.keep)
+	err := w.close(w.main)
 	if w.runs != nil && w.runs != w.main {
-		err = errors.Join(err, w.runs.close(w.keep))
+		err = errors.Join(err, w.close(w.runs))
 	}
+	return err
+}
+
+func (w *Workspace) close(d *directory) error {
+	defer d.lock.Close()
+	if w.keep {
+		return nil
+	}
+	err := os.RemoveAll(d.path)
+	sweep(filepath.Dir(d.path), w.log)
 	return err
 }
 
