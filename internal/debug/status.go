@@ -270,10 +270,10 @@ func otherBindings(h *hook.Hook, p Progress) (list []bindingStatus) {
 	scheduled := map[bool]string{true: "scheduled", false: "not enabled"}[p.Ticking]
 	for a, b := range h.Bindings() {
 		status := bindingStatus{Type: string(a.Kind), Name: b.Name, Queue: b.Queue, About: strings.Join(h.About(a), ", "), State: "serving"}
-		switch {
-		case a.Kind == hook.OnStart, a.Kind == hook.OnKubernetes:
+		switch a.Kind {
+		case hook.OnStart, hook.OnKubernetes:
 			continue
-		case a.Kind == hook.OnSchedule:
+		case hook.OnSchedule:
 			status.State = scheduled
 		}
 		list = append(list, status)

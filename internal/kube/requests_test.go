@@ -30,7 +30,11 @@ func TestUnansweredRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			go func() { _, _ = transport.RoundTrip(req) }()
+			go func() {
+				if res, err := transport.RoundTrip(req); err == nil && res.Body != nil {
+					_ = res.Body.Close()
+				}
+			}()
 			time.Sleep(time.Second)
 		}
 		if got := r.Unanswered(); got != "" {
