@@ -176,7 +176,7 @@ func TestHTTPRefused(t *testing.T) {
 	for want, args := range map[string][]string{
 		"without TLS: set --http-server-cert":                {"--http-listen-address", "0.0.0.0"},
 		`cannot read the HTTP certificate: there is no file`: {"--http-server-cert", "/no/such/file", "--http-server-key", "/no/such/file"},
-		"belong together: give both or none":                 {"--http-server-cert", "x"},
+		"belong together: set both or none":                  {"--http-server-cert", "x"},
 		"must be above 0":                                    {"--http-parallel", "0"},
 	} {
 		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: "testdata/rate", Kubeconfig: c.Kubeconfig, Args: args, Status: 1})

@@ -41,6 +41,7 @@ func TestUnansweredRequests(t *testing.T) {
 			t.Errorf("after a second: %q", got)
 		}
 		time.Sleep(20 * time.Second)
+		synctest.Wait() // for the record
 		if got := r.Unanswered(); !strings.HasPrefix(got, "a request to the API server (GET /api) has had no answer for 22s") || !strings.Contains(got, `"plug.sh"`) {
 			t.Errorf("later: %q", got)
 		}

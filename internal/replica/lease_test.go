@@ -284,11 +284,11 @@ func TestSlowAcquisition(t *testing.T) {
 			}
 		})
 		e.expect(10*time.Second, "a")
+		e.expect(time.Minute, "a")
+		e.stop(a)
 		if stopped != 0 || ptr.Deref(e.server.lease.Spec.LeaseTransitions, 0) != 0 {
 			t.Errorf("%d stops are left, the Lease is %+v", stopped, e.server.lease.Spec)
 		}
-		e.expect(time.Minute, "a")
-		e.stop(a)
 	})
 }
 
