@@ -27,7 +27,7 @@ var directions = []struct {
 	{"internal/jsonwalk", nil, "a library for those who look into objects"},
 	{"internal/jq", []string{"internal/jsonwalk"}, "a library for formats and stages"},
 	{"internal/debug/history", nil, "it remembers runs, whoever makes them"},
-	{"internal/debug", []string{"internal/hook", "internal/event", "internal/debug/history", "internal/httpserver"}, "it shows what app tells it, and brings what people ask for to app"},
+	{"internal/debug", []string{"internal/hook", "internal/event", "internal/debug/history", "internal/httpserver", "internal/telemetry"}, "it shows what app tells it, and brings what people ask for to app"},
 	{"internal/telemetry", nil, "a logger is made before anything else"},
 	{"internal/telemetry/logonce", nil, "suppresses repeated records, whatever they are about"},
 	{"internal/telemetry/tracing", []string{"internal/telemetry/logonce"}, "it exports spans, whatever they are about"},
@@ -63,7 +63,7 @@ var directions = []struct {
 	}, "the way of a hook through the stages, without queues and watches"},
 	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/source/schedule"}, "hooks begin and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/lifecycle", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.

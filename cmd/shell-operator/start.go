@@ -19,6 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/workbench"
@@ -78,7 +79,7 @@ func start(s *settings, stdout io.Writer) error {
 	defer stop()
 	limitGarbage()
 	options := s.options(log)
-	options.Watchdog = app.NewWatchdog(s.shutdownTimeout, func(blocked string) { giveUp(log, killNow, blocked) })
+	options.Watchdog = lifecycle.NewWatchdog(s.shutdownTimeout, func(blocked string) { giveUp(log, killNow, blocked) })
 	context.AfterFunc(ctx, options.Watchdog.Start)
 	err := app.Run(ctx, kill, options)
 	var second signalled

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
 
 func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
@@ -22,7 +26,20 @@ spec.conversion of CRDs: without it their objects could not be read.`,
 		Example: "  shell-operator uninstall-webhooks --namespace shell-operator",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.UninstallWebhooks(cmd.Context(), s.options(logger(s, stdout)))
+			return uninstallWebhooks(cmd.Context(), s.options(logger(s, stdout)))
 		},
 	}, "namespace", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name", "kube-config", "kube-context", "kube-server", "log-level")
+}
+
+func uninstallWebhooks(ctx context.Context, o app.Options) error {
+	dir, err := os.MkdirTemp("", "shell-operator-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	cl, err := kube.Connect(o.Cluster, dir)
+	if err != nil {
+		return err
+	}
+	return webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: o.Log})
 }

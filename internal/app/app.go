@@ -11,6 +11,8 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,21 +71,26 @@ type operator struct {
 // When kill ends, running hooks are killed immediately.
 func Run(ctx, kill context.Context, o Options) (err error) {
 	if o.Watchdog == nil {
-		o.Watchdog = NewWatchdog(o.ShutdownTimeout, func(string) {})
+		o.Watchdog = lifecycle.NewWatchdog(o.ShutdownTimeout, func(string) {})
 	}
 	o.Log.Info("start shell-operator")
 	// A lost Lease ends hooks as a second signal does.
 	kill, killNow := context.WithCancel(kill)
 	defer killNow()
-	made, err := checkDirectories(&o)
+	dirs := workspace.Directories{
+		Hooks: o.HooksDir, Tmp: o.TmpDir, Run: o.RunDir, Log: o.Log,
+		InPod: slices.ContainsFunc(o.Env, func(v string) bool { return strings.HasPrefix(v, "KUBERNETES_SERVICE_HOST=") }),
+	}
+	made, err := dirs.Check()
 	if err != nil {
 		return err
 	}
+	o.HooksDir, o.TmpDir, o.RunDir = dirs.Hooks, dirs.Tmp, dirs.Run
 	if made != "" && !o.KeepTmpFiles {
 		defer func() { err = errors.Join(err, os.Remove(made)) }()
 	}
 	var files *workspace.Workspace
-	err = o.Watchdog.step("opening the temp directory", func() (err error) {
+	err = o.Watchdog.Step("opening the temp directory", func() (err error) {
 		files, err = workspace.Open(workspace.Options{Dir: o.TmpDir, RunDir: o.RunDir, Keep: o.KeepTmpFiles, Log: o.Log})
 		return err
 	})
@@ -109,7 +116,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
 	defer op.insight.close()
 	var endDebug func()
-	err = o.Watchdog.step("opening the debug socket", func() (err error) { endDebug, err = op.insight.serve(o); return err })
+	err = o.Watchdog.Step("opening the debug socket", func() (err error) { endDebug, err = op.insight.serve(o); return err })
 	if err != nil {
 		return err
 	}
@@ -119,21 +126,23 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer endPages()
-	if err := o.Watchdog.step("loading hooks", func() error { return op.load(ctx, kill, cl, filters, o) }); err != nil {
+	if err := o.Watchdog.Step("loading hooks", func() error { return op.load(ctx, kill, cl, filters, o) }); err != nil {
 		return err
 	}
 	var asides sync.WaitGroup
 	defer asides.Wait()
 	aside, end := context.WithCancel(ctx)
 	defer end()
-	asides.Go(func() { warnOfReplicas(aside, cl, o) })
+	if !o.Election.Enabled {
+		asides.Go(func() { cl.WarnOfReplicas(aside, cl.OwnPod(o.Pod, o.Webhooks.Namespace), o.Log) })
+	}
 	op.insight.built()
 	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, o.Watchdog)
 }
 
 // serve starts the stages, last one first, so that each finds the next one ready; and ends them the
 // other way round.
-func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, dog *Watchdog) error {
+func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, dog *lifecycle.Watchdog) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	// Runs outlive ctx: a hook that is running may finish.
@@ -141,19 +150,19 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	defer endRuns()
 	var background sync.WaitGroup
 	// Both end with ctx and for no other reason.
-	background.Go(dog.stage("watches", func() { _ = op.watcher.Run(ctx) }))
+	background.Go(dog.Stage("watches", func() { _ = op.watcher.Run(ctx) }))
 	background.Go(func() { _ = op.clock.Run(ctx) })
-	background.Go(dog.stage("starting and reloading hooks", func() { op.life.Run(ctx) }))
+	background.Go(dog.Stage("starting and reloading hooks", func() { op.life.Run(ctx) }))
 	if op.events != nil {
-		background.Go(dog.stage("Kubernetes Events", func() { op.events.Run(ctx) }))
+		background.Go(dog.Stage("Kubernetes Events", func() { op.events.Run(ctx) }))
 	}
-	background.Go(dog.stage("webhook and HTTP servers", func() { op.servers.Run(ctx, fail) }))
+	background.Go(dog.Stage("webhook and HTTP servers", func() { op.servers.Run(ctx, fail) }))
 
 	over := make(chan struct{})
 	var ending sync.WaitGroup
 	defer context.AfterFunc(ctx, dog.Start)() // also when the operator ends by itself
 	ending.Go(func() { op.endRuns(ctx, over, timeout*4/5, endRuns, dog) })
-	err := dog.step("runs of hooks", func() error {
+	err := dog.Step("runs of hooks", func() error {
 		return op.lead(ctx, runs, func(lost error) { fail(lost); killNow() })
 	})
 	close(over)
@@ -171,13 +180,13 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 }
 
 // endRuns waits for ctx to end, gives running hooks a while, and then ends them, unless all is over earlier.
-func (op *operator) endRuns(ctx context.Context, over <-chan struct{}, grace time.Duration, end func(), dog *Watchdog) {
+func (op *operator) endRuns(ctx context.Context, over <-chan struct{}, grace time.Duration, end func(), dog *lifecycle.Watchdog) {
 	select {
 	case <-ctx.Done():
 	case <-over:
 		return
 	}
-	dog.stage("writing the log", func() { op.log.Info("shutdown begin", "phase", "shutdown") })()
+	dog.Stage("writing the log", func() { op.log.Info("shutdown begin", "phase", "shutdown") })()
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {

@@ -18,7 +18,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
-	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 // DebugOptions are about the debug API.
@@ -52,7 +51,7 @@ func newInsight(op *operator, o Options) *insight {
 	if o.Debug.Level == nil {
 		o.Debug.Level = &slog.LevelVar{} // of no logger
 	}
-	i := &insight{op: op, hooksDir: o.HooksDir, history: history.New(history.Options{}), parameters: debug.NewParameters(logLevel(o.Debug.Level, o.Log))}
+	i := &insight{op: op, hooksDir: o.HooksDir, history: history.New(history.Options{}), parameters: debug.NewParameters(debug.LogLevel(o.Debug.Level, o.Log))}
 	options := debug.Options{
 		Operator: i, History: i.history, Parameters: i.parameters, Version: o.Version, HookTimeout: o.HookTimeout, Profiling: o.Profiling, Log: o.Log,
 	}
@@ -79,27 +78,6 @@ func (i *insight) serve(o Options) (end func(), err error) {
 	var serving sync.WaitGroup
 	serving.Go(func() { server.Run(ctx) })
 	return func() { cancel(); serving.Wait() }, nil
-}
-
-// logLevel is the level of the log as a parameter.
-func logLevel(level *slog.LevelVar, log *slog.Logger) debug.Parameter {
-	return debug.Parameter{
-		Name: "log.level", Description: "Lowest level of records in the log", Default: telemetry.LevelName(level.Level()),
-		Values:  []string{"trace", "debug", "info", "warn", "error", "fatal"},
-		Passing: map[string]time.Duration{"debug": 30 * time.Minute},
-		Apply: func(value string) error {
-			// The record comes at the more talkative one of the two levels, so that it is seen wherever it can be.
-			wanted := telemetry.ParseLevel(value)
-			tell := func() { log.Info("Change log level", "value", value) }
-			if wanted <= level.Level() {
-				defer tell()
-			} else {
-				tell()
-			}
-			level.Set(wanted)
-			return nil
-		},
-	}
 }
 
 // Hooks are those that were loaded.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
 	ShutdownTimeout time.Duration
 	// Watchdog is started by the signal, and when the operator ends by itself. Nil means none.
-	Watchdog          *Watchdog
+	Watchdog          *lifecycle.Watchdog
 	ContextsPerRun    int
 	SkipExistingV0    bool
 	KeepManagedFields bool

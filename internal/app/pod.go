@@ -1,9 +1,7 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,25 +31,5 @@ func (op *operator) runEnded(r run.Report) {
 		op.events.Succeeded(r.Hook.Name, r.Queue)
 	case !r.Allowed:
 		op.events.Failed(r.Hook.Name, r.Queue, fmt.Sprintf("Hook %q fails (attempt %d): %s", r.Hook.Name, r.Attempt, run.PublicReason(r.Err)))
-	}
-}
-
-// warnOfReplicas warns of other replicas that run the same hooks at the same time. It looks once: replicas
-// that are added later look themselves. Who may not look is not warned.
-func warnOfReplicas(ctx context.Context, cl *kube.Cluster, o Options) {
-	p := cl.OwnPod(o.Pod, o.Webhooks.Namespace)
-	if o.Election.Enabled || p.Name == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	owner, n, err := cl.Replicas(ctx, p)
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		o.Log.Debug("Cannot find out whether there are more replicas", "error", err.Error())
-	case n > 1:
-		o.Log.Warn("There is more than one replica, and each runs all hooks: start them with --leader-election, so that one does and the others stand by",
-			"owner", owner, "replicas", n)
 	}
 }

@@ -269,8 +269,11 @@ func TestTwoReplicas(t *testing.T) {
 		}
 	}
 	o := replicas[0].options
-	o.Log = slog.New(slog.DiscardHandler)
-	if err := UninstallWebhooks(t.Context(), o); err != nil {
+	cl, err := kube.Connect(o.Cluster, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := webhook.Uninstall(t.Context(), webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Error(err)
 	}
 	if got := c.Kubectl(t, "-n", namespace, "get", "service/webhooks", configuration, "--ignore-not-found"); got != "" {

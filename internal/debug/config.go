@@ -2,11 +2,14 @@ package debug
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 // Parameter is a setting that can be changed while the operator runs.
@@ -173,4 +176,25 @@ func configSet(a *API, r request) (answer, error) {
 		}
 	}
 	return answer{plain: true}, a.Parameters.Set(r.PostForm.Get("name"), r.PostForm.Get("value"), duration)
+}
+
+// LogLevel is the parameter of the lowest level of records in the log.
+func LogLevel(level *slog.LevelVar, log *slog.Logger) Parameter {
+	return Parameter{
+		Name: "log.level", Description: "Lowest level of records in the log", Default: telemetry.LevelName(level.Level()),
+		Values:  []string{"trace", "debug", "info", "warn", "error", "fatal"},
+		Passing: map[string]time.Duration{"debug": 30 * time.Minute},
+		Apply: func(value string) error {
+			// Logged at the lower one of both levels, so that the record is never filtered out.
+			next := telemetry.ParseLevel(value)
+			record := func() { log.Info("Change log level", "value", value) }
+			if next <= level.Level() {
+				defer record()
+			} else {
+				record()
+			}
+			level.Set(next)
+			return nil
+		},
+	}
 }

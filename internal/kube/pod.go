@@ -3,7 +3,9 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"os"
+	"time"
 )
 
 // Pod is the Pod of the operator. Name is empty outside a Pod, and if it is unknown.
@@ -23,6 +25,25 @@ func (c *Cluster) OwnPod(name, namespace string) Pod {
 		return Pod{}
 	}
 	return p
+}
+
+// WarnOfReplicas logs a warning when the controller of the Pod has several replicas, which all run the same hooks. It checks once:
+// replicas that are added later check themselves. Without permission there is no warning.
+func (c *Cluster) WarnOfReplicas(ctx context.Context, p Pod, log *slog.Logger) {
+	if p.Name == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	owner, n, err := c.Replicas(ctx, p)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		log.Debug("Cannot find out whether there are more replicas", "error", err.Error())
+	case n > 1:
+		log.Warn("There is more than one replica, and each runs all hooks: start them with --leader-election, so that one does and the others stand by",
+			"owner", owner, "replicas", n)
+	}
 }
 
 // Replicas returns the controller of the Pod and its number of replicas.

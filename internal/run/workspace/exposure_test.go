@@ -1,4 +1,4 @@
-package app
+package workspace
 
 import (
 	"bytes"
@@ -26,15 +26,15 @@ func TestExposed(t *testing.T) {
 		{name: "private", mode: 0o700, above: 0o755, uid: uid, gid: gid},
 		{name: "usual", mode: 0o755, above: 0o755, uid: uid, gid: gid},
 		{name: "sticky, as /tmp", mode: 0o777 | fs.ModeSticky, above: 0o755, uid: uid, gid: gid},
-		{name: "open to all", mode: 0o777, above: 0o755, uid: uid, gid: gid, want: "everybody can replace", whose: "tmp"},
-		{name: "above it open to all", mode: 0o700, above: 0o777, uid: uid, gid: gid, want: "everybody can replace", whose: "above"},
+		{name: "open to all", mode: 0o777, above: 0o755, uid: uid, gid: gid, want: "all users can replace", whose: "tmp"},
+		{name: "above it open to all", mode: 0o700, above: 0o777, uid: uid, gid: gid, want: "all users can replace", whose: "above"},
 		{name: "above it sticky", mode: 0o700, above: 0o777 | fs.ModeSticky, uid: uid, gid: gid},
 		{name: "an emptyDir", mode: 0o777, above: 0o755, uid: uid, gid: gid, pod: true},
 		{name: "the group of the user", mode: 0o775, above: 0o755, uid: uid, gid: gid},
 		{name: "another group", mode: 0o775, above: 0o755, uid: uid, gid: stranger, want: "the group with the id 54321", whose: "tmp", chownOnly: true},
 		{name: "fsGroup", mode: 0o2775, above: 0o755, uid: uid, gid: stranger, pod: true, chownOnly: true},
-		{name: "somebody else's", mode: 0o700, above: 0o755, uid: stranger, gid: gid, want: "the user with the id 54321 owns", whose: "tmp", chownOnly: true},
-		{name: "somebody else's volume", mode: 0o755, above: 0o755, uid: stranger, gid: gid, pod: true, want: "the user with the id 54321 owns", whose: "tmp", chownOnly: true},
+		{name: "another user's", mode: 0o700, above: 0o755, uid: stranger, gid: gid, want: "the user with the id 54321 owns", whose: "tmp", chownOnly: true},
+		{name: "a volume of another user", mode: 0o755, above: 0o755, uid: stranger, gid: gid, pod: true, want: "the user with the id 54321 owns", whose: "tmp", chownOnly: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.chownOnly && os.Geteuid() != 0 {
@@ -64,14 +64,14 @@ func TestWarnOfExposure(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	o := &Options{TmpDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	if warnOfExposure(o, "--tmp-dir", dir); log.Len() > 0 {
+	d := &Directories{Tmp: dir, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	if d.warnOfExposure("--tmp-dir", dir); log.Len() > 0 {
 		t.Errorf("a private directory: %s", log.String())
 	}
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	warnOfExposure(o, "--tmp-dir", dir)
+	d.warnOfExposure("--tmp-dir", dir)
 	for _, part := range []string{"level=WARN", "directory=" + dir, "owner=", "mode=drwxrwxrwx", "chmod +t " + dir, "--tmp-dir"} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("%q is not in %s", part, log.String())

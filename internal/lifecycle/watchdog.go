@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"maps"
@@ -32,16 +32,16 @@ func (w *Watchdog) Start() {
 	w.once.Do(func() { time.AfterFunc(w.timeout, func() { w.expired(w.blocked()) }) })
 }
 
-// step names what f does while it does it.
-func (w *Watchdog) step(name string, f func() error) error {
+// Step names what f does while it runs.
+func (w *Watchdog) Step(name string, f func() error) error {
 	w.count(name, 1)
 	defer w.count(name, -1)
 	return f()
 }
 
-// stage is step for what cannot fail.
-func (w *Watchdog) stage(name string, f func()) func() {
-	return func() { _ = w.step(name, func() error { f(); return nil }) }
+// Stage is Step for what cannot fail.
+func (w *Watchdog) Stage(name string, f func()) func() {
+	return func() { _ = w.Step(name, func() error { f(); return nil }) }
 }
 
 func (w *Watchdog) count(name string, by int) {

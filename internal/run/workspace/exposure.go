@@ -1,4 +1,4 @@
-package app
+package workspace
 
 import (
 	"fmt"
@@ -6,12 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 )
 
-// exposure is why others can put something else in the place of what the operator makes in a directory.
+// exposure is a directory in which other users can replace files.
 type exposure struct {
 	dir  string
 	uid  uint32
@@ -20,21 +18,19 @@ type exposure struct {
 	problem, hint string
 }
 
-// warnOfExposure warns when others can replace the private directory that the operator makes in the temp directory:
-// they could hand back operations in the name of a hook. It is no more than a warning, because volumes in containers
-// often belong to another user.
-func warnOfExposure(o *Options, flag, dir string) {
-	inPod := slices.ContainsFunc(o.Env, func(v string) bool { return strings.HasPrefix(v, "KUBERNETES_SERVICE_HOST=") })
-	e, exposed := exposed(dir, os.Geteuid(), os.Getegid(), inPod)
+// warnOfExposure warns when other users can replace the private directory of the operator, and so return operations in the
+// name of a hook. It is only a warning, because volumes in containers often have another owner.
+func (d *Directories) warnOfExposure(flag, dir string) {
+	e, exposed := exposed(dir, os.Geteuid(), os.Getegid(), d.InPod)
 	if !exposed {
 		return
 	}
-	o.Log.Warn("Other users can replace the files of hooks in the directory of "+flag+": "+e.problem, slog.String("directory", e.dir),
+	d.Log.Warn("Other users can replace the files of hooks in the directory of "+flag+": "+e.problem, slog.String("directory", e.dir),
 		slog.Uint64("owner", uint64(e.uid)), slog.String("mode", e.mode.String()), slog.String("hint", e.hint))
 }
 
-// exposed looks at a directory and at those above it. In a Pod only those containers have access that have been given the
-// volume on purpose, and volumes are open to everybody or to a group of their own, so there modes say nothing.
+// exposed checks a directory and those above it. Modes of volumes in a Pod prove nothing: they are often open to all or to a
+// group of their own, and only containers that mount the volume reach it.
 func exposed(dir string, uid, gid int, inPod bool) (exposure, bool) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -56,7 +52,7 @@ func exposed(dir string, uid, gid int, inPod bool) (exposure, bool) {
 			e.problem = fmt.Sprintf("the user with the id %d owns %s and can replace files that the operator writes there", stat.Uid, dir)
 			e.hint = fmt.Sprintf("chown %d %s, if that user is not to be trusted%s", uid, dir, elsewhere)
 		case open && info.Mode()&0o002 != 0:
-			e.problem = "everybody can replace files that the operator writes in " + dir
+			e.problem = "all users can replace files that the operator writes in " + dir
 			e.hint = "chmod o-w " + dir + ", or chmod +t " + dir + elsewhere
 		case open && info.Mode()&0o020 != 0 && stat.Gid != 0 && int(stat.Gid) != gid:
 			e.problem = fmt.Sprintf("the group with the id %d can replace files that the operator writes in %s", stat.Gid, dir)

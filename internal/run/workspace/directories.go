@@ -1,19 +1,32 @@
-package app
+package workspace
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 )
 
-// checkDirectories completes the paths, and creates the temp directory. It returns the path of a directory that only this process
-// uses, and has to remove, or nothing.
-func checkDirectories(o *Options) (own string, err error) {
+// Directories are the paths that users set.
+type Directories struct {
+	Hooks string
+	// Tmp is created if it is missing; a directory of the process's own is made if it is empty.
+	Tmp string
+	// Run is the parent of the files of runs. Empty means Tmp.
+	Run string
+	// InPod reports that the process runs in a container, where modes of volumes prove nothing.
+	InPod bool
+	Log   *slog.Logger
+}
+
+// Check makes the paths absolute and checks them, creates the temp directory, and warns when other users can replace files there.
+// It returns the path of a directory that only this process uses and has to remove, or an empty string. Errors name the flag.
+func (d *Directories) Check() (own string, err error) {
 	for _, dir := range []struct {
 		path       *string
 		flag, name string
-	}{{&o.HooksDir, "--hooks-dir", "hooks"}, {&o.TmpDir, "--tmp-dir", "temp"}} {
+	}{{&d.Hooks, "--hooks-dir", "hooks"}, {&d.Tmp, "--tmp-dir", "temp"}} {
 		if *dir.path == "" && dir.name == "temp" {
 			made, err := os.MkdirTemp("", "shell-operator-")
 			if err != nil {
@@ -35,10 +48,10 @@ func checkDirectories(o *Options) (own string, err error) {
 		}
 		*dir.path = abs
 	}
-	if err := os.Mkdir(o.TmpDir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(d.Tmp, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", fmt.Errorf("cannot make the temp directory: %w: make its parent, or give another one with --tmp-dir", err)
 	}
-	for flag, dir := range map[string]string{"--hooks-dir": o.HooksDir, "--tmp-dir": o.TmpDir} {
+	for flag, dir := range map[string]string{"--hooks-dir": d.Hooks, "--tmp-dir": d.Tmp} {
 		info, err := os.Stat(dir)
 		if errors.Is(err, os.ErrNotExist) {
 			return "", fmt.Errorf("there is no directory %s: make it, or give another one with %s", dir, flag)
@@ -50,28 +63,27 @@ func checkDirectories(o *Options) (own string, err error) {
 			return "", fmt.Errorf("%s is %s, which is not a directory", flag, dir)
 		}
 	}
-	if err := checkRunDir(o); err != nil {
+	if err := d.checkRun(); err != nil {
 		return "", err
 	}
-	warnOfExposure(o, "--tmp-dir", o.TmpDir)
-	if o.RunDir != o.TmpDir {
-		warnOfExposure(o, "--run-dir", o.RunDir)
+	d.warnOfExposure("--tmp-dir", d.Tmp)
+	if d.Run != d.Tmp {
+		d.warnOfExposure("--run-dir", d.Run)
 	}
 	return own, nil
 }
 
-// checkRunDir makes the path absolute. Unlike the temp directory it has no default of its own, so it is never created: a
-// typing error would put the files of runs on another file system.
-func checkRunDir(o *Options) error {
-	if o.RunDir == "" {
-		o.RunDir = o.TmpDir
+// checkRun never creates the directory: a typing error would put the files of runs on another file system.
+func (d *Directories) checkRun() error {
+	if d.Run == "" {
+		d.Run = d.Tmp
 		return nil
 	}
-	abs, err := filepath.Abs(o.RunDir)
+	abs, err := filepath.Abs(d.Run)
 	if err != nil {
 		return fmt.Errorf("cannot find the directory of --run-dir: %w", err)
 	}
-	o.RunDir = abs
+	d.Run = abs
 	if info, err := os.Stat(abs); err != nil {
 		return fmt.Errorf("cannot use the directory of --run-dir: %w", err)
 	} else if !info.IsDir() {
