@@ -173,7 +173,7 @@ func TestBrokenOffRequestsAreNotReported(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	roles := scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}}
 	var reports []string
-	lw := &listWatch{client: o.client, scope: roles, listing: func() []*subscription { return nil }, report: func(verb string, err error) {
+	lw := &listWatch{client: o.client, scope: roles, listing: func() {}, serving: func() []*subscription { return nil }, report: func(verb string, err error) {
 		cancel() // between the answer and its body
 		reports = append(reports, verb+" "+errorText(err))
 	}}

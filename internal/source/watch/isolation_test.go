@@ -52,6 +52,7 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 	}
 	f = &feed{stream: s, ctx: t.Context()}
 	f.listing()
+	f.serving()
 	if err := f.Replace(nil, "1"); err != nil {
 		t.Fatal(err)
 	}

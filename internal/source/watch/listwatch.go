@@ -42,8 +42,9 @@ type listWatch struct {
 	// broke receives why a watch failed after it had begun.
 	broke func(error)
 	ctx   context.Context
-	// listing begins a list and returns its consumers, reading returns those of a change.
-	listing func() []*subscription
+	// listing begins a list, serving returns its consumers when the response arrives, reading returns those of a change.
+	listing func()
+	serving func() []*subscription
 	reading func(version uint64) []*subscription
 	// listed are the consumers of the list that is being made.
 	listed []*subscription
@@ -66,19 +67,24 @@ const pageSize = 10_000
 func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	// A consistent read: the cache of another API server may lag behind.
 	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
-	if opts.Continue == "" {
-		l.listed = l.listing()
+	if opts.Continue != "" {
+		return l.page(ctx, opts, func() []*subscription { return l.listed })
 	}
-	return l.page(ctx, opts, l.listed)
+	l.listing()
+	return l.page(ctx, opts, func() []*subscription {
+		l.listed = l.serving()
+		return l.listed
+	})
 }
 
-// page reads a page of a list for some consumers.
-func (l *listWatch) page(ctx context.Context, opts metav1.ListOptions, subs []*subscription) (*objectList, error) {
+// page reads a page of a list for the consumers that serving returns when the response arrives.
+func (l *listWatch) page(ctx context.Context, opts metav1.ListOptions, serving func() []*subscription) (*objectList, error) {
 	body, err := l.open(ctx, "list", opts)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
+	subs := serving()
 	list, err := decodeList(body, func() *digester {
 		return l.newDigester(func(uint64) []*subscription { return subs })
 	})

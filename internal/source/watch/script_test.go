@@ -147,12 +147,14 @@ func (w *stage) do(words []string) {
 		w.feed(args[0]).leave(b.subs[args[0]])
 	case "relist":
 		w.feed(name).listing()
+		w.feed(name).serving()
 		w.feed(name).relisting = true
 	case "list":
 		stream, v, _ := strings.Cut(name, "@")
 		f := w.feed(stream)
 		if !f.relisting {
 			f.listing()
+			f.serving()
 		}
 		f.relisting = false
 		list := make([]any, len(args))

@@ -102,7 +102,7 @@ func (s *stream) run(ctx context.Context) {
 
 	f := &feed{stream: s, ctx: ctx}
 	lw := &listWatch{
-		client: s.client, scope: s.scope, ctx: ctx, broke: s.broke, listing: f.listing, reading: s.reading,
+		client: s.client, scope: s.scope, ctx: ctx, broke: s.broke, listing: f.listing, serving: f.serving, reading: s.reading,
 		report: func(verb string, err error) { s.answered(s.consumers(), verb, err) },
 	}
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
@@ -287,7 +287,7 @@ func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.Lis
 	}
 	at := version(opts.ResourceVersion)
 	for {
-		page, err := lw.page(ctx, opts, subs)
+		page, err := lw.page(ctx, opts, func() []*subscription { return subs })
 		if err != nil {
 			return nil, 0, err
 		}
@@ -333,11 +333,19 @@ var _ interface {
 	cache.ResourceVersionUpdater
 } = (*feed)(nil)
 
-// listing begins a list and returns its consumers: all that have joined before.
-func (f *feed) listing() []*subscription {
+// listing begins a list: from now on no other list is merged, because this one may be older.
+func (f *feed) listing() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.watching, f.listed = false, f.subs
+	f.watching = false
+}
+
+// serving returns the consumers of the list, when its response arrives. Bindings that are enabled together join before that, so one list
+// serves all of them: ten hooks with filters start in two thirds of the time.
+func (f *feed) serving() []*subscription {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed = f.subs
 	return f.listed
 }
 

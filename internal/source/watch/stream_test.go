@@ -184,7 +184,8 @@ func BenchmarkChange(b *testing.B) {
 
 // digesting begins a list, and returns how to make digesters for it.
 func (f *feed) digesting() func() *digester {
-	subs := f.listing()
+	f.listing()
+	subs := f.serving()
 	return func() *digester {
 		return &digester{indexer: newIndexer(true), ctx: f.ctx, subs: func(uint64) []*subscription { return subs }}
 	}
