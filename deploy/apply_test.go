@@ -120,7 +120,7 @@ func TestRolesOfBoth(t *testing.T) {
 	}
 }
 
-// TestAllowed asks the API server what the ServiceAccount may do.
+// TestAllowed checks the permissions of the ServiceAccount by SubjectAccessReviews.
 func TestAllowed(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)

@@ -49,11 +49,11 @@ extraVolumeMounts: [{name: more, mountPath: /more}]
 func TestDefault(t *testing.T) {
 	o := rendered(t, "")
 	if len(o) != 4 || o["Deployment/shop-shell-operator"] == nil || o["ServiceAccount/shop-shell-operator"] == nil {
-		t.Errorf("more, or less, than a Deployment and a ServiceAccount that may write Events: %d objects", len(o))
+		t.Errorf("not exactly a Deployment and a ServiceAccount with permission to write Events: %d objects", len(o))
 	}
 	o = rendered(t, "kubernetesEvents: false")
 	if len(o) != 2 || !strings.Contains(o.at(t, "Deployment/shop-shell-operator", "spec", "template", "spec", "containers"), "name: SHELL_OPERATOR_KUBERNETES_EVENTS\n    value: \"false\"") {
-		t.Errorf("more, or less, than a Deployment without Events and a ServiceAccount without rights: %d objects", len(o))
+		t.Errorf("not exactly a Deployment without Events and a ServiceAccount without permissions: %d objects", len(o))
 	}
 	if got := o.at(t, "Deployment/shop-shell-operator", "spec", "strategy"); got != "type: Recreate" {
 		t.Errorf("two operators could run hooks at once: strategy %s", got)
@@ -96,7 +96,7 @@ func TestRights(t *testing.T) {
 		for key, want := range map[string]string{own: c.own, cluster: c.cluster} {
 			switch {
 			case want == "" && o[key] != nil:
-				t.Errorf("%s: nobody needs the %s\n%s", c.values, key, o.at(t, key, "rules"))
+				t.Errorf("%s: the %s is not needed\n%s", c.values, key, o.at(t, key, "rules"))
 			case want != "":
 				if got := o.at(t, key, "rules"); got != normal(t, want) {
 					t.Errorf("%s: %s has the rules\n%s\nwant\n%s", c.values, key, got, normal(t, want))
@@ -188,7 +188,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestRefusals: wrong values are refused, with words that say where and what.
+// TestRefusals checks that invalid values are rejected with an error that names the value and the fix.
 func TestRefusals(t *testing.T) {
 	for values, want := range map[string]string{
 		"replicas: two":                     "at '/replicas': got string, want integer",

@@ -53,7 +53,7 @@ func render(t *testing.T, namespace, values string) (string, string) {
 	return string(out), errors.String()
 }
 
-// objects are what a manifest says, by kind and name.
+// objects are the objects of a manifest, by kind and name.
 type objects map[string]*unstructured.Unstructured
 
 func parse(t *testing.T, manifest string) objects {
@@ -79,7 +79,7 @@ func parse(t *testing.T, manifest string) objects {
 	return found
 }
 
-// rendered renders values that must be right.
+// rendered renders valid values.
 func rendered(t *testing.T, values string) objects {
 	t.Helper()
 	manifest, problem := render(t, "shop", values)

@@ -8,7 +8,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestWorkflows asks actionlint, which knows what GitHub takes and the inputs of common actions.
+// TestWorkflows runs actionlint, which validates the syntax of workflows and the inputs of common actions.
 func TestWorkflows(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testenv.Root(), ".github", "workflows", "*.yml"))
 	if err != nil || len(files) == 0 {
