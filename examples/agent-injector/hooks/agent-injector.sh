@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Adds an agent to Pods that ask for one by annotations.
+# Injects an agent into Pods with certain annotations.
 #
 # AGENT_IMAGE      image of the agent; "busybox:1.37" when it is empty
 # WATCH_NAMESPACE  only Pods of this namespace; all that have the label when it is empty
 source "${SHELL_LIB:-/shell_lib.sh}"
 
-# Only namespaces with the label are asked about, so a mistake here does not reach the rest of the cluster. When the hook
-# does not answer, Pods are created as they are.
+# Only namespaces with the label are selected, so a bug here does not affect the rest of the cluster. If the hook
+# does not respond, Pods are created unchanged.
 __config__() {
   cat <<EOF
 configVersion: v1
@@ -30,14 +30,14 @@ EOF
 }
 
 __on_mutating::agent-injector.example.com() {
-  # What Go's strconv.ParseBool takes for true.
+  # The true values of Go's strconv.ParseBool.
   case $(context::get "review.request.object.metadata.annotations.'example.com/enable'") in
     1 | t | T | true | True | TRUE) ;;
     *) admission::allow && return ;;
   esac
 
-  # One jq for all the rest. The Pod may have no name yet, only a generateName: so the agent gets both names from the
-  # kubelet, by reference, when there is one.
+  # One jq process for the rest. The Pod may have no name yet, only a generateName: so the agent gets both names from the
+  # kubelet, by fieldRef.
   local answer
   answer=$(context::jq --arg image "${AGENT_IMAGE:-busybox:1.37}" '
     .review.request.object

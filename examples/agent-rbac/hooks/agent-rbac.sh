@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Lets agents run commands in Pods. Wherever there is a Pod with the annotation example.com/enable: "true", the default
+# Grants agents the permission to run commands in Pods. If there is a Pod with the annotation example.com/enable: "true", the default
 # ServiceAccount of its namespace becomes a subject of one ClusterRoleBinding.
 source "${SHELL_LIB:-/shell_lib.sh}"
 
 role=agent-exec # the name of the ClusterRole and of its binding; rbac.yaml has it too
 rules='[{"apiGroups":[""],"resources":["pods/exec"],"verbs":["create"]}]'
 
-# The Pods say what should be, the other two bindings show what is. All three are in one group: whichever changes, the
-# same handler compares them. To the filter a Pod that is being deleted is one without the annotation.
+# The Pods are the desired state, the other two bindings the actual one. All three are in one group: after any change the
+# same handler compares them. The filter treats a Pod that is being deleted as one without the annotation.
 __config__() {
   cat <<EOF
 configVersion: v1
@@ -73,8 +73,8 @@ roleRef:
   kind: ClusterRole
   name: $role
 EOF
-    # The operator runs this filter on the binding as it is by then, and again if somebody else changes it meanwhile. A
-    # subject that has come since the snapshot is not added twice, and subjects of others stay.
+    # The operator applies this filter to the current ClusterRoleBinding, and again after a conflict. A
+    # subject added since the snapshot is not duplicated, and foreign subjects stay.
     kubernetes::patch ClusterRoleBinding "$role" --api-version rbac.authorization.k8s.io/v1 --jq \
       "(.subjects // []) as \$is | .subjects = \$is + ($missing - \$is)"
   fi

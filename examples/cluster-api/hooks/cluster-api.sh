@@ -1,10 +1,10 @@
 #!/bin/sh
-# Answers HTTP requests about the cluster, with what the API server says:
+# Serves HTTP requests about the cluster with the responses of the API server:
 #
 #   GET    /nodes, /namespaces
 #   GET    /deployments, /services        all of them, or with ?ns=NAMESPACE those of one namespace
 #   POST   /deployments?ns=NAMESPACE      {"name": "web"}: two times nginx, and a NodePort Service on port 80
-#   DELETE /deployments/NAME?ns=NAMESPACE both, if they were made here
+#   DELETE /deployments/NAME?ns=NAMESPACE both, if this hook created them
 set -eu
 export LC_ALL=C
 
@@ -24,24 +24,24 @@ YAML
   exit
 fi
 
-# Only we can read what is in the directory of this run, and it is removed at the end.
+# The directory of this run is private, and removed at its end.
 work=${HTTP_RESPONSE_PATH%/*}
 answer=$work/answer error=$work/error ns=''
 
-# request FILTER prints what a jq filter makes of the request.
+# request FILTER prints the result of a jq filter on the request.
 request() { jq -r ".[0].request | $1" "$BINDING_CONTEXT_PATH"; }
 
-# respond STATUS answers with the JSON from stdin.
+# respond STATUS responds with the JSON from stdin.
 respond() { jq -c "{status: $1, json: .}" >"$HTTP_RESPONSE_PATH"; }
 
-# refuse STATUS REASON MESSAGE answers as the API server does, and ends the run.
+# refuse STATUS REASON MESSAGE responds with an error in the form of the API server, and ends the run.
 refuse() {
   jq -cn --argjson code "$1" --arg reason "$2" --arg message "$3" \
     '{kind: "Status", apiVersion: "v1", status: "Failure", $message, $reason, $code}' | respond "$1"
   exit
 }
 
-# passOn answers with the error that kubectl has printed, and ends the run.
+# passOn responds with the error of kubectl, and ends the run.
 passOn() {
   message=$(cat "$error")
   reason=$(sed -n 's/^Error from server (\([A-Za-z]*\)): .*/\1/p' "$error" | head -n 1)
@@ -57,19 +57,19 @@ passOn() {
   case $message in
   *" is invalid: "*) refuse 422 Invalid "$message" ;;
   esac
-  echo "$message" >&2 # for the log; the client need not know where the API server is
+  echo "$message" >&2 # for the log only: it contains the address of the API server
   refuse 502 BadGateway "the API server gave no answer that can be passed on"
 }
 
-# api VERB PATH [ARGUMENT…] asks the API server; its JSON is in $answer.
+# api VERB PATH [ARGUMENT…] sends a request to the API server; its JSON is in $answer.
 api() {
   verb=$1 path=$2
   shift 2
   kubectl "$verb" --raw "$path" "$@" >"$answer" 2>"$error"
 }
 
-# name WHAT FILTER sets name to what the filter finds in the request, and refuses what cannot be a name: it goes into paths.
-# jq looks, and not the shell, which would lose a zero byte and a newline at the end.
+# name WHAT FILTER sets name to the result of the filter on the request, and rejects invalid names: it becomes a part of paths.
+# jq validates it, because the shell would drop a zero byte and a final newline.
 name() {
   name=$(request "$2"' | if type == "string" and length > 0 and length < 64
       and (explode | all(. >= 97 and . <= 122 or . >= 48 and . <= 57 or . == 45))
@@ -80,7 +80,7 @@ name() {
   fi
 }
 
-# namespace sets ns; "" stands for all.
+# namespace sets ns; "" means all namespaces.
 namespace() {
   case $(request '.query.ns // [] | if . == [] or . == [""] then "all" else length end') in
   all) ns='' ;;
@@ -92,7 +92,7 @@ namespace() {
   esac
 }
 
-# one is namespace for those who need one.
+# one is namespace, but requires one.
 one() {
   namespace
   if [ -z "$ns" ]; then
@@ -100,7 +100,7 @@ one() {
   fi
 }
 
-# list PREFIX RESOURCE answers with all objects, or with those of the namespace ns.
+# list PREFIX RESOURCE responds with all objects, or with those of the namespace ns.
 list() {
   api get "$1${ns:+/namespaces/$ns}/$2" || passOn
   respond 200 <"$answer"
@@ -128,7 +128,7 @@ create() {
   api create "/apis/apps/v1/namespaces/$ns/deployments" -f "$work/deployment" || passOn
   mv "$answer" "$work/deployment"
   if ! api create "/api/v1/namespaces/$ns/services" -f "$work/service"; then
-    # Both or none. Should this fail as well, the log says so.
+    # Both or none. If this fails too, the log has the error.
     kubectl delete --raw "/apis/apps/v1/namespaces/$ns/deployments/$name" >/dev/null || true
     passOn
   fi
@@ -143,7 +143,7 @@ delete() {
   if [ "$(jq "$ours" "$answer")" != true ]; then
     refuse 409 Conflict "deployments.apps \"$name\" was not made here"
   fi
-  # The Deployment goes last: as long as it is there, the request can be repeated.
+  # The Deployment is deleted last: as long as it exists, the request can be repeated.
   if api get "/api/v1/namespaces/$ns/services/$name" && [ "$(jq "$ours" "$answer")" = true ]; then
     api delete "/api/v1/namespaces/$ns/services/$name" || passOn
   fi

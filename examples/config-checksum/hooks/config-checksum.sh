@@ -4,8 +4,8 @@
 # WATCH_NAMESPACE  the namespace of the ConfigMaps and Deployments; "default" when it is empty
 source "${SHELL_LIB:-/shell_lib.sh}"
 
-# A ConfigMap names its Deployment in the label example.com/config-of. Both kinds are in one group: whichever changes,
-# the same handler compares what is with what should be. By the filters only data and checksums count as changes.
+# A ConfigMap names its Deployment in the label example.com/config-of. Both kinds are in one group: after any change
+# the same handler compares the actual with the desired state. The filters drop all changes except data and checksums.
 __config__() {
   local namespace=${WATCH_NAMESPACE:-default}
   cat <<EOF
@@ -38,8 +38,8 @@ kubernetes:
 EOF
 }
 
-# deployments prints a line for each Deployment that has ConfigMaps: namespace, name, the checksum as it is, and what it
-# should be the checksum of.
+# deployments prints a line for each Deployment that has ConfigMaps: namespace, name, the current checksum, and the data to
+# compute the desired one.
 deployments() {
   context::jq -r '
     .snapshots as $found

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Converts CronTabs between their three versions. There are steps between neighbours only; the API server asks for
-# anything, and the operator finds the way.
+# Converts CronTabs between their three versions. The steps connect adjacent versions only; the operator chains them for
+# other requests of the API server.
 #
 #   v1alpha1  spec.cron: "5 4 * * 1"
 #   v1beta1   spec.minute, spec.hour, spec.dayOfMonth, spec.month, spec.dayOfWeek
@@ -23,7 +23,7 @@ kubernetesCustomResourceConversion:
 EOF
 }
 
-# A step gets many objects at once: all of a list. If one of them cannot be converted, none is.
+# A step gets all objects of a list in one run. If one of them cannot be converted, none is.
 __on_conversion::crontabs::example.com.v1alpha1::example.com.v1beta1() {
   local wrong
   wrong=$(conversion::objects | jq -r 'select([.spec.cron // "" | splits(" +") | select(. != "")] | length != 5)
@@ -47,7 +47,7 @@ __on_conversion::crontabs::example.com.v1::example.com.v1beta1() {
   conversion::convert '.apiVersion = $context.toVersion | .spec |= del(.schedule) + .schedule'
 }
 
-# A field that is not there means any time.
+# A missing field means any time.
 __on_conversion::crontabs::example.com.v1beta1::example.com.v1alpha1() {
   conversion::convert '.apiVersion = $context.toVersion
     | .spec |= with_entries(select(.key | IN($fields[]) | not)) + {cron: ([$fields[] as $field | .[$field] // "*"] | join(" "))}' \

@@ -23,8 +23,8 @@ EOF
   exit 0
 fi
 
-# One run may bring several reasons at once, so go through all of them:
-#   Synchronization  once at the start, with all Pods that exist by then
+# One run may have several binding contexts, so iterate over all of them:
+#   Synchronization  once at the start, with all existing Pods
 #   Event            later, for each Pod that is added
 jq -r '
   .[]

@@ -33,7 +33,7 @@ def config():
                 "apiVersion": API_VERSION,
                 "kind": KIND,
                 "namespace": {"nameSelector": {"matchNames": [NAMESPACE]}},
-                # All that we decide by. The status is not part of it, so writing it does not start us again.
+                # The input of all decisions. It excludes the status, so writing the status causes no run.
                 "jqFilter": "{spec} + (.metadata | {name, finalizers, deletionTimestamp})",
                 "keepFullObjectsInMemory": False,
             }
@@ -61,7 +61,7 @@ def mysql(statement):
     ]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
-        # Warnings may stand before the error.
+        # Warnings may precede the error.
         raise MysqlError((done.stderr.strip() or f"mysql ended with status {done.returncode}").splitlines()[-1])
     return done.stdout.splitlines()
 
@@ -120,12 +120,12 @@ def set_status(obj, phase, message=None):
     status = {"phase": phase, "message": message}  # null removes a message
     now = obj.get("status", {})
     if any(now.get(key) != value for key, value in status.items()):
-        # ignoreHookError: even if this run fails, because then it is the reason that stands here.
+        # ignoreHookError: also if this run fails, because then the status has the reason.
         patch(obj, operation="MergePatch", subresource="status", mergePatch={"status": status}, ignoreHookError=True)
 
 
 def set_finalizers(obj, wanted):
-    # If somebody has changed the object since we read it, the patch fails, and the run is done again.
+    # If the object has changed since the snapshot, the patch fails, and the run is retried.
     same = {"op": "test", "path": "/metadata/resourceVersion", "value": obj["metadata"]["resourceVersion"]}
     patch(obj, operation="JSONPatch", jsonPatch=[same, {"op": "add", "path": "/metadata/finalizers", "value": wanted}])
 
@@ -134,7 +134,7 @@ def owner_of(claims, exists):
     """Returns which of the objects that name one database owns it or gets it; None if none of them does."""
     claims = sorted(claims, key=age)
     owners = [obj for obj in claims if FINALIZER in finalizers(obj)]
-    # What was on the server before is not ours to drop.
+    # A database that existed before must not be dropped.
     could_own = [obj for obj in claims if not deleted(obj) and (retains(obj) or not exists)]
     return next(iter(owners + could_own), None)
 
@@ -158,7 +158,7 @@ def settle(obj, owner, exists):
     elif obj is not owner:
         set_status(obj, "Conflict", f"database '{database}' belongs to {KIND} '{name(owner)}'")
     elif FINALIZER not in finalizers(obj):
-        set_finalizers(obj, finalizers(obj) + [FINALIZER])  # this change of the object starts the next run
+        set_finalizers(obj, finalizers(obj) + [FINALIZER])  # this change of the object causes the next run
     else:
         if not exists:
             mysql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
@@ -179,7 +179,7 @@ def main():
         elif context["type"] == "Event":
             say(f"{KIND} '{context['filterResult']['name']}': {context['watchEvent']}")
 
-    # Whatever has happened, and however often: one look at everything answers it.
+    # One comparison of everything handles any number of events.
     objects = all_objects()
     if not objects:
         return
@@ -189,7 +189,7 @@ def main():
         for obj in objects:
             if deleted(obj) or obj.get("status", {}).get("phase") != "Ready":
                 set_status(obj, "Failed", str(error))
-        sys.exit(f"cannot look at the server: {error}")  # the run fails, and the operator tries again in a while
+        sys.exit(f"cannot look at the server: {error}")  # the run fails, and the operator retries it after a back-off
 
     claims = {}
     for obj in objects:
@@ -200,7 +200,7 @@ def main():
             try:
                 settle(obj, owner, database in existing)
             except MysqlError as error:
-                # The others go on. The next look at the server tries this one again.
+                # The other databases continue. The next check of the server retries this one.
                 print(f"{KIND} '{name(obj)}': {error}", file=sys.stderr)
                 set_status(obj, "Failed", str(error))
 

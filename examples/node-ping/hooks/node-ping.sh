@@ -6,8 +6,8 @@
 set -eu
 
 if [ "${1-}" = --config ]; then
-  # The hook does not care when a node comes or goes. It wants to know at each tick which ones there are, and the
-  # snapshot tells. The filter keeps the little of a Node that is needed here.
+  # Changes of nodes cause no run. Each tick gets the current nodes as a
+  # snapshot. The filter keeps only the used fields of a Node in memory.
   cat <<EOT
 configVersion: v1
 schedule:
@@ -28,14 +28,14 @@ EOT
   exit 0
 fi
 
-# Ticks that came while the hook was busy come together. One round answers them all: each carries the same snapshot.
+# Ticks that waited for a busy hook are merged. One round handles them all: each has the same snapshot.
 nodes=$(jq -c 'map(.snapshots.nodes | values) | last // [] | map(.filterResult)' "$BINDING_CONTEXT_PATH")
 printf '%s\n' "$nodes" | jq -r '.[] | select(.address == null) | "Node \u0027\(.name)\u0027 has no address yet"' >&2
 nodes=$(printf '%s\n' "$nodes" | jq -r '.[] | select(.address != null) | "\(.name) \(.address)"')
 
 count=${PING_COUNT:-5}
 
-# ping_node NODE ADDRESS adds a line to the metrics. It is written at once, so the lines of several nodes do not mix.
+# ping_node NODE ADDRESS adds a line to the metrics. It is one write, so the lines of several nodes do not mix.
 ping_node() {
   status=0
   answer=$(LC_ALL=C ping -c "$count" -W 1 -q "$2") || status=$?
@@ -44,16 +44,16 @@ ping_node() {
   if [ -n "$received" ]; then
     lost=$((count - received))
   elif [ "$status" -ge 126 ]; then
-    return "$status" # there is no ping, or it was killed: that says nothing about the node
+    return "$status" # ping is missing or was killed: no result for the node
   else
-    lost=$count # ping has said why, for example that no network leads there
+    lost=$count # ping has printed the reason, for example an unreachable network
   fi
   [ "$lost" -le 0 ] || echo "Node '$1': $lost of $count packets to $2 are lost"
   printf '{"group":"node-ping","name":"node_packets_lost","action":"add","value":%d,"labels":{"node":"%s"}}\n' \
     "$((lost > 0 ? lost : 0))" "$1" >>"$METRICS_PATH"
 }
 
-# A round takes as long as the slowest node: they are pinged at the same time.
+# A round takes as long as the slowest node: they are pinged concurrently.
 pids=
 while read -r name address; do
   [ -n "$name" ] || continue # there are no nodes
@@ -67,5 +67,5 @@ for pid in $pids; do
   wait "$pid"
 done
 
-# A counter that is not named again in its group goes, so those of removed nodes do. Without nodes there is no line.
+# A series that a run does not write to its group expires, so those of deleted nodes do. Without nodes there is no line.
 [ -n "$nodes" ] || echo '{"group":"node-ping","action":"expire"}' >"$METRICS_PATH"

@@ -9,8 +9,8 @@ source_namespace=${SOURCE_NAMESPACE:-default}
 secret=${SOURCE_SECRET:-shared-secret}
 owner=secret-copier # value of the label app.kubernetes.io/managed-by that marks our copies
 
-# Three things can change: the source, the namespaces, the copies. Being one group they start the same kind of run,
-# which sees all three. The filters keep the little that is compared.
+# Three bindings: the source, the namespaces, the copies. As one group they cause the same kind of run,
+# with the snapshots of all three. The filters keep only the compared fields.
 __config__() {
   cat <<EOT
 configVersion: v1
@@ -33,7 +33,7 @@ kubernetes:
   labelSelector:
     matchLabels:
       example.com/copy-secret: enabled
-  jqFilter: 'if .metadata.deletionTimestamp then null else .metadata.name end' # nothing can be made in a dying one
+  jqFilter: 'if .metadata.deletionTimestamp then null else .metadata.name end' # no objects can be created in a terminating namespace
   keepFullObjectsInMemory: false
 - name: copies
   group: secret-copier
@@ -49,10 +49,10 @@ kubernetes:
 EOT
 }
 
-# Compares what is with what should be, and hands back what to do. The operator does it when the hook has ended:
-# namespaces at the same time, and all of it again if a part fails.
+# Compares the actual with the desired state, and writes operations. The operator applies them after the hook has ended:
+# namespaces concurrently, and all of them again if one fails.
 #
-# What a snapshot does not show may be somebody else's Secret of that name: CreateIfNotExists leaves it alone.
+# A Secret that is missing in the snapshot may be a foreign one of that name: CreateIfNotExists does not change it.
 __on_group::secret-copier() {
   context::jq -c --arg from "$source_namespace" --arg name "$secret" --arg owner "$owner" '
     def copy: {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Keeps the Secret "htpasswd" current: one line for each User of the namespace.
+# Maintains the Secret "htpasswd": one line for each User of the namespace.
 #
 # WATCH_NAMESPACE  the namespace of the Users and of the Secret; "default" when it is empty
 set -eu
@@ -7,8 +7,8 @@ set -eu
 namespace=${WATCH_NAMESPACE:-default}
 
 if [ "${1-}" = --config ]; then
-  # The filter takes from a User only what is needed here, so that other changes of a User start nothing. The API
-  # server counts the changes of a spec in metadata.generation: while the revision stays, the password does too.
+  # The filter keeps only the used fields of a User, so that other changes cause no run. The API
+  # server counts the changes of a spec in metadata.generation: while the revision is equal, so is the password.
   cat <<EOF
 configVersion: v1
 kubernetes:
@@ -27,7 +27,7 @@ EOF
   exit 0
 fi
 
-# Say why we run. Passwords are never printed.
+# Log the reason of the run. Passwords are never printed.
 jq -r '
   .[]
   | if .type == "Synchronization" then "Start with \(.objects | length) users"
@@ -36,8 +36,8 @@ jq -r '
     end
 ' "$BINDING_CONTEXT_PATH"
 
-# All contexts of a run carry the same snapshot. It holds every User as of now, so whatever has happened, and however
-# often, one look at it is enough. Where two Users claim one name, the first one wins.
+# All contexts of a run have the same snapshot, with the current state of every User, so reading it once handles
+# any number of events. If two Users have one name, the first one wins.
 users=$(jq -c '
   map(.snapshots.users | values) | last
   | map(.filterResult) | group_by(.name) | map(.[0] + {claims: length})
@@ -46,8 +46,8 @@ users=$(jq -c '
 printf '%s\n' "$users" |
   jq -r '.[] | select(.claims > 1) | "User \u0027\(.name)\u0027 exists \(.claims) times, only the first one counts"' >&2
 
-# Each line of $plan is a User as JSON. It has .line where the Secret already holds the hash of that revision: hashing
-# again would give another hash (bcrypt adds salt) and disturb everyone who mounts the Secret.
+# Each line of $plan is a User as JSON. It has .line if the Secret already contains the hash of that revision: hashing
+# again would give another hash (bcrypt adds salt) and update all mounts of the Secret.
 secret=$(kubectl -n "$namespace" get secret htpasswd --ignore-not-found -o json)
 plan=$(printf '%s\n' "${secret:-null}" "$users" | jq -sc '
   (.[0].metadata.annotations["example.com/revisions"] // "{}" | fromjson) as $revisions
@@ -59,11 +59,11 @@ plan=$(printf '%s\n' "${secret:-null}" "$users" | jq -sc '
 
 lines=
 while IFS= read -r user; do
-  [ -n "$user" ] || continue # there are no Users at all
+  [ -n "$user" ] || continue # there are no Users
   line=$(printf '%s\n' "$user" | jq -r '.line // ""')
   if [ -z "$line" ]; then
     name=$(printf '%s\n' "$user" | jq -r .name)
-    # By standard input: arguments can be read in the list of processes. An empty line that follows is cut off here.
+    # From standard input, because process lists show arguments. A trailing empty line is removed here.
     line=$(printf '%s\n' "$user" | jq -r .password | htpasswd -niB "$name")
     echo "Hashed the password of '$name'"
   fi
@@ -73,8 +73,8 @@ done <<EOF
 $plan
 EOF
 
-# Hashes go to kubectl by standard input, where no list of processes shows them. Applied again, an unchanged Secret
-# stays as it is.
+# kubectl reads the hashes from standard input, because process lists show arguments. Applying an unchanged Secret
+# changes nothing.
 revisions=$(printf '%s\n' "$users" | jq -c 'map({key: .name, value: .revision}) | from_entries')
 printf '%s' "$lines" | jq -Rs --arg revisions "$revisions" '{
   apiVersion: "v1",

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Refuses images whose content may change behind one's back: with the tag "latest", or without a tag.
+# Denies images whose content can change at any time: with the tag "latest", or without a tag.
 #
 # WATCH_NAMESPACE  only objects of this namespace; of all that have the label when it is empty
 source "${SHELL_LIB:-/shell_lib.sh}"
 
-# Nothing is said about the failure policy, so it is Fail: when the hook does not answer, nothing is written. That is why
+# The failure policy is the default, Fail: if the hook does not respond, requests are rejected. So
 # the operator's own namespace must not have the label.
 __config__() {
   cat <<EOF
@@ -31,8 +31,8 @@ kubernetesValidating:
 EOF
 }
 
-# An image is [host[:port]/]name[:tag][@digest]. A digest says it all. With an update, images that were there before are
-# not judged: an old object can still be labelled, scaled and deleted.
+# An image is [host[:port]/]name[:tag][@digest]. A digest is sufficient. In an update, existing images are
+# not checked: an old object can still be labelled, scaled and deleted.
 __on_validating::validate-image.example.com() {
   local problems
   problems=$(context::jq -r '

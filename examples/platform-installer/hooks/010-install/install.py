@@ -28,7 +28,7 @@ def config():
                 "objectName": os.environ.get("CLUSTER_CONFIGURATION") or "cluster",
                 "namespaceSelector": {"matchNames": [os.environ.get("WATCH_NAMESPACE") or "default"]},
                 "event": ["add", "update"],
-                # Our own writes to status change nothing here, so they do not start us again.
+                # Excludes the status, so writing it causes no run.
                 "jqFilter": ".spec",
             }
         ]
@@ -67,7 +67,7 @@ def install(namespace, name):
     say(f"Installation of '{name}', generation {generation}")
     results = []
     for task in tasks(wanted, installed):
-        say(f"Task: {task}")  # a real installer would work here
+        say(f"Task: {task}")  # a real installer would do the work here
         results.append({"name": task, "result": "Done"})
 
     status = {
@@ -87,7 +87,7 @@ def main():
         return
     with open(os.environ["BINDING_CONTEXT_PATH"], encoding="utf-8") as file:
         contexts = json.load(file)
-    # Several changes of one object need one installation: it reads the newest spec anyway.
+    # Several changes of one object need one installation: it reads the latest spec.
     changed = {
         (context["resourceNamespace"], context["resourceName"]): None
         for context in contexts

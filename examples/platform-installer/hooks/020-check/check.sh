@@ -1,9 +1,9 @@
 #!/bin/sh
-# Says every minute whether the platform is what its ClusterConfiguration asks for.
+# Reports every minute whether the platform matches its ClusterConfiguration.
 #
 # WATCH_NAMESPACE        where the object is; "default" when it is empty
 # CLUSTER_CONFIGURATION  its name; "cluster" when it is empty
-# CHECK_CRONTAB          when to look; every minute when it is empty
+# CHECK_CRONTAB          when to check; every minute when it is empty
 set -eu
 
 if [ "${1-}" = --config ]; then
@@ -16,7 +16,7 @@ EOF
   exit 0
 fi
 
-# However many ticks have come together, one look answers them all.
+# One check handles any number of merged ticks.
 jq -e 'any(.[]; .binding == "every-minute")' "$BINDING_CONTEXT_PATH" >/dev/null || exit 0
 
 namespace=${WATCH_NAMESPACE:-default}
