@@ -23,7 +23,7 @@ __on_kubernetes::pods() {
 }
 hook::run "$@"
 `
-	// The same with a question that jq has to answer.
+	// The same with a query that needs jq.
 	withQuestion = `source "$SHELL_LIB"
 __on_kubernetes::pods() {
   namespace=$(context::get object.metadata.namespace)
@@ -93,7 +93,7 @@ func cpu(t testing.TB, jq, hook, contexts string, runs int) time.Duration {
 	return times[len(times)/2]
 }
 
-// prepare returns a function that runs the hook once and says how much CPU time it and its children took.
+// prepare returns a function that runs the hook once and returns the CPU time of it and its children.
 func prepare(t testing.TB, jq, hook, contexts string) func() time.Duration {
 	dir := t.TempDir()
 	lib, err := Unpack(filepath.Join(dir, "lib"))

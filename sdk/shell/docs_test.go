@@ -13,7 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestReference asks each whole hook in the documentation for its configuration.
+// TestReference calls each whole hook in the documentation with --config.
 func TestReference(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "reference", "shell-library.md"))
 	if err != nil {

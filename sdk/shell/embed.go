@@ -1,9 +1,9 @@
-// Package shell carries the library for hooks in bash inside the program.
+// Package shell embeds the library for hooks in bash in the program.
 //
 // Callers may rely on this:
 //   - Unpack needs no privileges and writes only below the directory that it is given.
-//   - Nobody but the owner can read or change what it writes.
-//   - Files that somebody else put beside the library stay, and the library sources them.
+//   - Only the owner can read or change its files.
+//   - Other files beside the library stay, and the library sources them.
 package shell
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed shell_lib.sh frameworks
 var files embed.FS
 
-// Unpack writes the library into dir, which it makes if need be, and returns the absolute path of the file that hooks
+// Unpack writes the library into dir, which it creates if it is missing, and returns the absolute path of the file that hooks
 // source: dir/shell_lib.sh. Files of an earlier version are overwritten.
 func Unpack(dir string) (libPath string, err error) {
 	dir, err = filepath.Abs(dir)

@@ -10,8 +10,8 @@
 #
 #   hook::run "$@"
 #
-# It needs bash 4.4 or later and jq (1.6, 1.7 or gojq), and no other program but cat. What it sets for the whole hook:
-# errexit, errtrace, nounset, pipefail, inherit_errexit, failglob, and an ERR trap that says where a command failed.
+# It needs bash 4.4 or later and jq (1.6, 1.7 or gojq), and no other program but cat. It sets these options for the whole hook:
+# errexit, errtrace, nounset, pipefail, inherit_errexit, failglob, and an ERR trap that logs where a command failed.
 #
 # The functions are in frameworks/shell beside this file. Every other *.sh file there and in /frameworks/shell is
 # sourced too: put functions that your hooks share there.
@@ -48,15 +48,15 @@ __shell_lib_find() {
   shopt -s failglob
 }
 
-# Sourcing happens outside of functions, so that a declare in somebody's file makes a global variable.
+# Sourcing happens outside of functions, so that a declare in a sourced file creates a global variable.
 __shell_lib_dir=.
 if [[ ${BASH_SOURCE[0]} == */* ]]; then
   __shell_lib_dir=${BASH_SOURCE[0]%/*}
 fi
 __shell_lib_dir+=/frameworks/shell
 __shell_lib_parts=(json.sh backtrace.sh context.sh hook.sh kubernetes.sh metrics.sh admission.sh conversion.sh http.sh)
-# Images that copy the program and this file into another base often leave some parts behind, or put them elsewhere. The
-# program has all of them.
+# Images that copy the program and this file into another base often lack some parts, or have them elsewhere. The
+# program contains all of them.
 for __shell_lib_file in "${__shell_lib_parts[@]}"; do
   if [[ ! -f $__shell_lib_dir/$__shell_lib_file ]]; then
     if [[ ! -f ${SHELL_LIB:-} || ! -f ${SHELL_LIB%/*}/frameworks/shell/$__shell_lib_file ]]; then
@@ -75,7 +75,7 @@ for __shell_lib_file in "${__shell_lib_files[@]}"; do
   source "$__shell_lib_file"
 done
 if [[ ! $__shell_lib_dir -ef /frameworks/shell ]]; then
-  # Files of the same name are the same library, perhaps in another version.
+  # Files with the same name are the same library, possibly in another version.
   __shell_lib_find /frameworks/shell "${__shell_lib_parts[@]}" "${__shell_lib_files[@]#"$__shell_lib_dir"/}"
   for __shell_lib_file in "${__shell_lib_files[@]}"; do
     source "$__shell_lib_file"

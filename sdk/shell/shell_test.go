@@ -77,7 +77,7 @@ var outputs = map[string]string{
 	"HTTP_RESPONSE_PATH":       "http",
 }
 
-// hookCommand is "hook FILE [ARG…]": empties the output files and runs the hook as the operator does. "! hook" wants it
+// hookCommand is "hook FILE [ARG…]": empties the output files and runs the hook as the operator does. "! hook" requires it
 // to fail, "status N" afterwards with that status.
 func hookCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range outputs {

@@ -1,6 +1,6 @@
 """Write hooks for shell-operator in Python.
 
-A hook is an executable file. It makes one Hook, says which function handles what, and ends with run():
+A hook is an executable file. It creates one Hook, registers a function for each event, and ends with run():
 
     #!/usr/bin/env python3
     from shell_operator_hook import Context, Hook, kubernetes, metrics
@@ -22,7 +22,7 @@ What callers may rely on:
 
 - Python 3.8 and the standard library are enough; everything is typed.
 - run() calls one handler for each binding context, in order. An exception ends the hook, and the operator tries it again.
-- Bad use raises ValueError with a message that says what to do; nothing has been written then.
+- Invalid arguments raise ValueError with a hint; nothing has been written then.
 """
 
 from . import admission, conversion, http, kubernetes, metrics

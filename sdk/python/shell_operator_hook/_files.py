@@ -1,4 +1,4 @@
-"""The files that a run hands back."""
+"""The files that a run writes for the operator."""
 
 import json
 import os

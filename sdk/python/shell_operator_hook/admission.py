@@ -1,4 +1,4 @@
-"""Answers to an admission review. Without an answer the operator denies the request."""
+"""Responses to an admission review. Without a response the operator denies the request."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ _FILE = "ADMISSION_RESPONSE_PATH"
 
 
 def allow(*warnings: str) -> None:
-    """Allows the request. The warnings are shown to whoever sent it. A patch given before is kept."""
+    """Allows the request. The client sees the warnings. An earlier patch is kept."""
     answer: Object = _files.read(_FILE) or {}
     answer["allowed"] = True
     answer.pop("message", None)
@@ -21,7 +21,7 @@ def allow(*warnings: str) -> None:
 
 
 def deny(message: str, *warnings: str) -> None:
-    """Denies the request. Whoever sent it sees the message."""
+    """Denies the request. The client sees the message."""
     if not message:
         raise ValueError("say why: the message must not be empty")
     answer: Object = {"allowed": False, "message": message}

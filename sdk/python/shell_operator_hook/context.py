@@ -1,11 +1,11 @@
-"""Binding contexts: why the hook is run."""
+"""Binding contexts: the events of a run."""
 
 import json
 import os
 from typing import Any, Dict, List, Mapping, Optional
 
 JSON = Any
-"""A value that JSON has."""
+"""A JSON value."""
 
 Object = Dict[str, Any]
 """A Kubernetes object, or another JSON object."""
@@ -24,7 +24,7 @@ class Item:
 
     @property
     def filter_result(self) -> JSON:
-        """What the binding's jqFilter makes of the object; None without a filter."""
+        """The result of the binding's jqFilter; None without a filter."""
         return self.raw.get("filterResult")
 
     def __repr__(self) -> str:
@@ -32,7 +32,7 @@ class Item:
 
 
 class Context(Item):
-    """One binding context. What it does not have is empty or None; raw is the JSON itself.
+    """One binding context. Missing values are empty or None; raw is the JSON itself.
 
     Of an Event, object and filter_result are the object that changed, as for an Item.
     """
@@ -59,8 +59,8 @@ class Context(Item):
 
     @property
     def objects(self) -> List[Item]:
-        """Of a Synchronization: all items. Of an Event: the one that changed, so that a handler of both need not tell
-        them apart."""
+        """Of a Synchronization: all items. Of an Event: the one that changed, so that one handler can process
+        both."""
         if self.type == "Event":
             return [self]
         return [Item(raw) for raw in self.raw.get("objects") or []]
@@ -94,7 +94,7 @@ class Context(Item):
 
     @property
     def to_version(self) -> str:
-        """Of a Conversion: the version that they should have."""
+        """Of a Conversion: the desired version."""
         return self._text("toVersion")
 
     def _text(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Answers to a conversion review. Handlers of Hook.on_conversion need not call these: they return the objects."""
+"""Responses to a conversion review. Handlers of Hook.on_conversion need not call these: they return the objects."""
 
 from typing import Iterable
 
@@ -9,17 +9,17 @@ _FILE = "CONVERSION_RESPONSE_PATH"
 
 
 class ConversionFailed(Exception):
-    """Raised by a handler of Hook.on_conversion whose objects cannot be converted. The message goes to whoever asked for
-    them. The hook itself does not fail."""
+    """Raised by a handler of Hook.on_conversion whose objects cannot be converted. The client gets the
+    message. The hook itself does not fail."""
 
 
 def respond(objects: Iterable[Object]) -> None:
-    """Answers with the converted objects, in the order of the request."""
+    """Responds with the converted objects, in the order of the request."""
     _files.replace(_FILE, {"convertedObjects": list(objects)})
 
 
 def fail(message: str) -> None:
-    """Says that the objects cannot be converted."""
+    """Reports that the objects cannot be converted."""
     if not message:
         raise ValueError("say why: the message must not be empty")
     _files.replace(_FILE, {"failedMessage": message})

@@ -13,8 +13,8 @@ Converter = Callable[[Context], Iterable[Object]]
 _H = TypeVar("_H", bound=Handler)
 _C = TypeVar("_C", bound=Converter)
 
-# What decides on the handler: the type of the context, the name of binding or group, and a detail: the watch event, or the
-# versions of a conversion. An empty name or detail stands for all.
+# The key of a handler: the type of the context, the name of binding or group, and a detail: the watch event, or the
+# versions of a conversion. An empty name or detail matches all.
 _Key = Tuple[str, str, str]
 
 _DETAILS = ("Synchronization", "Added", "Modified", "Deleted")
@@ -56,11 +56,11 @@ class Hook:
         return self._decorator(("Group", group, ""))
 
     def on_validating(self, binding: str) -> Callable[[_H], _H]:
-        """Handles a binding under kubernetesValidating. The handler answers with admission.allow() or deny()."""
+        """Handles a binding under kubernetesValidating. The handler responds with admission.allow() or deny()."""
         return self._decorator(("Validating", binding, ""))
 
     def on_mutating(self, binding: str) -> Callable[[_H], _H]:
-        """Handles a binding under kubernetesMutating. The handler answers with admission.patch(), allow() or deny()."""
+        """Handles a binding under kubernetesMutating. The handler responds with admission.patch(), allow() or deny()."""
         return self._decorator(("Mutating", binding, ""))
 
     def on_conversion(self, binding: str, from_version: str = "", to_version: str = "") -> Callable[[_C], _C]:
@@ -79,15 +79,15 @@ class Hook:
         return decorate
 
     def on_http(self, binding: str) -> Callable[[_H], _H]:
-        """Handles a binding under http. The handler answers with http.respond() or http.json(); without an answer it is
+        """Handles a binding under http. The handler responds with http.respond() or http.json(); the default is status
         204."""
         return self._decorator(("HTTP", binding, ""))
 
     def otherwise(self, handler: _H) -> _H:
-        """Handles what no other handler does. Hooks with configuration v0 have only this one and on_startup."""
+        """Handles contexts without another handler. Hooks with configuration v0 have only this one and on_startup."""
         return self._add(("", "", ""), handler)
 
-    # What the operator calls.
+    # The entry point for the operator.
 
     def run(self, argv: Optional[Sequence[str]] = None) -> None:
         """Prints the configuration if the first argument is --config; otherwise handles the binding contexts, in order.
@@ -123,7 +123,7 @@ class Hook:
 
 
 def _candidates(context: Context) -> List[_Key]:
-    """The keys of handlers that may handle the context, the most special one first."""
+    """The keys of handlers for the context, the most specific one first."""
     binding, kind = context.binding, context.type
     keys: List[_Key] = []
     if binding == "onStartup":
@@ -145,7 +145,7 @@ def _versions(from_version: str, to_version: str) -> str:
 
 
 def _decorator_of(key: _Key) -> str:
-    """How a handler for the key is written."""
+    """The decorator of a handler for the key."""
     kind, name, detail = key
     if not kind:
         return "@otherwise"

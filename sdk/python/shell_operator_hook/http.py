@@ -1,4 +1,4 @@
-"""Answers to an HTTP request, for bindings under http. A hook that gives none answers 204 without content."""
+"""Responses to an HTTP request, for bindings under http. The default is status 204 without content."""
 
 import base64
 from typing import Mapping, Optional, Sequence, Union
@@ -13,7 +13,7 @@ Headers = Mapping[str, Union[str, Sequence[str]]]
 
 
 def respond(status: int, body: Union[str, bytes] = "", *, content_type: str = "", headers: Optional[Headers] = None) -> None:
-    """Answers with a text or with bytes. By default a text is text/plain, bytes are application/octet-stream."""
+    """Responds with a text or with bytes. By default a text is text/plain, bytes are application/octet-stream."""
     answer: Object = {}
     if isinstance(body, bytes):
         answer["bodyBase64"] = base64.b64encode(body).decode()
@@ -23,7 +23,7 @@ def respond(status: int, body: Union[str, bytes] = "", *, content_type: str = ""
 
 
 def json(status: int, value: JSON, *, headers: Optional[Headers] = None) -> None:
-    """Answers with a value as application/json."""
+    """Responds with a value as application/json."""
     _write(status, {"json": value}, "", headers)
 
 

@@ -1,4 +1,4 @@
-"""Changes of objects in the cluster. They are carried out when the hook has ended well, in the order of the calls."""
+"""Changes of objects in the cluster. They are applied after the hook has succeeded, in the order of the calls."""
 
 from typing import List, Mapping, Optional, Union
 
@@ -10,24 +10,24 @@ Manifest = Union[Mapping[str, JSON], str]
 
 
 def create(manifest: Manifest, *, subresource: str = "") -> None:
-    """Fails if the object exists. With subresource, such as "eviction", the manifest goes there."""
+    """Fails if the object exists. With subresource, such as "eviction", the request goes to it."""
     _create("Create", manifest, subresource)
 
 
 def create_if_not_exists(manifest: Manifest) -> None:
-    """Leaves an object that exists as it is."""
+    """Does not change an existing object."""
     _create("CreateIfNotExists", manifest)
 
 
 def create_or_update(manifest: Manifest) -> None:
-    """Replaces an object that exists: what the manifest does not have is lost."""
+    """Replaces an existing object: fields that the manifest lacks are removed."""
     _create("CreateOrUpdate", manifest)
 
 
 def apply(manifest: Manifest, *, subresource: str = "", force: bool = False) -> None:
-    """Server-side apply: changes only the fields that the manifest has.
+    """Server-side apply: changes only the fields of the manifest.
 
-    force: takes fields over that somebody else manages; otherwise they are an error.
+    force: takes over fields of other field managers; otherwise they are conflicts.
     """
     _create("Apply", manifest, subresource, force)
 
@@ -81,7 +81,7 @@ def jq_patch(
     ignore_missing: bool = False,
     ignore_hook_error: bool = False,
 ) -> None:
-    """Changes one object by a jq filter that makes the new one of the old one. The options are those of merge_patch."""
+    """Changes one object by a jq filter whose input is the old object and whose output is the new one. The options are those of merge_patch."""
     operation = _address("JQPatch", kind, name, namespace, api_version)
     operation["jqFilter"] = jq_filter
     _patch(operation, "jqFilter", subresource, ignore_missing, ignore_hook_error)
@@ -96,7 +96,7 @@ def delete(
     background: bool = False,
     orphan: bool = False,
 ) -> None:
-    """Deletes one object and waits until it and what depends on it are gone. One that does not exist is no error.
+    """Deletes one object and waits until it and its dependents are deleted. A missing object is no error.
 
     background: does not wait; what depends on it is deleted later. orphan: what depends on it stays.
     """

@@ -35,7 +35,7 @@ def observe(
     buckets: Iterable[float] = (),
     group: str = "",
 ) -> None:
-    """Adds an observation to a histogram. Without buckets it has the usual ones, 0.005 to 10."""
+    """Adds an observation to a histogram. The default buckets are 0.005 to 10."""
     _write(name, "observe", value, labels, group, [_number(bucket) for bucket in buckets])
 
 

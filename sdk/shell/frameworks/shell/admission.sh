@@ -1,8 +1,8 @@
-# Answers to an admission review. Without an answer the operator denies the request.
+# Responses to an admission review. Without a response the operator denies the request.
 
 # admission::allow [WARNING…]
 #
-# Allows the request. The warnings are shown to whoever sent it. A patch that admission::patch has given is kept.
+# Allows the request. The client sees the warnings. A patch of admission::patch is kept.
 #
 #   admission::allow "the field spec.old goes away soon"
 admission::allow() {
@@ -22,7 +22,7 @@ admission::allow() {
 
 # admission::deny MESSAGE [WARNING…]
 #
-# Denies the request. Whoever sent it sees the message.
+# Denies the request. The client sees the message.
 #
 #   admission::deny "spec.replicas must be even"
 admission::deny() {
@@ -45,7 +45,7 @@ admission::deny() {
 #
 # Allows the request and changes its object, for bindings under kubernetesMutating. PATCH is a JSON array of JSON patch
 # operations; without it, or for -, it is read from stdin. A second patch is appended to the first. Warnings given
-# before are kept. What was denied stays denied.
+# before are kept. A denied request stays denied.
 #
 #   admission::patch '[{"op": "add", "path": "/metadata/labels/seen", "value": "yes"}]'
 #   context::jq '[.review.request.object.spec.containers | keys[] | {op: "remove", path: "/spec/containers/\(.)/tty"}]' | admission::patch
@@ -79,7 +79,7 @@ admission::patch() {
   shell_lib::_replace ADMISSION_RESPONSE_PATH "$text"
 }
 
-# admission::_warnings WARNING…: REPLY is the rest of an answer with them.
+# admission::_warnings WARNING…: REPLY is the rest of a response with them.
 admission::_warnings() {
   local warning list=''
   for warning in "$@"; do

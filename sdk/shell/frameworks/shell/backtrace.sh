@@ -1,13 +1,13 @@
 # backtrace [STATUS]
 #
-# Prints to stderr the calls that led here, the innermost last, each with the line of its file, and then STATUS. The ERR
+# Prints the call stack to stderr, the innermost call last, each with the line of its file, and then STATUS. The ERR
 # trap calls it; a trap of your own may call it too.
 backtrace() {
   local status=${1:-$?}
   local frame file line
   local -a text
   if [[ -n ${__shell_lib_handler:-} ]]; then
-    # The handler is a process of its own and has told its story. Here it is one command that failed.
+    # The handler is a process of its own and has printed its call stack. Here it is one command that failed.
     hook::_report "$status"
     return 0
   fi

@@ -1,10 +1,10 @@
-# What the binding context says. The "current context" is the element BINDING_CONTEXT_CURRENT_INDEX of the array in the
+# Queries of the binding context. The "current context" is the element BINDING_CONTEXT_CURRENT_INDEX of the array in the
 # file BINDING_CONTEXT_PATH; hook::run sets the index for each handler.
 #
-# The file is read once, by one jq. A question costs at most one more. Short plain values, the usual case, cost none:
-# that jq has noted them in __shell_lib_leaves.
+# The file is read once, by one jq. A query costs at most one more. Short plain values, the usual case, cost none:
+# that jq has stored them in __shell_lib_leaves.
 
-# Arrays with one item for each element of the file: what decides on the handler, the plain values in it, its JSON.
+# Arrays with one item for each element of the file: the key of its handler, its plain values, its JSON.
 # __shell_lib_path is the file that they come from.
 __shell_lib_path=''
 __shell_lib_words=()
@@ -19,7 +19,7 @@ __shell_lib_elements=()
 context::jq() {
   local REPLY
   context::_current || return 1
-  # A long here-string goes through a file. It belongs beside the context, where only the operator's user can read.
+  # A long here-string goes through a file. It is created beside the context, where only the operator's user has access.
   local TMPDIR=${BINDING_CONTEXT_PATH%/*}
   jq "$@" <<<"${__shell_lib_elements[REPLY]}"
 }
@@ -37,7 +37,7 @@ context::global::jq() {
 
 # context::get [--required] [PATH]
 #
-# Prints the value at PATH: a string without quotes, an object or array on several lines, null if nothing is there.
+# Prints the value at PATH: a string without quotes, an object or array on several lines, null if there is no value.
 # Without PATH, the whole context. With --required a missing key is an error.
 #
 # PATH is made of keys and array indexes with dots between them. A number is an index. Quote a key that has a dot in it
@@ -76,8 +76,8 @@ context::get() {
 
 # context::has [PATH]
 #
-# Status 0 if the key or index at the end of PATH is there, even if its value is null; 1 if it is not; 5, as jq says it,
-# if what should hold it is something else than an object, an array or null.
+# Status 0 if the key or index at the end of PATH exists, even if its value is null; 1 if not; 5, as in jq,
+# if its parent is not an object, an array or null.
 #
 #   if context::has object.spec.replicas; then …
 context::has() {
@@ -95,7 +95,7 @@ context::has() {
 
 # context::is_true [PATH], context::is_false [PATH], context::is_null [PATH]
 #
-# Status 0 if the value at PATH is true, false or null, otherwise 1. What is not there is null.
+# Status 0 if the value at PATH is true, false or null, otherwise 1. A missing value is null.
 #
 #   if context::is_true object.spec.paused; then …
 context::is_true() { context::_is "${1:-}" true; }
@@ -106,7 +106,7 @@ context::is_null() { context::_is "${1:-}" null; }
 #
 # Prints the items of the current context, one compact JSON a line: {"object":…, "filterResult":…}, with the keys that
 # the binding has. For type Synchronization these are the items of objects; for type Event it is the one item that
-# changed, so that a handler of both need not tell them apart. With FILTER, prints what this jq filter makes of each
+# changed, so that one handler can process both. With FILTER, prints the result of this jq filter for each
 # item, strings without quotes.
 #
 #   context::objects .object.metadata.name | while read -r name; do …
@@ -126,7 +126,7 @@ context::objects() {
 
 # context::snapshot NAME [FILTER]
 #
-# Prints the items of the snapshot of binding NAME, one compact JSON a line, or what FILTER makes of each.
+# Prints the items of the snapshot of binding NAME, one compact JSON a line, or the result of FILTER for each.
 #
 #   context::snapshot nodes .filterResult | sort
 context::snapshot() {
@@ -141,7 +141,7 @@ context::snapshot() {
   context::_items "$REPLY as \$name | if .snapshots // {} | has(\$name) then .snapshots[\$name][] else $message | halt_error(1) end" "${@:2}"
 }
 
-# context::_items ITEMS [FILTER] prints what the jq filter ITEMS finds. The line ends let FILTER end in a comment.
+# context::_items ITEMS [FILTER] prints the results of the jq filter ITEMS. The line ends allow FILTER to end in a comment.
 context::_items() {
   if (($# > 1)); then
     context::jq -cr "$1 | ($2"$'\n)'
@@ -162,7 +162,7 @@ context::_is() {
 }
 
 # context::_load reads the file. Each element becomes three lines. In the first, a line end inside of a name is
-# \x1e. The second is \x1f PATH \x1e VALUE again and again, where PATH is "," and JSON for each component; in JSON
+# \x1e. The second repeats \x1f PATH \x1e VALUE, where PATH is "," and JSON for each component; in JSON
 # \x1e and \x1f never stand for themselves.
 context::_load() {
   if [[ -z ${BINDING_CONTEXT_PATH:-} || ! -r $BINDING_CONTEXT_PATH ]]; then
@@ -218,7 +218,7 @@ context::_current() {
   fi
 }
 
-# context::_leaf: REPLY is the JSON value at key, if it was noted. Nothing noted says nothing about what is there.
+# context::_leaf: REPLY is the JSON value at key, if it was stored. A value that was not stored may exist.
 context::_leaf() {
   local leaves mark before
   [[ -n $key ]] || return 1
@@ -235,7 +235,7 @@ context::_leaf() {
 
 # context::_parse PATH sets variables of the caller: program is PATH as a jq filter; parent is the same without the last
 # component, and last is that component; key is PATH as __shell_lib_leaves has it. Text that is jq rather than a path,
-# such as list[0], is handed to jq as it is; then last and key are empty.
+# such as list[0], is passed to jq unchanged; then last and key are empty.
 context::_parse() {
   local rest=${1#.} raw bare string text chunk quote jq='' REPLY
   program='' parent=. last='' key=''

@@ -1,4 +1,4 @@
-# Answers to a conversion review, for bindings under kubernetesCustomResourceConversion.
+# Responses to a conversion review, for bindings under kubernetesCustomResourceConversion.
 
 # conversion::objects
 #
@@ -7,7 +7,7 @@ conversion::objects() { context::jq -c '.review.request.objects[]'; }
 
 # conversion::convert FILTER [OPTION…]
 #
-# Answers with what the jq filter makes of each object. OPTIONs are options of jq. $context is the whole context.
+# Responds with the results of the jq filter for each object. OPTIONs are options of jq. $context is the whole context.
 #
 #   __on_conversion::gadgets::v1::v2() {
 #     conversion::convert '.apiVersion = "toys.example.org/v2" | .spec.size = (.spec.height | tonumber) | del(.spec.height)'
@@ -18,14 +18,14 @@ conversion::convert() {
     shell_lib::_complain 'give a jq filter: conversion::convert FILTER [OPTION…]'
     return 1
   fi
-  # The line end lets the filter end in a comment.
+  # The line end allows the filter to end in a comment.
   text=$(context::jq -c "${@:2}" '. as $context | {convertedObjects: [.review.request.objects[] | ('"$1"$'\n)]}') || return 1
   shell_lib::_replace CONVERSION_RESPONSE_PATH "$text"
 }
 
 # conversion::respond
 #
-# Answers with the objects on stdin: JSON values in a row or one JSON array, in the order in which conversion::objects
+# Responds with the objects on stdin: JSON values in a row or one JSON array, in the order in which conversion::objects
 # prints them.
 #
 #   conversion::objects | my-converter | conversion::respond
@@ -34,7 +34,7 @@ conversion::respond() {
   TMPDIR=${TMPDIR%/*}
   objects=$(cat) || return 1
   context::_current || return 1
-  # The context comes first, then the answer: one jq reads both.
+  # The context precedes the response: one jq reads both.
   text=$(
     jq -cn '
       (input | .review.request.objects | length) as $want
@@ -50,7 +50,7 @@ conversion::respond() {
 
 # conversion::fail MESSAGE
 #
-# Says that the objects cannot be converted. Whoever asked for them sees the message.
+# Reports that the objects cannot be converted. The client sees the message.
 conversion::fail() {
   local REPLY
   if [[ -z ${1:-} ]]; then

@@ -14,14 +14,14 @@
 #   type Mutating             __on_mutating::BINDING
 #   type Conversion           __on_conversion::BINDING::FROM::TO, __on_conversion::BINDING
 #   type HTTP                 __on_http::BINDING
-#   anything, at last         __main__
+#   any, as the last choice   __main__
 #
 # FROM and TO are the versions with a dot for the first slash. A name that cannot be part of a function's name is
-# written with _ for each character that hinders: __on_schedule::every_hour for "every hour".
+# written with _ for each invalid character: __on_schedule::every_hour for "every hour".
 #
-# A handler runs in a subshell: variables that it sets are gone afterwards. It sees BINDING_CONTEXT_CURRENT_INDEX and
+# A handler runs in a subshell: variables that it sets are lost afterwards. It sees BINDING_CONTEXT_CURRENT_INDEX and
 # BINDING_CONTEXT_CURRENT_BINDING. If it fails, the hook ends with its status, and later contexts are not handled.
-# A hook that has switched errexit off (set +e) goes on with the next context, and ends with the status of the last handler.
+# A hook that has disabled errexit (set +e) continues with the next context, and ends with the status of the last handler.
 hook::run() {
   if [[ ${1:-} == --config ]]; then
     if ! declare -F __config__ >/dev/null; then
@@ -39,7 +39,7 @@ hook::run() {
   context::_load || return 1
   for ((__shell_lib_index = 0; __shell_lib_index < ${#__shell_lib_elements[@]}; __shell_lib_index++)); do
     hook::_candidates "${__shell_lib_words[__shell_lib_index]}"
-    # Neither this nor the handler after "if" or before "||": that would switch errexit off.
+    # Neither this nor the handler after "if" or before "||": that would disable errexit.
     hook::_choose
     __shell_lib_status=$?
     if ((__shell_lib_status)); then
@@ -51,7 +51,7 @@ hook::run() {
       "$1"
     )
     __shell_lib_status=$?
-    # A failure comes here only if the hook has switched errexit off: it wants to go on.
+    # A failure gets here only if the hook has disabled errexit: continue.
     if ((__shell_lib_status)) && [[ -n $__shell_lib_handler ]]; then
       hook::_report "$__shell_lib_status"
     fi
@@ -102,7 +102,7 @@ hook::_choose() {
   return 1
 }
 
-# hook::_report STATUS says which handler failed.
+# hook::_report STATUS prints which handler failed.
 hook::_report() {
   echo "hook::run: $__shell_lib_handler, called for binding '$BINDING_CONTEXT_CURRENT_BINDING', failed with exit status $1" >&2
   __shell_lib_handler=''

@@ -1,8 +1,8 @@
-# Answers to an HTTP request, for bindings under http. A hook that gives none answers 204 without content.
+# Responses to an HTTP request, for bindings under http. The default is status 204 without content.
 
 # http::respond STATUS [TEXT [TYPE]]
 #
-# Answers with a text; for - it is read from stdin. TYPE is the content type, text/plain when it is left out.
+# Responds with a text; for - it is read from stdin. TYPE is the content type, by default text/plain.
 #
 #   http::respond 404 "there is no such shop"
 http::respond() {
@@ -14,7 +14,7 @@ http::respond() {
   text="{\"status\":$1"
   if (($# > 1)); then
     if [[ $2 == - ]]; then
-      # The dot keeps line ends.
+      # The dot preserves trailing line ends.
       REPLY=$(cat && echo .) || return 1
       set -- "$1" "${REPLY%$'.'}" "${@:3}"
     fi
@@ -30,7 +30,7 @@ http::respond() {
 
 # http::json STATUS [JSON]
 #
-# Answers with JSON; without it, or for -, it is read from stdin.
+# Responds with JSON; without it, or for -, it is read from stdin.
 #
 #   context::jq '.snapshots.shops | map(.filterResult)' | http::json 200
 http::json() {

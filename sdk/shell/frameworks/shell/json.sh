@@ -1,4 +1,4 @@
-# Small things that the other files share. A function that computes a text leaves it in REPLY: a command substitution
+# Helpers of the other files. A function that computes a text returns it in REPLY: a command substitution
 # would cost a process.
 
 # shell_lib::json_string TEXT
@@ -9,7 +9,7 @@ shell_lib::json_string() {
     REPLY="\"$1\""
     return 0
   fi
-  # A locale that is not installed makes bash complain each time that the old one comes back.
+  # With a locale that is not installed, bash warns each time that it is restored.
   shell_lib::_json_string "$1" 2>/dev/null
 }
 

@@ -1,17 +1,17 @@
-# Changes of objects in the cluster. They are carried out when the hook has ended with status 0, in the order in which
-# they were asked for.
+# Changes of objects in the cluster. They are applied after the hook has ended with status 0, in the order of
+# the calls.
 
 # kubernetes::create              [MANIFEST]   fails if the object exists
-# kubernetes::create_if_not_exists [MANIFEST]  leaves an object that exists as it is
-# kubernetes::create_or_update    [MANIFEST]   replaces an object that exists: what the manifest does not have is lost
-# kubernetes::apply               [MANIFEST]   server-side apply: changes only the fields that the manifest has
+# kubernetes::create_if_not_exists [MANIFEST]  does not change an existing object
+# kubernetes::create_or_update    [MANIFEST]   replaces an existing object: fields that the manifest lacks are removed
+# kubernetes::apply               [MANIFEST]   server-side apply: changes only the fields of the manifest
 #
 # MANIFEST is YAML or JSON text, or the name of a file with it. Text has more than one line or begins with { or [.
 # Without MANIFEST, or for -, it is read from stdin. It may hold several objects: YAML documents, JSON values in a row,
-# or a JSON array. None at all on stdin is fine.
+# or a JSON array. Empty stdin is no error.
 #
-#   --force               of apply: takes fields over that somebody else manages; otherwise they are an error
-#   --subresource NAME    of create and apply: the manifest goes there
+#   --force               of apply: takes over fields of other field managers; otherwise they are conflicts
+#   --subresource NAME    of create and apply: the request goes to it
 #
 #   kubernetes::create_or_update <<YAML
 #   apiVersion: v1
@@ -33,7 +33,7 @@ kubernetes::apply() { kubernetes::_manifest Apply "$@"; }
 #
 #   --merge   PATCH is a JSON merge patch, as JSON or YAML. This is the default
 #   --json    PATCH is a list of JSON patch operations, as JSON or YAML
-#   --jq      PATCH is a jq filter that makes the new object of the old one
+#   --jq      PATCH is a jq filter: its input is the old object, its output the new one
 #   -n, --namespace NAMESPACE
 #   --api-version VERSION     of KIND, if several groups have that kind
 #   --subresource NAME        such as status
@@ -100,12 +100,12 @@ kubernetes::patch() {
 
 # kubernetes::delete KIND NAME [OPTION…]
 #
-# Deletes one object and waits until it and what depends on it are gone. An object that does not exist is no error.
+# Deletes one object and waits until it and its dependents are deleted. A missing object is no error.
 #
 #   -n, --namespace NAMESPACE
 #   --api-version VERSION     of KIND, if several groups have that kind
-#   --background              does not wait; what depends on it is deleted later
-#   --orphan                  what depends on it stays
+#   --background              does not wait; dependents are deleted later
+#   --orphan                  dependents stay
 #
 #   kubernetes::delete job "$job" -n batch --background
 kubernetes::delete() {
@@ -242,8 +242,8 @@ kubernetes::_manifest() {
   fi
 }
 
-# kubernetes::_json TEXT: REPLY is one line for each JSON value in TEXT. Flow mappings of YAML look like JSON and are
-# not.
+# kubernetes::_json TEXT: REPLY is one line for each JSON value in TEXT. Flow mappings of YAML resemble JSON but
+# are not.
 kubernetes::_json() {
   local TMPDIR=${BINDING_CONTEXT_PATH:-}
   TMPDIR=${TMPDIR%/*}
@@ -251,7 +251,7 @@ kubernetes::_json() {
 }
 
 # kubernetes::_documents TEXT adds the YAML documents in TEXT to documents, except those with nothing but comments.
-# The operator takes only one document as an object.
+# The operator accepts only one document per object.
 kubernetes::_documents() {
   local line document='' content=''
   local -a lines

@@ -1,7 +1,7 @@
 # Metrics, served by the operator under /metrics/hooks. It adds the label hook.
 #
-# NAME consists of letters, digits, _ and :, a label's name of letters, digits and _. Series of the same GROUP live and
-# die together: what a run does not report again is gone. Without --group the group is that of the hook.
+# NAME consists of letters, digits, _ and :, a label's name of letters, digits and _. Series of the same GROUP expire
+# together: the next run removes those that it does not write. Without --group the group is that of the hook.
 
 # metrics::add NAME VALUE [LABEL=VALUE…] [--group GROUP]
 #
@@ -25,14 +25,14 @@ metrics::set() { metrics::_write set "$@"; }
 
 # metrics::observe NAME VALUE [--buckets 1,2,3] [LABEL=VALUE…] [--group GROUP]
 #
-# Adds an observation to a histogram. Without --buckets it has the usual ones, 0.005 to 10.
+# Adds an observation to a histogram. The default buckets are 0.005 to 10.
 #
 #   metrics::observe probe_seconds 0.42 --buckets 0.1,0.5,1 "target=$host"
 metrics::observe() { metrics::_write observe "$@"; }
 
 # metrics::expire [GROUP]
 #
-# Removes all series of GROUP, by default those that this hook has reported without a group.
+# Removes all series of GROUP, by default those that this hook has written without a group.
 metrics::expire() {
   local REPLY
   if (($# > 1)) || [[ $# == 1 && -z $1 ]]; then
