@@ -92,7 +92,7 @@ type bench struct {
 	profiling sync.WaitGroup
 }
 
-// progress tells a person who waits what is going on.
+// progress prints the progress of a long run.
 func (b *bench) progress(format string, args ...any) {
 	fmt.Printf("%s  %-18s %s\n", time.Now().Format("15:04:05"), b.name, fmt.Sprintf(format, args...))
 }

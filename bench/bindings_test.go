@@ -15,7 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/bench/objects"
 )
 
-// filters are what hooks that drop the object typically want to know of it.
+// filters are typical filters of hooks that drop the object.
 var filters = []string{
 	".data.number",
 	"{name: .metadata.name, mode: .data.mode}",
@@ -74,7 +74,7 @@ func namespaces(b *bench) {
 }
 
 // namespacesAmongMany is the same where a watch of everything would bring too much, and asking for one name takes the API
-// server some time: it looks at all objects for each name.
+// server some time: it scans all objects for each name.
 func namespacesAmongMany(b *bench) {
 	b.fill("ConfigMap", 100_000)
 	b.compareNamespaces(b.manyNamespaces(), "all namespaces, one name", "nameSelector: {matchNames: [map-000000]}")

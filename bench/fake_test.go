@@ -12,7 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/bench/objects"
 )
 
-// fakeServer serves a list and a watch of ConfigMaps, made anew for each request so that it keeps none. It is not for
+// fakeServer serves a list and a watch of ConfigMaps, generated for each request so that it stores none. It is not for
 // tests of behaviour: those have a real API server.
 type fakeServer struct {
 	*httptest.Server

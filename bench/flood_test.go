@@ -17,7 +17,7 @@ import (
 )
 
 // A flood is 2,000 events a second for a minute. An API server and etcd need more than a millisecond of CPU time for a
-// write, so on two processors nobody can write that often: each write is an event for four hooks.
+// write, so two processors cannot write that often: each write is an event for four hooks.
 const (
 	floodHooks   = 4
 	floodObjects = 20
@@ -25,7 +25,7 @@ const (
 	floodWrites  = floodRate * 60
 )
 
-// floodSmall floods hooks that are busy all the time, then lets them go on: first with objects, then with next to nothing
+// floodSmall floods blocked hooks, then unblocks them: first with objects, then with next to nothing
 // but the address of a change.
 func floodSmall(b *bench) {
 	const events = floodHooks * floodWrites
@@ -75,7 +75,7 @@ func floodGrouped(b *bench) {
 	b.add("peak above idle", "MiB", f.op.peak()-idle)
 }
 
-// flooded are hooks that hang in their first run until they are let go.
+// flooded are hooks that block in their first run until open is called.
 type flooded struct {
 	b         *bench
 	op        *operator
@@ -94,7 +94,7 @@ func (b *bench) newFlood(more string) *flooded {
 		if err := syscall.Mkfifo(f.gate(i), 0o600); err != nil {
 			b.Fatal(err)
 		}
-		// What a run is told goes to a file, in order, and the size of its context to another.
+		// Each run appends its events to a file, in order, and the size of its context to another.
 		texts = append(texts, hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, queue: q%d, %sexecuteHookOnSynchronization: false, executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [%s]}}}]}", i, more, f.namespace),
 			fmt.Sprintf(`grep -o '"[0-9][0-9]*:[0-9]*"' $BINDING_CONTEXT_PATH >> %[1]s/told-%[2]d
 wc -c < $BINDING_CONTEXT_PATH >> %[1]s/size-%[2]d
@@ -158,7 +158,7 @@ func (f *flooded) write() float64 {
 	return took
 }
 
-// open lets the hooks go on, waits until nothing is left to tell, and returns the size of all their contexts in MiB.
+// open unblocks the hooks, waits until all events are delivered, and returns the size of all their contexts in MiB.
 func (f *flooded) open() (mib float64) {
 	f.b.Helper()
 	for i := range floodHooks {
@@ -182,7 +182,7 @@ func (f *flooded) open() (mib float64) {
 	return mib
 }
 
-// told counts the changes that a hook was told of and returns the last of each object. It checks that they came in order,
+// told counts the changes that a hook has received and returns the last of each object. It checks that they were in order,
 // with steps of at most so many.
 func (f *flooded) told(i, step int) (last map[int]int, changes int) {
 	f.b.Helper()

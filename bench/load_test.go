@@ -86,7 +86,7 @@ func patches(b *bench) {
 	}
 }
 
-// admission asks a hook as the API server would, in turns with starting the same script without an operator.
+// admission sends requests to a hook as the API server does, in turns with starting the same script without an operator.
 func admission(b *bench) {
 	dir := b.hooks(hook(`{configVersion: v1, kubernetesValidating: [{name: bench.example.com, namespace: {labelSelector: {matchLabels: {bench: none}}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}]}`,
 		`echo '{"allowed": true}' > $VALIDATING_RESPONSE_PATH`))

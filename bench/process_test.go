@@ -48,7 +48,7 @@ func (b *bench) start(dir string) *operator {
 	return b.startIgnoring(dir, nil)
 }
 
-// startIgnoring starts an operator whose log is not kept where ignore says so.
+// startIgnoring starts an operator and drops the log records that ignore selects.
 func (b *bench) startIgnoring(dir string, ignore func(line string) bool) *operator {
 	b.Helper()
 	var args []string
@@ -98,7 +98,7 @@ func (op *operator) fetch(kind, page string) {
 	}
 }
 
-// end lets the operator end, if it runs. A profile of its heap is made at last.
+// end stops the operator, if it runs, after a profile of its heap.
 func (op *operator) end() {
 	op.ending.Do(func() {
 		if profiles == "" {
@@ -128,7 +128,7 @@ func (op *operator) count(message string) (n int) {
 	return n
 }
 
-// untilCount waits for the n-th record with a message and returns it. It looks at each record once.
+// untilCount waits for the n-th record with a message and returns it. It reads each record once.
 func (op *operator) untilCount(message string, n int) testenv.Record {
 	op.b.Helper()
 	seen, next := 0, 0

@@ -30,7 +30,7 @@ import (
 
 var update = flag.Bool("update", false, "write baseline.json from what is measured")
 
-// baselineFile holds what the smoke test has counted when somebody last said that it is good.
+// baselineFile holds the figures of the smoke test that were last accepted.
 const baselineFile = "baseline.json"
 
 // growth is how much more than the baseline is too much.
@@ -114,7 +114,7 @@ func comparison(counted, baseline map[string]float64) (all []compared) {
 	return all
 }
 
-// More than a fifth is too much, whatever it is of; less is not. A figure that nobody counts any more is missed.
+// More than a fifth is too much, whatever it is of; less is not. A figure that is no longer counted is an error.
 func TestComparison(t *testing.T) {
 	text, err := os.ReadFile(baselineFile)
 	if err != nil {
@@ -315,7 +315,7 @@ func heapInUse() float64 {
 type here struct {
 	t        *testing.T
 	messages chan string
-	// awaited is how many events have to come to a queue until a message tells of it.
+	// awaited is how many events have to come to a queue until a message is logged.
 	awaited      atomic.Int64
 	ended        chan error
 	cancel, stop func()
@@ -368,7 +368,7 @@ func (op *here) until(message string) {
 	}
 }
 
-// handler passes on only the messages that somebody may wait for, so that the waiting costs little.
+// handler passes on only the messages that tests wait for, so that waiting costs little.
 func (op *here) handler() slog.Handler { return messages{op} }
 
 type messages struct{ op *here }

@@ -84,7 +84,7 @@ func (op *operator) delivered() (contexts int, at time.Time) {
 }
 
 // bareStorm returns the CPU time in seconds that a bare program uses for the same, and how often it started the script. It
-// keeps no set of objects, logs nothing, and asks for no results.
+// stores no objects, logs nothing, and reads no results.
 func (b *bench) bareStorm(namespace string, updates int, write func()) (used, runs float64) {
 	program := b.startBare("storm", b.cluster.Kubeconfig, namespace, filepath.Join(b.hooks("#!/bin/sh\n"+stormCommand+"\n"), "hook-00.sh"))
 	defer program.end()

@@ -1,9 +1,9 @@
-// Package docs checks what can be checked of the documentation: that links lead somewhere, and that configurations,
-// operations and metrics which it shows are valid.
+// Package docs checks the documentation: that links have targets, and that its configurations,
+// operations and metrics are valid.
 //
-// The first words of a fenced block say what it is: "yaml patch" and "json patch" are files for $KUBERNETES_PATCH_PATH,
+// The first words of a fenced block are its kind: "yaml patch" and "json patch" are files for $KUBERNETES_PATCH_PATH,
 // "json metrics" is one for $METRICS_PATH; "json admission", "json conversion" and "json http" are answers. YAML that begins
-// with configVersion is a configuration. What else there is in blocks is read by test/tutorial, which sees that nothing is left
+// with configVersion is a configuration. test/tutorial reads all other blocks, and checks that none is left
 // over.
 package docs
 
@@ -157,7 +157,7 @@ func TestOperations(t *testing.T) {
 	reference := pageTexts(t, "reference")["reference/kubernetes-operations.md"]
 	for _, word := range effect.Operations() {
 		if !shown[effect.ParseOperation(word)] && !strings.Contains(reference, "| `"+word+"` |") {
-			t.Errorf("%s is nowhere explained", word)
+			t.Errorf("%s is not documented", word)
 		}
 	}
 }
@@ -171,8 +171,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestAnswers reads answers of hooks as the operator does. It is not told of keys that it does not know, so these are looked
-// for as well.
+// TestAnswers parses responses of hooks as the operator does. The parser ignores unknown keys, so the test checks
+// the keys too.
 func TestAnswers(t *testing.T) {
 	for kind, keys := range map[string][]string{
 		"json admission":  {"allowed", "message", "warnings", "patch"},
@@ -199,14 +199,14 @@ func TestAnswers(t *testing.T) {
 			}
 			for key := range shown {
 				if !slices.Contains(keys, key) {
-					t.Errorf("%s:%d: an answer has no key %q", e.Page, e.Line, key)
+					t.Errorf("%s:%d: a response has no key %q", e.Page, e.Line, key)
 				}
 			}
 		}
 	}
 }
 
-// TestHooks asks every hook that a page shows in full for its configuration.
+// TestHooks calls every complete hook of a page with --config.
 func TestHooks(t *testing.T) {
 	library, err := shell.Unpack(filepath.Join(t.TempDir(), "shell"))
 	if err != nil {
@@ -241,7 +241,7 @@ func TestHooks(t *testing.T) {
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err != nil {
-			t.Errorf("%s: a hook fails when it is asked for its configuration: %v\n%s", b.Page, err, stderr.String())
+			t.Errorf("%s: the config call of a hook fails: %v\n%s", b.Page, err, stderr.String())
 			continue
 		}
 		if _, warnings, err := wire.ParseConfig(b.Page, file, out, options); err != nil || len(warnings) > 0 {

@@ -16,8 +16,7 @@ import (
 // errorRow is a row of reference/errors.md: the message, its cause, its fix.
 var errorRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\| ([^|]+) \\|$")
 
-// TestErrorMessages finds each message of reference/errors.md in the source of the program. What … stands for may be anything that
-// the program puts there.
+// TestErrorMessages finds each message of reference/errors.md in the source of the program. … matches any text.
 func TestErrorMessages(t *testing.T) {
 	page, err := os.ReadFile("reference/errors.md")
 	if err != nil {

@@ -39,7 +39,7 @@ func agentInjector(e *example) {
 		e.t.Errorf("registered is %s", got)
 	}
 
-	// The Deployment's controller makes all five at once. They have no names when the hook sees them.
+	// The Deployment's controller creates all five in one burst. They have no names when the hook sees them.
 	e.input(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":5,
 		"selector":{"matchLabels":{"app":"web"}},"template":{
 			"metadata":{"labels":{"app":"web"},"annotations":{`+agentAnnotations+`,"example.com/enable":"True"}},
@@ -59,7 +59,7 @@ func agentInjector(e *example) {
 		}
 	}
 
-	// What Go takes for true, and what not. Who has an agent, or asks for one by halves, stays unchanged.
+	// Values that Go parses as true, and others. Pods with an agent, or without all annotations, stay unchanged.
 	for _, yes := range []string{"1", "t", "T", "TRUE", "true", "True"} {
 		if got := e.injected("--dry-run=server", `"example.com/enable": "`+yes+`"`, "main"); got != "main agent" {
 			e.t.Errorf("enable %q: %s", yes, got)
@@ -89,7 +89,7 @@ func agentInjector(e *example) {
 		e.t.Errorf("%d runs have failed", n)
 	}
 
-	// Outside of a cluster there is nobody left to ask when the operator has ended.
+	// Outside of a cluster no webhook is left when the operator has ended.
 	e.stop()
 	if left := e.kubectl("get", "mutatingwebhookconfiguration", e.namespace+"-hooks", "--ignore-not-found"); left != "" {
 		e.t.Errorf("this was left behind: %s", left)
@@ -204,7 +204,7 @@ func (e *example) configurationName() string {
 	return "VALIDATING_WEBHOOK_CONFIGURATION_NAME=" + e.namespace
 }
 
-// try is input for what may fail. What kubectl prints is in the answer, warnings too.
+// try is input for a command that may fail. It returns the output of kubectl, warnings too.
 func (e *example) try(input string, args ...string) (string, error) {
 	e.t.Helper()
 	cmd := exec.Command(filepath.Join(testenv.Tools(e.t), "kubectl"), append([]string{"-n", e.namespace}, args...)...)
@@ -214,8 +214,8 @@ func (e *example) try(input string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// patient asks the API server until it knows of the webhooks: it hears of them a moment after they are registered, and
-// nobody is told when.
+// patient repeats a request until the API server calls the webhooks: it does so a moment after they are registered, without
+// a notification.
 func (e *example) patient(what string, done func() bool) {
 	e.t.Helper()
 	for late := time.Now().Add(testenv.Patience); !done(); time.Sleep(50 * time.Millisecond) {

@@ -28,7 +28,7 @@ func TestAgentRbac(t *testing.T) {
 	e.start()
 	e.operator.UntilLog("Unlock kubernetes.Event tasks")
 	if found := e.kubectl("get", "clusterrole,clusterrolebinding", "agent-exec", "--ignore-not-found"); found != "" {
-		t.Errorf("nobody has asked for this yet: %s", found)
+		t.Errorf("granted without a request: %s", found)
 	}
 	var pods strings.Builder
 	for _, ns := range agents {
@@ -46,7 +46,7 @@ func TestAgentRbac(t *testing.T) {
 		}
 	}
 
-	// Changes of a Pod that is being deleted give nothing, not even the annotation itself. The next Pod shows that the
+	// Changes of a Pod that is being deleted have no effect, not even the annotation itself. The next Pod shows that the
 	// hook has seen them.
 	e.createPods(pod(left, "agent", `"false"`, "example.com/test"))
 	t.Cleanup(func() { e.release(left) })
@@ -56,7 +56,7 @@ func TestAgentRbac(t *testing.T) {
 	agents = append(agents, others)
 	e.until("the sixth namespace, and no other", all)
 
-	// What somebody else has added stays, what somebody has broken is mended.
+	// Foreign subjects stay, drift is corrected.
 	e.kubectl("patch", "clusterrolebinding", "agent-exec", "--type=json", "-p",
 		`[{"op":"remove","path":"/subjects/0"},{"op":"add","path":"/subjects/-","value":{"kind":"ServiceAccount","name":"default","namespace":"by-hand"}}]`)
 	agents = append(agents, "by-hand")
@@ -118,7 +118,7 @@ spec: {containers: [{name: main, image: busybox}]}
 `, namespace, name, enable, strings.Join(finalizers, ","))
 }
 
-// release lets a Pod go that a finalizer held.
+// release removes the finalizer that held a Pod.
 func (e *example) release(namespace string) {
 	e.t.Helper()
 	e.kubectl("-n", namespace, "patch", "pod", "agent", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
@@ -159,7 +159,7 @@ func (e *example) rules() string {
 
 func (e *example) exists() bool { e.t.Helper(); return e.rules() != "" }
 
-// mayExec asks the API server.
+// mayExec checks the permission with the API server.
 func (e *example) mayExec(namespace string) string {
 	e.t.Helper()
 	review := fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{

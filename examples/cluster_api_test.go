@@ -27,7 +27,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// client asks the operator's HTTP hooks.
+// client sends requests to the operator's HTTP hooks.
 type client struct {
 	e         *example
 	base      string
@@ -35,7 +35,7 @@ type client struct {
 	transport *http.Transport
 }
 
-// client finds the operator. What it trusts is nil for HTTP without TLS.
+// client finds the operator. The trusted CAs are nil for HTTP without TLS.
 func (e *example) client(trusts *x509.CertPool) *client {
 	e.t.Helper()
 	r := e.operator.UntilLog("HTTP hooks are served")
@@ -54,7 +54,7 @@ func (c *client) as(token string) *client {
 	return &other
 }
 
-// answer is what the tests look at in answers.
+// answer is the part of responses that the tests check.
 type answer struct {
 	Kind, Reason, Message string
 	Code                  int
@@ -102,7 +102,7 @@ func (c *client) ask(method, path, body string) (int, answer) {
 	return w.StatusCode, a
 }
 
-// expect asks, and expects a status.
+// expect sends a request and checks the status.
 func (c *client) expect(status int, method, path, body string) answer {
 	c.e.t.Helper()
 	got, a := c.ask(method, path, body)
@@ -137,7 +137,7 @@ func TestClusterAPI(t *testing.T) {
 	t.Run("in-cluster", clusterAPIInCluster)
 }
 
-// On loopback, with a kubeconfig: everybody on this machine may ask.
+// On loopback, with a kubeconfig: no authentication.
 func clusterAPIByKubeconfig(t *testing.T) {
 	e := prepareAlone(t, "cluster-api")
 	e.start()
@@ -150,7 +150,7 @@ func clusterAPIByKubeconfig(t *testing.T) {
 	c.expect(200, "GET", "/namespaces", "") // still there
 	c.expect(200, "GET", "/openapi.json", "")
 
-	// What the operator's ServiceAccount may not do, the client is told with the reason.
+	// A missing permission of the operator's ServiceAccount is reported to the client with the reason.
 	e.kubectl("delete", "clusterrolebinding", "cluster-api")
 	e.patient("the missing right", func() bool {
 		status, a := c.ask("GET", "/nodes", "")
@@ -164,7 +164,7 @@ func clusterAPIByKubeconfig(t *testing.T) {
 	})
 }
 
-// clusterAPIRoutes asks every route.
+// clusterAPIRoutes sends a request to every route.
 func clusterAPIRoutes(c *client) {
 	e := c.e
 	c.expect(200, "HEAD", "/namespaces", "")
@@ -219,15 +219,14 @@ func clusterAPIRoutes(c *client) {
 	if a := c.expect(200, "GET", "/services"+in, ""); a.names() != "taken" {
 		e.t.Errorf("services that are left: %s", a.names())
 	}
-	// What somebody else has made stays.
+	// Foreign objects stay.
 	e.kubectl("create", "deployment", "other", "--image=nginx")
 	c.refused(409, "Conflict", "was not made here", "DELETE", "/deployments/other"+in, "")
 	c.refused(400, "BadRequest", "name", "DELETE", "/deployments/A"+in, "")
 	c.refused(400, "BadRequest", "ns", "DELETE", "/deployments/a", "")
 }
 
-// malformedRequests sends what no client should. Nothing of it may bring a status that is not documented, and nothing may
-// make the hook fail.
+// malformedRequests sends malformed requests. None may cause an undocumented status, or make the hook fail.
 func malformedRequests(t *testing.T, address string) {
 	t.Helper()
 	request := func(line string, rest ...string) string {
@@ -329,7 +328,7 @@ func malformedRequests(t *testing.T, address string) {
 	}
 }
 
-// raw sends bytes and reads the status of the answer. Who refuses may not read everything.
+// raw sends bytes and reads the status of the response. A server that rejects a request need not read all of it.
 func raw(t *testing.T, address, text string) (int, error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -354,7 +353,7 @@ func raw(t *testing.T, address, text string) (int, error) {
 	return answer.StatusCode, answer.Body.Close()
 }
 
-// With the credentials that a Pod has, TLS and authentication: only those are let in whom the cluster lets.
+// With the credentials that a Pod has, TLS and authentication: only clients with permission are served.
 func clusterAPIInCluster(t *testing.T) {
 	e := prepareAlone(t, "cluster-api")
 	clients, err := os.ReadFile(filepath.Join("cluster-api", "manifests", "clients.yaml"))
@@ -382,7 +381,7 @@ func clusterAPIInCluster(t *testing.T) {
 	}
 	reader, writer, stranger := c.as(tokens["reader"]), c.as(tokens["writer"]), c.as(tokens["stranger"])
 	in := "?ns=" + e.namespace
-	// The API server's own rules may take a moment to hear of a new binding, and no is remembered for a while.
+	// The API server applies a new binding after a moment, and denials are cached for a while.
 	e.patient("the reader's rights", func() bool { status, _ := reader.ask("GET", "/nodes", ""); return status == 200 })
 	e.patient("the writer's rights", func() bool { status, _ := writer.ask("DELETE", "/deployments/none"+in, ""); return status == 404 })
 	for _, path := range []string{"/nodes", "/namespaces", "/deployments", "/services"} {
@@ -408,7 +407,7 @@ func clusterAPIInCluster(t *testing.T) {
 	}
 }
 
-// startInPod starts the operator with what a Pod of the example's ServiceAccount has: two variables, and files at a place
+// startInPod starts the operator with the environment of a Pod of the example's ServiceAccount: two variables, and files at a place
 // that cannot be chosen. So it gets a file system of its own there. What it returns trusts the operator's certificate.
 func (e *example) startInPod(args ...string) *x509.CertPool {
 	e.t.Helper()
@@ -454,7 +453,7 @@ exec unshare -rm sh -c '
 	return trusts
 }
 
-// selfSigned is a certificate for 127.0.0.1 and its key, and who trusts it.
+// selfSigned is a certificate for 127.0.0.1, its key, and a pool with its CA.
 func selfSigned(t *testing.T) (cert, key string, trusts *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -52,7 +52,7 @@ func TestConfigChecksum(t *testing.T) {
 		configs.WriteString(configMap(app, app, "second"))
 	}
 	e.input(configs.String(), "apply", "-f", "-")
-	second := changed(first, "five changes at once", apps...)
+	second := changed(first, "five changes in one burst", apps...)
 	for _, app := range apps {
 		if sets := e.replicaSets(app); !slices.Contains(sets, first[app].checksum) || !slices.Contains(sets, second[app].checksum) {
 			t.Errorf("the ReplicaSets of %s have the checksums %q", app, sets)
@@ -68,7 +68,7 @@ func TestConfigChecksum(t *testing.T) {
 	e.kubectl("patch", "configmap", "app-0-more", "--type=merge", "-p", `{"binaryData":{"blob":"AAECAw=="}}`)
 	third := changed(second, "a change of the second ConfigMap", "app-0")
 
-	// Data that goes back brings the old checksum back, and what somebody has removed is restored.
+	// Data that goes back brings the old checksum back, and a removed annotation is restored.
 	e.kubectl("patch", "configmap", "app-0-more", "--type=merge", "-p", `{"binaryData":null}`)
 	fourth := changed(third, "the data as it was", "app-0")
 	if fourth["app-0"].checksum != second["app-0"].checksum {
@@ -82,7 +82,7 @@ func TestConfigChecksum(t *testing.T) {
 		t.Errorf("%d runs have failed", e.failures())
 	}
 
-	// A second start finds nothing to do but what has changed meanwhile.
+	// A second start applies only what has changed meanwhile.
 	before := e.settled()
 	e.restart()
 	e.operator.UntilLog("Hook executed successfully")
@@ -144,7 +144,7 @@ func (e *example) rolledOut() map[string]rollout {
 	return found
 }
 
-// settled is rolledOut when the Deployments' controller has seen it all, so that there are ReplicaSets.
+// settled is rolledOut after the Deployments' controller has created the ReplicaSets.
 func (e *example) settled() map[string]rollout {
 	e.t.Helper()
 	waiting := map[int][]string{}

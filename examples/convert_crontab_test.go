@@ -17,7 +17,7 @@ func convertCrontab(e *example) {
 	if e.kills {
 		first = "Hook failed to convert to example.com/v1"
 	}
-	// This is after the operator's end. Nobody can convert what is there then, and the API server would ask for ever.
+	// Runs after the operator has ended. Without it conversions fail, and the API server would retry forever.
 	e.t.Cleanup(func() {
 		e.kubectl("patch", "crd", "crontabs.example.com", "--type=merge", "-p", `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
 		e.kubectl("delete", "crd", "crontabs.example.com", "--timeout=60s")
@@ -32,7 +32,7 @@ func convertCrontab(e *example) {
 		return err != nil
 	})
 
-	// What the hook says about it reaches the user.
+	// The user gets the hook's message.
 	out, err := e.try(brokenCrontab, "create", "-f", "-")
 	if err == nil || !strings.Contains(out, `broken: spec.cron "5 4" has not five fields`) {
 		e.t.Errorf("not refused with the hook's message: %s", out)
@@ -61,7 +61,7 @@ func convertCrontab(e *example) {
 		}
 	}
 
-	// A change in an old version is one in all of them. What the conversion does not know stays.
+	// A change in an old version is one in all of them. Fields unknown to the conversion stay.
 	e.kubectl("patch", "crontabs.v1alpha1.example.com", "stable", "--type=merge", "-p", `{"spec":{"cron":"30 2 1 * *"}}`)
 	const fields = `jsonpath={.spec.schedule.minute} {.spec.schedule.hour} {.spec.schedule.dayOfMonth} {.spec.command} {.metadata.labels.kept}`
 	if got := e.kubectl("get", "crontabs.v1.example.com", "stable", "-o", fields); got != "30 2 1 a yes" {
@@ -71,7 +71,7 @@ func convertCrontab(e *example) {
 	if err == nil || !strings.Contains(out, `stable: spec.cron "often" has not five fields`) {
 		e.t.Errorf("a wrong change is not refused with the hook's message: %s", out)
 	}
-	// What is not said means any time.
+	// A missing field means any time.
 	e.input(`{apiVersion: example.com/v1, kind: CronTab, metadata: {name: short}, spec: {schedule: {hour: "4"}}}`, "create", "-f", "-")
 	if got := e.kubectl("get", "crontabs.v1alpha1.example.com", "short", "-o", "jsonpath={.spec.cron}"); got != "* 4 * * *" {
 		e.t.Errorf("with one field: %s", got)

@@ -1,4 +1,4 @@
-// Package examples runs every example as its README tells: with its own permissions on a real control plane, until the
+// Package examples runs every example as in its README: with its own permissions on a real control plane, until the
 // cluster is in the state that the example promises.
 package examples
 
@@ -42,7 +42,7 @@ func killedAndUndisturbed(t *testing.T, prepare func(*testing.T, string) *exampl
 	}
 }
 
-// killed lets each of the programs kill one run half-way.
+// killed makes each of the programs kill one run half-way.
 func (e *example) killed(programs ...string) *example {
 	e.t.Helper()
 	e.env, e.kills = []string{killedOnce(e.t, programs...), retryMinDelay, retryMaxDelay}, true
@@ -70,7 +70,7 @@ func prepareAlone(t *testing.T, name string) *example {
 	t.Helper()
 	cluster := testenv.Shared(t)
 	e := &example{t: t, cluster: cluster, name: name, namespace: cluster.Namespace(t)}
-	// What is not in a namespace is the same for all tests of an example: two that make it at once would meet.
+	// What is not in a namespace is the same for all tests of an example: two that create it concurrently would conflict.
 	clusterWide.Lock()
 	defer clusterWide.Unlock()
 	for _, file := range []string{"crd.yaml", "rbac.yaml"} {
@@ -81,7 +81,7 @@ func prepareAlone(t *testing.T, name string) *example {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The one place that kubectl -n does not reach.
+		// kubectl -n does not set this namespace.
 		e.input(regexp.MustCompile(`(?m)^  namespace: .*$`).ReplaceAllString(string(text), "  namespace: "+e.namespace), "apply", "-f", "-")
 		if file == "crd.yaml" {
 			e.input(string(text), "wait", "--for=condition=established", "-f", "-")
@@ -115,7 +115,7 @@ func (e *example) input(input string, args ...string) string {
 	return e.cluster.KubectlInput(e.t, input, append([]string{"-n", e.namespace}, args...)...)
 }
 
-// until waits until the cluster is in a state. It looks whenever a run has ended.
+// until waits until the cluster is in a state. It checks after each run.
 func (e *example) until(what string, reached func() bool) {
 	e.t.Helper()
 	seen := -1
@@ -147,7 +147,7 @@ func TestMonitorPods(t *testing.T) {
 func monitorPods(e *example) {
 	e.start()
 	e.operator.UntilLog("Unlock kubernetes.Event tasks")
-	// The Deployment's controller adds all five at once.
+	// The Deployment's controller adds all five in one burst.
 	e.kubectl("create", "deployment", "web", "--image=nginx", "--replicas=5")
 	added := regexp.MustCompile(`^Pod 'web-.*' added$`)
 	e.operator.Until("five Pods", func(records []testenv.Record) bool {
@@ -256,7 +256,7 @@ func platformInstaller(e *example) {
 	e.kubectl("delete", "clusterconfigurations.example.com", "cluster")
 	e.input(cluster, "create", "-f", "-")
 	e.until("the installation of the new object", func() bool { return e.installed() == "1 [dns ingress]" })
-	// The next operator installs once more, with the same result.
+	// The next operator installs again, with the same result.
 	e.restart("CHECK_CRONTAB=@daily")
 	e.prints("Installation of 'cluster' is done: dns, ingress")
 	e.until("the same status", func() bool { return e.installed() == "1 [dns ingress]" })

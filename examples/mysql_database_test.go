@@ -51,7 +51,7 @@ func TestMysqlDatabase(t *testing.T) {
 	e.prints("Dropped database 'charlie'")
 	server.has("bravo", "charlie", "delta", "echo", "legacy")
 
-	// What was there before is dropped by nobody.
+	// A database that existed before is never dropped.
 	e.input(mysqlDatabase("legacy", "legacy", "Delete"), "create", "-f", "-")
 	e.phase("Conflict", "legacy")
 	e.says("legacy", "database 'legacy' was on the server before; an object with deletionPolicy Retain would take it over")
@@ -60,7 +60,7 @@ func TestMysqlDatabase(t *testing.T) {
 	e.kubectl("delete", "mysqldatabase", "legacy")
 	server.has("bravo", "charlie", "delta", "echo", "legacy")
 
-	// Two that come at once for one name: again the first one has it, though it has the later name.
+	// Two concurrent objects for one name: again the first one has it, though it has the later name.
 	e.input(mysqlDatabase("two", "shared", "Delete")+mysqlDatabase("one", "shared", "Delete"), "create", "-f", "-")
 	e.phase("Ready", "two")
 	e.phase("Conflict", "one")
@@ -104,7 +104,7 @@ func TestMysqlDatabaseServerDown(t *testing.T) {
 	e.says("shop", "")
 	server.has("shop")
 
-	// A database that somebody has dropped comes back with the next look at the server.
+	// A dropped database is recreated by the next check of the server.
 	server.do("DROP DATABASE shop")
 	e.until("the database again", func() bool { return slices.Equal(server.databases(), []string{"shop"}) })
 
@@ -135,7 +135,7 @@ func TestMysqlDatabaseKilled(t *testing.T) {
 	}
 }
 
-// Killed at its first call of each program, and told so again by the next run.
+// Killed at its first call of each program, and retried by the next run.
 func TestMysqlDatabaseKilledOnce(t *testing.T) {
 	e, server := mysqlExample(t)
 	e.input(mysqlDatabase("one", "one", "Delete"), "create", "-f", "-")
@@ -209,7 +209,7 @@ func (e *example) mysqlVersions() map[string]string {
 	return versions
 }
 
-// refuses expects the API server to refuse what kubectl asks for.
+// refuses expects the API server to reject a command of kubectl.
 func (e *example) refuses(input, reason string, args ...string) {
 	e.t.Helper()
 	cmd := exec.Command(filepath.Join(testenv.Tools(e.t), "kubectl"), append([]string{"-n", e.namespace}, args...)...)
@@ -263,7 +263,7 @@ func (s *mysqlServer) stop() {
 	_ = s.cmd.Wait()
 }
 
-// env tells hooks where the server is.
+// env has the address of the server for hooks.
 func (s *mysqlServer) env() []string {
 	return []string{"MYSQL_HOST=127.0.0.1", "MYSQL_PORT=" + s.port, "MYSQL_USER=root", "MYSQL_PWD=" + mysqlPassword}
 }

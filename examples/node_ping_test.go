@@ -14,7 +14,7 @@ import (
 
 func TestNodePing(t *testing.T) {
 	e := prepare(t, "node-ping")
-	// Of five packets to 192.0.2.N, the stand-in for ping loses N. To 10.0.0.1 it finds no way.
+	// Of five packets to 192.0.2.N, the fake ping loses N. 10.0.0.1 is unreachable.
 	addresses := map[string]string{"good": "127.0.0.1", "fair": "192.0.2.1", "poor": "192.0.2.4", "dead": "192.0.2.99", "away": "10.0.0.1", "new": ""}
 	perRound := map[string]int{"good": 0, "fair": 1, "poor": 4, "dead": 5, "away": 5}
 	var nodes strings.Builder
@@ -38,7 +38,7 @@ func TestNodePing(t *testing.T) {
 	e.until("two rounds", func() bool { return e.rounds() >= 2 })
 	e.checkLost(perRound)
 
-	// A node that gets an address joins in, one that is removed goes, and the others go on.
+	// A node that gets an address is added, a deleted one is removed, and the others continue.
 	e.address("new", "192.0.2.2")
 	e.kubectl("delete", "node", e.node("poor"))
 	e.until("a new node and one less", func() bool {
@@ -51,7 +51,7 @@ func TestNodePing(t *testing.T) {
 	lost := e.lost()
 	delete(lost, "new")
 	if lost["dead"] < 5*rounds {
-		t.Errorf("the counter of an old node has begun anew: %d packets in %d rounds", lost["dead"], rounds)
+		t.Errorf("the counter of an old node was reset: %d packets in %d rounds", lost["dead"], rounds)
 	}
 	perRound["new"] = 2
 	if e.failures() != 0 {
@@ -116,7 +116,7 @@ func (e *example) lost() map[string]int {
 	return lost
 }
 
-// checkLost tells whether each counter is what so many rounds make of the packets that are lost in one.
+// checkLost reports whether each counter is the losses of one round times the number of rounds.
 func (e *example) checkLost(perRound map[string]int) {
 	e.t.Helper()
 	least := e.rounds()

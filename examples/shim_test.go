@@ -19,7 +19,7 @@ const (
 )
 
 // A hook leads a process group of its own, so 0 is the hook and all that it has started. Without a binding context it is
-// the call for the configuration, which is not tried again.
+// the config call, which is not retried.
 const wrapper = `#!/bin/sh
 status=0
 '%[1]s' "$@" || status=$?

@@ -42,7 +42,7 @@ func validateImage(e *example) {
 		imagePod("one", "nginx", "busybox:latest"), "create", "-f", "-")
 	denied("image 'nginx' of container 'nginx' has no tag", "", "create", "deployment", "web", "--image=nginx")
 
-	// These are fine.
+	// These are allowed.
 	const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
 	for i, image := range []string{"nginx:1.29", "host:5000/a/nginx:1", "nginx@" + digest, "nginx:latest@" + digest} {
 		e.input(imagePod(fmt.Sprint("fine-", i), image, "busybox:1.37"), "create", "-f", "-")
@@ -50,7 +50,7 @@ func validateImage(e *example) {
 	e.kubectl("create", "deployment", "web", "--image=nginx:1.29", "--replicas=5")
 	e.kubectl("wait", "--for=jsonpath={.status.replicas}=5", "deployment/web", "--timeout=60s")
 
-	// Updates are asked about, but only what is new in them.
+	// In updates only new images are checked.
 	denied("image 'nginx:latest' of container 'main' has the tag latest", "", "set", "image", "pod/fine-0", "main=nginx:latest")
 	denied("image 'nginx' of container 'nginx' has no tag", "", "set", "image", "deployment/web", "nginx=nginx")
 	denied("image 'busybox' of container 'debug' has no tag", "", "debug", "fine-0", "--image=busybox", "--container=debug")
@@ -60,7 +60,7 @@ func validateImage(e *example) {
 	denied("image 'nginx:latest' of container 'main' has the tag latest", "", "set", "image", "pod/old", "main=nginx:latest")
 	e.kubectl("delete", "pod", "old", "--wait=false")
 
-	// Elsewhere nobody is disturbed.
+	// Other namespaces are not affected.
 	other := e.podNamespace()
 	e.input(imagePod("one", "nginx"), "-n", other, "create", "-f", "-")
 	if got := e.kubectl("get", "pods", "one", "--ignore-not-found"); got != "" {

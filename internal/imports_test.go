@@ -1,4 +1,4 @@
-// Package internal has one test: which package of ours may know which other one.
+// Package internal has one test: the directions of imports between our packages.
 package internal
 
 import (
@@ -17,51 +17,51 @@ var directions = []struct {
 	may    []string
 	reason string
 }{
-	{"internal/hook", nil, "values know nothing else"},
+	{"internal/hook", nil, "values import nothing"},
 	{"internal/event", []string{"internal/hook"}, "an event carries its address"},
-	{"internal/effect", nil, "values know nothing else"},
+	{"internal/effect", nil, "values import nothing"},
 	{"internal/kube", nil, "everything generic about the API server"},
 	{"internal/test/pages", nil, "tests of pages use it, and no program"},
 	{"internal/test/golden", nil, "tests with expectations in files use it, and no program"},
-	{"internal/queue", nil, "order has nothing to do with what is ordered"},
-	{"internal/jsonwalk", nil, "a library for those who look into objects"},
+	{"internal/queue", nil, "the order is independent of the tasks"},
+	{"internal/jsonwalk", nil, "a library for packages that read objects"},
 	{"internal/jq", []string{"internal/jsonwalk"}, "a library for formats and stages"},
-	{"internal/debug/history", nil, "it remembers runs, whoever makes them"},
-	{"internal/debug", []string{"internal/hook", "internal/event", "internal/debug/history", "internal/httpserver", "internal/telemetry"}, "it shows what app tells it, and brings what people ask for to app"},
-	{"internal/telemetry", nil, "a logger is made before anything else"},
-	{"internal/telemetry/logonce", nil, "suppresses repeated records, whatever they are about"},
-	{"internal/telemetry/tracing", []string{"internal/telemetry/logonce"}, "it exports spans, whatever they are about"},
-	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "what stages tell becomes metrics"},
-	{"internal/health", []string{"internal/hook"}, "it is told how far hooks are, whoever brings them there"},
-	{"internal/telemetry/kubeevent", []string{"internal/kube"}, "it is told names, whatever runs"},
-	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk"}, "formats make values and write values"},
-	{"internal/hookset", []string{"internal/hook", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and what it prints is checked"},
-	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "who leads has nothing to do with what is led"},
-	{"internal/source/schedule", nil, "a stage that fires texts"},
+	{"internal/debug/history", nil, "it stores runs and is independent of their source"},
+	{"internal/debug", []string{"internal/hook", "internal/event", "internal/debug/history", "internal/httpserver", "internal/telemetry"}, "it shows data from app, and passes commands to app"},
+	{"internal/telemetry", nil, "the logger is created before all else"},
+	{"internal/telemetry/logonce", nil, "suppresses repeated records of any package"},
+	{"internal/telemetry/tracing", []string{"internal/telemetry/logonce"}, "it exports spans of any package"},
+	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "reports of stages become metrics"},
+	{"internal/health", []string{"internal/hook"}, "lifecycle reports the states of hooks to it"},
+	{"internal/telemetry/kubeevent", []string{"internal/kube"}, "it receives names only"},
+	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk"}, "formats parse and write values"},
+	{"internal/hookset", []string{"internal/hook", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and its output is validated"},
+	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "leader election is independent of the stages"},
+	{"internal/source/schedule", nil, "a stage that fires crontabs"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/jsonwalk", "internal/kube", "internal/telemetry/logonce"}, "a stage that makes events"},
 	{"internal/httpserver", nil, "a library for packages that listen"},
 	{"internal/filewatch", nil, "hookset and cert both follow files"},
-	{"internal/source/webhook/cert", []string{"internal/filewatch", "internal/kube", "internal/telemetry/logonce"}, "certificates, whoever uses them"},
-	{"internal/source/webhook/admission", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/telemetry/logonce"}, "a stage; app lends it the runs"},
-	{"internal/source/webhook/conversion", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/telemetry/logonce"}, "a stage; app lends it the runs"},
-	{"internal/source/http", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver"}, "a stage; app lends it the runs"},
+	{"internal/source/webhook/cert", []string{"internal/filewatch", "internal/kube", "internal/telemetry/logonce"}, "certificates for any server"},
+	{"internal/source/webhook/admission", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/telemetry/logonce"}, "a stage; app provides the runs"},
+	{"internal/source/webhook/conversion", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/telemetry/logonce"}, "a stage; app provides the runs"},
+	{"internal/source/http", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver"}, "a stage; app provides the runs"},
 	{"internal/source/webhook", []string{
 		"internal/hook", "internal/kube", "internal/httpserver", "internal/source/http",
 		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion",
 	}, "the servers of webhooks and HTTP hooks; app provides the runs"},
-	{"internal/run/workspace", nil, "files of runs, whatever is in them"},
+	{"internal/run/workspace", nil, "files of runs with any content"},
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process", "internal/run/workspace"}, "a stage; queues, snapshots and effects are interfaces to it"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/kube"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
-	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "the effects of a run, together: what they check is what runs hand over"},
-	{"internal/workbench/lint", []string{"internal/hook"}, "findings about files; app lends it files and programs"},
-	{"internal/workbench/rbac", []string{"internal/hook"}, "from hooks to roles; app lends it the names of the cluster"},
+	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "all effects of a run; it validates the files of runs"},
+	{"internal/workbench/lint", []string{"internal/hook"}, "findings about files; workbench provides files and programs"},
+	{"internal/workbench/rbac", []string{"internal/hook"}, "from hooks to roles; workbench provides the names of the cluster"},
 	{"internal/workbench", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube",
 		"internal/hookset", "internal/run", "internal/run/process", "internal/run/workspace", "internal/effect/apply", "internal/workbench/lint", "internal/workbench/rbac",
 		"internal/source/webhook/admission", "internal/source/webhook/conversion",
-	}, "the way of a hook through the stages, without queues and watches"},
-	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/source/schedule"}, "hooks begin and end in all stages; those that need the API server are interfaces"},
+	}, "hooks pass through the stages without queues and watches"},
+	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
 	{"cmd/shell-operator", []string{"internal/app", "internal/lifecycle", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
@@ -76,12 +76,12 @@ var reserved = []struct {
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
 		"internal/source/webhook", "internal/source/http",
 		"internal/effect/patch", "internal/kube", "internal/replica", "internal/telemetry/kubeevent", "internal/telemetry/meter", "internal/effect/apply", "internal/app", "internal/test/testenv",
-	}, "few packages talk to the API server, kube connects to it, and those above pass the connection on"},
+	}, "few packages use the API server; kube connects to it, and packages above pass the connection on"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire", "internal/debug", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, debug writes its answers, cmd prints results"},
 	{"go.yaml.in/yaml/v3", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd reads the file with settings"},
 	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},
 	{"github.com/itchyny/gojq", []string{"internal/jq"}, "one dialect of jq"},
-	{"github.com/prometheus", []string{"internal/effect/metric", "internal/telemetry", "internal/telemetry/meter"}, "metrics are made in two places"},
+	{"github.com/prometheus", []string{"internal/effect/metric", "internal/telemetry", "internal/telemetry/meter"}, "metrics are created in two places"},
 	{"mvdan.cc/sh", []string{"internal/workbench/lint"}, "hooks are run by their own shells"},
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry/tracing"}, "one place sends spans"},
 	{"go.opentelemetry.io/otel", []string{"internal/telemetry/tracing", "internal/run", "internal/effect/apply", "internal/app"}, "app hands out tracers, run follows events with them"},
@@ -112,7 +112,7 @@ func TestImports(t *testing.T) {
 
 func checkDirection(t *testing.T, pkg, imported string) {
 	if pkg == "internal/test/testenv" {
-		return // tests may look at everything
+		return // tests may import everything
 	}
 	for _, d := range directions {
 		if d.pkg != pkg {
@@ -125,7 +125,7 @@ func checkDirection(t *testing.T, pkg, imported string) {
 		}
 		return
 	}
-	t.Errorf("%s has no row in this test: say what it may import, and why", pkg)
+	t.Errorf("%s has no row in this test: add one with its imports and the reason", pkg)
 }
 
 func under(imported, library string) bool {

@@ -49,7 +49,7 @@ done
 # A start gets as far as the API server, which is not there.
 if run --user 65532:65532 shell-operator:derived >"$dir/said" 2>&1 || ! grep -q 'API server' "$dir/said"; then
 	cat "$dir/said"
-	echo 'a start without an API server did not end with an error that says so' >&2
+	echo 'a start without an API server did not fail with an error about it' >&2
 	exit 1
 fi
 

@@ -66,7 +66,7 @@ until_line "msg='Pod 'web-.*' added'"
 [[ $REPLY =~ Pod\ \'[^\']*\'\ added ]]
 added=${BASH_REMATCH[0]}
 
-cat <&3 >/dev/null & # what else the operator says while it leaves
+cat <&3 >/dev/null & # the remaining output of the operator
 leave
-say '4. All of it is stopped again. The hook has printed:'
+say '4. Everything is stopped. The output of the hook:'
 printf '%s\n' "$added"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities that the program can reach. Without the database there is nothing to compare with: that is
-# said, and is no failure unless VULN=required.
+# Looks for known vulnerabilities that the program can reach. Without the database the script prints a message, and
+# fails only with VULN=required.
 set -uo pipefail
 version=$1
 tool=bin/tools/govulncheck-$version

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// seed makes everybody's objects the same.
+// seed makes the objects equal in all runs.
 const seed = 20_26
 
 // at is the time that all times in the objects are near to.
