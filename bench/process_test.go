@@ -98,7 +98,7 @@ func (op *operator) fetch(kind, page string) {
 	}
 }
 
-// end stops the operator, if it runs, after a profile of its heap.
+// end fetches a profile of the heap and stops the operator, if profiles are enabled.
 func (op *operator) end() {
 	op.ending.Do(func() {
 		if profiles == "" {
