@@ -237,9 +237,9 @@ func (m *monitor) remove(sub *subscription, o *object) {
 		if it, ok := m.items.Get(o.key); ok && !sub.left {
 			// The filter is not applied: the hook knows the last result.
 			m.drop(it, o)
-			m.failures.forget(o.key)
 		}
 	})
+	m.failures.forget(o.key)
 }
 
 // abandon drops all objects of sub; the hook receives Deleted for them.
@@ -424,7 +424,7 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		return
 	}
 	m.mu.Lock()
-	filling := m.filling
+	filling, awaited := m.filling, m.awaited[sub]
 	if sub.left {
 		m.mu.Unlock()
 		return
@@ -451,7 +451,9 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		replan(kind)
 	}
 	if sub.optional && verb == "list" && (kind == forbidden || kind == notServed) {
-		m.doWithout(sub, explain(sub.stream.scope, verb, err))
+		if awaited { // or this would wait for a sink, and delay other bindings
+			m.doWithout(sub, explain(sub.stream.scope, verb, err))
+		}
 		if filling {
 			return
 		}
