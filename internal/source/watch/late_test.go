@@ -5,6 +5,36 @@ import (
 	"testing"
 )
 
+// Bindings share the bytes of an object after a late list and a resync, and do not keep those that they do not need.
+func TestBytesAreShared(t *testing.T) {
+	w := newStage(t)
+	bytes := func(binding string) []byte {
+		it, ok := w.bindings[binding].monitor.items.Get(objectKey("x", "a"))
+		if !ok {
+			t.Fatalf("%s has no object", binding)
+		}
+		return it.object.json
+	}
+	for _, command := range []string{
+		"binding b", "binding slim jq slim", "join b s", "join slim s", "list s@10 x/a@1:one", "binding late", "join late s", "ask s", "late s@10 x/a@1:one",
+	} {
+		w.do(strings.Fields(command))
+	}
+	if &bytes("b")[0] != &bytes("late")[0] {
+		t.Error("a binding that joined late has a copy")
+	}
+	if bytes("slim") != nil {
+		t.Error("a binding without full objects keeps their bytes")
+	}
+	first := bytes("b")
+	for _, command := range []string{"ask s resync", "late s@10 x/a@1:one"} {
+		w.do(strings.Fields(command))
+	}
+	if &bytes("b")[0] != &first[0] || &bytes("late")[0] != &first[0] || bytes("slim") != nil {
+		t.Error("a resync made copies")
+	}
+}
+
 // A refused list of a binding that does not wait for it blocks nobody while its sink stores an event.
 func TestRefusedListDoesNotWaitForTheSink(t *testing.T) {
 	w := newStage(t)

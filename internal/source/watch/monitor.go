@@ -271,6 +271,14 @@ func (m *monitor) dropAll(which func(key string, it item) bool) {
 func (m *monitor) put(sub *subscription, e entry) {
 	old, had := m.items.Get(e.object.key)
 	switch {
+	case had && old.object.uid == e.object.uid && old.object.resourceVersion == e.object.resourceVersion:
+		e.object = old.object // other bindings share its bytes
+	case !m.binding.KeepFullObjects && e.object.json != nil:
+		slim := *e.object // or the bytes would stay when the binding that needs them is disabled
+		slim.json = nil
+		e.object = &slim
+	}
+	switch {
 	case !had:
 		m.items.Load(e.object.key, item{e, sub}) // Set, but faster for keys in order
 		m.count(Changes{Added: 1})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/tidwall/btree"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -257,8 +258,28 @@ func (s *stream) merge(ctx context.Context, subs []*subscription, list []*arriva
 	if !watching {
 		return
 	}
+	s.reuse(list)
 	for i, sub := range subs {
 		sub.merge(ctx, s, delivery{isList: true, list: list, index: i}, v)
+	}
+}
+
+// reuse replaces objects of a list by those that a consumer has already, so that their bytes are in memory once.
+func (s *stream) reuse(list []*arrival) {
+	var most btree.Map[string, item]
+	for _, sub := range s.consumers() {
+		if m, ok := sub.consumer.(*monitor); ok && m.binding.KeepFullObjects {
+			m.mu.Lock()
+			if m.items.Len() > most.Len() {
+				most = *m.items.Copy()
+			}
+			m.mu.Unlock()
+		}
+	}
+	for _, a := range list {
+		if it, ok := most.Get(a.key); ok && a.json != nil && it.object.uid == a.uid && it.object.resourceVersion == a.resourceVersion {
+			a.object = it.object
+		}
 	}
 }
 
