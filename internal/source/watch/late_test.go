@@ -1,9 +1,39 @@
 package watch
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
+
+// What is queued for a binding that waits is part of the next list, however often lists fail.
+func TestQueueOfWaitingBinding(t *testing.T) {
+	w := newStage(t)
+	for _, command := range []string{
+		"binding b", "join b s", "list s@10", "binding late", "join late s", "set s x/a@11:one", "ask s", "set s x/a@12:two", "set s x/a@13:two", "ask s",
+	} {
+		w.do(strings.Fields(command))
+	}
+	if n := len(w.bindings["late"].subs["s"].queue); n != 0 {
+		t.Errorf("%d changes are queued", n)
+	}
+}
+
+// No list is requested, and no resync begins, while the reflector lists: the result would be older.
+func TestNoListBesideTheReflector(t *testing.T) {
+	w := newStage(t)
+	for _, command := range []string{"binding b", "join b s", "list s@10", "relist s"} {
+		w.do(strings.Fields(command))
+	}
+	sub := w.bindings["b"].subs["s"]
+	if err := w.feed("s").listFor(t.Context(), []*subscription{sub}, true); err != nil || sub.touched != nil {
+		t.Errorf("a resync has begun (%v)", err)
+	}
+}
 
 // Bindings share the bytes of an object after a late list and a resync, and do not keep those that they do not need.
 func TestBytesAreShared(t *testing.T) {
@@ -32,6 +62,33 @@ func TestBytesAreShared(t *testing.T) {
 	}
 	if &bytes("b")[0] != &first[0] || &bytes("late")[0] != &first[0] || bytes("slim") != nil {
 		t.Error("a resync made copies")
+	}
+}
+
+// An API server whose lists have no version, or a lower one than the watch, does not keep a binding waiting silently.
+func TestVersionOfLateList(t *testing.T) {
+	for _, test := range []struct{ version, stuck string }{
+		{"", ""},
+		{"1", "the list has version \"1\", which is before 2"},
+	} {
+		s := newServer(1)
+		follow(t, s, func(w *Watcher, seen *witness) {
+			seen.enter(w, "first", 0)
+			s.write("second", false)
+			time.Sleep(time.Minute) // the watch has read it
+			s.mu.Lock()
+			s.listed = &test.version
+			s.mu.Unlock()
+			ctx, cancel := context.WithTimeout(seen.t.Context(), time.Minute)
+			defer cancel()
+			var stuck []string
+			late := bindings("late", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n")})
+			err := w.Enable(ctx, late, func(_ int, err error) { stuck = append(stuck, err.Error()) })
+			synctest.Wait()
+			if got := strings.Join(stuck, "\n"); (err != nil) != (test.stuck != "") || !strings.Contains(got, test.stuck) {
+				t.Errorf("version %q: %v, stuck: %q", test.version, err, got)
+			}
+		})
 	}
 }
 

@@ -175,7 +175,8 @@ func (w *stage) do(words []string) {
 			w.t.Errorf("a list for a resync: %t", isResync)
 		}
 		f.asked = subs
-		w.log("%s: a list for %d at version %d", name, len(subs), f.begin(subs, resync))
+		at, _ := f.begin(subs, resync)
+		w.log("%s: a list for %d at version %d", name, len(subs), at)
 	case "late":
 		stream, v, _ := strings.Cut(name, "@")
 		f := w.feed(stream)

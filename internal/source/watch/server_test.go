@@ -31,7 +31,8 @@ type server struct {
 	history []revision    // its index plus one is the version
 	// oldest is the oldest version that a watch or an exact list may begin with.
 	oldest int
-	opaque bool // versions are no numbers
+	opaque bool    // versions are no numbers
+	listed *string // is the version of lists, unless it is nil
 	// requests are all lists and watches.
 	requests []string
 	// refuse fails requests.
@@ -145,7 +146,11 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	for _, v := range s.at(version) {
 		items = append(items, s.json(v))
 	}
-	text := fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[%s]}`, s.text(version), strings.Join(items, ","))
+	listed := s.text(version)
+	if s.listed != nil {
+		listed = *s.listed
+	}
+	text := fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[%s]}`, listed, strings.Join(items, ","))
 	s.mu.Unlock()
 	s.sleep(req.Context())
 	return respond(200, text), nil

@@ -141,9 +141,7 @@ func (s *stream) broke(err error) {
 func (s *stream) reading(v uint64) []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v != 0 {
-		s.read = v
-	}
+	s.read = max(s.read, v)
 	return s.subs
 }
 
@@ -207,47 +205,52 @@ func (s *stream) pending(now time.Time) (subs []*subscription, resync bool, next
 
 // listFor lists for some of the consumers, while the reflector goes on.
 func (s *stream) listFor(ctx context.Context, subs []*subscription, resync bool) error {
-	at := s.begin(subs, resync)
-	if at == 0 {
-		for _, sub := range subs {
-			if resync {
-				sub.skipResync()
-			} else {
-				s.split(ctx, sub)
-			}
-		}
+	at, ok := s.begin(subs, resync)
+	if !ok {
 		return nil
 	}
-	opts := metav1.ListOptions{ResourceVersion: strconv.FormatUint(at, 10), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: pageSize}
-	if resync {
-		// A later list would contain changes that are not delivered yet, and hide them.
-		opts.ResourceVersionMatch = metav1.ResourceVersionMatchExact
+	var list []*arrival
+	var v uint64
+	var err error
+	if at != 0 {
+		opts := metav1.ListOptions{ResourceVersion: strconv.FormatUint(at, 10), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: pageSize}
+		if resync {
+			// A later list would contain changes that are not delivered yet, and hide them.
+			opts.ResourceVersionMatch = metav1.ResourceVersionMatchExact
+		}
+		list, v, err = s.list(ctx, subs, opts)
 	}
-	list, v, err := s.list(ctx, subs, opts)
-	if err == nil {
+	switch {
+	case err == nil && v != 0:
 		s.merge(ctx, subs, list, v)
-	} else if resync {
+	case resync:
 		for _, sub := range subs {
 			sub.skipResync()
 		}
-		err = nil
+		return nil
+	case err == nil:
+		for _, sub := range subs {
+			s.split(ctx, sub)
+		}
 	}
 	return err
 }
 
-// begin returns the version that a list for some of the consumers must have, 0 if versions cannot be compared.
-func (s *stream) begin(subs []*subscription, resync bool) uint64 {
-	if resync {
-		for _, sub := range subs {
-			sub.beginResync()
-		}
-	}
+// begin returns the version that a list for some of the consumers must have, 0 if versions cannot be compared. It returns false while the
+// reflector lists: that list is for the same consumers.
+func (s *stream) begin(subs []*subscription, resync bool) (at uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if resync {
-		return s.delivered
+	if !s.watching {
+		return 0, false
 	}
-	return s.read
+	for _, sub := range subs {
+		sub.begin(resync)
+	}
+	if resync {
+		return s.delivered, true
+	}
+	return s.read, true
 }
 
 // merge delivers a list, unless the reflector has begun one: that is for the same consumers.
@@ -283,10 +286,15 @@ func (s *stream) reuse(list []*arrival) {
 	}
 }
 
-func (s *subscription) beginResync() {
+// begin requires the stream's mu: what is queued for a consumer that waits has been read, so the list contains it.
+func (s *subscription) begin(resync bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.touched = map[string]bool{}
+	if s.waiting {
+		s.queue = nil
+	} else if resync {
+		s.touched = map[string]bool{}
+	}
 }
 
 func (s *subscription) skipResync() {
@@ -295,7 +303,7 @@ func (s *subscription) skipResync() {
 	s.touched, s.due = nil, time.Now().Add(s.resync)
 }
 
-// list reads all pages of a list for some of the consumers.
+// list reads all pages of a list for some of the consumers. Its version is 0 if it cannot be compared.
 func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.ListOptions) (list []*arrival, v uint64, err error) {
 	resync := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact
 	lw := &listWatch{
@@ -316,8 +324,10 @@ func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.Lis
 			list = append(list, o.(*arrival))
 		}
 		v = version(page.ResourceVersion)
-		if v < at {
-			return nil, 0, fmt.Errorf("the list has version %q, which is before %d", page.ResourceVersion, at)
+		if v != 0 && v < at {
+			err := fmt.Errorf("the list has version %q, which is before %d", page.ResourceVersion, at)
+			lw.answered(ctx, "list", err)
+			return nil, 0, err
 		}
 		if page.Continue == "" {
 			return list, v, ctx.Err() // results may be missing after its end
@@ -395,9 +405,7 @@ func (f *feed) UpdateResourceVersion(text string) { f.reached(version(text)) }
 func (f *feed) reached(v uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if v != 0 {
-		f.delivered = v
-	}
+	f.delivered = max(f.delivered, v)
 }
 
 // Replace delivers a complete list.

@@ -59,7 +59,8 @@ type subscription struct {
 	// waiting: no list has been delivered yet, changes are queued. busy: a goroutine delivers.
 	waiting, busy bool
 	queue         []delivery
-	// floor is the version of the list that was delivered; it contains all changes up to there.
+	// floor is the version of the list that was delivered, which contains all changes up to there, until the watch has passed it. An older
+	// list is not delivered.
 	floor uint64
 	// touched has the keys that changed since a resync began. It is nil while there is none.
 	touched map[string]bool
@@ -124,6 +125,8 @@ func (s *subscription) deliver(ctx context.Context, from *stream, d delivery) {
 		return
 	case s.touched != nil:
 		s.touched[d.changed.key] = true
+	case !s.waiting:
+		s.floor = 0
 	}
 	s.enqueue(ctx, from, d)
 }
@@ -135,6 +138,8 @@ func (s *subscription) merge(ctx context.Context, from *stream, d delivery, at u
 	switch {
 	case s.source != from || !s.waiting && s.touched == nil:
 		return // the reflector listed meanwhile
+	case at < s.floor:
+		s.touched, s.due = nil, time.Now().Add(s.resync)
 	case s.waiting:
 		s.listed(at)
 		newer := slices.DeleteFunc(s.queue, func(d delivery) bool { return s.contains(d.changed) })
