@@ -2,13 +2,71 @@ package watch
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
+
+// The changes that wait for a slow binding are bounded. A list delivers the last state instead, which is not older than what was dropped.
+func TestQueueIsBounded(t *testing.T) {
+	gate, entered := make(chan struct{}), make(chan struct{}, 10)
+	sink := &gated{events: make(chan event.Event, 10), keep: func() { entered <- struct{}{}; <-gate }}
+	f, all := share(t, []string{""}, []*gated{sink})
+	slow := f.consumers()[0]
+	f.add(t, 0)
+	receive(t, entered, "call of Keep")
+
+	// The slow binding is due for a resync, too.
+	at, _ := f.begin([]*subscription{slow}, true)
+	text := make([]byte, 1<<20)
+	const n = 3 * queueBytes >> 20 / 2
+	change := func(v int) *arrival {
+		o := &object{key: objectKey("", "big"), name: "big", uid: "big", resourceVersion: fmt.Sprint(v), json: text}
+		return &arrival{object: o, version: uint64(v)}
+	}
+	for v := 11; v < 11+n; v++ {
+		a := change(v)
+		a.subs = f.reading(a.version)
+		if err := f.Update(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slow.mu.Lock()
+	if !slow.waiting || slow.bytes > queueBytes {
+		t.Errorf("waiting for a list: %t, with %d bytes", slow.waiting, slow.bytes)
+	}
+	slow.mu.Unlock()
+	f.merge(f.ctx, []*subscription{slow}, nil, at)
+	subs, resync, _ := f.pending(time.Now())
+	if len(subs) != 1 || subs[0] != slow || resync {
+		t.Fatalf("a list for %d bindings, for a resync: %t", len(subs), resync)
+	}
+	if at, _ = f.begin(subs, false); at != 10+n {
+		t.Errorf("a list at version %d", at)
+	}
+	if slow.bytes != 0 || len(slow.queue) != 0 {
+		t.Errorf("%d changes that the list contains are queued", len(slow.queue))
+	}
+	f.merge(f.ctx, subs, []*arrival{change(10 + n)}, at)
+	close(gate)
+	f.running.Wait()
+	for _, want := range []string{"p0", "big"} {
+		if ev := receive(t, sink.events, "event"); ev.Object.Name != want {
+			t.Errorf("an event for %s, want one for %s", ev.Object.Name, want)
+		}
+	}
+	if len(sink.events) > 0 || slow.bytes != 0 {
+		t.Errorf("%d more events, %d bytes in the queue", len(sink.events), slow.bytes)
+	}
+	if n := all[0].snapshot().Len(); n != 1 { // p0 is not in the list
+		t.Errorf("%d objects", n)
+	}
+}
 
 // What is queued for a binding that waits is part of the next list, however often lists fail.
 func TestQueueOfWaitingBinding(t *testing.T) {

@@ -487,6 +487,11 @@ func (m *monitor) doWithout(sub *subscription, err error) {
 	}
 }
 
+func (m *monitor) dropped(sub *subscription, changes int) {
+	m.log.Warn("The binding is too slow, changes that wait were dropped: a new list delivers the last state of the objects",
+		"changes", changes, "scope", sub.stream.scope.String(), "hint", "make jqFilter faster, select fewer objects, or give --tmp-dir a faster disk")
+}
+
 func (m *monitor) complain(filling bool, err error) {
 	if filling {
 		m.stuck(err)

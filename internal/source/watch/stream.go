@@ -291,7 +291,7 @@ func (s *subscription) begin(resync bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting {
-		s.queue = nil
+		s.setQueue(nil)
 	} else if resync {
 		s.touched = map[string]bool{}
 	}

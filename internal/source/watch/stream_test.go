@@ -33,6 +33,7 @@ func (e *eye) replace(*subscription, []entry, map[string]bool) { e.sets++ }
 func (e *eye) change(*subscription, entry)                     {}
 func (e *eye) remove(*subscription, *object)                   {}
 func (e *eye) answered(*subscription, string, error)           {}
+func (e *eye) dropped(*subscription, int)                      {}
 
 // An object keeps its bytes only if somebody keeps objects, and is decoded once for all who filter.
 func TestDigest(t *testing.T) {

@@ -25,6 +25,8 @@ type consumer interface {
 	remove(*subscription, *object)
 	// answered reports the outcome of a request; nil is success.
 	answered(sub *subscription, verb string, err error)
+	// dropped reports that changes were dropped because the consumer is too slow. A list follows.
+	dropped(sub *subscription, changes int)
 }
 
 // entry is an object with its filter result.
@@ -59,8 +61,10 @@ type subscription struct {
 	// waiting: no list has been delivered yet, changes are queued. busy: a goroutine delivers.
 	waiting, busy bool
 	queue         []delivery
-	// floor is the version of the list that was delivered, which contains all changes up to there, until the watch has passed it. An older
-	// list is not delivered.
+	// bytes is the size of the changes in the queue.
+	bytes int
+	// floor is the version of the list that was delivered, which contains all changes up to there, until the watch has passed it. It is
+	// that of the last change when changes were dropped. An older list is not delivered.
 	floor uint64
 	// touched has the keys that changed since a resync began. It is nil while there is none.
 	touched map[string]bool
@@ -77,6 +81,21 @@ type delivery struct {
 	index int
 	// except has the keys that changed since the list was made.
 	except map[string]bool
+}
+
+// A queue has at most so many changes, and so many bytes of them. When a consumer is too slow for that, they are dropped, and it waits for
+// a list.
+const (
+	queueChanges = 100_000
+	queueBytes   = 64 << 20
+)
+
+// size is that of a change.
+func (d *delivery) size() int {
+	if d.changed == nil {
+		return 0
+	}
+	return max(len(d.changed.json), len(d.changed.text)) + len(d.changed.result(d.index))
 }
 
 // version parses a resource version; 0 stands for one that is no number and cannot be compared.
@@ -106,29 +125,52 @@ func (s *subscription) leave() {
 	s.gone.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.source, s.queue = nil, nil
+	s.source = nil
+	s.setQueue(nil)
 }
 
 // deliver queues what the reflector of a stream reports.
 func (s *subscription) deliver(ctx context.Context, from *stream, d delivery) {
+	if n := s.receive(ctx, from, d); n > 0 {
+		s.dropped(s, n)
+		from.check()
+	}
+}
+
+// receive returns the number of changes that were dropped.
+func (s *subscription) receive(ctx context.Context, from *stream, d delivery) (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.source != from:
-		return
+		return 0
 	case d.isList:
 		if s.waiting {
-			s.queue = nil
+			s.setQueue(nil)
 		}
 		s.listed(0)
 	case s.contains(d.changed):
-		return
+		return 0
 	case s.touched != nil:
 		s.touched[d.changed.key] = true
 	case !s.waiting:
 		s.floor = 0
 	}
 	s.enqueue(ctx, from, d)
+	if s.waiting || d.isList || d.changed.version == 0 || len(s.queue) <= queueChanges && s.bytes <= queueBytes {
+		return 0
+	}
+	dropped = len(s.queue)
+	s.setQueue(nil)
+	s.waiting, s.touched, s.floor = true, nil, d.changed.version
+	return dropped
+}
+
+func (s *subscription) setQueue(queue []delivery) {
+	s.queue, s.bytes = queue, 0
+	for i := range queue {
+		s.bytes += queue[i].size()
+	}
 }
 
 // merge queues a list that the reflector did not make. To a consumer that waits it is the first delivery, followed by the changes after it.
@@ -143,7 +185,7 @@ func (s *subscription) merge(ctx context.Context, from *stream, d delivery, at u
 	case s.waiting:
 		s.listed(at)
 		newer := slices.DeleteFunc(s.queue, func(d delivery) bool { return s.contains(d.changed) })
-		s.queue = append([]delivery{d}, newer...)
+		s.setQueue(append([]delivery{d}, newer...))
 		s.start(ctx, from)
 	default:
 		d.except = s.touched
@@ -162,6 +204,7 @@ func (s *subscription) contains(a *arrival) bool { return a.version != 0 && a.ve
 
 func (s *subscription) enqueue(ctx context.Context, from *stream, d delivery) {
 	s.queue = append(s.queue, d)
+	s.bytes += d.size()
 	if !s.waiting {
 		s.start(ctx, from)
 	}
@@ -174,19 +217,22 @@ func (s *subscription) start(ctx context.Context, from *stream) {
 	}
 }
 
-// drain delivers until the queue is empty.
+// drain delivers until the queue is empty, or the consumer waits for a list.
 func (s *subscription) drain(ctx context.Context) {
 	var decoder jq.Decoder
 	for {
 		s.mu.Lock()
-		if len(s.queue) == 0 || ctx.Err() != nil {
-			s.queue, s.busy = nil, false
+		if len(s.queue) == 0 || s.waiting || ctx.Err() != nil {
+			if s.busy = false; !s.waiting {
+				s.setQueue(nil)
+			}
 			s.mu.Unlock()
 			return
 		}
 		d := s.queue[0]
 		s.queue[0] = delivery{}
 		s.queue = s.queue[1:]
+		s.bytes -= d.size()
 		s.mu.Unlock()
 		s.apply(ctx, d, &decoder)
 	}

@@ -13,7 +13,8 @@
 //   - A standby has snapshots and no events, for days if need be. Events begin when it leads.
 //   - A filter that fails returns null and is reported; it never stops a binding.
 //
-// Not attempted: intermediate states of an object that changed while the connection was lost, and an order between different objects.
+// Not attempted: intermediate states of an object that changed while the connection was lost, or while more changes waited for a slow
+// binding than its queue holds; and an order between different objects.
 //
 // Locks are taken in this order: Watcher.mu, stream.mu, subscription.mu; and Watcher.mu, monitor.order, monitor.mu. The Sink is called
 // with monitor.order held only. Run owns all goroutines; a stream owns its reflector, the one that lists for late consumers, and one per
