@@ -174,7 +174,7 @@ func bigContext(b *bench) {
 // bareContext writes bytes to a new file and starts a script.
 func (b *bench) bareContext(content []byte, script string) (ms float64) {
 	b.Helper()
-	path := filepath.Join(b.TempDir(), "bare.json")
+	path := filepath.Join(b.runDir(), "bare.json")
 	defer os.Remove(path)
 	started := time.Now()
 	if err := os.WriteFile(path, content, 0o600); err != nil {

@@ -51,9 +51,9 @@ func (b *bench) start(dir string) *operator {
 // startIgnoring starts an operator and drops the log records that ignore selects.
 func (b *bench) startIgnoring(dir string, ignore func(line string) bool) *operator {
 	b.Helper()
-	var args []string
+	args := []string{"--run-dir", b.runDir()}
 	if profiles != "" {
-		args = []string{"--profiling"}
+		args = append(args, "--profiling")
 	}
 	op := &operator{b: b, Operator: testenv.Start(b.T, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: b.binary(), Args: args, Ignore: ignore,
@@ -64,6 +64,21 @@ func (b *bench) startIgnoring(dir string, ignore func(line string) bool) *operat
 		b.profiling.Wait()
 	})
 	return op
+}
+
+// runDir returns a directory on tmpfs for the files of runs, as the chart mounts it; elsewhere the disk decides the figures.
+func (b *bench) runDir() string {
+	b.Helper()
+	const tmpfs = "/dev/shm"
+	if _, err := os.Stat(tmpfs); err != nil {
+		return b.TempDir()
+	}
+	dir, err := os.MkdirTemp(tmpfs, "bench-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // binary is the program as users have it; tests of the bench itself take theirs.
