@@ -49,15 +49,16 @@ func newElection(op *operator, cl *kube.Cluster, o Options) (*replica.Lease, err
 	})
 }
 
-// fence keeps a leader that was stopped past its Lease from sending changes before it has noticed. Runs for those who ask
-// are not concerned: every replica answers.
+// fence keeps a leader that was stopped past its Lease from sending changes before it has noticed. It ignores requests
+// of runs that answer a client: every replica answers.
 func (o ElectionOptions) fence(patches *rest.Config) {
 	if o.Enabled {
 		patches.Wrap(replica.FencedTransport)
 	}
 }
 
-// fenced starts no hook for a leader whose Lease may have run out: what hooks send themselves cannot be held back.
+// fenced starts no hook for a leader whose Lease may have run out: requests that hooks send themselves cannot be held
+// back.
 type fenced struct{ run.Executor }
 
 func (f fenced) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {

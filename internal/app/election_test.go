@@ -26,7 +26,7 @@ func (c *counter) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{Body: http.NoBody}, nil
 }
 
-// What a replica does that does not lead (any more) is held back, but for what it is asked to answer.
+// A replica that is not the leader sends no changes, except for runs that answer a request.
 func TestFenced(t *testing.T) {
 	lease, err := replica.New(replica.Options{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// asker asks the HTTP hooks of an operator.
+// asker sends requests to the HTTP hooks of an operator.
 type asker struct {
 	t         *testing.T
 	base      string
@@ -75,7 +75,7 @@ func TestHTTP(t *testing.T) {
 	pages := "http://127.0.0.1:" + op.UntilLog("base http server started").Fields["port"]
 	ready := &asker{t, pages, a.transport}
 
-	// Nobody is answered with a snapshot that is not filled.
+	// No request is answered with an incomplete snapshot.
 	op.UntilLog("Enable Kubernetes binding for hook failed")
 	if header := a.expect(503, "the operator is starting", "GET", "/things"); header.Get("Retry-After") == "" {
 		t.Errorf("headers: %v", header)
@@ -91,7 +91,7 @@ func TestHTTP(t *testing.T) {
 	}
 	ready.expect(200, "ok", "GET", "/readyz")
 
-	// What the hook asks for is there when the answer comes.
+	// Requested changes are applied before the response.
 	a.expect(201, "made", "POST", "/effects/one")
 	c.Kubectl(t, "-n", namespace, "get", "configmap", "one")
 	ready.expect(200, `asked_total{hook="hook.sh"} 1`, "GET", "/metrics/hooks")
@@ -100,7 +100,7 @@ func TestHTTP(t *testing.T) {
 	ready.expect(200, `asked_total{hook="hook.sh"} 1`, "GET", "/metrics/hooks")
 
 	a.expect(500, "the hook failed", "GET", "/broken")
-	op.Until("the mend of a broken answer", func(records []testenv.Record) bool {
+	op.Until("the error with its hint", func(records []testenv.Record) bool {
 		for _, r := range records {
 			if r.Has("The hook could not answer a request", "hook", "hook.sh", "binding", "broken", "route", "/broken") {
 				return strings.Contains(r.Fields["error"], `$HTTP_RESPONSE_PATH names is not valid: the key "header" is not known: write for instance`)
@@ -144,8 +144,7 @@ func sleeper(t *testing.T, op *testenv.Operator, binding string) string {
 	return pid
 }
 
-// gone waits until a process is gone, or is a zombie that nobody has buried yet. Nobody is told when a child of somebody
-// else ends, so it looks again and again.
+// gone polls until a process has ended or is a zombie: the kernel does not notify processes other than the parent.
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	for late := time.Now().Add(testenv.Patience); ; time.Sleep(10 * time.Millisecond) {
@@ -159,7 +158,7 @@ func gone(t *testing.T, pid string) {
 	}
 }
 
-// The rate limit of a hook holds; who would wait too long is told so at once.
+// The rate limit of a hook applies; a request that would wait too long is rejected immediately.
 func TestHTTPRate(t *testing.T) {
 	c := testenv.Shared(t)
 	a := askerOf(t, testenv.Start(t, testenv.OperatorOptions{HooksDir: "testdata/rate", Kubeconfig: c.Kubeconfig}))
@@ -170,7 +169,7 @@ func TestHTTPRate(t *testing.T) {
 	}
 }
 
-// What keeps the operator from starting says what to do.
+// An error that prevents the start names the fix.
 func TestHTTPRefused(t *testing.T) {
 	c := testenv.Shared(t)
 	for want, args := range map[string][]string{

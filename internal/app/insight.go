@@ -33,7 +33,7 @@ type DebugOptions struct {
 	Level *slog.LevelVar
 }
 
-// insight shows what the operator does to those who ask.
+// insight serves metrics, probes, the debug API and the status page.
 type insight struct {
 	op         *operator
 	history    *history.History

@@ -41,7 +41,7 @@ type Options struct {
 	KeepManagedFields bool
 	ProxyHookJSON     bool
 
-	// Patches limits the requests that carry out what hooks ask for.
+	// Patches limits the requests that apply the changes of hooks.
 	Patches apply.Settings
 	// ListenAddress is where the operator's own pages are served, as "host:port".
 	ListenAddress string
@@ -55,7 +55,7 @@ type Options struct {
 	Pod string
 	// PodUID is the uid of that Pod; empty means to read it from the API server when an Event needs it.
 	PodUID string
-	// KubernetesEvents lets Events about that Pod tell of failing hooks.
+	// KubernetesEvents reports failing hooks by Events about that Pod.
 	KubernetesEvents bool
 }
 

@@ -115,7 +115,7 @@ kubernetesCustomResourceConversion:
 		c.Kubectl(t, "patch", object, "--type=json", "-p", `[{"op": "add", "path": "`+path+`", "value": "`+encoded+`"}]`)
 	}
 
-	// The API server hears of it a moment later. Until then it says that it does not trust the certificate.
+	// The API server receives the change with a delay. Until then it rejects the certificate.
 	untilSaid := func(want, manifest string) {
 		t.Helper()
 		deadline := time.Now().Add(testenv.Patience)
@@ -132,7 +132,7 @@ kubernetesCustomResourceConversion:
 	untilSaid("nothing is allowed here", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}`)
 	untilSaid("nothing can be converted here", `{"apiVersion": "`+namespace+`.example.com/v2", "kind": "Thing", "metadata": {"name": "one"}}`)
 
-	// What somebody else breaks is restored around it.
+	// Drift made by another client is repaired.
 	c.Kubectl(t, "patch", configuration, "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`)
 	op.UntilLog("Webhooks are registered again")
 	c.Kubectl(t, "patch", crd, "--type=merge", "-p", `{"spec": {"conversion": {"webhook": {"conversionReviewVersions": ["v1"]}}}}`)
@@ -218,7 +218,7 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *te
 	return r
 }
 
-// Two operators that start at once behind one Service, which they make, agree on one CA, and the API server can ask both.
+// Two operators that start concurrently behind one Service agree on one CA, and the API server can call both.
 func TestTwoReplicas(t *testing.T) {
 	c := testenv.Shared(t)
 	namespace := c.Namespace(t)
@@ -315,7 +315,7 @@ func TestUninstallOutside(t *testing.T) {
 	}
 }
 
-// ask sends a review as the API server would, to one of the replicas.
+// ask sends a review to one of the replicas, as the API server would.
 func ask(t *testing.T, address, name, path string, roots *x509.CertPool) string {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name}}}

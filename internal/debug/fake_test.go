@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is an operator that stands still.
+// fake is an operator with fixed state.
 type fake struct {
 	hooks    []*hook.Hook
 	rejected map[string]string

@@ -84,7 +84,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// stale makes a socket that nobody listens on any more.
+// stale makes a socket without a listener.
 func stale(t *testing.T, path string) {
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -219,7 +219,7 @@ func TestClientsLookInTheRuntimeFolder(t *testing.T) {
 	if _, err := get(t, client, "/"); err != nil {
 		t.Error(err)
 	}
-	// Anybody could have made a folder that is open to others.
+	// Another user could have created a directory that is open to all.
 	if err := os.Chmod(place.Runtime, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,12 @@ type Place struct {
 	// Socket is the path. Chosen reports that a flag or variable set it: then no other path is tried.
 	Socket string
 	Chosen bool
-	// Runtime is a private folder of the user, for those who may not write to the folder of Socket. It is made when it
-	// is needed.
+	// Runtime is a private directory of the user, for users without write permission on the directory of Socket. It is
+	// created when needed.
 	Runtime string
 }
 
-// sockets are the paths at which clients look.
+// sockets are the paths that clients try.
 func (p Place) sockets() []string {
 	if p.Chosen || p.Runtime == "" {
 		return []string{p.Socket}
@@ -32,12 +32,12 @@ func (p Place) sockets() []string {
 // errBusy reports that another operator listens.
 var errBusy = errors.New("another operator listens there")
 
-// listen takes the socket. Where nobody has asked for one, another place is as good, and none is better than no
-// operator: then the listener is nil.
+// listen takes the socket. Unless the user chose it, another path is tried; if that fails too, the operator runs without
+// a socket and the listener is nil.
 func (p Place) listen(log *slog.Logger) (net.Listener, error) {
 	l, err := listenUnix(p.Socket)
 	if err == nil || p.Chosen {
-		return l, mend(p.Socket, err)
+		return l, withHint(p.Socket, err)
 	}
 	if p.Runtime == "" {
 		log.Warn("There is no debug socket: name one with --debug-unix-socket", "path", p.Socket, "error", err.Error())
@@ -64,7 +64,8 @@ func (p Place) listen(log *slog.Logger) (net.Listener, error) {
 	return l, nil
 }
 
-func mend(path string, err error) error {
+// withHint adds the remedy to an error of listenUnix.
+func withHint(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -77,7 +78,7 @@ func mend(path string, err error) error {
 // maxSocketPath is what all systems allow.
 const maxSocketPath = 103
 
-// listenUnix listens on a path, where it puts aside what an operator that is gone has left.
+// listenUnix listens on a path and replaces the stale socket of an operator that has ended.
 func listenUnix(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("the path has %d bytes, sockets can have %d", len(path), maxSocketPath)

@@ -91,7 +91,7 @@ func (s *Spool) Put(b []byte) Payload {
 	return p
 }
 
-// write appends b to the current segment. It unlocks s, so that a slow disk delays nobody else.
+// write appends b to the current segment. It unlocks s, so that a slow disk delays no other caller.
 func (s *Spool) write(b []byte) (*spooled, error) {
 	seg, at, err := s.reserve(int64(len(b)))
 	s.mu.Unlock()

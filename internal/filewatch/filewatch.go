@@ -20,11 +20,11 @@ import (
 const (
 	// settle is how long writers have to complete a set of files.
 	settle = 200 * time.Millisecond
-	// lookAnyway is how often Changed is called where the system does not tell of changes.
+	// lookAnyway is the interval of calls to Changed where the system does not report changes.
 	lookAnyway = time.Minute
 )
 
-// Options say what to follow. All are required.
+// Options select the directories and the callbacks. All are required.
 type Options struct {
 	// Directories returns the directories to watch. It is asked before every call of Changed, because directories come
 	// and go. Directories are watched, not files: programs replace files by renaming, and kubelet replaces all files of
@@ -48,7 +48,7 @@ func Follow(ctx context.Context, o Options) error {
 	}
 	watched := map[string]bool{}
 	told := false
-	timer := time.NewTimer(0) // what happened before we watch is not told
+	timer := time.NewTimer(0) // earlier changes are not reported
 	defer timer.Stop()
 	waiting := true // for writers to complete
 	for {
@@ -87,7 +87,7 @@ func Follow(ctx context.Context, o Options) error {
 func watchDirectories(watcher *fsnotify.Watcher, watched, wanted map[string]bool) (problem error) {
 	for dir := range maps.Clone(watched) {
 		if !wanted[dir] {
-			_ = watcher.Remove(dir) // it may have gone by itself
+			_ = watcher.Remove(dir) // the directory may be gone already
 			delete(watched, dir)
 		}
 	}

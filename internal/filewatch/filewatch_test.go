@@ -134,7 +134,7 @@ func TestSwappedVolume(t *testing.T) {
 	await(t, shown, "three")
 }
 
-// Whoever asks for it is called again, though nothing changes.
+// A duration returned by Changed causes another call after it, though nothing changes.
 func TestAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0

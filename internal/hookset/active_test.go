@@ -121,7 +121,7 @@ func TestStoreRejectedSet(t *testing.T) {
 	}
 }
 
-// What is too large is not copied: hooks run from their own files, and a record says so once.
+// A directory beyond the limit is not copied: hooks run from their own files, and one record reports it.
 func TestStoreTooLarge(t *testing.T) {
 	l := newLibrary(t, 10)
 	l.write("a", "{configVersion: v1, onStartup: 1}")

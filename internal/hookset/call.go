@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// caller asks hooks for their configuration. It makes the executor of runs fit for discovery.
+// caller runs hooks with --config. It adapts the executor of runs to discovery.
 type caller struct {
 	executor *process.Executor
 	env      []string

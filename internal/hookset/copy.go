@@ -67,7 +67,8 @@ func (c *copying) visit(path string, entry fs.DirEntry, err error) error {
 	return nil // pipes, sockets and devices have no content
 }
 
-// dispensable reports hidden files that cannot be read, or have gone: they are no hooks, and often belong to another program.
+// dispensable reports hidden files that cannot be read or no longer exist: they are no hooks, and often belong to
+// another program.
 func dispensable(name string, err error) bool {
 	hidden := strings.HasPrefix(name, ".") || strings.Contains(name, string(filepath.Separator)+".")
 	return hidden && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist))
@@ -100,7 +101,7 @@ func (c *copying) link(path, to string) error {
 	return err
 }
 
-// file copies a file. Others than the operator's user have no rights on the copy.
+// file copies a file. Users other than the operator's have no permissions on the copy.
 func (c *copying) file(path, to string) (err error) {
 	in, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe by now
 	if err != nil {

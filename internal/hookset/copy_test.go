@@ -126,7 +126,7 @@ func TestCopyDirectory(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("there is more: %q", got)
 	}
-	// All of it is there when the original has gone.
+	// The copy is complete after the original is removed.
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}

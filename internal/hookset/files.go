@@ -18,7 +18,7 @@ type fileState struct {
 	hook bool
 }
 
-// Look returns the files that there are. It is never nil.
+// Look returns the files of a directory. It is never nil.
 func Look(dir string) Files {
 	all := Files{}
 	walk(dir, func(path string, entry fs.DirEntry) {

@@ -25,7 +25,7 @@ type Entry struct {
 type Skip struct {
 	Cause  Cause
 	Reason string
-	// Level is how loudly the operator says so.
+	// Level is the log level of the finding.
 	Level slog.Level
 }
 
@@ -146,7 +146,7 @@ func strays(root string) (found []Entry) {
 	_ = filepath.WalkDir(lib, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			if path != lib || !errors.Is(err, fs.ErrNotExist) {
-				add(path, "cannot look for executables in lib: "+err.Error())
+				add(path, "cannot search for executables in lib: "+err.Error())
 			}
 			return fs.SkipDir
 		}

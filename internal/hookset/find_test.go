@@ -71,7 +71,7 @@ func makeTree(t *testing.T, tree string) (root string) {
 			mode = fs.FileMode(bits)
 			fallthrough
 		default:
-			// The mode is set afterwards: the umask has no say in it.
+			// The mode is set afterwards, because the umask limits WriteFile.
 			err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o755), os.Chmod(path, mode))
 		}
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // mount writes files as kubelet does: into a directory of their own, with links to them through "..data", which is
-// swapped at once.
+// swapped atomically.
 func mount(t *testing.T, dir, version string, files map[string]string) {
 	t.Helper()
 	var errs []error
@@ -60,7 +60,7 @@ func TestScriptsOfMountedVolumes(t *testing.T) {
 	}
 }
 
-// Follow is told of changes of hooks, of other files and of swapped volumes, and not of hidden files.
+// Follow reports changes of hooks, of other files and of swapped volumes, but not of hidden files.
 func TestFollow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "hooks")
 	mount(t, dir, "..1", map[string]string{"a.sh": "#!/bin/sh\n"})

@@ -38,7 +38,7 @@ type configCaller interface {
 	Call(ctx context.Context, h File, dir string) (stdout, stderr []byte, err error)
 }
 
-// File is a hook file that has not been asked yet.
+// File is a hook file whose configuration is not loaded yet.
 type File struct {
 	// Name is the path relative to the hooks directory, Path the absolute one.
 	Name, Path string
@@ -116,7 +116,7 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 	return hooks, nil
 }
 
-// load asks one hook for its configuration, and logs what a user should see of that.
+// load runs one hook with --config, and logs its warnings.
 func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, error) {
 	log := o.Log.With("hook", f.Name, "phase", "config")
 	a, err := Ask(ctx, o, root, f)
@@ -198,8 +198,7 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("hook %q: the call with --config failed: %v%s", e.Hook, e.Err, printed(e.Stderr))
 }
 
-// Ask asks one hook for its configuration, with root as the working directory. An error is a *CallError or a
-// *wire.ConfigError.
+// Ask runs one hook with --config, with root as the working directory. An error is a *CallError or a *wire.ConfigError.
 func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 	var a Answer
 	var err error

@@ -27,7 +27,7 @@ func (a answers) Call(ctx context.Context, f File, dir string) ([]byte, []byte, 
 	return []byte(stdout), []byte(stderr), err
 }
 
-// prints is a hook that answers at once.
+// prints is a hook that returns immediately.
 func prints(stdout, stderr string, err error) func(context.Context) (string, string, error) {
 	return func(context.Context) (string, string, error) { return stdout, stderr, err }
 }

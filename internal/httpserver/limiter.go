@@ -7,7 +7,7 @@ import "context"
 type Limiter struct {
 	// admitted holds a token per request that is being read, waits or runs.
 	admitted chan struct{}
-	// running holds a token per run, including a run that is being ended after its client has gone.
+	// running holds a token per run, including a run that is being ended after its client has disconnected.
 	running chan struct{}
 }
 

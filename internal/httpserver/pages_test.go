@@ -98,7 +98,7 @@ func TestProfilesEndWithTheServer(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error)
 			begun := make(chan struct{})
-			s.server.Handler = told(s.server.Handler, begun)
+			s.server.Handler = notifying(s.server.Handler, begun)
 			go func() { ended <- s.Run(ctx) }()
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 			url := "http://" + s.Address() + "/debug/pprof/" + page + "?seconds=86400"
@@ -129,8 +129,8 @@ func TestProfilesEndWithTheServer(t *testing.T) {
 	}
 }
 
-// told closes begun when a request arrives.
-func told(next http.Handler, begun chan<- struct{}) http.Handler {
+// notifying closes begun when a request arrives.
+func notifying(next http.Handler, begun chan<- struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(begun)
 		next.ServeHTTP(w, r)

@@ -46,7 +46,7 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
-// With client CAs strangers are refused; probes have no certificate and are let in.
+// With client CAs, clients without a valid certificate are rejected; probes need none.
 func TestClientCertificates(t *testing.T) {
 	certificate, pool := selfSigned(t)
 	stranger, _ := selfSigned(t)

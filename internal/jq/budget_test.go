@@ -55,7 +55,7 @@ func TestFiltersThatExplode(t *testing.T) {
 	}
 }
 
-// A filter stops soon when nobody wants its result any more.
+// A filter stops soon after its context is cancelled.
 func TestFilterIsCancelled(t *testing.T) {
 	f, err := NewCompiler(Options{Timeout: time.Hour}).Compile("def f: f; f")
 	if err != nil {

@@ -67,7 +67,7 @@ func FuzzDirect(f *testing.F) {
 	})
 }
 
-// choices are random numbers that somebody else has chosen: a byte for each.
+// choices are random numbers from the fuzzer: a byte for each.
 type choices struct{ left []byte }
 
 func (c *choices) Uint64() uint64 {
@@ -229,8 +229,8 @@ func filterTexts(t *testing.T) (texts []string) {
 	return texts
 }
 
-// The filters of the examples and of the documentation give the same both ways, for objects that look like those that
-// they are for. Most of them are evaluated directly: that is what the shortcut is for.
+// For the filters of the examples and of the documentation, both evaluations agree on realistic objects. Most of them
+// are evaluated directly: the shortcut exists for them.
 func TestDirectFiltersOfTheExamples(t *testing.T) {
 	c := NewCompiler(Options{})
 	var filters []*Filter
@@ -272,7 +272,7 @@ var likelyObjects = []string{
 	`{}`, `null`,
 }
 
-// What takes long is left to gojq, which knows when it is too long.
+// Long evaluations are left to gojq, which enforces the time limit.
 func TestDirectEnds(t *testing.T) {
 	c := NewCompiler(Options{})
 	doubled := strings.Repeat(" | (., .)", 60)

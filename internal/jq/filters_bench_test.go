@@ -9,7 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// commonFilters are what hooks typically want to know of an object.
+// commonFilters are typical filters of hooks.
 var commonFilters = []string{
 	".data.number",
 	"{name: .metadata.name, mode: .data.mode}",

@@ -140,7 +140,7 @@ func recovered(err *error) {
 	}
 }
 
-// applyDirectly returns false when only gojq can tell the result.
+// applyDirectly returns false when only gojq can compute the result.
 func (f *Filter) applyDirectly(v any) (text []byte, ok bool) {
 	if f.direct == nil {
 		return nil, false

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// tree builds a value by walking, as whoever wants all of it would.
+// tree builds a complete value by walking.
 func tree(w *Walker) (v any) {
 	switch w.Kind() {
 	case '{':

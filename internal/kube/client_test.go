@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// Users have to read what the API server says.
+// Errors contain the API server's message.
 func TestSend(t *testing.T) {
 	c := testenv.Shared(t)
 	config, err := clientcmd.BuildConfigFromFlags("", c.UserKubeconfig)

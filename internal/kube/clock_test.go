@@ -33,7 +33,7 @@ type countingContext struct {
 	waiting *atomic.Int64
 }
 
-// Value hides that there is a standard context inside, so that package context asks AfterFunc.
+// Value hides the standard context inside, so that package context calls AfterFunc.
 func (c countingContext) Value(any) any { return nil }
 
 func (c countingContext) AfterFunc(f func()) (stop func() bool) {

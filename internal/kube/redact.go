@@ -26,7 +26,7 @@ const (
 	minValue = 4
 )
 
-// redacted stands for what was removed.
+// redacted replaces removed text.
 const redacted = "…"
 
 // redactErrors removes values from the error responses and warnings of the API server. It is a transport, so that no
@@ -205,7 +205,7 @@ var (
 // supported begins the list of values that a field may have.
 const supported = "supported values: "
 
-// named reports whether the text around a quoted one says that it is a name.
+// named reports whether the text around a quoted one marks it as a name.
 func named(before, after string) bool {
 	return names.MatchString(before[max(0, len(before)-40):]) || strings.Contains(before, supported) ||
 		resource.MatchString(before) && predicate.MatchString(after)

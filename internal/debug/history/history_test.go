@@ -156,7 +156,7 @@ func TestSlowFollowersLoseEntries(t *testing.T) {
 	}
 }
 
-// Runs of many hooks, people who look, and people who follow, all at once.
+// Recording, reading and following are safe concurrently.
 func TestConcurrentUse(t *testing.T) {
 	h := New(Options{PerHook: 2, Bytes: 8 << 10})
 	var all sync.WaitGroup

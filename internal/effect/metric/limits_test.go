@@ -23,7 +23,7 @@ func flood(n int, change func(i int, m *effect.Metric)) []effect.Metric {
 
 func byLabel(i int, m *effect.Metric) { m.Labels = map[string]string{"pod": fmt.Sprint(i)} }
 
-// A hook has as many series as it may have; others are not concerned, and what goes makes room.
+// The limit of series applies to each hook alone, and expired series make room.
 func TestSeriesLimit(t *testing.T) {
 	var log bytes.Buffer
 	store := metric.New(metric.Options{Log: testLog(&log), MaxSeries: 3})

@@ -45,7 +45,7 @@ func newApplier(t *testing.T, cluster *testenv.Cluster, change func(*Options)) (
 	return &applier{New(opts), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, &log
 }
 
-// apply parses the text as a hook would write it and carries it out. It returns what went wrong.
+// apply parses and applies the text of a patch file. It returns the error.
 func apply(t *testing.T, a *applier, text string) string {
 	t.Helper()
 	patches, err := wire.ParsePatches([]byte(text), jq.NewCompiler(jq.Options{}))
