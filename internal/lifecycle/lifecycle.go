@@ -81,7 +81,7 @@ type Lifecycle struct {
 	o Options
 	// inbox has what the owner is to do.
 	inbox chan func()
-	// nudge lets the owner advance.
+	// nudge makes the owner advance.
 	nudge chan struct{}
 	// view is what other goroutines see. It is replaced, never changed.
 	view atomic.Pointer[view]

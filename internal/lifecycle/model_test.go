@@ -73,8 +73,8 @@ var modelSteps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) modelStep {
 // retryDelay and the pause of a "wait" step: after one wait each sleep is over, but not each rate limit.
 const retryDelay = 10 * time.Second
 
-// TestRunsAgainstModel compares what hooks are told, run by run, and which bindings are let go, with a plain model of
-// the rules of merging, groups, retries, rate limits and limits of a run.
+// TestRunsAgainstModel compares the contexts of hooks, run by run, and the bindings that are unlocked, with a plain
+// model of the rules of merging, groups, retries, rate limits and limits of a run.
 func TestRunsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := modelSteps.Draw(rt, "steps")
@@ -89,13 +89,13 @@ func TestRunsAgainstModel(t *testing.T) {
 	})
 }
 
-// gatedExecutor stands for hooks that end when they are told to.
+// gatedExecutor is a fake of hooks that end when the test ends them.
 type gatedExecutor struct {
 	mu sync.Mutex
-	// told is what the hook that runs was told; gate ends it.
+	// told is the context of the hook that runs; gate ends it.
 	told string
 	gate chan error
-	// unlocked are the bindings that have been let go.
+	// unlocked are the bindings that have been unlocked.
 	unlocked []string
 }
 
@@ -184,7 +184,7 @@ func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outp
 	return nil, nil
 }
 
-// playRuns returns what is running and what has been let go after each step.
+// playRuns returns the running hook and the unlocked bindings after each step.
 func playRuns(t *testing.T, steps []modelStep) []string {
 	hooks := modelHooks()
 	files, err := workspace.Open(workspace.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
@@ -266,7 +266,7 @@ type waiting struct {
 
 type told struct{ text, group string }
 
-// takesOver tells whether one run may tell of both, and makes them one.
+// takesOver reports whether one run can have the contexts of both, and merges them.
 func (w *waiting) takesOver(next *waiting) bool {
 	switch {
 	case w.hook != next.hook, len(w.told) == 0:
@@ -303,7 +303,7 @@ func (m *runModel) add(w *waiting) {
 	m.tasks = append(m.tasks, w)
 }
 
-// settle lets happen what happens now.
+// settle executes all steps that are due now.
 func (m *runModel) settle() {
 	for len(m.tasks) > 0 && !m.runs && m.now >= m.sleeps {
 		head := m.tasks[0]

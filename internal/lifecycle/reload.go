@@ -219,7 +219,7 @@ func (l *Lifecycle) remind(x *life, after time.Duration) {
 	context.AfterFunc(ctx, func() { timer.Stop() })
 }
 
-// hold lets users see what a hook waits for before it starts.
+// hold shows users the reason why a hook has not started.
 func (l *Lifecycle) hold(x *life) {
 	why := ""
 	if old := l.previous(x); old != nil && x.state == Loaded {
@@ -247,7 +247,7 @@ func (l *Lifecycle) settle(x *life) {
 	}
 }
 
-// setCrontabs lets the clock keep the crontabs of enabled schedules only.
+// setCrontabs keeps only the crontabs of enabled schedules in the clock.
 func (l *Lifecycle) setCrontabs() {
 	wanted := map[string]bool{}
 	for _, x := range l.lives {

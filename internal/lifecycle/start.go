@@ -123,7 +123,7 @@ func (l *Lifecycle) enable(x *life) {
 	})
 }
 
-// pass lets later hooks not wait for this one. It does not block: the Watcher calls it with locks held.
+// pass releases later hooks that wait for this one. It does not block: the Watcher calls it with locks held.
 func (l *Lifecycle) pass(x *life) {
 	x.passed.Store(true)
 	select {

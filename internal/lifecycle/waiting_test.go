@@ -33,7 +33,7 @@ func waitingChange(s *event.Spool, h *hook.Hook, n, size int) event.Event {
 	return event.Event{Type: event.Change, Hook: h, Watch: event.Modified, Object: o}
 }
 
-// BenchmarkWaiting tells how much of the heap an event takes that waits, beside the size of its context.
+// BenchmarkWaiting measures the heap that a waiting event takes, compared with the size of its context.
 func BenchmarkWaiting(b *testing.B) {
 	for _, hooks := range []int{1, 2} {
 		for _, size := range []int{1, 16, 100, 200, 500, 1000} {

@@ -33,7 +33,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// The delays that users know: 5 s, 6.x, 7.x, 9.x, 13.x, 21.x, 32.
+// The documented delays: 5 s, 6.x, 7.x, 9.x, 13.x, 21.x, 32.
 func TestRetriesKeepTheirDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := NewSet(Options{Backoff: DefaultBackoff(5*time.Second, 32*time.Second)})

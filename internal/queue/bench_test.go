@@ -30,7 +30,7 @@ func (h *hookTask) Absorb(behind Task) bool {
 	return true
 }
 
-// BenchmarkAdd adds to a queue that nobody works on.
+// BenchmarkAdd adds to a queue without a worker.
 func BenchmarkAdd(b *testing.B) {
 	for _, hooks := range []int{1, 2} {
 		b.Run(fmt.Sprintf("%d hooks in turn", hooks), func(b *testing.B) {

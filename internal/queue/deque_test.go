@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDequeAgainstSlice does to a deque what is done to a slice, and looks for what it holds besides.
+// TestDequeAgainstSlice applies the same operations to a deque and a slice, and checks that removed entries are
+// released.
 func TestDequeAgainstSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d deque

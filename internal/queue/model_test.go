@@ -83,7 +83,7 @@ func play(t *testing.T, steps []step) []string {
 	return seen
 }
 
-// gatedTask runs until it is told how to end.
+// gatedTask runs until the test ends it.
 type gatedTask struct {
 	queue, hook string
 	events      []int
@@ -167,14 +167,14 @@ func playModel(steps []step) []string {
 
 type modelQueue struct {
 	tasks []*modelTask
-	// runs and sleeps tell what the first task does: one of them is true as long as there is one.
+	// runs and sleeps are the state of the first task: one of them is true as long as there is one.
 	runs, sleeps bool
 }
 
 type modelTask struct {
 	hook   string
 	events []int
-	// first tells that it came first and still waits for its turn.
+	// first is true for a task that was added first and still waits for its turn.
 	first bool
 }
 

@@ -17,7 +17,7 @@ type queue struct {
 
 	mu    sync.Mutex
 	tasks deque
-	// busy: the worker has taken the head. The phase says what it does with it.
+	// busy: the worker has taken the head. The phase is the step of the worker.
 	busy bool
 	// first is how many tasks behind the busy head came by addFirst.
 	first int
@@ -188,7 +188,7 @@ func (q *queue) isDropped() bool {
 	return q.dropped
 }
 
-// begin lets the head absorb its neighbours. It returns false when the head has been dropped.
+// begin makes the head absorb its neighbours. It returns false when the head has been dropped.
 func (q *queue) begin(t entry) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -207,7 +207,7 @@ func (w *world) log(queue, text string, args ...any) {
 	w.events = append(w.events, happening{time.Since(w.began), queue, fmt.Sprintf(text, args...)})
 }
 
-// happened tells what is new. At one moment queues come sorted, for they have no order among them.
+// happened returns the new records. At one moment they are sorted by queue, because queues have no order among them.
 func (w *world) happened() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,7 +225,7 @@ func (w *world) happened() []string {
 	return lines
 }
 
-// scriptTask does what its world says.
+// scriptTask behaves as its world specifies.
 type scriptTask struct {
 	w      *world
 	queue  string

@@ -31,11 +31,11 @@ type Task interface {
 	// Absorb takes over the work of the task directly behind, which then leaves the queue, or returns false.
 	// It is never called while Run is running.
 	Absorb(behind Task) bool
-	// String describes the task for people, on one line.
+	// String describes the task on one line.
 	String() string
 }
 
-// Waiter is a Task that wants to know how long it has waited since it was added, or since its last failure.
+// Waiter is a Task that receives how long it has waited since it was added, or since its last failure.
 type Waiter interface {
 	Waited(time.Duration)
 }

@@ -51,7 +51,7 @@ func TestPanicIsReported(t *testing.T) {
 }
 
 // Both callbacks are optional.
-func TestPanicOfNobodysInterest(t *testing.T) {
+func TestPanicWithoutHandler(t *testing.T) {
 	set := NewSet(Options{Backoff: func(int) time.Duration { return 0 }})
 	stop, cancel := context.WithCancel(t.Context())
 	tries := 0
@@ -79,7 +79,7 @@ func TestStopLetsTheRunningTaskFinish(t *testing.T) {
 			case <-time.After(time.Hour):
 				finished = true
 			case <-ctx.Done():
-				t.Error("the running task was told of the stop")
+				t.Error("the stop ended the context of the running task")
 			}
 			return nil
 		}))

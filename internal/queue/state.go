@@ -23,7 +23,7 @@ const (
 	Stopped
 )
 
-// State is what a queue looks like at one moment.
+// State is a snapshot of a queue.
 type State struct {
 	Name   string
 	Length int
@@ -38,7 +38,7 @@ type State struct {
 	Delay, Left time.Duration
 }
 
-// Status describes the phase for people, and is empty for an idle queue.
+// Status describes the phase in words, and is empty for an idle queue.
 func (s State) Status() string {
 	switch s.Phase {
 	case Waiting:

@@ -234,7 +234,7 @@ func TestSameName(t *testing.T) {
 	})
 }
 
-// The Lease names the Pod, for commands that look for the leader. What another client has left behind does not count.
+// The Lease names the Pod, for commands that find the leader. Labels that another client has set do not count.
 func TestHolderName(t *testing.T) {
 	l := newLease(Options{Pod: "operator-0", Duration: 15 * time.Second}, nil)
 	claimed := l.claim(&coordinationv1.Lease{}, time.Now())
@@ -306,7 +306,7 @@ func TestLabelled(t *testing.T) {
 		e.expect(time.Minute, "a")
 		e.stop(a)
 		if e.server.lease.Labels["of"] != "them" {
-			t.Error("the label is gone")
+			t.Error("the label was removed")
 		}
 	})
 }

@@ -20,13 +20,13 @@ type ownPaths struct{}
 
 func (ownPaths) Take(h *hook.Hook) (path string, release func()) { return h.Path, func() {} }
 
-// hooks are those that a Runner knows. Only runs for queues count as running: requests have deadlines of their own.
+// hooks are the hooks of a Runner. Only runs for queues count as running: requests have deadlines of their own.
 type hooks struct {
 	mu    sync.Mutex // guards what follows, also of the states
 	known map[*hook.Hook]*state
 }
 
-// state is what a Runner knows of a hook.
+// state is the state of one hook.
 type state struct {
 	// limit is nil for a hook without a rate limit.
 	limit *rate.Limiter

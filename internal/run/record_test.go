@@ -16,7 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// What the exit says never has anything that a hook has written.
+// Exit contains no text that a hook has written.
 func TestExit(t *testing.T) {
 	ran := process.Usage{Wall: time.Second}
 	for _, test := range []struct {
@@ -74,7 +74,7 @@ func (printer) Execute(_ context.Context, in process.Invocation) (process.Result
 	return process.Result{Usage: process.Usage{Wall: time.Second}}, &process.ExitError{Hook: in.Hook, Status: "exit status 1"}
 }
 
-// recorder remembers what it is told.
+// recorder stores the reports that it receives.
 type recorder struct {
 	begun  []Begun
 	lines  []string

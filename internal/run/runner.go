@@ -229,7 +229,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		return fmt.Errorf("%s FAILED: %w", t.Hook().Name, outErr)
 	}
 	if ctx.Err() != nil {
-		// The client has gone, or another replica is the leader.
+		// The client has disconnected, or another replica is the leader.
 		return fmt.Errorf("%s FAILED: its output is not applied: %w", t.Hook().Name, context.Cause(ctx))
 	}
 	if review := t.readExtra().review; review != nil {

@@ -99,7 +99,7 @@ func TestAbsorbSynchronizationsOfAGroup(t *testing.T) {
 		}
 	}
 	if len(head.extra.unlocks) != 3 {
-		t.Errorf("%d bindings will be let go, want 3", len(head.extra.unlocks))
+		t.Errorf("%d bindings will be unlocked, want 3", len(head.extra.unlocks))
 	}
 	if got := names(head); got != "c" {
 		t.Errorf("contexts of %s, want c", got)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Where the system has no file that tells of the end of a process, it is followed all the same.
+// Without pidfd support in the kernel, the end of a process is still detected.
 func TestEndWithoutPidfd(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
@@ -44,7 +44,7 @@ func TestEndWithoutPidfd(t *testing.T) {
 	}
 }
 
-// When the end cannot be waited for, the process is nevertheless gone when Execute returns, and the error says why.
+// When waiting fails, the process has nevertheless ended when Execute returns, and the error contains the reason.
 func TestEndThatCannotBeWaitedFor(t *testing.T) {
 	e := New(Options{})
 	var pid int

@@ -208,7 +208,7 @@ func childOf(t *testing.T, got outcome) int {
 	return pid
 }
 
-// alive tells whether a process runs. One that has ended and was not waited for does not.
+// alive reports whether a process runs. One that has ended and was not waited for does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -257,7 +257,7 @@ func TestTimeoutEndsTheGroup(t *testing.T) {
 	}
 }
 
-// A polite end: the hook cleans up and says so. What it leaves behind is killed.
+// SIGTERM comes first: the hook cleans up and prints a line. Remaining children are killed.
 func TestSIGTERMComesFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	script := `trap 'echo cleaned up; exit 7' TERM
@@ -283,7 +283,7 @@ echo ready; while :; do sleep 0.01; done`
 	}
 }
 
-// A hook that was stopped at its time limit has not done its work, even if it says that all is well.
+// A hook that was stopped at its time limit has failed, even with exit status 0.
 func TestTimeoutCountsWhateverTheStatus(t *testing.T) {
 	got, limit := limited(t, Options{TermDelay: time.Minute}, `trap 'echo cleaned up; exit 0' TERM
 echo ready; while :; do sleep 0.01; done`, 2)
@@ -336,7 +336,7 @@ func TestKillDoesNotWaitForTheDelay(t *testing.T) {
 	}
 }
 
-// A child that nobody ends early is none of our business, but we do not wait for it.
+// The run does not wait for a child that keeps running.
 func TestOutputHeldOpen(t *testing.T) {
 	got := execute(t, Options{DrainDelay: 30 * time.Millisecond}, child+"echo done", nil)
 	if got.err != nil || !got.result.HeldOpen || len(got.stdout) != 2 || got.stdout[1] != "done" {
@@ -347,7 +347,7 @@ func TestOutputHeldOpen(t *testing.T) {
 	}
 }
 
-// The error text is whole although a child goes on writing.
+// The error text is complete although a child continues to write.
 func TestStderrHeldOpenByAWriter(t *testing.T) {
 	script := "(while echo more >&2; do :; done) & echo reason >&2; exit 1"
 	got := execute(t, Options{DrainDelay: 30 * time.Millisecond}, script, nil)

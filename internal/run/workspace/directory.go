@@ -129,7 +129,7 @@ func removeAbandoned(root *os.Root, name string) (abandoned bool, err error) {
 	return true, root.RemoveAll(name)
 }
 
-// private reports whether a directory belongs to the operator's user and nobody else can enter it.
+// private reports whether a directory belongs to the operator's user and no other user can enter it.
 func private(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Mode() == fs.ModeDir|0o700 && int(stat.Uid) == os.Geteuid()

@@ -57,7 +57,7 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// The warning has everything that it takes to find and mend the place.
+// The warning contains everything that is needed to find and fix the directory.
 func TestWarnOfExposure(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tmp")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -117,7 +117,7 @@ func TestOutputsThatAreNoFiles(t *testing.T) {
 	}
 }
 
-// Files and directories that somebody removes, or moves away, are there again for the next run.
+// Removed or renamed files and directories are created again for the next run.
 func TestRestore(t *testing.T) {
 	w := open(t, Options{RunDir: t.TempDir()})
 	library := filepath.Join(w.Dir(), "lib", "shell.sh")
@@ -149,7 +149,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// sweep removes what a killed operator left and says so. Everything else that has such a name stays.
+// sweep removes the files of a killed operator and logs it. Other entries with such names stay.
 func TestSweep(t *testing.T) {
 	tmp, victim := t.TempDir(), t.TempDir()
 	in := func(names ...string) string { return filepath.Join(append([]string{tmp}, names...)...) }
