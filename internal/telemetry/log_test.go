@@ -167,7 +167,7 @@ func TestParseLevel(t *testing.T) {
 	}
 }
 
-// A change of the level takes effect at once, for loggers that exist already too.
+// A change of the level takes effect immediately, also for existing loggers.
 func TestLevelChangesAtRunTime(t *testing.T) {
 	var level slog.LevelVar
 	var w lineWriter
@@ -191,7 +191,7 @@ func TestLevelChangesAtRunTime(t *testing.T) {
 	}
 }
 
-// With debug, records tell where they come from, unless they say it themselves.
+// With debug, records contain their source, unless they set it themselves.
 func TestSource(t *testing.T) {
 	for format, want := range map[string]string{
 		"text": `^DEBUG logger=x msg='hello' source='log_test\.go:\d+' a='1'\n$`,

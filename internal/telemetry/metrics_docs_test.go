@@ -151,7 +151,7 @@ func checkExpression(expr string) (problems []string) {
 	return problems
 }
 
-// definitionOf finds the metric that a name in an expression stands for.
+// definitionOf finds the metric of a name in an expression.
 func definitionOf(name string) *definition {
 	for i := range definitions {
 		d := &definitions[i]

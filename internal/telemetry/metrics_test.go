@@ -101,7 +101,7 @@ func request(t *testing.T, m *Metrics, next http.RoundTripper, address string) {
 	}
 }
 
-// scrape returns what Prometheus gets, without the times of requests, which nobody can tell.
+// scrape returns the exposed text, without the durations of requests, which are not deterministic.
 func scrape(t *testing.T, g prometheus.Gatherer) string {
 	t.Helper()
 	families, err := g.Gather()

@@ -40,7 +40,7 @@ func TestAnswersThatAreNotValid(t *testing.T) {
 	}
 }
 
-// FuzzParseAdmission checks that no file breaks the reader, and that an answer written anew is the same.
+// FuzzParseAdmission checks that no file breaks the parser, and that an encoded answer parses to the same value.
 func FuzzParseAdmission(f *testing.F) {
 	for _, file := range []string{
 		`{"allowed": true}`, `{"allowed": false, "message": "no \ud800", "warnings": ["a\nb", ""]}`, `{"allowed": true, "patch": "W10="} {"allowed": false}`,

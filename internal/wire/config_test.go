@@ -29,7 +29,7 @@ func testOptions() ConfigOptions {
 	return ConfigOptions{JQ: jq.NewCompiler(jq.Options{}), CheckCrontab: checkCrontab}
 }
 
-// checkCrontab stands in for the one of package schedule.
+// checkCrontab is a fake of the one of package schedule.
 func checkCrontab(text string) error {
 	if n := len(strings.Fields(text)); n != 5 && n != 6 {
 		return fmt.Errorf("%d fields", n)
@@ -37,7 +37,7 @@ func checkCrontab(text string) error {
 	return nil
 }
 
-// parsed tells in lines what comes of a configuration.
+// parsed prints the result of a configuration in lines.
 func parsed(output []byte) string {
 	h, warnings, err := ParseConfig("hook.sh", "/hooks/hook.sh", output, testOptions())
 	var b strings.Builder
@@ -126,8 +126,8 @@ schedule: [{name: tick, crontab: '* *'}]
 	}
 }
 
-// FuzzParseConfig checks what callers rely on: an error is a *ConfigError that tells something, and a hook
-// refers only to what it has.
+// FuzzParseConfig checks what callers rely on: an error is a *ConfigError with a message, and a hook refers only to its
+// own bindings.
 func FuzzParseConfig(f *testing.F) {
 	for _, path := range golden.Files(f, configFiles) {
 		archive, err := txtar.ParseFile(path)

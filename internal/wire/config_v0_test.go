@@ -14,7 +14,7 @@ func TestExistingObjectsOfV0(t *testing.T) {
 		if err != nil || h.Kubernetes[0].Initial != want {
 			t.Errorf("skip %t: %v, error %v", skip, h.Kubernetes, err)
 		}
-		// Hooks of version 1 say themselves what they want.
+		// Hooks of version 1 configure it themselves.
 		h, _, err = ParseConfig("h", "/h", []byte("{configVersion: v1, kubernetes: [{kind: Pod}]}"), o)
 		if err != nil || h.Kubernetes[0].Initial != hook.InitialList {
 			t.Errorf("skip %t: %v, error %v", skip, h.Kubernetes, err)

@@ -56,7 +56,7 @@ func FuzzWriteContexts(f *testing.F) {
 			}
 		}
 		if got[0]["binding"] == nil && got[0]["groupName"] == nil {
-			t.Errorf("nobody knows whose context this is: %s", out.Bytes())
+			t.Errorf("a context without a binding: %s", out.Bytes())
 		}
 	})
 }

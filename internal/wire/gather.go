@@ -80,7 +80,7 @@ func (g *gather) WriteString(s string) (int, error) {
 	return n, g.err
 }
 
-// makeRoom goes on in a larger buffer, or, when there is none, writes what waits.
+// makeRoom continues in a larger buffer, or, when there is none, writes what waits.
 func (g *gather) makeRoom() {
 	if cap(g.own) == outputBuffer {
 		_ = g.Flush()

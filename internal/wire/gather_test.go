@@ -80,7 +80,7 @@ type nowhere struct{}
 func (nowhere) Write(p []byte) (int, error)  { return len(p), nil }
 func (nowhere) WritePieces(_ [][]byte) error { return nil }
 
-// BenchmarkWriteEvent tells of one change, as most runs do.
+// BenchmarkWriteEvent writes one change, as most runs do.
 func BenchmarkWriteEvent(b *testing.B) {
 	ev := event.Event{Type: event.Change, Hook: &testHook, Watch: event.Modified}
 	ev.Object.Full = event.Memory(`{"metadata":{"name":"one"},"text":"` + strings.Repeat("x", 1500) + `"}`)

@@ -26,7 +26,7 @@ func TestParseMetrics(t *testing.T) {
 
 const metricFiles = "testdata/metrics/*.txtar"
 
-// parsedMetrics tells in lines what comes of a metrics file.
+// parsedMetrics prints the result of a metrics file in lines.
 func parsedMetrics(file []byte) string {
 	metrics, warnings, err := ParseMetrics(file)
 	if err != nil {
@@ -65,7 +65,7 @@ func showMetric(m effect.Metric) string {
 	return strings.Join(words, " ")
 }
 
-// What is not UTF-8 cannot stand in an archive that people read.
+// Invalid UTF-8 cannot be part of a text archive.
 func TestParseMetricsInvalidUTF8(t *testing.T) {
 	const want = "got bad metrics: 3 problems:\n" +
 		"  * operation 1 (\"a\"), labels.pod is \"x\uFFFD\", which is not valid UTF-8\n" +
@@ -90,7 +90,8 @@ func TestParseMetricsBoundsItsMessages(t *testing.T) {
 	}
 }
 
-// FuzzParseMetrics checks what the fields of effect.Metric promise, and that metrics written anew are the same.
+// FuzzParseMetrics checks the invariants of the fields of effect.Metric, and that encoded metrics parse to the same
+// values.
 func FuzzParseMetrics(f *testing.F) {
 	for _, path := range golden.Files(f, metricFiles) {
 		archive, err := txtar.ParseFile(path)

@@ -35,7 +35,7 @@ func eachJSONDocument(text []byte, do func(patchDocument)) error {
 	}
 }
 
-// familiar returns the error that encoding/json gives for text: authors know its messages.
+// familiar returns the error that encoding/json gives for text: authors recognize its messages.
 func familiar(text []byte, err error) error {
 	var ignored presence
 	var broken *json.SyntaxError

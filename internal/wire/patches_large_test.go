@@ -93,7 +93,7 @@ func TestManyOperations(t *testing.T) {
 	}
 }
 
-// Manifests that need no change are sent as they are; others are written anew and then mean the same to us and to the
+// Manifests that need no change are sent as they are; others are encoded again and mean the same to us and to the
 // server.
 func TestSendable(t *testing.T) {
 	for _, test := range []struct{ manifest, want string }{

@@ -15,7 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
-// TestParsePatches reads testdata/patches: each NAME has what NAME.want says. -update rewrites that.
+// TestParsePatches compares each NAME in testdata/patches with NAME.want. -update rewrites the latter.
 func TestParsePatches(t *testing.T) {
 	golden.Wants(t, "testdata/patches/*.txtar", func(_ *testing.T, f txtar.File) string {
 		return describePatches(ParsePatches(f.Data, jq.NewCompiler(jq.Options{})))

@@ -9,8 +9,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// A long text and many aliases of it would be hundreds of MiB: it is an error, and takes no memory. Aliases as people
-// write them are fine.
+// A long text and many aliases of it would be hundreds of MiB: it is rejected, without taking memory. A usual number of
+// aliases is accepted.
 func TestAliases(t *testing.T) {
 	bomb := func(length, times int) string {
 		return `text: &a "` + strings.Repeat("x", length) + "\"\nmore: &b [" + strings.Repeat("*a, ", times) + "1]\nmost: [" + strings.Repeat("*b, ", times) + "1]\n"
@@ -38,7 +38,7 @@ func TestAliases(t *testing.T) {
 			_, _, err := ParseConfig("hook.sh", "/hooks/hook.sh", []byte("configVersion: v1\nonStartup: 1\n"+bomb(1<<20, 300)), testOptions())
 			return err
 		}, "the output " + problem},
-		{"what people write", func() error {
+		{"a usual number of aliases", func() error {
 			return parse(head + "  data: {a: &text some, b: *text, c: *text}\n")
 		}, ""},
 		{"labels", func() error {

@@ -113,7 +113,7 @@ type linted struct {
 	hook     *hook.Hook
 }
 
-// maxSource is the size above which a file is not read: it is no script that a person has written.
+// maxSource is the size above which a file is not read: a script is never that large.
 const maxSource = 4 << 20
 
 // read reads all files, because a file may be sourced by another one. What cannot be read is reported where it is checked.

@@ -74,7 +74,7 @@ func newRecorder() *Recorder {
 	return &Recorder{woken: make(chan struct{}, 1), hooks: map[string]*state{}}
 }
 
-// Failed is told of a run of a hook that failed and is tried again. The note is for everybody's eyes.
+// Failed receives a run that failed and will be retried. The note is public: anyone who can read Events sees it.
 func (r *Recorder) Failed(hook, queue, note string) {
 	if r == nil {
 		return
@@ -91,7 +91,7 @@ func (r *Recorder) Failed(hook, queue, note string) {
 	r.wake()
 }
 
-// Succeeded is told of a run that went well. A hook has recovered when it fails in no queue any more.
+// Succeeded receives a run that succeeded. A hook has recovered when it fails in no queue any more.
 func (r *Recorder) Succeeded(hook, queue string) {
 	if r == nil {
 		return

@@ -13,10 +13,10 @@ import (
 // line is one Event: something that happened, once or several times.
 type line struct {
 	reason, kind string
-	// note is that of the first time: the API lets nobody change it.
+	// note is that of the first time: the API does not allow changes of it.
 	note        string
 	first, last time.Time
-	// count is how often it happened, told how often the API server knows.
+	// count is the number of occurrences, told the number that the API server has received.
 	count, told int
 	// name is that of the Event; empty until there is one.
 	name string

@@ -1,8 +1,8 @@
-// Package meter brings what the stages tell to the operator's own metrics.
+// Package meter converts reports of the stages to the operator's own metrics.
 //
 // Callers may rely on this:
-//   - Nothing waits: metrics are counted where things happen.
-//   - What is told of a binding that has gone is forgotten: its last objects may still be on their way.
+//   - Nothing blocks: metrics are counted where things happen.
+//   - Reports for a removed binding are dropped: its last objects may still be on their way.
 package meter
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// Meter takes what the stages tell. Of the metrics that it has no method for, Operator are all.
+// Meter receives the reports of the stages. Operator has the metrics without a method here.
 type Meter struct {
 	Registry *prometheus.Registry
 	Operator *telemetry.Metrics
@@ -101,7 +101,7 @@ func (m *Meter) SetHooks(hooks []*hook.Hook) {
 	}
 }
 
-// binding is nil when the binding has gone: its last objects may still be on their way.
+// binding is nil when the binding has been removed: its last objects may still be on their way.
 func (m *Meter) binding(h *hook.Hook, index int) *telemetry.Binding {
 	if all := (*m.bindings.Load())[h]; index < len(all) {
 		return all[index]
@@ -114,14 +114,14 @@ func (m *Meter) Count(config *rest.Config, component string) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return m.Operator.Transport(component, next) })
 }
 
-// Objects is told how many objects a kubernetes binding has.
+// Objects receives the number of objects of a kubernetes binding.
 func (m *Meter) Objects(h *hook.Hook, index, n int) {
 	if b := m.binding(h, index); b != nil {
 		b.Objects(n)
 	}
 }
 
-// Filtered is told how long a filter took.
+// Filtered receives the duration of a filter.
 func (m *Meter) Filtered(h *hook.Hook, index int, took time.Duration) {
 	if b := m.binding(h, index); b != nil {
 		b.Filtered(took)
@@ -135,25 +135,25 @@ func (m *Meter) FilterFailed(h *hook.Hook, index int) {
 	}
 }
 
-// Handled is told how long a change took until it was queued, or found to be none.
+// Handled receives the time until a change was queued, or found to be none.
 func (m *Meter) Handled(h *hook.Hook, index int, took time.Duration) {
 	if b := m.binding(h, index); b != nil {
 		b.Handled(took)
 	}
 }
 
-// WatchFailed is told of each list or watch that failed.
+// WatchFailed receives each list or watch that failed.
 func (m *Meter) WatchFailed(reason string) { m.Operator.WatchFailed(reason) }
 
 // QueueEnded drops the series of a queue.
 func (m *Meter) QueueEnded(queue string) { m.Operator.ForgetQueue(queue) }
 
-// OnAction is told how long an operation on a queue took.
+// OnAction receives the duration of an operation on a queue.
 func (m *Meter) OnAction(queue, action string, took time.Duration) {
 	m.Operator.QueueAction(queue, action, took)
 }
 
-// RunEnded is told of each run.
+// RunEnded receives each run.
 func (m *Meter) RunEnded(r run.Report) {
 	if r.Merged > 0 {
 		m.Operator.Merged(r.Queue, r.Hook.Name, r.Merged)

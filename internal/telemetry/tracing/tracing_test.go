@@ -97,7 +97,7 @@ func TestTrouble(t *testing.T) {
 }
 
 // Close does not wait for a receiver that is not there.
-func TestNobodyThere(t *testing.T) {
+func TestReceiverUnreachable(t *testing.T) {
 	tracing, log := begin(t, Options{Endpoint: "127.0.0.1:1", Insecure: true})
 	tracing.span("x")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

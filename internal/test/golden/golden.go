@@ -70,8 +70,8 @@ func Archives(t *testing.T, pattern string, play func(t *testing.T, script *txta
 	})
 }
 
-// Wants runs a test for each file in each archive that fits the pattern: behind a file NAME there is one NAME.want, which
-// says what comes of it.
+// Wants runs a test for each file in each archive that matches the pattern: a file NAME is followed by NAME.want, its
+// expected outcome.
 func Wants(t *testing.T, pattern string, outcome func(t *testing.T, f txtar.File) string) {
 	t.Helper()
 	for _, path := range Files(t, pattern) {

@@ -17,7 +17,7 @@ import (
 
 // What tests do to a control plane of their own.
 
-// Kill ends a component at once; it stays dead until Restart.
+// Kill ends a component immediately; it stays dead until Restart.
 func (c *Cluster) Kill(t testing.TB, component string) {
 	t.Helper()
 	c.signal(t, component, syscall.SIGKILL)
@@ -29,7 +29,7 @@ func (c *Cluster) Pause(t testing.TB, component string) {
 	c.signal(t, component, syscall.SIGSTOP)
 }
 
-// Continue lets a paused component go on.
+// Continue resumes a paused component.
 func (c *Cluster) Continue(t testing.TB, component string) {
 	t.Helper()
 	c.signal(t, component, syscall.SIGCONT)

@@ -57,7 +57,7 @@ var shared = sync.OnceValues(func() (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The process is told to end by the pipe that it reads: it closes when this process ends, however that happens.
+	// The pipe that the process reads ends it: the kernel closes the pipe when this process ends, however that happens.
 	_, err = start(dir, true)
 	return open(dir), err
 })

@@ -79,7 +79,7 @@ func NewGateway(t testing.TB, kubeconfig string, seed uint64) (*Gateway, string)
 	g.to = &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: transport, FlushInterval: -1, ErrorLog: quiet,
-		// Nobody answers for an API server that is gone.
+		// The connection breaks when the API server is down: the gateway sends no response of its own.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	g.server = httptest.NewUnstartedServer(g)
@@ -140,7 +140,7 @@ func (g *Gateway) Made() (refused, broken int) {
 	return g.refused, g.broken
 }
 
-// Until waits until a request has come that done says is the one.
+// Until waits for a request for which done returns true.
 func (g *Gateway) Until(t testing.TB, what string, done func(Change) bool) {
 	t.Helper()
 	late := time.NewTimer(Patience)
@@ -219,7 +219,7 @@ type troubled struct {
 	request *http.Request
 	// left are the bytes until the line breaks; 0 means that it was not to break when the answer began.
 	left int
-	// answered is told the status.
+	// answered receives the status.
 	answered func(status int)
 }
 

@@ -41,7 +41,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	// Test processes build at the same time: each to a file of its own, put in place at once.
+	// Test processes build concurrently: each to a file of its own, renamed atomically.
 	own := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(own)
 	cmd := exec.Command("go", append(args, "-o", own, "./cmd/shell-operator")...)
@@ -72,7 +72,7 @@ var tools = sync.OnceValues(func() (string, error) {
 	return filepath.Join(Root(), "bin", "tools"), nil
 })
 
-// OperatorOptions say how an operator is started.
+// OperatorOptions configure an operator.
 type OperatorOptions struct {
 	HooksDir string
 	// Kubeconfig is the cluster to work on.
@@ -232,8 +232,8 @@ func (op *Operator) Log() string {
 	return b.String()
 }
 
-// Until waits until done says so about the records so far. It is asked whenever there are more. The test fails with
-// what it was waiting for when the operator ends first or it takes too long.
+// Until waits until done returns true for the records so far. It is called for each new record. The test fails with
+// what it was waiting for when the operator ends first or the time limit is exceeded.
 func (op *Operator) Until(what string, done func([]Record) bool) {
 	op.t.Helper()
 	if err := op.TryUntil(Patience, done); err != nil {

@@ -131,14 +131,14 @@ func (r *TraceReceiver) Refuse(on bool) {
 	r.refusing = on
 }
 
-// Authorization is what the last sender said to be let in.
+// Authorization is the credential of the last sender.
 func (r *TraceReceiver) Authorization() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.token
 }
 
-// Until waits until done says so about the spans so far.
+// Until waits until done returns true for the spans so far.
 func (r *TraceReceiver) Until(t testing.TB, what string, done func([]Span) bool) []Span {
 	t.Helper()
 	late := time.NewTimer(Patience)

@@ -9,7 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// noChecker stands for a machine without other shells.
+// noChecker simulates a machine without other shells.
 func noChecker(context.Context, string, ...string) ([]byte, bool, error) { return nil, false, nil }
 
 func lines(findings []Finding) string {
@@ -139,7 +139,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestFirstContext tells which hooks seem to read only the first context of several.
+// TestFirstContext checks the warning for hooks that read only the first context of several.
 func TestFirstContext(t *testing.T) {
 	pods := hook.Kubernetes{Added: true}
 	grouped := hook.Kubernetes{Added: true, Binding: hook.Binding{Group: "g"}}
@@ -157,7 +157,7 @@ func TestFirstContext(t *testing.T) {
 		{"one group", reads, hook.Hook{Kubernetes: []hook.Kubernetes{grouped, grouped}}, 0, 0},
 		{"a group and a schedule", reads, hook.Hook{Kubernetes: []hook.Kubernetes{grouped}, Schedules: make([]hook.Schedule, 1)}, 0, 3},
 		{"only Synchronization", reads, hook.Hook{Kubernetes: make([]hook.Kubernetes, 1)}, 0, 0},
-		{"looks at all", reads + "jq '.[]' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 0},
+		{"reads all", reads + "jq '.[]' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 0},
 		{"counts", "n=$(jq length $f)\njq .[0].type\n", hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 0},
 		{"python", "context = json.load(open(path))[0]\n", hook.Hook{Schedules: make([]hook.Schedule, 1)}, 0, 1},
 		{"python, all", "first = contexts[0]\nfor c in contexts:\n  pass\n", hook.Hook{Schedules: make([]hook.Schedule, 1)}, 0, 0},

@@ -56,7 +56,7 @@ type Rule struct {
 	// Names limits the rule to objects; empty means all.
 	Names []string
 	Verbs []string
-	// Why are the reasons, for people.
+	// Why are the reasons, in words.
 	Why []string
 }
 
@@ -67,8 +67,8 @@ type need struct {
 	why                              []string
 }
 
-// watching are the verbs for what is watched. The operator itself only lists and watches; "get" costs nothing and is
-// what hooks use to look again.
+// watching are the verbs for watched kinds. The operator itself only lists and watches; "get" adds no exposure, and
+// hooks use it to read the object again.
 const watching = "get list watch"
 
 // Plan returns the roles, first the ClusterRole, then the Roles by namespace. It fails for kinds that the lookup does not
@@ -127,7 +127,7 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 	return all, nil
 }
 
-// names are those that a binding is limited to. The API server checks them, because the operator asks for one name at a
+// names are those that a binding is limited to. The API server checks them, because the operator requests one name at a
 // time.
 func names(b *hook.Kubernetes) []string {
 	if len(b.Names) > 0 {
