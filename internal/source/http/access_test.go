@@ -23,11 +23,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// authority stands in for the API server: the token "jane" is that of the user jane, in the group ops, and so on. Who may
-// do what is in rights, as "user verb path".
+// authority is a fake of the API server: the token "jane" is that of the user jane, in the group ops, and so on.
+// Permissions are in rights, as "user verb path".
 type authority struct {
 	mu sync.Mutex
-	// asked are the reviews.
+	// asked are the reviews that it received.
 	asked  []string
 	rights map[string]bool
 	// status, if set, is all that it answers.
@@ -136,17 +136,17 @@ func TestAccess(t *testing.T) {
 				t.Errorf("%s %s: WWW-Authenticate is %q", tt.method, tt.target, w.Header().Get("WWW-Authenticate"))
 			}
 		}
-		// A right that is taken away is gone after a while.
+		// A revoked permission expires from the cache.
 		cluster.rights = nil
 		if w := ask(t.Context(), handler, "GET", "/a/1", "", "Authorization: Bearer jane"); w.Code != 200 {
-			t.Errorf("at once: got %d", w.Code)
+			t.Errorf("immediately: got %d", w.Code)
 		}
 		time.Sleep(cacheFor)
 		if w := ask(t.Context(), handler, "GET", "/a/1", "", "Authorization: Bearer jane"); w.Code != 403 {
 			t.Errorf("later: got %d", w.Code)
 		}
 		cluster.questions()
-		// Without the API server nobody gets in, and no answer is remembered.
+		// Without the API server all requests are rejected, and no result is cached.
 		time.Sleep(cacheFor)
 		for _, status := range []int{403, 500, 0} {
 			cluster.status = status
@@ -183,7 +183,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// Many strangers at once get a fast no, and keep nobody waiting who asks the API server for something else.
+// Many unauthenticated requests are rejected fast, and do not delay other requests to the API server.
 func TestManyStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -210,7 +210,7 @@ func TestManyStrangers(t *testing.T) {
 		}
 		synctest.Wait()
 		if refused := len(codes); refused != 200-reviewsInFlight-reviewsWaiting {
-			t.Errorf("%d are refused at once", refused)
+			t.Errorf("%d are rejected immediately", refused)
 		}
 		close(free)
 		for range 200 {

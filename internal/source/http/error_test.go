@@ -16,7 +16,7 @@ func errorIn(t testing.TB, w *httptest.ResponseRecorder) string {
 		t.Errorf("not an error as documented: %d %v %s", w.Code, w.Header(), w.Body)
 	}
 	if strings.Contains(w.Body.String(), "secret") {
-		t.Errorf("the client hears of what is inside: %s", w.Body)
+		t.Errorf("the response exposes internals: %s", w.Body)
 	}
 	return out["error"]
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Whatever arrives, the answer is a documented one, and what a hook is told is sound.
+// Every request gets a documented response, and the hook's context is valid.
 func FuzzRequest(f *testing.F) {
 	for _, text := range []string{
 		"GET /a/b?q=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",

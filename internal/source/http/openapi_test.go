@@ -18,7 +18,7 @@ func mustURL(text string) *url.URL {
 	return u
 }
 
-// openAPI is what the tests look at in a document.
+// openAPI has the parts of a document that the tests check.
 type openAPI struct {
 	OpenAPI string
 	Paths   map[string]map[string]json.RawMessage
@@ -39,7 +39,7 @@ func documentOf(t testing.TB, h http.Handler, headers ...string) openAPI {
 	return doc
 }
 
-// documented tells whether the document knows the answer to a request for an operation.
+// documented reports whether the document contains the response to a request for an operation.
 func (d openAPI) documented(t testing.TB, method, path string, w *httptest.ResponseRecorder) bool {
 	t.Helper()
 	var op openAPIOperation
@@ -90,7 +90,7 @@ func TestDocument(t *testing.T) {
 	if operations != len(handler.routes) {
 		t.Errorf("%d operations for %d routes", operations, len(handler.routes))
 	}
-	// The names of variables mean nothing: one path stands there once.
+	// The names of variables are irrelevant: a path is in the document once.
 	if doc.Paths["/nodes/{name}"]["post"] == nil || doc.Paths["/nodes/{other}"] != nil {
 		t.Errorf("paths: %v", doc.Paths)
 	}

@@ -33,7 +33,7 @@ func ask(ctx context.Context, h http.Handler, method, target, body string, heade
 	return w
 }
 
-func TestTold(t *testing.T) {
+func TestContext(t *testing.T) {
 	handler, _ := newHandler(t, Options{Runner: tells, BodyLimit: 20}, "a.sh POST /a/{x}\na.sh GET /a/{x}")
 	handler.routes[0].hook.HTTP[0].Headers = []string{"X-Signature"}
 	for _, tt := range []struct {
@@ -102,7 +102,7 @@ func TestDeepJSON(t *testing.T) {
 	}
 }
 
-// What a hook does comes out as one of the documented answers, and the client hears nothing of what went wrong inside.
+// Every outcome of a hook gives a documented response, which exposes no internals.
 func TestOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
@@ -157,7 +157,7 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// Two requests run, one waits, the fourth is refused at once. Another hook is not concerned.
+// Two requests run, one waits, the fourth is rejected immediately. Other hooks are not affected.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -191,7 +191,7 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// A client that hangs up ends the run. A run that does not end at once keeps its slot, and Wait waits for it.
+// A client that disconnects ends the run. A run that does not end immediately keeps its slot, and Wait waits for it.
 func TestHungUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, log := newHandler(t, Options{Parallel: 1, Queue: 1, Timeout: 3 * time.Second, Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ int, _ *event.Request) (effect.HTTPAnswer, error) {
@@ -219,7 +219,7 @@ func TestHungUp(t *testing.T) {
 	})
 }
 
-// Before snapshots are filled no hook is asked; what there is can be read.
+// No hook runs before snapshots are filled; the OpenAPI document is served.
 func TestNotReady(t *testing.T) {
 	ready := make(chan struct{})
 	handler, _ := newHandler(t, Options{Runner: tells, Ready: ready}, "a.sh GET /a")

@@ -46,8 +46,8 @@ type entry struct {
 	next time.Time
 }
 
-// longestSleep bounds one wait, so that a clock that is set, or a machine that was suspended, is noticed:
-// timers run on a clock that stands still meanwhile. One wake-up a minute costs nothing that can be measured.
+// longestSleep bounds one wait, to detect a changed clock or a suspended machine: timers run on a clock that stops
+// meanwhile. One wake-up a minute costs nothing that can be measured.
 const longestSleep = time.Minute
 
 // New returns a Clock without entries.

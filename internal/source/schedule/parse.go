@@ -36,8 +36,8 @@ var descriptors = map[string]bool{
 	"@yearly": true, "@annually": true, "@monthly": true, "@weekly": true, "@daily": true, "@midnight": true, "@hourly": true,
 }
 
-// Parse reads a crontab of five or six fields, a descriptor such as @hourly, or "@every <duration>". A time
-// zone may stand before it as TZ=<zone>.
+// Parse reads a crontab of five or six fields, a descriptor such as @hourly, or "@every <duration>". A time zone may
+// precede it as TZ=<zone>.
 func Parse(text string) (Schedule, error) {
 	spec, location := strings.TrimSpace(text), time.Local
 	if zone, rest, ok := strings.Cut(spec, " "); ok && strings.HasPrefix(zone, "TZ=") {
@@ -75,7 +75,7 @@ func Parse(text string) (Schedule, error) {
 	return compile(strings.Join(columns, " "), location)
 }
 
-// compile hands text that is known to be right to the library that knows calendars.
+// compile passes validated text to the library that computes calendars.
 func compile(spec string, location *time.Location) (Schedule, error) {
 	parser, err := cron.TryNewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
 	if err != nil {

@@ -188,7 +188,7 @@ func TestClockThatJumps(t *testing.T) {
 			jumped.Add(int64(jump))
 		}
 		after(11*time.Minute, 3*time.Hour, "10m0s")
-		// It looks once a minute. What was missed comes once.
+		// The clock checks once a minute. Missed ticks are merged into one.
 		after(2*time.Minute, 0, "3h12m0s")
 		after(10*time.Minute+time.Second, -3*time.Hour, "3h20m0s")
 		after(10*time.Minute, 0, "30m0s")

@@ -30,8 +30,8 @@ type answer struct {
 	err  error
 }
 
-// TestAnswered shows what is said about answers: while the first set is awaited to whoever enables the binding,
-// later in the log, and each thing once.
+// TestAnswered shows where problems of requests are reported: to the caller of Enable until the initial list is
+// complete, later in the log, and each once.
 func TestAnswered(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -55,7 +55,7 @@ func (o *observer) Objects(h *hook.Hook, index, n int) {
 	o.objects[fmt.Sprintf("%s %d", h.Name, index)] = n
 }
 
-// told returns how many objects the sink was told of.
+// told returns the number of objects that the sink received.
 func (o *observer) told(h *hook.Hook, index int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -68,7 +68,7 @@ func (o *observer) Write(line []byte) (int, error) {
 	defer o.mu.Unlock()
 	select {
 	case o.lines <- string(line):
-	default: // nobody waits for so many
+	default: // no test waits for so many
 	}
 	return o.logged.Write(line)
 }
@@ -86,7 +86,7 @@ func (o *observer) log() string {
 	return o.logged.String()
 }
 
-// as makes a Watcher another user, whom nobody else gives permissions.
+// as makes a Watcher impersonate a user without permissions of its own.
 func as(user string) func(*rest.Config) {
 	return func(config *rest.Config) { config.Impersonate.UserName = user }
 }
@@ -140,7 +140,7 @@ func connections(config *rest.Config) (end func()) {
 	return dialer.CloseAll
 }
 
-// recorder tells which requests are made.
+// recorder records the requests that are made.
 type recorder struct {
 	http.RoundTripper
 	requests chan<- string
@@ -149,7 +149,7 @@ type recorder struct {
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case r.requests <- req.Method + " " + req.URL.RequestURI():
-	default: // nobody wants to know so many
+	default: // no test counts so many
 	}
 	return r.RoundTripper.RoundTrip(req)
 }
@@ -166,13 +166,13 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 	}
 }
 
-// trouble is a call of the function that is told why a binding cannot be enabled.
+// trouble is a call of the function that receives the reason why a binding cannot be enabled.
 type trouble struct {
 	index int
 	text  string
 }
 
-// begin enables a hook, and returns where its troubles and the end of it will be told.
+// begin enables a hook, and returns channels for its troubles and for the end of Enable.
 func (o *observer) begin(h *hook.Hook) (stuck <-chan trouble, done <-chan error) {
 	troubles, result := make(chan trouble, 1000), make(chan error, 1)
 	o.enabling.Go(func() {
@@ -199,7 +199,7 @@ func (o *observer) enable(hooks ...*hook.Hook) {
 	}
 }
 
-// unlocked enables a hook and lets its events through.
+// unlocked enables a hook and unlocks its bindings.
 func (o *observer) unlocked(h *hook.Hook) *hook.Hook {
 	o.t.Helper()
 	o.enable(h)
@@ -259,7 +259,7 @@ func contents(t *testing.T, s event.Snapshot) []string {
 	return all
 }
 
-// tell is "NAMESPACE/NAME FILTERED", without what there is none of.
+// tell formats an object as "NAMESPACE/NAME FILTERED", without empty parts.
 func tell(t *testing.T, o event.Object) string {
 	t.Helper()
 	text := o.Name
@@ -286,7 +286,7 @@ func bindings(name string, all ...hook.Kubernetes) *hook.Hook {
 	return &hook.Hook{Name: name, Kubernetes: all}
 }
 
-// secret makes a Secret with the label v=VALUE. Nobody else makes Secrets in the namespace of a test.
+// secret makes a Secret with the label v=VALUE. No other test makes Secrets in the namespace.
 func secret(t *testing.T, c *testenv.Cluster, namespace, name, value string) {
 	t.Helper()
 	c.KubectlInput(t, fmt.Sprintf(`{"kind":"Secret","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"labels":{"v":%q}}}`, name, namespace, value), "apply", "-f", "-")

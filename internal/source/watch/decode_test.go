@@ -73,7 +73,7 @@ func TestDecodeListOfNothing(t *testing.T) {
 	}
 }
 
-// Half a list is no list: what is missing in it would look deleted.
+// A truncated list is rejected: its missing objects would look deleted.
 func TestDecodeListCutOff(t *testing.T) {
 	list := sampleList(2)
 	for end := range len(list) {
@@ -162,7 +162,7 @@ func TestDecodeStream(t *testing.T) {
 	}
 }
 
-func TestExpiredIsToldFromOtherErrors(t *testing.T) {
+func TestExpiredDiffersFromOtherErrors(t *testing.T) {
 	s := newEventStream(io.NopCloser(strings.NewReader(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"details":{"retryAfterSeconds":2}}}`)), digesting(true)(), nil)
 	defer s.Stop()
 	ev := <-s.ResultChan()
@@ -179,8 +179,8 @@ type reasons struct {
 
 func (r *reasons) WatchFailed(reason string) { r.all = append(r.all, reason) }
 
-// What ends a watch that has begun is counted: what the API server says instead of an event, and a line that is cut within
-// one. The end of a watch that was long enough is neither.
+// Errors that end a watch after its start are counted: an error instead of an event, and a truncated line. The end of a
+// watch at its timeout is not.
 func TestBrokenWatchesAreCounted(t *testing.T) {
 	const event = `{"type":"ADDED","object":{"kind":"Thing","metadata":{"name":"a"}}}`
 	for text, want := range map[string]string{
@@ -203,7 +203,7 @@ func TestBrokenWatchesAreCounted(t *testing.T) {
 	}
 }
 
-// closeCounter is a body that nobody writes to, until it is closed.
+// closeCounter is a body that blocks until it is closed.
 type closeCounter struct {
 	io.Reader
 	pipe   *io.PipeReader
@@ -215,7 +215,7 @@ func (c *closeCounter) Close() error {
 	return c.pipe.Close()
 }
 
-// Whoever stops a stream that nobody reads ends its goroutine; goleak sees to it.
+// Stop ends the goroutine of a stream without a reader; goleak checks it.
 func TestStreamStops(t *testing.T) {
 	pipe, _ := io.Pipe()
 	body := &closeCounter{Reader: io.MultiReader(strings.NewReader(sampleEvents(40)), pipe), pipe: pipe}

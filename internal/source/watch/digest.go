@@ -33,7 +33,7 @@ func (a *arrival) result(i int) []byte {
 type digester struct {
 	*indexer
 	ctx context.Context
-	// subs returns the consumers of an object of this version. Nil stands for one that keeps objects.
+	// subs returns the consumers of an object of this version. Nil means a consumer that keeps objects.
 	subs func(version uint64) []*subscription
 	// scratch is the JSON of an object that is not kept.
 	scratch []byte

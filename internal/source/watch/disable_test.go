@@ -32,7 +32,7 @@ func TestMute(t *testing.T) {
 	o.sees(muted, 0, ns+"/a", ns+"/b")
 }
 
-// Nothing comes of a disabled binding, and its streams end when nobody else needs them.
+// A disabled binding has no effects, and its streams end when no other binding uses them.
 func TestDisable(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -56,7 +56,7 @@ func TestDisable(t *testing.T) {
 	}
 	o.Disable(gone, 1)
 	if n := o.Streams(); n != 0 {
-		t.Errorf("%d streams that nobody needs", n)
+		t.Errorf("%d unused streams", n)
 	}
 	o.sees(gone, 0)
 	o.sees(gone, 1)

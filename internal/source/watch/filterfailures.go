@@ -27,7 +27,7 @@ type filterCause struct {
 }
 
 const (
-	// maxFilterCauses bounds the causes that are told apart: a filter may put names of objects into its errors.
+	// maxFilterCauses bounds the distinct causes: a filter may put names of objects into its errors.
 	maxFilterCauses = 20
 	// reportAfter is how long a failure stays out of the log while a list is being read.
 	reportAfter = 10 * time.Second
@@ -61,7 +61,7 @@ func (f *filterFailures) failed(log *slog.Logger, o *object, err error) {
 	}
 }
 
-// forget drops an object that is gone, or for which the filter has succeeded.
+// forget drops an object that was deleted, or for which the filter has succeeded.
 func (f *filterFailures) forget(key string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

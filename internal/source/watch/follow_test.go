@@ -50,7 +50,7 @@ func TestFollowNamespaces(t *testing.T) {
 	secret(t, c, two, "a", "3")
 	o.expect("Modified " + two + "/a")
 
-	// Another change of a namespace is nobody's business.
+	// Other changes of a namespace are ignored.
 	c.Kubectl(t, "label", "namespace", two, "more=labels")
 
 	// Objects of a namespace that is deleted are deleted once.

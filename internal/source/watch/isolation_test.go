@@ -171,7 +171,7 @@ func TestSlowSinkDelaysItsBindingOnly(t *testing.T) {
 	f.running.Wait()
 }
 
-// Debug records say why an event is not delivered.
+// Debug records contain the reason why an event is not delivered.
 func TestUndeliveredEventsAreLogged(t *testing.T) {
 	var reasons []string
 	log := slog.New(sayer{slog.DiscardHandler, func(r slog.Record) {

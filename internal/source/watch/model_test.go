@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAgainstModel compares what bindings tell and show with plain maps, after each of many random commands of
-// TestScripts. The bindings begin locked, with the set of a first list.
+// TestAgainstModel compares events and snapshots of bindings with plain maps, after each of many random commands of
+// TestScripts. The bindings begin locked, with an initial list.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newStage(t)
@@ -31,7 +31,7 @@ func TestAgainstModel(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			command, want := m.step(rt)
 			if command == "" {
-				continue // something that nobody sees
+				continue // a change that no consumer receives
 			}
 			do(command)
 			if got := strings.Join(w.happened, ""); got != strings.Join(want, "") {
@@ -48,7 +48,7 @@ type model struct {
 	server  map[string]modelObject
 	// bindings are in the order in which they joined.
 	bindings []*modelBinding
-	// blind is how many changes nobody saw; only a list helps then.
+	// blind is the number of changes that no stream received; only a list recovers them.
 	blind int
 }
 

@@ -235,7 +235,7 @@ func (m *monitor) remove(sub *subscription, o *object) {
 	defer m.handled(time.Now())
 	m.update(func() {
 		if it, ok := m.items.Get(o.key); ok && !sub.left {
-			// The filter is not applied: the hook knows the last result.
+			// The filter is not applied: the hook has the last result.
 			m.drop(it, o)
 		}
 	})

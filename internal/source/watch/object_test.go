@@ -120,7 +120,7 @@ func TestManagedFieldsAreCut(t *testing.T) {
 	}
 }
 
-// A list may say kind and apiVersion once for all of its items.
+// A list may have kind and apiVersion once for all of its items.
 func TestItemsGetKindAndVersionOfTheirList(t *testing.T) {
 	for _, test := range []struct{ raw, want, kind string }{
 		{`{"metadata":{"name":"a"}}`, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`, "Pod"},
@@ -176,8 +176,8 @@ func compact(t *testing.T, text []byte) string {
 	return string(out)
 }
 
-// FuzzIndex: what is accepted is JSON afterwards, means the same but for managedFields, kind and apiVersion,
-// and the index says what the object says.
+// FuzzIndex: accepted text is JSON afterwards, means the same but for managedFields, kind and apiVersion, and the index
+// agrees with the object.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte(samplePod(1)), true)
 	f.Add([]byte(samplePod(1)), false)
@@ -203,7 +203,7 @@ func FuzzIndex(f *testing.F) {
 			t.Fatalf("%s became %s, which is no JSON", raw, o.json)
 		}
 		if hasTwins(raw) {
-			return // which one counts is nobody's business
+			return // the order of duplicates is undefined
 		}
 		var was, is map[string]any
 		if err := json.Unmarshal(raw, &was); err != nil {
@@ -237,7 +237,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// hasTwins tells whether any object in text has a key twice.
+// hasTwins reports whether any object in text has a key twice.
 func hasTwins(text []byte) bool {
 	dec := json.NewDecoder(strings.NewReader(string(text)))
 	type level struct {

@@ -128,7 +128,7 @@ func TestEnableInOutage(t *testing.T) {
 	o.sees(h, 0, ns+"/a")
 }
 
-// The namespaces that a binding follows change while nobody sees it.
+// The namespaces that a binding follows change during an outage.
 func TestFollowThroughOutage(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -148,8 +148,8 @@ func TestFollowThroughOutage(t *testing.T) {
 	o.sees(h, 0, two+"/a")
 }
 
-// resynchronizationPeriod lists anew, and tells nobody what has not changed.
-func TestResyncListsAnew(t *testing.T) {
+// resynchronizationPeriod relists, and reports no unchanged objects.
+func TestResyncRelists(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)

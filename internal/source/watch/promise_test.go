@@ -19,8 +19,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestNoGapNoOverlap checks the promise of this package with many changes, while hooks join and the connection
-// breaks: what the Synchronization showed plus the events is what there is, each change is told once and in order.
+// TestNoGapNoOverlap checks the promise of this package with many changes, while hooks join and the connection breaks:
+// the Synchronization plus the events equal the state of the cluster; each change is delivered once and in order.
 func TestNoGapNoOverlap(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -108,12 +108,12 @@ func TestNoGapNoOverlap(t *testing.T) {
 	}
 }
 
-// replay is what a hook knows from its Synchronization and its events.
+// replay is the state that a hook derives from its Synchronization and its events.
 type replay struct {
 	t       *testing.T
 	hook    *hook.Hook
 	objects map[string]known
-	// newest is the highest version of each object that it was told of.
+	// newest is the highest version of each object that was delivered.
 	newest map[string]int
 }
 
@@ -172,7 +172,7 @@ func (r *replay) play(ev event.Event) {
 		}
 		delete(r.objects, name)
 	}
-	// A deletion that nobody saw has the last version that was seen.
+	// A deletion during an outage has the last version that was received.
 	if version < r.newest[name] || ev.Watch != event.Deleted && version == r.newest[name] {
 		r.t.Errorf("%s: version %d after %d", what, version, r.newest[name])
 	}

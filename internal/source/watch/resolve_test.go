@@ -14,7 +14,7 @@ func TestKinds(t *testing.T) {
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
 	o := observe(t, c.Kubeconfig)
-	// Nobody else in the cluster has kinds of these names.
+	// No other test in the cluster has kinds of these names.
 	group, unique := ns+".example.com", strings.ReplaceAll(ns, "-", "")
 	gadget, widget := "Gadget"+unique, "Widget"+unique
 	gadgets, widgets := "gadget"+unique+"s", "widget"+unique+"s"

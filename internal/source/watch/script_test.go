@@ -303,7 +303,7 @@ func (w *stage) binding(name string, options []string) *staged {
 	return b
 }
 
-// onlyFilterFields leaves of a record what tells failures of filters apart.
+// onlyFilterFields keeps the fields of a record that distinguish failures of filters.
 func onlyFilterFields(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey || a.Key == "kind" {
 		return slog.Attr{}

@@ -72,7 +72,7 @@ func TestChangeOfLabels(t *testing.T) {
 	o.sees(h, 0)
 }
 
-// What a hook gets is what the API server said.
+// A hook receives the object as the API server sent it.
 func TestObjectsAreComplete(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -94,14 +94,14 @@ func TestObjectsAreComplete(t *testing.T) {
 			return true
 		})
 	}
-	// The last items of a list have them too, wherever the server says it.
+	// The last items of a list have them too, wherever the server puts them in the list.
 	late := observe(t, c.Kubeconfig)
 	late.enable(h)
 	late.sees(h, 0, ns+`/a ["Secret","v1","array"]`)
 	late.sees(h, 1, ns+`/a ["Secret","v1","null"]`)
 }
 
-// C-15: a restriction to namespaces says nothing about a kind that has none.
+// C-15: a restriction to namespaces does not apply to a cluster-scoped kind.
 func TestClusterScopedKindWithNamespaces(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)

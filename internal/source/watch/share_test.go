@@ -31,7 +31,7 @@ func TestSharing(t *testing.T) {
 			t.Errorf("%s sees %d objects", h.Name, got)
 		}
 	}
-	// Who joined late caused a list; it told nobody anything.
+	// The late subscription caused a list, and no events for other bindings.
 	secret(t, c, ns, "a", "2")
 	o.expectAnyOrder("Modified "+ns+"/a", "Modified "+ns+"/a", "Modified "+ns+`/a "2"`, "Modified "+ns+`/a "2"`)
 

@@ -203,7 +203,7 @@ func (s *stream) pending(now time.Time) (subs []*subscription, resync bool, next
 	return due, true, next
 }
 
-// listFor lists for some of the consumers, while the reflector goes on.
+// listFor lists for some of the consumers, while the reflector continues.
 func (s *stream) listFor(ctx context.Context, subs []*subscription, resync bool) error {
 	at, ok := s.begin(subs, resync)
 	if !ok {

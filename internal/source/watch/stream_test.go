@@ -35,7 +35,7 @@ func (e *eye) remove(*subscription, *object)                   {}
 func (e *eye) answered(*subscription, string, error)           {}
 func (e *eye) dropped(*subscription, int)                      {}
 
-// An object keeps its bytes only if somebody keeps objects, and is decoded once for all who filter.
+// An object keeps its bytes only if a consumer keeps objects, and is decoded once for all filters.
 func TestDigest(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -43,7 +43,7 @@ func TestDigest(t *testing.T) {
 		keeps bool
 		trees int
 	}{
-		{"nobody", nil, false, 0},
+		{"no consumer", nil, false, 0},
 		{"a follower of namespaces", []*eye{{}}, false, 0},
 		{"a filter without objects", []*eye{{decoded: true}}, false, 1},
 		{"objects without filter", []*eye{{json: true}}, true, 0},

@@ -9,7 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// allow lets a user do something, everywhere or in a namespace.
+// allow gives a user permissions, everywhere or in a namespace.
 func allow(t *testing.T, c *testenv.Cluster, user, namespace, group, resource string, verbs ...string) {
 	t.Helper()
 	kind, name := "ClusterRole", fmt.Sprintf("%s-%s.%s", user, resource, group)
@@ -49,7 +49,7 @@ func TestMissingPermission(t *testing.T) {
 			t.Errorf("binding %d: got\n%s\nwant\n%s", tr.index, tr.text, want[tr.index])
 		}
 	}
-	// Each binding goes on as soon as it can, and says nothing twice.
+	// Each binding continues as soon as possible, and reports nothing twice.
 	allow(t, c, "alice", ns, group, "things", "get", "list", "watch")
 	allow(t, c, "alice", "", group, "things", "get", "list", "watch")
 	if err := receive(t, done, "end of Enable"); err != nil {
@@ -66,7 +66,7 @@ func TestMissingPermission(t *testing.T) {
 	o.expect("Added " + ns + "/b")
 }
 
-// Who may list but not watch gets a first set, and an error that says what is missing.
+// With permission to list but not to watch, there is an initial list, and an error that names the missing permission.
 func TestWatchForbidden(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -89,7 +89,7 @@ func TestWatchForbidden(t *testing.T) {
 	o.expect("Added " + ns + "/c")
 }
 
-// Without permission for namespaces the binding tells, and follows them as soon as it may.
+// Without permission for namespaces the binding reports it, and follows them once the permission is granted.
 func TestFollowForbidden(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -144,7 +144,7 @@ func TestMissingCRD(t *testing.T) {
 	if want := `the API server knows no kind, plural or short name "Belated" in "` + group + `/v1": is its CRD missing, or is it served in another version?`; tr.index != 1 || tr.text != want {
 		t.Errorf("binding %d got\n%s\nwant\n%s", tr.index, tr.text, want)
 	}
-	// It delays nobody else.
+	// It delays no other hook.
 	other := o.unlocked(bindings("other", here))
 	o.sees(other, 0)
 	o.sees(h, 1)
@@ -165,7 +165,7 @@ func TestMissingCRD(t *testing.T) {
 	o.expect("Added " + ns + "/b")
 }
 
-// What nobody can enable ends with the operator.
+// Enable of an impossible binding ends with the operator.
 func TestEnableEnds(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)

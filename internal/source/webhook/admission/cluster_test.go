@@ -32,7 +32,7 @@ type operator struct {
 	stop      func() error
 }
 
-// in are webhooks that review ConfigMaps of a namespace, unless they say something else.
+// in are webhooks that review ConfigMaps of a namespace, unless they specify other rules.
 func in(namespace string, hooks ...*hook.Hook) []*hook.Hook {
 	for _, h := range hooks {
 		for _, list := range [][]hook.Admission{h.Validating, h.Mutating} {
@@ -161,7 +161,7 @@ func live(t *testing.T, c *testenv.Cluster, k kind, name string) *configuration 
 	return &out
 }
 
-// testCA is a certificate for caBundle, which the API server looks at.
+// testCA is a certificate for caBundle, which the API server validates.
 func testCA(t *testing.T) []byte {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
-// full are hooks that use everything that a binding can say, and such that say nothing.
+// full are hooks with all settings of a binding, and hooks with none.
 func full() []*hook.Hook {
 	everything := func(name string) hook.Admission {
 		return hook.Admission{
@@ -66,7 +66,7 @@ func newRegistrar(t *testing.T, o RegistrarOptions) (*Registrar, *logText) {
 	return r, log
 }
 
-// The objects are what testdata/configurations.json says.
+// The objects equal testdata/configurations.json.
 func TestConfigurations(t *testing.T) {
 	r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}, DefaultFailurePolicy: "Ignore"})
 	var got []*configuration
@@ -141,7 +141,7 @@ func TestServiceWithoutNamespace(t *testing.T) {
 	}
 }
 
-// Somebody who changes a configuration repeatedly is not answered at the same speed.
+// Repeated changes by another client are repaired with increasing delays.
 func TestPace(t *testing.T) {
 	r, log := newRegistrar(t, RegistrarOptions{Hooks: full(), URL: "https://x"})
 	k := r.keepers[0]

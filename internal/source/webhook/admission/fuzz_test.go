@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever arrives, and whatever a hook answers, what goes back is one of the answers that the API server knows.
+// For every request, and every answer of a hook, the response is valid for the API server.
 func FuzzReview(f *testing.F) {
 	const whole = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","object":{}}}`
 	for _, answer := range []string{`{"allowed":true}`, `{"allowed":true,"patch":"W10="}`, `{"allowed":false,"message":"\n"}`, "exits 1", "writes nothing", "panics", ""} {

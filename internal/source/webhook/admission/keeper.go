@@ -27,7 +27,7 @@ type keeper struct {
 	kind     kind
 	name     string
 	webhooks []*webhook
-	// started is when this operator started, so that operators know the newer one.
+	// started is when this operator started: it identifies the newer of two operators.
 	started time.Time
 	log     *slog.Logger
 

@@ -44,7 +44,7 @@ const (
 	minimal = `{"request":{"uid":"1"}}`
 )
 
-// Two reviews run, one waits, the fourth is refused at once. Another hook is not concerned.
+// Two reviews run, one waits, the fourth is rejected immediately. Other hooks are not affected.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int32
@@ -91,7 +91,7 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// A hook that does not end when it is told to does not hold up the answer. It keeps its slot, and Wait waits for it.
+// A hook that ignores SIGTERM does not delay the response. It keeps its slot, and Wait waits for it.
 func TestStubborn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, _ := newHandler(t, Options{Parallel: 1, Queue: 1, Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ event.Type, _ int, _ []byte) (*effect.AdmissionAnswer, error) {

@@ -28,8 +28,8 @@ type RegistrarOptions struct {
 	// URL is the address of the operator outside a cluster, as "https://host:port". Webhooks with a URL are removed when Run
 	// ends: no other replica serves them.
 	URL string
-	// AnyURL makes Remove accept every URL of a shell-operator, not only URL: outside a cluster the address and the port of
-	// an operator that is gone are not known. Then neither Service nor URL is required.
+	// AnyURL makes Remove accept every URL of a shell-operator, not only URL: outside a cluster the address and the
+	// port of an operator that has ended are unknown. Then neither Service nor URL is required.
 	AnyURL bool
 	// Bundle returns the PEM of the CAs that the API server must trust; empty or nil means its own ones.
 	Bundle func() []byte

@@ -66,7 +66,7 @@ func TestWrittenOnce(t *testing.T) {
 	}
 }
 
-// Whoever edits or deletes a configuration, it comes back.
+// Edited and deleted configurations are restored.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -229,7 +229,7 @@ func TestOldPermissions(t *testing.T) {
 	until(t, func() (string, bool) {
 		return log.String(), strings.Count(log.String(), "No permission to watch") == 2
 	})
-	// A new bundle is there at once, an edit is noticed late.
+	// A new bundle is applied immediately, an edit with a delay.
 	mu.Lock()
 	bundle = []byte(certificates + certificates)
 	close(changed)
@@ -246,7 +246,7 @@ func TestOldPermissions(t *testing.T) {
 	}
 }
 
-// What the API server will never accept ends Run at once.
+// A permanent rejection by the API server ends Run immediately.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -283,7 +283,7 @@ func TestCertManager(t *testing.T) {
 	if err := k.update(t.Context(), got); err != nil {
 		t.Fatal(err)
 	}
-	// Somebody breaks something else.
+	// Another client changes another field.
 	c.Kubectl(t, "patch", validating.resource, name+"-hooks", "--type=json", `--patch=[{"op":"remove","path":"/webhooks/0"}]`)
 	until(t, func() (string, bool) {
 		after := live(t, c, validating, name)

@@ -14,7 +14,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// denies is a hook that denies what is called "bad", and everything of a "guard", with a text that says what it was.
+// denies is a hook that denies objects named "bad", and all objects of a "guard", with a text that describes the
+// request.
 var denies = runnerFunc(func(_ context.Context, h *hook.Hook, typ event.Type, index int, review []byte) (*effect.AdmissionAnswer, error) {
 	var r struct {
 		APIVersion, Kind string

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Somebody opens connections, promises reviews and sends nothing. The API server is answered nevertheless.
-func TestSlowReviewsKeepNobodyOut(t *testing.T) {
+// Connections that announce reviews and send nothing do not block reviews of the API server.
+func TestSlowClientsDoNotBlockReviews(t *testing.T) {
 	handler, log := newHandler(t, Options{Parallel: 1, Queue: 1, Runner: acts(`{"allowed": true}`)}, "validating a.sh a.acme.dev")
 	server := httptest.NewServer(handler)
 	defer server.Close()

@@ -71,8 +71,8 @@ func inSecret(t *testing.T, c *testenv.Cluster, ns, key string) []byte {
 	return text
 }
 
-// Replicas that start at once end with one CA and one certificate.
-func TestReplicasStartAtOnce(t *testing.T) {
+// Replicas that start concurrently end with one CA and one certificate.
+func TestReplicasStartConcurrently(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
@@ -127,11 +127,11 @@ func TestForceNewCA(t *testing.T) {
 	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
 	becomes(t, a, func(bundle []byte) bool { return len(serialsIn(t, bundle)) == 2 })
 	if !leaf(t, a).Equal(before) {
-		t.Error("a CA that callers do not know has signed")
+		t.Error("the certificate is signed by a CA that callers do not trust")
 	}
 }
 
-// What somebody writes into our Secret is replaced: from memory if there is a process that remembers.
+// Invalid data in our Secret is replaced: from memory if a process still has the state.
 func TestDamagedSecret(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -148,7 +148,7 @@ func TestDamagedSecret(t *testing.T) {
 		t.Error("another certificate came back")
 	}
 
-	// Nobody remembers.
+	// No process has the state in memory.
 	other := c.Namespace(t)
 	c.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: %s, labels: {%s: %s}}, stringData: {ca.crt: garbage}}`,
 		secretName, other, ownerLabel, owner), "create", "-f", "-")
@@ -159,7 +159,7 @@ func TestDamagedSecret(t *testing.T) {
 	}
 }
 
-// A Secret of somebody else is left alone.
+// A Secret with another owner is left alone.
 func TestForeignSecret(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -171,7 +171,7 @@ func TestForeignSecret(t *testing.T) {
 	}
 }
 
-// allow gives a user rules, each `resources…` as in a Role, and waits until they are in force.
+// allow gives a user rules, each `resources…` as in a Role, and waits until they are active.
 func allow(t *testing.T, c *testenv.Cluster, user, ns string, rules string) {
 	t.Helper()
 	c.KubectlInput(t, fmt.Sprintf(`
@@ -181,12 +181,12 @@ func allow(t *testing.T, c *testenv.Cluster, user, ns string, rules string) {
 `, ns, rules, user), "apply", "-f", "-")
 	s := &secret{client: client(t, c.Kubeconfig, user), namespace: ns, name: secretName}
 	for deadline := time.Now().Add(testenv.Patience); time.Now().Before(deadline); {
-		// The API server does not tell when it has heard of a Role.
+		// The API server does not report when a Role is active, so this polls.
 		if _, err := s.read(t.Context()); !apierrors.IsForbidden(err) {
 			return
 		}
 	}
-	t.Fatal("the Role is not in force")
+	t.Fatal("the Role is not active")
 }
 
 // The rule that the warning names is enough, watching included.
@@ -235,7 +235,7 @@ func TestFewPermissions(t *testing.T) {
 	}
 }
 
-// Without any permission the certificates are those of the process, and one warning says what is missing.
+// Without any permission the certificates are those of the process, and one warning names the missing permission.
 func TestNoPermission(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)

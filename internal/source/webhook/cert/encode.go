@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// The keys of the Secret. All but the last are conventional, so that monitoring tools for certificates understand them.
+// The keys of the Secret. All but the last are conventional, so that monitoring tools for certificates find them.
 const (
 	bundleKey         = "ca.crt" // the CAs that clients must trust
 	authorityKeyKey   = "ca.key" // the private keys of the CAs that sign or will sign

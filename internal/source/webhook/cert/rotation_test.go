@@ -32,7 +32,7 @@ type fastClock struct{ nanos atomic.Int64 }
 func (c *fastClock) now() time.Time           { return time.Unix(0, c.nanos.Load()) }
 func (c *fastClock) advance(by time.Duration) { c.nanos.Add(int64(by)) }
 
-// callers are API servers: they trust what somebody has put into the webhook configurations, which takes its time.
+// callers are API servers: they trust the caBundle of the webhook configurations, which is updated with a delay.
 type callers struct {
 	clock *fastClock
 	name  string
@@ -75,7 +75,7 @@ func (c *callers) verify(cs tls.ConnectionState) error {
 	return err
 }
 
-// request asks a server, and remembers its certificate.
+// request sends a request to a server, and records its certificate.
 func (c *callers) request(t *testing.T, transport *http.Transport, address string) {
 	c.requests.Add(1)
 	err := func() error {

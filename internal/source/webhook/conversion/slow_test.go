@@ -15,8 +15,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// Somebody opens connections, promises reviews and sends nothing. The API server is answered nevertheless.
-func TestSlowReviewsKeepNobodyOut(t *testing.T) {
+// Connections that announce reviews and send nothing do not block reviews of the API server.
+func TestSlowClientsDoNotBlockReviews(t *testing.T) {
 	h := handler(Options{Parallel: 1, Queue: 1}, func(context.Context, []byte) (*effect.ConversionAnswer, error) { return smallAnswer, nil })
 	server := httptest.NewServer(h)
 	defer server.Close()
