@@ -66,7 +66,7 @@ func (b *bench) bareList(path string) (seconds, mib float64) {
 	}
 }
 
-// continuation finds the token of the next page, which stands at the page's beginning.
+// continuation finds the token of the next page, which is at the page's beginning.
 func continuation(page []byte) string {
 	_, after, found := bytes.Cut(page[:min(len(page), 4096)], []byte(`"continue":"`))
 	if !found {

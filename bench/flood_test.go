@@ -42,7 +42,7 @@ func floodSmall(b *bench) {
 		recovered := time.Since(opened).Seconds()
 		for i := range floodHooks {
 			if last, changes := f.told(i, 1); changes != floodWrites {
-				b.Errorf("hook %d was told of %d changes, not %d, the last are %v", i, changes, floodWrites, last)
+				b.Errorf("hook %d was received %d changes, not %d, the last are %v", i, changes, floodWrites, last)
 			}
 		}
 		b.add(fmt.Sprintf("%s: %d events", what.name, events), "s", took).most(63)

@@ -61,8 +61,8 @@ while [ $i -lt %[2]d ]; do
 done > $KUBERNETES_PATCH_PATH
 echo written`
 
-// patches measures from the end of a hook that has asked for many changes until they are made, in turns with a bare loop
-// of 16 workers that makes the same objects elsewhere.
+// patches measures from the end of a hook that has requested many changes until they are made, in turns with a bare
+// loop of 16 workers that makes the same objects elsewhere.
 func patches(b *bench) {
 	for _, test := range []struct{ count, times int }{{200, 5}, {5000, 2}} {
 		var took, bare []float64

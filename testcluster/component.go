@@ -85,7 +85,7 @@ func components(f folder, p ports) []*component {
 				"--root-ca-file=" + f.path("ca.crt"),
 				"--service-account-private-key-file=" + f.path("service-account.key"),
 				"--leader-elect=false",
-				// The defaults throttle; here nobody shares the API server.
+				// The defaults throttle; here the API server has no other clients.
 				"--kube-api-qps=1000",
 				"--kube-api-burst=2000",
 			},
@@ -123,7 +123,7 @@ func (c *component) start(f folder, ended func(*process)) error {
 	return nil
 }
 
-// stop asks the process to end, insists after a while, and returns when it is gone.
+// stop sends SIGTERM, then SIGKILL, and returns when the process has ended.
 func (c *component) stop(f folder) {
 	p := c.process
 	if p == nil {
@@ -146,7 +146,7 @@ func (c *component) buried(f folder) {
 // written to etcd is safe with the kernel.
 const stopPatience = 5 * time.Second
 
-// errEnded says that a component ended while somebody waited for its health.
+// errEnded reports that a component ended during a wait for its health.
 var errEnded = errors.New("ended before it was healthy")
 
 // healthy returns when the component can serve.
@@ -171,7 +171,7 @@ func (c *component) healthy(ctx context.Context, client *http.Client) error {
 
 const pollInterval = 25 * time.Millisecond
 
-// answers tells whether the address answers 200.
+// answers reports whether the address responds with 200.
 func answers(ctx context.Context, client *http.Client, url, token string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

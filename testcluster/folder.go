@@ -23,7 +23,7 @@ type folder string
 
 func (f folder) path(name string) string { return filepath.Join(string(f), name) }
 
-// write replaces a file at once, so that nobody reads half of it.
+// write replaces a file atomically, so that no reader gets half of it.
 func (f folder) write(name string, data []byte) error {
 	temporary := f.path("." + name + ".new")
 	if err := os.WriteFile(temporary, data, 0o600); err != nil {

@@ -58,7 +58,7 @@ func start(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 
-	// Requests are served from here on, not earlier: until now nobody could know that the cluster is ready.
+	// Requests are served from here on, not earlier: until now the cluster was not ready.
 	serving, err := s.listen()
 	if err != nil {
 		return err

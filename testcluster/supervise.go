@@ -57,7 +57,7 @@ func (s *supervisor) restart(ctx context.Context, name string) error {
 
 // stop ends all components, the last one first.
 func (s *supervisor) stop() {
-	// Each process reports its end once; nobody needs the reports any more.
+	// Each process reports its end once; the reports are no longer needed.
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
@@ -79,7 +79,7 @@ func (s *supervisor) listen() (func(), error) {
 	if err := os.Chdir(string(s.folder)); err != nil {
 		return nil, err
 	}
-	_ = os.Remove(socket) // of a supervisor that was killed; the lock says that it is gone
+	_ = os.Remove(socket) // left by a supervisor that was killed, as the lock proves
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen in %s: %w", s.folder, err)

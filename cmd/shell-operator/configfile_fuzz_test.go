@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Whatever is in the file of --config-file, it is taken or refused; each error says in which file, and mostly in which
-// line.
+// Any file of --config-file is accepted or rejected; each error contains the file, and mostly the line.
 func FuzzConfigFile(f *testing.F) {
 	for _, text := range []string{
 		"", "---", "# nothing", "log-level: debug", "log-level: debug\nlog-level: info", "hooks-dir: [a]", "hook-env: [A, '!B']", "hook-env: [~]", "no-such: 1",

@@ -23,7 +23,7 @@ import (
 // snippet is a piece of shell that a page shows.
 type snippet struct {
 	place, text string
-	// inText tells that it stands in a sentence, where arguments may be missing.
+	// inText marks a command within a sentence, where arguments may be missing.
 	inText bool
 }
 
@@ -33,7 +33,7 @@ type call struct {
 	words []string
 }
 
-// unknown stands for what only the shell knows: $name, $(command).
+// unknown replaces values that only the shell can compute: $name, $(command).
 const unknown = "UNKNOWN"
 
 var (
@@ -164,7 +164,7 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 }
 
-// TestFlagsOfPages looks for flags in the text that the program does not have.
+// TestFlagsOfPages finds flags in the text that the program does not have.
 func TestFlagsOfPages(t *testing.T) {
 	// Of hooks, and of other programs.
 	foreign := []string{"--config", "--arg", "--jq", "--strategic", "--build-arg"}
@@ -245,7 +245,7 @@ func TestUnderstands(t *testing.T) {
 	}
 }
 
-// makeTargets are those that the Makefile names for people.
+// makeTargets are the documented targets of the Makefile.
 func makeTargets(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../Makefile")
@@ -259,7 +259,7 @@ func makeTargets(t *testing.T) map[string]bool {
 	return targets
 }
 
-// checkPaths looks for the files of the repository that a command names.
+// checkPaths checks that the files of the repository in a command exist.
 func checkPaths(t *testing.T, c call) {
 	t.Helper()
 	for i, word := range c.words {
@@ -286,7 +286,7 @@ func bashReads(text string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// TestKubectlOfPages runs each kubectl command of the pages with --help: kubectl rejects flags that it does not know.
+// TestKubectlOfPages runs each kubectl command of the pages with --help: kubectl rejects unknown flags.
 func TestKubectlOfPages(t *testing.T) {
 	testenv.Require(t) // starts kubectl a hundred times, which the same binary as a control plane brings
 	kubectl := filepath.Join(testenv.Tools(t), "kubectl")

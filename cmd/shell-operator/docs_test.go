@@ -46,7 +46,7 @@ func flagsTable() string {
 	return b.String() + "\n"
 }
 
-// TestReferenceOfCommands keeps the help of the commands that ask an operator equal to the documentation.
+// TestReferenceOfCommands keeps the help of the commands for a running operator equal to the documentation.
 func TestReferenceOfCommands(t *testing.T) {
 	var want strings.Builder
 	for _, c := range newAskCommands(newSettings(nil), io.Discard) {

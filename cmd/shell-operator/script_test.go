@@ -33,7 +33,7 @@ func TestScript(t *testing.T) {
 			if cond != "operator-here" {
 				return false, fmt.Errorf("there is no condition %q", cond)
 			}
-			// Somebody may have a demo running on this machine.
+			// A demo may be running on this machine.
 			c, err := net.Dial("unix", "/var/run/shell-operator/debug.socket")
 			if err == nil {
 				c.Close()

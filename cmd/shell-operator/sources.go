@@ -19,8 +19,8 @@ func (s *settings) complete(fs *pflag.FlagSet) error {
 		fs = pflag.NewFlagSet("", pflag.ContinueOnError)
 		s.addFlags(fs)
 	}
-	// What something with a higher priority has set is only checked: on flags that nobody reads, because some values cannot
-	// be taken back.
+	// A value that a source with a higher priority overrides is only checked: on flags that are discarded, because some
+	// values cannot be taken back.
 	spare := pflag.NewFlagSet("", pflag.ContinueOnError)
 	newSettings(nil).addFlags(spare)
 	var errs []error
@@ -51,7 +51,7 @@ func (s *settings) complete(fs *pflag.FlagSet) error {
 	return s.check()
 }
 
-// typeWord is the type of a flag for people.
+// typeWord is the type of a flag in words.
 func typeWord(f *pflag.Flag) string {
 	if f.Value.Type() == "stringSlice" {
 		return "list"

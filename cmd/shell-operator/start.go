@@ -73,7 +73,7 @@ func start(s *settings, stdout io.Writer) error {
 	defer killNow(nil)
 	ctx, stop := signals(func(sig syscall.Signal) {
 		killNow(signalled(sig))
-		// Nothing that hangs can keep a person from ending the program.
+		// A blocked shutdown must not prevent the user from ending the program.
 		time.AfterFunc(killPatience, func() { os.Exit(128 + int(sig)) })
 	})
 	defer stop()

@@ -19,7 +19,7 @@ func TestPython(t *testing.T) {
 	}
 }
 
-// TestReference asks each whole hook in the documentation for its configuration.
+// TestReference runs each complete hook in the documentation with --config.
 func TestReference(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "reference", "python-library.md"))
 	if err != nil {

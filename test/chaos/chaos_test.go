@@ -22,7 +22,7 @@ import (
 
 const terminate = syscall.SIGTERM
 
-// all tells that everything is to be run.
+// all selects all cases.
 var all = os.Getenv("CHAOS") != ""
 
 // seed is the one of this run. It is the same each time unless somebody wants another one.
@@ -62,7 +62,7 @@ type result struct {
 	Seed    uint64        `json:"seed"`
 	Verdict string        `json:"verdict"`
 	Took    time.Duration `json:"nanoseconds"`
-	// Changes is how many there were, Told how many contexts the hooks got.
+	// Changes is the number of changes, Told the number of contexts that the hooks received.
 	Changes int      `json:"changes"`
 	Told    int      `json:"told"`
 	Wrong   []string `json:"wrong,omitempty"`

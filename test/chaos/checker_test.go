@@ -49,7 +49,7 @@ type session struct {
 // view is one binding, as the checker sees it.
 type view struct {
 	binding string
-	// sees tells which objects belong to the binding.
+	// sees reports which objects belong to the binding.
 	sees func(key string) bool
 	// coarse makes of a count what the binding's filter shows of it; nil shows all.
 	coarse func(count int) int
@@ -111,13 +111,13 @@ type checker struct {
 	view
 	history map[string][]version
 	started time.Time
-	// synchronized tells that the list has been seen; objects is what the hook knows since then.
+	// synchronized is true once the list has been received; objects is what the hook has received since then.
 	synchronized bool
 	objects      map[string]*follow
 	wrong        []string
 }
 
-// follow is what a hook knows of one object.
+// follow is the state of one object as a hook received it.
 type follow struct {
 	// at is the place in the object's history, -1 before its beginning.
 	at int
@@ -142,7 +142,7 @@ func (c *checker) events(r run) (events []record.Context) {
 	return events
 }
 
-// attempts checks that what a failed run was told is told again by the next one, before anything else.
+// attempts checks that the contexts of a failed run are delivered again by the next one, before anything else.
 func (c *checker) attempts(s session) {
 	var failed []record.Context
 	for _, r := range s.runs {
@@ -210,7 +210,7 @@ func (c *checker) synchronization(r run, objects []record.State) {
 	}
 }
 
-// begin notes the first that a hook hears of an object.
+// begin notes the first event of an object that a hook receives.
 func (c *checker) begin(k string, r run, o record.State, listed bool) {
 	all := c.history[k]
 	oldest := -1 // the last state that was certain when the operator started
@@ -309,7 +309,7 @@ func (c *checker) missed(k string, f *follow, at int) {
 	}
 }
 
-// end checks that the hook knows how everything is.
+// end checks that the hook has the last state of all objects.
 func (c *checker) end() {
 	if !c.synchronized {
 		c.complain("there was no Synchronization")

@@ -13,8 +13,8 @@ import (
 // at is a moment of a story, in seconds.
 func at(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 
-// told reads what a hook was told: runs are divided by "|", a failed one ends with "!". A word is the list ("=x:1,y:2"),
-// or +, ~ or - for a change, the object's name, and its count.
+// told parses the contexts of a hook: runs are divided by "|", a failed one ends with "!". A word is the list
+// ("=x:1,y:2"), or +, ~ or - for a change, the object's name, and its count.
 func told(text string) session {
 	s := session{started: at(10)}
 	for i, part := range strings.Split(text, "|") {

@@ -87,7 +87,7 @@ func TestDiskFilledByHook(t *testing.T) {
 	})
 }
 
-// Somebody else fills the disk. Runs fail and are tried again until there is room.
+// Another process fills the disk. Runs fail and are retried until there is room.
 func TestDiskFull(t *testing.T) {
 	onDisk(t, "disk-full", 204, func(w *world) {
 		w.writer.lengthen(5000) // a small file may fit where no block is free
@@ -101,7 +101,7 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// fullDisk is a disk that stays full, as what is given back is taken at once.
+// fullDisk is a disk that stays full, because space that is freed is taken immediately.
 type fullDisk struct {
 	w      *world
 	file   *os.File

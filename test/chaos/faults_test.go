@@ -26,11 +26,11 @@ type fault struct {
 	name string
 	// short puts it into the short selection.
 	short bool
-	// controlPlane tells that nothing works while it lasts.
+	// controlPlane marks faults during which nothing works.
 	controlPlane bool
 	// widgets is set when there must be custom resources.
 	widgets bool
-	// strict tells that no watch is lost by it: not one change may be missed.
+	// strict marks faults that break no watch: not one change may be missed.
 	strict bool
 	// lasts is how long it lasts; 0 means a few seconds.
 	lasts      time.Duration
@@ -39,7 +39,7 @@ type fault struct {
 	prepare func(*world)
 	// touches is what only one of two faults can do something to.
 	touches part
-	// met tells what is missing for the operator to have met the fault; nil for what it cannot but meet.
+	// met returns what is missing for the operator to have met the fault; nil for a fault that it cannot avoid.
 	met func(*world) string
 }
 
@@ -66,8 +66,8 @@ var faults = []fault{
 		begin: func(w *world) { w.cluster.Pause(w.t, "kube-apiserver") },
 		end:   func(w *world) { w.cluster.Continue(w.t, "kube-apiserver") }},
 	{name: "history-compacted", controlPlane: true, short: true, met: wasExpired, begin: func(w *world) {
-		// Who gets no answer lists anew, and so does whoever is cut off in the first second. Who is asked to wait goes on with
-		// the watch where it was, and hears that the changes since then are gone.
+		// A reflector without a response relists, and so does one whose watch breaks in the first second. After a 429
+		// it continues the watch from its version, and gets 410 because the changes since then are compacted.
 		time.Sleep(1500 * time.Millisecond)
 		w.gateway.Make(testenv.Trouble{Status: 429, Share: 1})
 		w.gateway.Cut()
@@ -159,7 +159,7 @@ func wasBroken(w *world) string {
 	return ""
 }
 
-// wasExpired tells whether the API server has said 410 Gone.
+// wasExpired checks that the API server has answered 410 Gone.
 func wasExpired(w *world) string {
 	if metrics := w.page("/metrics"); !strings.Contains(metrics, `shell_operator_kubernetes_client_watch_errors_total{error_type="expired"}`) {
 		return "no watch was told that its history is gone"

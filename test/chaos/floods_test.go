@@ -78,7 +78,7 @@ func count(records []testenv.Record, message string, fields ...string) (n int) {
 	return n
 }
 
-// 100,000 objects: the first run, memory at rest, and that a change is still heard of at once.
+// 100,000 objects: the first run, memory at rest, and that a change is still delivered immediately.
 func TestManyObjects(t *testing.T) {
 	wanted(t, "100k-objects", false)
 	cluster := testenv.Own(t)
@@ -203,7 +203,7 @@ func newOrder() *order {
 	return &order{last: map[string]int{}, goal: map[string]int{}, more: make(chan struct{}, 1)}
 }
 
-// line takes a line of the operator's log, and tells that nobody else needs it.
+// line reads a line of the operator's log, and reports that no other test code needs it.
 func (o *order) line(text string) bool {
 	if strings.Contains(text, `"msg":"queue task"`) {
 		return true
@@ -267,7 +267,7 @@ func (o *order) wrong() []string {
 	return wrong
 }
 
-// A thousand schedules in one hook, with a thousand different crontabs that are all due at once, make one run.
+// A thousand schedules in one hook, with a thousand different crontabs that are all due at the same time, make one run.
 func TestManySchedules(t *testing.T) {
 	wanted(t, "1000-schedules", true)
 	together(t)

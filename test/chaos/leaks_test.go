@@ -16,7 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// idle waits until the last runs of all hooks have ended well on the operator's side too.
+// idle waits until the last runs of all hooks have succeeded on the operator's side too.
 func (w *world) idle() {
 	w.t.Helper()
 	w.op.Until("the end of all runs", func(records []testenv.Record) bool {
@@ -91,7 +91,7 @@ func pageOf(op *testenv.Operator, path string) string {
 func (w *world) leaks() []string { return leaksOf(w.op, w.tmp, w.rest) }
 
 func leaksOf(op *testenv.Operator, tmp string, rest usage) (wrong []string) {
-	// What has ended leaves the kernel's tables a little later, and nothing tells when.
+	// The kernel removes ended processes from its tables with a delay, without a notification.
 	for range 50 {
 		u := usageOf(op, tmp)
 		wrong = nil

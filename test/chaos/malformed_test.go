@@ -35,8 +35,9 @@ func malformed(t *testing.T, kind string) (inputs []string) {
 	return inputs
 }
 
-// A running operator is handed every malformed input that is known: operations and metrics by the runs of a hook, one after
-// the other, then configurations by hooks that come all at once. Each is refused, with the place, and everything goes on.
+// A running operator gets every known malformed input: operations and metrics by the runs of a hook, one after the
+// other, then configurations by hooks that are added together. Each is rejected, with the place, and the operator
+// continues.
 func TestMalformedInputs(t *testing.T) {
 	wanted(t, "malformed-inputs", true)
 	together(t)

@@ -121,7 +121,7 @@ func TestFloodOfPatches(t *testing.T) {
 	})
 }
 
-// A child that outlives its hook and keeps its output open holds up nobody.
+// A child that outlives its hook and keeps its output open does not delay other runs.
 func TestChildOutlivesHook(t *testing.T) {
 	alone(t, "hook-forks", 202, true, nil, func(w *world) {
 		w.act("plain", "fork 600")
@@ -139,10 +139,10 @@ func endChild(w *world) {
 	w.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
 }
 
-// isOutput tells that a line of the log is one that a hook has printed.
+// isOutput reports whether a line of the log is output of a hook.
 func isOutput(line string) bool { return strings.Contains(line, `"output":"stdout"`) }
 
-// patient lets the runs of "plain" take longer.
+// patient increases the time limit for the runs of "plain".
 func patient(w *world) {
 	path := filepath.Join(w.dir, "plain.yaml")
 	text, err := os.ReadFile(path)

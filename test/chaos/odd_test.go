@@ -44,8 +44,8 @@ func hookText(config, run string) string {
 	return "#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'END'\n" + config + "\nEND\nexit; fi\n" + run + "\n"
 }
 
-// A filter that never ends for one object holds up the others for as long as it may, and no longer. The hook is told of
-// the object, without a result.
+// A filter that never ends for one object delays the others up to its time limit, and no longer. The hook receives the
+// object, without a result.
 func TestFilterThatLoops(t *testing.T) {
 	wanted(t, "filter-that-loops", false) // package jq tests the limits of filters
 	cluster := testenv.Shared(t)

@@ -35,7 +35,7 @@ func leaderFaults() (list []fault) {
 	return list
 }
 
-// clash tells that two faults cannot happen at once.
+// clash reports whether two faults cannot happen at the same time.
 func clash(a, b fault) bool {
 	is := func(p, q part) bool { return a.touches == p && b.touches == q || a.touches == q && b.touches == p }
 	return a.name == b.name || a.controlPlane && b.controlPlane || a.touches != 0 && a.touches == b.touches ||
@@ -43,8 +43,8 @@ func clash(a, b fault) bool {
 		is(anOperator, aPairOfOperators) || is(anOperator, theDisk) || is(aPairOfOperators, theDisk)
 }
 
-// Two faults at once, chosen by the seed. The one that stops everything, if there is one, comes into the other; of two
-// operators another can only lead when the other fault is over.
+// Two concurrent faults, chosen by the seed. The one that stops everything, if there is one, comes into the other; of
+// two operators another can only lead when the other fault is over.
 func TestPairs(t *testing.T) {
 	cluster := clusterFor(t)
 	random := rand.New(rand.NewPCG(seed(), 2))

@@ -76,7 +76,7 @@ func (r *records) readMore(hook string) {
 	r.more = make(chan struct{})
 }
 
-// until waits until done says so about the lines of a hook, and tells whether it did.
+// until waits until done returns true for the lines of a hook, and reports whether it did.
 func (r *records) until(patience time.Duration, hook string, done func([]record.Line) bool) bool {
 	late := time.NewTimer(patience)
 	defer late.Stop()

@@ -11,8 +11,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// Two operators with leader election, and what happens to the one that leads. No watch is lost by it, so each leader has
-// to tell its hooks of every change from its Synchronization on.
+// Two operators with leader election, and what happens to the leader. No watch breaks, so each leader has to deliver
+// every change to its hooks from its Synchronization on.
 var partings = []struct {
 	name   string
 	signal os.Signal
@@ -37,7 +37,7 @@ func (w *world) elect() (*testenv.Operator, start) {
 	), s
 }
 
-// launchTwo starts an operator that leads, and then one that stands by.
+// launchTwo starts an operator that leads, and then a standby.
 func (w *world) launchTwo() {
 	w.t.Helper()
 	op, s := w.elect()
@@ -60,8 +60,8 @@ func (w *world) part(signal os.Signal, status int) {
 	w.leave(signal, status)()
 }
 
-// leave ends the leader, and returns a function that waits for the other one to lead. A leader that was only stopped goes on
-// then, and ends. Another operator stands by afterwards.
+// leave ends the leader, and returns a function that waits for the other one to lead. A leader that was only stopped
+// continues then, and ends. Another operator is a standby afterwards.
 func (w *world) leave(signal os.Signal, status int) (next func()) {
 	w.t.Helper()
 	old := w.op

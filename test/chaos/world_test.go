@@ -55,13 +55,13 @@ type world struct {
 	// op runs the hooks, and is the last of starts; standby is nil unless there are two with leader election.
 	op, standby *testenv.Operator
 	starts      []start
-	// down tells that there is no operator at the moment.
+	// down is true while no operator runs.
 	down    bool
 	windows []window
 	hiding  []window
-	// flapped tells that the second namespace has gone out of sight and come back.
+	// flapped is true once the second namespace has left the selection and come back.
 	flapped bool
-	// destroyed tells that runs may have failed although their hooks saw nothing of it.
+	// destroyed is true once runs may have failed without their hooks noticing.
 	destroyed bool
 	// rest is what the operator held when it was at rest for the first time.
 	rest usage
@@ -184,7 +184,7 @@ var builtRecorder = sync.OnceValues(func() (string, error) {
 	return path, os.Rename(own, path)
 })
 
-// makeIdentity gives the operator a ServiceAccount with rights of its own, and a token in a file.
+// makeIdentity gives the operator a ServiceAccount with its own permissions, and a token in a file.
 func (w *world) makeIdentity(through bool) {
 	w.t.Helper()
 	ctx := context.Background()
@@ -282,7 +282,7 @@ func (w *world) hide(do func()) {
 	}
 }
 
-// act tells a hook what to do wrong in its next runs.
+// act sets the faults that a hook injects in its next runs.
 func (w *world) act(hook string, acts ...string) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, hook+".act")
@@ -325,7 +325,7 @@ func (w *world) views() map[string]view {
 	return there
 }
 
-// settle waits until every hook has been told of the barrier, and has ended well.
+// settle waits until every hook has received the barrier, and its run has succeeded.
 func (w *world) settle() {
 	w.t.Helper()
 	started := time.Now()
@@ -346,7 +346,7 @@ func (w *world) settle() {
 	}
 }
 
-// reached tells whether a run of the latest operator that was told of a state of an object, or of a later one, has ended.
+// reached reports whether a run of the latest operator that received a state of an object, or a later one, has ended.
 func (w *world) reached(lines []record.Line, hook string, v view, k string, count int) bool {
 	if v.coarse != nil {
 		count = v.coarse(count)
@@ -444,7 +444,7 @@ func (w *world) copies(h history) (wrong []string) {
 	return wrong
 }
 
-// kill ends the operator without a warning, and what it had running goes on alone, as it would.
+// kill ends the operator with SIGKILL; its child processes continue.
 func (w *world) kill() {
 	if w.down {
 		return
@@ -454,7 +454,7 @@ func (w *world) kill() {
 	w.op.Wait()
 }
 
-// seen counts the changes that hooks were told of.
+// seen counts the changes that hooks received.
 func (w *world) seen() (n int) {
 	for _, name := range w.hooks() {
 		for _, l := range w.records.of(name) {

@@ -27,9 +27,8 @@ type place struct {
 
 func (p place) apiVersion() string { return p.resource.GroupVersion().String() }
 
-// writer changes objects by a random plan that follows from its seed, and knows what has happened to them: it is the
-// only one who writes them, each write names the state that it expects, and after a write of which the answer was lost
-// it looks what has become of it.
+// writer changes objects by a random plan that follows from its seed, and records their history: it is the only writer,
+// each write names the state that it expects, and after a write with a lost response it reads the object.
 type writer struct {
 	client dynamic.Interface
 	random *rand.Rand
@@ -39,7 +38,7 @@ type writer struct {
 	// mu is held for the time of a write.
 	mu     sync.Mutex
 	places []place
-	// now is how each object is, as far as is known; a missing one is gone.
+	// now is the last known state of each object; deleted ones are missing.
 	now map[string]known
 	// count is never used twice.
 	count   int
@@ -199,7 +198,7 @@ func (w *writer) remove(p place, name string) {
 	}
 }
 
-// look asks how an object is after a write that went wrong, and tells whether it had an effect nevertheless.
+// look reads an object after a failed write, and reports whether the write had an effect nevertheless.
 func (w *writer) look(p place, name string, began time.Time) bool {
 	for {
 		ctx, cancel := request()
@@ -219,11 +218,11 @@ func (w *writer) look(p place, name string, began time.Time) bool {
 			w.note(p, name, o, began)
 			return true
 		}
-		time.Sleep(100 * time.Millisecond) // nobody tells when the API server is back
+		time.Sleep(100 * time.Millisecond) // the API server sends no notification when it is back
 	}
 }
 
-// note adds a state to the history of an object; nil is that it is gone.
+// note adds a state to the history of an object; nil means deleted.
 func (w *writer) note(p place, name string, o *unstructured.Unstructured, began time.Time) {
 	k := p.key(name)
 	v := version{began: began, known: time.Now(), gone: o == nil}
@@ -239,7 +238,7 @@ func (w *writer) note(p place, name string, o *unstructured.Unstructured, began 
 	w.happens[k] = append(w.happens[k], v)
 }
 
-// leave stops writing to a place and takes everything there for gone, once do has removed it.
+// leave stops writing to a place and records everything there as deleted, once do has removed it.
 func (w *writer) leave(kind string, do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

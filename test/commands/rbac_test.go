@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestRBAC starts an operator with exactly the rights that rbac prints, and sees that it needs no others.
+// TestRBAC starts an operator with exactly the permissions that rbac prints, and checks that it needs no others.
 func TestRBAC(t *testing.T) {
 	c := testenv.Shared(t)
 	own, shop, bank := c.Namespace(t), c.Namespace(t), c.Namespace(t)
@@ -100,7 +100,7 @@ YAML
 	}
 }
 
-// review asks the API server what the operator may do.
+// review sends an access review for a permission of the operator.
 func review(own, verb, resource, namespace string) string {
 	return fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "system:serviceaccount:%s:operator",
 		"resourceAttributes": {"verb": %q, "resource": %q, "namespace": %q}}}`, own, verb, resource, namespace)

@@ -7,7 +7,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestRunApply tells that run changes the cluster when it is told to, and only then.
+// TestRunApply checks that run changes the cluster with --apply only.
 func TestRunApply(t *testing.T) {
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)

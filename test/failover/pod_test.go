@@ -21,16 +21,16 @@ echo "hunter2" >&2
 exit 3
 `
 
-func failing(t *testing.T) (dir, mended string) {
-	dir, mended = t.TempDir(), filepath.Join(t.TempDir(), "mended")
-	if err := os.WriteFile(filepath.Join(dir, "hook.sh"), fmt.Appendf(nil, failingHook, mended), 0o755); err != nil {
+func failing(t *testing.T) (dir, fixed string) {
+	dir, fixed = t.TempDir(), filepath.Join(t.TempDir(), "fixed")
+	if err := os.WriteFile(filepath.Join(dir, "hook.sh"), fmt.Appendf(nil, failingHook, fixed), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return dir, mended
+	return dir, fixed
 }
 
-// The operator believes to be one of two Pods of a Deployment. It warns of the other one, and tells by Events about its
-// Pod that a hook fails, and that it has recovered.
+// The operator finds itself to be one of two Pods of a Deployment. It warns of the other one, and reports a failing
+// hook and its recovery by Events about its Pod.
 func TestPod(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
@@ -39,7 +39,7 @@ func TestPod(t *testing.T) {
 	pod := strings.Fields(cluster.Kubectl(t, "-n", namespace, "get", "pods", "-o", "name"))[0]
 	name := strings.TrimPrefix(pod, "pod/")
 
-	dir, mended := failing(t)
+	dir, fixed := failing(t)
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Env: []string{"POD_NAME=" + name},
 		Args: []string{"--namespace", namespace, "--retry-min-delay", "200ms", "--retry-max-delay", "200ms"},
@@ -49,7 +49,7 @@ func TestPod(t *testing.T) {
 		t.Errorf("the warning is %s", warning.Text)
 	}
 	op.UntilLog("Hook failed. Will retry after delay.", "failedCount", "3")
-	if err := os.WriteFile(mended, nil, 0o600); err != nil {
+	if err := os.WriteFile(fixed, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "event", "--field-selector", "reason=HookRecovered", "--timeout=30s")
@@ -67,7 +67,7 @@ func TestPodWithoutPermission(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	for _, wanted := range []bool{true, false} {
-		dir, mended := failing(t)
+		dir, fixed := failing(t)
 		op := testenv.Start(t, testenv.OperatorOptions{
 			HooksDir: dir, Kubeconfig: cluster.UserKubeconfig, Env: []string{"POD_NAME=nobody"},
 			Args: []string{"--namespace", namespace, "--retry-min-delay", "100ms", "--retry-max-delay", "100ms", fmt.Sprintf("--kubernetes-events=%t", wanted)},
@@ -77,7 +77,7 @@ func TestPodWithoutPermission(t *testing.T) {
 			op.UntilLog("No permission to write Events")
 		}
 		op.UntilLog("Hook failed. Will retry after delay.", "failedCount", "8")
-		if err := os.WriteFile(mended, nil, 0o600); err != nil {
+		if err := os.WriteFile(fixed, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		op.UntilLog("Hook executed successfully")
@@ -97,8 +97,8 @@ func TestPodWithoutPermission(t *testing.T) {
 func TestLeasePermissions(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
-	dir, mended := failing(t)
-	if err := os.WriteFile(mended, nil, 0o600); err != nil {
+	dir, fixed := failing(t)
+	if err := os.WriteFile(fixed, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{

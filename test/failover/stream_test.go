@@ -45,7 +45,7 @@ const (
 	renewDeadline    = 3 * time.Second
 )
 
-// stream changes objects, and knows how each is in the end.
+// stream changes objects, and records the final state of each.
 type stream struct {
 	s       *stage
 	writing sync.WaitGroup
@@ -176,7 +176,7 @@ func TestStream(t *testing.T) {
 	})
 	t.Run("SIGSTOP", func(t *testing.T) {
 		streamed(t, func(s *stage, a, b *testenv.Operator, gateway *testenv.Gateway) {
-			// The leader is stopped while it sends changes. When it wakes up, many others are due at once.
+			// The leader is stopped while it sends changes. When it continues, many others are due.
 			s.touch("many")
 			gateway.Until(t, "the first of many changes", func(c testenv.Change) bool { return strings.Contains(c.Path, "/many-") })
 			a.Expect(1)

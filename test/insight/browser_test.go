@@ -18,7 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// picture is where the documentation has the page. It is only taken anew with -update, because times are on it.
+// picture is the page in the documentation. It is only taken again with -update, because it contains times.
 const picture = "../../docs/explanation/status-page.png"
 
 // browser returns a tab of a real browser. Without one the test fails: who asks for it wants to see it.
@@ -114,15 +114,15 @@ func TestStatusPage(t *testing.T) {
 	testenv.Shared(t).Kubectl(t, "delete", "configmap", "prices", "-n", namespace)
 	until(t, ctx, objects+` === "0"`)
 
-	// Nobody looks: it asks no more.
+	// A hidden page sends no requests.
 	value[bool](t, ctx, `(() => { Object.defineProperty(document, "hidden", { value: true, configurable: true }); document.dispatchEvent(new Event("visibilitychange")); return true })()`)
 	until(t, ctx, `document.getElementById("live").innerText === "paused"`)
 	value[bool](t, ctx, `(() => { Object.defineProperty(document, "hidden", { value: false }); document.dispatchEvent(new Event("visibilitychange")); return true })()`)
 	until(t, ctx, `document.getElementById("live").innerText.startsWith("live")`)
 }
 
-// The operator goes away while somebody looks.
-func TestStatusPageOfAnOperatorThatHasGone(t *testing.T) {
+// The operator ends while the page is open.
+func TestStatusPageAfterOperatorEnds(t *testing.T) {
 	op, _ := started(t)
 	ctx := browser(t)
 	visit(t, ctx, page(op))
@@ -131,7 +131,7 @@ func TestStatusPageOfAnOperatorThatHasGone(t *testing.T) {
 	op.Wait()
 	until(t, ctx, `document.getElementById("live").innerText.startsWith("the operator does not answer since")`)
 	if text := value[string](t, ctx, "document.body.innerText"); !strings.Contains(text, "a-stuck.sh") {
-		t.Error("what was shown last has gone")
+		t.Error("the last content is no longer shown")
 	}
 }
 

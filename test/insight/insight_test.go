@@ -1,4 +1,4 @@
-// Package insight tests the commands that ask a running operator, as people use them.
+// Package insight tests the commands for a running operator, as users run them.
 package insight
 
 import (
@@ -43,7 +43,7 @@ func started(t *testing.T) (op *testenv.Operator, namespace string) {
 	op.UntilLog("Enable Kubernetes binding for hook failed", "hook", "c-missing.sh")
 	op.UntilLog("Schedule binding for hook enabled successfully", "hook", "d-night.sh")
 	op.UntilLog("Hook executed successfully", "hook", "shop/ok.sh")
-	// When this change has gone through the main queue, nothing of the start is left in it.
+	// When this change has passed the main queue, nothing of the start is left in it.
 	cluster.Kubectl(t, "patch", "configmap", "prices", "-n", namespace, "--patch", `{"data":{"tea":"3"}}`)
 	op.UntilLog("Hook executed successfully", "hook", "shop/ok.sh", "task.id", "5")
 	return op, namespace
@@ -68,7 +68,7 @@ var commands = []string{
 // onTerminals are commands on a terminal: the same text as elsewhere, but for control characters that hooks print.
 var onTerminals = []string{"queue list", "hook list", "runs show 1-1"}
 
-// asker runs the program as a person does.
+// asker runs the program as a user does.
 type asker struct {
 	binary    string
 	env       []string
@@ -215,7 +215,7 @@ func compare(t *testing.T, got, want string) {
 	}
 }
 
-// follow starts a command that goes on until it is told to end, and waits for what it says first.
+// follow starts a command that runs until it is ended, and waits for its first output.
 func (a *asker) follow(t *testing.T, line, greeting string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	cmd := a.command(line)
@@ -288,7 +288,7 @@ func TestTailInFormats(t *testing.T) {
 	}
 }
 
-// What shells ask when somebody presses Tab.
+// Shell completion.
 func TestCompletion(t *testing.T) {
 	op, _ := started(t)
 	hooks := "a-stuck.sh\nb-behind.sh\nc-missing.sh\nd-night.sh\nshop/ok.sh\n:4\n"
@@ -317,7 +317,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// A level that is set for a while counts at once, and goes by a timer.
+// A temporary log level applies immediately, and expires by a timer.
 func TestLogLevel(t *testing.T) {
 	op, _ := started(t)
 	a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string { return text }}
@@ -359,7 +359,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A socket that is not there, that nobody listens on, that is too busy to answer, or that is somebody else's.
+// A socket that is missing, has no listener, belongs to an overloaded operator, or to another user.
 func TestNoAnswer(t *testing.T) {
 	dir, err := os.MkdirTemp("", "insight-")
 	if err != nil {

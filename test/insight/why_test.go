@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// stage is a situation in which a hook does not run, on a real operator, and what why says about it.
+// stage is a situation in which a hook does not run, on a real operator, and the output of why.
 type stage struct {
 	name string
 	// hooks are configurations and bodies, by the names of hooks.
@@ -26,7 +26,7 @@ type stage struct {
 	// then changes an object in the namespace; done is the record after which the situation is there.
 	then string
 	hook string
-	// says are the first lines of the answer; … stands for anything.
+	// says are the first lines of the output; … matches anything.
 	says []string
 }
 

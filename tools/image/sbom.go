@@ -53,7 +53,7 @@ func component(kind cdx.ComponentType, path, version string) cdx.Component {
 	return cdx.Component{BOMRef: url, Type: kind, Name: path, Version: version, PackageURL: url}
 }
 
-// settings are those that tell for which platform, and how, the program was built.
+// settings are those that select the platform and the mode of the build.
 func settings(info *debug.BuildInfo) *[]cdx.Property {
 	var found []cdx.Property
 	for _, s := range info.Settings {

@@ -69,10 +69,10 @@ func serve(dir, port, password string) error {
 			defer conn.Close()
 			client, err := conf.NewCustomizedConn(conn, users, databases{dir: dir})
 			if err != nil {
-				return // the client has been told
+				return // the client has received the error
 			}
 			for !client.Closed() {
-				// The client is told of what is wrong with its statements. Errors that arrive here are those of the line.
+				// The client receives errors of its statements. Errors that arrive here are those of the connection.
 				if client.HandleCommand() != nil {
 					return
 				}

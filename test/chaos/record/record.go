@@ -13,7 +13,7 @@ import (
 
 // Line is one line of a record.
 type Line struct {
-	// Operator tells which start of the operator has run the hook.
+	// Operator is the start of the operator that has run the hook.
 	Operator string
 	// Run is the same in both lines of a run.
 	Run string
@@ -26,7 +26,7 @@ type Line struct {
 	Contexts []Context `json:",omitempty"`
 }
 
-// Context is what a hook was told, with objects made short.
+// Context is a context of a hook, with objects made short.
 type Context struct {
 	Binding, Type string
 	Group         string             `json:",omitempty"`
@@ -44,7 +44,7 @@ type State struct {
 	Count int
 }
 
-// Append writes lines at the end of a file, at once.
+// Append writes lines at the end of a file, in one write.
 func Append(path string, line Line) error {
 	text, err := json.Marshal(line)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// nextAct takes the first line out of the file that says what to do wrong. The runs of one hook come one after the
-// other, so nobody else takes it.
+// nextAct removes the first line of the file of faults to inject. The runs of one hook are sequential, so no other run
+// takes it.
 func nextAct(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil || len(text) == 0 {
@@ -27,13 +27,13 @@ func nextAct(path string) string {
 	return act
 }
 
-// spoils tells whether what an act hands back, or takes away, must make the run a failed one.
+// spoils reports whether an act must make the run a failed one, by its output or by missing files.
 func spoils(act string) bool {
 	word, _, _ := strings.Cut(act, " ")
 	return slices.Contains([]string{"patch", "remove-run", "remove-outputs", "remove-all", "fifo", "endless", "directory"}, word)
 }
 
-// misbehave does what an act says: a word and a number.
+// misbehave executes an act: a word and a number.
 func misbehave(act, own string) error {
 	word, number, _ := strings.Cut(act, " ")
 	n, _ := strconv.Atoi(number)
@@ -62,7 +62,7 @@ func misbehave(act, own string) error {
 		return os.Remove(patch)
 	case "remove-all": // what the operator keeps in its temp directory, other runs included
 		return os.RemoveAll(filepath.Dir(dir))
-	case "fifo": // nobody will ever write into it
+	case "fifo": // without a writer, ever
 		_ = os.Remove(patch)
 		return syscall.Mkfifo(patch, 0o600)
 	case "endless":

@@ -136,14 +136,14 @@ func read(path string) (contexts []context, err error) {
 	return contexts, json.Unmarshal(text, &contexts)
 }
 
-// mirror asks for a copy of every object, and for the removal of copies of objects that are gone.
+// mirror requests a copy of every object, and the deletion of copies of deleted objects.
 func mirror(contexts []context, to string) error {
 	var out strings.Builder
 	put := func(s record.State) {
 		if s.Count == 0 {
 			return // not the test's
 		}
-		// Two objects in each run: one without the other would be half of what was asked for.
+		// Two objects in each run: one without the other would be a half-applied request.
 		for _, part := range []string{"left", "right"} {
 			fmt.Fprintf(&out, `{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q,"annotations":{"count":"%d"}}}}`+"\n", to, s.Name+"."+part, s.Count)
 		}
