@@ -56,7 +56,7 @@ func TestDefault(t *testing.T) {
 		t.Errorf("not exactly a Deployment without Events and a ServiceAccount without permissions: %d objects", len(o))
 	}
 	if got := o.at(t, "Deployment/shop-shell-operator", "spec", "strategy"); got != "type: Recreate" {
-		t.Errorf("two operators could run hooks at once: strategy %s", got)
+		t.Errorf("two operators could run hooks concurrently: strategy %s", got)
 	}
 }
 

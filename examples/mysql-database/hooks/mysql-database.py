@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Keeps a database on a MySQL server for each MysqlDatabase of the namespace, and says in its status how that went.
+"""Maintains a database on a MySQL server for each MysqlDatabase of the namespace, and writes the result to its status.
 
 WATCH_NAMESPACE  where the objects are; "default" when it is empty
-CHECK_CRONTAB    when to look at the server even if no object has changed; every minute when it is empty
+CHECK_CRONTAB    when to check the server even if no object has changed; every minute when it is empty
 MYSQL_HOST       the server; 127.0.0.1 when it is empty
 MYSQL_PORT       its port; 3306 when it is empty
-MYSQL_USER       who we are there; root when it is empty
-MYSQL_PWD        the password; the mysql client finds it there by itself, so that no argument and no log shows it
+MYSQL_USER       the user there; root when it is empty
+MYSQL_PWD        the password; the mysql client reads this variable, so no argument and no log contains it
 
-An object that has our finalizer owns its database. It gets the finalizer before the database is made, and loses it
-after the database was dropped. So it does not matter when the hook or the operator dies: the next run finds out what
-is left to do. And nothing that somebody else has made is ever dropped.
+An object with the finalizer owns its database. It gets the finalizer before the database is created, and loses it
+after the database was dropped. So the next run completes the work of a killed hook or operator. Foreign databases
+are never dropped.
 """
 
 import json
