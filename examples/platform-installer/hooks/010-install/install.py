@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Installs a platform whenever the spec of one ClusterConfiguration changes.
 
-The installation is emulated: it prints its tasks. What it has installed is written to the object's status.
+The installation is simulated: it prints its tasks, and writes the installed components to the object's status.
 
 WATCH_NAMESPACE        where the object is; "default" when it is empty
 CLUSTER_CONFIGURATION  its name; "cluster" when it is empty
 
-The configuration has no configVersion, so it is of the first generation (v0): contexts carry no objects, only their
-names, and the objects that exist at the start come as "add", one by one.
+The configuration has no configVersion, so its version is v0: contexts have no objects, only their
+names, and the objects that exist at the start arrive as "add", one by one.
 """
 
 import json
