@@ -177,9 +177,12 @@ func (q *queue) attempt(stop, runs context.Context, t entry, opts *Options) (don
 func (q *queue) wait(stop context.Context) (ctx context.Context, dropped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.dropped {
+		return nil, true
+	}
 	q.setPhase(Waiting)
 	ctx, q.interrupt = context.WithCancel(stop)
-	return ctx, q.dropped
+	return ctx, false
 }
 
 func (q *queue) isDropped() bool {
@@ -228,6 +231,10 @@ func (q *queue) run(ctx context.Context, t entry, opts *Options) (err error) {
 // failed records a failure and waits for the next attempt.
 func (q *queue) failed(stop context.Context, t entry, err error, opts *Options) {
 	q.mu.Lock()
+	if q.dropped { // since the run has ended
+		q.mu.Unlock()
+		return
+	}
 	delay := opts.Backoff(q.failures)
 	q.failures++
 	failures := q.failures
