@@ -33,10 +33,12 @@ type One struct {
 func (o One) Watch(ctx context.Context, opened func(), changed func(object []byte)) error {
 	const limit = 5 * 60
 	seconds := limit + rand.N(limit)
-	// The server ends the watch; the client's timeout is for a connection that has died silently.
+	// The server ends the watch; the client's limit is for a connection that has died silently.
+	limited, cancel := context.WithTimeout(ctx, time.Duration(seconds+30)*time.Second)
+	defer cancel()
 	body, err := o.Client.Get().AbsPath(o.Path...).Param("watch", "true").Param("fieldSelector", "metadata.name="+o.Name).
-		Param("timeoutSeconds", strconv.Itoa(seconds)).Timeout(time.Duration(seconds+30)*time.Second).MaxRetries(0).
-		SetHeader("Accept-Encoding", "identity").Stream(ctx)
+		Param("timeoutSeconds", strconv.Itoa(seconds)).MaxRetries(0).
+		SetHeader("Accept-Encoding", "identity").Stream(limited)
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func (o One) Watch(ctx context.Context, opened func(), changed func(object []byt
 			Object jsontext.Value `json:"object"`
 		}
 		switch err := json.UnmarshalDecode(events, &event); {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err != nil && limited.Err() != nil && ctx.Err() == nil:
 			return nil
 		case errors.As(err, new(net.Error)), errors.Is(err, context.Canceled):
 			return err

@@ -99,3 +99,30 @@ func TestWatchOneBackoff(t *testing.T) {
 		}
 	})
 }
+
+// silent is a server whose connection has died: its response has no end.
+type silent struct{}
+
+func (silent) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: untilDone{req.Context()}}, nil
+}
+
+type untilDone struct{ ctx context.Context }
+
+func (u untilDone) Read([]byte) (int, error) { <-u.ctx.Done(); return 0, u.ctx.Err() }
+func (u untilDone) Close() error             { return nil }
+
+// A watch on a connection that has died silently ends a little after the server should have ended it.
+func TestDeadConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := NewClient(&rest.Config{Host: "https://stub", Transport: silent{}, QPS: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		err = One{Client: client, Path: []string{"/api/v1/namespaces", "ns", "secrets"}, Name: "tls"}.Watch(t.Context(), nil, func([]byte) {})
+		if took := time.Since(start); err != nil || took < 5*time.Minute || took > 11*time.Minute {
+			t.Errorf("it ended after %s with %v", took, err)
+		}
+	})
+}

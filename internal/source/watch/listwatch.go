@@ -123,13 +123,29 @@ func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptio
 	// Compressing a list takes the API server several times as long as all the rest. Compression of a watch saves nothing on small events,
 	// and some proxies delay them.
 	req = req.SetHeader("Accept-Encoding", "identity")
+	limited, cancel := ctx, context.CancelFunc(func() {})
 	if opts.TimeoutSeconds != nil {
-		// The server ends the watch before, unless it has died silently.
-		req = req.Timeout(time.Duration(*opts.TimeoutSeconds+30) * time.Second)
+		// The server ends the watch before, unless it has died silently. A timeout of the request would not limit a stream.
+		limited, cancel = context.WithTimeout(ctx, time.Duration(*opts.TimeoutSeconds+30)*time.Second)
 	}
-	body, err := req.Stream(ctx)
+	body, err := req.Stream(limited)
 	l.answered(ctx, verb, err)
-	return body, err
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return limitedBody{body, cancel}, nil
+}
+
+// limitedBody is a response whose context ends when it is closed.
+type limitedBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (b limitedBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }
 
 // answered reports the outcome of a request that was not cancelled.
