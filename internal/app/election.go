@@ -78,7 +78,7 @@ func (op *operator) leaderChanged(holder replica.Holder) {
 		op.log.Info("No replica runs the hooks")
 		op.health.SetRole("standby: no replica runs the hooks", false)
 	default:
-		op.log.Info("Another replica runs the hooks, this one stands by", "leader", holder.Name)
+		op.log.Info("Another replica runs the hooks, this one is a standby", "leader", holder.Name)
 		op.health.SetRole(fmt.Sprintf("standby: %q runs the hooks", holder.Name), true)
 	}
 }

@@ -121,7 +121,7 @@ func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, erro
 	log := o.Log.With("hook", f.Name, "phase", "config")
 	a, err := Ask(ctx, o, root, f)
 	for _, w := range a.Warnings {
-		log.Warn("Configuration is accepted, but look at this", "warning", w.String())
+		log.Warn("Configuration is accepted, but check this", "warning", w.String())
 	}
 	var failed *CallError
 	switch {

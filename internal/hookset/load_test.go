@@ -59,7 +59,7 @@ func TestHooks(t *testing.T) {
 	}
 	want := `INFO Load config: a/b.sh, a/b.sh
 INFO Load config: b.sh, b.sh
-WARN Configuration is accepted, but look at this: b.sh, onStartup: duplicate key, in lines 2 and 3: the last one counts
+WARN Configuration is accepted, but check this: b.sh, onStartup: duplicate key, in lines 2 and 3: the last one counts
 INFO Loaded config: a/b.sh, Watch k8s kinds: 'Pod, svc'
 INFO Loaded config: b.sh, OnStartup:3
 `
@@ -160,7 +160,7 @@ hook "d-quiet.sh": the configuration is not valid:
 	}
 	for _, line := range []string{"ERROR Hook config output: a-fails.sh, half\n", "ERROR Hook config stderr: a-fails.sh, no such command: jq\n",
 		// Warnings are logged also for a configuration that has errors.
-		"WARN Configuration is accepted, but look at this: c-invalid.sh, configVersion: duplicate key"} {
+		"WARN Configuration is accepted, but check this: c-invalid.sh, configVersion: duplicate key"} {
 		if !strings.Contains(log.String(), line) {
 			t.Errorf("log\n%s\nhas no %q", log, line)
 		}
