@@ -355,7 +355,7 @@ func TestTail(t *testing.T) {
 		t.Errorf("after the end: %q", all.Text())
 	}
 	if _, err := client.Get(t.Context(), "/hook/nope/tail"); err == nil {
-		t.Error("a tail of nobody")
+		t.Error("a tail without a hook")
 	}
 }
 

@@ -6,7 +6,7 @@
 //   - Changes that come together, such as the files of a set that is copied or a volume that kubelet swaps, cause few calls.
 //   - Where the system does not report changes, Changed is called once a minute.
 //
-// Not attempted: to tell what has changed. Callers read what they need and compare.
+// Not attempted: to report which file has changed. Callers read what they need and compare.
 package filewatch
 
 import (

@@ -13,7 +13,7 @@ import (
 func TestDequeAgainstSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d deque
-		var want []time.Duration // entries have a time each, to tell them apart
+		var want []time.Duration // entries have a distinct time each
 		for i := range rapid.IntRange(1, 500).Draw(t, "steps") {
 			e := entry{funcTask(nil), time.Duration(i)}
 			switch at := min(len(want), rapid.IntRange(0, 3).Draw(t, "at")); rapid.SampledFrom([]string{"push", "push", "push", "many", "insert", "remove", "drain"}).Draw(t, "step") {

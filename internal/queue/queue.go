@@ -33,7 +33,7 @@ type queue struct {
 	phaseBegan time.Time
 	// delay is the time between the head's last failure and its next attempt, while it sleeps.
 	delay time.Duration
-	// ended: the worker has gone, and the Set no longer has the queue.
+	// ended: the worker has ended, and the Set no longer has the queue.
 	ended bool
 }
 

@@ -95,7 +95,7 @@ func TestSchemaDescribesEveryProperty(t *testing.T) {
 	}
 }
 
-// sayable tells whether a JSON Schema can say what is wrong.
+// sayable reports whether a JSON Schema can express the rule.
 func sayable(problem string) bool {
 	// What a selector means is up to Kubernetes, and the old format reads keys in any case.
 	if strings.Contains(problem, "is not a selector") || strings.Contains(problem, "onKubernetesEvent[") {

@@ -356,7 +356,7 @@ func TestStderrHeldOpenByAWriter(t *testing.T) {
 		t.Errorf("got %.200v", got.err)
 	}
 	if !got.result.HeldOpen {
-		t.Error("nobody noticed")
+		t.Error("the open output was not reported")
 	}
 }
 

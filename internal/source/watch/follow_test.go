@@ -109,7 +109,7 @@ func TestFollowWhileLocked(t *testing.T) {
 			}
 		}
 		if n != 1 {
-			t.Errorf("%s/a was told %d times: the set was %q, the events were %q", ns, n, seen, events)
+			t.Errorf("%s/a was delivered %d times: the list was %q, the events were %q", ns, n, seen, events)
 		}
 	}
 	o.sees(h, 0, one+"/a", one+"/b", two+"/a", two+"/b")

@@ -150,7 +150,7 @@ func TestVersionOfLateList(t *testing.T) {
 	}
 }
 
-// A refused list of a binding that does not wait for it blocks nobody while its sink stores an event.
+// A rejected list of a binding that does not wait for it blocks no other binding while its sink stores an event.
 func TestRefusedListDoesNotWaitForTheSink(t *testing.T) {
 	w := newStage(t)
 	for _, command := range []string{"binding b", "join b s", "list s@10"} {

@@ -144,7 +144,7 @@ func (r *replay) put(o event.Object) (version int) {
 		r.t.Errorf("%s: %v", full, err)
 	}
 	if object.Kind != "Secret" || object.APIVersion != "v1" || object.Metadata.Name != o.Name || strconv.Quote(object.Metadata.Labels.V) != string(filtered) {
-		r.t.Errorf("%s was told of %s with filter result %s", r.hook.Name, full, filtered)
+		r.t.Errorf("%s received %s with filter result %s", r.hook.Name, full, filtered)
 	}
 	r.objects[o.Name] = known{object.Metadata.UID, string(filtered)}
 	version, _ = strconv.Atoi(object.Metadata.ResourceVersion)
@@ -156,7 +156,7 @@ func (r *replay) play(ev event.Event) {
 	before, had := r.objects[name]
 	version := r.put(ev.Object)
 	now := r.objects[name]
-	what := fmt.Sprintf("%s was told %s %s %+v, it knew %+v", r.hook.Name, ev.Watch, name, now, before)
+	what := fmt.Sprintf("%s received %s %s %+v, its state was %+v", r.hook.Name, ev.Watch, name, now, before)
 	switch ev.Watch {
 	case event.Added:
 		if had {

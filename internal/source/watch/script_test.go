@@ -37,7 +37,7 @@ import (
 //	ask STREAM [resync]     a list begins for the bindings that joined later, or for a resync
 //	late STREAM@V OBJECT…   it has version V
 //	set STREAM OBJECT       an object is new or different
-//	delete STREAM OBJECT    an object has gone
+//	delete STREAM OBJECT    an object was deleted
 //	relist STREAM           the reflector begins a list
 //	stop STREAM             what its reflector still does is in vain
 //	snapshot B              show the set
@@ -381,7 +381,7 @@ func (b *staged) Event(ev event.Event) {
 func (b *staged) Keep(text []byte) event.Payload { return event.Memory(text) }
 func (b *staged) Objects(_ *hook.Hook, _ int, n int) {
 	if n != b.monitor.items.Len() {
-		b.t.Errorf("told of %d objects, there are %d", n, b.monitor.items.Len())
+		b.t.Errorf("%d objects were reported, there are %d", n, b.monitor.items.Len())
 	}
 }
 func (b *staged) FilterFailed(*hook.Hook, int) { b.log("%s: filter failed", b.name) }

@@ -44,7 +44,7 @@ func TestSelectors(t *testing.T) {
 			o.enable(h)
 			o.sees(h, 0, test.want...)
 			if n := o.told(h, 0); n != len(test.want) {
-				t.Errorf("the sink was told of %d objects", n)
+				t.Errorf("the sink received %d objects", n)
 			}
 		})
 	}

@@ -166,7 +166,7 @@ func (s *server) watch(ctx context.Context, from int, body *io.PipeWriter) {
 			text = `{"type":"ERROR","object":` + gone + `}`
 		case at < s.oldest:
 			s.mu.Unlock()
-			return // the next watch is told
+			return // the next watch gets it
 		case at < len(s.history):
 			at++
 			kind := "MODIFIED"

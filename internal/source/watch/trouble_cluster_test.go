@@ -57,7 +57,7 @@ func TestMissingPermission(t *testing.T) {
 	}
 	select {
 	case tr := <-stuck:
-		t.Errorf("binding %d was told of trouble again: %s", tr.index, tr.text)
+		t.Errorf("binding %d received the trouble again: %s", tr.index, tr.text)
 	default:
 	}
 	o.sees(h, 0, ns+"/a")

@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// Beyond loopback nothing is served without TLS, and nobody unknown is answered.
+// Beyond loopback there is TLS only, and clients without authentication are rejected.
 func TestHTTPAccess(t *testing.T) {
 	cl := &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}
 	for _, tt := range []struct {
@@ -49,6 +49,6 @@ func TestHTTPAccess(t *testing.T) {
 // Without HTTP hooks nothing listens.
 func TestHTTPNotNeeded(t *testing.T) {
 	if serves([]*hook.Hook{{}}) {
-		t.Error("nobody asks for a server")
+		t.Error("no hook needs a server")
 	}
 }

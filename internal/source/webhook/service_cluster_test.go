@@ -68,7 +68,7 @@ func (e *serviceEnv) leads(want string) {
 	}
 }
 
-// says checks how often the log says something.
+// says checks how often a text is in the log.
 func (e *serviceEnv) says(text string, times int) {
 	e.t.Helper()
 	if n := strings.Count(e.log.String(), text); n != times {
@@ -104,7 +104,7 @@ func TestServiceMadeAndKept(t *testing.T) {
 	}
 }
 
-// What a person has made stays as it is.
+// A Service that a user has made stays unchanged.
 func TestServiceForeign(t *testing.T) {
 	t.Parallel()
 	e := newServiceEnv(t)
@@ -122,7 +122,7 @@ func TestServiceMissing(t *testing.T) {
 	t.Parallel()
 	var user string
 	e := newServiceEnv(t, func(c *rest.Config) { user = "operator-of-" + t.Name(); c.Impersonate.UserName = user })
-	mended := func(warning string) {
+	fixed := func(warning string) {
 		t.Helper()
 		e.log.Reset()
 		e.ensure()
@@ -130,17 +130,17 @@ func TestServiceMissing(t *testing.T) {
 		e.says(warning, 1)
 		e.leads("")
 	}
-	mended(`verbs: [\"get\", \"patch\", \"delete\"]} and {apiGroups: [\"\"], resources: [\"services\"], verbs: [\"create\"]}`)
+	fixed(`verbs: [\"get\", \"patch\", \"delete\"]} and {apiGroups: [\"\"], resources: [\"services\"], verbs: [\"create\"]}`)
 	e.Kubectl(t, "-n", e.ns, "create", "role", "services", "--verb=get,create,patch", "--resource=services")
 	e.Kubectl(t, "-n", e.ns, "create", "rolebinding", "services", "--role=services", "--user="+user)
 	e.UntilAllowed(t, user, e.ns, "patch", "services")
-	mended(`set --webhook-service-selector, or let the operator read its own labels`)
+	fixed(`set --webhook-service-selector, or let the operator read its own labels`)
 	e.Kubectl(t, "-n", e.ns, "create", "role", "pods", "--verb=get", "--resource=pods")
 	e.Kubectl(t, "-n", e.ns, "create", "rolebinding", "pods", "--role=pods", "--user="+user)
 	e.UntilAllowed(t, user, e.ns, "get", "pods")
-	mended(`set POD_NAME in the Pod from its field metadata.name`)
+	fixed(`set POD_NAME in the Pod from its field metadata.name`)
 	e.pod(`"pod-template-hash": "12345"`)
-	mended(`has no labels by which a Service could select it`)
+	fixed(`has no labels by which a Service could select it`)
 	e.Kubectl(t, "-n", e.ns, "label", "pod", "operator-0", "app=operator")
 	e.ensure()
 	e.leads(`{"app":"operator"} 443>9680`)

@@ -13,8 +13,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// Inside a cluster webhooks are registered by their Services, with certificates of one Secret. Nobody can call them here,
-// as there are no Pods; what is registered is looked at.
+// Inside a cluster webhooks are registered by their Services, with certificates of one Secret. There are no Pods here
+// that could call them, so the test checks the registrations only.
 func TestWebhooksInside(t *testing.T) {
 	c := testenv.Shared(t)
 	namespace := c.Namespace(t)

@@ -1,4 +1,4 @@
-// Package kubeevent tells of failing hooks by Kubernetes Events about the operator's Pod, where kubectl describe shows them.
+// Package kubeevent reports failing hooks by Kubernetes Events about the operator's Pod, where kubectl describe shows them.
 //
 // Callers may rely on this:
 //   - Nothing waits for the API server: what happens is counted, and Run sends it.

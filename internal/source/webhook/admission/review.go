@@ -59,11 +59,11 @@ var (
 	errUnknown   = errors.New("Unknown kind of review: only AdmissionReview of admission.k8s.io/v1 and v1beta1 are answered") //nolint:staticcheck // as the others
 )
 
-// parseReview reads a review of either version: they have the same fields. What does not say what it is, is taken for
-// one too, as it always was.
+// parseReview parses a review of either version: they have the same fields. A review without apiVersion or kind is
+// accepted, for compatibility.
 func parseReview(body []byte) (*review, error) {
 	var r review
-	// The API server's JSON has neither of these, but whoever else calls need not be held to more than before.
+	// The API server sends neither of these; other clients may, for compatibility.
 	if err := jsonv2.Unmarshal(body, &r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, errInvalid
 	}

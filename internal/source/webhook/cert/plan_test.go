@@ -135,8 +135,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A hundred years with a keeper that is sometimes late and sometimes away for weeks: whoever learns of a bundle within
-// the overlap accepts each certificate as long as it is valid.
+// A hundred years with a keeper that is sometimes late and sometimes down for weeks: a client that receives a bundle
+// within the overlap accepts each certificate as long as it is valid.
 func TestHundredYears(t *testing.T) {
 	p := policy{names: []string{"a"}, lifetime: defaultLifetime, authorityLifetime: defaultAuthorityLifetime, overlap: defaultOverlap}
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -28,7 +28,7 @@ func (t *trouble) log(log *slog.Logger, fails, succeeds string, err error) {
 	}
 }
 
-// kindOf tells errors apart whose texts differ from attempt to attempt.
+// kindOf groups errors whose texts differ from attempt to attempt.
 func kindOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -50,7 +50,7 @@ type delay time.Duration
 
 const minDelay, maxDelay = delay(time.Second), delay(time.Minute)
 
-// next is how long to wait before another attempt. Replicas do not come all at once.
+// next is the delay before the next attempt, with jitter for replicas that start together.
 func (d *delay) next() time.Duration {
 	*d = min(max(2**d, minDelay), maxDelay)
 	return time.Duration(*d/2 + rand.N(*d/2))

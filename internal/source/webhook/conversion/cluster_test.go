@@ -121,7 +121,7 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("after the edit %s: got %s, want %s", edit, got, want)
 		}
 	}
-	// Edits of anything else are nobody's business.
+	// Edits of other fields are ignored.
 	e.Kubectl(t, "annotate", "crd", e.crd, "a=b")
 
 	e.Kubectl(t, "delete", "crd", e.crd)
@@ -130,7 +130,7 @@ func TestReconcile(t *testing.T) {
 	e.says(nowLeads, 2)
 	e.ready()
 	if n := strings.Count(e.logged(), againLeads); n != 3 {
-		t.Errorf("the log says %d times that somebody changed spec.conversion", n)
+		t.Errorf("the log reports %d times that a client changed spec.conversion", n)
 	}
 }
 
@@ -141,7 +141,7 @@ func (e *env) stanza() string {
 		"jsonpath={.spec.conversion.strategy} {.spec.conversion.webhook.conversionReviewVersions} {.spec.conversion.webhook.clientConfig.url} {.spec.conversion.webhook.clientConfig.caBundle}")
 }
 
-// A new certificate reaches the CRD, and whoever starts next finds everything in order.
+// A new certificate reaches the CRD, and the next operator that starts has nothing to change.
 func TestNewBundle(t *testing.T) {
 	t.Parallel()
 	e := begin(t, upAndTop)
@@ -193,7 +193,7 @@ func TestPermissions(t *testing.T) {
 	e.ready()
 }
 
-// allow lets a user do what a rule says.
+// allow gives a user the permissions of a rule.
 func (e *env) allow(user, name, rule string) {
 	e.t.Helper()
 	name += "-" + user

@@ -304,7 +304,7 @@ func (e *env) logged() string {
 	return e.log.String()
 }
 
-// says waits until a text stands in the log so many times.
+// says waits until a text is in the log so many times.
 func (e *env) says(text string, times int) {
 	e.t.Helper()
 	late := time.After(testenv.Patience)

@@ -56,12 +56,12 @@ type serviceReference struct {
 func checkTarget(o *RegistrarOptions) error {
 	if o.URL == "" {
 		if o.Service.Name == "" || o.Service.Namespace == "" {
-			return fmt.Errorf("the API server cannot be told where conversion hooks are: the Service %q in the namespace %q needs a name and a namespace, or give a URL", o.Service.Name, o.Service.Namespace)
+			return fmt.Errorf("the webhooks for conversions have no address: the Service %q in the namespace %q needs a name and a namespace, or give a URL", o.Service.Name, o.Service.Namespace)
 		}
 		return nil
 	}
 	if o.Service != (Service{}) {
-		return errors.New("the API server cannot be told of both a Service and a URL for conversion hooks")
+		return errors.New("the webhooks for conversions have both a Service and a URL: set one of them")
 	}
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {

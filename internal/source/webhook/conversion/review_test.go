@@ -20,11 +20,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
-// script is the Runner of the tests: hooks that do what a word says.
+// script is the Runner of the tests: hooks that behave as a word specifies.
 type script struct {
 	// does is the word for each hook; a hook without one converts as it should.
 	does map[string]string
-	// asked is what hooks were asked.
+	// asked are the requests that hooks received.
 	asked strings.Builder
 }
 
