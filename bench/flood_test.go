@@ -42,7 +42,7 @@ func floodSmall(b *bench) {
 		recovered := time.Since(opened).Seconds()
 		for i := range floodHooks {
 			if last, changes := f.told(i, 1); changes != floodWrites {
-				b.Errorf("hook %d was received %d changes, not %d, the last are %v", i, changes, floodWrites, last)
+				b.Errorf("hook %d received %d changes, not %d, the last are %v", i, changes, floodWrites, last)
 			}
 		}
 		b.add(fmt.Sprintf("%s: %d events", what.name, events), "s", took).most(63)
@@ -182,8 +182,8 @@ func (f *flooded) open() (mib float64) {
 	return mib
 }
 
-// told counts the changes that a hook has received and returns the last of each object. It checks that they were in order,
-// with steps of at most so many.
+// told counts the changes that a hook has received and returns the last of each object. It checks that they were in
+// order, with steps of at most so many.
 func (f *flooded) told(i, step int) (last map[int]int, changes int) {
 	f.b.Helper()
 	file, err := os.Open(filepath.Join(f.dir, fmt.Sprint("told-", i)))
@@ -196,7 +196,7 @@ func (f *flooded) told(i, step int) (last map[int]int, changes int) {
 		var object, n int
 		_, err := fmt.Sscanf(lines.Text(), `"%d:%d"`, &object, &n)
 		if before := last[object]; err != nil || n < before || n > before+step || n == before && step == 1 {
-			f.b.Errorf("hook %d was told %s after %d", i, lines.Text(), before)
+			f.b.Errorf("hook %d received %s after %d", i, lines.Text(), before)
 		}
 		last[object] = n
 	}

@@ -17,8 +17,8 @@ import (
 // it, but API servers that are joined to a cluster may serve larger objects, so tests have some.
 const largestRequest = 16 << 20
 
-// etcdCalls are the options of the calls that the API server makes to etcd. They limit what is sent, and nothing that
-// the API server can be told reaches them.
+// etcdCalls are the options of the calls that the API server makes to etcd. They limit what is sent, and no option of
+// the API server reaches them.
 //
 //go:linkname etcdCalls go.etcd.io/etcd/client/v3.defaultCallOpts
 var etcdCalls []grpc.CallOption

@@ -59,7 +59,7 @@ func components(f folder, p ports) []*component {
 				"--bind-address=" + loopbackHost,
 				"--advertise-address=" + loopbackHost,
 				fmt.Sprintf("--secure-port=%d", p.APIServer),
-				// A loopback address cannot stand in the endpoints of the Service "kubernetes".
+				// The endpoints of the Service "kubernetes" cannot contain a loopback address.
 				"--endpoint-reconciler-type=none",
 				"--service-cluster-ip-range=10.96.0.0/16",
 				"--tls-cert-file=" + f.path("server.crt"),

@@ -122,7 +122,7 @@ func (f folder) create() (ports, error) {
 }
 
 // freePorts finds ports below those that the kernel gives to outgoing connections (32768 and up on Linux): while a
-// component is dead, nobody takes its port by chance.
+// component is down, no other program takes its port by chance.
 func freePorts(n int) ([]int, error) {
 	const first, count = 20000, 12000
 	var found []int

@@ -59,7 +59,7 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// programs are the roles that this file plays when its first argument says so.
+// programs are the roles of this file, selected by the first argument.
 var programs = map[string]func() int{
 	"etcd":                    etcd,
 	"kube-apiserver":          apiServer,
@@ -67,7 +67,7 @@ var programs = map[string]func() int{
 	"kubectl":                 kubectl,
 }
 
-// command does what a person at the terminal asked for and returns the exit code.
+// command runs a command of the command line and returns the exit code.
 func command(args []string, stdout, stderr io.Writer) int {
 	name, rest := "", args
 	if len(args) > 0 {

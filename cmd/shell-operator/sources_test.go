@@ -29,8 +29,8 @@ var with = map[string][]string{
 	"http-server-cert": {"SHELL_OPERATOR_HTTP_SERVER_KEY=key"}, "http-server-key": {"SHELL_OPERATOR_HTTP_SERVER_CERT=cert"},
 }
 
-// TestEverySetting gives each setting by its flag before and after the command, by its variable and in the file, and by
-// several of them at once: the flag wins over the variable, the variable over the file, the file over the default.
+// TestEverySetting sets each setting by its flag before and after the command, by its variable and in the file, and by
+// several of them together: the flag wins over the variable, the variable over the file, the file over the default.
 func TestEverySetting(t *testing.T) {
 	for _, row := range newSettings(nil).list {
 		if row.flag == configFileFlag {

@@ -109,9 +109,9 @@ func giveUp(log *slog.Logger, killHooks context.CancelCauseFunc, blocked string)
 	os.Exit(exitError)
 }
 
-// garbage is how much garbage, in percent of what is in use, may gather before it is collected. Nearly all of our memory
-// is bytes that the collector need not look at, so collecting twice as often as Go does by itself costs little time and
-// saves memory at the peaks.
+// garbage is how much garbage, in percent of the live heap, may gather before it is collected. Nearly all of our memory
+// is bytes without pointers, which the collector does not scan, so collecting twice as often as Go does by default
+// costs little time and saves memory at the peaks.
 const garbage = 50
 
 // limitGarbage respects GOGC.

@@ -25,7 +25,7 @@ const terminate = syscall.SIGTERM
 // all selects all cases.
 var all = os.Getenv("CHAOS") != ""
 
-// seed is the one of this run. It is the same each time unless somebody wants another one.
+// seed is the one of this run. It is constant unless SEED sets another one.
 var seed = sync.OnceValue(func() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
 		return n
@@ -33,7 +33,7 @@ var seed = sync.OnceValue(func() uint64 {
 	return 1
 })
 
-// wanted skips cases that nobody asked for.
+// wanted skips cases that CASE does not select.
 func wanted(t *testing.T, name string, short bool) {
 	t.Helper()
 	if part := os.Getenv("CASE"); part != "" {

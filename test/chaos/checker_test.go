@@ -22,7 +22,7 @@ type version struct {
 // history is what has happened to each object, in order.
 type history map[string][]version
 
-// window is a time in which the watch may have been lost: of what happens meanwhile a hook hears the difference only.
+// window is a time in which the watch may have been lost: for changes meanwhile a hook receives the difference only.
 type window struct{ from, to time.Time }
 
 func (w window) touches(v version) bool {
@@ -121,7 +121,7 @@ type checker struct {
 type follow struct {
 	// at is the place in the object's history, -1 before its beginning.
 	at int
-	// open is set while the hook does not know which time without the object it has been told of, only that it is at or
+	// open is set while the deletion that the hook received is not yet matched with one in the history: it is at or
 	// after at.
 	open bool
 	// vanished is set when the object went out of sight without being gone.
@@ -152,7 +152,7 @@ func (c *checker) attempts(s session) {
 			same = events[i].Watch == failed[i].Watch && *events[i].Object == *failed[i].Object
 		}
 		if !same && len(failed) > 0 {
-			c.complain("a failed run was told %s, the one after it %s", tell(failed), tell(events))
+			c.complain("a failed run received %s, the one after it %s", tell(failed), tell(events))
 		}
 		failed = nil
 		if !r.done {
@@ -292,7 +292,7 @@ func (c *checker) event(r run, watch string, o record.State) {
 	*f = follow{at: at}
 }
 
-// missed looks at the states between what the hook knew and what it knows now.
+// missed checks the states between the previous one of the hook and its current one.
 func (c *checker) missed(k string, f *follow, at int) {
 	all := c.history[k]
 	from := f.at + 1

@@ -98,7 +98,7 @@ func TestChecker(t *testing.T) {
 		{name: "invented", told: "=x:1,y:2,q:9 | ~x:3 ~x:4 ~y:5 -y:5 +y:6' +z:7 +q:9 ~x:8", want: []string{"shows K/n/q, which never was", "Added of K/n/q, which never was", "Modified of K/n/x in a state (8) that never was"}},
 		{name: "two lists", told: "=x:4,y:6' | =x:4,y:6' | +z:7", want: []string{"second Synchronization"}},
 		{name: "no list", told: "+x:1", want: []string{"before the Synchronization", "no Synchronization"}},
-		{name: "a failed run is not told again", told: "=x:1,y:2 | ~x:3 ! | ~x:4 ~y:5 -y:5 +y:6' +z:7", want: []string{"a failed run was told", "x the state 3"}},
+		{name: "a failed run is not told again", told: "=x:1,y:2 | ~x:3 ! | ~x:4 ~y:5 -y:5 +y:6' +z:7", want: []string{"a failed run received", "x the state 3"}},
 		{name: "a modification that tells of another object", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:6' +z:7", lost: []window{{at(32), at(35)}}, want: []string{"it is another object of this name"}},
 		{name: "out of sight at the wrong time", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 -x:4 | -y:5 +y:6' +z:7 +x:4", hidden: []window{{at(50), at(60)}}, want: []string{"Deleted of K/n/x in a state (4) that never was", "came twice"}},
 		{name: "stays out of sight", told: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 -x:4 | -y:5 +y:6' +z:7", hidden: []window{{at(25), at(45)}}, want: []string{"x is not its last state"}},

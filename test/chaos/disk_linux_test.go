@@ -15,8 +15,8 @@ import (
 // ownDisk is set for a test that has been started again where it may mount.
 const ownDisk = "CHAOS_MAY_MOUNT"
 
-// mountable tells whether this test may mount a disk. Where it may not, it is started again in namespaces of its own, where
-// every user may, and false is returned: then its outcome is that of this test.
+// mountable reports whether this test may mount a disk. Without the permission, the test runs again in namespaces of
+// its own, where every user may mount, and false is returned: that outcome is the one of this test.
 func mountable(t *testing.T) bool {
 	t.Helper()
 	err := mayMount(t)
@@ -94,7 +94,7 @@ func TestDiskFull(t *testing.T) {
 		full := fillDisk(w)
 		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
 		if !strings.Contains(failed.Fields["error"], "no space left on device") || !strings.Contains(failed.Fields["error"], "is the directory of --tmp-dir or --run-dir full") {
-			w.t.Errorf("the error does not tell: %s", failed.Fields["error"])
+			w.t.Errorf("the error has no reason: %s", failed.Fields["error"])
 		}
 		time.Sleep(2 * time.Second)
 		full.end()
@@ -161,7 +161,7 @@ func TestDiskReadOnly(t *testing.T) {
 		readOnly(w)
 		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
 		if !strings.Contains(failed.Fields["error"], "read-only file system") {
-			w.t.Errorf("the error does not tell: %s", failed.Fields["error"])
+			w.t.Errorf("the error has no reason: %s", failed.Fields["error"])
 		}
 		time.Sleep(2 * time.Second)
 		w.must(syscall.Unmount(w.tmp, syscall.MNT_DETACH))

@@ -250,7 +250,7 @@ func (o *order) wait(t *testing.T, all int64) {
 		select {
 		case <-o.more:
 		case <-late:
-			t.Fatalf("%d of %d changes were told within five minutes", o.heard(), all)
+			t.Fatalf("%d of %d changes were delivered within five minutes", o.heard(), all)
 		}
 	}
 }
@@ -261,7 +261,7 @@ func (o *order) wrong() []string {
 	wrong := o.broken[:min(len(o.broken), 10)]
 	for name, n := range o.goal {
 		if o.last[name] != n {
-			wrong = append(wrong, fmt.Sprintf("%s: %d is the last that was told, not %d", name, o.last[name], n))
+			wrong = append(wrong, fmt.Sprintf("%s: %d is the last that was delivered, not %d", name, o.last[name], n))
 		}
 	}
 	return wrong

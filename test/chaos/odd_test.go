@@ -88,7 +88,7 @@ kubernetes:
 		return strings.Contains(told.String(), `"nothing"`)
 	})
 	if strings.Count(told.String(), "null") < 2+1 { // one null is that of the Synchronization
-		t.Errorf("the hook was told %s", told.String())
+		t.Errorf("the hook received %s", told.String())
 	}
 }
 

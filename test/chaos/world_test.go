@@ -333,14 +333,14 @@ func (w *world) settle() {
 	written := time.Since(started)
 	defer func() {
 		if took := time.Since(started); took > 20*time.Second {
-			w.t.Logf("it took %s until the last change was written, and %s until all hooks were told", written, took)
+			w.t.Logf("it took %s until the last change was written, and %s until all hooks had received it", written, took)
 		}
 	}()
 	for _, name := range w.hooks() {
 		v := w.views()[name]
 		for k, count := range counts {
 			if v.sees(k) && !w.records.until(patience, name, func(lines []record.Line) bool { return w.reached(lines, name, v, k, count) }) {
-				w.t.Fatalf("hook %s was not told of the last change (%s %d) within %s", name, k, count, patience)
+				w.t.Fatalf("hook %s did not receive the last change (%s %d) within %s", name, k, count, patience)
 			}
 		}
 	}

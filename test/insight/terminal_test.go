@@ -22,7 +22,7 @@ func (a *asker) onTerminal(t *testing.T, line string) string {
 	}
 	inner.Close()
 	var out bytes.Buffer
-	_, _ = io.Copy(&out, outer) // it ends with an error when nobody has the inner end any more
+	_, _ = io.Copy(&out, outer) // it ends with an error when the inner end is closed
 	outer.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%s: %v", line, err)

@@ -115,7 +115,7 @@ var stages = []stage{
 		says:  []string{"me.sh: idle", "- onStartup is its only binding: it runs once per start", "last run: 1-1, …, succeeded"},
 	},
 	{
-		name:  "nobody asks",
+		name:  "no requests",
 		hooks: map[string][2]string{"me.sh": {`{configVersion: v1, http: [{name: soup, method: GET, path: /soup}]}`, works}},
 		begun: []string{"HTTP hooks are served"},
 		hook:  "me.sh",
@@ -147,7 +147,7 @@ func TestWhy(t *testing.T) {
 				op.UntilLog(s.then, "hook", s.hook, "binding", "kubernetes")
 			}
 			a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string { return strings.ReplaceAll(text, namespace, "NAMESPACE") }}
-			// A record comes before what it tells of can be seen: the task behind, the sleep after the failure.
+			// The log record precedes the state that the test waits for: the task behind, the sleep after the failure.
 			var got []string
 			for late := time.Now().Add(testenv.Patience); ; {
 				got = strings.Split(strings.TrimSpace(a.ask(t, "why "+s.hook)), "\n")[1:]

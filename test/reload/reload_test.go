@@ -66,7 +66,7 @@ func (d dir) remove(name string) {
 
 type object struct{ Metadata struct{ Name string } }
 
-// told is what a hook was told in one context: "hook version: binding what".
+// told formats each context of the hooks: "hook version: binding what".
 func told(records []testenv.Record) (all []string) {
 	for _, r := range records {
 		text, ok := strings.CutPrefix(r.Fields["msg"], "run ")
@@ -108,7 +108,7 @@ func start(t *testing.T, cluster *testenv.Cluster, d dir, args ...string) *teste
 	})
 }
 
-// until waits until hooks have been told exactly this, in this order for each hook.
+// until waits until hooks have received exactly this, in this order for each hook.
 func until(op *testenv.Operator, t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
@@ -117,7 +117,7 @@ func until(op *testenv.Operator, t *testing.T, want ...string) {
 		return len(got) >= len(want)
 	})
 	if slices.Sort(got); err != nil || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-		t.Fatalf("%v: hooks were told\n%s\nwant\n%s\nlog\n%s", err, strings.Join(got, "\n"), strings.Join(want, "\n"), op.Log())
+		t.Fatalf("%v: hooks received\n%s\nwant\n%s\nlog\n%s", err, strings.Join(got, "\n"), strings.Join(want, "\n"), op.Log())
 	}
 }
 
@@ -294,7 +294,7 @@ func TestUnchangedHook(t *testing.T) {
 	for i := range objects {
 		for _, what := range []string{"Added", "Deleted"} {
 			if n := seen[fmt.Sprintf("%s o-%d", what, i)]; n != 1 {
-				t.Errorf("%s of object %d was told %d times", what, i, n)
+				t.Errorf("%s of object %d was delivered %d times", what, i, n)
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func (s *stream) end() {
 	s.writing.Wait()
 }
 
-// more waits until the stream has gone on for this many objects, and hooks were told of them.
+// more waits until the stream has made so many objects, and hooks have received them.
 func (s *stream) more(op *testenv.Operator, n int) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -125,12 +125,12 @@ func (s *stream) check(op *testenv.Operator, last string) map[string]int {
 	for version, objects := range seen {
 		for name, n := range objects {
 			if n != 1 {
-				s.t.Errorf("version %s was told %d times of %s", version, n, name)
+				s.t.Errorf("version %s received %d times %s", version, n, name)
 			}
 		}
 	}
 	if n := len(seen[last]); n != s.objects {
-		s.t.Errorf("version %s was told of %d objects, there are %d", last, n, s.objects)
+		s.t.Errorf("version %s received %d objects, there are %d", last, n, s.objects)
 	}
 	s.t.Logf("%d objects, contexts by version: %v", s.objects, versions)
 	return versions
@@ -184,7 +184,8 @@ func TestBrokenHookUnderStream(t *testing.T) {
 	}
 }
 
-// Under a stream of events no version of a hook is told of a binding of another one, nor meets the library of another one.
+// Under a stream of events no version of a hook receives events of a binding of another one, nor loads the library of
+// another one.
 func TestTextsUnderStream(t *testing.T) {
 	const versions = 6
 	version := func(n int) string { return fmt.Sprintf("v%d", n) }
@@ -229,7 +230,7 @@ func TestTextsUnderStream(t *testing.T) {
 			told := s.check(op, version(versions))
 			for n := range versions + 1 {
 				if told[version(n)] < 10 {
-					t.Errorf("version %d was told %d contexts", n, told[version(n)])
+					t.Errorf("version %d received %d contexts", n, told[version(n)])
 				}
 			}
 		})

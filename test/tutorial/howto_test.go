@@ -102,7 +102,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// freePort is one that nobody uses at the moment.
+// freePort is a port that is currently unused.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

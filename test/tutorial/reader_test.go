@@ -37,7 +37,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// stays tells whether a command stays in the foreground of a terminal: the cluster does, the operator, and a server.
+// stays reports whether a command stays in the foreground of a terminal: the cluster does, the operator, and a server.
 var stays = regexp.MustCompile(`^([A-Z_]+=('[^']*'|\S+) )*((bin/testcluster|(bin/)?shell-operator) (start|--)|mysqld --)`)
 
 // program is a command that stays in the foreground, and all that it has printed.
@@ -172,7 +172,7 @@ func (r *reader) do(b pages.Block) {
 	if stays.MatchString(last) {
 		commands = commands[:at]
 	}
-	// Whoever gives commands that end with the operator has stopped the one from before.
+	// Commands that end with the operator come after the operator of the previous block has been stopped.
 	if stays.MatchString(last) && strings.Contains(last, "shell-operator ") {
 		r.stop(r.operator)
 	}

@@ -55,7 +55,7 @@ func build(o options, to string) (string, error) {
 	return write(index, sboms, o.version, to)
 }
 
-// machines are the words of ELF for the architectures that we know.
+// machines are the ELF names of the supported architectures.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "arm": elf.EM_ARM}
 
 // checkProgram refuses what cannot run in an image that has nothing else.
