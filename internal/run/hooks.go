@@ -79,14 +79,24 @@ func (s *hooks) limit(h *hook.Hook) *rate.Limiter {
 	return nil
 }
 
+// removed reports whether no more task of a hook runs for a queue.
+func (s *hooks) removed(h *hook.Hook) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone(h)
+}
+
+// gone is removed for callers that hold mu.
+func (s *hooks) gone(h *hook.Hook) bool { return s.known[h] == nil || s.known[h].idle != nil }
+
 // enter counts a run for a queue, unless the hook has been removed.
 func (s *hooks) enter(h *hook.Hook) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.known[h]
-	if known == nil || known.idle != nil {
+	if s.gone(h) {
 		return false
 	}
+	known := s.known[h]
 	if known.running++; known.running == 1 {
 		known.since = time.Now()
 	}

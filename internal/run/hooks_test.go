@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -60,6 +61,7 @@ func TestFilesOfARun(t *testing.T) {
 func TestRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, tick := tickOf("/hooks/h")
+		h.Settings.MinInterval = time.Hour
 		runs, end := 0, make(chan error)
 		r := New(Options{
 			Executor:  executor(func(process.Invocation) error { runs++; return <-end }),
@@ -80,6 +82,14 @@ func TestRemove(t *testing.T) {
 		}
 		if err := r.Task(tick).Run(t.Context()); err != nil || runs != 1 {
 			t.Errorf("a task of a removed hook: %v, %d runs", err, runs)
+		}
+		limit := r.hooks.known[h].limit
+		for limit.Allow() { // or the task would wait for the next one, and its queue with it
+		}
+		late, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Task(tick).Ready(late); err != nil {
+			t.Errorf("a task of a removed hook waits for its rate limit: %v", err)
 		}
 		end <- errors.New("no luck")
 		if err := <-done; err != nil {

@@ -166,8 +166,13 @@ func (t *Task) coveredBy(next *Task) bool {
 	return group != "" && group == first.Binding().Group
 }
 
-// Ready waits for the hook's rate limit.
-func (t *Task) Ready(ctx context.Context) error { return t.runner.wait(ctx, t.Hook()) }
+// Ready waits for the hook's rate limit. A task that Run would drop must not hold up its queue.
+func (t *Task) Ready(ctx context.Context) error {
+	if t.readExtra().review == nil && t.runner.hooks.removed(t.Hook()) {
+		return ctx.Err()
+	}
+	return t.runner.wait(ctx, t.Hook())
+}
 
 // Waited records how long the task has waited since it was queued, or since its last failure.
 func (t *Task) Waited(d time.Duration) { t.ensureExtra().waited = d }
