@@ -90,7 +90,8 @@ type Lifecycle struct {
 
 	// The goroutine of Run owns what follows.
 	ctx context.Context
-	// lives are the hooks of the active set in order, leaving those that are Draining.
+	// lives are the hooks of the active set in order, leaving those that are Draining, or Gone and not yet
+	// forgotten.
 	lives, leaving []*life
 	leads          bool
 	// startupDone is set when the onStartup runs of the first set have succeeded.

@@ -200,7 +200,7 @@ func (l *Lifecycle) retire(x *life) {
 			}
 		})
 	}
-	l.o.Watcher.Mute(x.hook)
+	l.o.Watcher.Mute(x.hook) // a task that is queued later all the same does not run
 	l.o.Queues.Edit(func(t queue.Task) bool { return hookOf(t) != x.hook })
 }
 
@@ -234,10 +234,17 @@ func (l *Lifecycle) settle(x *life) {
 		return
 	}
 	l.step(x, drained)
+	l.work.Go(func() { // an event may be on its way to a slow disk
+		for i := range x.hook.Kubernetes {
+			l.o.Watcher.Disable(x.hook, i)
+		}
+		l.post(l.ctx, func() { l.forget(x) })
+	})
+}
+
+// forget releases a hook that nothing uses any more.
+func (l *Lifecycle) forget(x *life) {
 	l.leaving = slices.DeleteFunc(l.leaving, func(other *life) bool { return other == x })
-	for i := range x.hook.Kubernetes {
-		l.o.Watcher.Disable(x.hook, i)
-	}
 	l.o.Runner.Forget(x.hook)
 	l.o.Store.Forget(x.hook)
 	l.measure()

@@ -7,7 +7,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Mute stops the events of a hook. Its snapshots stay current until Disable.
+// Mute stops the events of a hook. One that the sink is receiving may still arrive: Mute does not wait for the sink. Snapshots
+// stay current until Disable.
 func (w *Watcher) Mute(h *hook.Hook) {
 	for i := range h.Kubernetes {
 		if m := w.monitor(h, i); m != nil {
@@ -17,14 +18,12 @@ func (w *Watcher) Mute(h *hook.Hook) {
 }
 
 func (m *monitor) mute() {
-	m.order.Lock() // after events that are being delivered
-	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held, m.muted = event.Log{}, true
 }
 
-// Disable ends a binding without any further event. Streams that other bindings share continue. Enable must not be running for it.
+// Disable ends a binding without any further event. It waits for the sink if that is receiving one. Streams that other bindings share continue. Enable must not be running for it.
 func (w *Watcher) Disable(h *hook.Hook, index int) {
 	w.mu.Lock()
 	m := w.monitors[address{h, index}]

@@ -32,6 +32,30 @@ func TestMute(t *testing.T) {
 	o.sees(muted, 0, ns+"/a", ns+"/b")
 }
 
+// Mute does not wait for a disk on which an event is being stored. Neither that event nor one behind it is delivered.
+func TestMuteDuringDelivery(t *testing.T) {
+	entered, gate := make(chan struct{}, 10), make(chan struct{})
+	sink := &gated{events: make(chan event.Event, 10), keep: func() { entered <- struct{}{}; <-gate }}
+	f, all := share(t, []string{""}, []*gated{sink})
+	f.add(t, 0)
+	receive(t, entered, "call of Keep")
+	muted := make(chan struct{})
+	go func() {
+		all[0].mute()
+		close(muted)
+	}()
+	receive(t, muted, "return of mute")
+	f.add(t, 1)
+	close(gate)
+	f.running.Wait()
+	if len(sink.events) > 0 || len(entered) > 0 {
+		t.Errorf("%d events, %d of them stored after mute", len(sink.events), len(entered))
+	}
+	if n := all[0].snapshot().Len(); n != 2 {
+		t.Errorf("%d objects", n)
+	}
+}
+
 // A disabled binding has no effects, and its streams end when no other binding uses them.
 func TestDisable(t *testing.T) {
 	t.Parallel()

@@ -344,16 +344,25 @@ func (m *monitor) send(f fired) {
 		m.log.Debug("Event is not delivered", "reason", f.undelivered, "watchEvent", f.watch.String(), "namespace", f.object.namespace, "name", f.object.name)
 		return
 	}
+	if m.isMuted() {
+		return // before its bytes are stored
+	}
 	ev := m.event(f.watch, f.entry)
 	m.mu.Lock()
-	unlocked := m.unlocked
-	if !unlocked {
+	deliver := m.unlocked && !m.muted
+	if !m.unlocked && !m.muted {
 		m.held.Add(ev)
 	}
 	m.mu.Unlock()
-	if unlocked {
+	if deliver {
 		m.sink.Event(ev)
 	}
+}
+
+func (m *monitor) isMuted() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.muted
 }
 
 func (m *monitor) event(watch event.Watch, e entry) event.Event {
@@ -410,6 +419,9 @@ func (m *monitor) unlock() {
 	m.held, m.unlocked = event.Log{}, true
 	m.mu.Unlock()
 	for ev := range held.All(m.hook) {
+		if m.isMuted() {
+			return
+		}
 		m.sink.Event(ev)
 	}
 }
