@@ -17,9 +17,9 @@ type renewal struct {
 	what string
 	// parts are new servers and certificates.
 	parts []part
-	// services are those that the operator creates; registrars register the servers.
-	services   []serviceOptions
-	registrars []part
+	// registrars make the Services and register the servers, once registerable are closed.
+	registrars   []part
+	registerable []<-chan struct{}
 	// swap activates the new handlers, and returns functions that wait for the requests of the previous ones.
 	swap []func() (drain func())
 	// wait returns when all runs of the new handlers have ended.
@@ -57,14 +57,6 @@ func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble fun
 // register waits until the hooks are ready, activates their handlers, calls swapped, and registers the servers until ctx
 // ends.
 func (r *renewal) register(ctx context.Context, swapped func(drain []func()), trouble func(error)) {
-	for _, o := range r.services {
-		if err := ensureService(ctx, o); err != nil {
-			if ctx.Err() == nil {
-				trouble(err)
-			}
-			return
-		}
-	}
 	if !reached(ctx, r.ready...) {
 		return
 	}
@@ -73,6 +65,9 @@ func (r *renewal) register(ctx context.Context, swapped func(drain []func()), tr
 		drain = append(drain, swap())
 	}
 	swapped(drain)
+	if !reached(ctx, r.registerable...) {
+		return
+	}
 	var registrars sync.WaitGroup
 	defer registrars.Wait()
 	begin(ctx, &registrars, r.registrars, trouble)

@@ -18,6 +18,21 @@ type served struct {
 	handler                 replaceable
 	certificates            cert.Source
 	service, namespace, url string
+	// made is the Service if the operator makes it, or nil.
+	made *serviceOptions
+}
+
+// behindService makes the Service before a registration. Without one nothing is registered: the API server would reject
+// requests that it cannot send.
+func (s *served) behindService(register part) part {
+	return func(ctx context.Context) error {
+		if s.made != nil {
+			if err := ensureService(ctx, *s.made); err != nil {
+				return err
+			}
+		}
+		return register(ctx)
+	}
 }
 
 func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, component string) (*served, error) {
@@ -49,7 +64,7 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 		s.url, w.own = at.base(listening.Address()), true
 	}
 	if o.Webhooks.CreateServices && s.service != "" {
-		r.services = append(r.services, serviceOf(w.client, o, s, listening.Address()))
+		s.made = serviceOf(w.client, o, s, listening.Address())
 	}
 	if s.certificates, err = w.certificatesFor(ctx, r, server, at, s); err != nil {
 		return nil, err

@@ -11,19 +11,22 @@ import (
 )
 
 // serviceOf is the Service of a server that listens on an address.
-func serviceOf(client rest.Interface, o Options, s *served, listening string) serviceOptions {
+func serviceOf(client rest.Interface, o Options, s *served, listening string) *serviceOptions {
 	_, text, _ := net.SplitHostPort(listening)
 	port, _ := strconv.Atoi(text)
-	return serviceOptions{
+	return &serviceOptions{
 		Client: client, Namespace: s.namespace, Name: s.service, Target: port,
 		Selector: o.Webhooks.ServiceSelector, Pod: o.Webhooks.PodName, Log: o.Log,
 	}
 }
 
 // checkServices rejects one Service for both servers.
-func checkServices(all []serviceOptions) error {
-	if len(all) == 2 && all[0].Name == all[1].Name && all[0].Namespace == all[1].Namespace {
-		return fmt.Errorf("with --webhook-create-services, --validating-webhook-service-name and --conversion-webhook-service-name cannot both be %q: port 443 of a Service leads to one server", all[0].Name)
+func checkServices(admission, conversion *served) error {
+	if admission == nil || conversion == nil {
+		return nil
+	}
+	if a, c := admission.made, conversion.made; a != nil && c != nil && a.Name == c.Name && a.Namespace == c.Namespace {
+		return fmt.Errorf("with --webhook-create-services, --validating-webhook-service-name and --conversion-webhook-service-name cannot both be %q: port 443 of a Service leads to one server", a.Name)
 	}
 	return nil
 }

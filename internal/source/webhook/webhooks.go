@@ -80,9 +80,9 @@ func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal,
 	}
 	if w.own {
 		// Only the leader registers the address of one replica, or replicas would overwrite each other forever.
-		r.ready = append(r.ready, w.o.Leading)
+		r.registerable = append(r.registerable, w.o.Leading)
 	}
-	return r, checkServices(r.services)
+	return r, checkServices(w.admission, w.conversion)
 }
 
 func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*hook.Hook) error {
@@ -112,7 +112,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 		return err
 	}
 	r.swap, r.wait = append(r.swap, func() func() { return s.handler.put(handler) }), append(r.wait, handler.Wait)
-	r.registrars = append(r.registrars, registrar.Run)
+	r.registrars = append(r.registrars, s.behindService(registrar.Run))
 	return nil
 }
 
@@ -137,6 +137,6 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 		return err
 	}
 	r.swap = append(r.swap, func() func() { return s.handler.put(handler) })
-	r.registrars = append(r.registrars, registrar.Run)
+	r.registrars = append(r.registrars, s.behindService(registrar.Run))
 	return nil
 }

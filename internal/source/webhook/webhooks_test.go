@@ -131,12 +131,12 @@ func TestOneURLForBoth(t *testing.T) {
 
 // Neither can one Service.
 func TestOneServiceForBoth(t *testing.T) {
-	both := []serviceOptions{{Name: "svc", Namespace: "ns"}, {Name: "svc", Namespace: "ns"}}
-	if err := checkServices(both); err == nil || !strings.Contains(err.Error(), `--conversion-webhook-service-name cannot both be "svc"`) {
+	a, c := &served{made: &serviceOptions{Name: "svc", Namespace: "ns"}}, &served{made: &serviceOptions{Name: "svc", Namespace: "ns"}}
+	if err := checkServices(a, c); err == nil || !strings.Contains(err.Error(), `--conversion-webhook-service-name cannot both be "svc"`) {
 		t.Error(err)
 	}
-	both[1].Name = "other"
-	if err := checkServices(both); err != nil {
+	c.made.Name = "other"
+	if err := checkServices(a, c); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,111 @@
+package webhook
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// receive waits for a channel to be closed.
+func receive(t *testing.T, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(testenv.Patience):
+		t.Fatalf("no %s within %s", what, testenv.Patience)
+	}
+}
+
+// start runs a side until the test ends.
+func start(t *testing.T, s *side) {
+	ctx, stop := context.WithCancelCause(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.run(ctx, stop)
+	}()
+	t.Cleanup(func() {
+		stop(nil)
+		<-ended
+	})
+}
+
+// On a standby a reload replaces the handlers, although the address is registered by the leader only.
+func TestRenewalOnStandby(t *testing.T) {
+	ready, retired := make(chan struct{}), make(chan struct{})
+	close(ready)
+	hooks := []*hook.Hook{{
+		Name: "hook.sh",
+		Validating: []hook.Admission{{
+			Binding: hook.Binding{Name: "deny.example.com"}, SideEffects: "None", TimeoutSeconds: 10, FailurePolicy: "Ignore",
+			Rules: []hook.Rule{{APIGroups: []string{"example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"}, Operations: []string{"CREATE"}}},
+		}},
+	}}
+	w, err := newWebhooks(t.Context(), Options{
+		Cluster: &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Hooks: hooks, Ready: ready, Leading: make(chan struct{}),
+		Log:      slog.New(slog.DiscardHandler),
+		Webhooks: WebhookOptions{Admission: WebhookServer{ListenAddress: "127.0.0.1:0"}, ConfigurationName: "x", FailurePolicy: "Fail"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, w.side)
+	before := w.admission.handler.now
+	r, err := w.prepare(t.Context(), hooks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.retired, r.ready = func() { close(retired) }, append(r.ready, ready)
+	w.renew(r)
+	receive(t, retired, "end of the previous handlers")
+	if w.admission.handler.now == before {
+		t.Error("the previous handler still answers")
+	}
+}
+
+// A Service that the API server rejects keeps a server from being registered, but not the handlers from being replaced.
+func TestRenewalWithoutService(t *testing.T) {
+	api := httptest.NewServer(http.NotFoundHandler())
+	defer api.Close()
+	client, err := kube.NewClient(&rest.Config{Host: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	server := &served{made: &serviceOptions{Client: client, Namespace: "ns", Name: "svc", Selector: map[string]string{"app": "x"}, Target: 1, Log: log}}
+	register := server.behindService(func(context.Context) error {
+		t.Error("it is registered")
+		return nil
+	})
+	swapped, retired, rejected := false, make(chan struct{}), make(chan struct{})
+	s := newSide(log, &renewal{what: "webhooks"}, admission.ErrReplaced)
+	start(t, s)
+	s.renew(&renewal{
+		what: "webhooks", retired: func() { close(retired) },
+		swap: []func() func(){func() func() { swapped = true; return func() {} }},
+		registrars: []part{func(ctx context.Context) error {
+			defer close(rejected)
+			err := register(ctx)
+			if err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) {
+				t.Error(err)
+			}
+			return err
+		}},
+	})
+	receive(t, retired, "end of the previous handlers")
+	receive(t, rejected, "answer about the Service")
+	if !swapped {
+		t.Error("the handlers are not replaced")
+	}
+}
