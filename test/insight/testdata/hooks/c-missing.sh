@@ -3,7 +3,7 @@ if [[ $1 == --config ]]; then
 	cat <<'YAML'
 configVersion: v1
 kubernetes:
-- {name: gadgets, kind: Gadget, apiVersion: insight.example.com/v1}
+- {name: bobbins, kind: Bobbin, apiVersion: insight.example.com/v1}
 YAML
 	exit
 fi
