@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 func TestAgentRbac(t *testing.T) {
-	e := prepare(t, "agent-rbac")
+	t.Parallel()
+	e := prepareOn(t, "agent-rbac", testenv.Own(t)) // Pods of other tests have the same annotation
 	const remove = "delete clusterrole,clusterrolebinding agent-exec --ignore-not-found"
 	e.kubectl(strings.Fields(remove)...)
 	t.Cleanup(func() { e.kubectl(strings.Fields(remove)...) })

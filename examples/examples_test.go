@@ -68,7 +68,12 @@ var clusterWide sync.Mutex
 // prepareAlone is prepare for tests that cannot run beside others.
 func prepareAlone(t *testing.T, name string) *example {
 	t.Helper()
-	cluster := testenv.Shared(t)
+	return prepareOn(t, name, testenv.Shared(t))
+}
+
+// prepareOn is prepare on another control plane, for hooks that read objects of all namespaces.
+func prepareOn(t *testing.T, name string, cluster *testenv.Cluster) *example {
+	t.Helper()
 	e := &example{t: t, cluster: cluster, name: name, namespace: cluster.Namespace(t)}
 	// What is not in a namespace is the same for all tests of an example: two that create it concurrently would conflict.
 	clusterWide.Lock()
