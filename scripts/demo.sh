@@ -62,7 +62,7 @@ until_line 'Unlock kubernetes.Event tasks'
 
 say '3. kubectl create deployment web --image=nginx'
 kubectl create deployment web --image=nginx | sed 's/^/   /'
-until_line "msg='Pod 'web-.*' added'"
+until_line "Pod .*web-.* added'"
 [[ $REPLY =~ Pod\ \'[^\']*\'\ added ]]
 added=${BASH_REMATCH[0]}
 
