@@ -62,9 +62,9 @@ until_line 'Unlock kubernetes.Event tasks'
 
 say '3. kubectl create deployment web --image=nginx'
 kubectl create deployment web --image=nginx | sed 's/^/   /'
-until_line "Pod .*web-.* added'"
-[[ $REPLY =~ Pod\ \'[^\']*\'\ added ]]
-added=${BASH_REMATCH[0]}
+until_line 'Pod .*web-.* added'
+[[ $REPLY =~ Pod\ .*\ added ]]
+added=${BASH_REMATCH[0]//\\/} # the log escapes quotes
 
 cat <&3 >/dev/null & # the remaining output of the operator
 leave
