@@ -39,6 +39,8 @@ type Bound struct {
 	// Queue is that of its events. It is empty for kinds with a Caller.
 	Queue        string
 	AllowFailure bool
+	// Retry is the binding's own policy, if any; Hook.Policy returns the effective one.
+	Retry *Retry
 }
 
 // At returns the binding at an address, which has to exist.
@@ -46,10 +48,10 @@ func (h *Hook) At(a Address) Bound {
 	switch a.Kind {
 	case OnSchedule:
 		b := &h.Schedules[a.Index]
-		return Bound{&b.Binding, b.Queue, b.AllowFailure}
+		return Bound{&b.Binding, b.Queue, b.AllowFailure, b.Retry}
 	case OnKubernetes:
 		b := &h.Kubernetes[a.Index]
-		return Bound{&b.Binding, b.Queue, b.AllowFailure}
+		return Bound{&b.Binding, b.Queue, b.AllowFailure, b.Retry}
 	case OnValidating:
 		return Bound{Binding: &h.Validating[a.Index].Binding}
 	case OnMutating:
@@ -59,7 +61,7 @@ func (h *Hook) At(a Address) Bound {
 	case OnHTTP:
 		return Bound{Binding: &h.HTTP[a.Index].Binding}
 	}
-	return Bound{&Binding{Name: string(OnStart)}, MainQueue, false}
+	return Bound{Binding: &Binding{Name: string(OnStart)}, Queue: MainQueue}
 }
 
 // About returns what a binding is for: crontabs, kinds, resources, CRDs, routes.

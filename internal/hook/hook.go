@@ -11,9 +11,6 @@ import (
 	"time"
 )
 
-// MainQueue is the default queue.
-const MainQueue = "main"
-
 // Hook is an executable file and its configuration.
 type Hook struct {
 	// Name is the path relative to the hooks directory. It is unique and identifies the hook everywhere.
@@ -65,6 +62,8 @@ type Settings struct {
 	ExecutionTimeout *time.Duration
 	// ContextsPerRun is the largest number of contexts in one run; 0 means the operator's default.
 	ContextsPerRun int
+	// Retry is the default of the hook's bindings; nil means none.
+	Retry *Retry
 }
 
 // Binding has the fields that all kinds of bindings share.
@@ -85,13 +84,19 @@ type Schedule struct {
 	Crontab      string
 	Queue        string
 	AllowFailure bool
+	// Retry overrides fields of Settings.Retry; nil overrides none.
+	Retry *Retry
 }
 
 // Kubernetes is a binding to changes of Kubernetes objects.
 type Kubernetes struct {
 	Binding
-	Queue        string
+	Queue string
+	// Lanes divide the Queue.
+	Lanes        Lanes
 	AllowFailure bool
+	// Retry overrides fields of Settings.Retry; nil overrides none.
+	Retry *Retry
 
 	// APIVersion is "group/version" or "version"; empty means the preferred version.
 	APIVersion string
