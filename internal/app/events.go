@@ -27,6 +27,7 @@ func (s sink) Event(ev event.Event)                 { s.life.Queue(ev) }
 func (s sink) Keep(b []byte) event.Payload          { return s.spool.Put(b) }
 func (s sink) Objects(h *hook.Hook, index, n int)   { s.meter.Objects(h, index, n) }
 func (s sink) FilterFailed(h *hook.Hook, index int) { s.meter.FilterFailed(h, index) }
+func (s sink) KeyFailed(h *hook.Hook, index int)    { s.meter.KeyFailed(h, index) }
 
 func (op *operator) failed(_ string, t queue.Task, failures int, err error, delay time.Duration) {
 	var fields []any

@@ -43,8 +43,12 @@ type Event struct {
 	Index int
 	// Watch is the kind of a Change.
 	Watch Watch
+	// Initial marks a Change that reports an object of the initial list.
+	Initial bool
 	// Object is the object of a Change, as far as the binding keeps it.
 	Object Object
+	// Key is the key of the object in a keyed queue. It is empty without one, and for bindings with a group.
+	Key string
 }
 
 // Watch is the kind of a change.

@@ -33,22 +33,24 @@ type record struct {
 	name           unique.Handle[string]
 	index          int32
 	typ, watch     uint8
+	initial        bool
 }
 
-type place struct{ namespace, kind string }
+// place has the key, too: in most queues it is empty and takes nothing here.
+type place struct{ namespace, kind, key string }
 
 func recordOf(ev *Event) record {
 	o := &ev.Object
 	return record{
-		full: o.Full, filtered: o.Filtered, place: unique.Make(place{o.Namespace, o.Kind}), name: unique.Make(o.Name),
-		index: int32(ev.Index), typ: uint8(ev.Type), watch: uint8(ev.Watch),
+		full: o.Full, filtered: o.Filtered, place: unique.Make(place{o.Namespace, o.Kind, ev.Key}), name: unique.Make(o.Name),
+		index: int32(ev.Index), typ: uint8(ev.Type), watch: uint8(ev.Watch), initial: ev.Initial,
 	}
 }
 
 func (r *record) event(h *hook.Hook) Event {
 	where := r.place.Value()
 	return Event{
-		Type: Type(r.typ), Hook: h, Index: int(r.index), Watch: Watch(r.watch),
+		Type: Type(r.typ), Hook: h, Index: int(r.index), Watch: Watch(r.watch), Initial: r.initial, Key: where.key,
 		Object: Object{Namespace: where.namespace, Name: r.name.Value(), Kind: where.kind, Full: r.full, Filtered: r.filtered},
 	}
 }

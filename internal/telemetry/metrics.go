@@ -46,6 +46,7 @@ type Metrics struct {
 	objects             *prometheus.GaugeVec
 	filtering, handling *prometheus.HistogramVec
 	filterErrors        *prometheus.CounterVec
+	keyErrors           *prometheus.CounterVec
 	watchErrors         *prometheus.CounterVec
 	requests            *prometheus.CounterVec
 	latency, oldLatency *prometheus.HistogramVec
@@ -92,6 +93,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		objects:       r.gauge("kube_snapshot_objects"),
 		filtering:     r.histogram("kube_jq_filter_duration_seconds"),
 		filterErrors:  r.counter("kube_jq_filter_errors_total"),
+		keyErrors:     r.counter("kube_queue_key_errors_total"),
 		handling:      r.histogram("kube_event_duration_seconds"),
 		watchErrors:   r.counter("kubernetes_client_watch_errors_total"),
 		requests:      r.counter("kubernetes_client_request_result_total"),
@@ -284,9 +286,9 @@ func (m *Metrics) WatchFailed(errorType string) { m.watchErrors.WithLabelValues(
 
 // Binding are the metrics of one kubernetes binding. Bindings whose labels are the same add up.
 type Binding struct {
-	objects             prometheus.Gauge
-	filtering, handling prometheus.Observer
-	filterErrors        prometheus.Counter
+	objects                 prometheus.Gauge
+	filtering, handling     prometheus.Observer
+	filterErrors, keyErrors prometheus.Counter
 	// seen is the share of this binding in objects.
 	seen atomic.Int64
 }
@@ -299,6 +301,7 @@ func (m *Metrics) Binding(hook, binding, queue string) *Binding {
 		objects:      m.objects.WithLabelValues(hook, binding, queue),
 		filtering:    m.filtering.WithLabelValues(hook, binding, queue),
 		filterErrors: m.filterErrors.WithLabelValues(hook, binding, queue),
+		keyErrors:    m.keyErrors.WithLabelValues(hook, binding, queue),
 		handling:     m.handling.WithLabelValues(hook, binding, queue),
 	}
 }
@@ -313,8 +316,9 @@ func (b *Binding) Objects(n int) {
 // Filtered records the duration of the filter for one object.
 func (b *Binding) Filtered(took time.Duration) { b.filtering.Observe(took.Seconds()) }
 
-// FilterFailed counts a failure of the filter.
+// FilterFailed counts a failure of the filter, KeyFailed one of the jq key of the queue.
 func (b *Binding) FilterFailed() { b.filterErrors.Inc() }
+func (b *Binding) KeyFailed()    { b.keyErrors.Inc() }
 
 // Handled records the time until a change was queued or dropped.
 func (b *Binding) Handled(took time.Duration) { b.handling.Observe(took.Seconds()) }

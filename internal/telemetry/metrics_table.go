@@ -113,6 +113,8 @@ var definitions = []definition{
 		help: "Duration of jqFilter for one object."},
 	{name: "kube_jq_filter_errors_total", typ: counter, labels: bindingLabels,
 		help: "Failures of jqFilter, counted per object and attempt."},
+	{name: "kube_queue_key_errors_total", typ: counter, labels: bindingLabels,
+		help: "Failures of the jq key of a queue, counted per object and attempt; the key of the object is used instead."},
 	{name: "kube_event_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,
 		help: "Time until one change of an object is queued."},
 	{name: "kubernetes_client_watch_errors_total", typ: counter, labels: []string{"error_type"},

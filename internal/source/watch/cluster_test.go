@@ -49,6 +49,9 @@ func (o *observer) Keep(b []byte) event.Payload { return event.Memory(b) }
 func (o *observer) FilterFailed(h *hook.Hook, index int) {
 	o.failures <- fmt.Sprintf("%s %d", h.Name, index)
 }
+func (o *observer) KeyFailed(h *hook.Hook, index int) {
+	o.failures <- fmt.Sprintf("key of %s %d", h.Name, index)
+}
 func (o *observer) Objects(h *hook.Hook, index, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,17 +14,25 @@ import (
 type arrival struct {
 	*object
 	version uint64
-	// subs are the consumers, results what their filters returned. It is nil when none has a filter, and so is the result of a filter that
-	// still has to run, on text.
+	// subs are the consumers, results what their filters returned; nil when none has a filter. Filters whose result is not done still
+	// have to run, on text.
 	subs    []*subscription
-	results [][]byte
+	results []result
 	text    []byte
 }
 
+// result is what the filters of one consumer returned for an object.
+type result struct {
+	// filtered is that of jqFilter, key that of a jq key.
+	filtered []byte
+	key      string
+	done     bool
+}
+
 // result is that of the i-th consumer.
-func (a *arrival) result(i int) []byte {
+func (a *arrival) result(i int) result {
 	if a.results == nil {
-		return nil
+		return result{}
 	}
 	return a.results[i]
 }
@@ -61,9 +69,9 @@ func (d *digester) digest(raw []byte, deleted bool) (*arrival, error) {
 		if sub.gone.Load() || !sub.wants(o) {
 			continue
 		}
-		filter, json := sub.needs()
+		filters, json := sub.needs()
 		keep = keep || json
-		decode = decode || filter != nil && !deleted
+		decode = decode || len(filters) > 0 && !deleted
 	}
 	text := d.scratch
 	switch {
@@ -90,21 +98,21 @@ func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
 	}
 	content := d.decoder.Object(text, d.reads)
 	defer content.Close()
-	a.results, all = make([][]byte, len(a.subs)), true
+	a.results, all = make([]result, len(a.subs)), true
 	for i, sub := range a.subs {
-		filter, _ := sub.needs()
+		filters, _ := sub.needs()
 		switch {
-		case filter == nil || sub.gone.Load() || !sub.wants(a.object):
+		case len(filters) == 0 || sub.gone.Load() || !sub.wants(a.object):
 		case sub.isSlow():
 			all = false
 		default:
 			d.turn = turn{d.ctx, time.Now()}
 			a.results[i] = sub.filter(&d.turn, a.object, content)
 			// One function of jq cannot be interrupted, so a filter may have ended much later.
-			if a.results[i] == nil || time.Since(d.turn.began) > 5*filterTurn {
+			if !a.results[i].done || time.Since(d.turn.began) > 5*filterTurn {
 				sub.slow()
 			}
-			all = all && a.results[i] != nil
+			all = all && a.results[i].done
 		}
 	}
 	return all
@@ -114,9 +122,8 @@ func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
 func reads(subs []*subscription) *jq.Need {
 	var filters []*jq.Filter
 	for _, sub := range subs {
-		if filter, _ := sub.needs(); filter != nil {
-			filters = append(filters, filter)
-		}
+		own, _ := sub.needs()
+		filters = append(filters, own...)
 	}
 	return jq.NeedOf(filters...)
 }

@@ -52,6 +52,7 @@ func (m *monitor) end() []*subscription {
 	}
 	m.subs, m.held, m.unlocked, m.ended = nil, event.Log{}, false, true
 	m.items.Clear()
+	clear(m.keys)
 	return subs
 }
 

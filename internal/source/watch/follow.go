@@ -21,8 +21,8 @@ type follower struct {
 
 var _ consumer = (*follower)(nil)
 
-func (f *follower) needs() (filter *jq.Filter, json bool)              { return nil, false }
-func (f *follower) filter(context.Context, *object, *jq.Object) []byte { return nil }
+func (f *follower) needs() (filters []*jq.Filter, json bool)           { return nil, false }
+func (f *follower) filter(context.Context, *object, *jq.Object) result { return result{} }
 
 func (f *follower) replace(sub *subscription, entries []entry, except map[string]bool) {
 	selected := map[string]bool{}

@@ -108,7 +108,7 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &monitor{
-			address: address{hook: &hook.Hook{}}, binding: &hook.Kubernetes{}, program: program, meter: noMeter{}, sink: silence{},
+			address: address{hook: &hook.Hook{}}, binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{},
 			log: slog.New(slog.DiscardHandler), filled: make(chan struct{}), filling: true,
 		}
 		sub := &subscription{consumer: m, stream: s}
@@ -186,10 +186,10 @@ func TestUndeliveredEventsAreLogged(t *testing.T) {
 	sub := &subscription{consumer: m}
 	m.expect(sub, 0)
 	put := func(version, filtered string) {
-		m.change(sub, entry{&object{key: "a", resourceVersion: version}, []byte(filtered)})
+		m.change(sub, entry{object: &object{key: "a", resourceVersion: version}, filtered: []byte(filtered)})
 	}
 	put("1", "1")
-	m.replace(sub, []entry{{&object{key: "b"}, nil}}, nil) // the initial list
+	m.replace(sub, []entry{{object: &object{key: "b"}}}, nil) // the initial list
 	put("2", "2")
 	m.lead()
 	put("3", "2")

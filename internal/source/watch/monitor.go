@@ -15,6 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 // monitor has the objects of one kubernetes binding and decides whether their changes are events.
@@ -29,9 +30,13 @@ type monitor struct {
 	stuck   func(error)
 	binding *hook.Kubernetes
 	program *jq.Filter // nil without jqFilter
-	sink    Sink
-	meter   Meter
-	log     *slog.Logger
+	// keyProgram is nil unless the binding's queue has a jq key. filters are those of the two that are there.
+	keyProgram *jq.Filter
+	filters    []*jq.Filter
+	keyErrors  logonce.Dedup
+	sink       Sink
+	meter      Meter
+	log        *slog.Logger
 	// filled is closed when the initial list is complete.
 	filled chan struct{}
 
@@ -48,6 +53,10 @@ type monitor struct {
 	mu sync.Mutex
 	// items is ordered by object key. Copies are cheap and are read without the lock.
 	items btree.Map[string, item]
+	// keys are the results of keyProgram, by object key.
+	keys map[string]string
+	// apiGroup is that of the binding's kind.
+	apiGroup string
 	// awaited are the subscriptions that have not delivered a list.
 	awaited map[*subscription]bool
 	// filling is true until nothing was awaited for the first time.
@@ -89,25 +98,58 @@ type requestKey struct {
 type fired struct {
 	watch event.Watch
 	entry
+	initial     bool
 	undelivered string
 }
 
 // item is an object of a binding and the subscription that delivered it.
 type item struct {
-	entry
-	from *subscription
+	object   *object
+	filtered []byte
+	from     *subscription
 }
 
 var _ consumer = (*monitor)(nil)
 
-func (m *monitor) needs() (filter *jq.Filter, json bool) {
-	return m.program, m.binding.KeepFullObjects
+func (m *monitor) needs() (filters []*jq.Filter, json bool) {
+	return m.filters, m.binding.KeepFullObjects
 }
 
 // null is the result of a filter that failed.
 var null = []byte("null")
 
-func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) []byte {
+func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) (r result) {
+	if m.program != nil {
+		if r.filtered = m.applyFilter(ctx, o, content); r.filtered == nil {
+			return r
+		}
+	}
+	if m.keyProgram != nil {
+		text, err := m.keyProgram.ApplyTo(ctx, content)
+		switch {
+		case err == nil:
+			r.key = event.KeyText(text)
+		case ctx.Err() != nil:
+			return result{}
+		default:
+			m.keyFailed(o, err)
+		}
+	}
+	r.done = true
+	return r
+}
+
+func (m *monitor) keyFailed(o *object, err error) {
+	m.sink.KeyFailed(m.hook, m.index)
+	if _, due := m.keyErrors.Due(err.Error(), ""); due {
+		m.log.Error("The key of the queue failed, the key of the object is used; later failures are only counted",
+			"queue", m.binding.Queue, "namespace", o.namespace, "name", o.name, "kind", o.kind, "error", err.Error(),
+			"hint", "correct queue.key in all bindings of the queue")
+	}
+}
+
+// applyFilter returns nil when ctx has ended.
+func (m *monitor) applyFilter(ctx context.Context, o *object, content *jq.Object) []byte {
 	started := time.Now()
 	result, err := m.program.ApplyTo(ctx, content)
 	m.meter.Filtered(m.hook, m.index, time.Since(started))
@@ -278,31 +320,35 @@ func (m *monitor) put(sub *subscription, e entry) {
 		slim.json = nil
 		e.object = &slim
 	}
+	it := item{e.object, e.filtered, sub}
 	switch {
 	case !had:
-		m.items.Load(e.object.key, item{e, sub}) // Set, but faster for keys in order
+		m.items.Load(e.object.key, it) // Set, but faster for keys in order
 		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
 	case old.object.uid != e.object.uid:
 		// Deleted and created again, and the watch has missed that.
 		m.drop(old, old.object)
-		m.items.Set(e.object.key, item{e, sub})
+		m.items.Set(e.object.key, it)
 		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
-	case m.same(old.entry, e):
+	case m.same(old, it):
 		if m.program != nil {
 			m.undelivered(event.Modified, e, "the result of jqFilter is the same")
 		}
-		e.filtered = old.filtered // saves a copy
-		m.items.Set(e.object.key, item{e, sub})
+		it.filtered = old.filtered // saves a copy
+		m.items.Set(e.object.key, it)
 	default:
-		m.items.Set(e.object.key, item{e, sub})
+		m.items.Set(e.object.key, it)
 		m.count(Changes{Modified: 1})
 		m.fire(event.Modified, e)
 	}
+	if m.keyProgram != nil {
+		m.keys[e.object.key] = e.key
+	}
 }
 
-func (m *monitor) same(a, b entry) bool {
+func (m *monitor) same(a, b item) bool {
 	if m.program != nil {
 		return bytes.Equal(a.filtered, b.filtered)
 	}
@@ -313,7 +359,8 @@ func (m *monitor) same(a, b entry) bool {
 func (m *monitor) drop(it item, last *object) {
 	m.items.Delete(it.object.key)
 	m.count(Changes{Deleted: 1})
-	m.fire(event.Deleted, entry{last, it.filtered})
+	m.fire(event.Deleted, entry{last, it.filtered, m.keys[it.object.key]})
+	delete(m.keys, it.object.key)
 }
 
 // fire makes an event, if the binding wants it.
@@ -334,7 +381,7 @@ func (m *monitor) fire(watch event.Watch, e entry) {
 
 func (m *monitor) undelivered(watch event.Watch, e entry, reason string) {
 	if !m.quiet && m.log.Enabled(context.Background(), slog.LevelDebug) {
-		m.fired = append(m.fired, fired{watch, e, reason})
+		m.fired = append(m.fired, fired{watch: watch, entry: e, undelivered: reason})
 	}
 }
 
@@ -347,7 +394,7 @@ func (m *monitor) send(f fired) {
 	if m.isMuted() {
 		return // before its bytes are stored
 	}
-	ev := m.event(f.watch, f.entry)
+	ev := m.event(f)
 	m.mu.Lock()
 	deliver := m.unlocked && !m.muted
 	if !m.unlocked && !m.muted {
@@ -365,21 +412,38 @@ func (m *monitor) isMuted() bool {
 	return m.muted
 }
 
-func (m *monitor) event(watch event.Watch, e entry) event.Event {
+func (m *monitor) event(f fired) event.Event {
+	o := f.object
 	ev := event.Event{
-		Type: event.Change, Hook: m.hook, Index: m.index, Watch: watch,
-		Object: event.Object{Namespace: e.object.namespace, Name: e.object.name, Kind: e.object.kind},
+		Type: event.Change, Hook: m.hook, Index: m.index, Watch: f.watch, Initial: f.initial,
+		Object: event.Object{Namespace: o.namespace, Name: o.name, Kind: o.kind},
 	}
 	if m.binding.Group != "" {
 		return ev // its binding context has snapshots only
 	}
+	if lanes := m.binding.Lanes; lanes.Keyed() {
+		name := event.ObjectName{Group: m.group(), Kind: o.kind, Namespace: o.namespace, Name: o.name}
+		ev.Key = event.KeyOf(lanes.Key, name, f.key)
+	}
 	if m.binding.KeepFullObjects {
-		ev.Object.Full = m.sink.Keep(e.object.json)
+		ev.Object.Full = m.sink.Keep(o.json)
 	}
 	if m.program != nil {
-		ev.Object.Filtered = m.sink.Keep(e.filtered)
+		ev.Object.Filtered = m.sink.Keep(f.filtered)
 	}
 	return ev
+}
+
+func (m *monitor) group() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.apiGroup
+}
+
+func (m *monitor) setGroup(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.apiGroup = name
 }
 
 // snapshot returns the objects.
@@ -426,14 +490,17 @@ func (m *monitor) unlock() {
 	}
 }
 
-// announce delivers Added for every object, and then events.
+// announce delivers Added for every object, marked as initial, and then events.
 func (m *monitor) announce() {
 	m.update(func() {
 		m.held, m.unlocked = event.Log{}, true
 		m.items.Scan(func(_ string, it item) bool {
-			m.fire(event.Added, it.entry)
+			m.fire(event.Added, entry{it.object, it.filtered, m.keys[it.object.key]})
 			return true
 		})
+		for i := range m.fired {
+			m.fired[i].initial = true
+		}
 	})
 }
 

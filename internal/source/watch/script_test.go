@@ -52,10 +52,10 @@ import (
 // An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each
 // mention, or that of OBJECT@VERSION. Its uid is that of NAME#UID. The text is its field .text, which the filter of
 // a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which narrow the
-// stream, events=Added,Deleted, slim (no full objects), group and
+// stream, events=Added,Deleted, slim (no full objects), key=KEY of the queue, group and
 // standby.
 //
-// Events show the version of the full object, if it is kept, and the result of the filter, if there is one.
+// Events show the version of the full object, if it is kept, the result of the filter, if there is one, and the key.
 func TestScripts(t *testing.T) {
 	golden.Scripts(t, "testdata/script/*.txt", runScript)
 }
@@ -280,10 +280,9 @@ func (w *stage) binding(name string, options []string) *staged {
 		option, value, _ := strings.Cut(option, "=")
 		switch option {
 		case "jq":
-			var err error
-			if b.monitor.program, err = w.compiler.Compile(`if .text == "bad" then error("it is bad") else .text end`); err != nil {
-				w.t.Fatal(err)
-			}
+			kube.JQFilter = `if .text == "bad" then error("it is bad") else .text end`
+		case "key":
+			kube.Lanes = hook.Lanes{Key: hook.Key(value), Concurrency: 1}
 		case "names":
 			b.only = set(strings.Split(value, ","))
 		case "in":
@@ -299,6 +298,10 @@ func (w *stage) binding(name string, options []string) *staged {
 		default:
 			w.t.Fatalf("unknown option %q", option)
 		}
+	}
+	b.monitor.setGroup("example.com")
+	if err := (&Watcher{opts: Options{JQ: w.compiler}}).compile(b.monitor); err != nil {
+		w.t.Fatal(err)
 	}
 	return b
 }
@@ -376,7 +379,14 @@ func (b *staged) Event(ev event.Event) {
 	if ev.Hook != b.monitor.hook || ev.Type != event.Change || ev.Object.Kind != "Thing" {
 		b.t.Errorf("the event's address is wrong: %+v", ev)
 	}
-	b.log("%s: %s %s", b.name, ev.Watch, b.describe(ev.Object))
+	text := b.describe(ev.Object)
+	if ev.Key != "" {
+		text += " key " + ev.Key
+	}
+	if ev.Initial {
+		text += " (initial)"
+	}
+	b.log("%s: %s %s", b.name, ev.Watch, text)
 }
 func (b *staged) Keep(text []byte) event.Payload { return event.Memory(text) }
 func (b *staged) Objects(_ *hook.Hook, _ int, n int) {
@@ -385,3 +395,4 @@ func (b *staged) Objects(_ *hook.Hook, _ int, n int) {
 	}
 }
 func (b *staged) FilterFailed(*hook.Hook, int) { b.log("%s: filter failed", b.name) }
+func (b *staged) KeyFailed(*hook.Hook, int)    { b.log("%s: key failed", b.name) }

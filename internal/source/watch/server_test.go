@@ -232,6 +232,7 @@ func (w *witness) Event(ev event.Event) {
 func (w *witness) Keep(b []byte) event.Payload  { return event.Memory(b) }
 func (w *witness) Objects(*hook.Hook, int, int) {}
 func (w *witness) FilterFailed(*hook.Hook, int) {}
+func (w *witness) KeyFailed(*hook.Hook, int)    {}
 
 // follow runs a Watcher on a model server, in a bubble.
 func follow(t *testing.T, s *server, test func(w *Watcher, seen *witness)) {

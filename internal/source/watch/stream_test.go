@@ -19,15 +19,16 @@ type eye struct {
 	sets          int
 }
 
-func (e *eye) needs() (filter *jq.Filter, json bool) {
+func (e *eye) needs() (filters []*jq.Filter, json bool) {
 	if e.decoded {
-		filter, _ = jq.NewCompiler(jq.Options{}).Compile(".metadata.name")
+		filter, _ := jq.NewCompiler(jq.Options{}).Compile(".metadata.name")
+		filters = append(filters, filter)
 	}
-	return filter, e.json
+	return filters, e.json
 }
-func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) []byte {
+func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) result {
 	e.filtered = append(e.filtered, content)
-	return []byte("{}")
+	return result{filtered: []byte("{}"), done: true}
 }
 func (e *eye) replace(*subscription, []entry, map[string]bool) { e.sets++ }
 func (e *eye) change(*subscription, entry)                     {}
@@ -65,8 +66,8 @@ func TestDigest(t *testing.T) {
 			var trees []any
 			for i, e := range test.eyes {
 				trees = append(trees, e.filtered...)
-				if filtered := a.result(i) != nil; filtered != e.decoded {
-					t.Errorf("result %d is %q", i, a.result(i))
+				if r := a.result(i); r.done != e.decoded || (r.filtered != nil) != e.decoded {
+					t.Errorf("result %d is %+v", i, r)
 				}
 			}
 			if len(trees) != test.trees {
@@ -88,7 +89,7 @@ func benchmarkStream(b *testing.B) *feed {
 		b.Fatal(err)
 	}
 	m := &monitor{
-		binding: &hook.Kubernetes{Modified: true}, program: program, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true,
+		binding: &hook.Kubernetes{Modified: true}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true,
 		filled: make(chan struct{}),
 	}
 	s := newStream(nil, scope{})
@@ -102,6 +103,7 @@ func (silence) Event(event.Event)            {}
 func (silence) Keep(b []byte) event.Payload  { return event.Memory(b) }
 func (silence) Objects(*hook.Hook, int, int) {}
 func (silence) FilterFailed(*hook.Hook, int) {}
+func (silence) KeyFailed(*hook.Hook, int)    {}
 
 // BenchmarkFirstList is the first set of a binding with a filter, from the bytes of a list to its items.
 func BenchmarkFirstList(b *testing.B) {
@@ -141,7 +143,7 @@ func BenchmarkTenFilters(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m := &monitor{binding: &hook.Kubernetes{}, program: program, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true, filled: make(chan struct{})}
+		m := &monitor{binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true, filled: make(chan struct{})}
 		s.join(&subscription{consumer: m, stream: s})
 	}
 	b.ReportAllocs()

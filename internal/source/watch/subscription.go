@@ -14,10 +14,10 @@ import (
 // consumer processes the objects of a stream. Each subscription calls replace, change and remove one at a time; needs and filter are
 // called concurrently.
 type consumer interface {
-	// needs returns the consumer's filter, nil for none, and whether objects have to keep their JSON.
-	needs() (filter *jq.Filter, json bool)
-	// filter computes the result that is stored beside the object: null when the filter fails, nil when ctx ended before.
-	filter(ctx context.Context, o *object, content *jq.Object) []byte
+	// needs returns the consumer's filters, and whether objects have to keep their JSON.
+	needs() (filters []*jq.Filter, json bool)
+	// filter applies the filters. The result is not done if ctx ended before.
+	filter(ctx context.Context, o *object, content *jq.Object) result
 	// replace delivers a complete list; what has one of the keys in except has changed since that list was made.
 	replace(sub *subscription, entries []entry, except map[string]bool)
 	// change delivers an object that is new or different, remove one that was deleted.
@@ -29,10 +29,12 @@ type consumer interface {
 	dropped(sub *subscription, changes int)
 }
 
-// entry is an object with its filter result.
+// entry is an object with the results of the filters.
 type entry struct {
 	object   *object
 	filtered []byte
+	// key is the text of a jq key of the binding's queue.
+	key string
 }
 
 // subscription connects a consumer to a stream. It has a queue and, while that is not empty, a goroutine, so that a consumer whose filter or
@@ -95,7 +97,7 @@ func (d *delivery) size() int {
 	if d.changed == nil {
 		return 0
 	}
-	return max(len(d.changed.json), len(d.changed.text)) + len(d.changed.result(d.index))
+	return max(len(d.changed.json), len(d.changed.text)) + len(d.changed.result(d.index).filtered)
 }
 
 // version parses a resource version; 0 stands for one that is no number and cannot be compared.
@@ -262,24 +264,25 @@ func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decode
 	}
 }
 
-// entry applies the filter if that has not been done yet. It returns false if nothing is to be delivered any more.
+// entry applies the filters if that has not been done yet. It returns false if nothing is to be delivered any more.
 func (s *subscription) entry(ctx context.Context, a *arrival, index int, decoder *jq.Decoder) (entry, bool) {
-	e := entry{a.object, a.result(index)}
-	filter, _ := s.needs()
-	if filter == nil || e.filtered != nil {
-		return e, true
+	r := a.result(index)
+	if filters, _ := s.needs(); len(filters) > 0 && !r.done {
+		if s.gone.Load() {
+			return entry{}, false
+		}
+		started := time.Now()
+		content := decoder.Object(a.text, jq.NeedOf(filters...))
+		r = s.filter(ctx, a.object, content)
+		content.Close()
+		if time.Since(started) > filterTurn {
+			s.slow()
+		}
+		if !r.done {
+			return entry{}, false
+		}
 	}
-	if s.gone.Load() {
-		return e, false
-	}
-	started := time.Now()
-	content := decoder.Object(a.text, jq.NeedOf(filter))
-	e.filtered = s.filter(ctx, a.object, content)
-	content.Close()
-	if time.Since(started) > filterTurn {
-		s.slow()
-	}
-	return e, e.filtered != nil
+	return entry{a.object, r.filtered, r.key}, true
 }
 
 const (

@@ -48,6 +48,8 @@ type Sink interface {
 	Objects(h *hook.Hook, index, n int)
 	// FilterFailed counts a failure of a binding's filter.
 	FilterFailed(h *hook.Hook, index int)
+	// KeyFailed counts a failure of a jq key.
+	KeyFailed(h *hook.Hook, index int)
 }
 
 // Meter measures the cost of watching. Its methods must not block.
@@ -161,12 +163,8 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		log:    w.opts.Log.With("hook", h.Name, "binding", b.Name),
 		filled: make(chan struct{}), filling: true,
 	}
-	if b.JQFilter != "" {
-		program, err := w.opts.JQ.Compile(b.JQFilter)
-		if err != nil {
-			return fmt.Errorf("cannot compile jqFilter of hook %q, binding %q: %w", h.Name, b.Name, err)
-		}
-		m.program = program
+	if err := w.compile(m); err != nil {
+		return err
 	}
 	var res kube.Resource
 	var p plan
@@ -182,6 +180,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if !res.Namespaced && (b.Namespaces.ByLabels || len(b.Namespaces.Names) > 0) {
 		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
 	}
+	m.setGroup(res.Group)
 	m.replan = w.replanner(m, res)
 	w.mu.Lock()
 	m.resting = w.resting
@@ -194,6 +193,24 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	}
 	if res.Namespaced && len(b.Namespaces.Names) > 0 {
 		w.spawn(func(ctx context.Context) { w.warnOfMissing(ctx, m, b.Namespaces.Names) })
+	}
+	return nil
+}
+
+// compile compiles the filters of a binding.
+func (w *Watcher) compile(m *monitor) (err error) {
+	b := m.binding
+	if b.JQFilter != "" {
+		if m.program, err = w.opts.JQ.Compile(b.JQFilter); err != nil {
+			return fmt.Errorf("cannot compile jqFilter of hook %q, binding %q: %w", m.hook.Name, b.Name, err)
+		}
+		m.filters = append(m.filters, m.program)
+	}
+	if text := b.Lanes.Key.Filter(); text != "" && b.Group == "" {
+		if m.keyProgram, err = w.opts.JQ.Compile(text); err != nil {
+			return fmt.Errorf("cannot compile queue.key of hook %q, binding %q: %w", m.hook.Name, b.Name, err)
+		}
+		m.filters, m.keys = append(m.filters, m.keyProgram), map[string]string{}
 	}
 	return nil
 }
@@ -232,6 +249,7 @@ func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
 		}
 		m.log.Info("The kind is served differently: the binding follows", "before", res.GroupVersionResource.String(), "now", found.GroupVersionResource.String())
 		res = found
+		m.setGroup(res.Group)
 		w.follow(m, p)
 	}
 	return func(kind troubleKind) {
@@ -393,7 +411,7 @@ func (w *Watcher) Unlock(h *hook.Hook, index int) {
 	}
 }
 
-// Announce delivers Added for every object of a binding, and later events immediately.
+// Announce delivers Added for every object of a binding, marked as initial, and later events immediately.
 func (w *Watcher) Announce(h *hook.Hook, index int) {
 	if m := w.monitor(h, index); m != nil {
 		m.announce()

@@ -135,6 +135,13 @@ func (m *Meter) FilterFailed(h *hook.Hook, index int) {
 	}
 }
 
+// KeyFailed counts a failure of a jq key.
+func (m *Meter) KeyFailed(h *hook.Hook, index int) {
+	if b := m.binding(h, index); b != nil {
+		b.KeyFailed()
+	}
+}
+
 // Handled receives the time until a change was queued, or found to be none.
 func (m *Meter) Handled(h *hook.Hook, index int, took time.Duration) {
 	if b := m.binding(h, index); b != nil {
