@@ -50,7 +50,7 @@ var directions = []struct {
 		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion",
 	}, "the servers of webhooks and HTTP hooks; app provides the runs"},
 	{"internal/run/workspace", nil, "files of runs with any content"},
-	{"internal/run", []string{"internal/hook", "internal/event", "internal/wire", "internal/run/process", "internal/run/workspace"}, "a stage; queues, snapshots and effects are interfaces to it"},
+	{"internal/run", []string{"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/run/process", "internal/run/workspace"}, "a stage; queues, snapshots and effects are interfaces to it, the result of a run is a value of effect"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/kube"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "all effects of a run; it validates the files of runs"},

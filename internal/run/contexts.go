@@ -8,10 +8,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// contexts joins the task's events with the snapshots that they include. It takes the snapshots immediately, and makes contexts
-// one at a time, because there may be very many.
-func (r *Runner) contexts(t *Task) iter.Seq[wire.Context] {
-	h, frames := t.Hook(), r.frames(t)
+// contexts joins the task's events with the frames of their bindings. It makes contexts one at a time, because there may be very
+// many.
+func (t *Task) contexts(frames []wire.Context) iter.Seq[wire.Context] {
+	h := t.Hook()
 	return func(yield func(wire.Context) bool) {
 		for ev := range t.events.All(h) {
 			c := frames[frameOf(frames, &ev)]

@@ -54,6 +54,8 @@ type Report struct {
 	Changes []Change
 	// Response is what the client of a review gets: the verdict and its message.
 	Response string
+	// Message is that of the result file.
+	Message string
 	// Err is the failure of the run; Allowed reports that its bindings allow failure.
 	Err     error
 	Allowed bool

@@ -24,6 +24,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
@@ -139,7 +140,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	endTrace(err)
 	report := Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: m.waited, Attempt: m.attempts, Merged: merged,
-		Wall: time.Since(started), Usage: a.usage, Changes: a.changes, Response: a.response, Err: err, Allowed: t.mayFail(),
+		Wall: time.Since(started), Usage: a.usage, Changes: a.changes, Response: a.response, Message: a.result.Message, Err: err, Allowed: t.mayFail(),
 		Interrupted: err != nil && interrupted(ctx),
 	}
 	a.record.End(report)
@@ -182,6 +183,8 @@ type attempt struct {
 	changes []Change
 	// response is that of a review.
 	response string
+	// result is what the hook wrote to its result file, if it is valid.
+	result effect.Result
 }
 
 // recovered turns a panic during the attempt into its failure. It is the only place that recovers for runs.
@@ -210,14 +213,21 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 			log.Warn("Cannot remove the files of the run", "error", cerr.Error())
 		}
 	}()
-	err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, r.contexts(t)) })
+	frames := r.frames(t)
+	err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, t.contexts(frames)) })
 	if err != nil {
 		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}
+	lists := initialLists(frames)
 	result, err := r.execute(ctx, a, f)
 	a.usage = result.Usage
 	out, outErr := f.Outputs()
+	var invalid error
+	a.result, invalid = t.result(out.Result, lists, err != nil)
 	if err != nil {
+		if invalid != nil {
+			log.Warn("The result file of a failed hook is ignored", "error", invalid.Error())
+		}
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
 			var failed error
 			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out)
@@ -225,8 +235,8 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		}
 		return err
 	}
-	if outErr != nil {
-		return fmt.Errorf("%s FAILED: %w", t.Hook().Name, outErr)
+	if err := errors.Join(outErr, invalid); err != nil {
+		return fmt.Errorf("%s FAILED: %w", t.Hook().Name, err)
 	}
 	if ctx.Err() != nil {
 		// The client has disconnected, or another replica is the leader.
@@ -255,6 +265,7 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	in := r.invocation(withPath(path, t.Hook()), f)
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
+	in.Env = append(in.Env, attemptVariables(t.readExtra().attempts, t.limit(), "")...)
 	if r.opts.Tracers != nil {
 		in.Env = append(in.Env, traceEnvironment(ctx)...)
 	}

@@ -34,6 +34,7 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	}
 	in := r.invocation(t.Hook, f)
 	in.Stdout, in.Stderr = t.Stdout, t.Stderr
+	in.Env = append(in.Env, attemptVariables(1, 0, "")...)
 	result, err = r.opts.Executor.Execute(ctx, in)
 	out, outErr := f.Outputs()
 	if err == nil && outErr != nil {

@@ -1,4 +1,4 @@
-// Package wire implements the formats of hooks: it parses configurations, operations, metrics and answers, and writes binding contexts.
+// Package wire implements the formats of hooks: it parses configurations, operations, metrics, answers and results, and writes binding contexts.
 //
 // Callers may rely on this:
 //   - Only this package knows the JSON and YAML of hooks, and versions v0 and v1. Its results are typed and valid.
@@ -111,7 +111,7 @@ func printable(text string) string {
 
 // ParseConfig parses the output of a config call. An error is a *ConfigError. Warnings are returned with and without an error.
 func ParseConfig(name, path string, output []byte, opts ConfigOptions) (hook.Hook, []Warning, error) {
-	p := &parser{ConfigOptions: opts}
+	p := &parser{ConfigOptions: opts, document: configDocument}
 	h := hook.Hook{Name: name, Path: path}
 	if root, ok := p.decode(output); ok {
 		p.root(root, &h)
@@ -122,9 +122,10 @@ func ParseConfig(name, path string, output []byte, opts ConfigOptions) (hook.Hoo
 	return h, p.warnings, nil
 }
 
-// parser collects the violations and warnings of one configuration.
+// parser collects the violations and warnings of one document.
 type parser struct {
 	ConfigOptions
+	document   document
 	violations []Violation
 	warnings   []Warning
 }

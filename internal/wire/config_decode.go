@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -11,10 +12,23 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
+// document names a kind of text in violations.
+type document struct {
+	// name is that of the text, key one that it can have, hint how to write it.
+	name, key, hint string
+	// ignored are keys that are accepted everywhere: editors and schema tools add them.
+	ignored []string
+}
+
+var (
+	configDocument = document{"the output", "configVersion", "print the configuration and nothing else to stdout; messages belong to stderr", []string{"id", "$schema"}}
+	resultDocument = document{"it", "requeueAfter", "write one mapping, such as requeueAfter: 5m", nil}
+)
+
 // decode reads the first YAML document by the rules of YAML 1.1, as Kubernetes does.
 func (p *parser) decode(output []byte) (map[string]any, bool) {
 	if err := checkAliasesIn(output); err != nil {
-		p.violations = append(p.violations, Violation{Problem: "the output " + err.Error()})
+		p.violations = append(p.violations, Violation{Problem: p.document.name + " " + err.Error()})
 		return nil, false
 	}
 	if len(bytes.TrimSpace(output)) == 0 {
@@ -26,8 +40,8 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 	text, err := sigsyaml.YAMLToJSON(output)
 	if err != nil {
 		p.violations = append(p.violations, Violation{
-			Problem: "the output is neither YAML nor JSON: " + strings.TrimPrefix(err.Error(), "yaml: "),
-			Hint:    "print the configuration and nothing else to stdout; messages belong to stderr",
+			Problem: p.document.name + " is neither YAML nor JSON: " + strings.TrimPrefix(err.Error(), "yaml: "),
+			Hint:    p.document.hint,
 		})
 		return nil, false
 	}
@@ -35,7 +49,7 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 	dec.UseNumber()
 	var value any
 	if err := dec.Decode(&value); err != nil {
-		p.violations = append(p.violations, Violation{Problem: "the output cannot be read as JSON: " + err.Error()})
+		p.violations = append(p.violations, Violation{Problem: p.document.name + " cannot be read as JSON: " + err.Error()})
 		return nil, false
 	}
 	p.warnAboutText(output)
@@ -46,8 +60,8 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 		return map[string]any{}, true
 	default:
 		p.violations = append(p.violations, Violation{
-			Problem: "the output must be an object with keys such as configVersion, not " + withArticle(typeOf(value)),
-			Hint:    "print the configuration and nothing else to stdout",
+			Problem: fmt.Sprintf("%s must be an object with keys such as %s, not %s", p.document.name, p.document.key, withArticle(typeOf(value))),
+			Hint:    p.document.hint,
 		})
 		return nil, false
 	}

@@ -306,13 +306,13 @@ func (o *object) objects(key string, least int) []*object {
 	return objects
 }
 
-// close reports unknown keys. Two are accepted everywhere: editors and schema tools add them.
+// close reports unknown keys.
 func (o *object) close() {
 	if o.lenient {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.fields)) {
-		if slices.Contains(o.known, key) || key == "id" || key == "$schema" {
+		if slices.Contains(o.known, key) || slices.Contains(o.p.document.ignored, key) {
 			continue
 		}
 		hint := "remove it; known here: " + o.knownKeys()

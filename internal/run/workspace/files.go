@@ -12,21 +12,21 @@ import (
 
 // Files are those of one run.
 type Files struct {
-	dir                                                   string
-	contexts, metrics, admission, conversion, http, patch string
+	dir                                                           string
+	contexts, metrics, admission, conversion, http, patch, result string
 }
 
 func filesIn(dir string) *Files {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	return &Files{
 		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
-		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"),
+		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"), result: in("result"),
 	}
 }
 
 // all are the contexts and then the files that hooks may write.
 func (f *Files) all() []string {
-	return []string{f.contexts, f.metrics, f.admission, f.conversion, f.http, f.patch}
+	return []string{f.contexts, f.metrics, f.admission, f.conversion, f.http, f.patch, f.result}
 }
 
 // create makes the directory, and the files that hooks may write.
@@ -82,12 +82,13 @@ func (f *Files) Environment() []string {
 		"ADMISSION_RESPONSE_PATH=" + f.admission,
 		"CONVERSION_RESPONSE_PATH=" + f.conversion,
 		"HTTP_RESPONSE_PATH=" + f.http,
+		"RUN_RESULT_PATH=" + f.result,
 	}
 }
 
 // Outputs is the content of the files that a hook wrote; nil stands for an empty file.
 type Outputs struct {
-	Metrics, Admission, Conversion, HTTP, Patch []byte
+	Metrics, Admission, Conversion, HTTP, Patch, Result []byte
 }
 
 // Outputs reads the files that a hook may have written. A missing one is an error, because the hook's intent is unknown.
@@ -103,6 +104,7 @@ func (f *Files) Outputs() (Outputs, error) {
 		{"CONVERSION_RESPONSE_PATH", f.conversion, &out.Conversion},
 		{"HTTP_RESPONSE_PATH", f.http, &out.HTTP},
 		{"KUBERNETES_PATCH_PATH", f.patch, &out.Patch},
+		{"RUN_RESULT_PATH", f.result, &out.Result},
 	} {
 		content, err := readOutput(file.path)
 		switch {

@@ -1,0 +1,101 @@
+package run
+
+import (
+	"strconv"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// result parses the result file of an attempt. The lists are the initial ones in its contexts.
+func (t *Task) result(text []byte, lists []event.Snapshot, failed bool) (effect.Result, error) {
+	if text == nil {
+		return effect.Result{}, nil
+	}
+	var objects map[objectName]bool
+	return wire.ParseResult(text, wire.ResultRules{
+		Failed: failed, MessageOnly: t.messageOnly(), Unlisted: t.unlisted(),
+		Contains: func(namespace, name string) bool {
+			if objects == nil { // most results name none
+				objects = t.objects(lists)
+			}
+			return objects[objectName{namespace, name}]
+		},
+	})
+}
+
+// messageOnly names the kind of run whose result can only have a message; it is empty for others.
+func (t *Task) messageOnly() string {
+	switch {
+	case t.readExtra().review != nil:
+		return "a run that answers a request"
+	case t.kind() == event.Startup:
+		return "an onStartup run"
+	case t.Hook().Contexts == hook.NameContexts:
+		return "a hook with configuration v0"
+	}
+	return ""
+}
+
+// unlisted returns a binding of the task's events that has no Synchronization, or "".
+func (t *Task) unlisted() string {
+	for ev := range t.events.All(t.Hook()) {
+		if ev.Type.Kind() == hook.OnKubernetes && t.Hook().Kubernetes[ev.Index].Initial == hook.InitialNone {
+			return ev.Binding().Name
+		}
+	}
+	return ""
+}
+
+type objectName struct{ namespace, name string }
+
+// objects are those of the contexts. Contexts of a group have snapshots only.
+func (t *Task) objects(lists []event.Snapshot) map[objectName]bool {
+	names := map[objectName]bool{}
+	for ev := range t.events.All(t.Hook()) {
+		if ev.Type == event.Change && ev.Binding().Group == "" {
+			names[objectName{ev.Object.Namespace, ev.Object.Name}] = true
+		}
+	}
+	for _, list := range lists {
+		list.Each(func(o event.Object) bool {
+			names[objectName{o.Namespace, o.Name}] = true
+			return true
+		})
+	}
+	return names
+}
+
+// initialLists are those in the contexts of frames. Other snapshots are not kept during a run.
+func initialLists(frames []wire.Context) (lists []event.Snapshot) {
+	for _, frame := range frames {
+		if frame.Objects != nil && frame.Event.Binding().Group == "" {
+			lists = append(lists, frame.Objects)
+		}
+	}
+	return lists
+}
+
+// attemptVariables are those that describe an attempt; a limit of 0 means none.
+func attemptVariables(attempt, limit int, key string) []string {
+	return []string{
+		"HOOK_ATTEMPT=" + strconv.Itoa(attempt),
+		"HOOK_ATTEMPT_LIMIT=" + strconv.Itoa(limit),
+		"HOOK_QUEUE_KEY=" + key,
+	}
+}
+
+// limit is the number of attempts of the task; 0 means no limit.
+func (t *Task) limit() int {
+	if t.readExtra().review != nil {
+		return 1
+	}
+	first := t.first.event()
+	p := t.Hook().Policy(first.Address(), 0, 0)
+	if !p.Given && !t.mayFail() {
+		return 0 // another task without allowFailure has joined
+	}
+	return p.Limit
+}
