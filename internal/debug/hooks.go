@@ -142,26 +142,43 @@ type scheduleDump struct {
 	Crontab      string     `json:"crontab"`
 	Queue        string     `json:"queue"`
 	AllowFailure bool       `json:"allowFailure,omitempty"`
+	Retry        *retryDump `json:"retry,omitempty"`
 	NextTick     *time.Time `json:"nextTick,omitempty"`
 }
 
 type kubernetesDump struct {
 	bindingDump
-	Queue           string   `json:"queue"`
-	AllowFailure    bool     `json:"allowFailure,omitempty"`
-	APIVersion      string   `json:"apiVersion,omitempty"`
-	Kind            string   `json:"kind"`
-	Events          []string `json:"executeHookOnEvent"`
-	Synchronization bool     `json:"executeHookOnSynchronization"`
-	Wait            bool     `json:"waitForSynchronization"`
-	FullObjects     bool     `json:"keepFullObjectsInMemory"`
-	JQFilter        string   `json:"jqFilter,omitempty"`
-	Names           []string `json:"names,omitempty"`
-	Namespaces      []string `json:"namespaces,omitempty"`
-	NamespaceLabels *string  `json:"namespaceLabels,omitempty"`
-	Labels          string   `json:"labels,omitempty"`
-	Fields          string   `json:"fields,omitempty"`
-	Resync          string   `json:"resynchronizationPeriod,omitempty"`
+	// Queue is the name, or a keyedDump.
+	Queue           any        `json:"queue"`
+	AllowFailure    bool       `json:"allowFailure,omitempty"`
+	Retry           *retryDump `json:"retry,omitempty"`
+	APIVersion      string     `json:"apiVersion,omitempty"`
+	Kind            string     `json:"kind"`
+	Events          []string   `json:"executeHookOnEvent"`
+	Initial         string     `json:"initialObjects,omitempty"`
+	Synchronization bool       `json:"executeHookOnSynchronization"`
+	Wait            bool       `json:"waitForSynchronization"`
+	FullObjects     bool       `json:"keepFullObjectsInMemory"`
+	JQFilter        string     `json:"jqFilter,omitempty"`
+	Names           []string   `json:"names,omitempty"`
+	Namespaces      []string   `json:"namespaces,omitempty"`
+	NamespaceLabels *string    `json:"namespaceLabels,omitempty"`
+	Labels          string     `json:"labels,omitempty"`
+	Fields          string     `json:"fields,omitempty"`
+	Resync          string     `json:"resynchronizationPeriod,omitempty"`
+}
+
+type keyedDump struct {
+	Name        string   `json:"name"`
+	Key         hook.Key `json:"key"`
+	Concurrency int      `json:"concurrency"`
+}
+
+type retryDump struct {
+	MinDelay  string         `json:"minDelay,omitempty"`
+	MaxDelay  string         `json:"maxDelay,omitempty"`
+	Limit     *int           `json:"limit,omitempty"`
+	Exhausted hook.Exhausted `json:"exhausted,omitempty"`
 }
 
 type admissionDump struct {
@@ -205,10 +222,11 @@ type httpDump struct {
 }
 
 type settingsDump struct {
-	MinInterval      string `json:"executionMinInterval,omitempty"`
-	Burst            int    `json:"executionBurst,omitempty"`
-	ExecutionTimeout string `json:"executionTimeout,omitempty"`
-	ContextsPerRun   int    `json:"contextsPerRun,omitempty"`
+	MinInterval      string     `json:"executionMinInterval,omitempty"`
+	Burst            int        `json:"executionBurst,omitempty"`
+	ExecutionTimeout string     `json:"executionTimeout,omitempty"`
+	ContextsPerRun   int        `json:"contextsPerRun,omitempty"`
+	Retry            *retryDump `json:"retry,omitempty"`
 }
 
 func hookConfig(a *API, r request) (answer, error) {
@@ -231,7 +249,7 @@ func configOf(h *hook.Hook, nextTick func(string) time.Time) hookDump {
 		return dump
 	}
 	for _, s := range h.Schedules {
-		dump := scheduleDump{bindingDump: common(s.Binding), Crontab: s.Crontab, Queue: s.Queue, AllowFailure: s.AllowFailure}
+		dump := scheduleDump{bindingDump: common(s.Binding), Crontab: s.Crontab, Queue: s.Queue, AllowFailure: s.AllowFailure, Retry: retryOf(s.Retry)}
 		if next := nextTick(s.Crontab); !next.IsZero() {
 			dump.NextTick = &next
 		}
@@ -270,10 +288,16 @@ func configOf(h *hook.Hook, nextTick func(string) time.Time) hookDump {
 
 func kubernetesOf(k *hook.Kubernetes, common bindingDump) kubernetesDump {
 	d := kubernetesDump{
-		bindingDump: common, Queue: k.Queue, AllowFailure: k.AllowFailure, APIVersion: k.APIVersion, Kind: k.Kind,
+		bindingDump: common, Queue: k.Queue, AllowFailure: k.AllowFailure, Retry: retryOf(k.Retry), APIVersion: k.APIVersion, Kind: k.Kind,
 		Events: events(k), Synchronization: k.Initial == hook.InitialList, Wait: k.WaitForSynchronization,
 		FullObjects: k.KeepFullObjects, JQFilter: k.JQFilter, Names: k.Names, Namespaces: k.Namespaces.Names,
 		Labels: k.Labels, Fields: k.Fields,
+	}
+	if k.Lanes.Keyed() {
+		d.Queue = keyedDump{k.Queue, k.Lanes.Key, k.Lanes.Concurrency}
+	}
+	if k.Initial == hook.InitialEvents && !k.WaitForSynchronization {
+		d.Initial, d.Synchronization = "added", true
 	}
 	if k.Namespaces.ByLabels {
 		d.NamespaceLabels = &k.Namespaces.Labels
@@ -298,6 +322,20 @@ func events(k *hook.Kubernetes) []string {
 	return list
 }
 
+func retryOf(r *hook.Retry) *retryDump {
+	if r == nil {
+		return nil
+	}
+	d := &retryDump{Limit: r.Limit, Exhausted: r.Exhausted}
+	if r.MinDelay != nil {
+		d.MinDelay = r.MinDelay.String()
+	}
+	if r.MaxDelay != nil {
+		d.MaxDelay = r.MaxDelay.String()
+	}
+	return d
+}
+
 func settingsOf(s hook.Settings) *settingsDump {
 	var d settingsDump
 	if s.MinInterval > 0 {
@@ -306,7 +344,7 @@ func settingsOf(s hook.Settings) *settingsDump {
 	if s.ExecutionTimeout != nil {
 		d.ExecutionTimeout = s.ExecutionTimeout.String()
 	}
-	d.ContextsPerRun = s.ContextsPerRun
+	d.ContextsPerRun, d.Retry = s.ContextsPerRun, retryOf(s.Retry)
 	if d == (settingsDump{}) {
 		return nil
 	}

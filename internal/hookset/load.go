@@ -5,7 +5,7 @@
 //   - Hooks come in the byte-wise order of their names, whatever order they answered in.
 //   - All broken hooks are reported together, each with what it printed. There is no half-loaded result.
 //   - A config call has the environment of the hook's runs, and a time limit. It takes its children with it.
-//   - A hook that is returned can be run: its filters compile, its crontabs parse.
+//   - A hook that is returned can be run: its filters compile, its crontabs parse. All bindings of a keyed queue agree on its key.
 //   - A copy is of the files that were loaded, as a whole, or there is none.
 //
 // Files are read once by each call of Load. Follow reports when it is time for another one.
@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -106,6 +107,7 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	checkTogether(hooks, errs)
 	if err := errors.Join(errs...); err != nil {
 		return nil, &LoadError{files, errs}
 	}
@@ -114,6 +116,15 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
 	}
 	return hooks, nil
+}
+
+// checkTogether adds the errors of hooks that contradict each other. Hooks that have an error are nil.
+func checkTogether(hooks []*hook.Hook, errs []error) {
+	loaded := slices.DeleteFunc(slices.Clone(hooks), func(h *hook.Hook) bool { return h == nil })
+	for _, err := range CheckQueues(loaded) {
+		i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h != nil && h.Name == err.Hook })
+		errs[i] = err
+	}
 }
 
 // load runs one hook with --config, and logs its warnings.

@@ -184,7 +184,11 @@ func (l *Lifecycle) release() {
 func (l *Lifecycle) queueTasks(x *life) {
 	h := x.hook
 	for i := range h.Kubernetes {
-		if h.Kubernetes[i].Initial == hook.InitialEvents {
+		switch k := &h.Kubernetes[i]; {
+		case k.Initial == hook.InitialEvents && !k.WaitForSynchronization:
+			l.work.Go(func() { l.o.Watcher.Announce(h, i) }) // it can write many objects to the disk
+			continue
+		case k.Initial == hook.InitialEvents:
 			l.o.Queues.AddFirst(hook.MainQueue, stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Watcher.Announce(h, i) }})
 			continue
 		}

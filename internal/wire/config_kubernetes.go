@@ -27,10 +27,12 @@ func (p *parser) kubernetes(o *object, all *bindings) hook.Kubernetes {
 	if o.has("kind") && o.fields["kind"] == "" {
 		o.violation("kind", "is empty", `name a kind such as "Pod", a plural or a short name`)
 	}
-	k.Queue = queueName(o)
+	k.Queue, k.Lanes = p.queue(o)
 	k.AllowFailure = o.truth("allowFailure", false)
+	k.Retry = p.retry(o, all.hook.Settings.Retry)
 	p.watchEvents(o, &k)
 	p.initial(o, &k)
+	p.initialObjects(o, &k)
 	p.selectors(o, &k)
 
 	k.KeepFullObjects = o.truth("keepFullObjectsInMemory", true)
@@ -77,11 +79,14 @@ func (p *parser) initial(o *object, k *hook.Kubernetes) {
 }
 
 func (p *parser) filter(o *object, text string) {
-	if text == "" {
-		return
+	if text != "" {
+		p.compiles(o, "jqFilter", text)
 	}
+}
+
+func (p *parser) compiles(o *object, key, text string) {
 	if _, err := p.JQ.Compile(text); err != nil {
-		o.violation("jqFilter", fmt.Sprintf("does not compile: %v", err), "try it with the jq command")
+		o.violation(key, fmt.Sprintf("does not compile: %v", err), "try it with the jq command")
 	}
 }
 

@@ -55,6 +55,7 @@ func (p *parser) newerKeys(o *object) {
 func (p *parser) legacySchedule(o *object) hook.Schedule {
 	var s hook.Schedule
 	s.Name = p.bindingName(o, "schedule")
+	newerFields(o)
 	s.Crontab = o.text("crontab")
 	p.crontab(o, s.Crontab)
 	s.AllowFailure = o.truth("allowFailure", false)
@@ -72,6 +73,7 @@ func (p *parser) legacyKubernetes(o *object) hook.Kubernetes {
 	if kind, ok := o.lookup("kind"); !ok || kind == "" {
 		o.violation("kind", "is required", `name a kind such as "Pod", a plural or a short name`)
 	}
+	newerFields(o)
 	p.legacyEvents(o, &k)
 	if name := o.text("objectName"); name != "" {
 		k.Names = []string{name}

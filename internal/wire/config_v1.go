@@ -65,6 +65,7 @@ func (p *parser) settings(root *object, h *hook.Hook) {
 		}
 		h.Settings.ContextsPerRun = *n
 	}
+	h.Settings.Retry = p.retry(o, nil)
 	o.close()
 }
 
@@ -76,7 +77,8 @@ func (p *parser) schedule(o *object, all *bindings) hook.Schedule {
 		p.crontab(o, s.Crontab)
 	}
 	s.AllowFailure = o.truth("allowFailure", false)
-	s.Queue = queueName(o)
+	s.Retry = p.retry(o, all.hook.Settings.Retry)
+	s.Queue = p.plainQueue(o)
 	p.includes(o, &s.Binding, all)
 	o.close()
 	return s
@@ -98,8 +100,10 @@ func (p *parser) bindingName(o *object, def string) string {
 	return name
 }
 
-func queueName(o *object) string {
-	if name := o.text("queue"); name != "" {
+func queueName(o *object) string { return queueNameAt(o, "queue") }
+
+func queueNameAt(o *object, key string) string {
+	if name := o.text(key); name != "" {
 		return name
 	}
 	return hook.MainQueue

@@ -80,17 +80,13 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 		return report, err
 	}
 	report.Findings = []lint.Finding{} // a list, also in JSON
-	var hooks []*hook.Hook
 	for i, e := range entries {
 		if e.Skipped == nil {
 			report.Hooks++
 		}
 		report.Findings = append(report.Findings, answers[i].findings...)
-		if answers[i].hook != nil {
-			hooks = append(hooks, answers[i].hook)
-		}
 	}
-	report.Findings = append(report.Findings, l.together(hooks)...)
+	report.Findings = append(report.Findings, l.together(answers)...)
 	if report.Hooks == 0 {
 		// The operator would start, so this is a warning.
 		report.Findings = append(report.Findings, lint.Finding{Path: l.shown, Level: lint.Warning, Message: "no hooks found", Hint: "put executable files there, or name another directory"})
@@ -110,7 +106,9 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 // linted is what came of one entry.
 type linted struct {
 	findings []lint.Finding
-	hook     *hook.Hook
+	// answer has the hook, if it could be loaded, source its text.
+	answer hookset.Answer
+	source lint.Source
 }
 
 // maxSource is the size above which a file is not read: a script is never that large.
@@ -271,7 +269,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 		result.findings = append(append(result.findings, l.failed(f.Name, s, answer, err)...), l.warnings(s, answer)...)
 		return result
 	}
-	result.hook = answer.Hook
+	result.answer, result.source = answer, s
 	result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: " + hookset.Summary(answer.Hook)})
 	result.findings = append(result.findings, l.warnings(s, answer)...)
 	result.findings = append(result.findings, lint.Hook(s, answer.Hook, l.opts.ContextsPerRun)...)
@@ -350,7 +348,19 @@ func lastLines(text []byte, n int) string {
 }
 
 // together checks the hooks against each other.
-func (l *linter) together(hooks []*hook.Hook) (found []lint.Finding) {
+func (l *linter) together(all []linted) (found []lint.Finding) {
+	var hooks []*hook.Hook
+	byName := map[string]linted{}
+	for _, one := range all {
+		if h := one.answer.Hook; h != nil {
+			hooks = append(hooks, h)
+			byName[h.Name] = one
+		}
+	}
+	for _, err := range hookset.CheckQueues(hooks) {
+		one := byName[err.Hook]
+		found = append(found, l.failed(err.Hook, one.source, hookset.Answer{Stdout: one.answer.Stdout}, err)...)
+	}
 	if err := admission.Check(hooks); err != nil {
 		for message := range strings.SplitSeq(err.Error(), "\n") {
 			found = append(found, lint.Finding{Path: l.shown, Level: lint.Error, Message: message})
