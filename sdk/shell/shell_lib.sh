@@ -54,7 +54,7 @@ if [[ ${BASH_SOURCE[0]} == */* ]]; then
   __shell_lib_dir=${BASH_SOURCE[0]%/*}
 fi
 __shell_lib_dir+=/frameworks/shell
-__shell_lib_parts=(json.sh backtrace.sh context.sh hook.sh kubernetes.sh metrics.sh admission.sh conversion.sh http.sh)
+__shell_lib_parts=(json.sh backtrace.sh context.sh hook.sh kubernetes.sh metrics.sh admission.sh conversion.sh http.sh run_result.sh)
 # Images that copy the program and this file into another base often lack some parts, or have them elsewhere. The
 # program contains all of them.
 for __shell_lib_file in "${__shell_lib_parts[@]}"; do

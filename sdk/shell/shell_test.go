@@ -75,6 +75,7 @@ var outputs = map[string]string{
 	"VALIDATING_RESPONSE_PATH": "admission",
 	"CONVERSION_RESPONSE_PATH": "conversion",
 	"HTTP_RESPONSE_PATH":       "http",
+	"RUN_RESULT_PATH":          "result",
 }
 
 // hookCommand is "hook FILE [ARG…]": empties the output files and runs the hook as the operator does. "! hook" requires it

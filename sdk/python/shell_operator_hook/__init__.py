@@ -25,7 +25,7 @@ What callers may rely on:
 - Invalid arguments raise ValueError with a hint; nothing has been written then.
 """
 
-from . import admission, conversion, http, kubernetes, metrics
+from . import admission, conversion, http, kubernetes, metrics, run
 from .context import JSON, Context, Item, Object, contexts
 from .conversion import ConversionFailed
 from .hook import Hook
@@ -43,4 +43,5 @@ __all__ = [
     "http",
     "kubernetes",
     "metrics",
+    "run",
 ]

@@ -44,7 +44,7 @@ class Context(Item):
 
     @property
     def type(self) -> str:
-        """Synchronization, Event, Schedule, Group, Validating, Mutating, Conversion, HTTP, or empty for onStartup."""
+        """Synchronization, Event, Requeue, Schedule, Group, Validating, Mutating, Conversion, HTTP, or empty for onStartup."""
         return self._text("type")
 
     @property
@@ -59,9 +59,9 @@ class Context(Item):
 
     @property
     def objects(self) -> List[Item]:
-        """Of a Synchronization: all items. Of an Event: the one that changed, so that one handler can process
-        both."""
-        if self.type == "Event":
+        """Of a Synchronization: all items. Of an Event or a Requeue: the one of the context, so that one handler can
+        process all of them."""
+        if self.type in ("Event", "Requeue"):
             return [self]
         return [Item(raw) for raw in self.raw.get("objects") or []]
 

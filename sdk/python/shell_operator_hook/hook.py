@@ -17,7 +17,7 @@ _C = TypeVar("_C", bound=Converter)
 # versions of a conversion. An empty name or detail matches all.
 _Key = Tuple[str, str, str]
 
-_DETAILS = ("Synchronization", "Added", "Modified", "Deleted")
+_DETAILS = ("Synchronization", "Added", "Modified", "Deleted", "Requeue")
 
 
 class Hook:
@@ -34,8 +34,8 @@ class Hook:
         return self._add(("onStartup", "", ""), handler)
 
     def on_kubernetes(self, binding: str, *events: str) -> Callable[[_H], _H]:
-        """Handles a binding under kubernetes. events are some of Synchronization, Added, Modified and Deleted; without
-        them, those that no other handler of the binding names."""
+        """Handles a binding under kubernetes. events are some of Synchronization, Added, Modified, Deleted and Requeue;
+        without them, those that no other handler of the binding names."""
         for event in events:
             if event not in _DETAILS:
                 raise ValueError(f"{event!r} is not an event; there are: {', '.join(_DETAILS)}")
@@ -131,6 +131,8 @@ def _candidates(context: Context) -> List[_Key]:
     elif kind == "Synchronization" or (kind == "Event" and context.watch_event in _DETAILS):
         detail = kind if kind == "Synchronization" else context.watch_event
         keys = [("kubernetes", binding, detail), ("kubernetes", binding, "")]
+    elif kind == "Requeue":
+        keys = [("kubernetes", binding, kind), ("kubernetes", binding, ""), ("Schedule", binding, "")]
     elif kind == "Group":
         keys = [(kind, context.group, "")]
     elif kind == "Conversion":

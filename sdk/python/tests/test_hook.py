@@ -10,11 +10,12 @@ import sys
 import tempfile
 import textwrap
 import unittest
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Dict, Iterator, List
 from unittest import mock
 
-from shell_operator_hook import Context, ConversionFailed, Hook, admission, contexts, conversion, http, kubernetes, metrics
+from shell_operator_hook import Context, ConversionFailed, Hook, admission, contexts, conversion, http, kubernetes, metrics, run
 
 OUTPUTS = {
     "KUBERNETES_PATCH_PATH": "patch",
@@ -22,6 +23,7 @@ OUTPUTS = {
     "ADMISSION_RESPONSE_PATH": "admission",
     "CONVERSION_RESPONSE_PATH": "conversion",
     "HTTP_RESPONSE_PATH": "http",
+    "RUN_RESULT_PATH": "result",
 }
 
 
@@ -71,6 +73,7 @@ class Handlers(RunCase):
             ({"binding": "p", "type": "Event", "watchEvent": "Added"}, "@on_kubernetes('p', 'Added'), @on_kubernetes('p')"),
             ({"binding": "p", "type": "Event", "watchEvent": "Modified"}, "@on_kubernetes('p', 'Modified'), @on_kubernetes('p')"),
             ({"binding": "p", "type": "Event", "watchEvent": "Deleted"}, "@on_kubernetes('p', 'Deleted'), @on_kubernetes('p')"),
+            ({"binding": "p", "type": "Requeue"}, "@on_kubernetes('p', 'Requeue'), @on_kubernetes('p'), @on_schedule('p')"),
             ({"binding": "p", "type": "Group", "groupName": "all of it"}, "@on_group('all of it')"),
             ({"binding": "every hour", "type": "Schedule"}, "@on_schedule('every hour')"),
             ({"binding": "v", "type": "Validating"}, "@on_validating('v')"),
@@ -399,6 +402,35 @@ class Outputs(RunCase):
             http.respond(101)
         with self.complains("status 204 has no content"):
             http.json(204, {})
+
+    def test_result(self) -> None:
+        hook = Hook({})
+
+        @hook.on_kubernetes("orders")
+        def order(context: Context) -> None:
+            name = context.objects[0].object["metadata"]["name"]
+            run.requeue_after("5m" if name == "a" else timedelta(hours=1, milliseconds=1.5))
+            run.requeue(name, "30s", namespace="shop")
+            run.requeue("node", "1h30m")
+            run.message(f"saw {name}")
+            run.retry_after("0")
+            run.give_up("no shop")
+
+        events = [{"binding": "orders", "type": kind, "watchEvent": "Added", "object": {"metadata": {"name": name}}} for kind, name in [("Event", "a"), ("Requeue", "b")]]
+        self.run_hook(hook, *events)
+        node = {"name": "node", "after": "1h30m"}
+        requeue = [{"name": "a", "after": "30s", "namespace": "shop"}, node, {"name": "b", "after": "30s", "namespace": "shop"}, node]
+        self.assertEqual(
+            self.lines("result"),
+            [{"requeueAfter": "3600001ms", "requeue": requeue, "message": "saw b", "retryAfter": "0", "giveUp": "no shop"}],
+        )
+        for text in ["5", "soon", "", "-1s", "5m "]:
+            with self.complains("is not a duration"):
+                run.requeue_after(text)
+        with self.complains("name the object"):
+            run.requeue("", "5m")
+        with self.complains("say why"):
+            run.give_up("")
 
     def test_conversion(self) -> None:
         hook = Hook({})

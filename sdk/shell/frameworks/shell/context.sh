@@ -105,8 +105,8 @@ context::is_null() { context::_is "${1:-}" null; }
 # context::objects [FILTER]
 #
 # Prints the items of the current context, one compact JSON a line: {"object":…, "filterResult":…}, with the keys that
-# the binding has. For type Synchronization these are the items of objects; for type Event it is the one item that
-# changed, so that one handler can process both. With FILTER, prints the result of this jq filter for each
+# the binding has. For type Synchronization these are the items of objects; for type Event or Requeue it is the one item
+# of the context, so that one handler can process both. With FILTER, prints the result of this jq filter for each
 # item, strings without quotes.
 #
 #   context::objects .object.metadata.name | while read -r name; do …
@@ -116,9 +116,9 @@ context::objects() {
   IFS=$'\x1f' read -r -a words <<<"${__shell_lib_words[REPLY]}"
   case ${words[1]:-} in
   Synchronization) context::_items '.objects[]' "$@" ;;
-  Event) context::_items 'with_entries(select(.key == "object" or .key == "filterResult"))' "$@" ;;
+  Event | Requeue) context::_items 'with_entries(select(.key == "object" or .key == "filterResult"))' "$@" ;;
   *)
-    shell_lib::_complain "only contexts of type Synchronization and Event have objects, this one is of type ${words[1]:-(none)}; a binding with a group has context::snapshot"
+    shell_lib::_complain "only contexts of type Synchronization, Event and Requeue have objects, this one is of type ${words[1]:-(none)}; a binding with a group has context::snapshot"
     return 1
     ;;
   esac

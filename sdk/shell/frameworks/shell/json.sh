@@ -44,7 +44,7 @@ shell_lib::_json_string() {
 # Prints MESSAGE to stderr, after the name of the function of the library that the hook has called.
 shell_lib::_complain() {
   local -i frame=1
-  while [[ ${FUNCNAME[frame + 1]:-} == @(context|conversion|kubernetes|metrics|admission|hook|shell_lib)::* ]]; do
+  while [[ ${FUNCNAME[frame + 1]:-} == @(context|conversion|kubernetes|metrics|admission|http|run|hook|shell_lib)::* ]]; do
     frame+=1
   done
   echo "${FUNCNAME[frame]}: $1" >&2
