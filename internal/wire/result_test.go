@@ -83,10 +83,10 @@ func TestResultBounds(t *testing.T) {
 		t.Errorf("%d objects: %v", len(r.Requeue), err)
 	}
 	for text, want := range map[string]string{
-		list + "\n- {name: c, after: 1m}":                    "requeue has 1001 objects: list at most 1000, and use requeueAfter for the rest",
-		"message: " + strings.Repeat("x", maxResult):         "it has more than 1048576 bytes: write one short mapping",
-		"message: a\n---\nmessage: b\n":                      "only the first YAML document is read",
-		"message: a\nmessage: b\n":                           "message duplicate key, in lines 1 and 2: the last one counts",
+		list + "\n- {name: c, after: 1m}":                     "requeue has 1001 objects: list at most 1000, and use requeueAfter for the rest",
+		"message: " + strings.Repeat("x", maxResult):          "it has more than 1048576 bytes: write one short mapping",
+		"message: a\n---\nmessage: b\n":                       "only the first YAML document is read",
+		"message: a\nmessage: b\n":                            "message duplicate key, in lines 1 and 2: the last one counts",
 		"a: &a [x, x]\nb: [*a, *a]\nmessage: &m y\n" + "c: 1": "a is a forbidden property",
 	} {
 		if _, err := ParseResult([]byte(text), everything); err == nil || !strings.Contains(err.Error(), want) {
