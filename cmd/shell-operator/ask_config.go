@@ -47,7 +47,11 @@ new value stays until the operator ends. The log level debug without a duration 
 			if len(args) == 3 {
 				form.Set("duration", args[2])
 			}
-			return a.client().Post(cmd.Context(), "/config/set", form)
+			answer, err := a.client().Post(cmd.Context(), "/config/set", form)
+			if err != nil {
+				return err
+			}
+			return answer.Close()
 		},
 	}
 }

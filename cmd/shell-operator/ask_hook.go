@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,9 +17,10 @@ func newHookCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "hook",
 		Aliases: []string{"hooks"},
-		Short:   "Show hooks, their configurations and snapshots",
+		Short:   "Show hooks, their configurations and snapshots, pause, resume and trigger",
 	}
 	c.AddCommand(newHookListCommand(a), newHookSnapshotCommand(a), newHookConfigCommand(a))
+	c.AddCommand(newHookActions(a)...)
 	return c
 }
 
@@ -86,30 +86,9 @@ func oneHook(cmd *cobra.Command, args []string) error {
 // showHook is show for a path of one hook.
 func (a *asking) showHook(ctx context.Context, hook, what, query string, render table) error {
 	if err := a.show(ctx, "/hook/"+debug.Name(hook)+what, query, render); err != nil {
-		return a.suggestHook(ctx, hook, err)
+		return a.suggest(ctx, hook, err)
 	}
 	return nil
-}
-
-// suggestHook replaces the hint of an error about an unknown hook by the nearest name, if there is one.
-func (a *asking) suggestHook(ctx context.Context, hook string, err error) error {
-	var problem *debug.Problem
-	if !errors.As(err, &problem) || !problem.UnknownHook() {
-		return err
-	}
-	body, listErr := a.client().Get(ctx, "/hook/list.json")
-	if listErr != nil {
-		return err
-	}
-	defer body.Close()
-	var names []string
-	if json.NewDecoder(body).Decode(&names) != nil {
-		return err
-	}
-	if name, ok := nearest(hook, names); ok {
-		return fmt.Errorf("%s: did you mean %s?", problem.Error(), name)
-	}
-	return err
 }
 
 func hooksTable(answer []byte) (string, error) {

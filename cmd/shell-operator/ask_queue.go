@@ -15,9 +15,10 @@ func newQueueCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "queue",
 		Aliases: []string{"queues"},
-		Short:   "Show queues and their tasks",
+		Short:   "Show queues and their tasks, retry, skip, pause and resume",
 	}
 	c.AddCommand(newQueueListCommand(a), newQueueMainCommand(a))
+	c.AddCommand(newQueueActions(a)...)
 	return c
 }
 

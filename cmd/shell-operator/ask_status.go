@@ -16,9 +16,10 @@ func newStatusCommand(a *asking) *cobra.Command {
 		Use:   "status",
 		Short: "Show the problems of a running operator on one screen",
 		Long: `Show the problems of a running operator on one screen: permissions, CRDs and connections that are missing, hooks that fail,
-a reload that was rejected; then counts of hooks and queues and the last failed runs.
+a reload that was rejected, tasks that wait for their next attempt or are parked, pauses; then counts of hooks and queues and the
+last failed runs.
 
-Exit codes: 0 if the operator is healthy, 1 if not, or if it does not answer.`,
+Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 		Example: "  shell-operator status\n  shell-operator status -o json | jq .healthy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,12 +29,12 @@ Exit codes: 0 if the operator is healthy, 1 if not, or if it does not answer.`,
 			}
 			body, err := a.client().Get(cmd.Context(), "/status.json")
 			if err != nil {
-				return err
+				return &unanswered{err}
 			}
 			defer body.Close()
 			answer, err := io.ReadAll(body)
 			if err != nil {
-				return cutOff(err)
+				return &unanswered{cutOff(err)}
 			}
 			var s debug.Status
 			if err := json.Unmarshal(answer, &s); err != nil {
@@ -50,6 +51,11 @@ Exit codes: 0 if the operator is healthy, 1 if not, or if it does not answer.`,
 	a.addOutput(c)
 	return c
 }
+
+// unanswered is the error of a status without an answer.
+type unanswered struct{ error }
+
+func (u *unanswered) Unwrap() error { return u.error }
 
 func verdict(s *debug.Status) error {
 	switch {

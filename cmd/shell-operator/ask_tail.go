@@ -36,7 +36,7 @@ It never slows hooks down: entries that arrive faster than they are read are dro
 			}
 			body, err := a.client().Get(ctx, path+"."+format)
 			if err != nil && len(args) == 1 {
-				err = a.suggestHook(ctx, args[0], err)
+				err = a.suggest(ctx, args[0], err)
 			}
 			if err == nil {
 				defer body.Close()

@@ -17,7 +17,7 @@ const atTab = time.Second
 
 // fromOperator completes the first argument from a running operator. Without one, it completes nothing and prints
 // nothing: output would appear in the middle of the command line.
-func (a *asking) fromOperator(path string, names func(answer []byte) []string) cobra.CompletionFunc {
+func (a *asking) fromOperator(all live) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		const nothing = cobra.ShellCompDirectiveNoFileComp
 		// The socket may be set by a variable or the file, which are not read during a completion.
@@ -26,7 +26,7 @@ func (a *asking) fromOperator(path string, names func(answer []byte) []string) c
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), atTab)
 		defer cancel()
-		body, err := a.client().Get(ctx, path)
+		body, err := a.client().Get(ctx, all.path)
 		if err != nil {
 			return nil, nothing
 		}
@@ -35,40 +35,35 @@ func (a *asking) fromOperator(path string, names func(answer []byte) []string) c
 		if err != nil {
 			return nil, nothing
 		}
-		return names(text), nothing
+		return all.names(text), nothing
 	}
 }
 
 // hookNames completes the name of a hook.
-func (a *asking) hookNames() cobra.CompletionFunc {
-	return a.fromOperator("/hook/list.json", func(text []byte) (names []string) {
-		_ = json.Unmarshal(text, &names)
-		return names
-	})
-}
+func (a *asking) hookNames() cobra.CompletionFunc { return a.fromOperator(liveHooks) }
 
 // runIDs completes the id of a run, with the hook and how the run has ended as its description.
 func (a *asking) runIDs() cobra.CompletionFunc {
-	return a.fromOperator("/run/list.json", func(text []byte) (ids []string) {
+	return a.fromOperator(live{"/run/list.json", func(text []byte) (ids []string) {
 		var runs []struct{ ID, Hook, Status string }
 		_ = json.Unmarshal(text, &runs)
 		for _, r := range runs {
 			ids = append(ids, cobra.CompletionWithDesc(r.ID, r.Hook+" "+r.Status))
 		}
 		return ids
-	})
+	}})
 }
 
 // parameters completes the name of a parameter, and then its value.
 func (a *asking) parameters() cobra.CompletionFunc {
-	names := a.fromOperator("/config/list.json", func(text []byte) (names []string) {
+	names := a.fromOperator(live{"/config/list.json", func(text []byte) (names []string) {
 		var list []struct{ Name, Description string }
 		_ = json.Unmarshal(text, &list)
 		for _, p := range list {
 			names = append(names, cobra.CompletionWithDesc(p.Name, p.Description))
 		}
 		return names
-	})
+	}})
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 && args[0] == "log.level" {
 			return logLevels, cobra.ShellCompDirectiveNoFileComp
@@ -79,7 +74,7 @@ func (a *asking) parameters() cobra.CompletionFunc {
 
 // paths completes the paths of raw, with names of hooks.
 func (a *asking) paths() cobra.CompletionFunc {
-	return a.fromOperator("/hook/list.json", func(text []byte) (paths []string) {
+	return a.fromOperator(live{liveHooks.path, func(text []byte) (paths []string) {
 		var hooks []string
 		_ = json.Unmarshal(text, &hooks)
 		for _, path := range debug.Paths() {
@@ -96,5 +91,5 @@ func (a *asking) paths() cobra.CompletionFunc {
 			}
 		}
 		return paths
-	})
+	}})
 }

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,9 @@ import (
 var version = "dev"
 
 func main() {
+	if isPlugin(os.Args[0]) {
+		os.Exit(runPlugin(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	}
 	os.Exit(run(newSettings(os.Environ()), os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -33,6 +37,9 @@ func run(s *settings, args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "Error: %v\n", err)
 	if hint := hintFor(err); hint != "" {
 		fmt.Fprintf(stderr, "Hint: %s\n", hint)
+	}
+	if noAnswer := new(unanswered); errors.As(err, &noAnswer) {
+		return exitNoAnswer
 	}
 	return exitError
 }
@@ -82,8 +89,9 @@ JSON in the file $BINDING_CONTEXT_PATH. Without a command, the operator is start
 
 // Exit codes. A second signal ends with 128 and its number, as shells have it.
 const (
-	exitOK    = 0
-	exitError = 1
+	exitOK       = 0
+	exitError    = 1
+	exitNoAnswer = 2
 )
 
 // untilSignal returns a context for commands that just end with the first SIGINT or SIGTERM; the second one ends them

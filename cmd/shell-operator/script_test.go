@@ -12,7 +12,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"shell-operator": main,
+		"shell-operator":         main,
+		"kubectl-shell_operator": main,
 	})
 }
 

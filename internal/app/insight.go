@@ -170,6 +170,12 @@ func (i *insight) Progress(h *hook.Hook) debug.Progress {
 	return p
 }
 
+// PausedHooks are the names of paused hooks.
+func (i *insight) PausedHooks() []string { return nil }
+
+// Parked are the parked tasks.
+func (i *insight) Parked() []debug.ParkedTask { return nil }
+
 // NextTick is when a crontab is due.
 func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(crontab) }
 

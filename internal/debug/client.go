@@ -37,6 +37,9 @@ func (p *Problem) Unwrap() error { return p.cause }
 // UnknownHook reports that the operator has no hook of the name in the path.
 func (p *Problem) UnknownHook() bool { return strings.HasPrefix(p.text, noHook) }
 
+// UnknownQueue reports the same of a queue.
+func (p *Problem) UnknownQueue() bool { return strings.HasPrefix(p.text, noQueue) }
+
 // NewClient returns a Client with a time limit for the connection and for the beginning of an answer.
 func NewClient(place Place, timeout time.Duration) *Client {
 	c := &Client{place: place}
@@ -117,13 +120,9 @@ func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	return c.do(ctx, http.MethodGet, path, nil)
 }
 
-// Post sends a form.
-func (c *Client) Post(ctx context.Context, path string, form url.Values) error {
-	body, err := c.do(ctx, http.MethodPost, path, form)
-	if err != nil {
-		return err
-	}
-	return body.Close()
+// Post sends a form and returns the body of the answer. The caller closes it.
+func (c *Client) Post(ctx context.Context, path string, form url.Values) (io.ReadCloser, error) {
+	return c.do(ctx, http.MethodPost, path, form)
 }
 
 func (c *Client) do(ctx context.Context, method, path string, form url.Values) (io.ReadCloser, error) {

@@ -35,6 +35,9 @@ type Operator interface {
 	Binding(h *hook.Hook, index int) Binding
 	// Progress is how far a hook has come since the start.
 	Progress(h *hook.Hook) Progress
+	// PausedHooks are the names of paused hooks, Parked the parked tasks, the latest first.
+	PausedHooks() []string
+	Parked() []ParkedTask
 	// NextTick is when a crontab is due again; zero when it is not registered.
 	NextTick(crontab string) time.Time
 }
@@ -63,8 +66,29 @@ type Queue struct {
 	// Failures and LastError are those of the first task.
 	Failures  int
 	LastError string
-	// Tasks may be only the first ones.
+	// Tasks may be only the first ones. In a keyed queue they are those of one lane after the other.
 	Tasks []Task
+	// Paused: no run begins.
+	Paused bool
+	// Keyed queues have Lanes with keys; their Phase is Running if any lane runs, and Failures, LastError and Left are zero.
+	Keyed       bool
+	Concurrency int
+	// Running and Delayed count lanes. Lanes may be only the first ones: those in trouble come first.
+	Running, Delayed int
+	Lanes            []Lane
+}
+
+// Lane is the part of a keyed queue for one key.
+type Lane struct {
+	Key       string
+	Length    int
+	Phase     Phase
+	Since     time.Time
+	Left      time.Duration
+	Failures  int
+	LastError string
+	// Task is the first one.
+	Task Task
 }
 
 // Task waits in a queue, or runs.
@@ -106,9 +130,10 @@ type Progress struct {
 	Leader  string
 }
 
-// Options of an API and a Page. All but Profiling and HookTimeout are required.
+// Options of an API and a Page. All but Actions, Profiling and HookTimeout are required; a Page has no Actions.
 type Options struct {
 	Operator   Operator
+	Actions    Actions
 	History    *history.History
 	Parameters *Parameters
 	Version    string

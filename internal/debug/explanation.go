@@ -61,6 +61,8 @@ const (
 	ByRetry      ReasonKind = "retry"
 	ByQueue      ReasonKind = "queue"
 	ByRateLimit  ReasonKind = "rate limit"
+	ByPause      ReasonKind = "pause"
+	ByParked     ReasonKind = "parked"
 	ByShutdown   ReasonKind = "shutdown"
 	ByItsOwnRun  ReasonKind = "run"
 	ByEvents     ReasonKind = "events"

@@ -2,6 +2,7 @@ package debug
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +24,8 @@ type fake struct {
 	bindings map[string][]Binding
 	progress map[string]Progress
 	ticks    map[string]time.Time
+	paused   []string
+	parked   []ParkedTask
 }
 
 var _ Operator = (*fake)(nil)
@@ -49,6 +52,8 @@ func (f *fake) Binding(h *hook.Hook, index int) Binding {
 }
 
 func (f *fake) Progress(h *hook.Hook) Progress    { return f.progress[h.Name] }
+func (f *fake) PausedHooks() []string             { return slices.Clone(f.paused) }
+func (f *fake) Parked() []ParkedTask              { return slices.Clone(f.parked) }
 func (f *fake) NextTick(crontab string) time.Time { return f.ticks[crontab] }
 
 // objects is a snapshot.

@@ -33,6 +33,8 @@ type Server struct {
 type served struct {
 	listener net.Listener
 	handler  http.Handler
+	// socket: clients may change something.
+	socket bool
 }
 
 // Listen takes the addresses; Run serves them.
@@ -43,7 +45,7 @@ func Listen(o ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	if socket != nil {
-		s.served = append(s.served, served{socket, o.API})
+		s.served = append(s.served, served{socket, o.API, true})
 	}
 	if o.TCP != "" {
 		tcp, err := listenTCP(o.TCP, o.Log)
@@ -51,7 +53,7 @@ func Listen(o ServerOptions) (*Server, error) {
 			s.Close()
 			return nil, err
 		}
-		s.served = append(s.served, served{tcp, noBrowsers(o.API)})
+		s.served = append(s.served, served{tcp, noBrowsers(o.API), false})
 	}
 	for _, one := range s.served {
 		o.Log.Info("Debug endpoint listen on address", "address", one.listener.Addr().String())
@@ -112,6 +114,9 @@ func (s *Server) Run(ctx context.Context) {
 			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: httpserver.MaxHeaderBytes,
 			ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 			BaseContext: func(net.Listener) context.Context { return ctx },
+		}
+		if one.socket {
+			server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { return withCaller(ctx, peer(conn)) }
 		}
 		ended := make(chan struct{})
 		serving.Go(func() {

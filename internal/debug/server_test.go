@@ -253,7 +253,7 @@ func TestRefusalsAreErrorsWithHints(t *testing.T) {
 	if !errors.As(err, &p) || p.Error() != `there is no hook "nope"` || p.Hint() != "shell-operator hook list shows all hooks" {
 		t.Errorf("got %v", err)
 	}
-	if err := NewClient(place, time.Minute).Post(t.Context(), "/config/set", nil); err == nil || !strings.Contains(err.Error(), `"name" is missing`) {
+	if _, err := NewClient(place, time.Minute).Post(t.Context(), "/config/set", nil); err == nil || !strings.Contains(err.Error(), `"name" is missing`) {
 		t.Errorf("an empty form: %v", err)
 	}
 }

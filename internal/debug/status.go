@@ -26,6 +26,15 @@ type Status struct {
 	Failures []runStatus       `json:"failures"`
 	// Troubles are requests of bindings that fail now.
 	Troubles []troubleStatus `json:"troubles"`
+	// PausedHooks are names. Parked are counts of parked tasks by hook and queue.
+	PausedHooks []string       `json:"pausedHooks"`
+	Parked      []parkedStatus `json:"parked"`
+}
+
+type parkedStatus struct {
+	Hook  string `json:"hook"`
+	Queue string `json:"queue"`
+	Tasks int    `json:"tasks"`
 }
 
 type hookStatus struct {
@@ -55,6 +64,9 @@ type queueStatus struct {
 	Head     string           `json:"head,omitempty"`
 	Failures int              `json:"failures,omitempty"`
 	RetryIn  history.Duration `json:"retryIn,omitempty"`
+	// Delayed are the lanes of a keyed queue that wait for their next attempt.
+	Delayed int  `json:"delayed,omitempty"`
+	Paused  bool `json:"paused,omitempty"`
 }
 
 type runStatus struct {
@@ -85,7 +97,7 @@ func status(a *API, _ request) (answer, error) {
 
 func statusOf(o *Options, now time.Time) Status {
 	hooks := o.Operator.Hooks()
-	d := Status{Version: o.Version, Loading: hooks == nil, Rejected: o.Operator.Rejected(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}}
+	d := Status{Version: o.Version, Loading: hooks == nil, Rejected: o.Operator.Rejected(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}, PausedHooks: o.Operator.PausedHooks(), Parked: parkedCounts(o.Operator.Parked())}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
 		brief := runStatus{r.ID, r.Hook, r.Started, ago(now.Sub(r.Started)), r.Took, r.Attempt, r.Status, r.Exit}
@@ -126,11 +138,24 @@ func statusOf(o *Options, now time.Time) Status {
 		}
 		d.Hooks = append(d.Hooks, s)
 	}
-	d.Healthy = !d.Loading && len(d.Rejected)+len(d.Troubles) == 0 && !slices.ContainsFunc(d.Queues, queueStatus.failing)
+	d.Healthy = !d.Loading && len(d.Rejected)+len(d.Troubles)+len(d.PausedHooks)+len(d.Parked) == 0 && !slices.ContainsFunc(d.Queues, queueStatus.inTrouble)
 	return d
 }
 
-func (q queueStatus) failing() bool { return q.Phase == Sleeping && q.Failures > 0 }
+func (q queueStatus) failing() bool   { return q.Phase == Sleeping && q.Failures > 0 || q.Delayed > 0 }
+func (q queueStatus) inTrouble() bool { return q.failing() || q.Paused }
+
+func parkedCounts(tasks []ParkedTask) []parkedStatus {
+	all := []parkedStatus{}
+	for _, p := range tasks {
+		i := slices.IndexFunc(all, func(s parkedStatus) bool { return s.Hook == p.Hook && s.Queue == p.Queue })
+		if i < 0 {
+			i, all = len(all), append(all, parkedStatus{Hook: p.Hook, Queue: p.Queue})
+		}
+		all[i].Tasks++
+	}
+	return all
+}
 
 // shownProblems limits the lists of the text form, which fits a screen.
 const shownProblems = 10
@@ -188,8 +213,20 @@ func (s *Status) problems() (lines []string) {
 	for _, t := range s.Troubles {
 		lines = append(lines, fmt.Sprintf("%s, binding %q: %s", t.Hook, t.Binding, t.Text))
 	}
+	for _, p := range s.Parked {
+		lines = append(lines, fmt.Sprintf("%s, queue %q: %s parked after the last attempt (shell-operator parked list)", p.Hook, p.Queue, count(p.Tasks, "task")))
+	}
+	for _, h := range s.PausedHooks {
+		lines = append(lines, fmt.Sprintf("%s is paused (shell-operator hook resume %s)", h, h))
+	}
 	for _, q := range s.Queues {
-		if q.failing() {
+		if q.Paused {
+			lines = append(lines, fmt.Sprintf("queue %q is paused with %s (shell-operator queue resume %s)", q.Name, count(q.Tasks, "task"), q.Name))
+		}
+		switch {
+		case q.Delayed > 0 && q.Failures == 0:
+			lines = append(lines, fmt.Sprintf("queue %q: %s of %s wait for their next attempt", q.Name, count(q.Delayed, "lane"), count(q.Tasks, "task")))
+		case q.failing():
 			lines = append(lines, fmt.Sprintf("queue %q: %s has failed %s, the next attempt is in %s", q.Name, q.Head, times(q.Failures), q.RetryIn))
 		}
 	}
@@ -209,7 +246,10 @@ func tallies(counts map[string]int) string {
 }
 
 func statusOfQueue(q Queue, now time.Time) queueStatus {
-	s := queueStatus{Name: q.Name, Tasks: q.Length, Phase: q.Phase, Failures: q.Failures, RetryIn: history.Duration(q.Left)}
+	s := queueStatus{Name: q.Name, Tasks: q.Length, Phase: q.Phase, Failures: q.Failures, RetryIn: history.Duration(q.Left), Paused: q.Paused}
+	if q.Keyed {
+		s.Delayed = q.Delayed
+	}
 	if !q.Since.IsZero() {
 		s.For = history.Duration(now.Sub(q.Since))
 	}

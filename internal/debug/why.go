@@ -20,6 +20,9 @@ type facts struct {
 	// nextTicks are those of its schedules; zero means unknown.
 	nextTicks []time.Time
 	queues    []Queue
+	// paused reports that the hook is; parked are its parked tasks.
+	paused bool
+	parked []ParkedTask
 	// runs are those of the hook, the latest first.
 	runs []history.Run
 	// rejected are the hooks that made the last reload fail, with the cause.
@@ -38,6 +41,8 @@ func why(a *API, r request) (answer, error) {
 		hook: h, progress: a.Operator.Progress(h), queues: a.Operator.Queues(-1), runs: a.History.Runs(h.Name),
 		rejected: a.Operator.Rejected(), timeout: a.HookTimeout, now: time.Now(),
 	}
+	f.paused = slices.Contains(a.Operator.PausedHooks(), h.Name)
+	f.parked = slices.DeleteFunc(a.Operator.Parked(), func(p ParkedTask) bool { return p.Hook != h.Name })
 	for i := range h.Kubernetes {
 		f.bindings = append(f.bindings, a.Operator.Binding(h, i))
 	}
@@ -51,7 +56,7 @@ func why(a *API, r request) (answer, error) {
 // explain is a pure function, so that every case has a row in a test.
 func explain(f facts) Explanation {
 	e := Explanation{Hook: f.hook.Name}
-	e.Reasons = slices.Concat(f.inQueues(), f.starting(), f.watching(), f.listening(), f.notReloaded())
+	e.Reasons = slices.Concat(f.pauses(), f.inQueues(), f.givenUp(), f.starting(), f.watching(), f.listening(), f.notReloaded())
 	slices.SortStableFunc(e.Reasons, func(a, b Reason) int {
 		switch {
 		case a.Blocks == b.Blocks:
@@ -87,9 +92,68 @@ func verdict(reasons []Reason) Verdict {
 	return IsIdle
 }
 
+// pauses covers pauses by a user.
+func (f *facts) pauses() (reasons []Reason) {
+	if f.paused {
+		reasons = append(reasons, Reason{ByPause, true, "the hook is paused", "shell-operator hook resume " + f.hook.Name})
+	}
+	own := map[string]bool{}
+	for _, b := range f.hook.Bindings() {
+		own[b.Queue] = true
+	}
+	for _, q := range f.queues {
+		if q.Paused && own[q.Name] {
+			reasons = append(reasons, Reason{ByPause, true, fmt.Sprintf("queue %q is paused with %s", q.Name, count(q.Length, "task")), "shell-operator queue resume " + q.Name})
+		}
+	}
+	return reasons
+}
+
+// shownParked limits the parked tasks of a hook.
+const shownParked = 5
+
+// givenUp covers parked tasks. They block nothing.
+func (f *facts) givenUp() (reasons []Reason) {
+	for i, p := range f.parked {
+		if i == shownParked {
+			return append(reasons, Reason{ByParked, false, fmt.Sprintf("%d more parked tasks", len(f.parked)-i), "shell-operator parked list"})
+		}
+		reasons = append(reasons, Reason{ByParked, false, "parked task " + p.line(f.now) + ": " + oneLine(p.Error), "shell-operator parked retry " + p.ID + ", or parked drop"})
+	}
+	return reasons
+}
+
+// inLanes covers the lanes of a keyed queue whose first task is the hook's: those that failed by name, the others as a number.
+func (f *facts) inLanes(q Queue) (reasons []Reason) {
+	running, waiting := 0, 0
+	for _, l := range q.Lanes {
+		switch {
+		case l.Task.Hook != f.hook.Name:
+		case l.Phase == Running:
+			running++
+		case l.Phase == Sleeping && len(reasons) < shownParked:
+			reasons = append(reasons, Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s has failed %s, the next attempt is in %s: %s", q.Name, l.Key,
+				l.Task.Description, times(l.Failures), short(l.Left), oneLine(l.LastError)), "other keys are not held up: shell-operator runs " + f.hook.Name + " shows its last runs"})
+		default:
+			waiting++
+		}
+	}
+	if running > 0 {
+		reasons = append(reasons, Reason{ByItsOwnRun, false, fmt.Sprintf("queue %q: %s in flight, of %d at most", q.Name, count(running, "run"), q.Concurrency), ""})
+	}
+	if waiting > 0 {
+		reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, count(waiting, "lane"), len(q.Lanes)), ""})
+	}
+	return reasons
+}
+
 // inQueues covers the queued tasks of the hook.
 func (f *facts) inQueues() (reasons []Reason) {
 	for _, q := range f.queues {
+		if q.Keyed {
+			reasons = append(reasons, f.inLanes(q)...)
+			continue
+		}
 		at := slices.IndexFunc(q.Tasks, func(t Task) bool { return t.Hook == f.hook.Name })
 		switch {
 		case at == 0:

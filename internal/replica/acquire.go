@@ -89,7 +89,7 @@ func (l *Lease) observe(lease *coordinationv1.Lease) {
 		l.seen, l.since = lease, time.Now()
 	}
 	if !l.leading {
-		l.report(Holder{Name: holderName(lease), Self: holder(lease) == l.identity})
+		l.report(Holder{Name: HolderName(lease), Self: holder(lease) == l.identity})
 	}
 }
 

@@ -21,9 +21,9 @@ func holder(lease *coordinationv1.Lease) string {
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
-// holderName returns the Pod that holds a Lease. An annotation that another client has left behind does not count: then it
+// HolderName returns the Pod that holds a Lease. An annotation that another client has left behind does not count: then it
 // is the identity.
-func holderName(lease *coordinationv1.Lease) string {
+func HolderName(lease *coordinationv1.Lease) string {
 	h := holder(lease)
 	if h == "" {
 		return ""

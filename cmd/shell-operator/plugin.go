@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/shell-operator/shell-operator/internal/replica"
+)
+
+const pluginHelp = `Run a command of shell-operator in the Pod of a running operator: in the one that holds the Lease, or in the only Pod.
+
+Usage:
+  kubectl shell-operator COMMAND -n NAMESPACE [flags]
+
+Examples:
+  kubectl shell-operator status -n my-operator
+  kubectl shell-operator queue retry orders -n my-operator --context staging
+
+Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n NAMESPACE):
+  -n, --namespace string    namespace of the operator
+      --selector string     labels of its Pods (default "app.kubernetes.io/name=shell-operator")
+      --lease string        name of its Lease (default "shell-operator")
+      --program string      path of the program in the Pod (default "/shell-operator")
+  -c, --container string    container of the Pod
+      --context string      context of the kubeconfig
+      --kubeconfig string   path of the kubeconfig
+
+The variable KUBECTL names another program than kubectl. The exit status is that of COMMAND.
+`
+
+// isPlugin reports that the program was called by kubectl: as kubectl shell-operator.
+func isPlugin(name string) bool {
+	return strings.HasPrefix(filepath.Base(name), "kubectl-shell_operator")
+}
+
+// plugin is a call as a plugin.
+type plugin struct {
+	kubectl string
+	// cluster are the flags for every call of kubectl.
+	cluster                                        []string
+	namespace, selector, lease, program, container string
+	command                                        []string
+}
+
+// runPlugin returns the exit code, unless kubectl exec replaces this process.
+func runPlugin(args, environ []string, stdout, stderr io.Writer) int {
+	p, err := newPlugin(args, newSettings(environ).env["KUBECTL"])
+	if err == nil && len(p.command) == 0 {
+		_, _ = io.WriteString(stdout, pluginHelp)
+		return exitOK
+	}
+	if err == nil {
+		err = p.exec(environ)
+	}
+	fmt.Fprintf(stderr, "Error: %v\n", err)
+	return exitError
+}
+
+// newPlugin takes its own flags out of the arguments, up to "--".
+func newPlugin(args []string, kubectl string) (*plugin, error) {
+	p := &plugin{kubectl: cmp.Or(kubectl, "kubectl"), selector: "app.kubernetes.io/name=shell-operator", lease: "shell-operator", program: "/shell-operator"}
+	var context, kubeconfig string
+	values := map[string]*string{
+		"-n": &p.namespace, "--namespace": &p.namespace, "--selector": &p.selector, "--lease": &p.lease, "--program": &p.program,
+		"-c": &p.container, "--container": &p.container, "--context": &context, "--kubeconfig": &kubeconfig,
+	}
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			p.command = append(p.command, args[i+1:]...)
+			break
+		}
+		flag, value, given := strings.Cut(args[i], "=")
+		target, own := values[flag]
+		switch {
+		case !own:
+			if help := args[i] == "-h" || args[i] == "--help"; !help || len(p.command) > 0 {
+				p.command = append(p.command, args[i])
+			}
+			continue
+		case !given && i+1 == len(args):
+			return nil, fmt.Errorf("%s needs a value: see kubectl shell-operator --help", flag)
+		case !given:
+			i++
+			value = args[i]
+		}
+		*target = value
+	}
+	for flag, value := range map[string]string{"--context": context, "--kubeconfig": kubeconfig, "--namespace": p.namespace} {
+		if value != "" {
+			p.cluster = append(p.cluster, flag, value)
+		}
+	}
+	return p, nil
+}
+
+// exec replaces this process by kubectl exec.
+func (p *plugin) exec(environ []string) error {
+	path, err := exec.LookPath(p.kubectl)
+	if err != nil {
+		return fmt.Errorf("cannot run kubectl: %w: set KUBECTL to its path", err)
+	}
+	p.kubectl = path
+	pod, err := p.pod()
+	if err != nil {
+		return err
+	}
+	args := append([]string{path, "exec"}, p.cluster...)
+	if p.container != "" {
+		args = append(args, "--container", p.container)
+	}
+	args = append(args, pod, "--", p.program)
+	return syscall.Exec(path, append(args, p.command...), environ)
+}
+
+// pod is the holder of the Lease, or the only Pod without one.
+func (p *plugin) pod() (string, error) {
+	answer, err := p.get("lease", p.lease, "--ignore-not-found", "--output", "json")
+	if err != nil {
+		return "", err
+	}
+	if len(bytes.TrimSpace(answer)) > 0 {
+		var lease coordinationv1.Lease
+		if err := json.Unmarshal(answer, &lease); err != nil {
+			return "", fmt.Errorf("cannot read the Lease %s: %w", p.lease, err)
+		}
+		if holder := replica.HolderName(&lease); holder != "" {
+			return holder, nil
+		}
+	}
+	answer, err = p.get("pods", "--selector", p.selector, "--output", "json")
+	if err != nil {
+		return "", err
+	}
+	var pods struct {
+		Items []struct{ Metadata struct{ Name string } }
+	}
+	if err := json.Unmarshal(answer, &pods); err != nil {
+		return "", fmt.Errorf("cannot read the list of Pods: %w", err)
+	}
+	var names []string
+	for _, item := range pods.Items {
+		names = append(names, item.Metadata.Name)
+	}
+	switch {
+	case len(names) == 0:
+		return "", fmt.Errorf("no Pod with the labels %s: set -n, and --selector if the operator has other labels", p.selector)
+	case len(names) > 1:
+		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --selector or --lease: %s", len(names), p.selector, p.lease, strings.Join(names[:min(5, len(names))], ", "))
+	}
+	return names[0], nil
+}
+
+func (p *plugin) get(args ...string) ([]byte, error) {
+	var stderr bytes.Buffer
+	cmd := exec.Command(p.kubectl, append(append([]string{"get"}, p.cluster...), args...)...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, errors.New(cmp.Or(strings.TrimSpace(stderr.String()), err.Error()))
+	}
+	return out, nil
+}

@@ -1,0 +1,344 @@
+package debug
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Actions change a running operator. They end with the process, except for what they have dropped.
+type Actions interface {
+	// RetryQueue ends the delay of a lane, or of all lanes of a queue, and returns how many it ended.
+	RetryQueue(queue, key string, all bool) int
+	// SkipTask drops the failed task at the head of a lane, unless it runs, and reports what it was.
+	SkipTask(queue, key string) (description string, ok bool)
+	PauseQueue(queue string)
+	ResumeQueue(queue string)
+	PauseHook(hook string)
+	ResumeHook(hook string)
+	// Trigger queues a run of a binding and returns the id of its task.
+	Trigger(h *hook.Hook, a hook.Address) (task string, err error)
+	// RetryParked and DropParked report whether there is such a parked task.
+	RetryParked(id string) bool
+	DropParked(id string) bool
+}
+
+// ParkedTask is a task that has failed for the last time and is kept.
+type ParkedTask struct {
+	ID    string `json:"id"`
+	Hook  string `json:"hook"`
+	Queue string `json:"queue"`
+	Key   string `json:"key,omitempty"`
+	// Bindings are distinct. About are the first contexts, in words.
+	Bindings []string  `json:"bindings"`
+	About    []string  `json:"about"`
+	Contexts int       `json:"contexts"`
+	Attempts int       `json:"attempts"`
+	Since    time.Time `json:"since"`
+	// Error is that of the last attempt, or the reason to give up.
+	Error string `json:"error"`
+}
+
+// caller is the key of the uid of a client of the socket.
+type caller struct{}
+
+// actions is an action on one queue, hook or parked task; its method takes the form fields of its route.
+type action func(a *API, r request, dryRun bool) (acted, error)
+
+// acted is what an action has done, or would do.
+type acted struct {
+	Action string `json:"action"`
+	// Count is how many lanes or tasks it was about.
+	Count int `json:"count"`
+	// Task is the id of a task that was queued.
+	Task   string `json:"task,omitempty"`
+	DryRun bool   `json:"dryRun,omitempty"`
+	// Message is what happened, in words.
+	Message string `json:"message"`
+}
+
+// act returns the answer of a route that changes something: only to clients of the socket, and with a record of who did it.
+func act(do action) func(*API, request) (answer, error) {
+	return func(a *API, r request) (answer, error) {
+		uid, ok := r.Context().Value(caller{}).(string)
+		if !ok {
+			return answer{}, refuse(http.StatusForbidden, "commands that change something are accepted on the debug socket only: run the command where the operator runs")
+		}
+		if err := r.ParseForm(); err != nil {
+			return answer{}, refuse(http.StatusBadRequest, "the form cannot be read: %v", err)
+		}
+		dryRun := r.PostForm.Get("dryRun") == "true"
+		done, err := do(a, r, dryRun)
+		if err != nil {
+			return answer{}, err
+		}
+		done.Action, done.DryRun = strings.TrimPrefix(r.URL.Path, "/"), dryRun
+		if dryRun {
+			done.Message = "dry run: " + done.Message
+		} else {
+			a.Log.Info("A command has changed the operator", "command", done.Action, "arguments", r.PostForm.Encode(), "uid", uid, "result", done.Message)
+		}
+		return answer{value: done, text: done.Message + "\n"}, nil
+	}
+}
+
+// withCaller makes requests of the socket known as such.
+func withCaller(ctx context.Context, uid string) context.Context {
+	return context.WithValue(ctx, caller{}, uid)
+}
+
+// queue finds the queue that the request names.
+func (a *API) queue(r request) (Queue, error) {
+	decoded, _ := url.PathUnescape(r.name)
+	for _, q := range a.Operator.Queues(-1) {
+		if q.Name == r.name || q.Name == decoded {
+			return q, nil
+		}
+	}
+	return Queue{}, refuse(http.StatusBadRequest, noQueue+" %q: shell-operator queue list --show-empty shows all queues", decoded)
+}
+
+// noQueue and noParked begin errors about unknown names.
+const (
+	noQueue  = "there is no queue"
+	noParked = "there is no parked task"
+)
+
+// chosen are the lanes that a request names by its form field key: all without one.
+func (q *Queue) chosen(r request) []Lane {
+	key, given := r.PostForm.Get("key"), r.PostForm.Has("key")
+	return slices.DeleteFunc(slices.Clone(q.lanes()), func(l Lane) bool { return given && l.Key != key })
+}
+
+// lanes are the lanes of a queue; a FIFO queue is one.
+func (q *Queue) lanes() []Lane {
+	if q.Keyed {
+		return q.Lanes
+	}
+	if q.Length == 0 {
+		return nil
+	}
+	l := Lane{Length: q.Length, Phase: q.Phase, Since: q.Since, Left: q.Left, Failures: q.Failures, LastError: q.LastError}
+	if len(q.Tasks) > 0 {
+		l.Task = q.Tasks[0]
+	}
+	return []Lane{l}
+}
+
+func queueRetry(a *API, r request, dryRun bool) (acted, error) {
+	q, err := a.queue(r)
+	if err != nil {
+		return acted{}, err
+	}
+	n := 0
+	for _, l := range q.chosen(r) {
+		if l.Phase == Sleeping {
+			n++
+		}
+	}
+	if !dryRun {
+		n = a.Actions.RetryQueue(q.Name, r.PostForm.Get("key"), !r.PostForm.Has("key"))
+	}
+	if n == 0 {
+		return acted{Message: fmt.Sprintf("queue %q: no task waits for its next attempt", q.Name)}, nil
+	}
+	return acted{Count: n, Message: fmt.Sprintf("queue %q: the next attempt of %s begins now", q.Name, count(n, "task"))}, nil
+}
+
+func queueSkip(a *API, r request, dryRun bool) (acted, error) {
+	q, err := a.queue(r)
+	if err != nil {
+		return acted{}, err
+	}
+	if q.Keyed && !r.PostForm.Has("key") {
+		return acted{}, refuse(http.StatusBadRequest, "queue %q is keyed: name the lane with --key, shell-operator queue list shows the keys", q.Name)
+	}
+	lanes := q.chosen(r)
+	if len(lanes) == 0 || lanes[0].Failures == 0 || lanes[0].Phase == Running {
+		return acted{}, refuse(http.StatusConflict, "queue %q has no failed task to skip: shell-operator queue list shows the tasks, and one that is running ends first", q.Name)
+	}
+	description := lanes[0].Task.Description
+	if !dryRun {
+		var ok bool
+		if description, ok = a.Actions.SkipTask(q.Name, r.PostForm.Get("key")); !ok {
+			return acted{}, refuse(http.StatusConflict, "the task has begun its next attempt: try again when it has ended")
+		}
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("queue %q: %s is dropped; the log has its contexts", q.Name, description)}, nil
+}
+
+// untilRestart is what users of pauses have to know.
+const untilRestart = "; the pause survives a reload and ends with the process"
+
+func queuePause(a *API, r request, dryRun bool) (acted, error) {
+	q, err := a.queue(r)
+	if err != nil {
+		return acted{}, err
+	}
+	if !dryRun {
+		a.Actions.PauseQueue(q.Name)
+	}
+	text := fmt.Sprintf("queue %q is paused: runs in flight end, no other begins, events are queued", q.Name)
+	if q.Name == hook.MainQueue {
+		text += "; Synchronizations of all hooks that are added wait, too"
+	}
+	return acted{Count: 1, Message: text + untilRestart}, nil
+}
+
+func queueResume(a *API, r request, dryRun bool) (acted, error) {
+	q, err := a.queue(r)
+	if err != nil {
+		return acted{}, err
+	}
+	if !q.Paused {
+		return acted{Message: fmt.Sprintf("queue %q is not paused", q.Name)}, nil
+	}
+	if !dryRun {
+		a.Actions.ResumeQueue(q.Name)
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("queue %q is resumed with %s", q.Name, count(q.Length, "task"))}, nil
+}
+
+func hookPause(a *API, r request, dryRun bool) (acted, error) {
+	h, err := a.hook(r)
+	if err != nil {
+		return acted{}, err
+	}
+	if !dryRun {
+		a.Actions.PauseHook(h.Name)
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("hook %q is paused: queues pass over its tasks; webhook and HTTP requests are answered", h.Name) + untilRestart}, nil
+}
+
+func hookResume(a *API, r request, dryRun bool) (acted, error) {
+	h, err := a.hook(r)
+	if err != nil {
+		return acted{}, err
+	}
+	if !slices.Contains(a.Operator.PausedHooks(), h.Name) {
+		return acted{Message: fmt.Sprintf("hook %q is not paused", h.Name)}, nil
+	}
+	if !dryRun {
+		a.Actions.ResumeHook(h.Name)
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("hook %q is resumed", h.Name)}, nil
+}
+
+func hookTrigger(a *API, r request, dryRun bool) (acted, error) {
+	h, err := a.hook(r)
+	if err != nil {
+		return acted{}, err
+	}
+	at, name, err := triggered(h, r.PostForm.Get("binding"))
+	if err != nil {
+		return acted{}, err
+	}
+	if slices.Contains(a.Operator.PausedHooks(), h.Name) {
+		return acted{}, refuse(http.StatusConflict, "hook %q is paused: shell-operator hook resume %s", h.Name, h.Name)
+	}
+	if dryRun {
+		return acted{Count: 1, Message: fmt.Sprintf("hook %q: a run of binding %q would be queued", h.Name, name)}, nil
+	}
+	task, err := a.Actions.Trigger(h, at)
+	if err != nil {
+		return acted{}, refuse(http.StatusConflict, "%v", err)
+	}
+	return acted{Count: 1, Task: task, Message: fmt.Sprintf("hook %q: task %s is queued for binding %q (shell-operator runs show %s)", h.Name, task, name, task)}, nil
+}
+
+// triggered finds the binding by name: the only one if the name is empty.
+func triggered(h *hook.Hook, name string) (at hook.Address, found string, err error) {
+	var names []string
+	for a, b := range h.Bindings() {
+		if a.Kind != hook.OnStart && a.Kind != hook.OnKubernetes && a.Kind != hook.OnSchedule {
+			continue
+		}
+		own := cmp.Or(b.Name, string(a.Kind))
+		if name == "" || own == name {
+			at, found = a, own
+		}
+		names = append(names, own)
+	}
+	switch {
+	case found == "" && len(names) == 0:
+		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding that can be triggered: only onStartup, kubernetes and schedule bindings are", h.Name)
+	case found == "":
+		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding %q: use one of %s", h.Name, name, strings.Join(names, ", "))
+	case name == "" && len(names) > 1:
+		return at, "", refuse(http.StatusBadRequest, "hook %q has %d bindings: name one of %s", h.Name, len(names), strings.Join(names, ", "))
+	}
+	return at, found, nil
+}
+
+func parkedList(a *API, _ request) (answer, error) {
+	parked := a.Operator.Parked()
+	if parked == nil {
+		parked = []ParkedTask{}
+	}
+	if len(parked) == 0 {
+		return answer{value: parked, text: "no parked tasks\n"}, nil
+	}
+	var b strings.Builder
+	now := time.Now()
+	for _, p := range parked {
+		b.WriteString(p.line(now) + "\n")
+		for _, about := range p.About {
+			b.WriteString("    " + oneLine(about) + "\n")
+		}
+		b.WriteString("    " + oneLine(p.Error) + "\n")
+	}
+	return answer{value: parked, text: b.String()}, nil
+}
+
+func (p *ParkedTask) line(now time.Time) string {
+	where := fmt.Sprintf("queue %q", p.Queue)
+	if p.Key != "" {
+		where += fmt.Sprintf(", key %q", p.Key)
+	}
+	return fmt.Sprintf("%s  %s, %s: %s of %s, given up after %s, %s ago", p.ID, p.Hook, where,
+		count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), count(p.Attempts, "attempt"), history.Duration(now.Sub(p.Since).Round(time.Second)))
+}
+
+func parkedRetry(a *API, r request, dryRun bool) (acted, error) {
+	return a.onParked(r, dryRun, "is queued again", func(id string) bool { return a.Actions.RetryParked(id) })
+}
+
+func parkedDrop(a *API, r request, dryRun bool) (acted, error) {
+	return a.onParked(r, dryRun, "is dropped; the log has its contexts", func(id string) bool { return a.Actions.DropParked(id) })
+}
+
+// onParked acts on the parked task with the id of the form, or on all.
+func (a *API) onParked(r request, dryRun bool, done string, do func(id string) bool) (acted, error) {
+	id, all := r.PostForm.Get("id"), r.PostForm.Get("all") == "true"
+	if all == (id != "") {
+		return acted{}, refuse(http.StatusBadRequest, "name one parked task or all of them: give an id or --all")
+	}
+	var ids []string
+	for _, p := range a.Operator.Parked() {
+		if all || p.ID == id {
+			ids = append(ids, p.ID)
+		}
+	}
+	if !dryRun {
+		ids = slices.DeleteFunc(ids, func(id string) bool { return !do(id) })
+	}
+	switch {
+	case len(ids) == 0 && !all:
+		return acted{}, refuse(http.StatusBadRequest, noParked+" %q, or no longer: shell-operator parked list shows all", id)
+	case len(ids) == 0:
+		return acted{Message: "no parked tasks"}, nil
+	}
+	lines := make([]string, len(ids))
+	for i, id := range ids {
+		lines[i] = fmt.Sprintf("parked task %s %s", id, done)
+	}
+	return acted{Count: len(ids), Message: strings.Join(lines, "\n")}, nil
+}

@@ -1,0 +1,193 @@
+package debug
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// fakeActions notes what is called.
+type fakeActions struct{ calls []string }
+
+func (f *fakeActions) note(format string, args ...any) bool {
+	f.calls = append(f.calls, fmt.Sprintf(format, args...))
+	return true
+}
+
+func (f *fakeActions) RetryQueue(queue, key string, all bool) int {
+	f.note("retry %s %q %t", queue, key, all)
+	return 1
+}
+
+func (f *fakeActions) SkipTask(queue, key string) (string, bool) {
+	return "T", f.note("skip %s %q", queue, key)
+}
+func (f *fakeActions) PauseQueue(queue string)  { f.note("pause %s", queue) }
+func (f *fakeActions) ResumeQueue(queue string) { f.note("resume %s", queue) }
+func (f *fakeActions) PauseHook(hook string)    { f.note("pause hook %s", hook) }
+func (f *fakeActions) ResumeHook(hook string)   { f.note("resume hook %s", hook) }
+func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
+	if h.Name == "big.py" {
+		return "", errors.New("its Synchronization is switched off: x")
+	}
+	f.note("trigger %s %s", h.Name, h.At(a).Name)
+	return "42", nil
+}
+func (f *fakeActions) RetryParked(id string) bool { return f.note("retry parked %s", id) }
+func (f *fakeActions) DropParked(id string) bool  { return f.note("drop parked %s", id) }
+
+// busyOperator has a keyed queue, pauses and parked tasks.
+func busyOperator() *fake {
+	op := theOperator()
+	task := Task{"HookRun:orders:kubernetes:big.py:cms", "big.py", "kubernetes", "cms"}
+	op.queues = append(op.queues, Queue{Name: "orders", Length: 4, Phase: Running, Status: "run", Keyed: true, Concurrency: 8, Running: 1, Delayed: 1, Paused: true, Lanes: []Lane{
+		{Key: "a", Length: 2, Phase: Sleeping, Left: 2 * time.Second, Failures: 3, LastError: "boom", Task: task},
+		{Key: "b", Length: 1, Phase: Running, Failures: 1, Task: task}, {Key: "c", Length: 1, Phase: Waiting, Task: task},
+	}})
+	op.paused = []string{"tidy.sh"}
+	since := time.Now().Add(-time.Hour)
+	op.parked = []ParkedTask{
+		{ID: "p2", Hook: "big.py", Queue: "orders", Key: "d", Bindings: []string{"cms"}, About: []string{"Modified a/d (cms)"}, Contexts: 2, Attempts: 10, Since: since, Error: "exit\nstatus 1"},
+		{ID: "p1", Hook: "big.py", Queue: "orders", Key: "e", Bindings: []string{"cms"}, Contexts: 1, Attempts: 10, Since: since, Error: "no"},
+	}
+	return op
+}
+
+func TestActions(t *testing.T) {
+	for _, test := range []struct {
+		path, form string
+		status     int
+		body, call string
+	}{
+		{"/queue/slow/retry", "", 200, `queue "slow": the next attempt of 1 task begins now`, `retry slow "" true`},
+		{"/queue/slow/retry", "dryRun=true", 200, `dry run: queue "slow": the next attempt of 1 task`, ""},
+		{"/queue/orders/retry", "key=a", 200, "1 task", `retry orders "a" false`},
+		{"/queue/orders/retry", "key=b&dryRun=true", 200, "no task waits for its next attempt", ""},
+		{"/queue/nope/retry", "", 400, `there is no queue "nope": shell-operator queue list --show-empty shows all queues`, ""},
+		{"/queue/slow/skip", "", 200, `queue "slow": T is dropped; the log has its contexts`, `skip slow ""`},
+		{"/queue/slow/skip", "dryRun=true", 200, "HookRun:slow:kubernetes:big.py:cms is dropped", ""},
+		{"/queue/main/skip", "", 409, "has no failed task to skip", ""},
+		{"/queue/spare/skip", "", 409, "has no failed task to skip", ""},
+		{"/queue/orders/skip", "", 400, "is keyed: name the lane with --key", ""},
+		{"/queue/orders/skip", "key=b", 409, "has no failed task to skip", ""},
+		{"/queue/orders/skip", "key=a", 200, "is dropped", `skip orders "a"`},
+		{"/queue/slow/pause", "", 200, "ends with the process", "pause slow"},
+		{"/queue/main/pause", "", 200, "Synchronizations of all hooks that are added wait, too; the pause", "pause main"},
+		{"/queue/main/pause", "dryRun=true", 200, "dry run: ", ""},
+		{"/queue/slow/resume", "", 200, `queue "slow" is not paused`, ""},
+		{"/queue/orders/resume", "", 200, `queue "orders" is resumed with 4 tasks`, "resume orders"},
+		{"/hook/shop/watch.sh/pause", "", 200, "queues pass over its tasks", "pause hook shop/watch.sh"},
+		{"/hook/nope/pause", "", 400, `there is no hook "nope"`, ""},
+		{"/hook/tidy.sh/resume", "", 200, `hook "tidy.sh" is resumed`, "resume hook tidy.sh"},
+		{"/hook/big.py/resume", "", 200, "is not paused", ""},
+		{"/hook/shop/watch.sh/trigger", "", 400, "has 2 bindings: name one of pods, cms", ""},
+		{"/hook/shop/watch.sh/trigger", "binding=x", 400, `has no binding "x": use one of pods, cms`, ""},
+		{"/hook/shop/watch.sh/trigger", "binding=cms", 200, `task 42 is queued for binding "cms"`, "trigger shop/watch.sh cms"},
+		{"/hook/shop/watch.sh/trigger", "binding=cms&dryRun=true", 200, "would be queued", ""},
+		{"/hook/tidy.sh/trigger", "binding=every-night", 409, "is paused: shell-operator hook resume tidy.sh", ""},
+		{"/hook/big.py/trigger", "", 409, "its Synchronization is switched off", ""},
+		{"/hook/<b>ärger 100%25.sh/trigger", "", 400, "has no binding that can be triggered", ""},
+		{"/parked/retry", "id=p1", 200, "parked task p1 is queued again", "retry parked p1"},
+		{"/parked/drop", "all=true", 200, "parked task p2 is dropped; the log has its contexts\nparked task p1 is dropped", "drop parked p2 drop parked p1"},
+		{"/parked/drop", "all=true&dryRun=true", 200, "parked task p2", ""},
+		{"/parked/drop", "", 400, "give an id or --all", ""},
+		{"/parked/drop", "id=p1&all=true", 400, "give an id or --all", ""},
+		{"/parked/retry", "id=p9", 400, `there is no parked task "p9", or no longer: shell-operator parked list shows all`, ""},
+	} {
+		t.Run(test.path+" "+test.form, func(t *testing.T) {
+			var log bytes.Buffer
+			actions := &fakeActions{}
+			o := options(busyOperator())
+			o.Actions, o.Log = actions, slog.New(slog.NewTextHandler(&log, nil))
+			u := &url.URL{Path: test.path}
+			if decoded, err := url.PathUnescape(test.path); err == nil {
+				u.Path = decoded
+			}
+			req := httptest.NewRequest("POST", "http://operator"+u.EscapedPath(), strings.NewReader(test.form))
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			res := httptest.NewRecorder()
+			New(o).ServeHTTP(res, req.WithContext(withCaller(req.Context(), "1234")))
+			if res.Code != test.status || !strings.Contains(res.Body.String(), test.body) {
+				t.Errorf("%d %s", res.Code, res.Body)
+			}
+			if calls := strings.Join(actions.calls, " "); calls != test.call {
+				t.Errorf("calls %q, want %q", calls, test.call)
+			}
+			changed := test.status == 200 && !strings.Contains(test.form, "dryRun")
+			if logged := strings.Contains(log.String(), `msg="A command has changed the operator"`) && strings.Contains(log.String(), "uid=1234"); logged != changed {
+				t.Errorf("logged %t: %s", logged, log.String())
+			}
+		})
+	}
+}
+
+// The socket tells who the caller is; over TCP nothing can be changed.
+func TestActionsAreForTheSocket(t *testing.T) {
+	var log bytes.Buffer
+	actions := &fakeActions{}
+	o := options(busyOperator())
+	o.Actions, o.Log = actions, slog.New(slog.NewTextHandler(&log, nil))
+	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
+	s, end := serve(t, ServerOptions{API: New(o), Place: place, TCP: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	for path := range map[string]bool{"/queue/slow/retry": true, "/hook/big.py/trigger": true, "/parked/drop": true} {
+		res, err := http.Post("http://"+s.served[1].listener.Addr().String()+path, "application/x-www-form-urlencoded", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusForbidden {
+			t.Errorf("%s over TCP: %s", path, res.Status)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	body, err := NewClient(place, time.Minute).Post(t.Context(), "/queue/slow/pause", url.Values{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body.Close()
+	end()
+	if len(actions.calls) != 1 || !strings.Contains(log.String(), "uid="+strconv.Itoa(os.Getuid())) {
+		t.Errorf("calls %v, log %s", actions.calls, log.String())
+	}
+}
+
+func TestParkedAndPauses(t *testing.T) {
+	api := New(options(busyOperator()))
+	for path, want := range map[string]string{
+		"/parked/list":     "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  ",
+		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- tidy.sh is paused (shell-operator hook resume tidy.sh)\n",
+		"/hook/big.py/why": "- queue \"orders\" is paused",
+	} {
+		if path == "/hook/big.py/why" {
+			want = "- queue \"orders\", key \"a\": HookRun:orders:kubernetes:big.py:cms has failed 3 times, the next attempt is in 2s: boom\n"
+		}
+		if got := ask(api, "GET", path, nil).Body.String(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s\nwant %s", path, got, want)
+		}
+	}
+	for _, want := range []string{`queue "orders" is paused with 4 tasks (shell-operator queue resume orders)`, `queue "orders": 1 lane of 4 tasks wait for their next attempt`} {
+		if got := ask(api, "GET", "/status", nil).Body.String(); !strings.Contains(got, want) {
+			t.Errorf("status: %s\nwant %s", got, want)
+		}
+	}
+	for _, want := range []string{"1 run in flight, of 8 at most", "1 lane wait for a free place, of 3 in all", "parked task p2  big.py"} {
+		if got := ask(api, "GET", "/hook/big.py/why", nil).Body.String(); !strings.Contains(got, want) {
+			t.Errorf("why: %s\nwant %s", got, want)
+		}
+	}
+	if got := ask(api, "GET", "/hook/tidy.sh/why", nil).Body.String(); !strings.Contains(got, "tidy.sh: blocked\n- the hook is paused\n  shell-operator hook resume tidy.sh\n") {
+		t.Errorf("why: %s", got)
+	}
+}
