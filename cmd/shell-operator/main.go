@@ -58,7 +58,7 @@ JSON in the file $BINDING_CONTEXT_PATH. Without a command, the operator is start
 		SilenceErrors: true,
 		Args:          noSuchCommand,
 	}
-	uses(root, mainSettings...)
+	uses(root, "config-file", "hooks-dir", "kube-config", "log-level") // the help fits a screen
 	root.AddGroup(commandGroups[:len(commandGroups)-1]...)
 	// Persistent flags are accepted before and after the command.
 	s.addFlags(root.PersistentFlags())
