@@ -95,9 +95,9 @@ func newPlugin(args []string, kubectl string) (*plugin, error) {
 		}
 		*target = value
 	}
-	for flag, value := range map[string]string{"--context": context, "--kubeconfig": kubeconfig, "--namespace": p.namespace} {
-		if value != "" {
-			p.cluster = append(p.cluster, flag, value)
+	for _, flag := range [][]string{{"--kubeconfig", kubeconfig}, {"--context", context}, {"--namespace", p.namespace}} {
+		if flag[1] != "" {
+			p.cluster = append(p.cluster, flag...)
 		}
 	}
 	return p, nil
