@@ -37,6 +37,7 @@ var directions = []struct {
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk"}, "formats parse and write values"},
 	{"internal/hookset", []string{"internal/hook", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and its output is validated"},
 	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "leader election is independent of the stages"},
+	{"internal/kubectlplugin", []string{"internal/replica"}, "kubectl talks to the API server"},
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/jsonwalk", "internal/kube", "internal/telemetry/logonce"}, "a stage that makes events"},
 	{"internal/httpserver", nil, "a library for packages that listen"},
@@ -63,7 +64,7 @@ var directions = []struct {
 	}, "hooks pass through the stages without queues and watches"},
 	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/lifecycle", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/lifecycle", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/kubectlplugin", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.
@@ -85,7 +86,7 @@ var reserved = []struct {
 	{"mvdan.cc/sh", []string{"internal/workbench/lint"}, "hooks are run by their own shells"},
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry/tracing"}, "one place sends spans"},
 	{"go.opentelemetry.io/otel", []string{"internal/telemetry/tracing", "internal/run", "internal/effect/apply", "internal/app"}, "app hands out tracers, run follows events with them"},
-	{"os/exec", []string{"internal/test/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
+	{"os/exec", []string{"internal/kubectlplugin", "internal/test/testenv"}, "hooks are run by run/process, which needs more than os/exec has"},
 	{"testing", []string{"internal/test/testenv", "internal/test/pages", "internal/test/golden"}, "tests stay out of the program"},
 }
 

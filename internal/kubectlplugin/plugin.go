@@ -1,4 +1,7 @@
-package main
+// Package kubectlplugin runs a command of the program in the Pod of a running operator, when kubectl calls the program as a plugin.
+//
+// Callers may rely on this: kubectl alone talks to the API server, with the user's permissions, and its exit status is passed on.
+package kubectlplugin
 
 import (
 	"bytes"
@@ -7,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,7 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica"
 )
 
-const pluginHelp = `Run a command of shell-operator in the Pod of a running operator: in the one that holds the Lease, or in the only Pod.
+const help = `Run a command of shell-operator in the Pod of a running operator: in the one that holds the Lease, or in the only Pod.
 
 Usage:
   kubectl shell-operator COMMAND -n NAMESPACE [flags]
@@ -38,8 +42,8 @@ Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n
 The variable KUBECTL names another program than kubectl. The exit status is that of COMMAND.
 `
 
-// isPlugin reports that the program was called by kubectl: as kubectl shell-operator.
-func isPlugin(name string) bool {
+// Called reports that the program has the name of the plugin: kubectl shell-operator runs it.
+func Called(name string) bool {
 	return strings.HasPrefix(filepath.Base(name), "kubectl-shell_operator")
 }
 
@@ -52,22 +56,22 @@ type plugin struct {
 	command                                        []string
 }
 
-// runPlugin returns the exit code, unless kubectl exec replaces this process.
-func runPlugin(args, environ []string, stdout, stderr io.Writer) int {
-	p, err := newPlugin(args, newSettings(environ).env["KUBECTL"])
+// Run returns the exit code, unless kubectl exec replaces this process.
+func Run(args []string, stdout, stderr io.Writer) int {
+	p, err := parse(args, os.Getenv("KUBECTL"))
 	if err == nil && len(p.command) == 0 {
-		_, _ = io.WriteString(stdout, pluginHelp)
-		return exitOK
+		_, _ = io.WriteString(stdout, help)
+		return 0
 	}
 	if err == nil {
-		err = p.exec(environ)
+		err = p.exec()
 	}
 	fmt.Fprintf(stderr, "Error: %v\n", err)
-	return exitError
+	return 1
 }
 
-// newPlugin takes its own flags out of the arguments, up to "--".
-func newPlugin(args []string, kubectl string) (*plugin, error) {
+// parse takes its own flags out of the arguments, up to "--".
+func parse(args []string, kubectl string) (*plugin, error) {
 	p := &plugin{kubectl: cmp.Or(kubectl, "kubectl"), selector: "app.kubernetes.io/name=shell-operator", lease: "shell-operator", program: "/shell-operator"}
 	var context, kubeconfig string
 	values := map[string]*string{
@@ -83,7 +87,7 @@ func newPlugin(args []string, kubectl string) (*plugin, error) {
 		target, own := values[flag]
 		switch {
 		case !own:
-			if help := args[i] == "-h" || args[i] == "--help"; !help || len(p.command) > 0 {
+			if args[i] != "-h" && args[i] != "--help" || len(p.command) > 0 {
 				p.command = append(p.command, args[i])
 			}
 			continue
@@ -104,7 +108,7 @@ func newPlugin(args []string, kubectl string) (*plugin, error) {
 }
 
 // exec replaces this process by kubectl exec.
-func (p *plugin) exec(environ []string) error {
+func (p *plugin) exec() error {
 	path, err := exec.LookPath(p.kubectl)
 	if err != nil {
 		return fmt.Errorf("cannot run kubectl: %w: set KUBECTL to its path", err)
@@ -119,7 +123,7 @@ func (p *plugin) exec(environ []string) error {
 		args = append(args, "--container", p.container)
 	}
 	args = append(args, pod, "--", p.program)
-	return syscall.Exec(path, append(args, p.command...), environ)
+	return syscall.Exec(path, append(args, p.command...), os.Environ())
 }
 
 // pod is the holder of the Lease, or the only Pod without one.
