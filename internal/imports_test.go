@@ -51,7 +51,8 @@ var directions = []struct {
 		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion",
 	}, "the servers of webhooks and HTTP hooks; app provides the runs"},
 	{"internal/run/workspace", nil, "files of runs with any content"},
-	{"internal/run", []string{"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/run/process", "internal/run/workspace"}, "a stage; queues, snapshots and effects are interfaces to it, the result of a run is a value of effect"},
+	{"internal/run/pending", []string{"internal/hook", "internal/event"}, "what hooks get again, as plain data"},
+	{"internal/run", []string{"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/run/pending", "internal/run/process", "internal/run/workspace"}, "a stage; queues, snapshots and effects are interfaces to it, the result of a run is a value of effect"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/kube"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "all effects of a run; it validates the files of runs"},
@@ -62,7 +63,7 @@ var directions = []struct {
 		"internal/hookset", "internal/run", "internal/run/process", "internal/run/workspace", "internal/effect/apply", "internal/workbench/lint", "internal/workbench/rbac",
 		"internal/source/webhook/admission", "internal/source/webhook/conversion",
 	}, "hooks pass through the stages without queues and watches"},
-	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},
+	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/run/pending", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
 	{"cmd/shell-operator", []string{"internal/app", "internal/lifecycle", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/kubectlplugin", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }

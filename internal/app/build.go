@@ -17,6 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
@@ -59,7 +60,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.queues = queue.NewSet(queue.Options{
 		Backoff:   queue.DefaultBackoff(o.RetryMin, o.RetryMax),
-		OnFailure: op.failed, OnPanic: op.panicked, OnAction: op.meter.OnAction, OnEnd: op.meter.QueueEnded,
+		MaxRuns:   o.MaxRuns,
+		OnFailure: op.failed, OnExhausted: op.exhausted, OnPanic: op.panicked, OnAction: op.meter.OnAction, OnEnd: op.meter.QueueEnded,
 	})
 	effects, err := op.newEffects(cl, filters, o)
 	if err != nil {
@@ -90,7 +92,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.runner = run.New(run.Options{
 		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
 		Snapshots: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, Files: op.store,
-		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
+		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
+		Pending: pending.New(o.MaxParked, op.dropped),
 		Observe: op.runEnded, Begin: op.insight.begin, Tracers: op.tracers,
 	})
 	return op, nil

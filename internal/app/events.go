@@ -2,12 +2,12 @@ package app
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -29,12 +29,24 @@ func (s sink) Objects(h *hook.Hook, index, n int)   { s.meter.Objects(h, index, 
 func (s sink) FilterFailed(h *hook.Hook, index int) { s.meter.FilterFailed(h, index) }
 func (s sink) KeyFailed(h *hook.Hook, index int)    { s.meter.KeyFailed(h, index) }
 
-func (op *operator) failed(_ string, t queue.Task, failures int, err error, delay time.Duration) {
+func (op *operator) failed(f queue.Failed) {
 	var fields []any
-	if t, ok := t.(lifecycle.Task); ok {
+	if t, ok := f.Task.(lifecycle.Task); ok {
 		fields = t.LogFields()
 	}
-	op.log.Error("Hook failed. Will retry after delay.", append(fields, "failedCount", failures, "delay", delay.String(), "error", err.Error())...)
+	if f.Key != "" {
+		fields = append(fields, "key", f.Key)
+	}
+	op.log.Error("Hook failed. Will retry after delay.", append(fields, "failedCount", f.Failures, "delay", f.Delay.String(), "error", f.Err.Error())...)
+}
+
+// exhausted passes a task on that has no attempt left.
+func (op *operator) exhausted(f queue.Failed) { op.life.Exhausted(f) }
+
+// dropped logs a parked context that is dropped.
+func (op *operator) dropped(ev event.Event, why pending.Reason) {
+	op.log.Info("A parked context is dropped", "hook", ev.Hook.Name, "binding", ev.Binding().Name, "namespace", ev.Object.Namespace, "name", ev.Object.Name,
+		"reason", string(why))
 }
 
 func (op *operator) panicked(name string, t queue.Task, reason any, stack []byte) {

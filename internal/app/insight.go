@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -111,20 +110,22 @@ var phases = map[queue.Phase]debug.Phase{
 
 // Queues copies what is to be known under the lock of each queue, because tasks change with merges.
 func (i *insight) Queues(limit int) (all []debug.Queue) {
-	i.op.queues.Look(hook.MainQueue, func(s queue.State, tasks iter.Seq2[int, queue.Task]) {
+	i.op.queues.Look(hook.MainQueue, func(s queue.State, lanes []queue.Lane) {
 		q := debug.Queue{
 			Name: s.Name, Length: s.Length, Phase: phases[s.Phase], Since: s.Since, Left: s.Left, Status: s.Status(),
 			Failures: s.Failures, LastError: s.LastError,
 		}
-		for n, t := range tasks {
-			if limit >= 0 && n >= limit {
-				break
+		for _, l := range lanes {
+			for t := range l.All() {
+				if limit >= 0 && len(q.Tasks) >= limit {
+					break
+				}
+				shown := debug.Task{Description: t.String()}
+				if t, ok := t.(lifecycle.Task); ok {
+					shown.Hook, shown.Type, shown.Binding = t.Hook().Name, t.EventType(), t.Binding()
+				}
+				q.Tasks = append(q.Tasks, shown)
 			}
-			shown := debug.Task{Description: t.String()}
-			if t, ok := t.(lifecycle.Task); ok {
-				shown.Hook, shown.Type, shown.Binding = t.Hook().Name, t.EventType(), t.Binding()
-			}
-			q.Tasks = append(q.Tasks, shown)
 		}
 		all = append(all, q)
 	})

@@ -31,6 +31,8 @@ type Options struct {
 	ConfigTimeout, HookTimeout time.Duration
 	// RetryMin and RetryMax bound the delay before a failed run is tried again.
 	RetryMin, RetryMax time.Duration
+	// MaxRuns limits the runs of all queues together; 0 means no limit. MaxParked limits the parked contexts; 0 means no limit.
+	MaxRuns, MaxParked int
 	// ShutdownTimeout is the time from the first signal to the end. Hooks that are running then get
 	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
 	ShutdownTimeout time.Duration

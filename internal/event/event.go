@@ -58,6 +58,8 @@ const (
 	Added Watch = iota + 1
 	Modified
 	Deleted
+	// Requeued: nothing has changed, a run has requested the event. Also of ticks and Synchronizations.
+	Requeued
 )
 
 // String is the value of watchEvent: "Added", "Modified" or "Deleted".
@@ -69,6 +71,8 @@ func (w Watch) String() string {
 		return "Modified"
 	case Deleted:
 		return "Deleted"
+	case Requeued:
+		return "Requeued"
 	}
 	return "Unknown"
 }
@@ -104,10 +108,10 @@ func (e *Event) Address() hook.Address { return hook.Address{Kind: e.Type.Kind()
 // Binding returns what the event's binding has in common with all others. That of Startup has only a name.
 func (e *Event) Binding() hook.Binding { return *e.Hook.At(e.Address()).Binding }
 
-// Queue returns the name of the event's queue. A Synchronization that blocks the start belongs to the main queue. Reviews and
+// Queue returns the name of the event's queue. A Synchronization that blocks the start belongs to the main queue, one that is requeued does not. Reviews and
 // HTTP requests have no queue.
 func (e *Event) Queue() string {
-	if e.Type == Synchronization && e.Hook.Kubernetes[e.Index].WaitForSynchronization {
+	if e.Type == Synchronization && e.Watch != Requeued && e.Hook.Kubernetes[e.Index].WaitForSynchronization {
 		return hook.MainQueue
 	}
 	return e.Hook.At(e.Address()).Queue

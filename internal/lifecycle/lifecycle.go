@@ -31,6 +31,8 @@ import (
 type Watcher interface {
 	Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
 	Announce(h *hook.Hook, index int)
+	// Object returns an object of a binding as an event; false if there is none.
+	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
 	Mute(h *hook.Hook)
 	Disable(h *hook.Hook, index int)
 	Lead()
@@ -54,7 +56,7 @@ type Renewal interface {
 	Abort()
 }
 
-// Options of a Lifecycle. Trace may be nil.
+// Options of a Lifecycle. Trace and Exhausted may be nil.
 type Options struct {
 	Queues  *queue.Set
 	Runner  *run.Runner
@@ -73,6 +75,8 @@ type Options struct {
 	// Leading is closed when this replica runs hooks. A Standby enables kubernetes bindings before that.
 	Leading <-chan struct{}
 	Standby bool
+	// Exhausted receives each task that has no attempt left.
+	Exhausted func(Exhausted)
 	// Trace follows the enabling of a hook's kubernetes bindings until the returned function is called.
 	Trace func(context.Context, *hook.Hook) (context.Context, func())
 }
@@ -94,7 +98,9 @@ type Lifecycle struct {
 	// lives are the hooks of the active set in order, leaving those that are Draining, or Gone and not yet
 	// forgotten.
 	lives, leaving []*life
-	leads          bool
+	// lanes are the keyed queues of the active set.
+	lanes map[string]hook.Lanes
+	leads bool
 	// startupDone is set when the onStartup runs of the first set have succeeded.
 	startupQueued, startupDone bool
 	reloading                  reloading
@@ -120,6 +126,7 @@ type life struct {
 type view struct {
 	hooks       []*hook.Hook
 	states      map[*hook.Hook]State
+	lanes       map[string]hook.Lanes
 	startupDone bool
 }
 
@@ -164,6 +171,7 @@ func (l *Lifecycle) Run(ctx context.Context) {
 	if l.o.Watch {
 		l.work.Go(func() { l.follow(ctx) })
 	}
+	l.work.Go(func() { l.requeue(ctx) })
 	for {
 		l.advance()
 		l.publish()
@@ -197,7 +205,7 @@ func (l *Lifecycle) await(ctx context.Context, closed <-chan struct{}, do func()
 }
 
 func (l *Lifecycle) publish() {
-	v := &view{states: map[*hook.Hook]State{}, startupDone: l.startupDone}
+	v := &view{states: map[*hook.Hook]State{}, lanes: l.lanes, startupDone: l.startupDone}
 	for _, x := range l.lives {
 		v.hooks = append(v.hooks, x.hook)
 		v.states[x.hook] = x.state
@@ -230,6 +238,7 @@ func (l *Lifecycle) add(all, fresh []*hook.Hook) {
 	for _, h := range all {
 		l.lives = append(l.lives, lives[h])
 	}
+	l.lanes = hook.LanesOf(all)
 	l.o.Runner.Add(fresh)
 	l.o.Health.Expect(all)
 	l.measure()
@@ -249,9 +258,15 @@ func (l *Lifecycle) measure() {
 
 // Queue queues a task for an event. It may be called by any goroutine, also with locks held.
 func (l *Lifecycle) Queue(ev event.Event) {
-	t := Task{l.o.Runner.Task(ev)}
+	t, key := l.task(ev)
 	l.o.Log.Info("queue task", "event.id", t.ID(), "hook", ev.Hook.Name, "binding", ev.Type.String(), "queue", t.Queue(), "name", "HookRun")
-	l.o.Queues.Add(t.Queue(), t)
+	l.o.Queues.Add(t.Queue(), key, t)
+}
+
+// task returns the task of an event, and the key of its lane.
+func (l *Lifecycle) task(ev event.Event) (t Task, key string) {
+	l.o.Runner.Pending().Places.Enter(&ev)
+	return Task{l.o.Runner.Task(ev)}, ev.LaneKey(l.view.Load().lanes[ev.Queue()])
 }
 
 // Tick queues a run for every enabled schedule with this crontab, in the order of hooks and bindings.

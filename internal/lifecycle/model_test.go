@@ -167,6 +167,9 @@ type emptySnapshot struct{}
 func (emptySnapshot) Len() int                     { return 0 }
 func (emptySnapshot) Each(func(event.Object) bool) {}
 
+func (noSnapshots) Object(*hook.Hook, int, string, string) (event.Event, bool) {
+	return event.Event{}, false
+}
 func (noSnapshots) Snapshot(*hook.Hook, int) event.Snapshot    { return emptySnapshot{} }
 func (noSnapshots) Synchronize(*hook.Hook, int) event.Snapshot { return emptySnapshot{} }
 func (s noSnapshots) Unlock(h *hook.Hook, index int) {
@@ -200,7 +203,7 @@ func playRuns(t *testing.T, steps []modelStep) []string {
 	queues := queue.NewSet(queue.Options{Backoff: func(int) time.Duration { return retryDelay }})
 	add := func(ev event.Event) {
 		t := Task{Task: runner.Task(ev)}
-		queues.Add(t.Queue(), t)
+		queues.Add(t.Queue(), "", t)
 	}
 	stop, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

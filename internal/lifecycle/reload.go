@@ -108,7 +108,7 @@ func (l *Lifecycle) apply(r loaded) {
 		return
 	}
 	// The author of a fix does not want to wait for a back-off.
-	defer l.o.Queues.Retry(func(queue.Task) bool { return true })
+	defer l.o.Queues.Retry(func(string, string, queue.Task) bool { return true })
 	c := r.change
 	l.o.Store.Use(r.set, c.Hooks)
 	if len(c.New)+len(c.Old) == 0 {
@@ -201,7 +201,16 @@ func (l *Lifecycle) retire(x *life) {
 		})
 	}
 	l.o.Watcher.Mute(x.hook) // a task that is queued later all the same does not run
-	l.o.Queues.Edit(func(t queue.Task) bool { return hookOf(t) != x.hook })
+	l.o.Queues.Edit(func(t queue.Task) bool {
+		if hookOf(t) != x.hook {
+			return true
+		}
+		if t, ok := t.(Task); ok {
+			t.Forget()
+		}
+		return false
+	})
+	l.o.Runner.Pending().Retain(func(h *hook.Hook) bool { return h != x.hook })
 }
 
 // remind logs a run that does not end, after a while and then less and less often.

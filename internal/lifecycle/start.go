@@ -8,6 +8,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
 )
 
 // slowList is how long the Synchronizations of later hooks wait for a hook whose bindings are neither enabled nor in trouble.
@@ -73,15 +74,15 @@ func (l *Lifecycle) queueStartups() {
 	slices.SortStableFunc(starting, func(a, b *life) int { return *a.hook.OnStartup - *b.hook.OnStartup })
 	for _, x := range starting {
 		l.o.Log.Info("queue task with hook", "operator.component", "initMainQueue", "hook", x.hook.Name, "task", "HookRun")
-		l.o.Queues.Add(hook.MainQueue, Task{l.o.Runner.Task(event.Event{Type: event.Startup, Hook: x.hook})})
-		l.o.Queues.Add(hook.MainQueue, stepTask{"Started:" + x.hook.Name, x.hook, func() {
+		l.o.Queues.Add(hook.MainQueue, "", Task{l.o.Runner.Task(event.Event{Type: event.Startup, Hook: x.hook})})
+		l.o.Queues.Add(hook.MainQueue, "", &stepTask{"Started:" + x.hook.Name, x.hook, func() {
 			l.o.Health.Started(x.hook)
 			l.post(x.ctx, func() { l.step(x, startupSucceeded) })
 		}})
 	}
 	if !l.startupQueued {
 		l.startupQueued = true
-		l.o.Queues.Add(hook.MainQueue, stepTask{"StartUp", nil, func() {
+		l.o.Queues.Add(hook.MainQueue, "", &stepTask{"StartUp", nil, func() {
 			l.post(l.ctx, func() { l.startupDone = true })
 		}})
 		l.keepQueues()
@@ -90,15 +91,16 @@ func (l *Lifecycle) queueStartups() {
 
 // keepQueues keeps the queues that hooks name: they show up in dumps before their first task.
 func (l *Lifecycle) keepQueues() {
-	names := map[string]bool{hook.MainQueue: true}
+	shapes := map[string]queue.Shape{hook.MainQueue: {}}
 	for _, x := range l.lives {
 		for _, b := range x.hook.Bindings() {
 			if b.Queue != "" {
-				names[b.Queue] = true
+				lanes := l.lanes[b.Queue]
+				shapes[b.Queue] = queue.Shape{Keyed: lanes.Keyed(), Concurrency: lanes.Concurrency}
 			}
 		}
 	}
-	l.o.Queues.Keep(names)
+	l.o.Queues.Keep(shapes)
 }
 
 // enable lists and watches for the kubernetes bindings of a hook, once.
@@ -177,7 +179,7 @@ func (l *Lifecycle) release() {
 	if synchronizations {
 		// Initial lists leave many times their size in garbage, and an idle operator would keep it for minutes. Saves 5 of
 		// 43 MiB with 2,000 ConfigMaps of 2.5 KiB.
-		l.o.Queues.Add(hook.MainQueue, stepTask{"ReleaseMemory", nil, debug.FreeOSMemory})
+		l.o.Queues.Add(hook.MainQueue, "", &stepTask{"ReleaseMemory", nil, debug.FreeOSMemory})
 	}
 }
 
@@ -189,15 +191,15 @@ func (l *Lifecycle) queueTasks(x *life) {
 			l.work.Go(func() { l.o.Watcher.Announce(h, i) }) // it can write many objects to the disk
 			continue
 		case k.Initial == hook.InitialEvents:
-			l.o.Queues.AddFirst(hook.MainQueue, stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Watcher.Announce(h, i) }})
+			l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Watcher.Announce(h, i) }})
 			continue
 		}
-		t := Task{l.o.Runner.Task(event.Event{Type: event.Synchronization, Hook: h, Index: i})}
-		l.o.Queues.AddFirst(t.Queue(), t)
+		t, key := l.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
+		l.o.Queues.AddFirst(t.Queue(), key, t)
 	}
 	if len(h.Schedules) > 0 {
 		name := "EnableScheduleBindings:::" + h.Name + ":EnableScheduleBindings"
-		l.o.Queues.AddFirst(hook.MainQueue, stepTask{name, h, func() { l.post(x.ctx, func() { l.enableSchedules(x) }) }})
+		l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{name, h, func() { l.post(x.ctx, func() { l.enableSchedules(x) }) }})
 	}
 }
 

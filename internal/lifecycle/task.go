@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
@@ -11,12 +12,21 @@ import (
 // Task adapts a run.Task to a queue.Task.
 type Task struct{ *run.Task }
 
-var _ queue.Waiter = Task{}
+var _ queue.Starter = Task{}
 
 // Absorb implements queue.Task.
 func (t Task) Absorb(behind queue.Task) bool {
 	next, ok := behind.(Task)
 	return ok && t.Task.Absorb(next.Task)
+}
+
+// Policy implements queue.Task. A run that is allowed to fail does not fail in the eyes of the queue.
+func (t Task) Policy() queue.Policy {
+	p := t.Task.Policy()
+	if !p.Given {
+		return queue.Policy{}
+	}
+	return queue.Policy{MinDelay: p.MinDelay, MaxDelay: p.MaxDelay, Limit: p.Limit}
 }
 
 // stepTask is a task of the lifecycle itself. It runs when everything before it in the queue is done.
@@ -27,17 +37,29 @@ type stepTask struct {
 	do   func()
 }
 
-func (s stepTask) Ready(ctx context.Context) error { return ctx.Err() }
-func (s stepTask) Run(context.Context) error       { s.do(); return nil }
-func (s stepTask) Absorb(queue.Task) bool          { return false }
-func (s stepTask) String() string                  { return s.name }
+var _ queue.Task = (*stepTask)(nil)
+
+func (s *stepTask) Ready() (time.Duration, func()) { return 0, nil }
+func (s *stepTask) Run(context.Context) error      { s.do(); return nil }
+func (s *stepTask) Absorb(queue.Task) bool         { return false }
+func (s *stepTask) Policy() queue.Policy           { return queue.Policy{} }
+func (s *stepTask) Initial() bool                  { return false }
+func (s *stepTask) String() string                 { return s.name }
+
+// Owner is the hook, so that its pause applies.
+func (s *stepTask) Owner() string {
+	if s.hook == nil {
+		return ""
+	}
+	return s.hook.Name
+}
 
 // hookOf returns the hook that a task belongs to, or nil.
 func hookOf(t queue.Task) *hook.Hook {
 	switch t := t.(type) {
 	case Task:
 		return t.Hook()
-	case stepTask:
+	case *stepTask:
 		return t.hook
 	}
 	return nil

@@ -41,6 +41,7 @@ func BenchmarkWaiting(b *testing.B) {
 				all := waitingHooks(hooks)
 				log := slog.New(slog.DiscardHandler)
 				spool, l := event.NewSpool(b.TempDir(), 32<<20, log), &Lifecycle{o: Options{Log: log, Runner: run.New(run.Options{}), Queues: queue.NewSet(queue.Options{})}}
+				l.publish()
 				before := inUse()
 				b.ReportAllocs()
 				for n := range b.N {

@@ -39,7 +39,7 @@ func TestRetriesKeepTheirDelays(t *testing.T) {
 		set := NewSet(Options{Backoff: DefaultBackoff(5*time.Second, 32*time.Second)})
 		stop, cancel := context.WithCancel(t.Context())
 		var at []time.Time
-		set.Add("main", funcTask(func(context.Context) error {
+		set.Add("main", "", funcTaskOf(func(context.Context) error {
 			if at = append(at, time.Now()); len(at) == 9 {
 				cancel()
 			}
@@ -63,9 +63,12 @@ func TestRetriesKeepTheirDelays(t *testing.T) {
 }
 
 // funcTask is a task that is always ready, absorbs nothing and does what the function does.
-type funcTask func(context.Context) error
+type funcTask struct {
+	plain
+	run func(context.Context) error
+}
 
-func (f funcTask) Run(ctx context.Context) error { return f(ctx) }
-func (funcTask) Ready(context.Context) error     { return nil }
-func (funcTask) Absorb(Task) bool                { return false }
-func (funcTask) String() string                  { return "func" }
+func funcTaskOf(run func(context.Context) error) *funcTask { return &funcTask{run: run} }
+
+func (f *funcTask) Run(ctx context.Context) error { return f.run(ctx) }
+func (*funcTask) String() string                  { return "func" }

@@ -9,12 +9,12 @@ import (
 
 // hookTask is as cheap as a task can be. Tasks of the same hook become one.
 type hookTask struct {
+	plain
 	hook, events int
 	ran          func(events int)
 }
 
-func (h *hookTask) Ready(context.Context) error { return nil }
-func (h *hookTask) String() string              { return "hook" }
+func (h *hookTask) String() string { return "hook" }
 
 func (h *hookTask) Run(context.Context) error {
 	h.ran(h.events)
@@ -37,7 +37,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.ReportAllocs()
 			set := NewSet(Options{})
 			for i := range b.N {
-				set.Add("main", &hookTask{hook: i % hooks, events: 1})
+				set.Add("main", "", &hookTask{hook: i % hooks, events: 1})
 			}
 		})
 	}
@@ -58,7 +58,7 @@ func BenchmarkRun(b *testing.B) {
 	defer cancel()
 	go func() { _ = set.Run(stop, stop) }()
 	for i := range b.N {
-		set.Add("main", &hookTask{i % 2, 1, ran})
+		set.Add("main", "", &hookTask{hook: i % 2, events: 1, ran: ran})
 	}
 	<-done
 }
@@ -69,7 +69,7 @@ func BenchmarkDeepQueue(b *testing.B) {
 	fill := func() *Set {
 		set := NewSet(Options{})
 		for i := range waiting {
-			set.Add("main", &hookTask{hook: i % 2})
+			set.Add("main", "", &hookTask{hook: i % 2})
 		}
 		return set
 	}
@@ -83,7 +83,7 @@ func BenchmarkDeepQueue(b *testing.B) {
 		set := fill()
 		b.ResetTimer()
 		for i := range b.N {
-			set.Add("main", &hookTask{hook: i % 2})
+			set.Add("main", "", &hookTask{hook: i % 2})
 		}
 	})
 	b.Run("run", func(b *testing.B) { // each task that has run makes another
@@ -93,13 +93,13 @@ func BenchmarkDeepQueue(b *testing.B) {
 		count := 0
 		var ran func(int)
 		ran = func(int) {
-			set.Add("main", &hookTask{count % 2, 1, ran})
+			set.Add("main", "", &hookTask{hook: count % 2, events: 1, ran: ran})
 			if count++; count == b.N {
 				cancel()
 			}
 		}
 		for i := range waiting {
-			set.Add("main", &hookTask{i % 2, 1, ran})
+			set.Add("main", "", &hookTask{hook: i % 2, events: 1, ran: ran})
 		}
 		b.ResetTimer()
 		_ = set.Run(stop, stop)

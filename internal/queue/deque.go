@@ -1,30 +1,60 @@
 package queue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// deque is a list that is cheap at both ends and releases entries that have left it. It grows by blocks: a long one is never
-// copied and has little spare capacity.
+// deque is a list that is cheap at both ends and releases entries that have left it. A short one is a slice, because there may be very many
+// short lanes. A long one grows by blocks: it is never copied and has little spare capacity.
 type deque struct {
+	// few are the entries until they are more than maxFew; from then on blocks are not nil.
+	few []entry
 	// blocks hold the entries, from the place head in the first one on. What is before and behind them is zero.
 	blocks []*[blockSize]entry
 	head   int
 	n      int
 }
 
-const blockSize = 64
+const (
+	blockSize = 64
+	maxFew    = 8
+)
 
 func (d *deque) len() int       { return d.n }
 func (d *deque) at(i int) entry { return *d.place(i) }
 
 func (d *deque) place(i int) *entry {
+	if d.blocks == nil {
+		return &d.few[i]
+	}
 	i += d.head
 	return &d.blocks[i/blockSize][i%blockSize]
 }
 
 func (d *deque) setSince(i int, t time.Duration) { d.place(i).since = t }
 
+// short reports whether one more entry fits into few, and begins the blocks otherwise.
+func (d *deque) short() bool {
+	switch {
+	case d.blocks != nil:
+		return false
+	case d.n < maxFew:
+		return true
+	}
+	d.blocks = []*[blockSize]entry{new([blockSize]entry)}
+	copy(d.blocks[0][:], d.few)
+	d.few = nil
+	return false
+}
+
 func (d *deque) push(e entry) {
-	if d.head+d.n == len(d.blocks)*blockSize {
+	switch {
+	case d.short():
+		d.few = append(d.few, e)
+		d.n++
+		return
+	case d.head+d.n == len(d.blocks)*blockSize:
 		d.blocks = append(d.blocks, new([blockSize]entry))
 	}
 	d.n++
@@ -33,6 +63,11 @@ func (d *deque) push(e entry) {
 
 // insert moves those before i to the front: they are few.
 func (d *deque) insert(i int, e entry) {
+	if d.short() {
+		d.few = slices.Insert(d.few, i, e)
+		d.n++
+		return
+	}
 	if d.head == 0 {
 		d.blocks = append([]*[blockSize]entry{new([blockSize]entry)}, d.blocks...)
 		d.head = blockSize
@@ -47,6 +82,11 @@ func (d *deque) insert(i int, e entry) {
 
 // removeAt closes the gap from the front: the entries before it are few.
 func (d *deque) removeAt(i int) {
+	if d.blocks == nil {
+		d.few = slices.Delete(d.few, i, i+1)
+		d.n--
+		return
+	}
 	for ; i > 0; i-- {
 		*d.place(i) = *d.place(i - 1)
 	}

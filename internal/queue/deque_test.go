@@ -15,7 +15,7 @@ func TestDequeAgainstSlice(t *testing.T) {
 		var d deque
 		var want []time.Duration // entries have a distinct time each
 		for i := range rapid.IntRange(1, 500).Draw(t, "steps") {
-			e := entry{funcTask(nil), time.Duration(i)}
+			e := entry{&funcTask{}, time.Duration(i)}
 			switch at := min(len(want), rapid.IntRange(0, 3).Draw(t, "at")); rapid.SampledFrom([]string{"push", "push", "push", "many", "insert", "remove", "drain"}).Draw(t, "step") {
 			case "push":
 				d.push(e)
@@ -58,6 +58,11 @@ func TestDequeAgainstSlice(t *testing.T) {
 
 // held is how many tasks a deque refers to.
 func held(d *deque) (n int) {
+	for _, e := range d.few[:cap(d.few)] {
+		if e.Task != nil {
+			n++
+		}
+	}
 	for _, b := range d.blocks[:cap(d.blocks)] {
 		if b == nil {
 			continue

@@ -1,21 +1,42 @@
 package queue
 
-import "iter"
+import "time"
 
 // dumped is a State with descriptions of the tasks.
 type dumped struct {
 	State
+	lanes []dumpedLane
+	// Tasks are those of all lanes.
 	Tasks []string
+}
+
+type dumpedLane struct {
+	Lane
+	tasks []string
 }
 
 // dump returns the states of all queues, as Look shows them.
 func dump(set *Set) (all []dumped) {
-	set.Look("main", func(s State, tasks iter.Seq2[int, Task]) {
+	set.Look("main", func(s State, lanes []Lane) {
 		d := dumped{State: s}
-		for _, t := range tasks {
-			d.Tasks = append(d.Tasks, t.String())
+		for _, l := range lanes {
+			shown := dumpedLane{Lane: l}
+			for t := range l.All() {
+				shown.tasks = append(shown.tasks, t.String())
+			}
+			d.lanes = append(d.lanes, shown)
+			d.Tasks = append(d.Tasks, shown.tasks...)
 		}
 		all = append(all, d)
 	})
 	return all
 }
+
+// plain is embedded in tasks of tests that are always ready, and that nothing distinguishes.
+type plain struct{}
+
+func (plain) Ready() (time.Duration, func()) { return 0, nil }
+func (plain) Absorb(Task) bool               { return false }
+func (plain) Owner() string                  { return "" }
+func (plain) Policy() Policy                 { return Policy{} }
+func (plain) Initial() bool                  { return false }

@@ -1,74 +1,140 @@
 package queue
 
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
 // Edit calls keep for every task whose Run is not running, and drops the tasks for which it returns false. A head that
 // waits to start, or for its next attempt, leaves immediately. keep is called with the queue's lock held: it must be quick
 // and must not call the Set.
 func (s *Set) Edit(keep func(Task) bool) {
 	for _, q := range s.all() {
-		q.edit(keep)
+		q.change(func(now time.Duration) { q.core.edit(now, keep) })
+		s.tidy(q)
 	}
 }
 
-func (q *queue) edit(keep func(Task) bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var kept deque
-	first := q.first
-	for i := range q.tasks.len() {
-		e := q.tasks.at(i)
-		head := i == 0 && q.busy
-		switch {
-		case head && q.phase == Running || keep(e.Task):
-			kept.push(e)
-		case head: // the worker has it, and removes it
-			kept.push(e)
-			q.dropped = true
-			q.interrupt()
-		case i < q.first || i == q.first && q.busy:
-			first-- // it came by addFirst
-		}
-	}
-	q.tasks, q.first = kept, first
-}
-
-// Retry ends the back-off of every head for which which returns true.
-func (s *Set) Retry(which func(Task) bool) {
+// Retry ends the delay of every lane for whose head which returns true, and returns of how many. which is called as keep of Edit.
+func (s *Set) Retry(which func(queue, key string, head Task) bool) (ended int) {
 	for _, q := range s.all() {
-		q.mu.Lock()
-		if q.phase == Sleeping && which(q.tasks.at(0).Task) {
-			q.interrupt()
-		}
-		q.mu.Unlock()
+		q.change(func(now time.Duration) {
+			ended += q.core.retry(now, func(key string, head Task) bool { return which(q.name, key, head) })
+		})
 	}
+	return ended
+}
+
+// Skip drops the head of a lane if it has failed and does not run, and returns it.
+func (s *Set) Skip(name, key string) (f Failed, ok bool) {
+	q := s.find(name)
+	if q == nil {
+		return Failed{}, false
+	}
+	q.change(func(now time.Duration) {
+		var skipped failed
+		skipped, ok = q.core.skip(now, key)
+		f = Failed{Queue: name, Key: key, Task: skipped.task, Failures: skipped.failures, Err: skipped.last}
+	})
+	s.tidy(q)
+	return f, ok
+}
+
+// Pause lets no run of a queue start until Resume, whether the queue exists or not.
+func (s *Set) Pause(name string) { s.setPaused(name, true) }
+
+// Resume ends a Pause.
+func (s *Set) Resume(name string) { s.setPaused(name, false) }
+
+func (s *Set) setPaused(name string, paused bool) {
+	s.mu.Lock()
+	if s.paused[name] = paused; !paused {
+		delete(s.paused, name)
+	}
+	q := s.queues[name]
+	s.mu.Unlock()
+	if q != nil {
+		q.change(func(time.Duration) { q.core.paused = paused })
+	}
+}
+
+// PauseOwner makes all queues bypass the tasks of an owner until ResumeOwner. A run of it ends.
+func (s *Set) PauseOwner(owner string) {
+	s.mu.Lock()
+	s.away[owner] = true
+	s.mu.Unlock()
+	for _, q := range s.all() {
+		q.change(func(now time.Duration) { q.core.bypass(now, owner) })
+	}
+}
+
+// ResumeOwner ends a PauseOwner: the tasks go before all that waits in their lanes.
+func (s *Set) ResumeOwner(owner string) {
+	s.mu.Lock()
+	delete(s.away, owner)
+	s.mu.Unlock()
+	for _, q := range s.all() {
+		q.change(func(now time.Duration) { q.core.readmit(now, owner) })
+	}
+}
+
+// OwnerPaused reports whether an owner is paused, PausedOwners which ones are, sorted.
+func (s *Set) OwnerPaused(owner string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away[owner]
+}
+
+func (s *Set) PausedOwners() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.away))
+}
+
+// PausedQueues are the queues that are paused, sorted. Some of them may not exist.
+func (s *Set) PausedQueues() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.paused))
 }
 
 // Keep makes a queue for each name, unless there is one, and lets every other queue end as soon as it is empty. Before the
 // first call all queues stay.
-func (s *Set) Keep(names map[string]bool) {
+func (s *Set) Keep(shapes map[string]Shape) {
 	s.mu.Lock()
-	s.kept = names
+	s.shapes = shapes
 	s.mu.Unlock()
-	for name := range names {
-		s.queue(name)
+	for name, shape := range shapes {
+		s.change(name, func(q *queue, _ time.Duration) { q.core.width = max(1, shape.Concurrency) })
 	}
 	for _, q := range s.all() {
-		q.signal() // the worker decides whether it ends
+		s.tidy(q)
 	}
 }
 
-// end removes a queue that is empty and not kept, and reports whether it did.
+// tidy ends a queue that is empty and not kept.
+func (s *Set) tidy(q *queue) {
+	if s.end(q) && s.opts.OnEnd != nil {
+		s.opts.OnEnd(q.name)
+	}
+}
+
 func (s *Set) end(q *queue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kept == nil || s.kept[q.name] {
+	if _, kept := s.shapes[q.name]; kept || s.shapes == nil || s.running == nil {
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.tasks.len() > 0 {
+	if q.ended || q.core.length > 0 {
 		return false
 	}
 	q.ended = true
+	if q.timer != nil {
+		q.timer.Stop()
+	}
 	delete(s.queues, q.name)
 	return true
 }

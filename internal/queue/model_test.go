@@ -1,9 +1,13 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,37 +20,67 @@ import (
 
 // step is one thing that happens in TestAgainstModel.
 type step struct {
-	// kind is "add" or "first" (hook), "finish" or "fail" (the task that runs), "retry" (after a failure).
-	kind, queue, hook string
+	// kind is "add", "first" or "revive" (hook), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the
+	// lane), "wait" (until all delays are over), or toggles a pause of the queue or the hook.
+	kind, queue, key, hook string
 }
 
+// steps draw hooks and lanes of a FIFO queue and of one with two runs in flight.
 var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
-	return step{
-		rapid.SampledFrom([]string{"add", "add", "add", "first", "finish", "finish", "fail", "retry"}).Draw(t, "kind"),
-		rapid.SampledFrom([]string{"main", "side"}).Draw(t, "queue"),
-		rapid.SampledFrom([]string{"x", "y", "-"}).Draw(t, "hook"), // "-" absorbs nothing
+	s := step{
+		kind: rapid.SampledFrom([]string{
+			"add", "add", "add", "add", "add", "first", "revive", "finish", "finish", "finish", "fail", "fail", "giveup", "skip", "drop", "retry", "wait", "wait", "pause", "away",
+		}).Draw(t, "kind"),
+		queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
+		key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
+		hook:  rapid.SampledFrom([]string{"x", "y", "-"}).Draw(t, "hook"), // "-" absorbs nothing; "y" has three attempts
 	}
+	if s.queue == "main" {
+		s.key = ""
+	}
+	return s
 }), 1, 60)
+
+// seeds is how many random sequences are tried.
+func seeds() string {
+	if os.Getenv("LONG") != "" {
+		return "100000"
+	}
+	return "300"
+}
 
 // TestAgainstModel compares what a Set runs and holds after each step with plain lists.
 func TestAgainstModel(t *testing.T) {
+	if err := flag.Set("rapid.checks", seeds()); err != nil {
+		t.Fatal(err)
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		all := steps.Draw(rt, "steps")
 		var got []string
 		synctest.Test(t, func(t *testing.T) { got = play(t, all) })
 		want := playModel(all)
-		for i, s := range all {
+		for i := range all {
 			if got[i] != want[i] {
-				rt.Fatalf("after step %d, %v:\n got %s\nwant %s", i, s, got[i], want[i])
+				var text strings.Builder
+				for j := range i + 1 {
+					fmt.Fprintf(&text, "%v\n\t%s\n", all[j], got[j])
+				}
+				rt.Fatalf("%swant\t%s", text.String(), want[i])
 			}
 		}
 	})
 }
 
-// play returns what each queue runs and holds after each step, with a Set.
+const modelDelay = time.Minute
+
+// play returns what each lane runs and holds after each step, with a Set.
 func play(t *testing.T, steps []step) []string {
-	var running gates
-	set := NewSet(Options{Backoff: func(int) time.Duration { return time.Minute }})
+	gates := &gates{of: map[string]chan error{}}
+	set := NewSet(Options{
+		Backoff: func(int) time.Duration { return modelDelay }, Random: func() float64 { return 0.5 },
+		OnExhausted: func(f Failed) { gates.exhausted = append(gates.exhausted, f.Task.String()) },
+	})
+	set.Keep(map[string]Shape{"main": {}, "side": {Keyed: true, Concurrency: 2}})
 	stop, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- set.Run(stop, stop) }()
@@ -55,52 +89,114 @@ func play(t *testing.T, steps []step) []string {
 		<-ended
 	}()
 	var seen []string
+	paused, away := map[string]bool{}, map[string]bool{}
 	for i, s := range steps {
-		task := &gatedTask{queue: s.queue, hook: s.hook, events: []int{i}, running: &running}
-		switch gate := running.of(s.queue); {
+		task := &gatedTask{queue: s.queue, hook: s.hook, events: []int{i}, gates: gates}
+		gate := gates.gate(s.queue, s.key)
+		switch {
 		case s.kind == "add":
-			set.Add(s.queue, task)
+			set.Add(s.queue, s.key, task)
 		case s.kind == "first":
-			set.AddFirst(s.queue, task)
+			set.AddFirst(s.queue, s.key, task)
+		case s.kind == "revive":
+			set.Revive(s.queue, s.key, task)
 		case s.kind == "finish" && gate != nil:
 			gate <- nil
 		case s.kind == "fail" && gate != nil:
 			gate <- errors.New("fails")
+		case s.kind == "giveup" && gate != nil:
+			gate <- &decidedError{giveUp: true}
+		case s.kind == "skip":
+			set.Skip(s.queue, s.key)
+		case s.kind == "drop":
+			set.Edit(func(t Task) bool { return t.(*gatedTask).hook != s.hook })
 		case s.kind == "retry":
-			time.Sleep(time.Minute)
+			set.Retry(func(queue, key string, _ Task) bool { return queue == s.queue && key == s.key })
+		case s.kind == "wait":
+			time.Sleep(modelDelay)
+		case s.kind == "pause":
+			if paused[s.queue] = !paused[s.queue]; paused[s.queue] {
+				set.Pause(s.queue)
+			} else {
+				set.Resume(s.queue)
+			}
+		case s.kind == "away":
+			if away[s.hook] = !away[s.hook]; away[s.hook] {
+				set.PauseOwner(s.hook)
+			} else {
+				set.ResumeOwner(s.hook)
+			}
 		}
 		synctest.Wait()
-		var text strings.Builder
-		for _, q := range dump(set) {
-			fmt.Fprintf(&text, "%s runs %t:", q.Name, running.of(q.Name) != nil)
-			for _, task := range q.Tasks {
-				text.WriteString(" " + task)
-			}
-			text.WriteString("; ")
-		}
-		seen = append(seen, text.String())
+		seen = append(seen, shown(set)+fmt.Sprint("exhausted ", gates.exhausted))
 	}
 	return seen
 }
 
+func shown(set *Set) string {
+	var text strings.Builder
+	for _, q := range dump(set) {
+		slices.SortFunc(q.lanes, func(a, b dumpedLane) int { return cmp.Compare(a.Key, b.Key) })
+		fmt.Fprintf(&text, "%s:", q.Name)
+		for _, l := range q.lanes {
+			fmt.Fprintf(&text, " %s(%s", l.Key, modelPhase(l.Phase == Running, l.Phase == Sleeping))
+			for _, task := range l.tasks {
+				text.WriteString(" " + task)
+			}
+			text.WriteString(")")
+		}
+		text.WriteString("; ")
+	}
+	return text.String()
+}
+
+func modelPhase(runs, sleeps bool) string {
+	switch {
+	case runs:
+		return "runs"
+	case sleeps:
+		return "sleeps"
+	}
+	return "waits"
+}
+
 // gatedTask runs until the test ends it.
 type gatedTask struct {
-	queue, hook string
-	events      []int
-	running     *gates
+	plain
+	queue, key, hook string
+	events           []int
+	gates            *gates
 }
 
-// gates has the channel that ends the task that runs, by queue.
-type gates struct{ m sync.Map }
-
-func (g *gates) of(queue string) chan error {
-	gate, _ := g.m.Load(queue)
-	c, _ := gate.(chan error)
-	return c
+// gates has the channels that end the tasks that run, by lane, and the tasks that were exhausted.
+type gates struct {
+	mu        sync.Mutex
+	of        map[string]chan error
+	exhausted []string
 }
 
-func (g *gatedTask) String() string              { return fmt.Sprint(g.hook, g.events) }
-func (g *gatedTask) Ready(context.Context) error { return nil }
+func (g *gates) gate(queue, key string) chan error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.of[queue+"/"+key]
+}
+
+func (g *gates) set(queue, key string, gate chan error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.of[queue+"/"+key] = gate
+}
+
+func (g *gatedTask) String() string                       { return fmt.Sprint(g.hook, g.events) }
+func (g *gatedTask) Owner() string                        { return g.hook }
+func (g *gatedTask) Starting(key string, _ time.Duration) { g.key = key }
+
+func (g *gatedTask) Policy() Policy {
+	if g.hook == "y" {
+		return Policy{MinDelay: modelDelay, MaxDelay: modelDelay, Limit: 3}
+	}
+	return Policy{}
+}
 
 func (g *gatedTask) Absorb(behind Task) bool {
 	next := behind.(*gatedTask)
@@ -113,8 +209,8 @@ func (g *gatedTask) Absorb(behind Task) bool {
 
 func (g *gatedTask) Run(ctx context.Context) error {
 	gate := make(chan error)
-	g.running.m.Store(g.queue, gate)
-	defer g.running.m.Delete(g.queue)
+	g.gates.set(g.queue, g.key, gate)
+	defer g.gates.set(g.queue, g.key, nil)
 	select {
 	case err := <-gate:
 		return err
@@ -124,85 +220,268 @@ func (g *gatedTask) Run(ctx context.Context) error {
 }
 
 // playModel returns what play should.
-func playModel(steps []step) []string {
-	queues := map[string]*modelQueue{}
-	var seen []string
+func playModel(steps []step) (seen []string) {
+	m := &model{queues: []*modelQueue{{name: "main", width: 1}, {name: "side", width: 2}}, away: map[string]bool{}}
+	for _, q := range m.queues {
+		q.model, q.lanes = m, map[string]*modelLane{}
+	}
 	for i, s := range steps {
-		q := queues[s.queue]
-		switch s.kind {
-		case "add", "first":
-			if q == nil {
-				q = &modelQueue{}
-				queues[s.queue] = q
-			}
-			q.add(&modelTask{hook: s.hook, events: []int{i}, first: s.kind == "first"})
+		q := m.queues[0]
+		if s.queue == "side" {
+			q = m.queues[1]
+		}
+		l := q.lanes[s.key]
+		if l == nil {
+			l = &modelLane{seq: m.next()}
+		}
+		switch t := (&modelTask{hook: s.hook, events: []int{i}}); s.kind {
+		case "add", "first", "revive":
+			q.lanes[s.key] = l
+			q.add(l, t, s.kind)
 		case "finish":
-			if q != nil && q.runs {
-				q.tasks, q.runs = q.tasks[1:], false
+			if l.runs {
+				q.leave(l)
 			}
-		case "fail":
-			if q != nil && q.runs {
-				q.runs, q.sleeps = false, true
+		case "fail", "giveup":
+			if l.runs {
+				q.fail(l, s.kind == "giveup")
 			}
-		case "retry": // time passes for all
-			for _, q := range queues {
-				q.sleeps = false
+		case "skip":
+			if !l.runs && len(l.tasks) > 0 && l.tasks[0].failures > 0 {
+				q.leave(l)
 			}
-		}
-		var text strings.Builder
-		for _, name := range []string{"main", "side"} {
-			if q := queues[name]; q != nil {
-				q.settle()
-				fmt.Fprintf(&text, "%s runs %t:", name, q.runs)
-				for _, task := range q.tasks {
-					text.WriteString(" " + fmt.Sprint(task.hook, task.events))
+		case "drop":
+			m.each(func(q *modelQueue, l *modelLane) { q.extract(l, s.hook); l.away = without(l.away, s.hook) })
+		case "retry":
+			if l.sleeps {
+				q.ready(l)
+			}
+		case "wait": // all delays are over, the oldest first
+			m.each(func(q *modelQueue, l *modelLane) {
+				if l.sleeps {
+					q.ready(l)
 				}
-				text.WriteString("; ")
-			}
+			})
+		case "pause":
+			q.paused = !q.paused
+		case "away":
+			m.toggle(s.hook)
 		}
-		seen = append(seen, text.String())
+		m.settle()
+		seen = append(seen, m.String())
 	}
 	return seen
 }
 
+type model struct {
+	queues    []*modelQueue
+	away      map[string]bool
+	exhausted []string
+	seq       int
+}
+
 type modelQueue struct {
-	tasks []*modelTask
-	// runs and sleeps are the state of the first task: one of them is true as long as there is one.
+	*model
+	name   string
+	width  int
+	paused bool
+	lanes  map[string]*modelLane
+}
+
+// modelLane has its tasks, and those of paused hooks. One of runs and sleeps may be true, of the first task. Seq is when that began, or when
+// the lane became ready.
+type modelLane struct {
+	tasks, away  []*modelTask
 	runs, sleeps bool
+	// taken: the first task runs or has run.
+	taken bool
+	seq   int
 }
 
 type modelTask struct {
-	hook   string
-	events []int
-	// first is true for a task that was added first and still waits for its turn.
-	first bool
+	hook     string
+	events   []int
+	failures int
+	// first is true for a task that goes before others that are added first; revived for one that came so during a run.
+	first, revived bool
 }
 
-func (q *modelQueue) add(t *modelTask) {
-	if t.first {
+func (m *model) next() int { m.seq++; return m.seq }
+
+// each hands out all lanes, queue by queue, in the order in which they became ready.
+func (m *model) each(do func(*modelQueue, *modelLane)) {
+	for _, q := range m.queues {
+		lanes := slices.Collect(maps.Values(q.lanes))
+		slices.SortFunc(lanes, func(a, b *modelLane) int { return a.seq - b.seq })
+		for _, l := range lanes {
+			do(q, l)
+		}
+	}
+}
+
+// ready makes a lane wait for its turn.
+func (q *modelQueue) ready(l *modelLane) { l.runs, l.sleeps, l.seq = false, false, q.next() }
+
+func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
+	empty := len(l.tasks) == 0
+	switch {
+	case q.away[t.hook] && how == "revive":
+		l.away = slices.Insert(l.away, 0, t)
+		return
+	case q.away[t.hook]:
+		if last := len(l.away) - 1; how != "add" || last < 0 || !l.away[last].absorbs(t) {
+			l.away = append(l.away, t)
+		}
+		return
+	case how == "revive" && l.runs:
+		t.first, t.revived = true, true
+		l.tasks = slices.Insert(l.tasks, 1, t)
+		return
+	case how == "revive":
+		t.first = true
+		if !empty {
+			l.tasks[0].first = l.tasks[0].first || l.taken
+		}
+		for _, other := range l.tasks {
+			other.failures = 0
+		}
+		l.tasks, l.taken = slices.Insert(l.tasks, 0, t), false
+		q.ready(l)
+		return
+	case how == "first":
+		t.first = true
 		at := 0
-		for at < len(q.tasks) && (at == 0 && (q.runs || q.sleeps) || q.tasks[at].first) {
+		for at < len(l.tasks) && (at == 0 && l.taken || l.tasks[at].first) {
 			at++
 		}
-		q.tasks = slices.Insert(q.tasks, at, t)
-		return
+		l.tasks = slices.Insert(l.tasks, at, t)
+	default:
+		if last := len(l.tasks) - 1; (last > 0 || last == 0 && !l.taken) && l.tasks[last].absorbs(t) {
+			return
+		}
+		l.tasks = append(l.tasks, t)
 	}
-	if last := len(q.tasks) - 1; last > 0 && q.tasks[last].absorbs(t) {
-		return
+	if empty {
+		q.ready(l)
 	}
-	q.tasks = append(q.tasks, t)
 }
 
-// settle starts the first task if it neither runs nor sleeps. Before a run it absorbs its neighbours.
-func (q *modelQueue) settle() {
-	if q.runs || q.sleeps || len(q.tasks) == 0 {
-		return
+// leave removes the first task.
+func (q *modelQueue) leave(l *modelLane) {
+	l.tasks, l.taken = l.tasks[1:], false
+	for _, t := range l.tasks {
+		t.revived = false
 	}
-	head := q.tasks[0]
-	for len(q.tasks) > 1 && head.absorbs(q.tasks[1]) {
-		q.tasks = slices.Delete(q.tasks, 1, 2)
+	q.ready(l)
+}
+
+func (q *modelQueue) fail(l *modelLane, giveUp bool) {
+	head := l.tasks[0]
+	head.failures++
+	revived := 0
+	for revived+1 < len(l.tasks) && l.tasks[revived+1].revived {
+		revived++
 	}
-	head.first, q.runs = false, true
+	switch {
+	case giveUp || head.hook == "y" && head.failures >= 3:
+		q.exhausted = append(q.exhausted, head.String())
+		q.leave(l)
+	case revived > 0:
+		l.tasks = slices.Insert(l.tasks[1:], revived, head)
+		for _, t := range l.tasks {
+			t.failures, t.revived = 0, false
+		}
+		head.first, l.taken = true, false
+		q.ready(l)
+	case q.away[head.hook]:
+		l.away = slices.Insert(l.away, 0, head)
+		l.tasks, l.taken = l.tasks[1:], false
+		q.ready(l)
+	default:
+		l.runs, l.sleeps, l.seq = false, true, q.next()
+	}
+}
+
+// extract removes the tasks of a hook, but not one that runs.
+func (q *modelQueue) extract(l *modelLane, hook string) (taken []*modelTask) {
+	var kept []*modelTask
+	for i, t := range l.tasks {
+		switch {
+		case t.hook != hook || i == 0 && l.runs:
+			kept = append(kept, t)
+		default:
+			t.revived = false
+			taken = append(taken, t)
+		}
+	}
+	headLeft := len(l.tasks) > 0 && (len(kept) == 0 || kept[0] != l.tasks[0])
+	l.tasks = kept
+	if headLeft {
+		l.taken = false
+		q.ready(l)
+	}
+	return taken
+}
+
+func without(tasks []*modelTask, hook string) []*modelTask {
+	return slices.DeleteFunc(slices.Clone(tasks), func(t *modelTask) bool { return t.hook == hook })
+}
+
+// toggle begins or ends the pause of a hook.
+func (m *model) toggle(hook string) {
+	m.away[hook] = !m.away[hook]
+	m.each(func(q *modelQueue, l *modelLane) {
+		if m.away[hook] {
+			l.away = append(q.extract(l, hook), l.away...)
+			return
+		}
+		var back []*modelTask
+		for _, t := range l.away {
+			if t.hook == hook {
+				t.first = true
+				back = append(back, t)
+			}
+		}
+		l.away = without(l.away, hook)
+		if len(back) == 0 {
+			return
+		}
+		at := 0
+		for at < len(l.tasks) && (at == 0 && l.taken || l.tasks[at].revived) {
+			at++
+		}
+		l.tasks = slices.Insert(l.tasks, at, back...)
+		if !l.taken {
+			q.ready(l)
+		}
+	})
+}
+
+// settle starts lanes in the order in which they became ready.
+func (m *model) settle() {
+	for _, q := range m.queues {
+		maps.DeleteFunc(q.lanes, func(_ string, l *modelLane) bool { return len(l.tasks)+len(l.away) == 0 })
+		for {
+			var next *modelLane
+			running := 0
+			for _, l := range q.lanes {
+				switch {
+				case l.runs:
+					running++
+				case len(l.tasks) > 0 && !l.sleeps && (next == nil || l.seq < next.seq):
+					next = l
+				}
+			}
+			if next == nil || q.paused || running >= q.width {
+				break
+			}
+			head := next.tasks[0]
+			for len(next.tasks) > 1 && head.absorbs(next.tasks[1]) {
+				next.tasks = slices.Delete(next.tasks, 1, 2)
+			}
+			next.runs, next.taken, head.first = true, true, false
+		}
+	}
 }
 
 func (t *modelTask) absorbs(behind *modelTask) bool {
@@ -211,4 +490,23 @@ func (t *modelTask) absorbs(behind *modelTask) bool {
 	}
 	t.events = append(t.events, behind.events...)
 	return true
+}
+
+func (t *modelTask) String() string { return fmt.Sprint(t.hook, t.events) }
+
+func (m *model) String() string {
+	var text strings.Builder
+	for _, q := range m.queues {
+		fmt.Fprintf(&text, "%s:", q.name)
+		for _, key := range slices.Sorted(maps.Keys(q.lanes)) {
+			l := q.lanes[key]
+			fmt.Fprintf(&text, " %s(%s", key, modelPhase(l.runs, l.sleeps))
+			for _, t := range append(slices.Clone(l.tasks), l.away...) {
+				text.WriteString(" " + t.String())
+			}
+			text.WriteString(")")
+		}
+		text.WriteString("; ")
+	}
+	return text.String() + fmt.Sprint("exhausted ", m.exhausted)
 }

@@ -8,264 +8,195 @@ import (
 	"time"
 )
 
-// queue is one named queue.
+// queue is one named queue: a core with a lock, a clock, and a goroutine for each run in flight.
 type queue struct {
 	name string
 	made time.Time
-	// wake has a token when there may be something to do. Only the worker takes it.
-	wake chan struct{}
+	set  *Set
 
-	mu    sync.Mutex
-	tasks deque
-	// busy: the worker has taken the head. The phase is the step of the worker.
-	busy bool
-	// first is how many tasks behind the busy head came by addFirst.
-	first int
-	// failures and lastError are those of the head.
-	failures  int
-	lastError error
-	// dropped: the busy head is to be removed without another run.
-	dropped bool
-	// interrupt ends the worker's wait while the phase is Waiting or Sleeping, and does nothing otherwise.
-	interrupt context.CancelFunc
-	// phase is what the worker does with the head, since phaseBegan.
-	phase      Phase
-	phaseBegan time.Time
-	// delay is the time between the head's last failure and its next attempt, while it sleeps.
-	delay time.Duration
-	// ended: the worker has ended, and the Set no longer has the queue.
-	ended bool
+	mu   sync.Mutex
+	core core
+	// running is set while runs may start.
+	running *running
+	// stopped: runs could start, and may not any more. ended: the Set no longer has the queue.
+	stopped, ended bool
+	// granted is a place that came while the queue waited for one.
+	granted bool
+	// timer calls start at wakeAt, the age at which core may start more; 0 if it is not set.
+	timer  *time.Timer
+	wakeAt time.Duration
 }
 
-func newQueue(name string) *queue {
-	return &queue{name: name, made: time.Now(), wake: make(chan struct{}, 1), interrupt: func() {}}
-}
-
-// entry is a task with the time since when it waits, as the age that the queue had then.
-type entry struct {
-	Task
-	since time.Duration
+func newQueue(s *Set, name string) *queue {
+	return &queue{name: name, made: time.Now(), set: s, core: newCore(&s.opts)}
 }
 
 func (q *queue) age() time.Duration { return time.Since(q.made) }
 
-// add appends a task. It returns false when the queue has ended.
-func (q *queue) add(t Task) bool {
+// change changes the core and starts what may start then. It returns false when the queue has ended.
+func (q *queue) change(do func(now time.Duration)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended {
 		return false
 	}
-	if n := q.tasks.len(); n > 1 || n == 1 && !q.busy {
-		if q.tasks.at(n - 1).Absorb(t) {
-			return true
-		}
-	}
-	q.tasks.push(entry{t, q.age()})
-	q.signal()
+	now := q.age()
+	q.core.ripen(now) // lanes are in the order in which they became ready
+	do(now)
+	q.start(now)
 	return true
 }
 
-func (q *queue) addFirst(t Task) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.ended {
-		return false
-	}
-	at := q.first
-	if q.busy {
-		at++
-	}
-	q.tasks.insert(at, entry{t, q.age()})
-	q.first++
-	q.signal()
-	return true
-}
-
-func (q *queue) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
+// start starts runs as long as one may start, each in a goroutine, and sets the timer for the next one. It requires mu.
+func (q *queue) start(now time.Duration) {
+	for l, t := q.next(now); l != nil; l, t = q.next(now) {
+		state := q.running
+		state.workers.Go(func() { q.work(state, l, t) })
 	}
 }
 
-// work runs tasks until stop ends, or until the Set does not want the queue any more.
-func (q *queue) work(stop, runs context.Context, s *Set) {
-	for {
-		t, err := q.take(stop, s)
-		if err != nil {
-			q.enter(Stopped)
-			return
-		}
-		if t.Task == nil {
-			if s.opts.OnEnd != nil {
-				s.opts.OnEnd(q.name)
-			}
-			return
-		}
-		for !q.attempt(stop, runs, t, &s.opts) {
-			if stop.Err() != nil {
-				q.enter(Stopped)
-				return
-			}
-		}
-		removed := s.opts.action(q.name, "Remove")
-		q.remove()
-		removed()
+// next starts at most one run, which the caller has to execute. It requires mu.
+func (q *queue) next(now time.Duration) (*lane, Task) {
+	if q.running == nil || q.running.stop.Err() != nil {
+		return nil, nil
 	}
+	if l := q.core.next(now, q.place); l != nil {
+		return l, l.head()
+	}
+	q.schedule(now)
+	return nil, nil
 }
 
-// take waits for a head and marks it busy. It returns no task when the queue has ended.
-func (q *queue) take(stop context.Context, s *Set) (entry, error) {
-	for {
-		if err := stop.Err(); err != nil {
-			return entry{}, err
-		}
-		q.mu.Lock()
-		if q.tasks.len() > 0 {
-			head := q.tasks.at(0)
-			if !q.busy { // else it was taken before, by a worker that has been stopped
-				q.busy = true
-				q.first = max(0, q.first-1)
-			}
-			q.mu.Unlock()
-			return head, nil
-		}
-		q.setPhase(Idle)
-		q.mu.Unlock()
-		if s.end(q) {
-			return entry{}, nil
-		}
-		select {
-		case <-q.wake:
-		case <-stop.Done():
-		}
-	}
-}
-
-// attempt runs the head once and returns true when it is done with. After a failure it waits for the delay.
-func (q *queue) attempt(stop, runs context.Context, t entry, opts *Options) (done bool) {
-	ctx, dropped := q.wait(stop)
-	if dropped {
+// place takes a place for a run: one that was granted, or a free one.
+func (q *queue) place() bool {
+	if q.granted {
+		q.granted = false
 		return true
 	}
-	err := t.Ready(ctx)
-	q.interrupt()
+	return q.set.places.take(q)
+}
+
+// grant gives the queue a place, and returns false if it does not need one any more.
+func (q *queue) grant() (used bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.granted = true
+	q.start(q.age())
+	used = !q.granted
+	q.granted = false
+	return used
+}
+
+// schedule sets the timer. One that is not needed any more does no harm.
+func (q *queue) schedule(now time.Duration) {
+	at, ok := q.core.wake()
 	switch {
-	case stop.Err() != nil:
-		return false
-	case q.isDropped():
-		return true
-	case err != nil:
-		q.failed(stop, t, err, opts)
-		return false
-	case !q.begin(t):
-		return true
+	case !ok || at == q.wakeAt:
+		return
+	case q.timer == nil:
+		q.timer = time.AfterFunc(at-now, func() { q.change(func(time.Duration) { q.wakeAt = 0 }) })
+	default:
+		q.timer.Reset(at - now)
 	}
-	err = q.run(runs, t, opts)
-	q.end()
+	q.wakeAt = at
+}
+
+// work executes runs of the queue until none may start.
+func (q *queue) work(state *running, l *lane, t Task) {
+	for l != nil {
+		err := q.run(state.runs, t)
+		if failed, exhausted := q.finish(state, l, t, err); failed.Failures > 0 {
+			q.report(failed, exhausted)
+			if exhausted {
+				q.leave(l)
+			}
+		}
+		q.set.places.release()
+		l, t = q.proceed()
+	}
+	q.set.tidy(q)
+}
+
+// finish ends a run. The lane of an exhausted task stays busy.
+func (q *queue) finish(state *running, l *lane, t Task, err error) (f Failed, exhausted bool) {
 	if err == nil {
-		return true
+		q.leave(l)
+		return f, false
 	}
-	if stop.Err() == nil {
-		q.failed(stop, t, err, opts)
-	}
-	return false
-}
-
-// wait begins the wait of the head until it is ready. The context ends when the head is dropped.
-func (q *queue) wait(stop context.Context) (ctx context.Context, dropped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.dropped {
-		return nil, true
+	if state.stop.Err() != nil { // its result does not count any more
+		q.core.ended(q.age(), l)
+		return f, false
 	}
-	q.setPhase(Waiting)
-	ctx, q.interrupt = context.WithCancel(stop)
-	return ctx, false
+	v := q.core.judge(l, err)
+	if !v.exhausted {
+		q.core.sleep(q.age(), l, v.delay)
+	}
+	return Failed{Queue: q.name, Key: l.key, Task: t, Failures: v.failures, Err: err, Delay: v.delay}, v.exhausted
 }
 
-func (q *queue) isDropped() bool {
+// leave takes the head out of its lane, whose run is over.
+func (q *queue) leave(l *lane) {
+	defer q.set.opts.action(q.name, "Remove")()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.dropped
+	now := q.age()
+	q.core.ripen(now)
+	q.core.done(now, l)
 }
 
-// begin makes the head absorb its neighbours. It returns false when the head has been dropped.
-func (q *queue) begin(t entry) bool {
+// proceed starts what may start after a run, and returns the run that the caller executes.
+func (q *queue) proceed() (*lane, Task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.dropped {
-		return false
+	now := q.age()
+	l, t := q.next(now)
+	if l != nil {
+		q.start(now)
 	}
-	for q.tasks.len() > 1 && t.Absorb(q.tasks.at(1).Task) {
-		q.tasks.removeAt(1)
-		q.first = max(0, q.first-1)
-	}
-	q.setPhase(Running)
-	if w, ok := t.Task.(Waiter); ok {
-		w.Waited(q.age() - q.tasks.at(0).since)
-	}
-	return true
+	return l, t
 }
 
-func (q *queue) end() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.setPhase(Idle)
+func (q *queue) report(f Failed, exhausted bool) {
+	o := &q.set.opts
+	switch {
+	case exhausted && o.OnExhausted != nil:
+		o.OnExhausted(f)
+	case !exhausted && o.OnFailure != nil:
+		o.OnFailure(f)
+	}
 }
 
 // run is the boundary at which a panic becomes a failure of the task.
-func (q *queue) run(ctx context.Context, t entry, opts *Options) (err error) {
+func (q *queue) run(ctx context.Context, t Task) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = fmt.Errorf("panic: %v", reason)
-			if opts.OnPanic != nil {
-				opts.OnPanic(q.name, t.Task, reason, debug.Stack())
+			if q.set.opts.OnPanic != nil {
+				q.set.opts.OnPanic(q.name, t, reason, debug.Stack())
 			}
 		}
 	}()
 	return t.Run(ctx)
 }
 
-// failed records a failure and waits for the next attempt.
-func (q *queue) failed(stop context.Context, t entry, err error, opts *Options) {
-	q.mu.Lock()
-	if q.dropped { // since the run has ended
-		q.mu.Unlock()
-		return
-	}
-	delay := opts.Backoff(q.failures)
-	q.failures++
-	failures := q.failures
-	q.lastError = err
-	q.delay = delay
-	q.setPhase(Sleeping)
-	q.tasks.setSince(0, q.age())
-	sleep, end := context.WithTimeout(stop, delay)
-	defer end()
-	q.interrupt = end
-	q.mu.Unlock()
-	if opts.OnFailure != nil {
-		opts.OnFailure(q.name, t.Task, failures, err, delay)
-	}
-	<-sleep.Done()
-}
-
-// remove ends the head, which is done.
-func (q *queue) remove() {
+// enable lets runs start.
+func (q *queue) enable(state *running) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.tasks.removeAt(0)
-	q.busy, q.dropped, q.failures, q.lastError = false, false, 0, nil
+	q.running, q.stopped = state, false
+	q.start(q.age())
 }
 
-func (q *queue) list() []Task {
+// disable lets no run start any more. What lanes wait for ends.
+func (q *queue) disable() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	tasks := make([]Task, q.tasks.len())
-	for i := range tasks {
-		tasks[i] = q.tasks.at(i).Task
+	q.running, q.stopped = nil, true
+	q.core.halt(q.age())
+	if q.timer != nil {
+		q.timer.Stop()
+		q.wakeAt = 0
 	}
-	return tasks
 }

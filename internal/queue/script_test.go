@@ -25,14 +25,20 @@ import (
 //	0s main: run a
 //
 // Above the dashes are commands, below is what happened until the last of them. A task with a number, as x1,
-// is an event of a hook: x1 absorbs x2 and is x1+x2 then. A task without absorbs nothing. Commands are:
+// is an event of a hook: x1 absorbs x2 and is x1+x2 then. A task without absorbs nothing. QUEUE may be queue/key. Commands are:
 //
 //	add QUEUE TASK        append a task
 //	addfirst QUEUE TASK   put a task before those that wait
+//	revive QUEUE TASK     put a task before all others, with new attempts
+//	width QUEUE N         it may have so many runs in flight
+//	places N              so many runs may be in flight in all queues together
 //	takes TASK 3s         its runs take that long
 //	ready TASK 3s         it may start only that long after its turn has come
-//	never TASK            it may not start, once
+//	initial TASK          it holds initial objects only
+//	policy HOOK 1s 8s 3   delays and limit of the attempts of its tasks
 //	fail TASK [N]         its next run fails, or the next N
+//	giveup TASK           its next run fails, and there must be no other
+//	after TASK 3s         its next run fails, and that is the delay before the next
 //	panic TASK            its next run panics
 //	run                   start the workers
 //	stop                  start no runs any more
@@ -41,6 +47,9 @@ import (
 //	dump                  show the queues
 //	drop HOOK             drop all events of a hook, and all tasks of that name
 //	retry HOOK            end the back-off of the hook's tasks
+//	skip QUEUE            drop a failed head
+//	pause QUEUE           start no runs of a queue until "resume QUEUE"
+//	away HOOK             bypass the tasks of a hook until "back HOOK"
 //	keep [QUEUE...]       let all other queues end
 //
 // TASK is the first event of a merged task. The time is not real.
@@ -83,10 +92,14 @@ type world struct {
 	runs       context.Context
 	running    sync.WaitGroup
 
-	mu                   sync.Mutex // guards what follows
-	events               []happening
-	takes, ready         map[string]time.Duration
-	fails, panics, never map[string]int
+	mu            sync.Mutex // guards what follows
+	events        []happening
+	takes, ready  map[string]time.Duration
+	fails, panics map[string]int
+	decided       map[string]*decidedError
+	policies      map[string]Policy
+	initial       map[string]bool
+	shapes        map[string]Shape
 }
 
 type happening struct {
@@ -98,14 +111,19 @@ type happening struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, began: time.Now(), takes: map[string]time.Duration{}, ready: map[string]time.Duration{},
-		fails: map[string]int{}, panics: map[string]int{}, never: map[string]int{},
+		fails: map[string]int{}, panics: map[string]int{}, decided: map[string]*decidedError{}, policies: map[string]Policy{},
+		initial: map[string]bool{}, shapes: map[string]Shape{},
 	}
 	w.stopped, w.stop = context.WithCancel(t.Context())
 	w.runs, w.kill = context.WithCancel(t.Context())
 	w.set = NewSet(Options{
 		Backoff: backoff(5*time.Second, 32*time.Second, func() time.Duration { return 567 * time.Millisecond }),
-		OnFailure: func(queue string, task Task, failures int, err error, delay time.Duration) {
-			w.log(queue, "failure %d of %s: %v; again in %s", failures, task, err, delay)
+		Random:  func() float64 { return 0.75 },
+		OnFailure: func(f Failed) {
+			w.log(label(f.Queue, f.Key), "failure %d of %s: %v; again in %s", f.Failures, f.Task, f.Err, f.Delay)
+		},
+		OnExhausted: func(f Failed) {
+			w.log(label(f.Queue, f.Key), "failure %d of %s: %v; exhausted", f.Failures, f.Task, f.Err)
 		},
 		OnPanic: func(queue string, task Task, reason any, stack []byte) {
 			w.log(queue, "panic of %s: %v", task, reason)
@@ -126,6 +144,7 @@ func (w *world) end() {
 
 func (w *world) do(words []string) {
 	command, args := words[0], append(words[1:], "", "")
+	queue, key, _ := strings.Cut(args[0], "/")
 	duration := func(text string) time.Duration {
 		d, err := time.ParseDuration(text)
 		if err != nil {
@@ -140,8 +159,15 @@ func (w *world) do(words []string) {
 		w.takes[args[0]] = duration(args[1])
 	case "ready":
 		w.ready[args[0]] = duration(args[1])
-	case "never":
-		w.never[args[0]]++
+	case "initial":
+		w.initial[args[0]] = true
+	case "giveup":
+		w.decided[args[0]] = &decidedError{giveUp: true}
+	case "after":
+		w.decided[args[0]] = &decidedError{after: duration(args[1])}
+	case "policy":
+		limit, _ := strconv.Atoi(words[4])
+		w.policies[args[0]] = Policy{MinDelay: duration(words[2]), MaxDelay: duration(words[3]), Limit: limit}
 	case "fail":
 		times, _ := strconv.Atoi(cmp.Or(args[1], "1"))
 		w.fails[args[0]] += times
@@ -152,9 +178,29 @@ func (w *world) do(words []string) {
 		defer w.mu.Lock()
 		switch command {
 		case "add":
-			w.set.Add(args[0], &scriptTask{w, args[0], args[1:2]})
+			w.set.Add(queue, key, &scriptTask{w, args[0], args[1:2]})
 		case "addfirst":
-			w.set.AddFirst(args[0], &scriptTask{w, args[0], args[1:2]})
+			w.set.AddFirst(queue, key, &scriptTask{w, args[0], args[1:2]})
+		case "revive":
+			w.set.Revive(queue, key, &scriptTask{w, args[0], args[1:2]})
+		case "width":
+			width, _ := strconv.Atoi(args[1])
+			w.shapes[queue] = Shape{Keyed: true, Concurrency: width}
+			w.set.Keep(w.shapes)
+		case "places":
+			w.set.places.limit, _ = strconv.Atoi(args[0])
+		case "pause":
+			w.set.Pause(queue)
+		case "resume":
+			w.set.Resume(queue)
+		case "away":
+			w.set.PauseOwner(args[0])
+		case "back":
+			w.set.ResumeOwner(args[0])
+		case "skip":
+			if f, ok := w.set.Skip(queue, key); ok {
+				w.log(args[0], "skipped %s, failed %d times: %v", f.Task, f.Failures, f.Err)
+			}
 		case "run":
 			w.stopped, w.stop = context.WithCancel(w.t.Context())
 			w.running.Go(func() {
@@ -170,13 +216,13 @@ func (w *world) do(words []string) {
 		case "drop":
 			w.set.Edit(func(task Task) bool { return task.(*scriptTask).hook() != args[0] })
 		case "keep":
-			names := map[string]bool{}
+			shapes := map[string]Shape{}
 			for _, name := range words[1:] {
-				names[name] = true
+				shapes[name] = Shape{}
 			}
-			w.set.Keep(names)
+			w.set.Keep(shapes)
 		case "retry":
-			w.set.Retry(func(task Task) bool { return task.(*scriptTask).hook() == args[0] })
+			w.set.Retry(func(_, _ string, head Task) bool { return head.(*scriptTask).hook() == args[0] })
 		case "dump":
 			for _, q := range dump(w.set) {
 				w.logState(q)
@@ -188,18 +234,47 @@ func (w *world) do(words []string) {
 }
 
 func (w *world) logState(q dumped) {
-	text := fmt.Sprintf("has %d", len(q.Tasks))
+	text := fmt.Sprintf("has %d", q.Length)
 	if q.Status() != "" {
 		text += " (" + q.Status() + ")"
 	}
-	for i, task := range q.Tasks {
-		text += " " + task
-		if i == 0 && q.Failures > 0 {
-			text += fmt.Sprintf("[failed %d times: %s]", q.Failures, q.LastError)
+	if q.Paused {
+		text += " paused"
+	}
+	for _, l := range q.lanes {
+		if l.Key != "" {
+			text += fmt.Sprintf(" [%s", l.Key)
+		}
+		for i, task := range l.tasks {
+			text += " " + task
+			if i == 0 && l.Failures > 0 {
+				text += fmt.Sprintf("[failed %d times: %s]", l.Failures, l.LastError)
+			}
+		}
+		if l.Key != "" {
+			text += "]"
 		}
 	}
 	w.log(q.Name, "%s", text)
 }
+
+// label names a lane.
+func label(queue, key string) string {
+	if key == "" {
+		return queue
+	}
+	return queue + "/" + key
+}
+
+// decidedError is a failure that decides about the next attempt.
+type decidedError struct {
+	giveUp bool
+	after  time.Duration
+}
+
+func (d *decidedError) Error() string                     { return "as it decides" }
+func (d *decidedError) GiveUp() bool                      { return d.giveUp }
+func (d *decidedError) RetryAfter() (time.Duration, bool) { return d.after, !d.giveUp }
 
 func (w *world) log(queue, text string, args ...any) {
 	w.mu.Lock()
@@ -232,7 +307,7 @@ type scriptTask struct {
 	events []string
 }
 
-var _ Waiter = (*scriptTask)(nil)
+var _ Starter = (*scriptTask)(nil)
 
 func (s *scriptTask) String() string { return strings.Join(s.events, "+") }
 
@@ -247,28 +322,33 @@ func (s *scriptTask) Absorb(behind Task) bool {
 	return true
 }
 
-func (s *scriptTask) Waited(d time.Duration) {
+func (s *scriptTask) Owner() string { return s.hook() }
+
+func (s *scriptTask) Policy() Policy {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return s.w.policies[s.hook()]
+}
+
+func (s *scriptTask) Initial() bool {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return !slices.ContainsFunc(s.events, func(name string) bool { return !s.w.initial[name] })
+}
+
+func (s *scriptTask) Starting(key string, d time.Duration) {
+	if label, _, _ := strings.Cut(s.queue, "/"); s.queue != label && !strings.HasSuffix(s.queue, "/"+key) {
+		s.w.log(s.queue, "%s has the key %q", s, key)
+	}
 	if d > 0 {
 		s.w.log(s.queue, "%s has waited %s", s, d)
 	}
 }
 
-func (s *scriptTask) Ready(ctx context.Context) error {
+func (s *scriptTask) Ready() (time.Duration, func()) {
 	s.w.mu.Lock()
-	delay, never := s.w.ready[s.events[0]], s.w.never[s.events[0]] > 0
-	if never {
-		s.w.never[s.events[0]]--
-	}
-	s.w.mu.Unlock()
-	if never {
-		return errors.New("never ready")
-	}
-	select {
-	case <-time.After(delay):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	defer s.w.mu.Unlock()
+	return s.w.ready[s.events[0]], nil
 }
 
 func (s *scriptTask) Run(ctx context.Context) error {
@@ -276,6 +356,8 @@ func (s *scriptTask) Run(ctx context.Context) error {
 	name := s.events[0]
 	s.w.mu.Lock()
 	took, fails, panics := s.w.takes[name], s.w.fails[name] > 0, s.w.panics[name] > 0
+	decided := s.w.decided[name]
+	delete(s.w.decided, name)
 	if panics {
 		s.w.panics[name]--
 	} else if fails {
@@ -294,7 +376,10 @@ func (s *scriptTask) Run(ctx context.Context) error {
 	if panics {
 		panic("boom")
 	}
-	if fails {
+	switch {
+	case decided != nil:
+		return fmt.Errorf("fails %w", decided)
+	case fails:
 		return errors.New("no luck")
 	}
 	return nil

@@ -1,52 +1,103 @@
 // Package queue runs tasks in named queues.
 //
 // Callers may rely on this:
-//   - A queue runs one task at a time, head first. Different queues run at the same time.
-//   - A task that fails stays at the head and is retried after a delay, until it succeeds. Nothing behind it runs
-//     until then.
-//   - A task may absorb the one directly behind it: when that one is added, and just before it runs itself. Only
+//   - A queue has lanes, one for each key. A lane runs one task at a time, head first. A queue runs up to its concurrency of lanes at
+//     the same time, in the order in which they became ready. A FIFO queue is one lane. Different queues run at the same time.
+//   - A task that fails stays at the head of its lane and is retried after a delay, until it succeeds or is exhausted. It delays no other
+//     lane.
+//   - A task may absorb the one directly behind it in its lane: when that one is added, and just before it runs itself. Only
 //     neighbours merge, so order never changes.
 //   - Tasks that wait can be dropped, whatever they wait for, and a back-off can be ended. A task that is running is not
 //     touched.
-//   - A queue that is not kept ends with its worker when it is empty.
-//   - Workers wake by signal. An idle queue uses no CPU.
-//   - A long queue is never copied: besides the task itself, one that waits takes 24 bytes.
+//   - A lane that waits for a token, a delay or the end of a pause occupies no place of a run.
+//   - A queue that is not kept ends when it is empty, and so does a lane.
+//   - Runs start by signal. An idle queue has no goroutine and uses no CPU.
+//   - A long lane is never copied: besides the task itself, one that waits takes 24 bytes. A lane that waits takes less than 1 KiB.
 //
 // Not attempted: persistence, and limits on the length.
 package queue
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
 
-// Task is a unit of work. Absorb and String are called with the queue's lock held: they must be quick
+// Task is a unit of work. Tasks are comparable. All methods but Run are called with the queue's lock held: they must be quick
 // and must not call the queue.
 type Task interface {
-	// Ready waits until the task may start. An error means that it never may.
-	Ready(ctx context.Context) error
-	// Run makes one attempt. Nil means that the task is done.
+	// Ready reserves what a start needs, such as a token of a rate limit, and returns the time until it is there. Cancel gives it
+	// back; it may be nil.
+	Ready() (wait time.Duration, cancel func())
+	// Run makes one attempt. Nil means that the task is done. An error may implement Failure.
 	Run(ctx context.Context) error
 	// Absorb takes over the work of the task directly behind, which then leaves the queue, or returns false.
 	// It is never called while Run is running.
 	Absorb(behind Task) bool
+	// Owner is whose token Ready reserves, and whose pause applies; empty for none.
+	Owner() string
+	// Policy is what follows a failure.
+	Policy() Policy
+	// Initial reports that the task holds only objects that existed before. Other tasks of a keyed queue start earlier.
+	Initial() bool
 	// String describes the task on one line.
 	String() string
 }
 
-// Waiter is a Task that receives how long it has waited since it was added, or since its last failure.
-type Waiter interface {
-	Waited(time.Duration)
+// Starter is a Task that receives its key, and how long it has waited since it was added or since its last failure, directly before Run.
+type Starter interface {
+	Starting(key string, waited time.Duration)
+}
+
+// Policy decides what follows a failure. The zero value is Options.Backoff, without a limit.
+type Policy struct {
+	// MinDelay doubles with each failure, up to MaxDelay; 0 means Options.Backoff.
+	MinDelay, MaxDelay time.Duration
+	// Limit is the number of attempts; 0 means no limit.
+	Limit int
+}
+
+// Failure is an error of Run that decides about the next attempt.
+type Failure interface {
+	error
+	// GiveUp reports that there must be none: the task is exhausted.
+	GiveUp() bool
+	// RetryAfter is the delay before it, unless ok is false.
+	RetryAfter() (delay time.Duration, ok bool)
+}
+
+func decision(err error) (giveUp bool, delay time.Duration, given bool) {
+	var f Failure
+	if !errors.As(err, &f) {
+		return false, 0, false
+	}
+	delay, given = f.RetryAfter()
+	return f.GiveUp(), delay, given
+}
+
+// Failed describes a failure. Delay is the time until the next attempt, and 0 for an exhausted task.
+type Failed struct {
+	Queue, Key string
+	Task       Task
+	Failures   int
+	Err        error
+	Delay      time.Duration
 }
 
 // Options of a Set. Backoff is required.
 type Options struct {
-	// Backoff is the delay before the next attempt, given how often the task had failed before.
+	// Backoff is the delay before the next attempt of a task without a Policy, given how often the task had failed before.
 	Backoff func(failures int) time.Duration
-	// OnFailure is called for each failure, and before it OnPanic if the task panicked.
-	OnFailure func(queue string, t Task, failures int, err error, delay time.Duration)
-	OnPanic   func(queue string, t Task, reason any, stack []byte)
+	// Random returns a number in [0, 1) for the jitter of a Policy.
+	Random func() float64
+	// MaxRuns is the largest number of runs in flight of all queues together; 0 means no limit.
+	MaxRuns int
+	// OnFailure is called for each failure after which there is another attempt, and before it OnPanic if the task panicked. OnExhausted
+	// is called for others; the next task of the lane starts when it has returned.
+	OnFailure, OnExhausted func(Failed)
+	OnPanic                func(queue string, t Task, reason any, stack []byte)
 	// OnAction receives the duration of an operation: "AddLast", "AddFirst" or "Remove". It must be quick.
 	OnAction func(queue, action string, took time.Duration)
 	// OnEnd receives the name of a queue that has ended.
@@ -62,18 +113,30 @@ func (o *Options) action(queue, name string) func() {
 	return func() { o.OnAction(queue, name, time.Since(started)) }
 }
 
+// Shape is the form of a queue. The zero value is a FIFO queue.
+type Shape struct {
+	// Keyed: tasks are added with keys.
+	Keyed bool
+	// Concurrency is the largest number of runs in flight; 0 means 1.
+	Concurrency int
+}
+
 // Set is a set of named queues. It is safe for concurrent use.
 type Set struct {
-	opts Options
+	opts   Options
+	places places
 
 	mu     sync.Mutex
 	queues map[string]*queue
-	// kept are the names of the queues that stay when they are empty; nil means all.
-	kept map[string]bool
-	// running is set while Run takes new queues.
+	// shapes are those of the queues that stay when they are empty; nil means that all stay.
+	shapes map[string]Shape
+	// paused are the queues, and away the owners, that are paused.
+	paused, away map[string]bool
+	// running is set while Run starts runs.
 	running *running
 }
 
+// running is a call of Run, and the goroutines of its runs.
 type running struct {
 	stop, runs context.Context
 	workers    sync.WaitGroup
@@ -81,30 +144,35 @@ type running struct {
 
 // NewSet returns a Set without queues.
 func NewSet(opts Options) *Set {
-	return &Set{opts: opts, queues: map[string]*queue{}}
+	if opts.Random == nil {
+		opts.Random = rand.Float64
+	}
+	return &Set{
+		opts: opts, places: places{limit: opts.MaxRuns}, queues: map[string]*queue{}, paused: map[string]bool{}, away: map[string]bool{},
+	}
 }
 
 // Run runs the tasks of all queues, those that are added later included. When stop ends no run starts any
 // more, and Run returns as soon as those that are running have ended. Tasks run with the context runs.
 func (s *Set) Run(stop, runs context.Context) error {
 	state := &running{stop: stop, runs: runs}
-	s.mu.Lock()
-	s.running = state
-	for _, q := range s.queues {
-		s.work(q)
+	for _, q := range s.setRunning(state) {
+		q.enable(state)
 	}
-	s.mu.Unlock()
 	<-stop.Done()
-	s.mu.Lock()
-	s.running = nil
-	s.mu.Unlock()
+	for _, q := range s.setRunning(nil) {
+		q.disable()
+	}
 	state.workers.Wait()
 	return nil
 }
 
-func (s *Set) work(q *queue) {
-	state := s.running
-	state.workers.Go(func() { q.work(state.stop, state.runs, s) })
+// setRunning returns the queues that there are; later ones get the state when they are made.
+func (s *Set) setRunning(state *running) []*queue {
+	s.mu.Lock()
+	s.running = state
+	s.mu.Unlock()
+	return s.all()
 }
 
 // queue returns the queue of a name, which it makes if there is none.
@@ -113,35 +181,64 @@ func (s *Set) queue(name string) *queue {
 	defer s.mu.Unlock()
 	q, ok := s.queues[name]
 	if !ok {
-		q = newQueue(name)
+		q = newQueue(s, name)
 		s.queues[name] = q
-		if s.running != nil {
-			s.work(q)
+		q.running = s.running
+		q.core.width = max(1, s.shapes[name].Concurrency)
+		q.core.paused = s.paused[name]
+		for owner := range s.away {
+			q.core.bypass(0, owner)
 		}
 	}
 	return q
 }
 
-// Add appends a task to a queue, unless the last one there absorbs it.
-func (s *Set) Add(name string, t Task) {
+// Add appends a task to the lane of a key, unless the last one there absorbs it.
+func (s *Set) Add(name, key string, t Task) {
 	defer s.opts.action(name, "AddLast")()
-	for !s.queue(name).add(t) { // it has ended in between
-	}
+	s.change(name, func(q *queue, now time.Duration) { q.core.add(now, key, t) })
 }
 
-// AddFirst puts a task before everything that waits in a queue, but behind the one that is running or
+// AddFirst puts a task before everything that waits in a lane, but behind the one that is running or
 // being tried again, and behind those that came by AddFirst before and still wait.
-func (s *Set) AddFirst(name string, t Task) {
+func (s *Set) AddFirst(name, key string, t Task) {
 	defer s.opts.action(name, "AddFirst")()
-	for !s.queue(name).addFirst(t) {
+	s.change(name, func(q *queue, now time.Duration) { q.core.addFirst(now, key, t) })
+}
+
+// Revive puts a task before everything in a lane, but behind the one that is running. It ends the delay of the lane, and its attempts
+// begin at 0.
+func (s *Set) Revive(name, key string, t Task) {
+	s.change(name, func(q *queue, now time.Duration) { q.core.revive(now, key, t) })
+}
+
+// change changes a queue, which it makes if there is none.
+func (s *Set) change(name string, do func(*queue, time.Duration)) {
+	for {
+		q := s.queue(name)
+		if q.change(func(now time.Duration) { do(q, now) }) {
+			return
+		} // it has ended in between
 	}
 }
 
-// Visit hands out the tasks of every queue, in no order, the running one included.
+// Visit hands out the tasks of every queue, in no order, the running ones included.
 func (s *Set) Visit(visit func(queue string, tasks []Task)) {
 	for _, q := range s.all() {
 		visit(q.name, q.list())
 	}
+}
+
+func (q *queue) list() []Task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	tasks := make([]Task, 0, q.core.length)
+	for l := range q.core.all() {
+		for t := range l.all() {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
 }
 
 func (s *Set) all() []*queue {
@@ -154,15 +251,30 @@ func (s *Set) all() []*queue {
 	return queues
 }
 
-// Len is the number of tasks in a queue, the running one included.
-func (s *Set) Len(name string) int {
+// find returns the queue of a name; nil if there is none.
+func (s *Set) find(name string) *queue {
 	s.mu.Lock()
-	q := s.queues[name]
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	return s.queues[name]
+}
+
+// Len is the number of tasks in a queue, the running ones included.
+func (s *Set) Len(name string) int {
+	q := s.find(name)
 	if q == nil {
 		return 0
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.tasks.len()
+	return q.core.length
+}
+
+// Delayed is the number of tasks that have failed and wait for their next attempt.
+func (s *Set) Delayed() (n int) {
+	for _, q := range s.all() {
+		q.mu.Lock()
+		n += q.core.delayed()
+		q.mu.Unlock()
+	}
+	return n
 }

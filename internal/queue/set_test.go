@@ -21,13 +21,13 @@ func TestPanicIsReported(t *testing.T) {
 					t.Errorf("the stack does not show the task:\n%s", stack)
 				}
 			},
-			OnFailure: func(queue string, task Task, failures int, err error, delay time.Duration) {
-				told = append(told, fmt.Sprintf("failure %d in %s: %v", failures, queue, err))
+			OnFailure: func(f Failed) {
+				told = append(told, fmt.Sprintf("failure %d in %s: %v", f.Failures, f.Queue, f.Err))
 			},
 		})
 		stop, cancel := context.WithCancel(t.Context())
 		panicked := false
-		set.Add("main", funcTask(func(context.Context) error {
+		set.Add("main", "", funcTaskOf(func(context.Context) error {
 			if !panicked {
 				panicked = true
 				var list []int
@@ -36,7 +36,7 @@ func TestPanicIsReported(t *testing.T) {
 			told = append(told, "done")
 			return nil
 		}))
-		set.Add("main", funcTask(func(context.Context) error {
+		set.Add("main", "", funcTaskOf(func(context.Context) error {
 			told = append(told, "next")
 			cancel()
 			return nil
@@ -55,7 +55,7 @@ func TestPanicWithoutHandler(t *testing.T) {
 	set := NewSet(Options{Backoff: func(int) time.Duration { return 0 }})
 	stop, cancel := context.WithCancel(t.Context())
 	tries := 0
-	set.Add("main", funcTask(func(context.Context) error {
+	set.Add("main", "", funcTaskOf(func(context.Context) error {
 		if tries++; tries < 3 {
 			panic(tries)
 		}
@@ -73,7 +73,7 @@ func TestStopLetsTheRunningTaskFinish(t *testing.T) {
 		set := NewSet(Options{Backoff: DefaultBackoff(time.Second, time.Second)})
 		stop, cancel := context.WithCancel(t.Context())
 		finished := false
-		set.Add("main", funcTask(func(ctx context.Context) error {
+		set.Add("main", "", funcTaskOf(func(ctx context.Context) error {
 			cancel()
 			select {
 			case <-time.After(time.Hour):
@@ -83,14 +83,14 @@ func TestStopLetsTheRunningTaskFinish(t *testing.T) {
 			}
 			return nil
 		}))
-		set.Add("main", funcTask(func(context.Context) error {
+		set.Add("main", "", funcTaskOf(func(context.Context) error {
 			t.Error("a task ran after the stop")
 			return nil
 		}))
 		if err := set.Run(stop, t.Context()); err != nil || !finished {
 			t.Errorf("Run returned %v, finished %t", err, finished)
 		}
-		set.Add("late", funcTask(func(context.Context) error {
+		set.Add("late", "", funcTaskOf(func(context.Context) error {
 			t.Error("a task of a new queue ran after the stop")
 			return nil
 		}))
@@ -106,7 +106,7 @@ func TestEndOfRunsEndsTheRunningTask(t *testing.T) {
 		set := NewSet(Options{Backoff: DefaultBackoff(time.Second, time.Second)})
 		stop, cancel := context.WithCancel(t.Context())
 		runs, kill := context.WithCancel(t.Context())
-		set.Add("main", funcTask(func(ctx context.Context) error {
+		set.Add("main", "", funcTaskOf(func(ctx context.Context) error {
 			cancel()
 			time.AfterFunc(3*time.Second, kill)
 			<-ctx.Done()
@@ -122,7 +122,7 @@ func TestEndOfRunsEndsTheRunningTask(t *testing.T) {
 
 func TestLookShowsMainFirst(t *testing.T) {
 	set := NewSet(Options{})
-	set.Keep(map[string]bool{"b": true, "main": true, "z": true, "a": true})
+	set.Keep(map[string]Shape{"b": {}, "main": {}, "z": {}, "a": {}})
 	var names []string
 	for _, q := range dump(set) {
 		names = append(names, q.Name)
@@ -146,7 +146,7 @@ func TestAddFromManyGoroutines(t *testing.T) {
 	for source := range sources {
 		sent.Go(func() {
 			for i := 1; i <= each; i++ {
-				set.Add("main", funcTask(func(context.Context) error {
+				set.Add("main", "", funcTaskOf(func(context.Context) error {
 					defer all.Done()
 					if last[source] != i-1 {
 						t.Errorf("source %d: task %d ran after %d", source, i, last[source])

@@ -59,7 +59,7 @@ var ErrRate = errors.New("the hook's rate limit does not allow a run in time: ra
 func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 	t, a := r.Task(review.Event), &answered{Review: review}
 	t.ensureExtra().review = a
-	err := t.Ready(ctx)
+	err := r.wait(ctx, t.Hook())
 	if err != nil && ctx.Err() == nil {
 		err = ErrRate
 	}

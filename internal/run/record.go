@@ -104,6 +104,9 @@ func (r *Runner) begin(t *Task) Record {
 // maxWhy limits Begun.Why.
 const maxWhy = 10
 
+// Describe describes the first few events of the task.
+func (t *Task) Describe() []string { return t.why() }
+
 func (t *Task) why() []string {
 	if review := t.readExtra().review; review != nil && review.Subject != "" {
 		return []string{review.Subject}

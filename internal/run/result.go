@@ -92,8 +92,7 @@ func (t *Task) limit() int {
 	if t.readExtra().review != nil {
 		return 1
 	}
-	first := t.first.event()
-	p := t.Hook().Policy(first.Address(), 0, 0)
+	p := t.Policy()
 	if !p.Given && !t.mayFail() {
 		return 0 // another task without allowFailure has joined
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -39,6 +40,8 @@ type Executor interface {
 
 // Snapshots are those of kubernetes bindings, with the guarantees of package watch.
 type Snapshots interface {
+	// Object returns a current object as an event would carry it; false if the binding has no such object.
+	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
 	Snapshot(h *hook.Hook, index int) event.Snapshot
 	Synchronize(h *hook.Hook, index int) event.Snapshot
 	Unlock(h *hook.Hook, index int)
@@ -65,6 +68,10 @@ type Options struct {
 	Timeout time.Duration
 	// ContextsPerRun limits the contexts of hooks without contextsPerRun; 0 means no limit.
 	ContextsPerRun int
+	// RetryMin and RetryMax bound the delays of policies that leave them out.
+	RetryMin, RetryMax time.Duration
+	// Pending has what hooks get again. By default it is empty.
+	Pending *pending.Pending
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
 	ProxyJSON bool
 	// Observe, if set, receives the report of every run.
@@ -79,9 +86,10 @@ type Options struct {
 
 // Runner runs hooks.
 type Runner struct {
-	opts   Options
-	lastID atomic.Int64
-	hooks  hooks
+	opts    Options
+	lastID  atomic.Int64
+	lastRun atomic.Uint64
+	hooks   hooks
 }
 
 // New returns a Runner without hooks.
@@ -89,8 +97,14 @@ func New(opts Options) *Runner {
 	if opts.Files == nil {
 		opts.Files = ownPaths{}
 	}
+	if opts.Pending == nil {
+		opts.Pending = pending.New(0, nil)
+	}
 	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*state{}}}
 }
+
+// Pending has what hooks get again.
+func (r *Runner) Pending() *pending.Pending { return r.opts.Pending }
 
 func (r *Runner) wait(ctx context.Context, h *hook.Hook) error {
 	if limit := r.hooks.limit(h); limit != nil {
@@ -121,8 +135,10 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		log = log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
 	}
 	m := t.ensureExtra()
+	m.run = r.lastRun.Add(1)
 	merged := m.merged
 	r.logMerge(log, m)
+	t.refresh()
 	started := time.Now()
 	a := attempt{task: t, log: log, record: noRecord{}}
 	var err error
@@ -156,13 +172,9 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		log.Info("Hook failed, but allowed to fail", "error", err.Error())
 	case t.events.Len() > 0:
 		log.Info("Hook executed successfully")
+		r.decide(t, a.result)
 	}
-	if t.synchronizes() {
-		log.Info("Unlock kubernetes.Event tasks")
-		for _, index := range m.unlocks {
-			r.opts.Snapshots.Unlock(t.Hook(), index)
-		}
-	}
+	t.leave()
 	return nil
 }
 
@@ -233,6 +245,9 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out)
 			err = errors.Join(err, failed)
 		}
+		if a.result.GiveUp != "" || a.result.RetryAfter != nil {
+			err = &decidedError{err, a.result}
+		}
 		return err
 	}
 	if err := errors.Join(outErr, invalid); err != nil {
@@ -265,7 +280,7 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	in := r.invocation(withPath(path, t.Hook()), f)
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
-	in.Env = append(in.Env, attemptVariables(t.readExtra().attempts, t.limit(), "")...)
+	in.Env = append(in.Env, attemptVariables(t.readExtra().attempts, t.limit(), t.readExtra().key)...)
 	if r.opts.Tracers != nil {
 		in.Env = append(in.Env, traceEnvironment(ctx)...)
 	}

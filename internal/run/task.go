@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -28,12 +29,16 @@ type Task struct {
 
 // address is the binding of an event, in less memory than event.Event.
 type address struct {
-	hook  *hook.Hook
-	kind  uint8
-	index int32
+	hook *hook.Hook
+	kind uint8
+	// initial: all events of the task are initial.
+	initial bool
+	index   int32
 }
 
-func addressOf(ev event.Event) address { return address{ev.Hook, uint8(ev.Type), int32(ev.Index)} }
+func addressOf(ev event.Event) address {
+	return address{ev.Hook, uint8(ev.Type), ev.Initial, int32(ev.Index)}
+}
 
 func (a address) event() event.Event {
 	return event.Event{Type: event.Type(a.kind), Hook: a.hook, Index: int(a.index)}
@@ -45,6 +50,12 @@ type extra struct {
 	unlocks []int
 	// retried is true if a merged task must not lose its events when the run fails.
 	retried bool
+	// requeued is true if a requeue is among the events: its object is read at the start of each attempt.
+	requeued bool
+	// once is true for a task that was triggered: one failure drops it.
+	once bool
+	// queue replaces the queue of the first event, unless it is empty.
+	queue string
 
 	// merged and dropped count the merged tasks, and the contexts that later ones of their group replaced, since the last run.
 	merged, dropped int
@@ -59,21 +70,39 @@ type extra struct {
 	ids      []int64
 	attempts int
 	waited   time.Duration
+	// key is that of the task's lane.
+	key string
+	// run is the number of the last run.
+	run uint64
 }
 
 // Task returns a task for one event.
 func (r *Runner) Task(ev event.Event) *Task {
 	t := &Task{runner: r, id: r.lastID.Add(1), first: addressOf(ev)}
 	r.startEventTrace(t, &ev)
-	if ev.Type == event.Synchronization {
+	if ev.Watch == event.Requeued {
+		t.ensureExtra().requeued = true
+	} else if ev.Type == event.Synchronization {
 		t.ensureExtra().unlocks = []int{ev.Index}
 		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {
 			return t
 		}
 	}
+	ev.Key = "" // the queue has it
 	t.events = event.LogOf(ev)
 	return t
 }
+
+// Trigger returns a task that a user has requested. It is of a queue, whatever the event's is. One failure of a Synchronization drops it.
+func (r *Runner) Trigger(ev event.Event, queue string) *Task {
+	t := r.Task(ev)
+	m := t.ensureExtra()
+	m.queue, m.once = queue, ev.Type == event.Synchronization
+	return t
+}
+
+// Events yields the events of the task.
+func (t *Task) Events() iter.Seq[event.Event] { return t.events.All(t.Hook()) }
 
 func (t *Task) ensureExtra() *extra {
 	if t.extra == nil {
@@ -92,6 +121,9 @@ func (t *Task) readExtra() extra {
 
 // Queue is the name of the task's queue.
 func (t *Task) Queue() string {
+	if t.extra != nil && t.extra.queue != "" {
+		return t.extra.queue
+	}
 	first := t.first.event()
 	return first.Queue()
 }
@@ -110,7 +142,7 @@ func (t *Task) binding() hook.Binding {
 	return first.Binding()
 }
 
-func (t *Task) synchronizes() bool { return t.extra != nil && len(t.extra.unlocks) > 0 }
+func (t *Task) synchronizes() bool { return t.kind() == event.Synchronization }
 
 // mayFail reports whether a failed run may lose all events: their bindings allow failure.
 func (t *Task) mayFail() bool {
@@ -118,9 +150,30 @@ func (t *Task) mayFail() bool {
 	return first.AllowFailure() && (t.extra == nil || !t.extra.retried)
 }
 
+// Policy is the effective policy of the retries of the task.
+func (t *Task) Policy() hook.Policy {
+	if t.extra != nil && t.extra.once {
+		return hook.Policy{Given: true, Limit: 1, Exhausted: hook.Drop}
+	}
+	first := t.first.event()
+	return t.Hook().Policy(first.Address(), t.runner.opts.RetryMin, t.runner.opts.RetryMax)
+}
+
+// samePolicy reports whether both tasks have no policy, or the same one.
+func (t *Task) samePolicy(next *Task) bool {
+	a, b := t.Policy(), next.Policy()
+	return a.Given == b.Given && (!a.Given || a == b)
+}
+
+// Owner is the name of the hook: its versions share pauses.
+func (t *Task) Owner() string { return t.Hook().Name }
+
+// Initial reports whether all events are of initial objects.
+func (t *Task) Initial() bool { return t.first.initial }
+
 // Absorb merges the events of the next task in the queue, if one run may deliver both.
 func (t *Task) Absorb(next *Task) bool {
-	if next.Hook() != t.Hook() || t.kind() == event.Startup || next.kind() == event.Startup || t.events.Len() == 0 {
+	if next.Hook() != t.Hook() || t.kind() == event.Startup || next.kind() == event.Startup || t.events.Len() == 0 || !t.samePolicy(next) {
 		return false
 	}
 	if t.synchronizes() || next.synchronizes() {
@@ -144,6 +197,8 @@ func (t *Task) Absorb(next *Task) bool {
 	m, behind := t.ensureExtra(), next.readExtra()
 	m.unlocks = append(m.unlocks, behind.unlocks...)
 	m.retried = m.retried || !next.mayFail()
+	m.requeued = m.requeued || behind.requeued
+	t.first.initial = t.first.initial && next.first.initial
 	if len(m.origins) <= maxLinks {
 		m.origins = append(m.origins, behind.origins...)
 	}
@@ -166,16 +221,22 @@ func (t *Task) coveredBy(next *Task) bool {
 	return group != "" && group == first.Binding().Group
 }
 
-// Ready waits for the hook's rate limit. A task that Run would drop must not hold up its queue.
-func (t *Task) Ready(ctx context.Context) error {
-	if t.readExtra().review == nil && t.runner.hooks.removed(t.Hook()) {
-		return ctx.Err()
+// Ready reserves a token of the hook's rate limit, and returns the time until it is there. A task that Run would drop must not hold up
+// its queue.
+func (t *Task) Ready() (wait time.Duration, cancel func()) {
+	limit := t.runner.hooks.limit(t.Hook())
+	if limit == nil || t.runner.hooks.removed(t.Hook()) {
+		return 0, nil
 	}
-	return t.runner.wait(ctx, t.Hook())
+	token := limit.Reserve()
+	return token.Delay(), token.Cancel
 }
 
-// Waited records how long the task has waited since it was queued, or since its last failure.
-func (t *Task) Waited(d time.Duration) { t.ensureExtra().waited = d }
+// Starting records the key of the task's lane, and how long it has waited since it was queued, or since its last failure.
+func (t *Task) Starting(key string, waited time.Duration) {
+	m := t.ensureExtra()
+	m.key, m.waited = key, waited
+}
 
 // Run runs the hook once. It does nothing for a hook that has been removed, and does not fail for one that is removed
 // during the run: nothing is left to be retried.

@@ -434,6 +434,29 @@ func (m *monitor) event(f fired) event.Event {
 	return ev
 }
 
+// current returns an object as an event would carry it.
+func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	it, ok := m.items.Get(objectKey(namespace, name))
+	if !ok || m.muted {
+		return ev, false
+	}
+	o := event.Object{Namespace: namespace, Name: name, Kind: it.object.kind}
+	if m.binding.KeepFullObjects {
+		o.Full = event.Memory(it.object.json)
+	}
+	if m.program != nil {
+		o.Filtered = event.Memory(it.filtered)
+	}
+	ev = event.Event{Type: event.Change, Hook: m.hook, Index: m.index, Object: o}
+	if lanes := m.binding.Lanes; lanes.Keyed() {
+		of := event.ObjectName{Group: m.apiGroup, Kind: o.Kind, Namespace: namespace, Name: name}
+		ev.Key = event.KeyOf(lanes.Key, of, m.keys[it.object.key])
+	}
+	return ev, true
+}
+
 func (m *monitor) group() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

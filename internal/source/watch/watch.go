@@ -396,6 +396,14 @@ func (w *Watcher) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	return event.NoObjects{}
 }
 
+// Object returns an object of a binding as an event of it would carry it; false if there is none.
+func (w *Watcher) Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool) {
+	if m := w.monitor(h, index); m != nil {
+		return m.current(namespace, name)
+	}
+	return event.Event{}, false
+}
+
 // Synchronize returns the objects of a binding and drops the events held so far: they led to these objects.
 func (w *Watcher) Synchronize(h *hook.Hook, index int) event.Snapshot {
 	if m := w.monitor(h, index); m != nil {

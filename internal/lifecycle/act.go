@@ -1,0 +1,121 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
+)
+
+// RetryQueue ends the delay of a lane, or of all lanes of a queue, and returns of how many.
+func (l *Lifecycle) RetryQueue(name, key string, all bool) (ended int) {
+	return l.o.Queues.Retry(func(queue, k string, _ queue.Task) bool { return queue == name && (all || k == key) })
+}
+
+// SkipTask drops the head of a lane if it has failed and does not run. A Synchronization unlocks its bindings; later steps of a hook do not
+// wait for an onStartup run.
+func (l *Lifecycle) SkipTask(name, key string) (queue.Failed, bool) {
+	f, ok := l.o.Queues.Skip(name, key)
+	if t, is := f.Task.(Task); ok && is {
+		t.Skip()
+		l.o.Log.Warn("Failed task skipped on request", append(t.LogFields(), "key", key, "attempts", f.Failures, "contexts", t.Describe())...)
+	}
+	return f, ok
+}
+
+// PauseQueue lets no run of a queue start until ResumeQueue.
+func (l *Lifecycle) PauseQueue(name string) { l.o.Queues.Pause(name) }
+
+// ResumeQueue ends PauseQueue.
+func (l *Lifecycle) ResumeQueue(name string) { l.o.Queues.Resume(name) }
+
+// PauseHook makes the queues bypass the tasks of a hook, in all its versions, until ResumeHook. Requests are answered.
+func (l *Lifecycle) PauseHook(name string) { l.o.Queues.PauseOwner(name) }
+
+// ResumeHook ends PauseHook.
+func (l *Lifecycle) ResumeHook(name string) { l.o.Queues.ResumeOwner(name) }
+
+// PausedHooks are the names of the hooks that are paused, sorted.
+func (l *Lifecycle) PausedHooks() []string { return l.o.Queues.PausedOwners() }
+
+// Errors of Trigger.
+var (
+	ErrPaused     = errors.New("the hook is paused: run 'hook resume' first")
+	ErrNotStarted = errors.New("the hook has not started yet: its binding delivers events later")
+	ErrNoInitial  = errors.New("the binding has executeHookOnSynchronization: false")
+	ErrAnswers    = errors.New("the binding answers requests: only onStartup, schedule and kubernetes bindings can be triggered")
+)
+
+// Trigger queues a tick, an onStartup run or a Synchronization, and returns the id of its task. Of a binding that delivers its initial list as
+// events there is no task of its own: Added events of all objects follow.
+func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address) (id string, err error) {
+	v := l.view.Load()
+	switch s, active := v.states[h]; {
+	case !active || s < Released:
+		return "", ErrNotStarted
+	case l.o.Queues.OwnerPaused(h.Name):
+		return "", ErrPaused
+	}
+	t := Task{}
+	switch a.Kind {
+	case hook.OnStart:
+		t.Task = l.o.Runner.Task(event.Event{Type: event.Startup, Hook: h})
+		l.o.Queues.Add(hook.MainQueue, "", t)
+	case hook.OnSchedule:
+		var key string
+		t, key = l.task(event.Event{Type: event.Tick, Hook: h, Index: a.Index})
+		l.o.Queues.Add(t.Queue(), key, t)
+	case hook.OnKubernetes:
+		switch h.Kubernetes[a.Index].Initial {
+		case hook.InitialNone:
+			return "", ErrNoInitial
+		case hook.InitialEvents:
+			l.o.Watcher.Announce(h, a.Index)
+			return "", nil
+		}
+		// The binding is unlocked: a requeued Synchronization leaves it so.
+		t.Task = l.o.Runner.Trigger(event.Event{Type: event.Synchronization, Hook: h, Index: a.Index, Watch: event.Requeued}, hook.MainQueue)
+		l.o.Queues.AddFirst(hook.MainQueue, "", t)
+	default:
+		return "", ErrAnswers
+	}
+	l.o.Log.Info("Task queued on request", t.LogFields()...)
+	return t.ID(), nil
+}
+
+// Parked are the parked tasks, the oldest first, with at most so many of their events.
+func (l *Lifecycle) Parked(events int) []pending.ParkedTask {
+	return l.o.Runner.Pending().Parked.List(events)
+}
+
+// RetryParked puts the contexts of a parked task before those that wait in its lane. Their attempts begin at 0.
+func (l *Lifecycle) RetryParked(id string) (pending.ParkedTask, bool) {
+	p, ok := l.o.Runner.Pending().Parked.Take(id)
+	if !ok {
+		return p, false
+	}
+	tasks := l.o.Runner.Revive(p)
+	for i := len(tasks) - 1; i >= 0; i-- { // each goes before the others
+		l.o.Queues.Revive(p.Queue, p.Key, Task{tasks[i]})
+	}
+	l.o.Log.Info("Parked task retried on request", "hook", p.Hook.Name, "queue", p.Queue, "key", p.Key, "parked", id, "contexts", p.Contexts)
+	return p, true
+}
+
+// DropParked drops the contexts of a parked task.
+func (l *Lifecycle) DropParked(id string) (pending.ParkedTask, bool) {
+	p, ok := l.o.Runner.Pending().Parked.Drop(id, 0)
+	if ok {
+		l.o.Log.Warn("Parked task dropped on request", "hook", p.Hook.Name, "queue", p.Queue, "key", p.Key, "parked", id, "contexts", p.Contexts)
+	}
+	return p, ok
+}
+
+// Waiting describes what is left undone at a shutdown.
+func (l *Lifecycle) Waiting() string {
+	p := l.o.Runner.Pending()
+	return fmt.Sprintf("%d delayed tasks, %d parked contexts, %d requeues", l.o.Queues.Delayed(), p.Parked.Len(), p.Requeues.Len())
+}

@@ -1,0 +1,595 @@
+package queue
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+	"time"
+)
+
+// core decides what one queue does: which lane starts next, which tasks join, when a failed task is retried. It is a pure state machine: time,
+// as the age of the queue, and places for runs come in; a FIFO queue is one with a single lane.
+//
+//	         place, token            success
+//	ready ────────────────► running ─────────► (next task) ready, or no lane
+//	  ▲  │ no token            │ failure
+//	  │  └──────► at a gate ───┤
+//	  └────────── sleeping ◄───┘
+type core struct {
+	opts *Options
+	// width is the largest number of runs in flight.
+	width int
+	// single is the lane without a key. It stays; others are in lanes while they have tasks.
+	single lane
+	lanes  map[string]*lane
+	// changes and initial are the ready lanes: those that hold a change, and those that hold initial objects only.
+	changes, initial laneHeap
+	// sleeping are the lanes in a back-off.
+	sleeping laneHeap
+	// gates are the owners whose tokens lanes wait for.
+	gates map[string]*gate
+	// length counts the tasks, running the runs in flight.
+	length, running int
+	// streak counts starts of changes in a row while initial objects were ready.
+	streak int
+	seq    uint64
+	paused bool
+	// away are the owners that are paused.
+	away map[string]bool
+}
+
+// gate has the lanes that wait for a token of their owner, in the order in which they became ready. It has one reservation, for the first.
+type gate struct {
+	lanes  laneHeap
+	at     time.Duration
+	cancel func()
+}
+
+// oneOf is how many starts there are for each of initial objects while changes are ready, too.
+const oneOf = 10
+
+func newCore(opts *Options) core {
+	return core{opts: opts, width: 1, sleeping: laneHeap{byDue: true}}
+}
+
+// lane returns the lane of a key; nil if there is none.
+func (c *core) lane(key string) *lane {
+	if key == "" {
+		return &c.single
+	}
+	return c.lanes[key]
+}
+
+// open returns the lane of a key, which it makes if there is none.
+func (c *core) open(key string) *lane {
+	l := c.lane(key)
+	if l == nil {
+		if c.lanes == nil {
+			c.lanes = map[string]*lane{}
+		}
+		c.seq++
+		l = &lane{key: key, seq: c.seq}
+		c.lanes[key] = l
+	}
+	return l
+}
+
+// all yields the lanes that have tasks.
+func (c *core) all() iter.Seq[*lane] {
+	return func(yield func(*lane) bool) {
+		if c.single.tasks.len()+len(c.single.bypassed) > 0 && !yield(&c.single) {
+			return
+		}
+		for _, l := range c.lanes {
+			if !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// ordered returns the lanes that have tasks in the order in which they became ready.
+func (c *core) ordered() []*lane {
+	lanes := slices.Collect(c.all())
+	slices.SortFunc(lanes, func(a, b *lane) int { return cmp.Compare(a.seq, b.seq) })
+	return lanes
+}
+
+// add appends a task to a lane, unless the last one there absorbs it.
+func (c *core) add(now time.Duration, key string, t Task) {
+	l := c.open(key)
+	if c.away[t.Owner()] {
+		if n := len(l.bypassed); n == 0 || !l.bypassed[n-1].Absorb(t) {
+			l.bypassed = append(l.bypassed, entry{t, now})
+			c.length++
+		}
+		return
+	}
+	n := l.tasks.len()
+	if (n > 1 || n == 1 && !l.busy) && l.tasks.at(n-1).Absorb(t) {
+		c.reclassify(l)
+		return
+	}
+	l.tasks.push(entry{t, now})
+	c.length++
+	c.added(now, l)
+}
+
+// addFirst puts a task before those that wait in its lane, but behind the head if it is busy, and behind those that came by addFirst before.
+func (c *core) addFirst(now time.Duration, key string, t Task) {
+	l := c.open(key)
+	c.length++
+	if c.away[t.Owner()] {
+		l.bypassed = append(l.bypassed, entry{t, now})
+		return
+	}
+	at := l.first
+	if l.busy {
+		at++
+	}
+	l.tasks.insert(at, entry{t, now})
+	l.first++
+	c.added(now, l)
+}
+
+// revive puts a task before all others of its lane, but behind a running one, and starts their attempts from the beginning.
+func (c *core) revive(now time.Duration, key string, t Task) {
+	l := c.open(key)
+	c.length++
+	switch {
+	case c.away[t.Owner()]:
+		l.bypassed = slices.Insert(l.bypassed, 0, entry{t, now})
+	case l.phase == Running:
+		l.tasks.insert(1, entry{t, now})
+		l.revived++
+		l.first++
+	default:
+		l.tasks.insert(0, entry{t, now})
+		l.first++
+		if l.busy {
+			l.first++
+		}
+		l.busy, l.failed = false, nil
+		c.settle(now, l)
+	}
+}
+
+// added makes a lane ready that was empty.
+func (c *core) added(now time.Duration, l *lane) {
+	if l.tasks.len() == 1 {
+		c.settle(now, l)
+		return
+	}
+	c.reclassify(l)
+}
+
+// reclassify moves a ready lane that has got its first change.
+func (c *core) reclassify(l *lane) {
+	if l.in == &c.initial && !l.initial() {
+		c.initial.remove(l)
+		c.changes.push(l)
+	}
+}
+
+// settle makes a lane with tasks ready, and ends one without.
+func (c *core) settle(now time.Duration, l *lane) {
+	c.leave(l)
+	l.releaseToken()
+	c.enter(now, l, Idle)
+	c.seq++
+	l.seq = c.seq
+	if l.tasks.len() > 0 {
+		c.queue(l)
+		return
+	}
+	l.busy, l.first, l.revived = false, 0, 0
+	if len(l.bypassed) == 0 && l.key != "" {
+		delete(c.lanes, l.key)
+	}
+}
+
+// queue puts a lane among the ready ones, at the place that its number gives.
+func (c *core) queue(l *lane) {
+	if l.key != "" && l.initial() {
+		c.initial.push(l)
+	} else {
+		c.changes.push(l)
+	}
+}
+
+func (c *core) enter(now time.Duration, l *lane, p Phase) {
+	if l.phase != p {
+		l.phase, l.began = p, now
+	}
+}
+
+// leave takes a lane out of its heap. A gate without lanes gives its reservation back.
+func (c *core) leave(l *lane) {
+	h := l.in
+	if h == nil {
+		return
+	}
+	h.remove(l)
+	for owner, g := range c.gates {
+		if h == &g.lanes && h.len() == 0 {
+			g.giveBack()
+			delete(c.gates, owner)
+		}
+	}
+}
+
+func (g *gate) giveBack() {
+	if g.cancel != nil {
+		g.cancel()
+	}
+}
+
+// next starts a run and returns its lane; nil if none may start. It calls place for a place of the run, directly before the start.
+func (c *core) next(now time.Duration, place func() bool) *lane {
+	c.ripen(now)
+	for !c.paused && c.running < c.width {
+		l := c.pick()
+		switch {
+		case l == nil:
+			return nil
+		case !c.admit(now, l): // it waits at a gate
+		case !place():
+			c.queue(l)
+			return nil
+		default:
+			c.begin(now, l)
+			return l
+		}
+	}
+	return nil
+}
+
+// ripen makes lanes ready whose delay is over, and those for which a token has arrived.
+func (c *core) ripen(now time.Duration) {
+	for c.sleeping.len() > 0 && c.sleeping.min().due <= now {
+		c.settle(now, c.sleeping.min())
+	}
+	for owner, g := range c.gates {
+		for g.at <= now && g.lanes.len() > 0 {
+			l := g.lanes.pop()
+			if l.token = g.cancel; l.token == nil {
+				l.token = func() {}
+			}
+			c.queue(l)
+			if g.cancel = nil; g.lanes.len() > 0 {
+				var wait time.Duration
+				wait, g.cancel = g.lanes.min().head().Ready()
+				g.at = now + wait
+			}
+		}
+		if g.lanes.len() == 0 {
+			delete(c.gates, owner)
+		}
+	}
+}
+
+// pick takes the lane that is next out of the ready ones; nil if there is none.
+func (c *core) pick() *lane {
+	switch {
+	case c.initial.len() > 0 && (c.changes.len() == 0 || c.streak >= oneOf-1):
+		return c.initial.pop()
+	case c.changes.len() > 0:
+		return c.changes.pop()
+	}
+	return nil
+}
+
+// admit reports whether the head has the token that it needs. Otherwise the lane waits at a gate.
+func (c *core) admit(now time.Duration, l *lane) bool {
+	if l.token != nil {
+		return true
+	}
+	owner := l.head().Owner()
+	g := c.gates[owner]
+	if g == nil {
+		wait, cancel := l.head().Ready()
+		if wait <= 0 {
+			l.token = cancel
+			return true
+		}
+		if c.gates == nil {
+			c.gates = map[string]*gate{}
+		}
+		g = &gate{at: now + wait, cancel: cancel}
+		c.gates[owner] = g
+	}
+	l.take()
+	c.enter(now, l, Waiting)
+	g.lanes.push(l)
+	return false
+}
+
+// take marks the head as busy.
+func (l *lane) take() {
+	if !l.busy {
+		l.busy = true
+		l.first = max(0, l.first-1)
+	}
+}
+
+// begin makes the head absorb its neighbours, and run.
+func (c *core) begin(now time.Duration, l *lane) {
+	switch {
+	case l.key != "" && l.initial():
+		c.streak = 0
+	case c.initial.len() > 0:
+		c.streak++
+	}
+	l.take()
+	l.token = nil
+	head := l.tasks.at(0)
+	for l.tasks.len() > 1 && head.Absorb(l.tasks.at(1).Task) {
+		l.forget(l.remove(1))
+		c.length--
+	}
+	c.enter(now, l, Running)
+	c.running++
+	if s, ok := head.Task.(Starter); ok {
+		s.Starting(l.key, now-head.since)
+	}
+}
+
+// done removes the head, whose run is over.
+func (c *core) done(now time.Duration, l *lane) {
+	c.running--
+	c.drop(now, l)
+}
+
+// drop removes the head, and makes the next task the head.
+func (c *core) drop(now time.Duration, l *lane) Task {
+	t := l.remove(0)
+	l.forget(t)
+	l.busy, l.revived = false, 0
+	c.length--
+	c.settle(now, l)
+	return t
+}
+
+// ended leaves the head in its lane, ready for another run, without counting a failure.
+func (c *core) ended(now time.Duration, l *lane) {
+	c.running--
+	c.settle(now, l)
+}
+
+// verdict is what follows a failure: another attempt after a delay, or, if the task is exhausted, none.
+type verdict struct {
+	failures  int
+	delay     time.Duration
+	exhausted bool
+}
+
+// judge counts a failure of the head.
+func (c *core) judge(l *lane, err error) verdict {
+	v := verdict{failures: l.fail(err).failures}
+	p := l.head().Policy()
+	giveUp, delay, given := decision(err)
+	switch {
+	case giveUp || p.Limit > 0 && v.failures >= p.Limit:
+		v.exhausted = true
+	case given:
+		v.delay = delay
+	default:
+		v.delay = c.opts.delay(p, v.failures)
+	}
+	return v
+}
+
+// delay is that of a policy before the next attempt.
+func (o *Options) delay(p Policy, failures int) time.Duration {
+	if p.MinDelay == 0 {
+		return o.Backoff(failures - 1)
+	}
+	grown := float64(p.MinDelay) * math.Pow(2, float64(failures-1))
+	return time.Duration(min(grown, float64(p.MaxDelay)) * (0.9 + 0.2*o.Random()))
+}
+
+// sleep delays the next attempt of the head. Tasks that were revived during its run go before it.
+func (c *core) sleep(now time.Duration, l *lane, delay time.Duration) {
+	c.running--
+	l.tasks.setSince(0, now)
+	if l.revived > 0 {
+		l.tasks.insert(l.revived+1, l.tasks.at(0))
+		l.tasks.removeAt(0)
+		l.first++
+		l.busy, l.revived, l.failed = false, 0, nil
+		c.settle(now, l)
+		return
+	}
+	if c.away[l.head().Owner()] {
+		c.enter(now, l, Idle)
+		c.setAside(now, l, l.head().Owner())
+		return
+	}
+	c.seq++
+	l.delay, l.due, l.seq = delay, now+delay, c.seq
+	c.enter(now, l, Sleeping)
+	c.sleeping.push(l)
+}
+
+// wake returns when next may start more without another input; false for never.
+func (c *core) wake() (at time.Duration, ok bool) {
+	if c.paused || c.running >= c.width {
+		return 0, false
+	}
+	if c.sleeping.len() > 0 {
+		at, ok = c.sleeping.min().due, true
+	}
+	for _, g := range c.gates {
+		if !ok || g.at < at {
+			at, ok = g.at, true
+		}
+	}
+	return at, ok
+}
+
+// retry ends the delay of lanes, and returns of how many.
+func (c *core) retry(now time.Duration, which func(key string, head Task) bool) (ended int) {
+	for _, l := range slices.Clone(c.sleeping.lanes) {
+		if which(l.key, l.head()) {
+			c.settle(now, l)
+			ended++
+		}
+	}
+	return ended
+}
+
+// skip removes a failed head that does not run.
+func (c *core) skip(now time.Duration, key string) (f failed, ok bool) {
+	l := c.lane(key)
+	if l == nil || l.tasks.len() == 0 || l.phase == Running || l.failure(l.head()) == nil {
+		return failed{}, false
+	}
+	f = *l.failure(l.head())
+	c.drop(now, l)
+	return f, true
+}
+
+// edit drops the tasks that keep refuses, but none that runs.
+func (c *core) edit(now time.Duration, keep func(Task) bool) {
+	for _, l := range c.ordered() {
+		l.bypassed = slices.DeleteFunc(l.bypassed, func(e entry) bool {
+			if keep(e.Task) {
+				return false
+			}
+			l.forget(e.Task)
+			c.length--
+			return true
+		})
+		c.sift(now, l, keep, func(e entry) {
+			l.forget(e.Task)
+			c.length--
+		})
+		c.close(now, l)
+	}
+}
+
+// sift takes the tasks out of a lane that keep refuses, but not one that runs. A lane whose head leaves starts from the beginning.
+func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool, out func(entry)) {
+	var kept deque
+	first, revived, headLeft, dropped := l.first, l.revived, false, false
+	for i := range l.tasks.len() {
+		e := l.tasks.at(i)
+		if i == 0 && l.phase == Running || keep(e.Task) {
+			kept.push(e)
+			continue
+		}
+		dropped = true
+		switch {
+		case i == 0:
+			headLeft = true
+			if !l.busy && first > 0 {
+				first--
+			}
+		case i < l.first || i == l.first && l.busy:
+			first--
+		}
+		if i > 0 && i <= l.revived {
+			revived--
+		}
+		out(e)
+	}
+	if dropped {
+		l.tasks, l.first, l.revived = kept, first, revived
+	}
+	if headLeft {
+		l.busy = false
+	}
+	if headLeft && l.tasks.len() > 0 {
+		c.settle(now, l)
+	}
+}
+
+// setAside moves the tasks of an owner to those that are bypassed, but not one that runs. Those that are there came later.
+func (c *core) setAside(now time.Duration, l *lane, owner string) {
+	later := l.bypassed
+	l.bypassed = nil
+	c.sift(now, l, func(t Task) bool { return t.Owner() != owner }, func(e entry) { l.bypassed = append(l.bypassed, e) })
+	l.bypassed = append(l.bypassed, later...)
+	c.close(now, l)
+}
+
+// close ends a lane that has become empty.
+func (c *core) close(now time.Duration, l *lane) {
+	if l.tasks.len() == 0 {
+		c.settle(now, l)
+	}
+}
+
+// bypass makes the lanes ignore the tasks of an owner until readmit. A run of the owner ends.
+func (c *core) bypass(now time.Duration, owner string) {
+	if c.away == nil {
+		c.away = map[string]bool{}
+	}
+	c.away[owner] = true
+	for _, l := range c.ordered() {
+		c.setAside(now, l, owner)
+	}
+}
+
+// readmit puts the tasks of an owner back, before all that waits in their lanes but what was revived.
+func (c *core) readmit(now time.Duration, owner string) {
+	delete(c.away, owner)
+	for _, l := range c.ordered() {
+		if !slices.ContainsFunc(l.bypassed, func(e entry) bool { return e.Owner() == owner }) {
+			continue
+		}
+		at := l.revived
+		if l.busy {
+			at++
+		}
+		for i := len(l.bypassed) - 1; i >= 0; i-- {
+			if l.bypassed[i].Owner() == owner {
+				l.tasks.insert(at, l.bypassed[i])
+				l.first++
+			}
+		}
+		l.bypassed = slices.DeleteFunc(l.bypassed, func(e entry) bool { return e.Owner() == owner })
+		if !l.busy {
+			c.settle(now, l)
+		}
+	}
+}
+
+// halt ends all waits of lanes: for delays and for tokens. The tasks keep their places and their failures.
+func (c *core) halt(now time.Duration) {
+	for _, l := range c.ordered() {
+		if l.phase == Sleeping || l.phase == Waiting {
+			c.settle(now, l)
+		}
+	}
+}
+
+// sorted returns the lanes that have tasks: running ones, then failed ones, then the others in the order in which they became ready.
+func (c *core) sorted() []*lane {
+	rank := func(l *lane) int {
+		switch {
+		case l.phase == Running:
+			return 0
+		case len(l.failed) > 0:
+			return 1
+		case l.tasks.len() == 0:
+			return 3
+		}
+		return 2
+	}
+	lanes := c.ordered()
+	slices.SortStableFunc(lanes, func(a, b *lane) int { return cmp.Compare(rank(a), rank(b)) })
+	return lanes
+}
+
+// delayed counts the failed tasks that do not run.
+func (c *core) delayed() (n int) {
+	for l := range c.all() {
+		n += len(l.failed)
+		if l.phase == Running && l.failure(l.head()) != nil {
+			n--
+		}
+	}
+	return n
+}

@@ -1,0 +1,179 @@
+package queue
+
+import (
+	"slices"
+	"time"
+)
+
+// lane is the FIFO part of a queue for one key. Times are ages of the queue.
+type lane struct {
+	key   string
+	tasks deque
+	// bypassed are the tasks of paused owners. They count for no other field.
+	bypassed []entry
+	// busy: the head has been taken. The phase, since began, is what happens to it: Idle is the wait for its turn.
+	busy  bool
+	phase Phase
+	began time.Duration
+	// first is how many tasks behind the busy head came by addFirst; revived how many behind the running one came by revive.
+	first, revived int
+	// failed are the tasks that have failed, nearly always none or the head.
+	failed []failed
+	// delay is the time between the head's last failure and its next attempt, which is due, while it sleeps.
+	delay, due time.Duration
+	// token gives a token back that the head has and has not used.
+	token func()
+	// seq orders lanes by the moment in which they became ready.
+	seq uint64
+	// in is the heap that the lane is in, at pos; nil for none.
+	in  *laneHeap
+	pos int
+}
+
+// failed counts the failures of a task.
+type failed struct {
+	task     Task
+	failures int
+	last     error
+}
+
+// entry is a task with the time since when it waits.
+type entry struct {
+	Task
+	since time.Duration
+}
+
+func (l *lane) head() Task { return l.tasks.at(0).Task }
+
+// failure returns the record of a task; nil if it has not failed.
+func (l *lane) failure(t Task) *failed {
+	for i := range l.failed {
+		if l.failed[i].task == t {
+			return &l.failed[i]
+		}
+	}
+	return nil
+}
+
+// fail counts a failure of the head.
+func (l *lane) fail(err error) *failed {
+	f := l.failure(l.head())
+	if f == nil {
+		l.failed = append(l.failed, failed{task: l.head()})
+		f = &l.failed[len(l.failed)-1]
+	}
+	f.failures++
+	f.last = err
+	return f
+}
+
+// forget removes the record of a task.
+func (l *lane) forget(t Task) {
+	if l.failed != nil {
+		l.failed = slices.DeleteFunc(l.failed, func(f failed) bool { return f.task == t })
+	}
+	if len(l.failed) == 0 {
+		l.failed = nil
+	}
+}
+
+// remove takes the task at i out of the lane.
+func (l *lane) remove(i int) Task {
+	t := l.tasks.at(i).Task
+	l.tasks.removeAt(i)
+	if i > 0 || !l.busy {
+		l.first = max(0, l.first-1)
+	}
+	return t
+}
+
+// initial reports whether all tasks hold initial objects only. The newest task is the likeliest one to hold a change.
+func (l *lane) initial() bool {
+	for i := l.tasks.len() - 1; i >= 0; i-- {
+		if !l.tasks.at(i).Initial() {
+			return false
+		}
+	}
+	return l.tasks.len() > 0
+}
+
+// releaseToken gives a token back that is not used.
+func (l *lane) releaseToken() {
+	if l.token != nil {
+		l.token()
+		l.token = nil
+	}
+}
+
+// laneHeap is a heap of lanes: by the moment in which they became ready, or by that in which their delay ends.
+type laneHeap struct {
+	lanes []*lane
+	byDue bool
+}
+
+func (h *laneHeap) len() int   { return len(h.lanes) }
+func (h *laneHeap) min() *lane { return h.lanes[0] }
+
+func (h *laneHeap) less(a, b *lane) bool {
+	if h.byDue && a.due != b.due {
+		return a.due < b.due
+	}
+	return a.seq < b.seq
+}
+
+func (h *laneHeap) push(l *lane) {
+	l.in, l.pos = h, len(h.lanes)
+	h.lanes = append(h.lanes, l)
+	h.up(l.pos)
+}
+
+func (h *laneHeap) pop() *lane {
+	l := h.lanes[0]
+	h.remove(l)
+	return l
+}
+
+func (h *laneHeap) remove(l *lane) {
+	last := len(h.lanes) - 1
+	at := l.pos
+	h.swap(at, last)
+	h.lanes[last] = nil
+	h.lanes = h.lanes[:last]
+	l.in = nil
+	if at < last {
+		h.up(at)
+		h.down(at)
+	}
+}
+
+func (h *laneHeap) swap(i, j int) {
+	h.lanes[i], h.lanes[j] = h.lanes[j], h.lanes[i]
+	h.lanes[i].pos, h.lanes[j].pos = i, j
+}
+
+func (h *laneHeap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !h.less(h.lanes[i], h.lanes[parent]) {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+func (h *laneHeap) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h.lanes); child++ {
+			if h.less(h.lanes[child], h.lanes[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h.swap(i, least)
+		i = least
+	}
+}

@@ -1,0 +1,170 @@
+package run
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
+)
+
+// decidedError is a failure with what the hook has requested for the next attempt.
+type decidedError struct {
+	error
+	effect.Result
+}
+
+func (d *decidedError) Unwrap() error { return d.error }
+func (d *decidedError) GiveUp() bool  { return d.Result.GiveUp != "" }
+
+func (d *decidedError) Error() string {
+	if d.Result.GiveUp == "" {
+		return d.error.Error()
+	}
+	return fmt.Sprintf("%s: the hook gave up: %s", d.error, d.Result.GiveUp)
+}
+
+// RetryAfter is the delay that the hook has requested.
+func (d *decidedError) RetryAfter() (delay time.Duration, ok bool) {
+	if d.Result.RetryAfter == nil {
+		return 0, false
+	}
+	return *d.Result.RetryAfter, true
+}
+
+// leave is called when the queue is done with the task: its bindings are unlocked, and its objects may get another lane.
+func (t *Task) leave() {
+	if m := t.readExtra(); len(m.unlocks) > 0 {
+		t.runner.opts.Log.Info("Unlock kubernetes.Event tasks", t.LogFields()...)
+		for _, index := range m.unlocks {
+			t.runner.opts.Snapshots.Unlock(t.Hook(), index)
+		}
+	}
+	t.Forget()
+}
+
+// Forget lets the objects of the task get another lane. It is called for a task that is dropped with its hook.
+func (t *Task) Forget() {
+	for ev := range t.Events() {
+		t.runner.opts.Pending.Places.Leave(&ev)
+	}
+}
+
+// Skip ends a task without a run, as if it had been allowed to fail.
+func (t *Task) Skip() { t.leave() }
+
+// Exhaust ends a task that has no attempt left: its contexts are parked or, as its policy demands, dropped.
+func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool) {
+	if t.Policy().Exhausted == hook.Drop {
+		t.leave()
+		return false
+	}
+	p, m := t.runner.opts.Pending, t.readExtra()
+	p.Parked.Park(pending.ParkedTask{
+		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, Attempts: attempts, Error: err.Error(), Since: time.Now(),
+	}, m.run, t.Events())
+	if t.runner.hooks.removed(t.Hook()) { // and what it had parked has been dropped in between
+		p.Retain(func(h *hook.Hook) bool { return h != t.Hook() })
+	}
+	for _, index := range m.unlocks {
+		t.runner.opts.Snapshots.Unlock(t.Hook(), index)
+	}
+	return true
+}
+
+// Revive returns tasks for the contexts of a parked task, in order.
+func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
+	for _, ev := range p.Events {
+		next := r.Task(ev)
+		if ev.Type == event.Synchronization { // its bindings were unlocked when it was parked
+			next.ensureExtra().unlocks = nil
+		}
+		next.ensureExtra().queue = p.Queue
+		if last := len(tasks) - 1; last < 0 || !tasks[last].Absorb(next) {
+			tasks = append(tasks, next)
+		}
+	}
+	return tasks
+}
+
+// refresh reads the objects of requeues. One that is gone leaves the task.
+func (t *Task) refresh() {
+	m := t.readExtra()
+	if !m.requeued {
+		return
+	}
+	var events event.Log
+	for ev := range t.Events() {
+		if ev.Watch == event.Requeued && ev.Type == event.Change && ev.Binding().Group == "" {
+			now, ok := t.runner.opts.Snapshots.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
+			if !ok {
+				t.runner.opts.Pending.Places.Leave(&ev)
+				continue
+			}
+			ev.Object = now.Object
+		}
+		events.Add(ev)
+	}
+	t.events = events
+}
+
+// decide sets or cancels the requeues of everything that a successful run contained, and drops what was parked before.
+func (r *Runner) decide(t *Task, result effect.Result) {
+	p, m := r.opts.Pending, t.readExtra()
+	if m.review != nil || t.kind() == event.Startup {
+		return
+	}
+	quiet := result.RequeueAfter == 0 && len(result.Requeue) == 0 && p.Requeues.Len() == 0
+	if quiet && p.Parked.Len() == 0 {
+		return
+	}
+	for ev := range t.Events() {
+		s := pending.SubjectOf(&ev)
+		p.Parked.Supersede(s, m.run)
+		if quiet {
+			continue
+		}
+		if ev.Type == event.Synchronization && ev.Binding().Group == "" {
+			p.Requeues.CancelObjects(t.Hook(), ev.Index, m.run)
+			for _, one := range result.Requeue {
+				if now, ok := r.opts.Snapshots.Object(t.Hook(), ev.Index, one.Namespace, one.Name); ok {
+					r.requeue(now, one.After, m.run)
+				}
+			}
+		}
+		if after := requeueAfter(&ev, result); after > 0 {
+			r.requeue(ev, after, m.run)
+		} else {
+			p.Requeues.Cancel(s)
+		}
+	}
+}
+
+// requeueAfter returns when a context is delivered again; 0 means never.
+func requeueAfter(ev *event.Event, result effect.Result) time.Duration {
+	if ev.Type == event.Change && ev.Binding().Group == "" {
+		for _, one := range result.Requeue {
+			if one.Namespace == ev.Object.Namespace && one.Name == ev.Object.Name {
+				return one.After
+			}
+		}
+	}
+	return result.RequeueAfter
+}
+
+// requeueJitter is the largest part by which a delay differs from what the hook has requested, so that requeues spread.
+const requeueJitter = 0.05
+
+func (r *Runner) requeue(ev event.Event, after time.Duration, run uint64) {
+	again := event.Event{Type: ev.Type, Hook: ev.Hook, Index: ev.Index, Watch: event.Requeued, Object: event.Object{
+		Namespace: ev.Object.Namespace, Name: ev.Object.Name, Kind: ev.Object.Kind,
+	}}
+	if again.Type == event.Synchronization && ev.Binding().Group != "" {
+		again.Type = event.Change // its context is that of the group
+	}
+	after = time.Duration(float64(after) * (1 - requeueJitter + 2*requeueJitter*rand.Float64()))
+	r.opts.Pending.Requeues.Set(again, time.Now().Add(after), run)
+}

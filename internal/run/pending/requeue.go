@@ -1,0 +1,150 @@
+package pending
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Requeues are the events that hooks get again later. It is safe for concurrent use.
+type Requeues struct {
+	mu  sync.Mutex
+	due byDue
+	of  map[Subject]*requeue
+	// changed has a token when the first one has changed.
+	changed chan struct{}
+}
+
+// requeue is an event that is due at a time. The run-th run of the operator has requested it.
+type requeue struct {
+	subject Subject
+	event   event.Event
+	at      time.Time
+	run     uint64
+	pos     int
+}
+
+// NewRequeues returns Requeues without any.
+func NewRequeues() *Requeues {
+	return &Requeues{of: map[Subject]*requeue{}, changed: make(chan struct{}, 1)}
+}
+
+// Set replaces the requeue of the event's subject, as the run-th run has requested.
+func (r *Requeues) Set(ev event.Event, at time.Time, run uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := SubjectOf(&ev)
+	if old := r.of[s]; old != nil {
+		old.event, old.at, old.run = ev, at, run
+		heap.Fix(&r.due, old.pos)
+	} else {
+		q := &requeue{subject: s, event: ev, at: at, run: run}
+		r.of[s] = q
+		heap.Push(&r.due, q)
+	}
+	r.signal()
+}
+
+// Cancel removes the requeue of a subject, if there is one.
+func (r *Requeues) Cancel(s Subject) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q := r.of[s]; q != nil {
+		r.remove(q)
+	}
+}
+
+// CancelObjects removes the requeues of single objects of a binding that runs before the run-th have requested.
+func (r *Requeues) CancelObjects(h *hook.Hook, index int, run uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s, q := range r.of {
+		if s.hook == h && s.kind == event.Change && s.index == index && s.group == "" && q.run < run {
+			r.remove(q)
+		}
+	}
+}
+
+// Retain removes the requeues of all hooks for which keep returns false.
+func (r *Requeues) Retain(keep func(*hook.Hook) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s, q := range r.of {
+		if !keep(s.hook) {
+			r.remove(q)
+		}
+	}
+}
+
+func (r *Requeues) remove(q *requeue) {
+	heap.Remove(&r.due, q.pos)
+	delete(r.of, q.subject)
+	r.signal()
+}
+
+func (r *Requeues) signal() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Take removes and returns the events that are due.
+func (r *Requeues) Take(now time.Time) (events []event.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.due) > 0 && !r.due[0].at.After(now) {
+		q := heap.Pop(&r.due).(*requeue)
+		delete(r.of, q.subject)
+		events = append(events, q.event)
+	}
+	return events
+}
+
+// Next returns when the next one is due; false without any. Changed has a token when that has changed.
+func (r *Requeues) Next() (time.Time, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.due) == 0 {
+		return time.Time{}, false
+	}
+	return r.due[0].at, true
+}
+
+// Changed has a token when Next may return something else.
+func (r *Requeues) Changed() <-chan struct{} { return r.changed }
+
+// Len is the number of requeues.
+func (r *Requeues) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.due)
+}
+
+// byDue is a heap.
+type byDue []*requeue
+
+func (b byDue) Len() int           { return len(b) }
+func (b byDue) Less(i, j int) bool { return b[i].at.Before(b[j].at) }
+
+func (b byDue) Swap(i, j int) {
+	b[i], b[j] = b[j], b[i]
+	b[i].pos, b[j].pos = i, j
+}
+
+func (b *byDue) Push(x any) {
+	q := x.(*requeue)
+	q.pos = len(*b)
+	*b = append(*b, q)
+}
+
+func (b *byDue) Pop() any {
+	last := len(*b) - 1
+	q := (*b)[last]
+	(*b)[last] = nil
+	*b = (*b)[:last]
+	return q
+}
