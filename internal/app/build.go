@@ -54,7 +54,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.health = health.New(op.missing)
 	op.insight = newInsight(op, o)
-	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries})
+	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries, Parked: op.parked})
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, filters *j
 	}
 	op.life = lifecycle.New(lifecycle.Options{
 		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op}, Health: op.health, Log: o.Log,
-		Store: op.store, Load: loading, Watch: o.WatchHooks, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts,
+		Store: op.store, Load: loading, Watch: o.WatchHooks, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts, Exhausted: op.gaveUp,
 		Prepare: func(ctx context.Context, hooks []*hook.Hook) (lifecycle.Renewal, error) {
 			return op.servers.Prepare(ctx, hooks)
 		},

@@ -2,11 +2,15 @@ package app
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
@@ -43,8 +47,26 @@ func (op *operator) failed(f queue.Failed) {
 // exhausted passes a task on that has no attempt left.
 func (op *operator) exhausted(f queue.Failed) { op.life.Exhausted(f) }
 
-// dropped logs a parked context that is dropped.
+// gaveUp reports a task that has no attempt left to metrics and Events.
+func (op *operator) gaveUp(e lifecycle.Exhausted) {
+	fate := "dropped"
+	if e.Parked {
+		fate = "parked"
+		op.meter.Operator.TaskParked(e.Hook.Name, e.Binding, e.Queue)
+	}
+	about := ""
+	if o := e.Object; o != nil {
+		about = fmt.Sprintf(" for %s %s", o.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
+	}
+	op.events.Exhausted(e.Hook.Name, fmt.Sprintf("Hook %q has no attempt left after %d%s, its contexts are %s: %s", e.Hook.Name, e.Attempts, about, fate, run.PublicReason(e.Err)))
+}
+
+// dropReasons are the values of the metric's label.
+var dropReasons = map[pending.Reason]string{pending.Superseded: "superseded", pending.BeyondMax: "limit", pending.OnRequest: "request", pending.HookGone: "reload"}
+
+// dropped counts and logs a parked context that is dropped.
 func (op *operator) dropped(ev event.Event, why pending.Reason) {
+	op.meter.Operator.ParkedContextDropped(ev.Hook.Name, ev.Binding().Name, ev.Queue(), dropReasons[why])
 	op.log.Info("A parked context is dropped", "hook", ev.Hook.Name, "binding", ev.Binding().Name, "namespace", ev.Object.Namespace, "name", ev.Object.Name,
 		"reason", string(why))
 }
@@ -56,6 +78,31 @@ func (op *operator) panicked(name string, t queue.Task, reason any, stack []byte
 
 // hookSeries are how many series of metrics each hook has.
 func (op *operator) hookSeries() map[string]int { return op.hookMetrics.Series() }
+
+// parked counts the parked tasks, for a scrape.
+func (op *operator) parked() (all []telemetry.ParkedTasks) {
+	if !op.insight.ready.Load() {
+		return nil
+	}
+	for _, p := range op.life.Parked(math.MaxInt) {
+		seen := map[string]bool{}
+		for _, ev := range p.Events {
+			name := ev.Binding().Name
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			i := slices.IndexFunc(all, func(t telemetry.ParkedTasks) bool {
+				return t.Hook == p.Hook.Name && t.Binding == name && t.Queue == p.Queue
+			})
+			if i < 0 {
+				i, all = len(all), append(all, telemetry.ParkedTasks{Hook: p.Hook.Name, Binding: name, Queue: p.Queue})
+			}
+			all[i].Tasks++
+		}
+	}
+	return all
+}
 
 // tasks counts the tasks in all queues, for a scrape.
 func (op *operator) tasks() []telemetry.QueueTasks {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,7 +61,10 @@ func newInsight(op *operator, o Options) *insight {
 }
 
 // built marks the operator as complete.
-func (i *insight) built() { i.ready.Store(true) }
+func (i *insight) built() {
+	i.api.Actions = actions{i.op.life}
+	i.ready.Store(true)
+}
 
 // close ends what has been set for a while.
 func (i *insight) close() { i.parameters.Close() }
@@ -112,24 +117,46 @@ var phases = map[queue.Phase]debug.Phase{
 func (i *insight) Queues(limit int) (all []debug.Queue) {
 	i.op.queues.Look(hook.MainQueue, func(s queue.State, lanes []queue.Lane) {
 		q := debug.Queue{
-			Name: s.Name, Length: s.Length, Phase: phases[s.Phase], Since: s.Since, Left: s.Left, Status: s.Status(),
-			Failures: s.Failures, LastError: s.LastError,
+			Name: s.Name, Length: s.Length, Phase: phases[s.Phase], Since: s.Since, Status: s.Status(), Paused: s.Paused,
+			Keyed: s.Keyed, Concurrency: s.Concurrency, Running: s.Running, Delayed: s.Delayed,
 		}
-		for _, l := range lanes {
+		if q.Keyed {
+			q.Status = fmt.Sprintf("%d of at most %d runs in flight, %d of %d lanes delayed", s.Running, s.Concurrency, s.Delayed, s.Lanes)
+		} else {
+			q.Left, q.Failures, q.LastError = s.Left, s.Failures, s.LastError
+		}
+		if q.Paused {
+			q.Status = strings.TrimPrefix(q.Status+", paused", ", ")
+		}
+		for n, l := range lanes {
+			if limit >= 0 && n >= limit {
+				break
+			}
+			shown := debug.Lane{Key: l.Key, Length: l.Tasks, Phase: phases[l.Phase], Since: l.Since, Left: l.Left, Failures: l.Failures, LastError: l.LastError}
 			for t := range l.All() {
+				if shown.Task.Description == "" {
+					shown.Task = describe(t)
+				}
 				if limit >= 0 && len(q.Tasks) >= limit {
 					break
 				}
-				shown := debug.Task{Description: t.String()}
-				if t, ok := t.(lifecycle.Task); ok {
-					shown.Hook, shown.Type, shown.Binding = t.Hook().Name, t.EventType(), t.Binding()
-				}
-				q.Tasks = append(q.Tasks, shown)
+				q.Tasks = append(q.Tasks, describe(t))
+			}
+			if q.Keyed {
+				q.Lanes = append(q.Lanes, shown)
 			}
 		}
 		all = append(all, q)
 	})
 	return all
+}
+
+func describe(t queue.Task) debug.Task {
+	shown := debug.Task{Description: t.String()}
+	if t, ok := t.(lifecycle.Task); ok {
+		shown.Hook, shown.Type, shown.Binding = t.Hook().Name, t.EventType(), t.Binding()
+	}
+	return shown
 }
 
 // Binding is what a kubernetes binding sees.
@@ -172,10 +199,45 @@ func (i *insight) Progress(h *hook.Hook) debug.Progress {
 }
 
 // PausedHooks are the names of paused hooks.
-func (i *insight) PausedHooks() []string { return nil }
+func (i *insight) PausedHooks() []string { return i.op.queues.PausedOwners() }
 
-// Parked are the parked tasks.
-func (i *insight) Parked() []debug.ParkedTask { return nil }
+// shownContexts limits the contexts of a parked task that are described.
+const shownContexts = 10
+
+// Parked are the parked tasks, the latest first.
+func (i *insight) Parked() (all []debug.ParkedTask) {
+	if !i.ready.Load() {
+		return nil
+	}
+	for _, p := range i.op.life.Parked(math.MaxInt) {
+		t := debug.ParkedTask{ID: p.ID, Hook: p.Hook.Name, Queue: p.Queue, Key: p.Key, Contexts: p.Contexts, Attempts: p.Attempts, Since: p.Since, Error: p.Error}
+		for n, ev := range p.Events {
+			if name := ev.Binding().Name; !slices.Contains(t.Bindings, name) {
+				t.Bindings = append(t.Bindings, name)
+			}
+			if n < shownContexts {
+				t.About = append(t.About, run.DescribeEvent(&ev))
+			}
+		}
+		all = append(all, t)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// actions are what users of the debug socket do to the operator.
+type actions struct{ *lifecycle.Lifecycle }
+
+func (a actions) SkipTask(queue, key string) (string, bool) {
+	skipped, ok := a.Lifecycle.SkipTask(queue, key)
+	if !ok {
+		return "", false
+	}
+	return skipped.Task.String(), true
+}
+
+func (a actions) RetryParked(id string) bool { _, ok := a.Lifecycle.RetryParked(id); return ok }
+func (a actions) DropParked(id string) bool  { _, ok := a.Lifecycle.DropParked(id); return ok }
 
 // NextTick is when a crontab is due.
 func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(crontab) }

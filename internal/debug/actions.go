@@ -72,6 +72,9 @@ func act(do action) func(*API, request) (answer, error) {
 		if !ok {
 			return answer{}, refuse(http.StatusForbidden, "commands that change something are accepted on the debug socket only: run the command where the operator runs")
 		}
+		if _, err := a.hooks(); err != nil { // before, there are no Actions
+			return answer{}, err
+		}
 		if err := r.ParseForm(); err != nil {
 			return answer{}, refuse(http.StatusBadRequest, "the form cannot be read: %v", err)
 		}

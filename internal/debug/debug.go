@@ -130,7 +130,8 @@ type Progress struct {
 	Leader  string
 }
 
-// Options of an API and a Page. All but Actions, Profiling and HookTimeout are required; a Page has no Actions.
+// Options of an API and a Page. All but Profiling and HookTimeout are required. Actions may be set as long as Hooks returns nil; a Page
+// has none.
 type Options struct {
 	Operator   Operator
 	Actions    Actions

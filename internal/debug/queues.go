@@ -15,9 +15,13 @@ type queueDump struct {
 	Tasks  []taskDump `json:"tasks,omitempty"`
 }
 
+// taskDump is a task, or the first task of a lane of a keyed queue.
 type taskDump struct {
 	Index       int    `json:"index"`
 	Description string `json:"description"`
+	// Key is that of the lane, Tasks how many it has.
+	Key   string `json:"key,omitempty"`
+	Tasks int    `json:"tasks,omitempty"`
 }
 
 // queuesDump is all queues.
@@ -59,17 +63,32 @@ func queueList(a *API, r request) (answer, error) {
 
 func dumpOf(q Queue) queueDump {
 	d := queueDump{Name: q.Name, Count: q.Length, Status: q.Status}
+	if q.Keyed {
+		for i, l := range q.Lanes {
+			d.Tasks = append(d.Tasks, taskDump{i + 1, l.Task.failed(l.Failures, l.LastError), l.Key, l.Length})
+		}
+		return d
+	}
 	for i, t := range q.Tasks {
 		text := t.Description
-		if i == 0 && q.Failures > 0 {
-			text += fmt.Sprintf(":failures %d", q.Failures)
-			if q.LastError != "" {
-				text += ":" + q.LastError
-			}
+		if i == 0 {
+			text = t.failed(q.Failures, q.LastError)
 		}
-		d.Tasks = append(d.Tasks, taskDump{i + 1, text})
+		d.Tasks = append(d.Tasks, taskDump{Index: i + 1, Description: text})
 	}
 	return d
+}
+
+// failed is the description with the failures so far.
+func (t Task) failed(failures int, last string) string {
+	text := t.Description
+	if failures > 0 {
+		text += fmt.Sprintf(":failures %d", failures)
+		if last != "" {
+			text += ":" + last
+		}
+	}
+	return text
 }
 
 func dumpAll(queues []Queue, showEmpty bool) queuesDump {
@@ -105,7 +124,11 @@ func (d queueDump) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Queue '%s': length %d, status: '%s'\n\n", d.Name, d.Count, d.Status)
 	for _, t := range d.Tasks {
-		fmt.Fprintf(&b, "%2d. %s\n", t.Index, oneLine(t.Description))
+		lane := ""
+		if t.Tasks > 0 {
+			lane = fmt.Sprintf("key %q, %s: ", t.Key, count(t.Tasks, "task"))
+		}
+		fmt.Fprintf(&b, "%2d. %s%s\n", t.Index, lane, oneLine(t.Description))
 	}
 	return b.String()
 }

@@ -116,13 +116,13 @@ func (t *Task) why() []string {
 		if len(words) == maxWhy {
 			break
 		}
-		words = append(words, describe(&ev))
+		words = append(words, DescribeEvent(&ev))
 	}
 	return words
 }
 
-// describe returns what happened, in the terms of the hook's configuration.
-func describe(ev *event.Event) string {
+// DescribeEvent returns what happened, in the terms of the hook's configuration.
+func DescribeEvent(ev *event.Event) string {
 	name := ev.Binding().Name
 	switch ev.Type {
 	case event.Startup:

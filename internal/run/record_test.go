@@ -59,7 +59,7 @@ func TestWhyInWords(t *testing.T) {
 		{event.Event{Type: event.Conversion}, "conversion of crontabs.example.com"},
 	} {
 		test.ev.Hook = h
-		if got := describe(&test.ev); got != test.want {
+		if got := DescribeEvent(&test.ev); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
 	}

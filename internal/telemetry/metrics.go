@@ -24,6 +24,8 @@ type MetricsOptions struct {
 	Queues func() []QueueTasks
 	// HookSeries returns how many series each hook has at the moment. It is called by scrapes.
 	HookSeries func() map[string]int
+	// Parked returns the parked tasks. It is called by scrapes.
+	Parked func() []ParkedTasks
 
 	now func() time.Time
 }
@@ -52,6 +54,7 @@ type Metrics struct {
 	latency, oldLatency *prometheus.HistogramVec
 	leader              *prometheus.GaugeVec
 	reloads             *prometheus.CounterVec
+	parked, dropped     *prometheus.CounterVec
 
 	admissions, conversions             *prometheus.CounterVec
 	admissionSeconds, conversionSeconds *prometheus.HistogramVec
@@ -100,6 +103,8 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		latency:       r.histogram("kubernetes_client_request_latency_seconds"),
 		leader:        r.gauge("leader"),
 		reloads:       r.counter("hooks_reloads_total"),
+		parked:        r.counter("tasks_parked_total"),
+		dropped:       r.counter("parked_contexts_dropped_total"),
 		oldLatency:    r.histogram("kubernetes_client_rate_limiter_latency_seconds"),
 
 		admissions:        r.counter("admission_reviews_total"),
@@ -259,6 +264,16 @@ func (m *Metrics) RunEnded(r Run) {
 	default:
 		successes.Inc()
 	}
+}
+
+// TaskParked counts a task that was parked.
+func (m *Metrics) TaskParked(hook, binding, queue string) {
+	m.parked.WithLabelValues(valid(hook), binding, queue).Inc()
+}
+
+// ParkedContextDropped counts a parked context that was dropped for a reason.
+func (m *Metrics) ParkedContextDropped(hook, binding, queue, reason string) {
+	m.dropped.WithLabelValues(valid(hook), binding, queue, reason).Inc()
 }
 
 // AdmissionReviewed counts an admission review. The series of all results exist from the first review on, so that the

@@ -14,6 +14,12 @@ type QueueTasks struct {
 	Hooks map[string]int
 }
 
+// ParkedTasks are the parked tasks with contexts of a binding.
+type ParkedTasks struct {
+	Hook, Binding, Queue string
+	Tasks                int
+}
+
 // crowd is how many tasks of one hook in a queue are worth a series.
 const crowd = 20
 
@@ -25,7 +31,7 @@ type scraped struct {
 	opts                  MetricsOptions
 	started               time.Time
 	ticks, length, byHook *prometheus.Desc
-	series                *prometheus.Desc
+	series, parked        *prometheus.Desc
 }
 
 func newScraped(o MetricsOptions) *scraped {
@@ -39,6 +45,7 @@ func newScraped(o MetricsOptions) *scraped {
 		length: describe("tasks_queue_length", gauge),
 		byHook: describe("tasks_queue_compaction_tasks_by_hook", gauge),
 		series: describe("hook_metric_series", gauge),
+		parked: describe("parked_tasks", gauge),
 	}
 }
 
@@ -47,6 +54,7 @@ func (s *scraped) Describe(to chan<- *prometheus.Desc) {
 	to <- s.length
 	to <- s.byHook
 	to <- s.series
+	to <- s.parked
 }
 
 func (s *scraped) Collect(to chan<- prometheus.Metric) {
@@ -55,6 +63,11 @@ func (s *scraped) Collect(to chan<- prometheus.Metric) {
 	if s.opts.HookSeries != nil {
 		for hook, n := range s.opts.HookSeries() {
 			to <- prometheus.MustNewConstMetric(s.series, prometheus.GaugeValue, float64(n), valid(hook))
+		}
+	}
+	if s.opts.Parked != nil {
+		for _, p := range s.opts.Parked() {
+			to <- prometheus.MustNewConstMetric(s.parked, prometheus.GaugeValue, float64(p.Tasks), valid(p.Hook), p.Binding, p.Queue)
 		}
 	}
 	if s.opts.Queues == nil {

@@ -73,6 +73,13 @@ var definitions = []definition{
 	{name: "task_wait_in_queue_seconds_total", typ: counter, labels: bindingLabels,
 		help: "Time that tasks waited for their runs, including the rate limit."},
 
+	{name: "parked_tasks", typ: gauge, labels: bindingLabels,
+		help: "Parked tasks with contexts of a binding: their last attempt has failed."},
+	{name: "tasks_parked_total", typ: counter, labels: bindingLabels,
+		help: "Tasks that were parked."},
+	{name: "parked_contexts_dropped_total", typ: counter, labels: []string{"hook", "binding", "queue", "reason"},
+		help: "Parked contexts that were dropped, by reason: superseded, limit, request, reload."},
+
 	{name: "hook_enable_kubernetes_bindings_seconds", typ: gauge, labels: hookLabels,
 		help: "Time until all kubernetes bindings of a hook were enabled."},
 	{name: "hook_enable_kubernetes_bindings_errors_total", typ: counter, labels: hookLabels,

@@ -36,6 +36,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	m, err := NewMetrics(MetricsOptions{
 		Registry: registry, Prefix: prefix, now: func() time.Time { return now },
 		HookSeries: func() map[string]int { return map[string]int{"a.sh": 7, "b\xff.sh": 1} },
+		Parked:     func() []ParkedTasks { return []ParkedTasks{{"a.sh", "pods", "main", 2}} },
 		Queues: func() []QueueTasks {
 			return []QueueTasks{
 				{Queue: "main", Tasks: 2, Hooks: map[string]int{"a.sh": 2}},
@@ -51,6 +52,8 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	m.BindingsFailed("b.sh")
 	m.HooksReloaded(true)
 	m.HooksReloaded(false)
+	m.TaskParked("a.sh", "pods", "main")
+	m.ParkedContextDropped("a.sh", "pods", "main", "superseded")
 	m.BindingsEnabled("a.sh", 1500*time.Millisecond)
 	m.QueueAction("main", "Add", 3*time.Microsecond)
 	m.Merged("slow", "a.sh", 3)

@@ -2,7 +2,7 @@
 //
 // Callers may rely on this:
 //   - Nothing waits for the API server: what happens is counted, and Run sends it.
-//   - There is one Event for each hook that fails and one for each that has recovered. Repetitions within ten minutes
+//   - There is one Event for each hook that fails, one for each that has recovered, and one for tasks without an attempt left. Repetitions within ten minutes
 //     count in the same Event, which is written at most once a minute.
 //   - Without the permission to write Events there is one warning, and that is all.
 //
@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,8 +60,15 @@ type Recorder struct {
 // state is what is known of a hook that failed lately.
 type state struct {
 	// failing are the queues in which it fails now.
-	failing           map[string]bool
-	failed, recovered line
+	failing                      map[string]bool
+	failed, recovered, exhausted line
+}
+
+func (s *state) lines() []*line { return []*line{&s.failed, &s.recovered, &s.exhausted} }
+
+// sent reports whether the API server has received all lines.
+func (s *state) sent() bool {
+	return !slices.ContainsFunc(s.lines(), func(l *line) bool { return l.count != l.told })
 }
 
 // New returns a Recorder. The API server need not be reachable yet.
@@ -81,13 +89,32 @@ func (r *Recorder) Failed(hook, queue, note string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.hooks[hook]
-	if s == nil {
-		s = &state{failing: map[string]bool{}, failed: line{reason: "HookFailed", kind: "Warning"}, recovered: line{reason: "HookRecovered", kind: "Normal"}}
-		r.hooks[hook] = s
-	}
+	s := r.state(hook)
 	s.failing[queue] = true
 	s.failed.add(time.Now(), note)
+	r.wake()
+}
+
+func (r *Recorder) state(hook string) *state {
+	s := r.hooks[hook]
+	if s == nil {
+		s = &state{
+			failing: map[string]bool{}, failed: line{reason: "HookFailed", kind: "Warning"}, recovered: line{reason: "HookRecovered", kind: "Normal"},
+			exhausted: line{reason: "RetriesExhausted", kind: "Warning"},
+		}
+		r.hooks[hook] = s
+	}
+	return s
+}
+
+// Exhausted receives a task that failed for the last time. The note is public, as that of Failed.
+func (r *Recorder) Exhausted(hook, note string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state(hook).exhausted.add(time.Now(), note)
 	r.wake()
 }
 
@@ -164,7 +191,7 @@ func (r *Recorder) due(now time.Time) (l *line, copied line, wait time.Duration)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, s := range r.hooks {
-		for _, l := range []*line{&s.failed, &s.recovered} {
+		for _, l := range s.lines() {
 			if l.count == l.told || r.mute {
 				continue
 			}
@@ -176,7 +203,7 @@ func (r *Recorder) due(now time.Time) (l *line, copied line, wait time.Duration)
 			}
 			return l, *l, 0
 		}
-		if len(s.failing) == 0 && now.Sub(s.recovered.last) > window && s.failed.count == s.failed.told && s.recovered.count == s.recovered.told {
+		if len(s.failing) == 0 && now.Sub(s.recovered.last) > window && now.Sub(s.exhausted.last) > window && s.sent() {
 			delete(r.hooks, name)
 		}
 	}
