@@ -43,7 +43,7 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.program = program
+			m.program, m.filters = program, []*jq.Filter{program}
 		}
 		sub := &subscription{consumer: m, stream: s}
 		m.expect(sub, 0)

@@ -144,7 +144,9 @@ func (m *model) step(t *rapid.T) (command string, want []string) {
 	case "announce":
 		b.held, b.unlocked = nil, true
 		for _, key := range order(b.seen) {
-			want = append(want, b.fire("Added", b.seen[key], b.seen[key].text)...)
+			for _, line := range b.fire("Added", b.seen[key], b.seen[key].text) {
+				want = append(want, strings.Replace(line, "\n", " (initial)\n", 1))
+			}
 		}
 	case "synchronize":
 		b.held = nil
