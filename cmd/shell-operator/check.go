@@ -75,7 +75,7 @@ func (s *settings) check() error {
 		flag     string
 		negative bool
 	}{
-		{"hook-timeout", s.hookTimeout < 0}, {"contexts-per-run", s.contextsPerRun < 0}, {"object-patcher-kube-client-timeout", s.patchTimeout < 0},
+		{"hook-timeout", s.hookTimeout < 0}, {"contexts-per-run", s.contextsPerRun < 0}, {"max-runs", s.maxRuns < 0}, {"object-patcher-kube-client-timeout", s.patchTimeout < 0},
 		{"webhook-parallel", s.webhookParallel < 0}, {"webhook-queue", s.webhookQueue < 0},
 		{"http-queue", s.http.queue < 0},
 	} {
@@ -86,7 +86,7 @@ func (s *settings) check() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"http-parallel", s.http.parallel}, {"http-body-limit", s.http.bodyLimit}} {
+	}{{"max-parked", s.maxParked}, {"http-parallel", s.http.parallel}, {"http-body-limit", s.http.bodyLimit}} {
 		if n.value < 1 {
 			wrong(n.flag, "%d: it must be above 0", n.value)
 		}

@@ -25,7 +25,8 @@ func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
 		Short: "Run one hook once with a binding context, without an operator",
 		Long: `Run one hook once, as the operator would: with the same variables, files, directory and time limit. HOOK is its name
 below --hooks-dir, or the path of its file. Its output is shown line by line, and the files that it writes are checked
-as the operator checks them and shown: operations on Kubernetes objects, metrics, admission and conversion responses.
+as the operator checks them and shown: operations on Kubernetes objects, metrics, the result, admission and conversion
+responses.
 
 Operations are applied with --apply only. Changes that the hook makes itself, by kubectl for instance, are made in any case.
 
@@ -123,8 +124,24 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 	for _, m := range r.Metrics {
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", m.Action, m.Name+labels(m.Labels), value(m), suffix("group ", m.Group))
 	}
+	printResult(t, r.Result)
 	printAnswers(t, r)
 	return t.Flush()
+}
+
+func printResult(w io.Writer, r *workbench.TrialResult) {
+	if r == nil {
+		return
+	}
+	fmt.Fprint(w, "result:\n")
+	for _, row := range [][2]string{{"requeueAfter", r.RequeueAfter}, {"retryAfter", r.RetryAfter}, {"giveUp", r.GiveUp}, {"message", r.Message}} {
+		if row[1] != "" {
+			fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
+		}
+	}
+	for _, q := range r.Requeue {
+		fmt.Fprintf(w, "  requeue\t%s\tafter %s\n", strings.TrimPrefix(q.Namespace+"/"+q.Name, "/"), q.After)
+	}
 }
 
 func done(r workbench.TrialReport, apply bool) string {

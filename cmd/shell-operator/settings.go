@@ -28,6 +28,7 @@ type settings struct {
 	retryMin, retryMax         time.Duration
 	shutdownTimeout            time.Duration
 	contextsPerRun             int
+	maxRuns, maxParked         int
 	v0Existing                 string
 	keepManagedFields          bool
 	listenAddress, listenPort  string
@@ -172,6 +173,8 @@ func (s *settings) groups() []settingGroup {
 			{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.keepManagedFields, true), usage: "keep metadata.managedFields in objects, for bindings without keepManagedFields"},
 			{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "back-off before the first retry of a failed run"},
 			{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.retryMax, 32*time.Second), usage: "maximum back-off before a retry"},
+			{flag: "max-runs", env: "SHELL_OPERATOR_MAX_RUNS", bind: number(&s.maxRuns, 0), usage: "maximum of concurrent runs of all queues together; webhooks and HTTP requests do not count; 0 means no limit"},
+			{flag: "max-parked", env: "SHELL_OPERATOR_MAX_PARKED", bind: number(&s.maxParked, 10_000), usage: "maximum of binding contexts in parked tasks; the oldest are dropped"},
 		}},
 		{"Cluster", []setting{
 			{flag: "kube-config", env: "KUBE_CONFIG", bind: text(&s.kubeConfig, ""), usage: "kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount"},

@@ -147,6 +147,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: s.contextsPerRun, SkipExistingV0: s.v0Existing == "skip",
+		MaxRuns: s.maxRuns, MaxParked: s.maxParked,
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
 		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
 		Debug: s.debugOptions(), Version: version,

@@ -23,10 +23,24 @@ type ContextHead struct {
 	Operation string
 	// Step is the requested conversion.
 	Step hook.ConversionStep
+	// Objects are those of the context. A name is empty if the context has only the filter result.
+	Objects []event.ObjectName
 }
 
 // IsReview reports whether the API server waits for an answer.
 func (h ContextHead) IsReview() bool { return h.Type != event.Startup && h.Type != event.HTTP }
+
+// savedObject is the part of an object that identifies it in its binding.
+type savedObject struct {
+	Metadata struct{ Namespace, Name string }
+}
+
+func (o *savedObject) name() event.ObjectName {
+	if o == nil {
+		return event.ObjectName{}
+	}
+	return event.ObjectName{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
+}
 
 // ReadContexts reads a saved binding context file: a JSON array, or a single context. It returns the file as hooks receive
 // it, and the identity of each context.
@@ -38,6 +52,8 @@ func ReadContexts(text []byte) (file []byte, heads []ContextHead, err error) {
 	var items []struct {
 		Binding, GroupName, Type, FromVersion, ToVersion string
 		Review, Request                                  json.RawMessage
+		Object                                           *savedObject
+		Objects                                          []struct{ Object *savedObject }
 	}
 	if err := json.Unmarshal(file, &items); err != nil {
 		var syntax *json.SyntaxError
@@ -55,6 +71,12 @@ func ReadContexts(text []byte) (file []byte, heads []ContextHead, err error) {
 			return nil, nil, fmt.Errorf("context %d has no \"binding\": is it a binding context, as in the file at $BINDING_CONTEXT_PATH?", i+1)
 		}
 		h := ContextHead{Binding: item.Binding, GroupName: item.GroupName, Review: item.Review}
+		if item.Type == "Event" || item.Type == "Requeue" {
+			h.Objects = append(h.Objects, item.Object.name())
+		}
+		for _, o := range item.Objects {
+			h.Objects = append(h.Objects, o.Object.name())
+		}
 		for typ, name := range answered {
 			if name == item.Type {
 				h.Type = typ

@@ -22,7 +22,7 @@ func Locate(output []byte, path, problem string) (line, column int) {
 	}
 	key, value, found := step(doc.Content[0], path)
 	if found && value.Kind == yaml.ScalarNode {
-		if m := inFilter.FindStringSubmatch(problem); m != nil && strings.HasSuffix(path, "jqFilter") {
+		if m := inFilter.FindStringSubmatch(problem); m != nil && (strings.HasSuffix(path, "jqFilter") || strings.HasSuffix(path, "queue.key")) {
 			l, _ := strconv.Atoi(m[1])
 			c, _ := strconv.Atoi(m[2])
 			return insideScalar(output, value, l, c)

@@ -68,16 +68,17 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	for _, w := range answer.Warnings {
 		report.Notes = append(report.Notes, "the configuration: "+w.String())
 	}
-	contexts, head, err := report.contexts(answer.Hook, t.Contexts)
+	contexts, heads, err := report.contexts(answer.Hook, t.Contexts)
 	if err != nil {
 		return report, err
 	}
 	out, err := report.run(ctx, o, t, answer.Hook, contexts, private)
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
+	rules := resultRules(answer.Hook, heads, err != nil)
 	if err != nil {
-		report.failed(out, filters)
-	} else {
-		err = report.check(answer.Hook, head, out, filters)
+		report.failed(out, rules, filters)
+	} else if err = report.result(out, rules); err == nil {
+		err = report.check(answer.Hook, heads[0], out, filters)
 	}
 	if !t.Apply {
 		return report, err
@@ -140,16 +141,16 @@ func reach(o *Options, dir string, required bool) (*kube.Cluster, error) {
 	return cl, nil
 }
 
-// contexts returns the binding context file and the head of the first context.
-func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, head wire.ContextHead, err error) {
+// contexts returns the binding context file and the heads of the contexts, at least one.
+func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, heads []wire.ContextHead, err error) {
 	if given == nil {
 		if given, err = r.defaultContexts(h); err != nil {
-			return nil, head, err
+			return nil, nil, err
 		}
 	}
-	file, heads, err := wire.ReadContexts(given)
+	file, heads, err = wire.ReadContexts(given)
 	if err != nil {
-		return nil, head, fmt.Errorf("cannot use the binding context: %w", err)
+		return nil, nil, fmt.Errorf("cannot use the binding context: %w", err)
 	}
 	r.Contexts = len(heads)
 	known := bindingNames(h)
@@ -158,7 +159,34 @@ func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, head wi
 			r.Notes = append(r.Notes, fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
 		}
 	}
-	return file, heads[0], nil
+	return file, heads, nil
+}
+
+// resultRules are those for the result file of a run with saved contexts. The operator knows the names of objects that the contexts do
+// not have; here they are not checked.
+func resultRules(h *hook.Hook, heads []wire.ContextHead, failed bool) wire.ResultRules {
+	r := wire.ResultRules{Failed: failed, Contains: func(namespace, name string) bool {
+		return slices.ContainsFunc(heads, func(head wire.ContextHead) bool {
+			return slices.ContainsFunc(head.Objects, func(o event.ObjectName) bool {
+				return o.Name == "" || o.Namespace == namespace && o.Name == name
+			})
+		})
+	}}
+	first := heads[0]
+	switch {
+	case first.Type != event.Startup:
+		r.MessageOnly = "a run that answers a request"
+	case first.Binding == string(hook.OnStart) && first.GroupName == "":
+		r.MessageOnly = "an onStartup run"
+	case h.Contexts == hook.NameContexts:
+		r.MessageOnly = "a hook with configuration v0"
+	}
+	for _, k := range h.Kubernetes {
+		if k.Initial == hook.InitialNone && slices.ContainsFunc(heads, func(head wire.ContextHead) bool { return head.Binding == k.Name }) {
+			r.Unlisted = k.Name
+		}
+	}
+	return r
 }
 
 func bindingNames(h *hook.Hook) map[string]bool {
@@ -252,8 +280,20 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hoo
 	return out, err
 }
 
-// failed keeps the operations of a failed hook that are applied nevertheless.
-func (r *TrialReport) failed(out run.Outputs, filters *jq.Compiler) {
+// result reads the result file.
+func (r *TrialReport) result(out run.Outputs, rules wire.ResultRules) error {
+	result, err := wire.ParseResult(out.Result, rules)
+	if err == nil && out.Result != nil {
+		r.Result = trialResult(result)
+	}
+	return err
+}
+
+// failed keeps what a failed hook has requested nevertheless: its result, and the operations that are applied in any case.
+func (r *TrialReport) failed(out run.Outputs, rules wire.ResultRules, filters *jq.Compiler) {
+	if err := r.result(out, rules); err != nil {
+		r.Notes = append(r.Notes, "the result file is ignored: "+err.Error())
+	}
 	patches, err := wire.ParsePatches(out.Patch, filters)
 	if err != nil {
 		return

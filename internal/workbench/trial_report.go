@@ -27,6 +27,7 @@ type TrialReport struct {
 	Admission  *TrialAdmission  `json:"admission,omitempty"`
 	Conversion *TrialConversion `json:"conversion,omitempty"`
 	HTTP       *TrialHTTP       `json:"http,omitempty"`
+	Result     *TrialResult     `json:"result,omitempty"`
 }
 
 // TrialLine is a line of output.
@@ -68,6 +69,36 @@ type TrialMetric struct {
 
 func trialMetric(m effect.Metric) TrialMetric {
 	return TrialMetric{m.Action.String(), m.Name, m.Value, m.Labels, m.Buckets, m.Group}
+}
+
+// TrialResult is the result file, with durations as text.
+type TrialResult struct {
+	RequeueAfter string         `json:"requeueAfter,omitempty"`
+	Requeue      []TrialRequeue `json:"requeue,omitempty"`
+	RetryAfter   string         `json:"retryAfter,omitempty"`
+	GiveUp       string         `json:"giveUp,omitempty"`
+	Message      string         `json:"message,omitempty"`
+}
+
+// TrialRequeue requests another run for one object.
+type TrialRequeue struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	After     string `json:"after"`
+}
+
+func trialResult(r effect.Result) *TrialResult {
+	t := &TrialResult{GiveUp: r.GiveUp, Message: r.Message}
+	if r.RequeueAfter > 0 {
+		t.RequeueAfter = r.RequeueAfter.String()
+	}
+	for _, q := range r.Requeue {
+		t.Requeue = append(t.Requeue, TrialRequeue{q.Namespace, q.Name, q.After.String()})
+	}
+	if r.RetryAfter != nil {
+		t.RetryAfter = r.RetryAfter.String()
+	}
+	return t
 }
 
 // TrialAdmission is the answer to an admission review.
