@@ -2,7 +2,7 @@
 // operations and metrics are valid.
 //
 // The first words of a fenced block are its kind: "yaml patch" and "json patch" are files for $KUBERNETES_PATCH_PATH,
-// "json metrics" is one for $METRICS_PATH; "json admission", "json conversion" and "json http" are answers. YAML that begins
+// "json metrics" is one for $METRICS_PATH; "json admission", "json conversion" and "json http" are answers, "yaml result" is a result file. YAML that begins
 // with configVersion is a configuration. test/tutorial reads all other blocks, and checks that none is left
 // over.
 package docs
@@ -167,6 +167,17 @@ func TestMetrics(t *testing.T) {
 		metrics, warnings, err := wire.ParseMetrics([]byte(e.Text))
 		if err != nil || len(warnings) > 0 || len(metrics) == 0 {
 			t.Errorf("%s:%d: %d operations, error %v, warnings %v, in\n%s", e.Page, e.Line, len(metrics), err, warnings, e.Text)
+		}
+	}
+}
+
+func TestResults(t *testing.T) {
+	for _, e := range examples(t, "yaml result") {
+		r, err := wire.ParseResult([]byte(e.Text), wire.ResultRules{
+			Failed: strings.Contains(e.Text, "retryAfter") || strings.Contains(e.Text, "giveUp"), Contains: func(string, string) bool { return true },
+		})
+		if err != nil || r.Message == "" && r.RequeueAfter == 0 && r.RetryAfter == nil && r.GiveUp == "" {
+			t.Errorf("%s:%d: error %v, in\n%s", e.Page, e.Line, err, e.Text)
 		}
 	}
 }

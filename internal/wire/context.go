@@ -125,13 +125,19 @@ func (o *contextWriter) full(c *Context) {
 	case binding.Group != "" && groups(c.Event.Type):
 		o.raw(`,"type":"Group"`)
 		o.field("groupName", binding.Group)
+	case c.Event.Type == event.Tick && c.Event.Watch == event.Requeued:
+		o.raw(`,"type":"Requeue"`)
 	case c.Event.Type == event.Tick:
 		o.raw(`,"type":"Schedule"`)
 	case c.Event.Type == event.Synchronization:
 		o.raw(`,"type":"Synchronization","objects":`)
 		o.snapshot(c.Objects)
 	case c.Event.Type == event.Change:
-		o.raw(`,"type":"Event","watchEvent":"` + c.Event.Watch.String() + `"`)
+		if c.Event.Watch == event.Requeued {
+			o.raw(`,"type":"Requeue"`)
+		} else {
+			o.raw(`,"type":"Event","watchEvent":"` + c.Event.Watch.String() + `"`)
+		}
 		if c.Event.Object.Full != nil {
 			o.raw(",")
 			o.payload("object", c.Event.Object.Full)

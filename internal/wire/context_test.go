@@ -78,6 +78,16 @@ func TestWriteContexts(t *testing.T) {
 		{"onStartup", hook.FullContexts, []Context{{Event: of(event.Startup, 0)}}, `[{"binding":"onStartup"}]`},
 		{"schedule", hook.FullContexts, []Context{{Event: of(event.Tick, 0)}}, `[{"binding":"tick","type":"Schedule"}]`},
 		{
+			"requeues: of an object, of a tick, of a group", hook.FullContexts,
+			[]Context{
+				{Event: change(0, event.Requeued, shapes[1])},
+				{Event: event.Event{Type: event.Tick, Hook: &testHook, Watch: event.Requeued}, Snapshots: snapshots},
+				{Event: change(1, event.Requeued, event.Object{})},
+			},
+			`[{"binding":"pods","type":"Requeue","object":{"a":1},"filterResult":"x"},{"binding":"tick","type":"Requeue",` + snapshotsJSON +
+				`},{"binding":"nodes","type":"Group","groupName":"g"}]`,
+		},
+		{
 			"validating", hook.FullContexts,
 			[]Context{{Event: of(event.Validating, 0), Review: []byte(`{"request":{"uid":"1"}}`)}},
 			`[{"binding":"deny.example.com","type":"Validating","review":{"request":{"uid":"1"}}}]`,
