@@ -4,9 +4,11 @@
 //   - A run gets snapshots taken at its start, each taken once and equal in all its contexts.
 //   - The output of a failed run is not applied, except patches with ignoreHookError. Its events stay in the task for
 //     the next attempt.
-//   - A binding is unlocked once its Synchronization run has succeeded, or was allowed to fail.
+//   - A binding is unlocked once its Synchronization run has succeeded, was allowed to fail, or has no attempt left.
 //   - A hook can be removed during a run: the run completes and is not retried, and no other run starts.
 //   - A panic during a run is a failure of that run.
+//   - Operations of one hook on one object are sent in the order in which the processes of its runs ended.
+//   - A successful run drops older parked contexts of what it contained, and sets or cancels its requeues.
 //   - The files of a run are private to the operator's user, and are deleted at its end.
 //
 // It starts processes through an Executor, and applies outputs through Effects only.
@@ -49,10 +51,11 @@ type Snapshots interface {
 
 // Effects apply the output of hooks.
 type Effects interface {
-	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields.
-	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) ([]Change, error)
+	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields. It
+	// waits for the turn before the first change.
+	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn) ([]Change, error)
 	// ApplyFailed applies the patches with ignoreHookError of a failed hook.
-	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs) ([]Change, error)
+	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn) ([]Change, error)
 }
 
 // Options of a Runner. Executor, Snapshots, Effects, Workspace and Log are required.
@@ -90,6 +93,7 @@ type Runner struct {
 	lastID  atomic.Int64
 	lastRun atomic.Uint64
 	hooks   hooks
+	turns   turns
 }
 
 // New returns a Runner without hooks.
@@ -233,6 +237,11 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	lists := initialLists(frames)
 	result, err := r.execute(ctx, a, f)
 	a.usage = result.Usage
+	var turn *Turn // a client waits for the run of a review, so that has no turn
+	if t.readExtra().review == nil {
+		turn = r.turns.take(t.Hook())
+		defer turn.end()
+	}
 	out, outErr := f.Outputs()
 	var invalid error
 	a.result, invalid = t.result(out.Result, lists, err != nil)
@@ -242,7 +251,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		}
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
 			var failed error
-			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out)
+			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn)
 			err = errors.Join(err, failed)
 		}
 		if a.result.GiveUp != "" || a.result.RetryAfter != nil {
@@ -264,7 +273,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 			return &answerError{err}
 		}
 	}
-	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out)
+	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn)
 	return err
 }
 

@@ -374,9 +374,9 @@ func (r *TrialReport) apply(ctx context.Context, o Options, cl *kube.Cluster, h 
 		return err
 	}
 	if failed {
-		_, err = e.ApplyFailed(ctx, silent(), h, out)
+		_, err = e.ApplyFailed(ctx, silent(), h, out, nil)
 	} else {
-		_, err = e.Apply(ctx, silent(), h, out)
+		_, err = e.Apply(ctx, silent(), h, out, nil)
 	}
 	r.Applied = err == nil && !o.Changes.DryRun
 	return err

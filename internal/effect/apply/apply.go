@@ -8,8 +8,10 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"runtime"
 	"time"
@@ -91,7 +93,7 @@ func New(o Options) (*Effects, error) {
 }
 
 // Apply applies what a successful run returns.
-func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs) ([]run.Change, error) {
+func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn) ([]run.Change, error) {
 	requests, err := Check(h, out, e.filters)
 	for _, w := range requests.Warnings {
 		log.Warn("A metric operation is ignored", "warning", w.String())
@@ -104,7 +106,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if large {
 		runtime.GC() // otherwise the file stays in memory while the requests are sent
 	}
-	if err := e.change(ctx, log, requests.Patches); err != nil {
+	if err := e.change(ctx, log, requests.Patches, turn); err != nil {
 		return changes(requests.Patches), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.Metrics.Apply(h.Name, requests.Metrics)
@@ -112,7 +114,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 }
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
-func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hook, out run.Outputs) ([]run.Change, error) {
+func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hook, out run.Outputs, turn *run.Turn) ([]run.Change, error) {
 	patches, err := wire.ParsePatches(out.Patch, e.filters)
 	if err != nil {
 		log.Warn("The patches of a failed hook are ignored", "error", err.Error())
@@ -124,7 +126,7 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hoo
 			kept = append(kept, p)
 		}
 	}
-	if err := e.change(ctx, log, kept); err != nil {
+	if err := e.change(ctx, log, kept, turn); err != nil {
 		return changes(kept), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	return changes(kept), nil
@@ -145,8 +147,25 @@ func changes(patches []effect.Patch) []run.Change {
 	return list
 }
 
-// change applies patches, in a span of the run's trace.
-func (e *Effects) change(ctx context.Context, log *slog.Logger, patches []effect.Patch) error {
+// objects yields names that are equal if two patches may change the same object. Patches of one name and different kinds are told apart by
+// the API server only: a kind has several spellings.
+func objects(patches []effect.Patch) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range patches {
+			if p := &patches[i]; p.Name != "" && !yield(cmp.Or(p.Namespace, "default")+"/"+p.Name) {
+				return
+			}
+		}
+	}
+}
+
+// change applies patches when it is the run's turn, in a span of the run's trace.
+func (e *Effects) change(ctx context.Context, log *slog.Logger, patches []effect.Patch, turn *run.Turn) error {
+	if len(patches) > 0 {
+		if err := turn.Wait(ctx, objects(patches)); err != nil {
+			return err
+		}
+	}
 	if e.tracer == nil || len(patches) == 0 {
 		return e.patches.Apply(ctx, log, patches)
 	}
