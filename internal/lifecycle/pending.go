@@ -7,6 +7,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
 // Exhausted describes a task that has no attempt left.
@@ -50,6 +51,13 @@ func (l *Lifecycle) Exhausted(f queue.Failed) {
 
 func sameObject(a, b *event.Object) bool {
 	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name
+}
+
+// ObjectGone ends the requeue of an object that a binding has no more. It may be called with locks held.
+func (l *Lifecycle) ObjectGone(h *hook.Hook, index int, o event.Object) {
+	if requeues := l.o.Runner.Pending().Requeues; requeues.Len() > 0 && h.Kubernetes[index].Group == "" {
+		requeues.Cancel(pending.SubjectOf(&event.Event{Type: event.Change, Hook: h, Index: index, Object: o}))
+	}
 }
 
 // requeue queues requeues when they are due.

@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -165,6 +164,6 @@ func (r *Runner) requeue(ev event.Event, after time.Duration, run uint64) {
 	if again.Type == event.Synchronization && ev.Binding().Group != "" {
 		again.Type = event.Change // its context is that of the group
 	}
-	after = time.Duration(float64(after) * (1 - requeueJitter + 2*requeueJitter*rand.Float64()))
+	after = time.Duration(float64(after) * (1 - requeueJitter + 2*requeueJitter*r.opts.Random()))
 	r.opts.Pending.Requeues.Set(again, time.Now().Add(after), run)
 }

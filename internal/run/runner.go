@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -73,6 +74,8 @@ type Options struct {
 	ContextsPerRun int
 	// RetryMin and RetryMax bound the delays of policies that leave them out.
 	RetryMin, RetryMax time.Duration
+	// Random returns a number in [0, 1) for the jitter of requeues.
+	Random func() float64
 	// Pending has what hooks get again. By default it is empty.
 	Pending *pending.Pending
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
@@ -100,6 +103,9 @@ type Runner struct {
 func New(opts Options) *Runner {
 	if opts.Files == nil {
 		opts.Files = ownPaths{}
+	}
+	if opts.Random == nil {
+		opts.Random = rand.Float64
 	}
 	if opts.Pending == nil {
 		opts.Pending = pending.New(0, nil)

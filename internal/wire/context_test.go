@@ -135,6 +135,16 @@ func TestWriteContexts(t *testing.T) {
 			`[{"binding":"tick","type":"Schedule",` + snapshotsJSON + `}]`,
 		},
 		{
+			"requeues", hook.FullContexts,
+			[]Context{
+				{Event: change(0, event.Requeued, kept(`{"a":1}`, `"x"`))}, {Event: change(1, event.Requeued, event.Object{})},
+				{Event: event.Event{Type: event.Tick, Hook: &testHook, Watch: event.Requeued}, Snapshots: snapshots},
+				{Event: event.Event{Type: event.Synchronization, Hook: &testHook, Watch: event.Requeued}, Objects: shapes},
+			},
+			`[{"binding":"pods","type":"Requeue","object":{"a":1},"filterResult":"x"},{"binding":"nodes","type":"Group","groupName":"g"},` +
+				`{"binding":"tick","type":"Requeue",` + snapshotsJSON + `},{"binding":"pods","type":"Synchronization","objects":` + shapesJSON + `}]`,
+		},
+		{
 			"synchronization", hook.FullContexts,
 			[]Context{{Event: of(event.Synchronization, 0), Objects: shapes}},
 			`[{"binding":"pods","type":"Synchronization","objects":` + shapesJSON + `}]`,

@@ -49,6 +49,7 @@ func (o *observer) Keep(b []byte) event.Payload { return event.Memory(b) }
 func (o *observer) FilterFailed(h *hook.Hook, index int) {
 	o.failures <- fmt.Sprintf("%s %d", h.Name, index)
 }
+func (o *observer) Gone(*hook.Hook, int, event.Object) {}
 func (o *observer) KeyFailed(h *hook.Hook, index int) {
 	o.failures <- fmt.Sprintf("key of %s %d", h.Name, index)
 }

@@ -49,6 +49,8 @@ type monitor struct {
 	// fired are the events of the change that is being made, quiet is true for an initial list. order guards them.
 	fired []fired
 	quiet bool
+	// gone are the objects that the change removes. order guards them, too.
+	gone []*object
 
 	mu sync.Mutex
 	// items is ordered by object key. Copies are cheap and are read without the lock.
@@ -229,6 +231,10 @@ func (m *monitor) update(change func()) {
 	n := m.items.Len()
 	m.mu.Unlock()
 	m.sink.Objects(m.hook, m.index, n)
+	for _, o := range m.gone {
+		m.sink.Gone(m.hook, m.index, event.Object{Namespace: o.namespace, Name: o.name, Kind: o.kind})
+	}
+	m.gone = nil
 	for _, f := range m.fired {
 		m.send(f)
 	}
@@ -358,6 +364,7 @@ func (m *monitor) same(a, b item) bool {
 // drop removes an item; last is the object's last known state.
 func (m *monitor) drop(it item, last *object) {
 	m.items.Delete(it.object.key)
+	m.gone = append(m.gone, last)
 	m.count(Changes{Deleted: 1})
 	m.fire(event.Deleted, entry{last, it.filtered, m.keys[it.object.key]})
 	delete(m.keys, it.object.key)

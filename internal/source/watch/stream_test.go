@@ -99,11 +99,12 @@ func benchmarkStream(b *testing.B) *feed {
 
 type silence struct{}
 
-func (silence) Event(event.Event)            {}
-func (silence) Keep(b []byte) event.Payload  { return event.Memory(b) }
-func (silence) Objects(*hook.Hook, int, int) {}
-func (silence) FilterFailed(*hook.Hook, int) {}
-func (silence) KeyFailed(*hook.Hook, int)    {}
+func (silence) Event(event.Event)                  {}
+func (silence) Keep(b []byte) event.Payload        { return event.Memory(b) }
+func (silence) Objects(*hook.Hook, int, int)       {}
+func (silence) FilterFailed(*hook.Hook, int)       {}
+func (silence) Gone(*hook.Hook, int, event.Object) {}
+func (silence) KeyFailed(*hook.Hook, int)          {}
 
 // BenchmarkFirstList is the first set of a binding with a filter, from the bytes of a list to its items.
 func BenchmarkFirstList(b *testing.B) {

@@ -46,6 +46,8 @@ type Sink interface {
 	Keep([]byte) event.Payload
 	// Objects receives the number of objects of a binding.
 	Objects(h *hook.Hook, index, n int)
+	// Gone receives an object that a binding has no more, before the event about it.
+	Gone(h *hook.Hook, index int, o event.Object)
 	// FilterFailed counts a failure of a binding's filter.
 	FilterFailed(h *hook.Hook, index int)
 	// KeyFailed counts a failure of a jq key.
