@@ -134,12 +134,21 @@ func (r *Runner) decide(t *Task, result effect.Result) {
 				}
 			}
 		}
-		if after := requeueAfter(&ev, result); after > 0 {
+		if after := requeueAfter(&ev, result); after > 0 && r.exists(&ev) {
 			r.requeue(ev, after, m.run)
 		} else {
 			p.Requeues.Cancel(s)
 		}
 	}
+}
+
+// exists reports whether what an event is about can be delivered again.
+func (r *Runner) exists(ev *event.Event) bool {
+	if ev.Type != event.Change || ev.Binding().Group != "" {
+		return true
+	}
+	_, ok := r.opts.Snapshots.Object(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
+	return ok
 }
 
 // requeueAfter returns when a context is delivered again; 0 means never.
