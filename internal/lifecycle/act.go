@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -114,8 +113,8 @@ func (l *Lifecycle) DropParked(id string) (pending.ParkedTask, bool) {
 	return p, ok
 }
 
-// Waiting describes what is left undone at a shutdown.
-func (l *Lifecycle) Waiting() string {
+// Left counts what a shutdown ends: failed tasks that wait for their next attempt, parked contexts, requeues.
+func (l *Lifecycle) Left() (delayed, parked, requeues int) {
 	p := l.o.Runner.Pending()
-	return fmt.Sprintf("%d delayed tasks, %d parked contexts, %d requeues", l.o.Queues.Delayed(), p.Parked.Len(), p.Requeues.Len())
+	return l.o.Queues.Delayed(), p.Parked.Len(), p.Requeues.Len()
 }

@@ -247,11 +247,13 @@ func (t *Task) Run(ctx context.Context) (err error) {
 		return t.runner.run(ctx, t)
 	}
 	if !t.runner.hooks.enter(t.Hook()) {
+		t.Forget()
 		return nil
 	}
 	defer func() { // also after a panic
 		if removed := t.runner.hooks.leave(t.Hook()); removed && err != nil && ctx.Err() == nil {
 			t.runner.opts.Log.Warn("Hook failed; it is not retried because it was changed or removed", append(t.LogFields(), "error", err.Error())...)
+			t.Forget()
 			err = nil
 		}
 	}()

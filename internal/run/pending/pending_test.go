@@ -1,0 +1,244 @@
+package pending
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// testHooks have a binding without a group, two of one group, and a schedule.
+func testHooks() []*hook.Hook {
+	var hooks []*hook.Hook
+	for _, name := range []string{"x", "y"} {
+		k := func(binding, group string) hook.Kubernetes {
+			return hook.Kubernetes{Binding: hook.Binding{Name: binding, Group: group}, Lanes: hook.Lanes{Key: ".spec.customer", Concurrency: 2}}
+		}
+		hooks = append(hooks, &hook.Hook{
+			Name: name, Kubernetes: []hook.Kubernetes{k("plain", ""), k("g1", "g"), k("g2", "g")}, Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "tick"}}},
+		})
+	}
+	return hooks
+}
+
+func anyEvent(hooks []*hook.Hook) *rapid.Generator[event.Event] {
+	return rapid.Custom(func(t *rapid.T) event.Event {
+		ev := event.Event{Hook: rapid.SampledFrom(hooks).Draw(t, "hook"), Type: rapid.SampledFrom([]event.Type{event.Change, event.Change, event.Tick, event.Synchronization}).Draw(t, "type")}
+		if ev.Type != event.Tick {
+			ev.Index = rapid.IntRange(0, 2).Draw(t, "index")
+		}
+		if ev.Type == event.Change {
+			ev.Object.Name = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
+		}
+		return ev
+	})
+}
+
+// subjectText is what SubjectOf distinguishes, in other words.
+func subjectText(ev event.Event) string {
+	if ev.Type != event.Tick && ev.Index > 0 {
+		return ev.Hook.Name + " group"
+	}
+	return fmt.Sprint(ev.Hook.Name, ev.Type, ev.Type == event.Synchronization, ev.Object.Name)
+}
+
+// TestParkedAgainstModel compares Parked with a plain list.
+func TestParkedAgainstModel(t *testing.T) {
+	type parkedContext struct {
+		id, lane string
+		run      uint64
+		event    event.Event
+	}
+	hooks := testHooks()
+	rapid.Check(t, func(t *rapid.T) {
+		dropped := 0
+		limit := rapid.IntRange(1, 6).Draw(t, "limit")
+		p := NewParked(limit, func(event.Event, Reason) { dropped++ })
+		var want []parkedContext
+		wantDropped := 0
+		drop := func(which func(parkedContext) bool) {
+			before := len(want)
+			want = slices.DeleteFunc(want, which)
+			wantDropped += before - len(want)
+		}
+		for step := range rapid.IntRange(1, 30).Draw(t, "steps") {
+			run := uint64(step)
+			switch rapid.SampledFrom([]string{"park", "park", "park", "succeed", "succeed", "drop", "take", "remove"}).Draw(t, "step") {
+			case "park":
+				events := rapid.SliceOfN(anyEvent(hooks[:1]), 1, 3).Draw(t, "events")
+				key := rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")
+				id := fmt.Sprint(step)
+				for _, c := range want {
+					if c.lane == key {
+						id = c.id
+					}
+				}
+				p.Park(ParkedTask{ID: fmt.Sprint(step), Hook: hooks[0], Queue: "q", Key: key}, run, slices.Values(events))
+				for _, ev := range events {
+					want = append(want, parkedContext{id, key, run, ev})
+				}
+				if beyond := len(want) - limit; beyond > 0 {
+					want, wantDropped = want[beyond:], wantDropped+beyond
+				}
+			case "succeed":
+				ev, before := anyEvent(hooks).Draw(t, "event"), uint64(rapid.IntRange(0, step).Draw(t, "run"))
+				p.Supersede(SubjectOf(&ev), before)
+				drop(func(c parkedContext) bool { return subjectText(c.event) == subjectText(ev) && c.run < before })
+			case "drop":
+				id := fmt.Sprint(rapid.IntRange(0, step).Draw(t, "id"))
+				p.Drop(id, 0)
+				drop(func(c parkedContext) bool { return c.id == id })
+			case "take":
+				id := fmt.Sprint(rapid.IntRange(0, step).Draw(t, "id"))
+				taken, _ := p.Take(id)
+				var events []event.Event
+				want = slices.DeleteFunc(want, func(c parkedContext) bool {
+					if c.id == id {
+						events = append(events, c.event)
+					}
+					return c.id == id
+				})
+				if !slices.Equal(taken.Events, events) {
+					t.Fatalf("took %v, want %v", taken.Events, events)
+				}
+			case "remove":
+				gone := rapid.SampledFrom(hooks).Draw(t, "gone")
+				p.Retain(func(h *hook.Hook) bool { return h != gone })
+				drop(func(c parkedContext) bool { return c.event.Hook == gone })
+			}
+			counts := map[string]int{}
+			for _, c := range want {
+				counts[c.id]++
+			}
+			for _, task := range p.List(0) {
+				if task.Contexts != counts[task.ID] {
+					t.Fatalf("task %s has %d contexts, want %d", task.ID, task.Contexts, counts[task.ID])
+				}
+				delete(counts, task.ID)
+			}
+			if p.Len() != len(want) || dropped != wantDropped || len(counts) > 0 {
+				t.Fatalf("%d contexts, %d dropped, want %d and %d; missing tasks: %v", p.Len(), dropped, len(want), wantDropped, counts)
+			}
+		}
+	})
+}
+
+// TestRequeuesAgainstModel compares Requeues with a plain list.
+func TestRequeuesAgainstModel(t *testing.T) {
+	type due struct {
+		event event.Event
+		at    int
+		run   uint64
+	}
+	hooks := testHooks()
+	began := time.Now()
+	rapid.Check(t, func(t *rapid.T) {
+		r := NewRequeues()
+		var want []due
+		for step := range rapid.IntRange(1, 30).Draw(t, "steps") {
+			ev := anyEvent(hooks).Draw(t, "event")
+			cancel := func(which func(due) bool) { want = slices.DeleteFunc(want, which) }
+			switch rapid.SampledFrom([]string{"set", "set", "set", "cancel", "objects", "take", "remove"}).Draw(t, "step") {
+			case "set":
+				at := rapid.IntRange(0, 1000).Draw(t, "at")*30 + step // no two at one moment
+				r.Set(ev, began.Add(time.Duration(at)), uint64(step))
+				cancel(func(d due) bool { return subjectText(d.event) == subjectText(ev) })
+				want = append(want, due{ev, at, uint64(step)})
+			case "cancel":
+				r.Cancel(SubjectOf(&ev))
+				cancel(func(d due) bool { return subjectText(d.event) == subjectText(ev) })
+			case "objects":
+				run := uint64(rapid.IntRange(0, step).Draw(t, "run"))
+				r.CancelObjects(ev.Hook, 0, run)
+				cancel(func(d due) bool {
+					return d.event.Hook == ev.Hook && d.event.Type == event.Change && d.event.Index == 0 && d.run < run
+				})
+			case "take":
+				now := rapid.IntRange(0, 30_000).Draw(t, "now")
+				slices.SortFunc(want, func(a, b due) int { return cmp.Compare(a.at, b.at) })
+				var events []event.Event
+				for len(want) > 0 && want[0].at <= now {
+					events, want = append(events, want[0].event), want[1:]
+				}
+				if got := r.Take(began.Add(time.Duration(now))); !slices.Equal(got, events) {
+					t.Fatalf("took %v, want %v", got, events)
+				}
+			case "remove":
+				r.Retain(func(h *hook.Hook) bool { return h != ev.Hook })
+				cancel(func(d due) bool { return d.event.Hook == ev.Hook })
+			}
+			slices.SortFunc(want, func(a, b due) int { return cmp.Compare(a.at, b.at) })
+			at, ok := r.Next()
+			if r.Len() != len(want) || ok != (len(want) > 0) || ok && !at.Equal(began.Add(time.Duration(want[0].at))) {
+				t.Fatalf("%d requeues, the next one at %v, want %v", r.Len(), at.Sub(began), want)
+			}
+		}
+	})
+}
+
+// An object stays in its lane until its last event has left.
+func TestPlaces(t *testing.T) {
+	h := testHooks()[0]
+	var p Places
+	change := func(index int, name, key string) event.Event {
+		return event.Event{Type: event.Change, Hook: h, Index: index, Object: event.Object{Name: name}, Key: key}
+	}
+	enter := func(ev event.Event) string { p.Enter(&ev); return ev.Key }
+	first, again, other := change(0, "a", "red"), change(0, "a", "blue"), change(0, "b", "blue")
+	if got := []string{enter(first), enter(again), enter(other)}; !slices.Equal(got, []string{"red", "red", "blue"}) {
+		t.Errorf("lanes %v", got)
+	}
+	p.Leave(&first)
+	if got := enter(again); got != "red" {
+		t.Errorf("with an event left in red: %s", got)
+	}
+	p.Leave(&again)
+	p.Leave(&again)
+	if got := enter(again); got != "blue" {
+		t.Errorf("without events: %s", got)
+	}
+	p.Leave(&again)
+	p.Leave(&other)
+	if len(p.of) > 0 {
+		t.Errorf("%d objects are left", len(p.of))
+	}
+	if grouped := change(1, "a", ""); enter(grouped) != "" || len(p.of) > 0 {
+		t.Error("a group has its own lane")
+	}
+}
+
+// A pending requeue takes less than 1 KiB.
+func TestSizeOfARequeue(t *testing.T) {
+	const n = 10_000
+	h := testHooks()[0]
+	events := make([]event.Event, n)
+	for i := range events {
+		events[i] = event.Event{Type: event.Change, Hook: h, Object: event.Object{Name: fmt.Sprint("object-", i)}}
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	r := NewRequeues()
+	for i, ev := range events {
+		r.Set(ev, time.Unix(int64(i), 0), 0)
+	}
+	if each := (heap() - before) / n; each > 1024 {
+		t.Errorf("a requeue takes %d bytes", each)
+	} else {
+		t.Logf("%d bytes", each)
+	}
+	runtime.KeepAlive(r)
+	runtime.KeepAlive(events)
+}
