@@ -169,7 +169,7 @@ func TestFlagsOfPages(t *testing.T) {
 	// Of hooks, and of other programs.
 	foreign := []string{"--config", "--arg", "--jq", "--strategic", "--build-arg"}
 	// In the description of what is the same for all flags.
-	foreign = append(foreign, "--flag")
+	foreign = append(foreign, "--flag", "--workers", "--selector", "--program") // the last two are of the plugin of kubectl
 	known := map[string]bool{"help": true, "version": true}
 	var add func(c *cobra.Command)
 	add = func(c *cobra.Command) {
