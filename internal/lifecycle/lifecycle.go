@@ -95,9 +95,9 @@ type Lifecycle struct {
 	// forgotten.
 	lives, leaving []*life
 	leads          bool
-	// startupDone is set when the onStartup runs of the first set have succeeded.
-	startupQueued, startupDone bool
-	reloading                  reloading
+	// startupDone is set when for the first time no hook has an onStartup run to do.
+	startupDone bool
+	reloading   reloading
 }
 
 // life is a hook with its state.
@@ -159,6 +159,7 @@ func (l *Lifecycle) Run(ctx context.Context) {
 	}
 	l.await(ctx, l.o.Leading, func() {
 		l.leads = true
+		l.keepQueues()
 		l.o.Watcher.Lead()
 	})
 	if l.o.Watch {
