@@ -67,7 +67,8 @@ func (w *webhookServer) options() webhook.WebhookServer {
 const killPatience = 2 * time.Second
 
 func start(s *settings, stdout io.Writer) error {
-	log := logger(s, stdout)
+	log, stderr := logger(s, stdout), os.Stderr
+	defer telemetry.RouteStderr(log)()
 	s.warnAboutVariables(log)
 	kill, killNow := context.WithCancelCause(context.Background())
 	defer killNow(nil)
@@ -79,7 +80,7 @@ func start(s *settings, stdout io.Writer) error {
 	defer stop()
 	limitGarbage()
 	options := s.options(log)
-	options.Watchdog = lifecycle.NewWatchdog(s.shutdownTimeout, func(blocked string) { giveUp(log, killNow, blocked) })
+	options.Watchdog = lifecycle.NewWatchdog(s.shutdownTimeout, func(blocked string) { giveUp(log, stderr, killNow, blocked) })
 	context.AfterFunc(ctx, options.Watchdog.Start)
 	err := app.Run(ctx, kill, options)
 	var second signalled
@@ -93,7 +94,7 @@ func start(s *settings, stdout io.Writer) error {
 }
 
 // giveUp ends the process whatever blocks. The log may be what blocks.
-func giveUp(log *slog.Logger, killHooks context.CancelCauseFunc, blocked string) {
+func giveUp(log *slog.Logger, stderr io.Writer, killHooks context.CancelCauseFunc, blocked string) {
 	killHooks(errors.New("the shutdown timeout is over"))
 	written := make(chan struct{})
 	go func() {
@@ -103,7 +104,7 @@ func giveUp(log *slog.Logger, killHooks context.CancelCauseFunc, blocked string)
 	select {
 	case <-written:
 	case <-time.After(time.Second):
-		go fmt.Fprintf(os.Stderr, "Error: the shutdown timeout is over, the log cannot be written, and this still blocks: %s\n", blocked)
+		go fmt.Fprintf(stderr, "Error: the shutdown timeout is over, the log cannot be written, and this still blocks: %s\n", blocked)
 	}
 	time.Sleep(100 * time.Millisecond) // for the processes of hooks to be killed
 	os.Exit(exitError)
