@@ -14,17 +14,10 @@ import (
 // scripted is a store in memory with troubles.
 type scripted struct {
 	memory
-	readErr, writeErr error
+	writeErr error
 	// conflict is called before the next write, which then fails.
 	conflict func()
 	writes   int
-}
-
-func (s *scripted) read(ctx context.Context) (kept, error) {
-	if s.readErr != nil {
-		return kept{}, s.readErr
-	}
-	return s.memory.read(ctx)
 }
 
 func (s *scripted) write(ctx context.Context, old kept, next state) error {
@@ -72,35 +65,6 @@ func TestFirstWriterWins(t *testing.T) {
 	if s.writes != 1 {
 		t.Errorf("%d writes", s.writes)
 	}
-}
-
-func TestDeletedComesBack(t *testing.T) {
-	s := &scripted{}
-	k, lines := newTestKeeper(t, s)
-	before, changed := leaf(t, k), k.Changed()
-	s.state = state{}
-	look(t, k)
-	if !s.state.usable() || !s.state.serving.cert.Equal(before) || !leaf(t, k).Equal(before) {
-		t.Error("something else came back")
-	}
-	select {
-	case <-changed:
-		t.Error("the bundle is said to have changed")
-	default:
-	}
-	lines.says("they were deleted")
-}
-
-func TestDamagedComesBackFromMemory(t *testing.T) {
-	s := &scripted{}
-	k, lines := newTestKeeper(t, s)
-	before := leaf(t, k)
-	s.readErr = &damagedError{errors.New("ca.crt is not PEM")}
-	look(t, k)
-	if s.writes != 2 || !leaf(t, k).Equal(before) {
-		t.Errorf("%d writes", s.writes)
-	}
-	lines.says("they are damaged: ca.crt is not PEM")
 }
 
 // Who cannot write still takes what others wrote.
