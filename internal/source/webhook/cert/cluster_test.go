@@ -165,7 +165,8 @@ func TestForeignSecret(t *testing.T) {
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
 	c.Kubectl(t, "-n", ns, "create", "secret", "generic", secretName, "--from-literal=password=x")
-	_, err := Managed(t.Context(), ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}})
+	log, _ := record(t)
+	_, err := Managed(t.Context(), ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}, Log: log})
 	if err == nil || !strings.Contains(err.Error(), `Secret "`+secretName+`" in namespace "`+ns+`" was not created by the operator and is not changed: choose another name`) {
 		t.Errorf("error %v", err)
 	}

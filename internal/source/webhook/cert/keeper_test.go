@@ -40,7 +40,7 @@ func newTestKeeper(t *testing.T, s store, names ...string) (*keeper, *recorder) 
 	if names != nil {
 		p.names = names
 	}
-	k, err := newKeeper(t.Context(), s, p, log, time.Now)
+	k, err := newKeeper(t.Context(), s, p, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,13 +101,13 @@ func TestDifferentNames(t *testing.T) {
 // A process that lives for two years.
 func TestInMemoryStaysFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := ManagedOptions{Names: []string{"localhost", "127.0.0.1", "0:0:0:0:0:0:0:1"}, AuthorityLifetime: 900 * day}
-		o.setDefaults()
-		p, err := o.policy()
+		p, err := newPolicy([]string{"localhost", "127.0.0.1", "0:0:0:0:0:0:0:1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := inMemory(p, o.Log, o.now)
+		p.authorityLifetime = 900 * day
+		log, _ := record(t)
+		s, err := inMemory(p, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,9 +143,6 @@ func TestOptions(t *testing.T) {
 		{ManagedOptions{Names: []string{"a", ""}}, "none of them empty"},
 		{ManagedOptions{Names: []string{"a"}}, "need the namespace"},
 		{ManagedOptions{Names: []string{"a"}, Namespace: "ns"}, "the name of a Secret"},
-		{ManagedOptions{Names: []string{"a"}, Lifetime: time.Minute}, "choose at least 15m"},
-		{ManagedOptions{Names: []string{"a"}, AuthorityLifetime: time.Hour}, "at least twice as long"},
-		{ManagedOptions{Names: []string{"a"}, Overlap: 10 * 365 * day}, "at most a quarter"},
 	} {
 		if _, err := Managed(t.Context(), row.o); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%+v: error %v, want %q", row.o, err, row.want)
