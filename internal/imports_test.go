@@ -20,7 +20,8 @@ var directions = []struct {
 	{"internal/hook", nil, "values import nothing"},
 	{"internal/event", []string{"internal/hook"}, "an event carries its address"},
 	{"internal/effect", nil, "values import nothing"},
-	{"internal/kube", nil, "everything generic about the API server"},
+	{"internal/spelling", nil, "a library for messages about unknown names"},
+	{"internal/kube", []string{"internal/spelling"}, "everything generic about the API server"},
 	{"internal/test/pages", nil, "tests of pages use it, and no program"},
 	{"internal/test/golden", nil, "tests with expectations in files use it, and no program"},
 	{"internal/queue", nil, "the order is independent of the tasks"},
@@ -34,7 +35,7 @@ var directions = []struct {
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "reports of stages become metrics"},
 	{"internal/health", []string{"internal/hook"}, "lifecycle reports the states of hooks to it"},
 	{"internal/telemetry/kubeevent", []string{"internal/kube"}, "it receives names only"},
-	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk"}, "formats parse and write values"},
+	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk", "internal/spelling"}, "formats parse and write values"},
 	{"internal/hookset", []string{"internal/hook", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and its output is validated"},
 	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "leader election is independent of the stages"},
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},
@@ -55,7 +56,7 @@ var directions = []struct {
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "all effects of a run; it validates the files of runs"},
 	{"internal/workbench/lint", []string{"internal/hook"}, "findings about files; workbench provides files and programs"},
-	{"internal/workbench/rbac", []string{"internal/hook"}, "from hooks to roles; workbench provides the names of the cluster"},
+	{"internal/workbench/rbac", []string{"internal/hook", "internal/spelling"}, "from hooks to roles; workbench provides the names of the cluster"},
 	{"internal/workbench", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube",
 		"internal/hookset", "internal/run", "internal/run/process", "internal/run/workspace", "internal/effect/apply", "internal/workbench/lint", "internal/workbench/rbac",
@@ -63,7 +64,7 @@ var directions = []struct {
 	}, "hooks pass through the stages without queues and watches"},
 	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/lifecycle", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/lifecycle", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.

@@ -106,8 +106,8 @@ func (a *asking) suggestHook(ctx context.Context, hook string, err error) error 
 	if json.NewDecoder(body).Decode(&names) != nil {
 		return err
 	}
-	if name, ok := nearest(hook, names); ok {
-		return fmt.Errorf("%s: did you mean %s?", problem.Error(), name)
+	if hint := didYouMean(hook, names); hint != "" {
+		return fmt.Errorf("%s%s", problem.Error(), hint)
 	}
 	return err
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -276,7 +275,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	result.findings = append(result.findings, l.warnings(s, answer)...)
 	result.findings = append(result.findings, lint.Hook(s, answer.Hook, l.opts.ContextsPerRun)...)
 	for i, k := range answer.Hook.Kubernetes {
-		if advice := rbac.Advice(k.APIVersion, k.Kind, kube.OneEdit); advice != "" {
+		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" {
 			line, column := l.place(s, answer, fmt.Sprintf("kubernetes[%d].kind", i), "")
 			result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
 		}
