@@ -108,10 +108,10 @@ type Progress struct {
 
 // Options of an API and a Page. All but Profiling and HookTimeout are required.
 type Options struct {
-	Operator   Operator
-	History    *history.History
-	Parameters *Parameters
-	Version    string
+	Operator Operator
+	History  *history.History
+	LogLevel *LogLevel
+	Version  string
 	// HookTimeout is the time limit of runs of hooks without one of their own; 0 means none.
 	HookTimeout time.Duration
 	// Profiling reports that profiles are served.

@@ -107,15 +107,10 @@ func theOperator() *fake {
 	}
 }
 
-// options are complete, with a parameter that does nothing.
+// options are complete.
 func options(op Operator) Options {
-	return Options{
-		Operator: op, History: history.New(history.Options{}), Version: "v1.2.3", Log: slog.New(slog.DiscardHandler),
-		Parameters: NewParameters(Parameter{
-			Name: "log.level", Description: "how much is logged", Default: "info", Values: []string{"debug", "info"},
-			Passing: map[string]time.Duration{"debug": 30 * time.Minute}, Apply: func(string) error { return nil },
-		}),
-	}
+	log := slog.New(slog.DiscardHandler)
+	return Options{Operator: op, History: history.New(history.Options{}), LogLevel: NewLogLevel(&slog.LevelVar{}, log), Version: "v1.2.3", Log: log}
 }
 
 // record adds a run that has ended.

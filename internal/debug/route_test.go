@@ -82,13 +82,13 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/hook/big.py/why", nil, 200, text, "big.py: blocked\n"},
 		{"GET", "/hook/big.py/why.json", nil, 200, asJSON, `"verdict":"blocked"`},
 		{"GET", "/config/list", nil, 200, text, "log.level                      info "},
-		{"GET", "/config/list.json", nil, 200, asJSON, `[{"name":"log.level","description":"how much is logged","default":"info","value":"info"}]`},
+		{"GET", "/config/list.json", nil, 200, asJSON, `[{"name":"log.level","description":"Lowest level of records in the log","default":"info","value":"info"}]`},
 		{"GET", "/config/set", nil, 405, text, "takes POST only"},
 		{"POST", "/config/set", set("name", "log.level", "value", "debug", "duration", "1h"), 200, text, ""},
 		{"POST", "/config/set", set("name", "log.level", "value", "info"), 200, text, ""},
 		{"POST", "/config/set", set("value", "info"), 400, text, `the form field "name" is missing`},
 		{"POST", "/config/set", set("name", "log.level", "value", ""), 400, text, `the form field "value" is missing`},
-		{"POST", "/config/set", set("name", "log.level", "value", "loud"), 400, text, "use one of debug, info"},
+		{"POST", "/config/set", set("name", "log.level", "value", "loud"), 400, text, "use one of trace, debug, info, warn, error, fatal"},
 		{"POST", "/config/set", set("name", "x", "value", "y"), 400, text, `there is no parameter "x"`},
 		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "soon"), 400, text, `the duration "soon" is not one`},
 		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "-1s"), 400, text, "is not one"},
@@ -110,7 +110,7 @@ func TestRoutes(t *testing.T) {
 			}
 		})
 	}
-	o.Parameters.Close()
+	o.LogLevel.Close()
 }
 
 func TestOutputsAreForThoseWhoAskForOneRun(t *testing.T) {
