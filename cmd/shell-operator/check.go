@@ -14,6 +14,8 @@ import (
 
 var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
 
+var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
 // check validates what the types of the settings do not. Each message names the flag and its variable, because either may be
 // set.
 func (s *settings) check() error {
@@ -49,6 +51,11 @@ func (s *settings) check() error {
 	}
 	if c := s.webhookCertManager; c != "" && !certificateName.MatchString(c) {
 		wrong("webhook-cert-manager", "%q: write a Certificate as namespace/name", c)
+	}
+	for _, name := range s.webhookExclude {
+		if !namespaceName.MatchString(name) {
+			wrong("webhook-exclude-namespaces", "%q: it is not the name of a namespace", name)
+		}
 	}
 	if (s.http.cert == "") != (s.http.key == "") {
 		wrong("http-server-cert", "and %s belong together: set both or none", s.named("http-server-key"))

@@ -46,6 +46,7 @@ type settings struct {
 	webhookSelector            map[string]string
 	webhookParallel            int
 	webhookQueue               int
+	webhookExclude             []string
 	configurationName          string
 	failurePolicy              string
 	validating, conversion     webhookServer
@@ -207,6 +208,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "webhook-service-selector", env: "SHELL_OPERATOR_WEBHOOK_SERVICE_SELECTOR", bind: pairs(&s.webhookSelector), usage: "Pod labels for these Services, as key=value,…; default: those of the operator's Pod"},
 			{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "maximum of concurrent webhook requests; 0 means the default"},
 			{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "maximum of waiting webhook requests, more are rejected; 0 means the default"},
+			{flag: "webhook-exclude-namespaces", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES", bind: texts(&s.webhookExclude), usage: "namespaces that admission webhooks do not review (repeatable); bindings that select kubernetes.io/metadata.name themselves are not affected"},
 			{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&s.configurationName, "shell-operator-hooks"), usage: "prefix of the names of the webhook configurations"},
 			{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&s.validating.service, "shell-operator-validating-svc"), usage: "Service of admission webhooks"},
 			{flag: "validating-webhook-url", env: "VALIDATING_WEBHOOK_URL", bind: text(&s.validating.url, ""), usage: "base URL of admission webhooks; default: that of --webhook-url"},

@@ -156,7 +156,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName,
 			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
 			CertManager: s.webhookCertManager, CreateServices: s.webhookServices, ServiceSelector: s.webhookSelector, PodName: s.podName(),
-			Parallel: s.webhookParallel, Queue: s.webhookQueue,
+			Parallel: s.webhookParallel, Queue: s.webhookQueue, ExcludeNamespaces: s.webhookExclude,
 		},
 		HTTP: webhook.HTTPOptions{
 			ListenAddress: net.JoinHostPort(s.http.address, s.http.port), Cert: s.http.cert, Key: s.http.key, Authentication: s.http.authentication,
