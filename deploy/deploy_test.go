@@ -5,7 +5,6 @@ package deploy
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,8 +16,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-var update = flag.Bool("update", false, "write what is generated: manifests and the reference of the chart")
 
 // tool returns the path of a program that make delivery-tools builds. Without it the test is skipped, unless it is run by
 // make test.

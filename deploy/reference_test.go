@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	k8syaml "sigs.k8s.io/yaml"
 
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 )
 
@@ -29,16 +30,11 @@ func TestReference(t *testing.T) {
 	describe(t, &table, "", field(root, "properties"), values.Content[0])
 	table.WriteString("\n")
 	for _, page := range []string{"../docs/reference/chart.md", "chart/README.md"} {
-		pages.Part{Page: page, Name: "values", Package: "./deploy"}.Check(t, table.String(), *update)
+		pages.Part{Page: page, Name: "values", Package: "./deploy"}.Check(t, table.String())
 	}
 	var b strings.Builder
 	writeJSON(t, &b, root, "")
-	if want := b.String() + "\n"; want != text {
-		if !*update {
-			t.Fatal("values.schema.json is not what values.yaml and the flags make it: run go test ./deploy -run TestReference -update")
-		}
-		write(t, "chart/values.schema.json", want, 0o644)
-	}
+	golden.Compare(t, "chart/values.schema.json", b.String()+"\n")
 }
 
 func decode(t *testing.T, text string, into *yaml.Node) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -69,15 +70,9 @@ func TestRelease(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			golden := filepath.Join("testdata", "release-"+test.version+".txt")
 			got := strings.NewReplacer(dist, "DIST", layout, "LAYOUT").Replace(string(out))
 			got = regexp.MustCompile(regexp.QuoteMeta(written)+`/tmp\.\w+`).ReplaceAllString(got, "TMP")
-			if *update {
-				write(t, golden, got, 0o644)
-			}
-			if want := read(t, golden); got != want {
-				t.Errorf("-update accepts this:\n%s\nwant\n%s", got, want)
-			}
+			golden.Compare(t, filepath.Join("testdata", "release-"+test.version+".txt"), got)
 		})
 	}
 }

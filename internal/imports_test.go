@@ -22,7 +22,7 @@ var directions = []struct {
 	{"internal/effect", nil, "values import nothing"},
 	{"internal/spelling", nil, "a library for messages about unknown names"},
 	{"internal/kube", []string{"internal/spelling"}, "everything generic about the API server"},
-	{"internal/test/pages", nil, "tests of pages use it, and no program"},
+	{"internal/test/pages", []string{"internal/test/golden"}, "tests of pages use it, and no program"},
 	{"internal/test/golden", nil, "tests with expectations in files use it, and no program"},
 	{"internal/queue", nil, "the order is independent of the tasks"},
 	{"internal/jsonwalk", nil, "a library for packages that read objects"},

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,10 +23,9 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/commands.golden")
 
 // started is an operator in a state that does not change by itself: a hook that has failed and is tried again in an hour,
 // one behind it, one whose CRD is missing, one for the clock, and one that works.
@@ -143,17 +141,7 @@ func TestCommands(t *testing.T) {
 	if strings.Contains(got.String(), "secret-value") {
 		t.Error("a value that a hook has sent to the API server is shown")
 	}
-	const golden = "testdata/commands.golden"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compare(t, got.String(), string(want))
+	golden.Compare(t, "testdata/commands.golden", got.String())
 }
 
 // Commands of a running operator print the same data as JSON and as YAML; text is the default, also without a terminal.
@@ -193,24 +181,6 @@ func sameJSON(t *testing.T, one, other string) bool {
 		t.Fatal(err)
 	}
 	return reflect.DeepEqual(a, b)
-}
-
-// compare shows commands that answer differently.
-func compare(t *testing.T, got, want string) {
-	t.Helper()
-	if got == want {
-		return
-	}
-	wanted := strings.Split(want, "\n$ ")
-	for i, one := range strings.Split(got, "\n$ ") {
-		if i >= len(wanted) || one != wanted[i] {
-			expected := ""
-			if i < len(wanted) {
-				expected = wanted[i]
-			}
-			t.Errorf("got\n$ %s\nwant\n$ %s\n(-update rewrites it)", one, expected)
-		}
-	}
 }
 
 // follow starts a command that runs until it is ended, and waits for its first output.
