@@ -1,10 +1,8 @@
 package debug
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -131,27 +129,6 @@ func TestWhileHooksAreLoaded(t *testing.T) {
 		if res := ask(api, "GET", path, nil); res.Code != status {
 			t.Errorf("%s: %d %s", path, res.Code, res.Body)
 		}
-	}
-}
-
-// Each request is one record, with the time in milliseconds.
-func TestRequestsAreLogged(t *testing.T) {
-	var log bytes.Buffer
-	o := options(theOperator())
-	o.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	ask(New(o), "GET", "/queue/list.json?showEmpty=true", nil)
-	var r struct {
-		Level, Msg, Component, URI string
-		Status                     int     `json:"resp_status"`
-		Bytes                      int     `json:"resp_bytes_length"`
-		Elapsed                    float64 `json:"resp_elapsed_ms"`
-		Method                     string  `json:"http_method"`
-	}
-	if err := json.Unmarshal(log.Bytes(), &r); err != nil {
-		t.Fatalf("%v in %s", err, log.String())
-	}
-	if r.Msg != "complete" || r.Level != "DEBUG" || r.Status != 200 || r.Bytes == 0 || r.Elapsed <= 0 || r.Elapsed > 10_000 || r.Method != "GET" || r.URI != "/queue/list.json?showEmpty=true" {
-		t.Errorf("the record %s", log.String())
 	}
 }
 
