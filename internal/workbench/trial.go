@@ -20,6 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/script"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -91,8 +92,8 @@ func withHint(err error, dir string, file hookset.File) error {
 	if readErr != nil || !errors.As(err, new(*hookset.CallError)) {
 		return err
 	}
-	s := lint.Source{Path: file.Path, Text: text}
-	if hint := elsewhere(lint.FindLibraries([]lint.Source{s}), s.Path, dir); hint != "" {
+	s := script.Source{Path: file.Path, Text: text}
+	if hint := elsewhere(lint.FindLibraries([]script.Source{s}), s.Path, dir); hint != "" {
 		return fmt.Errorf("%w\n%s", err, hint)
 	}
 	return err

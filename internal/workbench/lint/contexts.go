@@ -5,19 +5,20 @@ import (
 	"regexp"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/script"
 )
 
 // Hook finds likely mistakes of a hook whose configuration is valid. ContextsPerRun is the
 // operator's default.
-func Hook(s Source, h *hook.Hook, contextsPerRun int) []Finding {
+func Hook(s script.Source, h *hook.Hook, contextsPerRun int) []Finding {
 	var found []Finding
 	if h.Contexts == hook.NameContexts {
-		found = append(found, s.finding(0, 0, Warning, "the configuration has no version, which means the old version 0",
+		found = append(found, finding(s, 0, 0, Warning, "the configuration has no version, which means the old version 0",
 			"add configVersion: v1; the reference of the configuration lists the differences"))
 	}
 	if merges(h, contextsPerRun) {
 		if line := readsFirstOnly(s); line > 0 {
-			found = append(found, s.finding(line, 0, Warning, "the hook seems to read only the first binding context, but several events may come in one run",
+			found = append(found, finding(s, line, 0, Warning, "the hook seems to read only the first binding context, but several events may come in one run",
 				"go through the whole array, or set settings.contextsPerRun: 1"))
 		}
 	}
@@ -54,8 +55,8 @@ var (
 )
 
 // readsFirstOnly returns the line where a hook reads the first context, if there is no sign that it reads others.
-func readsFirstOnly(s Source) int {
-	if s.isBinary() {
+func readsFirstOnly(s script.Source) int {
+	if s.IsBinary() {
 		return 0
 	}
 	at := first.FindIndex(s.Text)
