@@ -35,9 +35,9 @@ var directions = []struct {
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "reports of stages become metrics"},
 	{"internal/health", []string{"internal/hook"}, "lifecycle reports the states of hooks to it"},
 	{"internal/telemetry/kubeevent", []string{"internal/kube"}, "it receives names only"},
-	{"internal/script", nil, "the text of hooks, for those that load and check them"},
+	{"internal/script", []string{"internal/jq"}, "the text of hooks, for those that load and check them"},
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk", "internal/spelling"}, "formats parse and write values"},
-	{"internal/hookset", []string{"internal/hook", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and its output is validated"},
+	{"internal/hookset", []string{"internal/hook", "internal/script", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and its output is validated"},
 	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "leader election is independent of the stages"},
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/jsonwalk", "internal/kube", "internal/telemetry/logonce"}, "a stage that makes events"},
@@ -65,7 +65,7 @@ var directions = []struct {
 	}, "hooks pass through the stages without queues and watches"},
 	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/lifecycle", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/hook", "internal/lifecycle", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.

@@ -97,6 +97,8 @@ func typeName(f *pflag.Flag) string {
 		return "list"
 	case "float32":
 		return "number"
+	case "int or auto":
+		return "integer or `auto`"
 	case "int":
 		return "integer"
 	case "bool":

@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // settings are all flags of the operator. Each has an environment variable, which the flag overrides.
@@ -27,7 +30,7 @@ type settings struct {
 	configTimeout, hookTimeout time.Duration
 	retryMin, retryMax         time.Duration
 	shutdownTimeout            time.Duration
-	contextsPerRun             int
+	contextsPerRun             contextLimit
 	v0Existing                 string
 	keepManagedFields          bool
 	listenAddress, listenPort  string
@@ -166,7 +169,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.watchHooks, false), usage: "reload hooks when files in the hooks directory change; scripts of mounted volumes need no execute permission"},
 			{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
 			{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
-			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: number(&s.contextsPerRun, 0), usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit"},
+			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: limit(&s.contextsPerRun), usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit, auto means 1 for hooks whose script reads only the first one"},
 			{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"), usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip delivers none"},
 			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables that hooks inherit, as names or globs such as APP_*; prefix with ! to exclude (repeatable); default: all"},
 			{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.jqLibraryPath), usage: "directory of jq modules for jqFilter (repeatable)"},
@@ -272,6 +275,38 @@ func (s *settings) addFlags(fs *pflag.FlagSet) {
 		f.Usage = fmt.Sprintf("%s [$%s]", row.usage, row.env)
 		f.Hidden = row.hidden
 	}
+}
+
+// contextLimit is a number, or auto.
+type contextLimit int
+
+func limit(p *contextLimit) func(*pflag.FlagSet, string) {
+	return func(fs *pflag.FlagSet, name string) {
+		*p = hook.AutoContexts
+		fs.Var(p, name, "")
+	}
+}
+
+func (l *contextLimit) Type() string { return "int or auto" }
+
+func (l *contextLimit) String() string {
+	if *l == hook.AutoContexts {
+		return "auto"
+	}
+	return strconv.Itoa(int(*l))
+}
+
+func (l *contextLimit) Set(text string) error {
+	if text == "auto" {
+		*l = hook.AutoContexts
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is neither auto nor a number from 0", text)
+	}
+	*l = contextLimit(n)
+	return nil
 }
 
 // lenientBool also takes yes and no, which the variable was documented with for years.

@@ -147,7 +147,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		Cluster:       s.cluster(),
 		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
-		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: s.contextsPerRun, SkipExistingV0: s.v0Existing == "skip",
+		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
 		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
 		Debug: s.debugOptions(), Version: version,
@@ -188,7 +188,7 @@ func (s *settings) changes() apply.Settings {
 func (s *settings) workbench() workbench.Options {
 	return workbench.Options{
 		HooksDir: s.hooksDir, Env: os.Environ(), HookEnv: s.hookEnv, JQLibraryPath: s.jqLibraryPath,
-		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: s.contextsPerRun, SkipExistingV0: s.v0Existing == "skip",
+		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		Cluster: s.cluster(), Changes: s.changes(),
 	}
 }

@@ -90,7 +90,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.runner = run.New(run.Options{
 		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
 		Snapshots: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, Files: op.store,
-		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON,
+		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON,
 		Observe: op.runEnded, Begin: op.insight.begin, Tracers: op.tracers,
 	})
 	return op, nil
@@ -114,7 +114,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, filters *j
 	loading := hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
-		SkipExistingV0: o.SkipExistingV0,
+		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun,
 	}
 	first, err := op.store.Load(ctx, loading)
 	if err != nil {

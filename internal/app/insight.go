@@ -170,6 +170,17 @@ func (i *insight) Progress(h *hook.Hook) debug.Progress {
 	return p
 }
 
+// OneByOne is the place in its script because of which a hook runs once per context.
+func (i *insight) OneByOne(h *hook.Hook) string {
+	if !h.Settings.OneByOne {
+		return ""
+	}
+	path, release := i.op.store.Take(h)
+	defer release()
+	at, _ := hookset.ContextsOf(strings.TrimSuffix(path, h.Name), i.hooksDir, h.Name).OneByOne()
+	return at.String()
+}
+
 // NextTick is when a crontab is due.
 func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(crontab) }
 

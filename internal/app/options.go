@@ -35,7 +35,8 @@ type Options struct {
 	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
 	ShutdownTimeout time.Duration
 	// Watchdog is started by the signal, and when the operator ends by itself. Nil means none.
-	Watchdog          *lifecycle.Watchdog
+	Watchdog *lifecycle.Watchdog
+	// ContextsPerRun is as in hookset.Options.
 	ContextsPerRun    int
 	SkipExistingV0    bool
 	KeepManagedFields bool

@@ -35,6 +35,8 @@ type Operator interface {
 	Binding(h *hook.Hook, index int) Binding
 	// Progress is how far a hook has come since the start.
 	Progress(h *hook.Hook) Progress
+	// OneByOne is the place in its script because of which a hook runs once per context; empty if it does not.
+	OneByOne(h *hook.Hook) string
 	// NextTick is when a crontab is due again; zero when it is not registered.
 	NextTick(crontab string) time.Time
 }

@@ -49,6 +49,7 @@ func (f *fake) Binding(h *hook.Hook, index int) Binding {
 }
 
 func (f *fake) Progress(h *hook.Hook) Progress    { return f.progress[h.Name] }
+func (f *fake) OneByOne(*hook.Hook) string        { return "" }
 func (f *fake) NextTick(crontab string) time.Time { return f.ticks[crontab] }
 
 // objects is a snapshot.

@@ -62,8 +62,6 @@ type Options struct {
 	Env []string
 	// Timeout limits runs of hooks without executionTimeout; 0 means no limit.
 	Timeout time.Duration
-	// ContextsPerRun limits the contexts of hooks without contextsPerRun; 0 means no limit.
-	ContextsPerRun int
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
 	ProxyJSON bool
 	// Observe, if set, receives the report of every run.
@@ -96,13 +94,6 @@ func (r *Runner) wait(ctx context.Context, h *hook.Hook) error {
 		return limit.Wait(ctx)
 	}
 	return ctx.Err()
-}
-
-func (r *Runner) contextsPerRun(h *hook.Hook) int {
-	if h.Settings.ContextsPerRun > 0 {
-		return h.Settings.ContextsPerRun
-	}
-	return r.opts.ContextsPerRun
 }
 
 func (r *Runner) timeout(h *hook.Hook) time.Duration {

@@ -1,6 +1,8 @@
-// Package script reads the text of hooks: the program that runs a script, and its syntax.
+// Package script reads the text of hooks: the program that runs a script, its syntax, and what it reads of its binding contexts.
 //
-// Nothing here reads files or starts processes.
+// Callers may rely on this:
+//   - Nothing here reads files or starts processes; what that takes is handed in.
+//   - Contexts never claims that a script reads only its first context unless every command of it is known.
 package script
 
 import (

@@ -274,7 +274,12 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	result.hook = answer.Hook
 	result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: " + hookset.Summary(answer.Hook)})
 	result.findings = append(result.findings, l.warnings(s, answer)...)
-	result.findings = append(result.findings, lint.Hook(s, answer.Hook, l.opts.ContextsPerRun)...)
+	for _, found := range lint.Hook(s, answer.Hook, hookset.ContextsOf(l.root, l.opts.HooksDir, f.Name)) {
+		if found.Path != s.Path { // in a library
+			found.Path = l.show(found.Path)
+		}
+		result.findings = append(result.findings, found)
+	}
 	for i, k := range answer.Hook.Kubernetes {
 		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" {
 			line, column := l.place(s, answer, fmt.Sprintf("kubernetes[%d].kind", i), "")

@@ -116,6 +116,7 @@ func operatorCommand(ts *testscript.TestScript, _ bool, args []string) {
 		HooksDir: ts.MkAbs("hooks"), Kubeconfig: w.kubeconfig, Dir: ts.MkAbs("."), Args: args,
 		Env: []string{"HOOKS=" + ts.MkAbs("hooks"), "WORK=" + ts.MkAbs("."), "NS=" + w.namespace},
 	})
+	ts.Setenv("DEBUG_UNIX_SOCKET", w.operator.Socket)
 }
 
 // runs WHAT FILE: wait until the runs so far, made text by the jq program WHAT, are what FILE says. WHAT gets an

@@ -140,35 +140,33 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestFirstContext checks the warning for hooks that read only the first context of several.
-func TestFirstContext(t *testing.T) {
-	pods := hook.Kubernetes{Added: true}
-	grouped := hook.Kubernetes{Added: true, Binding: hook.Binding{Group: "g"}}
-	const reads = "#!/bin/sh\n# .[0]\nx=$(jq -r '.[0].object' \"$BINDING_CONTEXT_PATH\")\n"
+// TestContexts checks what is reported about the contexts that a hook reads.
+func TestContexts(t *testing.T) {
+	pods := []hook.Kubernetes{{Added: true}}
+	auto, one := hook.Settings{ContextsPerRun: 1, OneByOne: true}, hook.Settings{ContextsPerRun: 1}
+	const (
+		object = "#!/bin/sh\n# .[0]\nx=$(jq -r '.[0].object' \"$BINDING_CONTEXT_PATH\")\n"
+		kind   = "#!/bin/sh\njq -r '.[0].type' \"$BINDING_CONTEXT_PATH\"\n"
+		every  = "#!/bin/sh\njq -r '.[].object' \"$BINDING_CONTEXT_PATH\"\n"
+	)
 	for _, test := range []struct {
 		name, text string
 		hook       hook.Hook
-		limit      int
-		line       int
+		want       string
 	}{
-		{"merges", reads, hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 3},
-		{"limited for all hooks", reads, hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 1, 0},
-		{"limited", reads, hook.Hook{Kubernetes: []hook.Kubernetes{pods}, Settings: hook.Settings{ContextsPerRun: 1}}, 0, 0},
-		{"runs at start-up only", reads, hook.Hook{OnStartup: new(int)}, 0, 0},
-		{"one group", reads, hook.Hook{Kubernetes: []hook.Kubernetes{grouped, grouped}}, 0, 0},
-		{"a group and a schedule", reads, hook.Hook{Kubernetes: []hook.Kubernetes{grouped}, Schedules: make([]hook.Schedule, 1)}, 0, 3},
-		{"only Synchronization", reads, hook.Hook{Kubernetes: make([]hook.Kubernetes, 1)}, 0, 0},
-		{"reads all", reads + "jq '.[]' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 0},
-		{"counts", "n=$(jq length $f)\njq .[0].type\n", hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 0},
-		{"python", "context = json.load(open(path))[0]\n", hook.Hook{Schedules: make([]hook.Schedule, 1)}, 0, 1},
-		{"python, all", "first = contexts[0]\nfor c in contexts:\n  pass\n", hook.Hook{Schedules: make([]hook.Schedule, 1)}, 0, 0},
+		{"runs once per context", object, hook.Hook{Kubernetes: pods, Settings: auto}, "a:3: note: runs once per context"},
+		{"gets all", object, hook.Hook{Kubernetes: pods}, "a:3: warning: the hook reads only the first"},
+		{"one by its own setting", object, hook.Hook{Kubernetes: pods, Settings: one}, ""},
+		{"reads only the type", kind, hook.Hook{Kubernetes: pods}, "a:2: warning: the hook reads only the first"},
+		{"reads also snapshots", kind + "jq '.[0].snapshots' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: pods}, ""},
+		{"runs at start-up only", object, hook.Hook{OnStartup: new(int)}, ""},
+		{"reads all", every, hook.Hook{Kubernetes: pods}, ""},
+		{"may read all", object + "handle\n", hook.Hook{Kubernetes: pods}, "a:4: note: gets all contexts of a run: it calls handle"},
 	} {
-		line := 0
-		for _, f := range Hook(script.Source{Path: "a", Text: []byte(test.text)}, &test.hook, test.limit) {
-			line = f.Line
-		}
-		if line != test.line {
-			t.Errorf("%s: a warning for line %d, not %d", test.name, line, test.line)
+		s := script.Source{Path: "a", Text: []byte(test.text)}
+		test.hook.Name = "a"
+		if got := lines(Hook(s, &test.hook, script.Contexts(s, script.Directory{Name: "a"}))); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
 }
