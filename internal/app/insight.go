@@ -51,7 +51,7 @@ func newInsight(op *operator, o Options) *insight {
 	if o.Debug.Level == nil {
 		o.Debug.Level = &slog.LevelVar{} // of no logger
 	}
-	i := &insight{op: op, hooksDir: o.HooksDir, history: history.New(history.Options{}), logLevel: debug.NewLogLevel(o.Debug.Level, o.Log)}
+	i := &insight{op: op, hooksDir: o.HooksDir, history: history.New(), logLevel: debug.NewLogLevel(o.Debug.Level, o.Log)}
 	options := debug.Options{
 		Operator: i, History: i.history, LogLevel: i.logLevel, Version: o.Version, HookTimeout: o.HookTimeout, Profiling: o.Profiling, Log: o.Log,
 	}

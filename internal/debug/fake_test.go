@@ -111,7 +111,7 @@ func theOperator() *fake {
 // options are complete.
 func options(op Operator) Options {
 	log := slog.New(slog.DiscardHandler)
-	return Options{Operator: op, History: history.New(history.Options{}), LogLevel: NewLogLevel(&slog.LevelVar{}, log), Version: "v1.2.3", Log: log}
+	return Options{Operator: op, History: history.New(), LogLevel: NewLogLevel(&slog.LevelVar{}, log), Version: "v1.2.3", Log: log}
 }
 
 // record adds a run that has ended.
