@@ -95,7 +95,7 @@ func says(message, row string) bool {
 
 // literals are the string literals of the program; parts of a sum are one.
 func literals(t *testing.T) (all []string) {
-	for _, root := range []string{"../cmd", "../internal"} {
+	for _, root := range []string{"../cmd", "../internal", "../kubectl"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

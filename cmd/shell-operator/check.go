@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 )
 
 var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
@@ -62,6 +64,9 @@ func (s *settings) check() error {
 	}
 	if e := s.v0Existing; e != "add" && e != "skip" {
 		wrong("v0-existing-objects", "%q: use add or skip", e)
+	}
+	if k := s.kubectl; k != kubectl.Auto && k != kubectl.Process {
+		wrong("kubectl", "%q: use auto or process", k)
 	}
 	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("validating-webhook-failure-policy", "%q: use Fail or Ignore", p)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 )
 
 // settings are all flags of the operator. Each has an environment variable, which the flag overrides.
@@ -18,6 +19,7 @@ type settings struct {
 	watchHooks                 bool
 	hooksDir, tmpDir, runDir   string
 	hookEnv                    []string
+	kubectl                    string
 	keepTmpFiles               lenientBool
 	kubeContext, kubeConfig    string
 	kubeServer                 string
@@ -172,6 +174,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: limit(&s.contextsPerRun), usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit, auto means 1 for hooks whose script reads only the first one"},
 			{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"), usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip delivers none"},
 			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables that hooks inherit, as names or globs such as APP_*; prefix with ! to exclude (repeatable); default: all"},
+			{flag: "kubectl", env: "SHELL_OPERATOR_KUBECTL", bind: text(&s.kubectl, kubectl.Auto), usage: "kubectl in hooks without settings.kubectl: auto starts a trimmed one for most calls, process never does"},
 			{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.jqLibraryPath), usage: "directory of jq modules for jqFilter (repeatable)"},
 			{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.keepManagedFields, true), usage: "keep metadata.managedFields in objects, for bindings without keepManagedFields"},
 			{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "back-off before the first retry of a failed run"},

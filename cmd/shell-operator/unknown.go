@@ -19,7 +19,7 @@ var (
 )
 
 // withoutFlag are the variables that have no flag.
-var withoutFlag = []string{"QUEUE_ACTIONS_METRICS", "TRACING_OTLP_ENDPOINT", "TRACING_OTLP_AUTH_TOKEN"}
+var withoutFlag = []string{"QUEUE_ACTIONS_METRICS", "SHELL_OPERATOR_KUBECTL_FILE", "TRACING_OTLP_ENDPOINT", "TRACING_OTLP_AUTH_TOKEN"}
 
 // ofService are the variables that Kubernetes makes for a Service, whose name may begin like our prefixes.
 var ofService = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT$|_PORT_\d+_(TCP|UDP|SCTP)(_|$)`)

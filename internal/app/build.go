@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
@@ -87,9 +89,17 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		copies = files.Dir()
 	}
 	op.store = hookset.NewStore(hookset.StoreOptions{Dir: copies, Log: o.Log})
+	environments, err := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...)
+	switch {
+	case err == nil || o.Kubectl != kubectl.Auto:
+	case errors.Is(err, kubectl.ErrAbsent):
+		o.Log.Debug("Hooks call the complete kubectl", "reason", err.Error())
+	default:
+		o.Log.Info("Hooks call the complete kubectl", "reason", err.Error())
+	}
 	op.runner = run.New(run.Options{
 		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
-		Snapshots: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, Files: op.store,
+		Snapshots: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments, Files: op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON,
 		Observe: op.runEnded, Begin: op.insight.begin, Tracers: op.tracers,
 	})

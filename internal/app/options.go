@@ -22,7 +22,9 @@ type Options struct {
 	JQLibraryPath []string
 	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string
-	Log          *slog.Logger
+	// Kubectl is a mode of package kubectl, for hooks that set none.
+	Kubectl string
+	Log     *slog.Logger
 	// Debug is about the debug API; Version is shown by it.
 	Debug   DebugOptions
 	Version string

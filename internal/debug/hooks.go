@@ -209,6 +209,7 @@ type settingsDump struct {
 	Burst            int    `json:"executionBurst,omitempty"`
 	ExecutionTimeout string `json:"executionTimeout,omitempty"`
 	ContextsPerRun   int    `json:"contextsPerRun,omitempty"`
+	Kubectl          string `json:"kubectl,omitempty"`
 }
 
 func hookConfig(a *API, r request) (answer, error) {
@@ -306,7 +307,7 @@ func settingsOf(s hook.Settings) *settingsDump {
 	if s.ExecutionTimeout != nil {
 		d.ExecutionTimeout = s.ExecutionTimeout.String()
 	}
-	d.ContextsPerRun = s.ContextsPerRun
+	d.ContextsPerRun, d.Kubectl = s.ContextsPerRun, s.Kubectl
 	if d == (settingsDump{}) {
 		return nil
 	}

@@ -67,6 +67,8 @@ type Settings struct {
 	ContextsPerRun int
 	// OneByOne reports that ContextsPerRun is 1 because the script of the hook reads only the first context.
 	OneByOne bool
+	// Kubectl is "auto" or "process"; empty means the operator's default.
+	Kubectl string
 }
 
 // AutoContexts as ContextsPerRun means that the script of the hook decides. Loaded hooks have the decision instead.

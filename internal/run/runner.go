@@ -60,6 +60,8 @@ type Options struct {
 	Log       *slog.Logger
 	// Env is the environment of every run, without the variables of its files.
 	Env []string
+	// KubectlEnv, if set, replaces Env, by the setting kubectl of the hook.
+	KubectlEnv map[string][]string
 	// Timeout limits runs of hooks without executionTimeout; 0 means no limit.
 	Timeout time.Duration
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.

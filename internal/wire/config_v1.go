@@ -61,6 +61,7 @@ func (p *parser) settings(root *object, h *hook.Hook) {
 	}
 	h.Settings.ExecutionTimeout = o.duration("executionTimeout")
 	o.contextsPerRun(&h.Settings.ContextsPerRun)
+	h.Settings.Kubectl = o.oneOf("kubectl", "auto", "process")
 	o.close()
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/script"
@@ -224,8 +225,9 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hoo
 		return out, err
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
+	environments, _ := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...) // the complete kubectl does the same
 	runner := run.New(run.Options{
-		Executor: process.New(process.Options{}), Workspace: files, Log: silent(), Env: o.Env, Timeout: o.HookTimeout,
+		Executor: process.New(process.Options{}), Workspace: files, Log: silent(), Env: o.Env, KubectlEnv: environments, Timeout: o.HookTimeout,
 	})
 	var mu sync.Mutex
 	line := func(stream string) func([]byte) {

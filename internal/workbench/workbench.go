@@ -27,7 +27,9 @@ type Options struct {
 	// HooksDir may be relative.
 	HooksDir string
 	// Env is our environment, HookEnv are names and patterns of what hooks inherit of it; none means all.
-	Env, HookEnv  []string
+	Env, HookEnv []string
+	// Kubectl is a mode of package kubectl, for hooks that set none.
+	Kubectl       string
 	JQLibraryPath []string
 	// ConfigTimeout ends a config call, HookTimeout a run (0 means none).
 	ConfigTimeout, HookTimeout time.Duration
