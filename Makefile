@@ -31,7 +31,7 @@ TESTCLUSTER_FLAGS += -X $(STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 bin/testcluster: $(wildcard testcluster/*.go) testcluster/go.mod testcluster/go.sum
 	@scripts/build-testcluster.sh '$(TESTCLUSTER_FLAGS)'
 
-tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl ## build bin/tools: jq, kubectl and other programs that hooks call
+tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl bin/kubectl ## build bin/tools: jq, kubectl and other programs that hooks call
 
 bin/tools/jq: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/jq github.com/itchyny/gojq/cmd/gojq
@@ -43,9 +43,15 @@ bin/tools/mysql: tools/go.mod $(wildcard tools/mysql/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/mysql ./mysql
 bin/tools/mysqld: tools/go.mod $(wildcard tools/mysqld/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/mysqld ./mysqld
-# After bin/testcluster, with which it shares its packages: that one shows how far the build is.
-bin/tools/kubectl: testcluster/kubectl/main.go testcluster/go.mod testcluster/go.sum | bin/testcluster
-	@mkdir -p bin/tools && rm -f $@ && cd testcluster && go build -ldflags '$(TESTCLUSTER_FLAGS)' -o ../$@ ./kubectl
+bin/tools/kubectl: bin/kubectl
+	@mkdir -p bin/tools && ln -sf ../kubectl $@
+
+kubectl: bin/kubectl ## build bin/kubectl and bin/kubectl-trimmed, with which hooks call it
+
+# After bin/testcluster, with which it shares most packages: that one shows how far the build is.
+bin/kubectl: scripts/build-kubectl.sh kubectl/go.mod kubectl/go.sum $(shell find kubectl -name '*.go') | bin/testcluster
+	@echo 'building bin/kubectl' >&2
+	@scripts/build-kubectl.sh bin
 
 # Apart from tools: the demo does not need them.
 delivery-tools: $(addprefix bin/tools/,chart image actionlint) ## build bin/tools/chart, image, actionlint: used by the targets below and tests of deploy
@@ -146,7 +152,7 @@ micro-bench: ## run the Go benchmarks, without a cluster
 	@go test -run '^$$' -bench . -benchmem ./internal/... | grep -Ev 'no test files|^(goos|goarch|PASS|ok)'
 
 vet: ## run go vet
-	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet ./...
+	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet ./... && cd ../kubectl && go vet ./...
 
 lint: bin/tools/golangci-lint-$(LINT_VERSION) ## run golangci-lint
 	@# Its own cache: results cached for another clone name files of that clone.
@@ -163,4 +169,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster tools delivery-tools dist image test-reproducible release image-shell test-image demo test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster tools kubectl delivery-tools dist image test-reproducible release image-shell test-image demo test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE

@@ -30,6 +30,8 @@ var scenarios = []scenario{
 	{"latency", "create → first line of a sh hook, on an idle operator", latency},
 	{"idle", "20 hooks that have nothing to do, for 60 s", idle},
 	{"admission", "sh hook, 1, 10 and 50 requests a second", admission},
+	{"kubectl", "calls of kubectl in hooks, trimmed and complete", kubectlCalls},
+	{"typical-hook", "bash, three jq, a kubectl get and a kubectl apply", typicalHook},
 	{"patches", "200 and 5,000 operations from one run", patches},
 	{"storm", "3,000 updates of 100 objects by 8 writers", storm},
 	{"flood", "3,000 changes of 64 KiB while the hook is busy", flood},

@@ -15,20 +15,6 @@ import (
 	"github.com/shell-operator/shell-operator/bench/objects"
 )
 
-// filters are typical filters of hooks that drop the object.
-var filters = []string{
-	".data.number",
-	"{name: .metadata.name, mode: .data.mode}",
-	".data | keys",
-	".metadata.labels",
-	".data.payload | length",
-	"[.data[] | length]",
-	".metadata.uid",
-	".data | to_entries | map(select(.value | length < 100))",
-	"{ns: .metadata.namespace, kind, created: .metadata.creationTimestamp}",
-	"del(.data, .metadata.managedFields)",
-}
-
 // tenFilters compares ten hooks with one.
 func tenFilters(b *bench) {
 	const times = 5
@@ -37,11 +23,11 @@ func tenFilters(b *bench) {
 		return "  keepFullObjectsInMemory: false\n  jqFilter: '" + filter + "'\n"
 	}
 	var texts []string
-	for _, filter := range filters {
+	for _, filter := range objects.Filters {
 		texts = append(texts, snapshotHook("ConfigMap", namespace, binding(filter)))
 	}
 	ten := b.hooks(texts...)
-	one := b.hooks(snapshotHook("ConfigMap", namespace, binding(filters[len(filters)-1])))
+	one := b.hooks(snapshotHook("ConfigMap", namespace, binding(objects.Filters[len(objects.Filters)-1])))
 	measure := func(dir string, n int) (seconds, resident, peak, watches float64) {
 		before := b.watches("configmaps")
 		op := b.start(dir)

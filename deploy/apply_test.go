@@ -2,14 +2,18 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -30,13 +34,20 @@ func TestApply(t *testing.T) {
 		"everything":   everything,
 		"cert-manager": "webhooks: {mutating: true, conversion: {enabled: true, crds: [crontabs.example.com]}, certificates: {from: CertManager}}",
 		"own issuer":   "webhooks: {validating: true, certificates: {from: CertManager, issuerRef: {name: ca, kind: ClusterIssuer}}}",
+		"ConfigMaps":   "hooks: {configMaps: [a, b]}\nwatchHooks: true\nsettings: {hook-timeout: 5m, listen-port: 9200, http-body-limit: 2000000, hook-env: [A, B]}\nmetrics: {service: true}",
+		"git":          "hooks: {git: {repository: 'https://example.com/hooks.git', path: shop, secretName: key}}",
+		"image volume": "hooks: {image: {reference: 'registry.example.com/hooks:v1', path: shop}}\ndnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]\nextraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: more}}]",
+		"host network": "hostNetwork: true\nwebhooks: {validating: true}\nsettings: {listen-port: 9200, validating-webhook-listen-port: 10250}",
 		"own Secret":   "webhooks: {validating: true, certificates: {from: Secret, secretName: tls}}\nhooks: {configMap: mine}\nresources: null",
 		"OpenShift":    "podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			namespace := cluster.Namespace(t)
-			cluster.Kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
-			manifest, problem := render(t, namespace, values)
+			if name != "host network" { // which only the standard privileged has
+				cluster.Kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+			}
+			manifest, problem := render(t, namespace, values, "--no-hooks")
 			if problem != "" {
 				t.Fatal(problem)
 			}
@@ -44,11 +55,129 @@ func TestApply(t *testing.T) {
 				cluster.KubectlInput(t, manifest, "delete", "--ignore-not-found", "--wait=false", "-f", "-")
 			})
 			cluster.KubectlInput(t, manifest, "apply", "--server-side", "--validate=strict", "-f", "-")
-			// Once more: nothing that the API server fills in gets in the way.
-			cluster.KubectlInput(t, manifest, "apply", "--server-side", "--validate=strict", "-f", "-")
+			if name == "everything" { // once more: nothing that the API server fills in gets in the way
+				cluster.KubectlInput(t, manifest, "apply", "--server-side", "--validate=strict", "-f", "-")
+			}
 			createPod(t, cluster, namespace, parse(t, manifest)["Deployment/shop-shell-operator"])
+			whole, _ := render(t, namespace, values)
+			hooks := helmHooks(whole)
+			cluster.KubectlInput(t, hooks, "apply", "--dry-run=server", "--server-side", "--validate=strict", "-f", "-")
+			if job := parse(t, hooks)["Job/shop-shell-operator-uninstall"]; job != nil {
+				if err := unstructured.SetNestedField(job.Object, "default", "spec", "template", "spec", "serviceAccountName"); err != nil { // its own was a dry run
+					t.Fatal(err)
+				}
+				createPod(t, cluster, namespace, job)
+			}
 		})
 	}
+}
+
+// helmHooks are the documents of a manifest that Helm applies at other times.
+func helmHooks(manifest string) string {
+	documents := slices.DeleteFunc(strings.Split(manifest, "\n---\n"), func(d string) bool { return !strings.Contains(d, "\n    helm.sh/hook: ") })
+	return strings.Join(documents, "\n---\n")
+}
+
+// TestConfigMapLabels lets Helm find ConfigMaps by their labels.
+func TestConfigMapLabels(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	for name, label := range map[string]string{"b": "team=shop", "a": "team=shop", "c": "team=other"} {
+		cluster.Kubectl(t, "-n", namespace, "create", "configmap", name, "--from-literal=hook.sh=x")
+		cluster.Kubectl(t, "-n", namespace, "label", "configmap", name, label)
+	}
+	manifest, problem := render(t, namespace, "hooks: {configMaps: [z], configMapLabels: {team: shop}}", "--kubeconfig", cluster.Kubeconfig)
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	mounts := regexp.MustCompile(`mountPath: (/hooks/\w+)`).FindAllStringSubmatch(manifest, -1)
+	if got := fmt.Sprint(mounts); got != "[[mountPath: /hooks/a /hooks/a] [mountPath: /hooks/b /hooks/b] [mountPath: /hooks/z /hooks/z]]" {
+		t.Errorf("mounted are %s", got)
+	}
+	_, problem = render(t, namespace, "hooks: {configMapLabels: {team: none}}", "--kubeconfig", cluster.Kubeconfig)
+	if !strings.Contains(problem, "Helm finds no ConfigMap with these labels in namespace "+namespace) {
+		t.Errorf("the error is %s", problem)
+	}
+}
+
+// TestUninstall runs the Job of helm uninstall with its arguments, variables and permissions: the Deployment and the webhook
+// configurations are gone.
+func TestUninstall(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	const values = "webhooks: {validating: true, mutating: true}\nkubernetesEvents: false\nargs: [--hook-timeout, 5m]"
+	installed, problem := render(t, namespace, values, "--no-hooks")
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	cluster.KubectlInput(t, installed, "apply", "--server-side", "-f", "-")
+	whole, _ := render(t, namespace, values)
+	hooks := helmHooks(whole)
+	t.Cleanup(func() {
+		cluster.KubectlInput(t, whole, "delete", "--ignore-not-found", "--wait=false", "-f", "-")
+	})
+	job := parse(t, hooks)["Job/shop-shell-operator-uninstall"]
+	cluster.KubectlInput(t, hooks, "apply", "--server-side", "-f", "-")
+	configurations := []string{"validatingwebhookconfiguration/" + namespace + "-shop-shell-operator-hooks", "mutatingwebhookconfiguration/" + namespace + "-shop-shell-operator-hooks"}
+	for _, kind := range []string{"Validating", "Mutating"} {
+		cluster.KubectlInput(t, `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "`+kind+`WebhookConfiguration",
+  "metadata": {"name": "`+namespace+`-shop-shell-operator-hooks", "labels": {"app.kubernetes.io/managed-by": "shell-operator"}},
+  "webhooks": [{"name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+    "clientConfig": {"service": {"name": "shop-shell-operator-admission", "namespace": "`+namespace+`", "path": "/hooks/validating/a/b"}}}]}`, "create", "-f", "-")
+	}
+
+	var spec struct {
+		Template struct {
+			Spec struct {
+				ServiceAccountName string
+				Containers         []struct {
+					Args []string
+					Env  []struct{ Name, Value string }
+				}
+			}
+		}
+	}
+	text, err := json.Marshal(job.Object["spec"])
+	if err == nil {
+		err = json.Unmarshal(text, &spec)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := spec.Template.Spec
+	cmd := exec.CommandContext(t.Context(), testenv.Binary(t), pod.Containers[0].Args...)
+	cmd.Env = []string{"KUBECONFIG=" + kubeconfigOf(t, cluster, namespace, pod.ServiceAccountName), "TMPDIR=" + t.TempDir()}
+	for _, e := range pod.Containers[0].Env {
+		if e.Value == "" {
+			e.Value = namespace // all that are used come from metadata.namespace
+		}
+		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "its Pods have ended") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, left := range append(configurations, "deployment/shop-shell-operator") {
+		if got := cluster.Kubectl(t, "-n", namespace, "get", left, "--ignore-not-found"); got != "" {
+			t.Errorf("this was not uninstalled: %s", got)
+		}
+	}
+}
+
+// kubeconfigOf is a kubeconfig with the token of a ServiceAccount.
+func kubeconfigOf(t *testing.T, cluster *testenv.Cluster, namespace, account string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: strings.TrimSpace(cluster.Kubectl(t, "-n", namespace, "create", "token", account))}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestManifestsApply lets the API server take the plain manifests, twice, and a Pod as their Deployment makes it.

@@ -20,6 +20,8 @@ hooks:
     shop/watch.py: |
       #!/usr/bin/env python3
       print("quoted: \"{{ this is no template }}\"")
+watchHooks: true
+settings: {retry-max-delay: 1m}
 args: [--hook-timeout, 5m]
 env: [{name: FRUIT, value: apple}]
 envFrom: [{secretRef: {name: fruits}}]
@@ -47,16 +49,88 @@ extraVolumeMounts: [{name: more, mountPath: /more}]
 `
 
 func TestDefault(t *testing.T) {
-	o := rendered(t, "")
+	o := rendered(t, "", "--no-hooks")
 	if len(o) != 4 || o["Deployment/shop-shell-operator"] == nil || o["ServiceAccount/shop-shell-operator"] == nil {
 		t.Errorf("not exactly a Deployment and a ServiceAccount with permission to write Events: %d objects", len(o))
 	}
-	o = rendered(t, "kubernetesEvents: false")
+	o = rendered(t, "kubernetesEvents: false", "--no-hooks")
 	if len(o) != 2 || !strings.Contains(o.at(t, "Deployment/shop-shell-operator", "spec", "template", "spec", "containers"), "name: SHELL_OPERATOR_KUBERNETES_EVENTS\n    value: \"false\"") {
 		t.Errorf("not exactly a Deployment without Events and a ServiceAccount without permissions: %d objects", len(o))
 	}
 	if got := o.at(t, "Deployment/shop-shell-operator", "spec", "strategy"); got != "type: Recreate" {
 		t.Errorf("two operators could run hooks concurrently: strategy %s", got)
+	}
+	// The image with a shell has no USER, so that a Dockerfile from it can run apk add.
+	if got := o.at(t, "Deployment/shop-shell-operator", "spec", "template", "spec", "securityContext"); !strings.Contains(got, "runAsUser: 65532") || strings.Contains(read(t, "image/Dockerfile"), "\nUSER") {
+		t.Errorf("the image with a shell is root for Dockerfiles and 65532 in the chart: %s", got)
+	}
+}
+
+// TestMetadata sets labels and annotations of everything, of a kind, and of the Pod. Selectors stay as they are.
+func TestMetadata(t *testing.T) {
+	before := rendered(t, everything)
+	o := rendered(t, everything+`
+commonLabels: {team: shop, app.kubernetes.io/name: other}
+commonAnnotations: {cost: "7"}
+labels: {Service: {mesh: "on"}}
+annotations: {Deployment: {reload: "yes"}}
+serviceAccount: {annotations: {role: arn}}
+`)
+	for key, object := range o {
+		if l, a := object.GetLabels(), object.GetAnnotations(); l["team"] != "shop" || a["cost"] != "7" || l["app.kubernetes.io/name"] == "other" {
+			t.Errorf("%s has the labels %v and annotations %v", key, l, a)
+		}
+		if object.GetKind() == "Service" && object.GetLabels()["mesh"] != "on" {
+			t.Errorf("%s has not the label of its kind", key)
+		}
+		if object.GetKind() == "Service" && o.at(t, key, "spec", "selector") != before.at(t, key, "spec", "selector") {
+			t.Errorf("%s selects other Pods", key)
+		}
+	}
+	const deployment = "Deployment/shop-shell-operator"
+	if got := o[deployment].GetAnnotations(); got["reload"] != "yes" {
+		t.Errorf("the Deployment has the annotations %v", got)
+	}
+	if got := o["ServiceAccount/shop-shell-operator"].GetAnnotations(); got["role"] != "arn" {
+		t.Errorf("the ServiceAccount has the annotations %v", got)
+	}
+	// The Pod's own labels win; those of the selector always do.
+	if got, want := o.at(t, deployment, "spec", "template", "metadata", "labels"), "app.kubernetes.io/instance: shop\napp.kubernetes.io/name: shell-operator\nteam: fruit"; got != want {
+		t.Errorf("the Pod has the labels\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestPod compares what values make of the Pod.
+func TestPod(t *testing.T) {
+	for values, want := range map[string][]string{
+		"":                                    {"name: GOMEMLIMIT\n    value: \"536870912\"", "memory: 1Gi", "timeoutSeconds: 10"},
+		"resources: {limits: {memory: 1.5G}}": {"name: GOMEMLIMIT\n    value: \"750000000\""},
+		"goMemLimit: 100MiB":                  {"value: 100MiB"},
+		"watchHooks: true":                    {"name: SHELL_OPERATOR_WATCH_HOOKS\n    value: \"true\""},
+		"livenessProbe: {periodSeconds: 7}":   {"periodSeconds: 7\n    timeoutSeconds: 10"},
+		"settings: {listen-port: 9200}":       {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
+		"hostNetwork: true\nwebhooks: {mutating: true}\nsettings: {validating-webhook-listen-port: 10250}":      {"hostNetwork: true", "dnsPolicy: ClusterFirstWithHostNet", "containerPort: 10250\n    name: admission"},
+		"dnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]": {"dnsPolicy: None", "- 10.0.0.1", "- db"},
+		"webhooks: {validating: true}":                                                                {"value: kube-system,shop"},
+		"webhooks: {validating: true, excludeReleaseNamespace: false}":                                {"value: kube-system\n"},
+		"extraContainers: [{name: more, image: more}]\ninitContainers: [{name: first, image: first}]": {"image: more", "image: first"},
+	} {
+		spec := rendered(t, values).at(t, "Deployment/shop-shell-operator", "spec", "template", "spec")
+		for _, w := range want {
+			if !strings.Contains(strings.ReplaceAll(spec, "\n  ", "\n"), w) && !strings.Contains(spec, w) {
+				t.Errorf("%q makes a Pod without %q:\n%s", values, w, spec)
+			}
+		}
+	}
+	if spec := rendered(t, "resources: null").at(t, "Deployment/shop-shell-operator", "spec", "template", "spec"); strings.Contains(spec, "GOMEMLIMIT") {
+		t.Error("GOMEMLIMIT without a memory limit")
+	}
+	if got := rendered(t, "revisionHistoryLimit: 3").at(t, "Deployment/shop-shell-operator", "spec", "revisionHistoryLimit"); got != "3" {
+		t.Errorf("revisionHistoryLimit is %s", got)
+	}
+	extra := rendered(t, "extraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: a}}, 'kind: ConfigMap\n\napiVersion: v1\n\nmetadata: {name: \"{{ .Release.Name }}-b\"}']")
+	if extra["Secret/a"] == nil || extra["ConfigMap/shop-b"] == nil {
+		t.Error("the objects of the user are missing")
 	}
 }
 
@@ -136,6 +210,30 @@ func TestHooks(t *testing.T) {
 	if volumes := o.at(t, deployment, "spec", "template", "spec", "volumes"); !strings.Contains(volumes, "defaultMode: 493\n    name: mine") {
 		t.Errorf("the ConfigMap of the user is not mounted:\n%s", volumes)
 	}
+
+	// With watchHooks the operator itself reloads hooks.
+	o = rendered(t, "watchHooks: true\nhooks: {files: {a.sh: x}}")
+	if pod := o.at(t, deployment, "spec", "template", "metadata"); strings.Contains(pod, "checksum") {
+		t.Errorf("another hook makes another Pod, though hooks are reloaded:\n%s", pod)
+	}
+
+	for values, want := range map[string][]string{
+		"hooks: {configMaps: [a, b.c]}": {"mountPath: /hooks/a", "mountPath: /hooks/b.c", "name: b.c", "defaultMode: 493"},
+		"hooks: {image: {reference: 'registry.example.com/hooks:v1', path: shop/}}": {
+			"reference: registry.example.com/hooks:v1", "pullPolicy: IfNotPresent", "subPath: shop\n", "mountPath: /hooks\n", "SHELL_OPERATOR_WATCH_HOOKS",
+		},
+		"hooks: {git: {repository: 'https://example.com/hooks.git', ref: v1, path: /shop, secretName: key, args: [--username=git]}}": {
+			"--repo=https://example.com/hooks.git", "--ref=v1", "--username=git", "restartPolicy: Always", "secretName: key", "runAsUser: 65533",
+			"value: /git/current/shop\n", "SHELL_OPERATOR_HOOKS_DIR", "SHELL_OPERATOR_WATCH_HOOKS", "defaultMode: 288", "mountPath: /etc/git-secret",
+		},
+	} {
+		spec := rendered(t, values).at(t, deployment, "spec", "template", "spec")
+		for _, w := range want {
+			if !strings.Contains(spec, w) {
+				t.Errorf("%s: no %q in\n%s", values, w, spec)
+			}
+		}
+	}
 }
 
 func TestEverything(t *testing.T) {
@@ -173,7 +271,7 @@ func TestVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := []string{"POD_NAME", "POD_UID", "POD_NAMESPACE", "HOME", "FRUIT"}
+	known := []string{"GOMEMLIMIT", "POD_NAME", "POD_UID", "POD_NAMESPACE", "HOME", "FRUIT"}
 	for _, m := range regexp.MustCompile(`env: "(\w+)"`).FindAllStringSubmatch(string(settings), -1) {
 		known = append(known, m[1])
 	}
@@ -202,7 +300,16 @@ func TestRefusals(t *testing.T) {
 		"env: {FRUIT: apple}":                                        "at '/env': got object, want array",
 		"env: [{name: PORT, value: 80}]":                             "at '/env/0/value': got number, want string",
 		"hooks: {files: {../../etc/passwd: x}}":                      "'../../etc/passwd' does not match pattern",
-		"hooks: {files: {a.sh: x}, configMap: mine}":                 "hooks.files and hooks.configMap are both set",
+		"hooks: {files: {a.sh: x}, configMap: mine}":                 "hooks.files and hooks.configMap are both set, and both would be /hooks: choose one",
+		"hooks: {image: {reference: a}, git: {repository: b}}":       "hooks.image and hooks.git are both set",
+		"hooks: {git: {repository: b, path: ../..}}":                 "at '/hooks/git/path': '../..' does not match pattern",
+		"hooks: {configMapLabels: {a: b}}":                           "Helm finds no ConfigMap with these labels in namespace shop",
+		"settings: {hook-timeoutt: 5m}":                              "at '/settings': additional properties 'hook-timeoutt' not allowed",
+		"settings: {hook-timeout: 5}":                                "at '/settings/hook-timeout': got number, want string",
+		"settings: {watch-hooks: true}":                              "settings.watch-hooks has no effect in this chart: set watchHooks",
+		"livenessProbe: {exec: {}}":                                  "at '/livenessProbe': additional properties 'exec' not allowed",
+		"annotations: {Deploymnt: {}}":                               "invalid propertyName 'Deploymnt'",
+		"webhooks: {excludeNamespaces: [A]}":                         "at '/webhooks/excludeNamespaces/0': 'A' does not match pattern",
 		"webhooks: {conversion: {enabled: true}}":                    "webhooks.conversion.crds is empty: name the CRDs",
 		"webhooks: {validating: true, certificates: {from: Secret}}": "webhooks.certificates.secretName is empty: name the Secret",
 		"http: {enabled: true}":                                      "http.secretName is empty: name the Secret",

@@ -5,7 +5,6 @@ package deploy
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,8 +16,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-var update = flag.Bool("update", false, "write what is generated: manifests and the reference of the chart")
 
 // tool returns the path of a program that make delivery-tools builds. Without it the test is skipped, unless it is run by
 // make test.
@@ -37,13 +34,14 @@ func tool(t *testing.T, name string) string {
 }
 
 // render renders the chart with a text of values. The error is what the user of the chart reads.
-func render(t *testing.T, namespace, values string) (string, string) {
+func render(t *testing.T, namespace, values string, flags ...string) (string, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(tool(t, "chart"), "render", "--name", "shop", "--namespace", namespace, "--values", file, filepath.Join(testenv.Root(), "deploy", "chart"))
+	args := append([]string{"render", "--name", "shop", "--namespace", namespace, "--values", file}, flags...)
+	cmd := exec.Command(tool(t, "chart"), append(args, filepath.Join(testenv.Root(), "deploy", "chart"))...)
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
 	out, err := cmd.Output()
@@ -79,10 +77,10 @@ func parse(t *testing.T, manifest string) objects {
 	return found
 }
 
-// rendered renders valid values.
-func rendered(t *testing.T, values string) objects {
+// rendered renders valid values, with "--no-hooks" without Helm's hooks.
+func rendered(t *testing.T, values string, flags ...string) objects {
 	t.Helper()
-	manifest, problem := render(t, "shop", values)
+	manifest, problem := render(t, "shop", values, flags...)
 	if problem != "" {
 		t.Fatalf("%s\nwith the values\n%s", problem, values)
 	}

@@ -17,11 +17,18 @@ func TestDockerfileJQ(t *testing.T) {
 	}
 }
 
-// TestDockerfileKubectl: kubectl in the image has the minor version of the operator's client library.
-func TestDockerfileKubectl(t *testing.T) {
-	client := regexp.MustCompile(`k8s\.io/client-go v0\.(\d+\.\d+)`).FindStringSubmatch(read(t, filepath.Join(testenv.Root(), "go.mod")))
-	if v := argument(t, "KUBECTL_VERSION"); v != "v1."+client[1] {
-		t.Errorf("kubectl is %s, the client library that of v1.%s", v, client[1])
+// TestKubectlVersion: kubectl in the image and in tests has the version of the operator's client library.
+func TestKubectlVersion(t *testing.T) {
+	version := func(module, file string) string {
+		t.Helper()
+		m := regexp.MustCompile(`(?m)^\s+` + module + ` v0\.(\d+\.\d+)`).FindStringSubmatch(read(t, filepath.Join(testenv.Root(), file)))
+		if m == nil {
+			t.Fatalf("%s does not require %s", file, module)
+		}
+		return m[1]
+	}
+	if kubectl, client := version("k8s.io/kubectl", "kubectl/go.mod"), version("k8s.io/client-go", "go.mod"); kubectl != client {
+		t.Errorf("kubectl is v1.%s, the client library that of v1.%s", kubectl, client)
 	}
 }
 

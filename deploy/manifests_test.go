@@ -1,13 +1,13 @@
 package deploy
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -25,23 +25,11 @@ var helmLines = regexp.MustCompile(`(?m)^ +(app\.kubernetes\.io/managed-by|helm\
 
 // TestManifests keeps the plain manifests equal to what the chart makes.
 func TestManifests(t *testing.T) {
-	cmd := exec.Command(tool(t, "chart"), "render", "--name", "shell-operator", "--namespace", "shell-operator", filepath.Join(testenv.Root(), "deploy", "chart"))
+	cmd := exec.Command(tool(t, "chart"), "render", "--no-hooks", "--name", "shell-operator", "--namespace", "shell-operator", filepath.Join(testenv.Root(), "deploy", "chart"))
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := plainHeader + strings.TrimPrefix(helmLines.ReplaceAllString(string(out), ""), "---\n")
-	const path = "manifests/shell-operator.yaml"
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	found, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(found) != want {
-		t.Errorf("%s is not what the chart makes: run go test ./deploy -run TestManifests -update\n--- found:\n%s--- should be:\n%s", path, found, want)
-	}
+	golden.Compare(t, "manifests/shell-operator.yaml", want)
 }

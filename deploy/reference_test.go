@@ -3,7 +3,7 @@ package deploy
 import (
 	"encoding/json"
 	"fmt"
-	"os"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,74 +12,180 @@ import (
 	"go.yaml.in/yaml/v3"
 	k8syaml "sigs.k8s.io/yaml"
 
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 )
 
-// schema is as much of the chart's schema as the reference shows.
-type schema struct {
-	Type        any               `json:"type"`
-	Description string            `json:"description"`
-	Enum        []string          `json:"enum"`
-	Properties  map[string]schema `json:"properties"`
-}
-
-// TestReference keeps the table of values equal to the chart's: each has a default in values.yaml and an explanation in the
-// schema.
+// TestReference keeps what is derived from values.yaml equal to it: the table of values in two pages, and the descriptions in
+// the schema. The settings in the schema are those of the flags' reference.
 func TestReference(t *testing.T) {
-	pages.Part{Page: "../docs/reference/chart.md", Name: "values", Package: "./deploy"}.Check(t, valuesTable(t), *update)
-}
-
-func valuesTable(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("chart/values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s schema
-	if err := json.Unmarshal(text, &s); err != nil {
-		t.Fatal(err)
-	}
-	delete(s.Properties, "global") // Helm's own
-	if text, err = os.ReadFile("chart/values.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	var defaults yaml.Node
-	if err := yaml.Unmarshal(text, &defaults); err != nil {
-		t.Fatal(err)
+	var values, schema yaml.Node
+	decode(t, read(t, "chart/values.yaml"), &values)
+	text := read(t, "chart/values.schema.json")
+	decode(t, text, &schema)
+	root := schema.Content[0]
+	*field(field(root, "properties"), "settings") = settingsSchema(t)
+	var table strings.Builder
+	table.WriteString("\n| value | default | meaning |\n|---|---|---|\n")
+	describe(t, &table, "", field(root, "properties"), values.Content[0])
+	table.WriteString("\n")
+	for _, page := range []string{"../docs/reference/chart.md", "chart/README.md"} {
+		pages.Part{Page: page, Name: "values", Package: "./deploy"}.Check(t, table.String())
 	}
 	var b strings.Builder
-	b.WriteString("\n| value | default | meaning |\n|---|---|---|\n")
-	rows(t, &b, "", s, defaults.Content[0])
-	return b.String() + "\n"
+	writeJSON(t, &b, root, "")
+	golden.Compare(t, "chart/values.schema.json", b.String()+"\n")
 }
 
-// rows writes a row for each value, in the order of values.yaml.
-func rows(t *testing.T, b *strings.Builder, prefix string, s schema, defaults *yaml.Node) {
+func decode(t *testing.T, text string, into *yaml.Node) {
 	t.Helper()
-	var seen []string
-	for i := 0; i < len(defaults.Content); i += 2 {
-		name, value := defaults.Content[i].Value, defaults.Content[i+1]
-		seen = append(seen, name)
-		part, ok := s.Properties[name]
-		switch {
-		case !ok:
-			t.Errorf("values.schema.json has no %s%s", prefix, name)
-		case len(part.Properties) > 0:
-			rows(t, b, prefix+name+".", part, value)
-		case part.Description == "":
-			t.Errorf("values.schema.json does not explain %s%s", prefix, name)
-		default:
-			meaning := part.Description
-			if len(part.Enum) > 0 && !strings.Contains(meaning, part.Enum[0]) {
-				meaning += ": `" + strings.Join(part.Enum, "`, `") + "`"
-			}
-			fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", prefix, name, shown(t, value), meaning)
+	if err := yaml.Unmarshal([]byte(text), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// field is the value of a key of a map, nil without it.
+func field(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
 		}
 	}
-	for name := range s.Properties {
-		if !slices.Contains(seen, name) {
+	return nil
+}
+
+// comment is the description of a value: the lines above it from the one with "# --" on.
+func comment(key *yaml.Node) string {
+	_, text, _ := strings.Cut(key.HeadComment, "# -- ")
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\n# ", "\n")), " ")
+}
+
+// describe writes a row for each value, in the order of values.yaml, and its description into the schema.
+func describe(t *testing.T, b *strings.Builder, prefix string, properties, values *yaml.Node) {
+	t.Helper()
+	for i := 0; i+1 < len(values.Content); i += 2 {
+		key, value := values.Content[i], values.Content[i+1]
+		name := prefix + key.Value
+		of := field(properties, key.Value)
+		if of == nil {
+			t.Errorf("values.schema.json has no %s", name)
+			continue
+		}
+		meaning := comment(key)
+		if below := field(of, "properties"); meaning == "" && below != nil && value.Kind == yaml.MappingNode {
+			describe(t, b, name+".", below, value)
+			continue
+		}
+		if meaning == "" {
+			t.Errorf("values.yaml has no comment # -- above %s", name)
+		}
+		setDescription(of, meaning)
+		if enum := field(of, "enum"); enum != nil && !strings.Contains(meaning, enum.Content[0].Value) {
+			var choices []string
+			for _, c := range enum.Content {
+				choices = append(choices, "`"+c.Value+"`")
+			}
+			meaning += ": " + strings.Join(choices, ", ")
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, shown(t, value), meaning)
+	}
+	for i := 0; i < len(properties.Content); i += 2 {
+		if name := properties.Content[i].Value; field(values, name) == nil && prefix+name != "global" {
 			t.Errorf("values.yaml has no default for %s%s", prefix, name)
 		}
+	}
+}
+
+func setDescription(of *yaml.Node, text string) {
+	if d := field(of, "description"); d != nil {
+		d.Value = text
+		return
+	}
+	of.Content = append(of.Content, scalar("description"), scalar(text))
+}
+
+func scalar(text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+}
+
+// flagRow is a row of the flags' reference: flag, variable, type, default, meaning.
+var flagRow = regexp.MustCompile("(?m)^\\| `--([a-z0-9-]+)` \\| `(\\w+)` \\| (\\S+) \\| [^|]* \\| ((?:[^|]|\\\\\\|)+) \\|$")
+
+// settings are the flags that can be in the file of --config-file, with their variables and types.
+func settings(t *testing.T) [][]string {
+	t.Helper()
+	rows := flagRow.FindAllStringSubmatch(read(t, "../docs/reference/command-line.md"), -1)
+	rows = slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "config-file" })
+	if len(rows) < 60 {
+		t.Fatalf("only %d flags found in docs/reference/command-line.md", len(rows))
+	}
+	return rows
+}
+
+// settingsSchema are the settings by the names of their flags.
+func settingsSchema(t *testing.T) yaml.Node {
+	t.Helper()
+	types := map[string]string{
+		"string": `"type": "string"`, "boolean": `"type": "boolean"`, "integer": `"type": "integer"`, "number": `"type": "number"`,
+		"duration": `"type": "string", "pattern": "^(0|([0-9]+(\\.[0-9]+)?(ns|us|ms|s|m|h))+)$"`,
+		"list":     `"type": ["array", "string"], "items": {"type": "string"}`, "key=value,…": `"type": "string", "pattern": "="`,
+	}
+	var properties []string
+	for _, row := range settings(t) {
+		typ, ok := types[row[3]]
+		if !ok {
+			t.Errorf("--%s has the type %q: add it here", row[1], row[3])
+		}
+		if strings.HasSuffix(row[1], "-port") {
+			typ = `"type": ["integer", "string"], "pattern": "^[0-9]+$"`
+		}
+		meaning, err := json.Marshal(strings.ReplaceAll(row[4], `\|`, "|"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		properties = append(properties, fmt.Sprintf(`%q: {%s, "description": %s}`, row[1], typ, meaning))
+	}
+	var n yaml.Node
+	decode(t, `{"type": "object", "additionalProperties": false, "properties": {`+strings.Join(properties, ", ")+`}}`, &n)
+	return *n.Content[0]
+}
+
+// writeJSON writes JSON with the keys in their order.
+func writeJSON(t *testing.T, b *strings.Builder, n *yaml.Node, indent string) {
+	t.Helper()
+	list := func(open, closed string, step int) {
+		b.WriteString(open)
+		for i := 0; i < len(n.Content); i += step {
+			if i > 0 {
+				b.WriteString(",")
+			}
+			b.WriteString("\n" + indent + "  ")
+			if step == 2 {
+				writeJSON(t, b, n.Content[i], "")
+				b.WriteString(": ")
+			}
+			writeJSON(t, b, n.Content[i+step-1], indent+"  ")
+		}
+		if len(n.Content) > 0 {
+			b.WriteString("\n" + indent)
+		}
+		b.WriteString(closed)
+	}
+	switch {
+	case n.Kind == yaml.MappingNode:
+		list("{", "}", 2)
+	case n.Kind == yaml.SequenceNode:
+		list("[", "]", 1)
+	case n.Tag == "!!str":
+		var line strings.Builder
+		e := json.NewEncoder(&line)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(n.Value); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(strings.TrimSpace(line.String()))
+	default:
+		b.WriteString(n.Value)
 	}
 }
 
@@ -114,3 +220,47 @@ func shown(t *testing.T, value *yaml.Node) string {
 }
 
 var bare = regexp.MustCompile(`"([A-Za-z_]+)"`)
+
+// TestSettings gives the chart each setting: it is in the file that the operator reads, or is rejected with what to set instead.
+// Settings whose variable the chart or the image sets are rejected, because the variable wins.
+func TestSettings(t *testing.T) {
+	var variables string // that the chart sets
+	for _, values := range []string{everything, "kubernetesEvents: false\nhooks: {git: {repository: https://example.com/hooks.git}}"} {
+		manifest, problem := render(t, "shop", values)
+		if problem != "" {
+			t.Fatal(problem)
+		}
+		variables += manifest
+	}
+	examples := map[string]string{"string": "text", "boolean": "true", "integer": "1000000", "number": "1.5", "duration": "90s", "list": "[a, b]", "key=value,…": "a=b"}
+	all := map[string]string{}
+	for _, row := range settings(t) {
+		flag, variable, example := row[1], row[2], examples[row[3]]
+		if strings.HasSuffix(flag, "-port") {
+			example = "9999"
+		}
+		values := "settings: {" + flag + ": " + example + "}"
+		if regexp.MustCompile("name: "+variable+"\\b").MatchString(variables) || flag == "tracing-otlp-auth-token" {
+			if _, problem := render(t, "shop", values); !strings.Contains(problem, "settings."+flag+" has no effect in this chart: set ") {
+				t.Errorf("the chart sets %s, but %s is not rejected: add it to managedSettings; %s", variable, values, problem)
+			}
+			continue
+		}
+		all[flag] = example
+	}
+	var file strings.Builder
+	for _, flag := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&file, "  %s: %s\n", flag, all[flag])
+	}
+	o := rendered(t, "settings:\n"+file.String())
+	var got string
+	if err := k8syaml.Unmarshal([]byte(o.at(t, "ConfigMap/shop-shell-operator-settings", "data", "settings.yaml")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := normal(t, got), normal(t, file.String()); got != want {
+		t.Errorf("the file has\n%s\nwant\n%s", got, want)
+	}
+	if strings.Contains(got, "1e+06") {
+		t.Errorf("numbers that the operator cannot read:\n%s", got)
+	}
+}

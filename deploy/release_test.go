@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -40,6 +42,8 @@ func TestRelease(t *testing.T) {
 		{name: "no image", version: "v1.2.3", fails: "run make image", spoil: func(t *testing.T, _, layout string) {
 			remove(t, filepath.Join(layout, "index.json"))
 		}},
+		{name: "no notes", version: "v1.2.4", fails: `no section "## v1.2.4"`},
+		{name: "empty notes", version: "v1.2.2", fails: `no section "## v1.2.2"`},
 		{name: "image of another version", version: "v1.2.3", fails: "another version", spoil: func(t *testing.T, _, layout string) {
 			write(t, filepath.Join(layout, "index.json"), `{"org.opencontainers.image.ref.name":"v1.2.2"}`, 0o644)
 		}},
@@ -50,9 +54,12 @@ func TestRelease(t *testing.T) {
 			if test.spoil != nil {
 				test.spoil(t, dist, layout)
 			}
+			written := t.TempDir()
+			changelog := filepath.Join(t.TempDir(), "CHANGELOG.md")
+			write(t, changelog, "# Changelog\n\n## Unreleased\n\n- Next.\n\n## v1.2.3 (2026-11-22)\n\n- First.\n\n## v1.2.2\n\n", 0o644)
 			cmd := exec.Command(filepath.Join(testenv.Root(), "scripts", "release.sh"))
 			// Nothing but the programs of a bare machine: a check that called docker, helm or gh would fail.
-			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "VERSION=" + test.version, "DIST=" + dist, "LAYOUT=" + layout, "TMPDIR=" + t.TempDir()}
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "VERSION=" + test.version, "DIST=" + dist, "LAYOUT=" + layout, "CHANGELOG=" + changelog, "TMPDIR=" + written}
 			out, err := cmd.CombinedOutput()
 			if test.fails != "" {
 				if err == nil || !strings.Contains(string(out), test.fails) || strings.Contains(string(out), "\n+ ") {
@@ -63,20 +70,28 @@ func TestRelease(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			golden := filepath.Join("testdata", "release-"+test.version+".txt")
 			got := strings.NewReplacer(dist, "DIST", layout, "LAYOUT").Replace(string(out))
-			if i := strings.Index(got, "/tmp."); i > 0 {
-				start := strings.LastIndex(got[:i], " ") + 1
-				end := i + strings.Index(got[i:], "/shell-operator.yaml")
-				got = got[:start] + "TMP" + got[end:]
-			}
-			if *update {
-				write(t, golden, got, 0o644)
-			}
-			if want := read(t, golden); got != want {
-				t.Errorf("-update accepts this:\n%s\nwant\n%s", got, want)
-			}
+			got = regexp.MustCompile(regexp.QuoteMeta(written)+`/tmp\.\w+`).ReplaceAllString(got, "TMP")
+			golden.Compare(t, filepath.Join("testdata", "release-"+test.version+".txt"), got)
 		})
+	}
+}
+
+// TestVerifyPage: the commands that the page shows for signatures are those that a release verifies itself with.
+func TestVerifyPage(t *testing.T) {
+	steps := read(t, filepath.Join("testdata", "release-v1.2.3.txt"))
+	page := strings.ReplaceAll(read(t, filepath.Join(testenv.Root(), "docs", "how-to", "verify-a-release.md")), "\\\n", "")
+	shown := map[string]bool{}
+	for _, line := range regexp.MustCompile(`(?m)^cosign .*`).FindAllString(page, -1) {
+		command, _, _ := strings.Cut(line, " | ")
+		command = strings.Join(strings.Fields(command), " ")
+		shown[command] = true
+		if !strings.Contains(steps, "\n+ "+command+"\n") {
+			t.Errorf("no step of a release is %q", command)
+		}
+	}
+	if verified := regexp.MustCompile(`(?m)^\+ cosign verify`).FindAllString(steps, -1); len(shown) != len(verified) {
+		t.Errorf("the page shows %d commands, a release verifies %d signatures", len(shown), len(verified))
 	}
 }
 

@@ -44,8 +44,6 @@ var (
 	block   = regexp.MustCompile("(?ms)^```([^\n`]*)\n(.*?)^```")
 	code    = regexp.MustCompile("`[^`]*`")
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
-	heredoc = regexp.MustCompile("(?ms)^ *cat <<'?YAML'?\n(configVersion: v1\n.*?)^YAML$")
-	hidden  = regexp.MustCompile(`(?ms)^<!--\n.*?^-->\n`)
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	symbols = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
@@ -80,48 +78,6 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s: link to %s: that page has no such heading", path, m[1])
 			}
 		}
-	}
-}
-
-// configurations returns those that a page shows, by themselves or in a hook.
-func configurations(text string) (found []string) {
-	text = hidden.ReplaceAllString(text, "")
-	for _, b := range pages.Blocks(text) {
-		if b.Kind == "yaml" && strings.HasPrefix(b.Text, "configVersion: v1\n") {
-			found = append(found, b.Text)
-		}
-	}
-	for _, m := range heredoc.FindAllStringSubmatch(text, -1) {
-		found = append(found, m[1])
-	}
-	return found
-}
-
-func TestConfigurations(t *testing.T) {
-	options := wire.ConfigOptions{
-		JQ: jq.NewCompiler(jq.Options{}),
-		CheckCrontab: func(text string) error {
-			_, err := schedule.Parse(text)
-			return err
-		},
-	}
-	count := 0
-	for _, dir := range []string{"reference", "how-to", "tutorial", "explanation"} {
-		for path, text := range pageTexts(t, dir) {
-			for _, config := range configurations(text) {
-				count++
-				_, warnings, err := wire.ParseConfig(path, path, []byte(config), options)
-				if err != nil {
-					t.Errorf("%s: %v", path, err)
-				}
-				for _, w := range warnings {
-					t.Errorf("%s: a warning about an example: %s", path, w)
-				}
-			}
-		}
-	}
-	if count == 0 {
-		t.Error("no configurations found")
 	}
 }
 
@@ -217,8 +173,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestHooks calls every complete hook of a page with --config.
-func TestHooks(t *testing.T) {
+// TestConfigurations parses each configuration that a page shows, by itself or in a complete hook, which it calls with
+// --config.
+func TestConfigurations(t *testing.T) {
 	library, err := shell.Unpack(filepath.Join(t.TempDir(), "shell"))
 	if err != nil {
 		t.Fatal(err)
@@ -232,34 +189,40 @@ func TestHooks(t *testing.T) {
 		_, err := schedule.Parse(text)
 		return err
 	}}
-	dir, count := t.TempDir(), 0
 	all, err := pages.All("..")
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir, hooks, plain := t.TempDir(), 0, 0
 	for _, b := range all {
-		if b.Hidden || !strings.HasPrefix(b.Text, "#!") {
+		config := []byte(b.Text)
+		switch {
+		case b.Hidden:
+			continue
+		case strings.HasPrefix(b.Text, "#!"):
+			hooks++
+			file := filepath.Join(dir, fmt.Sprintf("hook-%d", hooks))
+			if err := os.WriteFile(file, config, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(file, "--config")
+			cmd.Env = env
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			if config, err = cmd.Output(); err != nil {
+				t.Errorf("%s:%d: the config call of a hook fails: %v\n%s", b.Page, b.Line, err, stderr.String())
+				continue
+			}
+		case b.Kind == "yaml" && strings.HasPrefix(b.Text, "configVersion: v1\n"):
+			plain++
+		default:
 			continue
 		}
-		count++
-		file := filepath.Join(dir, fmt.Sprintf("hook-%d", count))
-		if err := os.WriteFile(file, []byte(b.Text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(file, "--config")
-		cmd.Env = env
-		var stderr strings.Builder
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Errorf("%s: the config call of a hook fails: %v\n%s", b.Page, err, stderr.String())
-			continue
-		}
-		if _, warnings, err := wire.ParseConfig(b.Page, file, out, options); err != nil || len(warnings) > 0 {
-			t.Errorf("%s: a hook's configuration: %v, warnings %v", b.Page, err, warnings)
+		if _, warnings, err := wire.ParseConfig(b.Page, b.Page, config, options); err != nil || len(warnings) > 0 {
+			t.Errorf("%s:%d: a configuration: %v, warnings %v", b.Page, b.Line, err, warnings)
 		}
 	}
-	if count < 5 {
-		t.Errorf("only %d hooks found", count)
+	if hooks < 5 || plain < 5 {
+		t.Errorf("only %d hooks and %d configurations found", hooks, plain)
 	}
 }

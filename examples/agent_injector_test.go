@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -207,11 +206,7 @@ func (e *example) configurationName() string {
 // try is input for a command that may fail. It returns the output of kubectl, warnings too.
 func (e *example) try(input string, args ...string) (string, error) {
 	e.t.Helper()
-	cmd := exec.Command(filepath.Join(testenv.Tools(e.t), "kubectl"), append([]string{"-n", e.namespace}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+e.cluster.Kubeconfig)
-	cmd.Stdin = strings.NewReader(input)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return e.cluster.TryKubectl(input, append([]string{"-n", e.namespace}, args...)...)
 }
 
 // patient repeats a request until the API server calls the webhooks: it does so a moment after they are registered, without

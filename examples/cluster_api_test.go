@@ -2,17 +2,11 @@ package examples
 
 import (
 	"bufio"
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -440,46 +434,15 @@ exec unshare -rm sh -c '
   exec "$@"
 ' sh '%s' '%s' "$@"
 `, account, testenv.Binary(e.t)))
-	cert, key, trusts := selfSigned(e.t)
+	certificate := testenv.NewCertificate(e.t)
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(config, "https://"))
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
 		Binary: program, HooksDir: filepath.Join(e.name, "hooks"),
-		Args: append(args, "--http-server-cert", write("tls.crt", cert), "--http-server-key", write("tls.key", key)),
+		Args: append(args, "--http-server-cert", write("tls.crt", string(certificate.CertPEM)), "--http-server-key", write("tls.key", string(certificate.KeyPEM))),
 		Env:  []string{"KUBECONFIG=", "HOME=" + dir, "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port},
 	})
-	return trusts
-}
-
-// selfSigned is a certificate for 127.0.0.1, its key, and a pool with its CA.
-func selfSigned(t *testing.T) (cert, key string, trusts *x509.CertPool) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var a, b bytes.Buffer
-	if err := pem.Encode(&a, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
-		t.Fatal(err)
-	}
-	if err := pem.Encode(&b, &pem.Block{Type: "PRIVATE KEY", Bytes: secret}); err != nil {
-		t.Fatal(err)
-	}
-	trusts = x509.NewCertPool()
-	trusts.AppendCertsFromPEM(a.Bytes())
-	return a.String(), b.String(), trusts
+	return certificate.Pool
 }

@@ -212,10 +212,7 @@ func (e *example) mysqlVersions() map[string]string {
 // refuses expects the API server to reject a command of kubectl.
 func (e *example) refuses(input, reason string, args ...string) {
 	e.t.Helper()
-	cmd := exec.Command(filepath.Join(testenv.Tools(e.t), "kubectl"), append([]string{"-n", e.namespace}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+e.cluster.Kubeconfig)
-	cmd.Stdin = strings.NewReader(input)
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), reason) {
+	if out, err := e.try(input, args...); err == nil || !strings.Contains(out, reason) {
 		e.t.Errorf("%s\nshould be refused (%s): %v\n%s", input, reason, err, out)
 	}
 }

@@ -16,7 +16,7 @@ for user in 0 65532:65532 12345:0; do
 	run --user "$user" --entrypoint /bin/bash "$image" -c '
 		set -euo pipefail
 		[[ $PWD == / && $SHELL_OPERATOR_HOOKS_DIR == /hooks && $LOG_TYPE == json ]]
-		[[ -d /hooks && -x /shell-operator && -x /sbin/tini && -x /bin/kubectl && -x /usr/bin/jq && -x /shell_lib.sh ]]
+		[[ -d /hooks && -x /shell-operator && -x /sbin/tini && -x /bin/kubectl && -x /usr/bin/jq && -s /usr/lib/shell-operator/kubectl-trimmed/kubectl.buildid && -x /shell_lib.sh ]]
 		[[ $(readlink /usr/local/bin/shell-operator) == /shell-operator ]]
 		shell-operator version
 		kubectl version --client
@@ -58,4 +58,12 @@ printf 'FROM scratch\nCOPY --from=%s /shell-operator /bin/kubectl /usr/bin/jq /\
 "$engine" build -t shell-operator:copied "$dir"
 run shell-operator:copied /shell-operator version
 run shell-operator:copied /kubectl version --client
+
+# Hooks find the trimmed kubectl first, so it belongs to /bin/kubectl.
+cat >"$dir/hooks/hook.sh" <<'HOOK'
+#!/bin/bash
+if [[ ${1:-} == --config ]]; then echo '{configVersion: v1, onStartup: 1}'; else type -p kubectl && kubectl version --client; fi
+HOOK
+run -v "$dir/hooks:/hooks:ro" "$image" run hook.sh | tee "$dir/said"
+grep -q /usr/lib/shell-operator/kubectl-trimmed/kubectl "$dir/said"
 run shell-operator:copied /jq --version

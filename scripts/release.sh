@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Publishes a release from bin/dist and bin/image, as make dist and make image have built them: two images, the chart, and
-# files on GitHub. Without PUBLISH=1 it checks the files and prints the commands.
+# Publishes a release from bin/dist and bin/image, as make dist and make image have built them: three images, the chart, their
+# signatures, and files on GitHub with the notes of CHANGELOG.md. Without PUBLISH=1 it checks the files and prints the commands.
 #
 # The GitHub release stays a draft until all of it can be read back, and only then do the tags latest move. Each step can be
 # repeated, so a release that failed is started again.
@@ -11,6 +11,9 @@ repository=${GITHUB_REPOSITORY:-shell-operator/shell-operator}
 image=ghcr.io/$repository
 dist=${DIST:-bin/dist}
 layout=${LAYOUT:-bin/image}
+changelog=${CHANGELOG:-CHANGELOG.md}
+charts=ghcr.io/$repository/charts
+vex=deploy/image/jq-1.7.1.openvex.json
 platforms=linux/amd64,linux/arm64,linux/arm/v7
 static_platforms=linux/amd64,linux/arm64
 
@@ -39,23 +42,47 @@ covered=$(cut -c67- "$dist/SHA256SUMS" | sort)
 [[ -f $layout/index.json ]] || fail "$layout is not an OCI layout: run make image"
 grep -q '"org.opencontainers.image.ref.name": *"'"$version"'"' "$layout/index.json" || fail "$layout is an image of another version"
 
+written=$(mktemp -d)
+trap 'rm -r "$written"' EXIT
+# A release candidate has the notes of what is not released yet.
+section=$version
+[[ -z $candidate ]] || section=Unreleased
+awk -v section="$section" '/^## / { inside = $2 == section; next } inside' "$changelog" >"$written/notes.md"
+grep -q '[^[:space:]]' "$written/notes.md" || fail "$changelog has no section \"## $section\""
 # The manifests name the image of this version.
-manifests=$(mktemp -d)/shell-operator.yaml
-trap 'rm -r "${manifests%/*}"' EXIT
+manifests=$written/shell-operator.yaml
 sed "s|\(image: .*\):latest|\1:$version|" deploy/manifests/shell-operator.yaml >"$manifests"
 grep -q "image: .*:$version\$" "$manifests" || fail 'deploy/manifests/shell-operator.yaml names no image :latest'
 
-publish docker buildx build --push --sbom=true --provenance=true --platform "$platforms" --build-arg "VERSION=$version" -t "$image:$version" -f deploy/image/Dockerfile .
+build() {
+	local tag=$1
+	shift
+	publish docker buildx build --push --sbom=true --provenance=mode=max --platform "$platforms" --build-arg "VERSION=$version" "$@" -t "$image:$tag" -f deploy/image/Dockerfile .
+}
+build "$version"
+build "$version-jq1.8" --build-arg JQ_VERSION=1.8.2
 publish bin/tools/image push "$layout" "$image:$version-static"
 # A repository of its own: a tag of the chart is not a tag of the image.
-publish helm push "$dist/$chart" "oci://ghcr.io/$repository/charts"
+publish helm push "$dist/$chart" "oci://$charts"
+
+# A signature is for a digest: a tag can be moved. --recursive signs the image of each platform, too.
+sign() { cosign sign --yes --recursive "$1@$(bin/tools/image digest "$1:$2")"; }
+attest() { cosign attest --yes --type "$3" --predicate "$4" "$1@$(bin/tools/image digest "$1:$2")"; }
+publish sign "$image" "$version"
+publish sign "$image" "$version-jq1.8"
+publish sign "$image" "$version-static"
+publish sign "$charts/shell-operator" "${version#v}"
+publish attest "$image" "$version" openvex "$vex"
+# The SBOMs in the images with a shell are in what is signed; those of the static image refer to it.
+for arch in amd64 arm64; do publish attest "$image" "$version-static" cyclonedx "$dist/shell-operator-linux-$arch.cdx.json"; done
+
 # --verify-tag: gh would create a missing tag from the default branch.
 draft=
 if [[ -n ${PUBLISH:-} ]] && draft=$(gh release view "$version" --json isDraft --jq .isDraft 2>/dev/null); then
 	[[ $draft == true ]] || fail "$version is published already"
 fi
-[[ -n $draft ]] || publish gh release create "$version" --draft ${candidate:+"$candidate"} --verify-tag --generate-notes
-publish gh release upload "$version" --clobber "$dist"/* "$manifests"
+[[ -n $draft ]] || publish gh release create "$version" --draft ${candidate:+"$candidate"} --verify-tag --notes-file "$written/notes.md"
+publish gh release upload "$version" --clobber "$dist"/* "$manifests" "$vex"
 
 # Reads everything back as users do.
 has_platforms() {
@@ -65,18 +92,28 @@ has_platforms() {
 		fail "$1 has not the platforms $2"
 }
 chart_names_image() {
-	helm template release "oci://ghcr.io/$repository/charts/shell-operator" --version "${version#v}" | grep -qF "image: $image:$version" ||
+	helm template release "oci://$charts/shell-operator" --version "${version#v}" | grep -qF "image: $image:$version" ||
 		fail "the chart does not name the image $image:$version"
 }
 has_files() {
-	diff <(names shell-operator.yaml | sort) <(gh release view "$version" --json assets --jq '.assets[].name' | sort) >&2 || fail 'the release has not all files'
+	diff <(names shell-operator.yaml "${vex##*/}" | sort) <(gh release view "$version" --json assets --jq '.assets[].name' | sort) >&2 || fail 'the release has not all files'
 }
 publish has_platforms "$image:$version" "$platforms"
+publish has_platforms "$image:$version-jq1.8" "$platforms"
 publish has_platforms "$image:$version-static" "$static_platforms"
 publish chart_names_image
 publish has_files
+signer=(--certificate-identity "https://github.com/$repository/.github/workflows/release.yml@refs/tags/$version"
+	--certificate-oidc-issuer https://token.actions.githubusercontent.com)
+publish cosign verify "${signer[@]}" "$image:$version"
+publish cosign verify "${signer[@]}" "$image:$version-jq1.8"
+publish cosign verify "${signer[@]}" "$image:$version-static"
+publish cosign verify "${signer[@]}" "$charts/shell-operator:${version#v}"
+publish cosign verify-attestation --type openvex "${signer[@]}" "$image:$version"
+publish cosign verify-attestation --type cyclonedx "${signer[@]}" "$image:$version-static"
 publish gh release edit "$version" --draft=false
 if [[ -z $candidate ]]; then
 	publish docker buildx imagetools create -t "$image:latest" "$image:$version"
+	publish docker buildx imagetools create -t "$image:latest-jq1.8" "$image:$version-jq1.8"
 	publish docker buildx imagetools create -t "$image:latest-static" "$image:$version-static"
 fi

@@ -29,6 +29,8 @@ fi
 # Built once, instead of by each test program.
 export TESTOPERATOR=$dir/shell-operator
 go build $race -o "$TESTOPERATOR" ./cmd/shell-operator
+# Beside the operator, where it searches the trimmed kubectl.
+ln -s "$PWD/bin/kubectl-trimmed" "$dir/kubectl-trimmed"
 
 # A program with the race detector sleeps for a second before it exits, to find races of goroutines that still run. Ours have
 # none: Run returns when all have ended, and a leaked goroutine fails its test.

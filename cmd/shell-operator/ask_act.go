@@ -91,8 +91,8 @@ func (a *asking) suggest(ctx context.Context, name string, err error) error {
 	}
 	defer body.Close()
 	text, _ := io.ReadAll(body)
-	if near, ok := nearest(name, all.names(text)); ok {
-		return fmt.Errorf("%s: did you mean %s?", problem.Error(), near)
+	if hint := didYouMean(name, all.names(text)); hint != "" {
+		return fmt.Errorf("%s%s", problem.Error(), hint)
 	}
 	return err
 }

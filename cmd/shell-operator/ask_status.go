@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +16,7 @@ import (
 )
 
 func newStatusCommand(a *asking) *cobra.Command {
+	var url string
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the problems of a running operator on one screen",
@@ -19,13 +24,18 @@ func newStatusCommand(a *asking) *cobra.Command {
 a reload that was rejected, tasks that wait for their next attempt or are parked, pauses; then counts of hooks and queues and the
 last failed runs.
 
+With --url it shows /readyz of an operator on another machine, which has no access to the rest.
+
 Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
-		Example: "  shell-operator status\n  shell-operator status -o json | jq .healthy",
+		Example: "  shell-operator status\n  shell-operator status -o json | jq .healthy\n  shell-operator status --url http://my-operator-metrics:9115",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, _, err := a.format(false)
 			if err != nil {
 				return err
+			}
+			if url != "" {
+				return a.readiness(cmd.Context(), url)
 			}
 			body, err := a.client().Get(cmd.Context(), "/status.json")
 			if err != nil {
@@ -49,6 +59,8 @@ Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 		},
 	}
 	a.addOutput(c)
+	c.Flags().StringVar(&url, "url", "", "address of the operator's metrics and health, as http://host:port")
+	c.MarkFlagsMutuallyExclusive("url", "output")
 	return c
 }
 
@@ -56,6 +68,28 @@ Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 type unanswered struct{ error }
 
 func (u *unanswered) Unwrap() error { return u.error }
+
+// readiness prints the page /readyz of an operator.
+func (a *asking) readiness(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/readyz", nil)
+	if err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("the operator does not answer: %w", err)
+	}
+	defer answer.Body.Close()
+	if err := a.print(answer.Body); err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the operator is not ready: status %d", answer.StatusCode)
+	}
+	return nil
+}
 
 func verdict(s *debug.Status) error {
 	switch {

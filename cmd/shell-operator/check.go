@@ -10,9 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 )
 
 var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
+
+var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // check validates what the types of the settings do not. Each message names the flag and its variable, because either may be
 // set.
@@ -50,11 +54,19 @@ func (s *settings) check() error {
 	if c := s.webhookCertManager; c != "" && !certificateName.MatchString(c) {
 		wrong("webhook-cert-manager", "%q: write a Certificate as namespace/name", c)
 	}
+	for _, name := range s.webhookExclude {
+		if !namespaceName.MatchString(name) {
+			wrong("webhook-exclude-namespaces", "%q: it is not the name of a namespace", name)
+		}
+	}
 	if (s.http.cert == "") != (s.http.key == "") {
 		wrong("http-server-cert", "and %s belong together: set both or none", s.named("http-server-key"))
 	}
 	if e := s.v0Existing; e != "add" && e != "skip" {
 		wrong("v0-existing-objects", "%q: use add or skip", e)
+	}
+	if k := s.kubectl; k != kubectl.Auto && k != kubectl.Process {
+		wrong("kubectl", "%q: use auto or process", k)
 	}
 	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("validating-webhook-failure-policy", "%q: use Fail or Ignore", p)
@@ -75,7 +87,7 @@ func (s *settings) check() error {
 		flag     string
 		negative bool
 	}{
-		{"hook-timeout", s.hookTimeout < 0}, {"contexts-per-run", s.contextsPerRun < 0}, {"max-runs", s.maxRuns < 0}, {"object-patcher-kube-client-timeout", s.patchTimeout < 0},
+		{"hook-timeout", s.hookTimeout < 0}, {"max-runs", s.maxRuns < 0}, {"object-patcher-kube-client-timeout", s.patchTimeout < 0},
 		{"webhook-parallel", s.webhookParallel < 0}, {"webhook-queue", s.webhookQueue < 0},
 		{"http-queue", s.http.queue < 0},
 	} {

@@ -168,6 +168,8 @@ func TestCommandsOfPages(t *testing.T) {
 func TestFlagsOfPages(t *testing.T) {
 	// Of hooks, and of other programs.
 	foreign := []string{"--config", "--arg", "--jq", "--strategic", "--build-arg"}
+	// Of kubectl.
+	foreign = append(foreign, "--cache-dir", "--edit", "--interactive", "--kuberc", "--profile", "--prune", "--raw", "--v", "--vmodule", "--watch-only")
 	// In the description of what is the same for all flags.
 	foreign = append(foreign, "--flag", "--workers", "--selector", "--program") // the last two are of the plugin of kubectl
 	known := map[string]bool{"help": true, "version": true}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -13,13 +12,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 )
 
-var update = flag.Bool("update", false, "write the table of flags into docs/reference/command-line.md")
-
 const reference = "../../docs/reference/command-line.md"
 
 // TestReference keeps the table of flags in the documentation equal to that of the code.
 func TestReference(t *testing.T) {
-	pages.Part{Page: reference, Name: "flags", Package: "./cmd/shell-operator"}.Check(t, flagsTable(), *update)
+	pages.Part{Page: reference, Name: "flags", Package: "./cmd/shell-operator"}.Check(t, flagsTable())
 }
 
 // flagsTable renders the flags.
@@ -54,7 +51,7 @@ func TestReferenceOfCommands(t *testing.T) {
 		root.AddCommand(c)
 		describeCommand(&want, c)
 	}
-	pages.Part{Page: reference, Name: "commands", Package: "./cmd/shell-operator"}.Check(t, want.String(), *update)
+	pages.Part{Page: reference, Name: "commands", Package: "./cmd/shell-operator"}.Check(t, want.String())
 }
 
 // describeCommand writes what --help says, for a command that does something, and for those below it.
@@ -100,6 +97,8 @@ func typeName(f *pflag.Flag) string {
 		return "list"
 	case "float32":
 		return "number"
+	case "int or auto":
+		return "integer or `auto`"
 	case "int":
 		return "integer"
 	case "bool":

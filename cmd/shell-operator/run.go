@@ -67,7 +67,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not.`,
 			}
 			return errors.Join(err, printTrial(stdout, report, apply))
 		},
-	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "jq-library-path", "kube-config", "kube-context", "dry-run")
+	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "kubectl", "jq-library-path", "kube-config", "kube-context", "dry-run")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
 	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "file with the binding context; - is standard input")
 	cmd.Flags().StringVar(&contextFile, "from", "", "another name of --context")

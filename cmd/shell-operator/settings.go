@@ -3,10 +3,14 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 )
 
 // settings are all flags of the operator. Each has an environment variable, which the flag overrides.
@@ -15,6 +19,7 @@ type settings struct {
 	watchHooks                 bool
 	hooksDir, tmpDir, runDir   string
 	hookEnv                    []string
+	kubectl                    string
 	keepTmpFiles               lenientBool
 	kubeContext, kubeConfig    string
 	kubeServer                 string
@@ -27,7 +32,7 @@ type settings struct {
 	configTimeout, hookTimeout time.Duration
 	retryMin, retryMax         time.Duration
 	shutdownTimeout            time.Duration
-	contextsPerRun             int
+	contextsPerRun             contextLimit
 	maxRuns, maxParked         int
 	v0Existing                 string
 	keepManagedFields          bool
@@ -47,6 +52,7 @@ type settings struct {
 	webhookSelector            map[string]string
 	webhookParallel            int
 	webhookQueue               int
+	webhookExclude             []string
 	configurationName          string
 	failurePolicy              string
 	validating, conversion     webhookServer
@@ -166,9 +172,10 @@ func (s *settings) groups() []settingGroup {
 			{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.watchHooks, false), usage: "reload hooks when files in the hooks directory change; scripts of mounted volumes need no execute permission"},
 			{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
 			{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
-			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: number(&s.contextsPerRun, 0), usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit"},
+			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: limit(&s.contextsPerRun), usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit, auto means 1 for hooks whose script reads only the first one"},
 			{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"), usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip delivers none"},
 			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables that hooks inherit, as names or globs such as APP_*; prefix with ! to exclude (repeatable); default: all"},
+			{flag: "kubectl", env: "SHELL_OPERATOR_KUBECTL", bind: text(&s.kubectl, kubectl.Auto), usage: "kubectl in hooks without settings.kubectl: auto starts a trimmed one for most calls, process never does"},
 			{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.jqLibraryPath), usage: "directory of jq modules for jqFilter (repeatable)"},
 			{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.keepManagedFields, true), usage: "keep metadata.managedFields in objects, for bindings without keepManagedFields"},
 			{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "back-off before the first retry of a failed run"},
@@ -210,6 +217,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "webhook-service-selector", env: "SHELL_OPERATOR_WEBHOOK_SERVICE_SELECTOR", bind: pairs(&s.webhookSelector), usage: "Pod labels for these Services, as key=value,…; default: those of the operator's Pod"},
 			{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "maximum of concurrent webhook requests; 0 means the default"},
 			{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "maximum of waiting webhook requests, more are rejected; 0 means the default"},
+			{flag: "webhook-exclude-namespaces", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES", bind: texts(&s.webhookExclude), usage: "namespaces that admission webhooks do not review (repeatable); bindings that select kubernetes.io/metadata.name themselves are not affected"},
 			{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&s.configurationName, "shell-operator-hooks"), usage: "prefix of the names of the webhook configurations"},
 			{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&s.validating.service, "shell-operator-validating-svc"), usage: "Service of admission webhooks"},
 			{flag: "validating-webhook-url", env: "VALIDATING_WEBHOOK_URL", bind: text(&s.validating.url, ""), usage: "base URL of admission webhooks; default: that of --webhook-url"},
@@ -273,6 +281,38 @@ func (s *settings) addFlags(fs *pflag.FlagSet) {
 		f.Usage = fmt.Sprintf("%s [$%s]", row.usage, row.env)
 		f.Hidden = row.hidden
 	}
+}
+
+// contextLimit is a number, or auto.
+type contextLimit int
+
+func limit(p *contextLimit) func(*pflag.FlagSet, string) {
+	return func(fs *pflag.FlagSet, name string) {
+		*p = hook.AutoContexts
+		fs.Var(p, name, "")
+	}
+}
+
+func (l *contextLimit) Type() string { return "int or auto" }
+
+func (l *contextLimit) String() string {
+	if *l == hook.AutoContexts {
+		return "auto"
+	}
+	return strconv.Itoa(int(*l))
+}
+
+func (l *contextLimit) Set(text string) error {
+	if text == "auto" {
+		*l = hook.AutoContexts
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is neither auto nor a number from 0", text)
+	}
+	*l = contextLimit(n)
+	return nil
 }
 
 // lenientBool also takes yes and no, which the variable was documented with for years.

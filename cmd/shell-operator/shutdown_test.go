@@ -83,7 +83,7 @@ func (p *process) ends(status int, within time.Duration) string {
 
 const (
 	watches = "if [ \"$1\" = --config ]; then echo '{configVersion: v1, kubernetes: [{kind: Pod}]}'; fi\n"
-	hangs   = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: ['-c', 'exec sleep 60 2>&-'], interactiveMode: Never}"
+	hangs   = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: ['-c', 'echo asks for credentials >&2; exec sleep 60 2>&-'], interactiveMode: Never}"
 	// longest is the shutdown timeout, what the watchdog adds, and a machine that is busy.
 	longest = 20 * time.Second
 )
@@ -97,7 +97,7 @@ func TestShutdownWithHangingPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := p.ends(1, longest)
-	for _, want := range []string{`credential plugin \"sh\"`, `"msg":"The shutdown timeout is over and something still blocks, the operator exits"`} {
+	for _, want := range []string{`"level":"warn","msg":"asks for credentials"`, `credential plugin \"sh\"`, `"msg":"The shutdown timeout is over and something still blocks, the operator exits"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %s in\n%s", want, log)
 		}

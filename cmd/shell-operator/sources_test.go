@@ -13,7 +13,7 @@ import (
 // others are values of settings, by their type, that are not their defaults; two for each, so that it shows which counts.
 var others = map[string][2]string{
 	"string": {"first", "second"}, "int": {"17", "18"}, "float32": {"17.5", "18.5"}, "duration": {"17m0s", "18m0s"},
-	"stringSlice": {"[a,b]", "[c]"}, "stringToString": {"[a=b]", "[c=d]"},
+	"int or auto": {"17", "auto"}, "stringSlice": {"[a,b]", "[c]"}, "stringToString": {"[a=b]", "[c=d]"},
 }
 
 // special are values of settings that not every text of their type will do for.
@@ -21,7 +21,7 @@ var special = map[string][2]string{
 	"log-type": {"json", "color"}, "log-level": {"debug", "error"}, "validating-webhook-failure-policy": {"Ignore", "Fail"}, "webhook-cert-manager": {"a/b", "c/d"},
 	"listen-port": {"17", "18"}, "validating-webhook-listen-port": {"17", "18"}, "conversion-webhook-listen-port": {"17", "18"}, "http-listen-port": {"17", "18"},
 	"webhook-url": {"https://a:1", "https://b:1"}, "validating-webhook-url": {"https://a:1", "https://b:1"}, "conversion-webhook-url": {"https://a:1", "https://b:1"},
-	"retry-min-delay": {"2s", "3s"}, "retry-max-delay": {"33m0s", "34m0s"}, "v0-existing-objects": {"skip", "add"},
+	"retry-min-delay": {"2s", "3s"}, "retry-max-delay": {"33m0s", "34m0s"}, "v0-existing-objects": {"skip", "add"}, "webhook-exclude-namespaces": {"[a,b]", "[c]"}, "kubectl": {"process", "auto"},
 }
 
 // with are the variables that a setting needs beside itself.

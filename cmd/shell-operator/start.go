@@ -67,7 +67,8 @@ func (w *webhookServer) options() webhook.WebhookServer {
 const killPatience = 2 * time.Second
 
 func start(s *settings, stdout io.Writer) error {
-	log := logger(s, stdout)
+	log, stderr := logger(s, stdout), os.Stderr
+	defer telemetry.RouteStderr(log)()
 	s.warnAboutVariables(log)
 	kill, killNow := context.WithCancelCause(context.Background())
 	defer killNow(nil)
@@ -79,7 +80,7 @@ func start(s *settings, stdout io.Writer) error {
 	defer stop()
 	limitGarbage()
 	options := s.options(log)
-	options.Watchdog = lifecycle.NewWatchdog(s.shutdownTimeout, func(blocked string) { giveUp(log, killNow, blocked) })
+	options.Watchdog = lifecycle.NewWatchdog(s.shutdownTimeout, func(blocked string) { giveUp(log, stderr, killNow, blocked) })
 	context.AfterFunc(ctx, options.Watchdog.Start)
 	err := app.Run(ctx, kill, options)
 	var second signalled
@@ -93,7 +94,7 @@ func start(s *settings, stdout io.Writer) error {
 }
 
 // giveUp ends the process whatever blocks. The log may be what blocks.
-func giveUp(log *slog.Logger, killHooks context.CancelCauseFunc, blocked string) {
+func giveUp(log *slog.Logger, stderr io.Writer, killHooks context.CancelCauseFunc, blocked string) {
 	killHooks(errors.New("the shutdown timeout is over"))
 	written := make(chan struct{})
 	go func() {
@@ -103,7 +104,7 @@ func giveUp(log *slog.Logger, killHooks context.CancelCauseFunc, blocked string)
 	select {
 	case <-written:
 	case <-time.After(time.Second):
-		go fmt.Fprintf(os.Stderr, "Error: the shutdown timeout is over, the log cannot be written, and this still blocks: %s\n", blocked)
+		go fmt.Fprintf(stderr, "Error: the shutdown timeout is over, the log cannot be written, and this still blocks: %s\n", blocked)
 	}
 	time.Sleep(100 * time.Millisecond) // for the processes of hooks to be killed
 	os.Exit(exitError)
@@ -144,9 +145,9 @@ func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
 		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, RunDir: s.runDir, KeepTmpFiles: bool(s.keepTmpFiles),
 		Cluster:       s.cluster(),
-		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Log: log,
+		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
-		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: s.contextsPerRun, SkipExistingV0: s.v0Existing == "skip",
+		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		MaxRuns: s.maxRuns, MaxParked: s.maxParked,
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
 		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
@@ -156,7 +157,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName,
 			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
 			CertManager: s.webhookCertManager, CreateServices: s.webhookServices, ServiceSelector: s.webhookSelector, PodName: s.podName(),
-			Parallel: s.webhookParallel, Queue: s.webhookQueue,
+			Parallel: s.webhookParallel, Queue: s.webhookQueue, ExcludeNamespaces: s.webhookExclude,
 		},
 		HTTP: webhook.HTTPOptions{
 			ListenAddress: net.JoinHostPort(s.http.address, s.http.port), Cert: s.http.cert, Key: s.http.key, Authentication: s.http.authentication,
@@ -187,8 +188,8 @@ func (s *settings) changes() apply.Settings {
 // workbench are the settings for commands without an operator.
 func (s *settings) workbench() workbench.Options {
 	return workbench.Options{
-		HooksDir: s.hooksDir, Env: os.Environ(), HookEnv: s.hookEnv, JQLibraryPath: s.jqLibraryPath,
-		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: s.contextsPerRun, SkipExistingV0: s.v0Existing == "skip",
+		HooksDir: s.hooksDir, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, JQLibraryPath: s.jqLibraryPath,
+		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		Cluster: s.cluster(), Changes: s.changes(),
 	}
 }

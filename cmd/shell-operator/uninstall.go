@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 
@@ -13,25 +14,34 @@ import (
 )
 
 func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
-	return uses(&cobra.Command{
-		Use:   "uninstall-webhooks",
-		Short: "Remove the webhook configurations of an operator that was uninstalled",
+	var deployment string
+	c := uses(&cobra.Command{
+		Use:     "uninstall",
+		Aliases: []string{"uninstall-webhooks"},
+		Short:   "Remove the webhook configurations of an operator",
 		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the API
 server no longer calls an operator that is gone.
 
 Pass the flags of the operator's start. For an operator in a Pod, run the command there or pass --namespace; outside a
 Pod, configurations of this name that were registered by URL are removed. With --webhook-create-services the command
 also deletes the Services that the operator has created. Configurations of other addresses are kept, and so is
-spec.conversion of CRDs: without it their objects could not be read.`,
-		Example: "  shell-operator uninstall-webhooks --namespace shell-operator",
+spec.conversion of CRDs: without it their objects could not be read.
+
+A running operator registers its webhooks again. With --deployment the command first deletes its Deployment and
+waits for the end of its Pods.`,
+		Example: "  shell-operator uninstall --namespace shell-operator --deployment shell-operator",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return uninstallWebhooks(cmd.Context(), s.options(logger(s, stdout)))
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			return uninstall(ctx, s.options(logger(s, stdout)), deployment)
 		},
 	}, "namespace", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name", "kube-config", "kube-context", "kube-server", "log-level")
+	c.Flags().StringVar(&deployment, "deployment", "", "Deployment of the operator in --namespace, which is deleted first")
+	return c
 }
 
-func uninstallWebhooks(ctx context.Context, o app.Options) error {
+func uninstall(ctx context.Context, o app.Options, deployment string) error {
 	dir, err := os.MkdirTemp("", "shell-operator-")
 	if err != nil {
 		return err
@@ -41,5 +51,30 @@ func uninstallWebhooks(ctx context.Context, o app.Options) error {
 	if err != nil {
 		return err
 	}
+	if deployment != "" {
+		if err := deleteDeployment(ctx, cl, o, deployment); err != nil {
+			return err
+		}
+	}
 	return webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: o.Log})
+}
+
+func deleteDeployment(ctx context.Context, cl *kube.Cluster, o app.Options, name string) error {
+	namespace, err := cl.OwnNamespace(o.Webhooks.Namespace)
+	if err != nil {
+		return err
+	}
+	client, err := kube.NewClient(cl.Config)
+	if err != nil {
+		return err
+	}
+	err = kube.One{Client: client, Path: []string{"/apis/apps/v1/namespaces", namespace, "deployments"}, Name: name}.DeleteWithDependents(ctx)
+	if kube.IsPermissionMissing(err) {
+		err = fmt.Errorf("%w: %s", err, kube.Grant(namespace, kube.Rule{Group: "apps", Resource: "deployments", Names: []string{name}, Verbs: []string{"get", "watch", "delete"}}))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot delete the Deployment %q: %w", name, err)
+	}
+	o.Log.Info("The Deployment is deleted and its Pods have ended", "deployment", name, "namespace", namespace)
+	return nil
 }

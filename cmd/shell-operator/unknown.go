@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // Variables that begin like ours are ours or a mistake. Families that other programs share are a mistake only if they
@@ -17,7 +19,7 @@ var (
 )
 
 // withoutFlag are the variables that have no flag.
-var withoutFlag = []string{"QUEUE_ACTIONS_METRICS", "TRACING_OTLP_ENDPOINT", "TRACING_OTLP_AUTH_TOKEN"}
+var withoutFlag = []string{"QUEUE_ACTIONS_METRICS", "SHELL_OPERATOR_KUBECTL_FILE", "TRACING_OTLP_ENDPOINT", "TRACING_OTLP_AUTH_TOKEN"}
 
 // ofService are the variables that Kubernetes makes for a Service, whose name may begin like our prefixes.
 var ofService = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT$|_PORT_\d+_(TCP|UDP|SCTP)(_|$)`)
@@ -37,8 +39,8 @@ func (s *settings) unknownVariables() (found []unknownVariable) {
 		if slices.Contains(known, name) {
 			continue
 		}
-		near, isNear := nearest(name, known)
-		slip := isNear && editDistance(name, near) <= 2
+		near := spelling.Nearest(name, known)
+		slip := near != ""
 		switch {
 		case ofService.MatchString(name) && !(slip && isNumber(s.env[name]) && !strings.HasSuffix(name, "_SERVICE_PORT")):
 			// Kubernetes sets …_PORT to an address such as tcp://10.0.0.1:80, never to a number.

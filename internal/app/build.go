@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
@@ -89,10 +91,18 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		copies = files.Dir()
 	}
 	op.store = hookset.NewStore(hookset.StoreOptions{Dir: copies, Log: o.Log})
+	environments, err := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...)
+	switch {
+	case err == nil || o.Kubectl != kubectl.Auto:
+	case errors.Is(err, kubectl.ErrAbsent):
+		o.Log.Debug("Hooks call the complete kubectl", "reason", err.Error())
+	default:
+		o.Log.Info("Hooks call the complete kubectl", "reason", err.Error())
+	}
 	op.runner = run.New(run.Options{
 		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
-		Snapshots: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, Files: op.store,
-		Timeout: o.HookTimeout, ContextsPerRun: o.ContextsPerRun, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
+		Snapshots: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments, Files: op.store,
+		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped),
 		Observe: op.runEnded, Begin: op.insight.begin, Tracers: op.tracers,
 	})
@@ -117,7 +127,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, filters *j
 	loading := hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
-		SkipExistingV0: o.SkipExistingV0,
+		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun,
 	}
 	first, err := op.store.Load(ctx, loading)
 	if err != nil {

@@ -36,12 +36,12 @@ type DebugOptions struct {
 
 // insight serves metrics, probes, the debug API and the status page.
 type insight struct {
-	op         *operator
-	history    *history.History
-	parameters *debug.Parameters
-	hooksDir   string
-	api        *debug.API
-	page       http.Handler
+	op       *operator
+	history  *history.History
+	logLevel *debug.LogLevel
+	hooksDir string
+	api      *debug.API
+	page     http.Handler
 	// ready is set when the operator is complete: before, only its queues are.
 	ready atomic.Bool
 }
@@ -52,9 +52,9 @@ func newInsight(op *operator, o Options) *insight {
 	if o.Debug.Level == nil {
 		o.Debug.Level = &slog.LevelVar{} // of no logger
 	}
-	i := &insight{op: op, hooksDir: o.HooksDir, history: history.New(history.Options{}), parameters: debug.NewParameters(debug.LogLevel(o.Debug.Level, o.Log))}
+	i := &insight{op: op, hooksDir: o.HooksDir, history: history.New(), logLevel: debug.NewLogLevel(o.Debug.Level, o.Log)}
 	options := debug.Options{
-		Operator: i, History: i.history, Parameters: i.parameters, Version: o.Version, HookTimeout: o.HookTimeout, Profiling: o.Profiling, Log: o.Log,
+		Operator: i, History: i.history, LogLevel: i.logLevel, Version: o.Version, HookTimeout: o.HookTimeout, Profiling: o.Profiling, Log: o.Log,
 	}
 	i.api, i.page = debug.New(options), debug.NewPage(options)
 	return i
@@ -67,7 +67,7 @@ func (i *insight) built() {
 }
 
 // close ends what has been set for a while.
-func (i *insight) close() { i.parameters.Close() }
+func (i *insight) close() { i.logLevel.Close() }
 
 // serve serves the debug API until the returned function is called.
 func (i *insight) serve(o Options) (end func(), err error) {
@@ -238,6 +238,17 @@ func (a actions) SkipTask(queue, key string) (string, bool) {
 
 func (a actions) RetryParked(id string) bool { _, ok := a.Lifecycle.RetryParked(id); return ok }
 func (a actions) DropParked(id string) bool  { _, ok := a.Lifecycle.DropParked(id); return ok }
+
+// OneByOne is the place in its script because of which a hook runs once per context.
+func (i *insight) OneByOne(h *hook.Hook) string {
+	if !h.Settings.OneByOne {
+		return ""
+	}
+	path, release := i.op.store.Take(h)
+	defer release()
+	at, _ := hookset.ContextsOf(strings.TrimSuffix(path, h.Name), i.hooksDir, h.Name).OneByOne()
+	return at.String()
+}
 
 // NextTick is when a crontab is due.
 func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(crontab) }

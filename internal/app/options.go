@@ -22,7 +22,9 @@ type Options struct {
 	JQLibraryPath []string
 	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string
-	Log          *slog.Logger
+	// Kubectl is a mode of package kubectl, for hooks that set none.
+	Kubectl string
+	Log     *slog.Logger
 	// Debug is about the debug API; Version is shown by it.
 	Debug   DebugOptions
 	Version string
@@ -37,7 +39,8 @@ type Options struct {
 	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
 	ShutdownTimeout time.Duration
 	// Watchdog is started by the signal, and when the operator ends by itself. Nil means none.
-	Watchdog          *lifecycle.Watchdog
+	Watchdog *lifecycle.Watchdog
+	// ContextsPerRun is as in hookset.Options.
 	ContextsPerRun    int
 	SkipExistingV0    bool
 	KeepManagedFields bool

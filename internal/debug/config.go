@@ -12,111 +12,89 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// Parameter is a setting that can be changed while the operator runs.
-type Parameter struct {
-	Name, Description string
-	// Default is the value at the start, Values are those that are allowed.
-	Default string
-	Values  []string
-	// Passing values are temporary, with this duration unless another is set.
-	Passing map[string]time.Duration
-	// Apply makes a value count.
-	Apply func(value string) error
+// LogLevel is the lowest level of records in the log, the one setting that can be changed while the operator runs.
+type LogLevel struct {
+	level   *slog.LevelVar
+	log     *slog.Logger
+	initial string
+
+	mu sync.Mutex // guards what follows
+	// permanent is what the level goes back to at expires, which is zero if it does not.
+	permanent string
+	expires   time.Time
+	timer     *time.Timer
 }
 
-// Parameters are all settings that can be changed. Values that are set for a while end by a timer; Close stops the timers.
-type Parameters struct {
-	mu   sync.Mutex
-	list []*parameter
+// logLevel is the name of the parameter.
+const logLevel = "log.level"
+
+var logLevels = []string{"trace", "debug", "info", "warn", "error", "fatal"}
+
+// debugLasts is how long the level debug lasts unless another duration is set.
+const debugLasts = 30 * time.Minute
+
+// NewLogLevel returns the parameter of a log. A level that is set for a while ends by a timer, which Close stops.
+func NewLogLevel(level *slog.LevelVar, log *slog.Logger) *LogLevel {
+	name := telemetry.LevelName(level.Level())
+	return &LogLevel{level: level, log: log, initial: name, permanent: name}
 }
 
-type parameter struct {
-	Parameter
-	// value is what counts; permanent is what it goes back to at expires, which is zero if it does not.
-	value, permanent string
-	expires          time.Time
-	timer            *time.Timer
-	// term counts changes, so that an outdated timer is recognized.
-	term      int
-	lastError string
+// Close stops the timer; a temporary level stays.
+func (l *LogLevel) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stop()
 }
 
-// NewParameters returns parameters with their defaults, which are not applied.
-func NewParameters(list ...Parameter) *Parameters {
-	p := &Parameters{}
-	for _, one := range list {
-		p.list = append(p.list, &parameter{Parameter: one, value: one.Default, permanent: one.Default})
+// Set changes the level, for a while if duration is not 0.
+func (l *LogLevel) Set(name string, duration time.Duration) error {
+	name = strings.ToLower(name)
+	if !slices.Contains(logLevels, name) {
+		return refuse(http.StatusBadRequest, "%s cannot be %q: use one of %s", logLevel, name, strings.Join(logLevels, ", "))
 	}
-	return p
-}
-
-// Close stops the timers; temporary values stay.
-func (p *Parameters) Close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, one := range p.list {
-		one.stop()
+	if duration == 0 && name == "debug" {
+		duration = debugLasts
 	}
-}
-
-// Set changes a parameter, for a while if duration is not 0.
-func (p *Parameters) Set(name, value string, duration time.Duration) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.list, func(one *parameter) bool { return one.Name == name })
-	if i < 0 {
-		return refuse(http.StatusBadRequest, "there is no parameter %q: shell-operator config list names all", name)
-	}
-	one := p.list[i]
-	value = strings.ToLower(value)
-	if !slices.Contains(one.Values, value) {
-		return refuse(http.StatusBadRequest, "%s cannot be %q: use one of %s", name, value, strings.Join(one.Values, ", "))
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stop()
+	l.apply(name)
 	if duration == 0 {
-		duration = one.Passing[value]
-	}
-	if err := one.apply(value); err != nil {
-		return refuse(http.StatusInternalServerError, "%s is not changed: %v", name, err)
-	}
-	one.stop()
-	if duration == 0 {
-		one.permanent = value
+		l.permanent = name
 		return nil
 	}
-	one.expires = time.Now().Add(duration)
-	term := one.term
-	one.timer = time.AfterFunc(duration, func() { p.expire(one, term) })
+	l.expires = time.Now().Add(duration)
+	l.timer = time.AfterFunc(duration, l.expire)
 	return nil
 }
 
-// expire restores the permanent value, unless the value was changed again.
-func (p *Parameters) expire(one *parameter, term int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if one.term != term {
-		return
+// expire restores the permanent level, unless another one was set while the timer fired.
+func (l *LogLevel) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.expires.IsZero() && !time.Now().Before(l.expires) {
+		l.stop()
+		l.apply(l.permanent)
 	}
-	one.stop()
-	_ = one.apply(one.permanent) // it has worked before; otherwise lastError has the cause
 }
 
-func (one *parameter) apply(value string) error {
-	err := one.Apply(value)
-	one.lastError = ""
-	if err != nil {
-		one.lastError = err.Error()
-		return err
+// apply logs the change at the lower one of both levels, so that the record is never filtered out.
+func (l *LogLevel) apply(name string) {
+	record := func() { l.log.Info("Change log level", "value", name) }
+	next := telemetry.ParseLevel(name)
+	if next <= l.level.Level() {
+		defer record()
+	} else {
+		record()
 	}
-	one.value = value
-	return nil
+	l.level.Set(next)
 }
 
-func (one *parameter) stop() {
-	if one.timer != nil {
-		one.timer.Stop()
+func (l *LogLevel) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
 	}
-	one.timer, one.expires = nil, time.Time{}
-	one.term++
+	l.timer, l.expires = nil, time.Time{}
 }
 
 type parameterDump struct {
@@ -125,37 +103,23 @@ type parameterDump struct {
 	Default     string `json:"default"`
 	Value       string `json:"value"`
 	ExpireAt    string `json:"expireAt,omitempty"`
-	LastError   string `json:"lastError,omitempty"`
 }
 
-func (p *Parameters) dump() []parameterDump {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	list := []parameterDump{}
-	for _, one := range p.list {
-		d := parameterDump{Name: one.Name, Description: one.Description, Default: one.Default, Value: one.value, LastError: one.lastError}
-		if !one.expires.IsZero() {
-			d.ExpireAt = one.expires.Format(time.RFC3339)
-		}
-		list = append(list, d)
+func (l *LogLevel) dump() parameterDump {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := parameterDump{Name: logLevel, Description: "Lowest level of records in the log", Default: l.initial, Value: telemetry.LevelName(l.level.Level())}
+	if !l.expires.IsZero() {
+		d.ExpireAt = l.expires.Format(time.RFC3339)
 	}
-	return list
+	return d
 }
 
 func configList(a *API, _ request) (answer, error) {
-	list := a.Parameters.dump()
-	var b strings.Builder
-	row := func(name, value, expires, description string) {
-		b.WriteString(fmt.Sprintf("%-30s %-20s %-20s %-40s", name, value, expires, description) + "\n")
-	}
-	row("NAME", "VALUE", "EXPIRE AT", "DESCRIPTION")
-	for _, d := range list {
-		if d.LastError != "" {
-			d.Description = "Error: " + oneLine(d.LastError)
-		}
-		row(d.Name, d.Value, d.ExpireAt, d.Description)
-	}
-	return answer{value: list, text: b.String()}, nil
+	const columns = "%-30s %-20s %-20s %-40s\n"
+	d := a.LogLevel.dump()
+	text := fmt.Sprintf(columns, "NAME", "VALUE", "EXPIRE AT", "DESCRIPTION") + fmt.Sprintf(columns, d.Name, d.Value, d.ExpireAt, d.Description)
+	return answer{value: []parameterDump{d}, text: text}, nil
 }
 
 func configSet(a *API, r request) (answer, error) {
@@ -175,26 +139,8 @@ func configSet(a *API, r request) (answer, error) {
 			return answer{}, refuse(http.StatusBadRequest, "the duration %q is not one: write for instance 90s, 10m or 1h30m", text)
 		}
 	}
-	return answer{plain: true}, a.Parameters.Set(r.PostForm.Get("name"), r.PostForm.Get("value"), duration)
-}
-
-// LogLevel is the parameter of the lowest level of records in the log.
-func LogLevel(level *slog.LevelVar, log *slog.Logger) Parameter {
-	return Parameter{
-		Name: "log.level", Description: "Lowest level of records in the log", Default: telemetry.LevelName(level.Level()),
-		Values:  []string{"trace", "debug", "info", "warn", "error", "fatal"},
-		Passing: map[string]time.Duration{"debug": 30 * time.Minute},
-		Apply: func(value string) error {
-			// Logged at the lower one of both levels, so that the record is never filtered out.
-			next := telemetry.ParseLevel(value)
-			record := func() { log.Info("Change log level", "value", value) }
-			if next <= level.Level() {
-				defer record()
-			} else {
-				record()
-			}
-			level.Set(next)
-			return nil
-		},
+	if name := r.PostForm.Get("name"); name != logLevel {
+		return answer{}, refuse(http.StatusBadRequest, "there is no parameter %q: shell-operator config list names all", name)
 	}
+	return answer{plain: true}, a.LogLevel.Set(r.PostForm.Get("value"), duration)
 }

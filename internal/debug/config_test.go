@@ -1,14 +1,13 @@
 package debug
 
 import (
-	"errors"
-	"sync/atomic"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestParameters(t *testing.T) {
+func TestLogLevel(t *testing.T) {
 	type step struct {
 		set      string // empty: only wait
 		duration time.Duration
@@ -32,56 +31,21 @@ func TestParameters(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var applied atomic.Value // timers apply, too
-				p := NewParameters(Parameter{
-					Name: "log.level", Default: "info", Values: []string{"debug", "info", "warn", "error"},
-					Passing: map[string]time.Duration{"debug": 30 * time.Minute}, Apply: func(v string) error { applied.Store(v); return nil },
-				})
-				defer p.Close()
+				l := NewLogLevel(&slog.LevelVar{}, slog.New(slog.DiscardHandler))
+				defer l.Close()
 				for i, s := range test.steps {
 					if s.set != "" {
-						if err := p.Set("log.level", s.set, s.duration); (err != nil) != s.wrong {
+						if err := l.Set(s.set, s.duration); (err != nil) != s.wrong {
 							t.Fatalf("step %d: %v", i, err)
 						}
 					}
 					time.Sleep(s.wait)
 					synctest.Wait()
-					d := p.dump()[0]
-					if applied.Load() != s.want || d.Value != s.want || (d.ExpireAt != "") != s.passing {
-						t.Errorf("step %d: %v counts, shown %+v", i, applied.Load(), d)
+					if d := l.dump(); d.Value != s.want || (d.ExpireAt != "") != s.passing {
+						t.Errorf("step %d: shown %+v", i, d)
 					}
 				}
 			})
 		})
 	}
-}
-
-func TestParameterThatCannotBeApplied(t *testing.T) {
-	broken := true
-	p := NewParameters(Parameter{Name: "p", Default: "a", Values: []string{"a", "b"}, Description: "about it", Apply: func(string) error {
-		if broken {
-			return errors.New("no luck")
-		}
-		return nil
-	}})
-	defer p.Close()
-	if err := p.Set("p", "b", 0); err == nil || statusCode(err) != 500 {
-		t.Errorf("got %v", err)
-	}
-	if d := p.dump()[0]; d.Value != "a" || d.LastError != "no luck" {
-		t.Errorf("shown %+v", d)
-	}
-	broken = false
-	if err := p.Set("p", "b", 0); err != nil {
-		t.Error(err)
-	}
-	if d := p.dump()[0]; d.Value != "b" || d.LastError != "" {
-		t.Errorf("then %+v", d)
-	}
-}
-
-func statusCode(err error) int {
-	var r *refusal
-	errors.As(err, &r)
-	return r.status
 }

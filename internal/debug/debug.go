@@ -38,6 +38,8 @@ type Operator interface {
 	// PausedHooks are the names of paused hooks, Parked the parked tasks, the latest first.
 	PausedHooks() []string
 	Parked() []ParkedTask
+	// OneByOne is the place in its script because of which a hook runs once per context; empty if it does not.
+	OneByOne(h *hook.Hook) string
 	// NextTick is when a crontab is due again; zero when it is not registered.
 	NextTick(crontab string) time.Time
 }
@@ -133,11 +135,11 @@ type Progress struct {
 // Options of an API and a Page. All but Profiling and HookTimeout are required. Actions may be set as long as Hooks returns nil; a Page
 // has none.
 type Options struct {
-	Operator   Operator
-	Actions    Actions
-	History    *history.History
-	Parameters *Parameters
-	Version    string
+	Operator Operator
+	Actions  Actions
+	History  *history.History
+	LogLevel *LogLevel
+	Version  string
 	// HookTimeout is the time limit of runs of hooks without one of their own; 0 means none.
 	HookTimeout time.Duration
 	// Profiling reports that profiles are served.

@@ -71,6 +71,7 @@ const (
 	ByRequests   ReasonKind = "requests"
 	ByNoBindings ReasonKind = "no bindings"
 	ByReload     ReasonKind = "reload"
+	ByScript     ReasonKind = "script"
 )
 
 func (e *Explanation) text(now time.Time) string {

@@ -54,6 +54,7 @@ func (f *fake) Binding(h *hook.Hook, index int) Binding {
 func (f *fake) Progress(h *hook.Hook) Progress    { return f.progress[h.Name] }
 func (f *fake) PausedHooks() []string             { return slices.Clone(f.paused) }
 func (f *fake) Parked() []ParkedTask              { return slices.Clone(f.parked) }
+func (f *fake) OneByOne(*hook.Hook) string        { return "" }
 func (f *fake) NextTick(crontab string) time.Time { return f.ticks[crontab] }
 
 // objects is a snapshot.
@@ -112,15 +113,10 @@ func theOperator() *fake {
 	}
 }
 
-// options are complete, with a parameter that does nothing.
+// options are complete.
 func options(op Operator) Options {
-	return Options{
-		Operator: op, History: history.New(history.Options{}), Version: "v1.2.3", Log: slog.New(slog.DiscardHandler),
-		Parameters: NewParameters(Parameter{
-			Name: "log.level", Description: "how much is logged", Default: "info", Values: []string{"debug", "info"},
-			Passing: map[string]time.Duration{"debug": 30 * time.Minute}, Apply: func(string) error { return nil },
-		}),
-	}
+	log := slog.New(slog.DiscardHandler)
+	return Options{Operator: op, History: history.New(), LogLevel: NewLogLevel(&slog.LevelVar{}, log), Version: "v1.2.3", Log: log}
 }
 
 // record adds a run that has ended.

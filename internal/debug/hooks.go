@@ -227,6 +227,7 @@ type settingsDump struct {
 	ExecutionTimeout string     `json:"executionTimeout,omitempty"`
 	ContextsPerRun   int        `json:"contextsPerRun,omitempty"`
 	Retry            *retryDump `json:"retry,omitempty"`
+	Kubectl          string     `json:"kubectl,omitempty"`
 }
 
 func hookConfig(a *API, r request) (answer, error) {
@@ -344,7 +345,7 @@ func settingsOf(s hook.Settings) *settingsDump {
 	if s.ExecutionTimeout != nil {
 		d.ExecutionTimeout = s.ExecutionTimeout.String()
 	}
-	d.ContextsPerRun, d.Retry = s.ContextsPerRun, retryOf(s.Retry)
+	d.ContextsPerRun, d.Kubectl, d.Retry = s.ContextsPerRun, s.Kubectl, retryOf(s.Retry)
 	if d == (settingsDump{}) {
 		return nil
 	}

@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // route is one path of the API. It may have one "*", which stands for a name that may contain slashes.
@@ -116,17 +117,13 @@ func New(o Options) *API { return &API{o} }
 // ServeHTTP finds the route and logs that the request is complete. Upstream does that at the level info, where each command of
 // a user would be a record.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	started := time.Now()
-	counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
-	a.serve(counted, r)
-	a.Log.Debug("complete", "operator.component", "debugEndpoint", "http_method", r.Method, "uri", r.URL.RequestURI(),
-		"resp_status", counted.status, "resp_bytes_length", counted.bytes, "resp_elapsed_ms", float64(time.Since(started).Microseconds())/1000)
+	httpserver.LogRequest(a.Log, slog.LevelDebug, "debugEndpoint", w, r, func(w *httpserver.Response) { a.serve(w, r) })
 }
 
-func (a *API) serve(w *countingWriter, r *http.Request) {
+func (a *API) serve(w *httpserver.Response, r *http.Request) {
 	rt, req, err := find(r)
 	if err == nil && rt.stream != nil {
-		if err = rt.stream(a, w, req); err != nil && w.bytes > 0 {
+		if err = rt.stream(a, w, req); err != nil && w.Bytes > 0 {
 			a.Log.Debug("An answer has been cut off", "uri", r.URL.RequestURI(), "error", err.Error())
 			return
 		}
@@ -136,7 +133,7 @@ func (a *API) serve(w *countingWriter, r *http.Request) {
 			err = ans.write(w, req.format)
 		}
 	}
-	if err == nil || w.bytes > 0 {
+	if err == nil || w.Bytes > 0 {
 		return // what has begun cannot become an error any more
 	}
 	code := http.StatusInternalServerError
@@ -277,29 +274,5 @@ func marshal(value any) ([]byte, error) {
 func alive(*API, request) (answer, error) {
 	return answer{text: "debug endpoint is alive", value: "debug endpoint is alive"}, nil
 }
-
-// countingWriter remembers what was answered.
-type countingWriter struct {
-	http.ResponseWriter
-	status, bytes int
-	started       bool
-}
-
-func (w *countingWriter) WriteHeader(status int) {
-	if !w.started {
-		w.status, w.started = status, true
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *countingWriter) Write(b []byte) (int, error) {
-	w.started = true
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += n
-	return n, err
-}
-
-// Unwrap is for http.ResponseController.
-func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 var _ http.Handler = (*API)(nil)

@@ -1,10 +1,8 @@
 package debug
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -82,13 +80,13 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/hook/big.py/why", nil, 200, text, "big.py: blocked\n"},
 		{"GET", "/hook/big.py/why.json", nil, 200, asJSON, `"verdict":"blocked"`},
 		{"GET", "/config/list", nil, 200, text, "log.level                      info "},
-		{"GET", "/config/list.json", nil, 200, asJSON, `[{"name":"log.level","description":"how much is logged","default":"info","value":"info"}]`},
+		{"GET", "/config/list.json", nil, 200, asJSON, `[{"name":"log.level","description":"Lowest level of records in the log","default":"info","value":"info"}]`},
 		{"GET", "/config/set", nil, 405, text, "takes POST only"},
 		{"POST", "/config/set", set("name", "log.level", "value", "debug", "duration", "1h"), 200, text, ""},
 		{"POST", "/config/set", set("name", "log.level", "value", "info"), 200, text, ""},
 		{"POST", "/config/set", set("value", "info"), 400, text, `the form field "name" is missing`},
 		{"POST", "/config/set", set("name", "log.level", "value", ""), 400, text, `the form field "value" is missing`},
-		{"POST", "/config/set", set("name", "log.level", "value", "loud"), 400, text, "use one of debug, info"},
+		{"POST", "/config/set", set("name", "log.level", "value", "loud"), 400, text, "use one of trace, debug, info, warn, error, fatal"},
 		{"POST", "/config/set", set("name", "x", "value", "y"), 400, text, `there is no parameter "x"`},
 		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "soon"), 400, text, `the duration "soon" is not one`},
 		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "-1s"), 400, text, "is not one"},
@@ -110,7 +108,7 @@ func TestRoutes(t *testing.T) {
 			}
 		})
 	}
-	o.Parameters.Close()
+	o.LogLevel.Close()
 }
 
 func TestOutputsAreForThoseWhoAskForOneRun(t *testing.T) {
@@ -131,27 +129,6 @@ func TestWhileHooksAreLoaded(t *testing.T) {
 		if res := ask(api, "GET", path, nil); res.Code != status {
 			t.Errorf("%s: %d %s", path, res.Code, res.Body)
 		}
-	}
-}
-
-// Each request is one record, with the time in milliseconds.
-func TestRequestsAreLogged(t *testing.T) {
-	var log bytes.Buffer
-	o := options(theOperator())
-	o.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	ask(New(o), "GET", "/queue/list.json?showEmpty=true", nil)
-	var r struct {
-		Level, Msg, Component, URI string
-		Status                     int     `json:"resp_status"`
-		Bytes                      int     `json:"resp_bytes_length"`
-		Elapsed                    float64 `json:"resp_elapsed_ms"`
-		Method                     string  `json:"http_method"`
-	}
-	if err := json.Unmarshal(log.Bytes(), &r); err != nil {
-		t.Fatalf("%v in %s", err, log.String())
-	}
-	if r.Msg != "complete" || r.Level != "DEBUG" || r.Status != 200 || r.Bytes == 0 || r.Elapsed <= 0 || r.Elapsed > 10_000 || r.Method != "GET" || r.URI != "/queue/list.json?showEmpty=true" {
-		t.Errorf("the record %s", log.String())
 	}
 }
 

@@ -27,6 +27,8 @@ type facts struct {
 	runs []history.Run
 	// rejected are the hooks that made the last reload fail, with the cause.
 	rejected map[string]string
+	// oneByOne is the place in the script because of which the hook runs once per context, or empty.
+	oneByOne string
 	// timeout is the default time limit of a run; 0 means none.
 	timeout time.Duration
 	now     time.Time
@@ -39,7 +41,7 @@ func why(a *API, r request) (answer, error) {
 	}
 	f := facts{
 		hook: h, progress: a.Operator.Progress(h), queues: a.Operator.Queues(-1), runs: a.History.Runs(h.Name),
-		rejected: a.Operator.Rejected(), timeout: a.HookTimeout, now: time.Now(),
+		rejected: a.Operator.Rejected(), oneByOne: a.Operator.OneByOne(h), timeout: a.HookTimeout, now: time.Now(),
 	}
 	f.paused = slices.Contains(a.Operator.PausedHooks(), h.Name)
 	f.parked = slices.DeleteFunc(a.Operator.Parked(), func(p ParkedTask) bool { return p.Hook != h.Name })
@@ -56,7 +58,7 @@ func why(a *API, r request) (answer, error) {
 // explain is a pure function, so that every case has a row in a test.
 func explain(f facts) Explanation {
 	e := Explanation{Hook: f.hook.Name}
-	e.Reasons = slices.Concat(f.pauses(), f.inQueues(), f.givenUp(), f.starting(), f.watching(), f.listening(), f.notReloaded())
+	e.Reasons = slices.Concat(f.pauses(), f.inQueues(), f.givenUp(), f.starting(), f.watching(), f.listening(), f.notReloaded(), f.limited())
 	slices.SortStableFunc(e.Reasons, func(a, b Reason) int {
 		switch {
 		case a.Blocks == b.Blocks:
@@ -382,6 +384,15 @@ func (f *facts) notReloaded() []Reason {
 		return []Reason{{ByReload, false, active + oneLine(own), "fix the hook: shell-operator lint shows the place, the log has the whole error"}}
 	}
 	return []Reason{{ByReload, false, active + "shell-operator status shows the cause", ""}}
+}
+
+// limited covers a hook that gets one context per run without having set it.
+func (f *facts) limited() []Reason {
+	if f.oneByOne == "" {
+		return nil
+	}
+	return []Reason{{ByScript, false, "it runs once per context, because its script reads event data of the first context only: " + f.oneByOne,
+		"settings.contextsPerRun: 0 of the hook delivers all contexts of a run"}}
 }
 
 func times(n int) string {

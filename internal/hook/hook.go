@@ -60,10 +60,33 @@ type Settings struct {
 	Burst int
 	// ExecutionTimeout ends a run that takes longer. Nil means the operator's default, 0 means none.
 	ExecutionTimeout *time.Duration
-	// ContextsPerRun is the largest number of contexts in one run; 0 means the operator's default.
+	// ContextsPerRun is the largest number of contexts in one run; 0 means no limit.
 	ContextsPerRun int
 	// Retry is the default of the hook's bindings; nil means none.
 	Retry *Retry
+	// OneByOne reports that ContextsPerRun is 1 because the script of the hook reads only the first context.
+	OneByOne bool
+	// Kubectl is "auto" or "process"; empty means the operator's default.
+	Kubectl string
+}
+
+// AutoContexts as ContextsPerRun means that the script of the hook decides. Loaded hooks have the decision instead.
+const AutoContexts = -1
+
+// Merges reports whether one run may get several contexts if the number is not limited.
+func (h *Hook) Merges() bool {
+	groups := map[string]bool{}
+	for _, b := range h.Schedules {
+		groups[b.Group] = true
+	}
+	for _, b := range h.Kubernetes {
+		// A Synchronization comes alone, or as the one context of its group.
+		if b.Added || b.Modified || b.Deleted {
+			groups[b.Group] = true
+		}
+	}
+	// One group becomes one context, whatever happens.
+	return groups[""] || len(groups) > 1
 }
 
 // Binding has the fields that all kinds of bindings share.

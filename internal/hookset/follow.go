@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -66,10 +67,15 @@ func Follow(ctx context.Context, f Following) error {
 	})
 }
 
-// directories are those below dir, without hidden ones; the one that dir is in, where its replacement is noticed; and those
-// that links to files lead to.
+// directories are those below dir, without hidden ones; the one that dir is in, and those that hold a link on the way to dir,
+// where a replacement is noticed, as git-sync makes one; and those that links to files lead to.
 func directories(dir string) map[string]bool {
 	all := map[string]bool{filepath.Dir(dir): true}
+	for path := filepath.Dir(dir); path != filepath.Dir(path); path = filepath.Dir(path) {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			all[filepath.Dir(path)] = true
+		}
+	}
 	walk(dir, func(path string, entry fs.DirEntry) {
 		if entry.IsDir() {
 			all[path] = true

@@ -116,6 +116,34 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// A link on the way to the hooks is swapped, as git-sync does it for a new commit.
+func TestFollowLinkOnTheWay(t *testing.T) {
+	root := t.TempDir()
+	swap := func(commit string) error {
+		dir := filepath.Join(root, ".worktrees", commit, "hooks")
+		return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "a.sh"), []byte("#!/bin/sh\n# "+commit), 0o755),
+			os.Symlink(filepath.Join(".worktrees", commit), filepath.Join(root, "tmp-link")), os.Rename(filepath.Join(root, "tmp-link"), filepath.Join(root, "current")))
+	}
+	if err := swap("1"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	log, _ := newLog()
+	calls, ended := make(chan struct{}), make(chan error)
+	go func() {
+		ended <- Follow(ctx, Following{Dir: filepath.Join(root, "current", "hooks"), Found: Files{}, Log: log, Changed: func() { calls <- struct{}{} }})
+	}()
+	<-calls // it watches
+	if err := swap("2"); err != nil {
+		t.Fatal(err)
+	}
+	<-calls
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // A file that is no hook and changes without end causes few calls; a hook that changes is reported nevertheless.
 func TestFlappingFiles(t *testing.T) {
 	dir := t.TempDir()

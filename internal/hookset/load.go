@@ -28,6 +28,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/script"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -62,6 +63,8 @@ type Options struct {
 	Log      *slog.Logger
 	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0.
 	SkipExistingV0 bool
+	// ContextsPerRun is that of hooks without the setting; hook.AutoContexts means to check their scripts.
+	ContextsPerRun int
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
 
@@ -147,14 +150,20 @@ func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, erro
 	case err != nil:
 		return nil, err
 	}
+	if a.Hook.Settings.OneByOne {
+		log.Info("The hook runs once per context: it reads only the first one", "path", a.OneByOne.Path, "line", a.OneByOne.Line, "value", a.OneByOne.Text,
+			"hint", "settings.contextsPerRun: 0 of the hook, or --contexts-per-run=0, delivers all contexts of a run")
+	}
 	return a.Hook, nil
 }
 
 // Answer is what came of a config call.
 type Answer struct {
 	// Hook is nil if there is an error. There may be warnings nevertheless.
-	Hook           *hook.Hook
-	Warnings       []wire.Warning
+	Hook     *hook.Hook
+	Warnings []wire.Warning
+	// OneByOne is the place in the script that decides that the hook runs once per context.
+	OneByOne       script.Place
 	Stdout, Stderr []byte
 }
 
@@ -220,10 +229,19 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 	if a.Stdout, a.Stderr, err = call.Call(ctx, f, root); err != nil {
 		return a, &CallError{f.Name, a.Stderr, err}
 	}
-	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, wire.ConfigOptions{JQ: o.Filters, CheckCrontab: checkCrontab, SkipExistingV0: o.SkipExistingV0})
+	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, wire.ConfigOptions{
+		JQ: o.Filters, CheckCrontab: checkCrontab, SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun,
+	})
 	a.Warnings = warnings
 	if err != nil {
 		return a, err
+	}
+	if h.Settings.ContextsPerRun == hook.AutoContexts {
+		h.Settings.ContextsPerRun = 0
+		// A hook with a rate limit relies on merging.
+		if at, ok := ContextsOf(root, o.Dir, f.Name).OneByOne(); ok && h.Merges() && h.Settings.MinInterval == 0 {
+			h.Settings.ContextsPerRun, h.Settings.OneByOne, a.OneByOne = 1, true, at
+		}
 	}
 	h.Interpreter = f.Interpreter
 	a.Hook = &h

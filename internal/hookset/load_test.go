@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -65,6 +67,51 @@ INFO Loaded config: b.sh, OnStartup:3
 `
 	if got := strings.ReplaceAll(log.String(), o.Dir+"/", ""); got != want {
 		t.Errorf("log\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestContextsPerRun covers who decides how many contexts a run gets: the hook, then the operator's default, then the script.
+func TestContextsPerRun(t *testing.T) {
+	const reads = "#!/bin/sh\njq -r '.[0].object.kind' \"$BINDING_CONTEXT_PATH\"\n"
+	config := func(rest string) func(context.Context) (string, string, error) {
+		return prints("{configVersion: v1, "+rest+"}", "", nil)
+	}
+	o, log := options(t, answers{
+		"all.sh": config("kubernetes: [{kind: Pod}], settings: {contextsPerRun: 0}"), "auto.sh": config("kubernetes: [{kind: Pod}], settings: {contextsPerRun: auto}"),
+		"group.sh": config("kubernetes: [{kind: Pod, group: g}]"), "loop.sh": config("kubernetes: [{kind: Pod}]"), "none.sh": config("kubernetes: [{kind: Pod}]"),
+		"rate.sh": config("kubernetes: [{kind: Pod}], settings: {executionMinInterval: 1s}"),
+		"two.sh":  config("kubernetes: [{kind: Pod}], settings: {contextsPerRun: 2}"), "v0.sh": prints("onKubernetesEvent: [{kind: Pod}]", "", nil),
+	})
+	for _, name := range []string{"all.sh", "auto.sh", "group.sh", "loop.sh", "none.sh", "rate.sh", "two.sh", "v0.sh"} {
+		text := reads
+		if name == "loop.sh" {
+			text += "jq '.[].object.kind' \"$BINDING_CONTEXT_PATH\"\n"
+		}
+		if err := os.WriteFile(filepath.Join(o.Dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, want := range map[int]string{
+		hook.AutoContexts: "all.sh=0 auto.sh=1* group.sh=0 loop.sh=0 none.sh=1* rate.sh=0 two.sh=2 v0.sh=1",
+		0:                 "all.sh=0 auto.sh=1* group.sh=0 loop.sh=0 none.sh=0 rate.sh=0 two.sh=2 v0.sh=1",
+		5:                 "all.sh=0 auto.sh=1* group.sh=5 loop.sh=5 none.sh=5 rate.sh=5 two.sh=2 v0.sh=1",
+	} {
+		o.ContextsPerRun = limit
+		hooks, err := Load(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, h := range hooks {
+			star := map[bool]string{true: "*"}[h.Settings.OneByOne]
+			got = append(got, fmt.Sprintf("%s=%d%s", h.Name, h.Settings.ContextsPerRun, star))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("default %d: %s, want %s", limit, got, want)
+		}
+	}
+	if want := "INFO The hook runs once per context: it reads only the first one: auto.sh, auto.sh, 2, jq -r '.[0].object.kind' \"$BINDING_CONTEXT_PATH\", settings"; strings.Count(log.String(), want) != 3 {
+		t.Errorf("log\n%s\nhas not 3 times %q", log, want)
 	}
 }
 

@@ -9,20 +9,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// commonFilters are typical filters of hooks.
-var commonFilters = []string{
-	".data.number",
-	"{name: .metadata.name, mode: .data.mode}",
-	".data | keys",
-	".metadata.labels",
-	".data.payload | length",
-	"[.data[] | length]",
-	".metadata.uid",
-	".data | to_entries | map(select(.value | length < 100))",
-	"{ns: .metadata.namespace, kind, created: .metadata.creationTimestamp}",
-	"del(.data, .metadata.managedFields)",
-}
-
 // BenchmarkFilters is one object of 2 KiB, decoded and filtered.
 func BenchmarkFilters(b *testing.B) {
 	object, err := json.Marshal(objects.ConfigMap(1, 2048))
@@ -31,7 +17,7 @@ func BenchmarkFilters(b *testing.B) {
 	}
 	c := jq.NewCompiler(jq.Options{})
 	v, _ := jq.Decode(object)
-	for _, text := range commonFilters {
+	for _, text := range objects.Filters {
 		f, err := c.Compile(text)
 		if err != nil {
 			b.Fatal(err)

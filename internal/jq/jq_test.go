@@ -125,26 +125,3 @@ func TestFiltersDoNotChangeTheirInput(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkApply(b *testing.B) {
-	object := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"n","labels":{"app":"x"}},"data":{"blob":"` + strings.Repeat("x", 2048) + `"}}`)
-	f, err := jq.NewCompiler(jq.Options{}).Compile(".metadata.labels")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("decode", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := jq.Decode(object); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("apply", func(b *testing.B) {
-		v, _ := jq.Decode(object)
-		for b.Loop() {
-			if _, err := f.Apply(context.Background(), v); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
@@ -14,15 +13,8 @@ import (
 // Errors contain the API server's message.
 func TestSend(t *testing.T) {
 	c := testenv.Shared(t)
-	config, err := clientcmd.BuildConfigFromFlags("", c.UserKubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kube.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = kube.Send(t.Context(), client.Get().AbsPath("/api/v1/namespaces/default/secrets/treasure"))
+	client := testenv.Client(t, testenv.Config(t, c.UserKubeconfig))
+	_, err := kube.Send(t.Context(), client.Get().AbsPath("/api/v1/namespaces/default/secrets/treasure"))
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "alice" cannot get resource "secrets"`) {
 		t.Errorf("a forbidden request: %v", err)
 	}

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // Resource is the resource of a kind.
@@ -115,7 +117,7 @@ func (r *Resolver) advise(ctx context.Context, unknown UnknownKindError, verbs [
 			case !can(res, verbs) || strings.Contains(res.Name, "/"):
 			case unknown.Served == "" && called(res, unknown.Kind):
 				unknown.Served = version
-			case unknown.Similar == "" && OneEdit(strings.ToLower(unknown.Kind), strings.ToLower(res.Kind)):
+			case unknown.Similar == "" && spelling.Distance(strings.ToLower(unknown.Kind), strings.ToLower(res.Kind)) == 1:
 				unknown.Similar = res.Kind
 			}
 		}
@@ -127,24 +129,6 @@ func (r *Resolver) advise(ctx context.Context, unknown UnknownKindError, verbs [
 	}
 	r.advice[key] = unknown
 	return &unknown
-}
-
-// OneEdit reports whether one character was inserted, removed, replaced or swapped with the next one.
-func OneEdit(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	if len(b)-len(a) > 1 || a == b {
-		return false
-	}
-	at := 0
-	for at < len(a) && a[at] == b[at] {
-		at++
-	}
-	if len(a) < len(b) {
-		return a[at:] == b[at+1:]
-	}
-	return a[at+1:] == b[at+1:] || at+1 < len(a) && a[at] == b[at+1] && a[at+1] == b[at] && a[at+2:] == b[at+2:]
 }
 
 // ResolveAgain is Resolve without what is cached.

@@ -101,9 +101,9 @@ type Lifecycle struct {
 	// lanes are the keyed queues of the active set.
 	lanes map[string]hook.Lanes
 	leads bool
-	// startupDone is set when the onStartup runs of the first set have succeeded.
-	startupQueued, startupDone bool
-	reloading                  reloading
+	// startupDone is set when for the first time no hook has an onStartup run to do.
+	startupDone bool
+	reloading   reloading
 }
 
 // life is a hook with its state.
@@ -166,6 +166,7 @@ func (l *Lifecycle) Run(ctx context.Context) {
 	}
 	l.await(ctx, l.o.Leading, func() {
 		l.leads = true
+		l.keepQueues()
 		l.o.Watcher.Lead()
 	})
 	if l.o.Watch {

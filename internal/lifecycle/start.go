@@ -35,6 +35,7 @@ func (l *Lifecycle) advance() {
 		return
 	}
 	l.queueStartups()
+	l.startupDone = l.startupDone || !slices.ContainsFunc(l.lives, func(x *life) bool { return x.state < Started })
 	if !l.startupDone {
 		return
 	}
@@ -79,13 +80,6 @@ func (l *Lifecycle) queueStartups() {
 			l.o.Health.Started(x.hook)
 			l.post(x.ctx, func() { l.step(x, startupSucceeded) })
 		}})
-	}
-	if !l.startupQueued {
-		l.startupQueued = true
-		l.o.Queues.Add(hook.MainQueue, "", &stepTask{"StartUp", nil, func() {
-			l.post(l.ctx, func() { l.startupDone = true })
-		}})
-		l.keepQueues()
 	}
 }
 

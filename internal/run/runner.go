@@ -68,10 +68,10 @@ type Options struct {
 	Log       *slog.Logger
 	// Env is the environment of every run, without the variables of its files.
 	Env []string
+	// KubectlEnv, if set, replaces Env, by the setting kubectl of the hook.
+	KubectlEnv map[string][]string
 	// Timeout limits runs of hooks without executionTimeout; 0 means no limit.
 	Timeout time.Duration
-	// ContextsPerRun limits the contexts of hooks without contextsPerRun; 0 means no limit.
-	ContextsPerRun int
 	// RetryMin and RetryMax bound the delays of policies that leave them out.
 	RetryMin, RetryMax time.Duration
 	// Random returns a number in [0, 1) for the jitter of requeues.
@@ -121,13 +121,6 @@ func (r *Runner) wait(ctx context.Context, h *hook.Hook) error {
 		return limit.Wait(ctx)
 	}
 	return ctx.Err()
-}
-
-func (r *Runner) contextsPerRun(h *hook.Hook) int {
-	if h.Settings.ContextsPerRun > 0 {
-		return h.Settings.ContextsPerRun
-	}
-	return r.opts.ContextsPerRun
 }
 
 func (r *Runner) timeout(h *hook.Hook) time.Duration {

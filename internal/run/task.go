@@ -187,7 +187,7 @@ func (t *Task) Absorb(next *Task) bool {
 	if covered {
 		over = 1
 	}
-	if limit := t.runner.contextsPerRun(t.Hook()); limit > 0 && t.events.Len()+next.events.Len()-over > limit {
+	if limit := t.Hook().Settings.ContextsPerRun; limit > 0 && t.events.Len()+next.events.Len()-over > limit {
 		return false
 	}
 	if covered {

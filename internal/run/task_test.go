@@ -56,6 +56,17 @@ func TestAbsorbCompactsGroups(t *testing.T) {
 	}
 }
 
+// A limit counts contexts: events of one group still become one.
+func TestAbsorbGroupWithinALimit(t *testing.T) {
+	h := hookOf("xxy")
+	h.Settings.ContextsPerRun = 1
+	r := New(Options{})
+	head := r.Task(change(h, 0))
+	if !head.Absorb(r.Task(change(h, 1))) || head.Absorb(r.Task(change(h, 2))) || names(head) != "b" {
+		t.Errorf("contexts of %s, want b", names(head))
+	}
+}
+
 func TestWhatIsNotAbsorbed(t *testing.T) {
 	h, other := hookOf("--gg"), hookOf("-")
 	limited := hookOf("--")

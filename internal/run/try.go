@@ -46,8 +46,12 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 // invocation is the same for tasks and trials.
 func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) process.Invocation {
 	program, args := h.Command()
+	env, found := r.opts.KubectlEnv[h.Settings.Kubectl]
+	if !found {
+		env = r.opts.Env
+	}
 	return process.Invocation{
 		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path),
-		Env: append(r.opts.Env[:len(r.opts.Env):len(r.opts.Env)], f.Environment()...), Timeout: r.timeout(h),
+		Env: append(env[:len(env):len(env)], f.Environment()...), Timeout: r.timeout(h),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -174,8 +176,8 @@ func appendTree(buf []byte, key string, tree any) []byte {
 		if len(tree) == 0 {
 			return appendText(buf, key, "{}")
 		}
-		for name, value := range sorted(tree) {
-			buf = appendTree(buf, key+"."+name, value)
+		for _, name := range slices.Sorted(maps.Keys(tree)) {
+			buf = appendTree(buf, key+"."+name, tree[name])
 		}
 		return buf
 	case []any:

@@ -7,9 +7,11 @@
 package telemetry
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -100,6 +102,36 @@ func RouteKlog(log *slog.Logger, verbose bool) {
 		log = slog.New(klogHandler{log.Handler()})
 	}
 	klog.SetSlogLogger(log)
+}
+
+// RouteStderr sends lines that libraries and their children write to os.Stderr to log until the returned function is called: client-go
+// lets a credential plugin of a kubeconfig write there. Panics do not go through os.Stderr.
+func RouteStderr(log *slog.Logger) (restore func()) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		log.Warn("Output of credential plugins is not routed to the log", "error", err.Error())
+		return func() {}
+	}
+	before, read := os.Stderr, make(chan struct{})
+	os.Stderr = w
+	go func() {
+		defer close(read)
+		for lines := bufio.NewReader(r); ; {
+			line, _, err := lines.ReadLine() // a longer line is several records
+			if err != nil {
+				return
+			}
+			if len(line) > 0 {
+				log.Warn(string(line), "output", "stderr")
+			}
+		}
+	}()
+	return func() {
+		os.Stderr = before
+		w.Close()
+		r.Close() // a child may still have the other end
+		<-read
+	}
 }
 
 // klogVerbosity is that of whole requests and responses.

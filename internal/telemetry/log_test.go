@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -53,29 +52,7 @@ func TestFormats(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			var got bytes.Buffer
 			speak(NewLogger(&got, LogOptions{Type: format, NoTime: true}))
-			file := "testdata/" + format + ".golden"
-			if golden.Update() {
-				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			gotLines, wantLines := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
-			for i := range max(len(gotLines), len(wantLines)) {
-				g, w := "(nothing)", "(nothing)"
-				if i < len(gotLines) {
-					g = gotLines[i]
-				}
-				if i < len(wantLines) {
-					w = wantLines[i]
-				}
-				if g != w {
-					t.Errorf("%s:%d: got\n%s\nwant\n%s\n(-update rewrites it)", file, i+1, g, w)
-				}
-			}
+			golden.Compare(t, "testdata/"+format+".golden", got.String())
 		})
 	}
 }

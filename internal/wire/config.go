@@ -28,6 +28,8 @@ type ConfigOptions struct {
 	CheckCrontab func(string) error
 	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0, which otherwise receive each as "add".
 	SkipExistingV0 bool
+	// ContextsPerRun is that of hooks without the setting.
+	ContextsPerRun int
 }
 
 // Warning reports a part of a file that is accepted but probably a mistake.

@@ -42,6 +42,7 @@ func (p *parser) v1(o *object, h *hook.Hook) {
 }
 
 func (p *parser) settings(root *object, h *hook.Hook) {
+	h.Settings.ContextsPerRun = p.ContextsPerRun
 	o := root.object("settings")
 	if o == nil {
 		return
@@ -59,14 +60,27 @@ func (p *parser) settings(root *object, h *hook.Hook) {
 		h.Settings.Burst = max(1, *burst)
 	}
 	h.Settings.ExecutionTimeout = o.duration("executionTimeout")
-	if n := o.integer("contextsPerRun"); n != nil {
-		if *n < 1 {
-			o.violation("contextsPerRun", fmt.Sprintf("is %d", *n), "use 1 or more, or omit the key to use --contexts-per-run")
-		}
-		h.Settings.ContextsPerRun = *n
-	}
+	o.contextsPerRun(&h.Settings.ContextsPerRun)
+	h.Settings.Kubectl = o.oneOf("kubectl", "auto", "process")
 	h.Settings.Retry = p.retry(o, nil)
 	o.close()
+}
+
+// contextsPerRun reads auto or a number.
+func (o *object) contextsPerRun(limit *int) {
+	const hint = "use auto, 0 for all contexts, or the maximum per run"
+	v, _ := o.lookup("contextsPerRun")
+	if word, ok := v.(string); ok {
+		*limit = hook.AutoContexts
+		if word != "auto" {
+			o.violation("contextsPerRun", fmt.Sprintf("is %q", word), hint)
+		}
+	} else if n := o.integer("contextsPerRun"); n != nil {
+		*limit = *n
+		if *n < 0 {
+			o.violation("contextsPerRun", fmt.Sprintf("is %d", *n), hint)
+		}
+	}
 }
 
 func (p *parser) schedule(o *object, all *bindings) hook.Schedule {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // object is one level of a configuration. Its methods read keys; an invalid value becomes a violation and
@@ -145,7 +147,7 @@ func notOneOf(text string, allowed []string) string {
 
 // suggestion returns the allowed value that is most like text, or of which text is a prefix, such as Add of Added.
 func suggestion(text string, allowed []string) string {
-	near := nearest(text, allowed)
+	near := spelling.Nearest(text, allowed)
 	for _, a := range allowed {
 		if near == "" && len(text) > 1 && len(a) > len(text) && strings.EqualFold(a[:len(text)], text) {
 			near = a
@@ -316,7 +318,7 @@ func (o *object) close() {
 			continue
 		}
 		hint := "remove it; known here: " + o.knownKeys()
-		if near := nearest(key, o.known); near != "" {
+		if near := spelling.Nearest(key, o.known); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		if isBoolean(key) {
@@ -332,35 +334,3 @@ func (o *object) knownKeys() string {
 
 // isBoolean reports whether a key is what YAML reads a bare y, n, on, … as.
 func isBoolean(key string) bool { return key == "true" || key == "false" }
-
-// nearest returns the known key that is most like a mistyped one, or "".
-func nearest(key string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if d := editDistance(strings.ToLower(key), strings.ToLower(k)); d < least && d < len(key)/2+1 {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// editDistance is the number of bytes to insert, remove or replace to get from a to b (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}

@@ -54,28 +54,19 @@ type gather struct {
 	err     error
 }
 
-func (g *gather) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 && g.err == nil {
-		if len(g.own) == cap(g.own) {
-			g.makeRoom()
-		}
-		fits := min(len(p), cap(g.own)-len(g.own))
-		g.own = append(g.own, p[:fits]...)
-		p = p[fits:]
-	}
-	return n, g.err
-}
+func (g *gather) Write(p []byte) (int, error) { return copyTo(g, p) }
 
-func (g *gather) WriteString(s string) (int, error) {
-	n := len(s)
-	for len(s) > 0 && g.err == nil {
+func (g *gather) WriteString(s string) (int, error) { return copyTo(g, s) }
+
+func copyTo[Text []byte | string](g *gather, text Text) (int, error) {
+	n := len(text)
+	for len(text) > 0 && g.err == nil {
 		if len(g.own) == cap(g.own) {
 			g.makeRoom()
 		}
-		fits := min(len(s), cap(g.own)-len(g.own))
-		g.own = append(g.own, s[:fits]...)
-		s = s[fits:]
+		fits := min(len(text), cap(g.own)-len(g.own))
+		g.own = append(g.own, text[:fits]...)
+		text = text[fits:]
 	}
 	return n, g.err
 }

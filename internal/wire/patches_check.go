@@ -14,6 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/jsonwalk"
+	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // patchParser checks documents and collects violations.
@@ -75,7 +76,7 @@ func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 		return out
 	case out.Operation == 0:
 		hint := "write one of " + strings.Join(effect.Operations(), ", ")
-		if near := nearest(d.Operation, effect.Operations()); near != "" {
+		if near := spelling.Nearest(d.Operation, effect.Operations()); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		p.wrong(number, "operation", fmt.Sprintf("%q is unknown", d.Operation), hint)

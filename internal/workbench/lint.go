@@ -14,8 +14,8 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/script"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/internal/workbench/lint"
@@ -45,7 +45,7 @@ type linter struct {
 	// shown is the directory as the user wrote it, root the same without links.
 	shown, root string
 	// sources are the texts of all files that can be read, by their names below root, and libraries those that others source.
-	sources   map[string]lint.Source
+	sources   map[string]script.Source
 	libraries lint.Libraries
 	// noRun skips the config calls.
 	noRun bool
@@ -108,7 +108,7 @@ type linted struct {
 	findings []lint.Finding
 	// answer has the hook, if it could be loaded, source its text.
 	answer hookset.Answer
-	source lint.Source
+	source script.Source
 }
 
 // maxSource is the size above which a file is not read: a script is never that large.
@@ -116,8 +116,8 @@ const maxSource = 4 << 20
 
 // read reads all files, because a file may be sourced by another one. What cannot be read is reported where it is checked.
 func (l *linter) read() {
-	l.sources = map[string]lint.Source{}
-	var all []lint.Source
+	l.sources = map[string]script.Source{}
+	var all []script.Source
 	_ = filepath.WalkDir(l.root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -137,7 +137,7 @@ func (l *linter) read() {
 			return nil
 		}
 		if text, err := os.ReadFile(path); err == nil {
-			l.sources[name] = lint.Source{Path: l.show(name), Text: text}
+			l.sources[name] = script.Source{Path: l.show(name), Text: text}
 			all = append(all, l.sources[name])
 		}
 		return nil
@@ -229,19 +229,19 @@ func (l *linter) library(ctx context.Context, e hookset.Entry) (found []lint.Fin
 	return found
 }
 
-func (l *linter) source(path, name string) (lint.Source, error) {
+func (l *linter) source(path, name string) (script.Source, error) {
 	if s, ok := l.sources[name]; ok {
 		return s, nil
 	}
 	text, err := os.ReadFile(path)
-	return lint.Source{Path: l.show(name), Text: text}, err
+	return script.Source{Path: l.show(name), Text: text}, err
 }
 
 func unreadable(path string, err error) lint.Finding {
 	return lint.Finding{Path: path, Level: lint.Error, Message: "cannot read it: " + err.Error()}
 }
 
-func (l *linter) syntax(ctx context.Context, s lint.Source, file string) []lint.Finding {
+func (l *linter) syntax(ctx context.Context, s script.Source, file string) []lint.Finding {
 	return append(lint.Shell(ctx, s, file, l.programs.check), lint.Python(ctx, s, file, l.programs.check)...)
 }
 
@@ -251,7 +251,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	if err != nil {
 		// The operator needs no permission to read what the system can execute.
 		result.findings = []lint.Finding{{Path: l.show(f.Name), Level: lint.Warning, Message: "cannot read it, its syntax is not checked: " + err.Error()}}
-		s = lint.Source{Path: l.show(f.Name)}
+		s = script.Source{Path: l.show(f.Name)}
 	} else {
 		result.findings = append(lint.Start(s, l.programs.exists), l.syntax(ctx, s, f.Path)...)
 		for _, found := range result.findings {
@@ -272,9 +272,14 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	result.answer, result.source = answer, s
 	result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: " + hookset.Summary(answer.Hook)})
 	result.findings = append(result.findings, l.warnings(s, answer)...)
-	result.findings = append(result.findings, lint.Hook(s, answer.Hook, l.opts.ContextsPerRun)...)
+	for _, found := range lint.Hook(s, answer.Hook, hookset.ContextsOf(l.root, l.opts.HooksDir, f.Name)) {
+		if found.Path != s.Path { // in a library
+			found.Path = l.show(found.Path)
+		}
+		result.findings = append(result.findings, found)
+	}
 	for i, k := range answer.Hook.Kubernetes {
-		if advice := rbac.Advice(k.APIVersion, k.Kind, kube.OneEdit); advice != "" {
+		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" {
 			line, column := l.place(s, answer, fmt.Sprintf("kubernetes[%d].kind", i), "")
 			result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
 		}
@@ -282,7 +287,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	return result
 }
 
-func (l *linter) warnings(s lint.Source, answer hookset.Answer) (found []lint.Finding) {
+func (l *linter) warnings(s script.Source, answer hookset.Answer) (found []lint.Finding) {
 	for _, w := range answer.Warnings {
 		line, column := l.place(s, answer, w.Path, w.Problem)
 		found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: lint.InFile(s, answer.Stdout, w.String())})
@@ -291,7 +296,7 @@ func (l *linter) warnings(s lint.Source, answer hookset.Answer) (found []lint.Fi
 }
 
 // failed returns the findings for the error of a config call.
-func (l *linter) failed(name string, s lint.Source, answer hookset.Answer, err error) (found []lint.Finding) {
+func (l *linter) failed(name string, s script.Source, answer hookset.Answer, err error) (found []lint.Finding) {
 	var config *wire.ConfigError
 	var call *hookset.CallError
 	switch {
@@ -327,7 +332,7 @@ func (l *linter) failed(name string, s lint.Source, answer hookset.Answer, err e
 	return found
 }
 
-func (l *linter) place(s lint.Source, answer hookset.Answer, path, problem string) (line, column int) {
+func (l *linter) place(s script.Source, answer hookset.Answer, path, problem string) (line, column int) {
 	line, column = wire.Locate(answer.Stdout, path, problem)
 	return lint.Place(s, answer.Stdout, line, column)
 }

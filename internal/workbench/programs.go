@@ -50,12 +50,12 @@ func (p programs) check(ctx context.Context, program string, args ...string) (st
 }
 
 // elsewhere is the hint for a script that sources a file of the hooks directory by the path that it has in an image only, or empty.
-func elsewhere(l lint.Libraries, script, dir string) string {
+func elsewhere(l lint.Libraries, hook, dir string) string {
 	there := func(path string) bool {
 		_, err := os.Stat(path)
 		return err == nil
 	}
-	file, mount := l.Missing(script, there, func(path string) bool { return there(filepath.Join(dir, path)) })
+	file, mount := l.Missing(hook, there, func(path string) bool { return there(filepath.Join(dir, path)) })
 	if file == "" {
 		return ""
 	}

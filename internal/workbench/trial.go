@@ -18,8 +18,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/script"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -92,8 +94,8 @@ func withHint(err error, dir string, file hookset.File) error {
 	if readErr != nil || !errors.As(err, new(*hookset.CallError)) {
 		return err
 	}
-	s := lint.Source{Path: file.Path, Text: text}
-	if hint := elsewhere(lint.FindLibraries([]lint.Source{s}), s.Path, dir); hint != "" {
+	s := script.Source{Path: file.Path, Text: text}
+	if hint := elsewhere(lint.FindLibraries([]script.Source{s}), s.Path, dir); hint != "" {
 		return fmt.Errorf("%w\n%s", err, hint)
 	}
 	return err
@@ -251,8 +253,9 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hoo
 		return out, err
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
+	environments, _ := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...) // the complete kubectl does the same
 	runner := run.New(run.Options{
-		Executor: process.New(process.Options{}), Workspace: files, Log: silent(), Env: o.Env, Timeout: o.HookTimeout,
+		Executor: process.New(process.Options{}), Workspace: files, Log: silent(), Env: o.Env, KubectlEnv: environments, Timeout: o.HookTimeout,
 	})
 	var mu sync.Mutex
 	line := func(stream string) func([]byte) {

@@ -27,13 +27,14 @@ type Options struct {
 	// HooksDir may be relative.
 	HooksDir string
 	// Env is our environment, HookEnv are names and patterns of what hooks inherit of it; none means all.
-	Env, HookEnv  []string
+	Env, HookEnv []string
+	// Kubectl is a mode of package kubectl, for hooks that set none.
+	Kubectl       string
 	JQLibraryPath []string
 	// ConfigTimeout ends a config call, HookTimeout a run (0 means none).
 	ConfigTimeout, HookTimeout time.Duration
-	// ContextsPerRun is the limit for hooks that have none of their own; 0 means none.
+	// ContextsPerRun and SkipExistingV0 are as in hookset.Options.
 	ContextsPerRun int
-	// SkipExistingV0 is as in hookset.Options.
 	SkipExistingV0 bool
 	Cluster        kube.Options
 	// Changes are about the changes of the cluster that Try makes.
@@ -57,7 +58,7 @@ func prepare(o *Options) (dir string, err error) {
 func discovery(o Options) hookset.Options {
 	return hookset.Options{
 		Dir: o.HooksDir, Env: o.Env, Timeout: o.ConfigTimeout, Executor: process.New(process.Options{}),
-		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: silent(), SkipExistingV0: o.SkipExistingV0,
+		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: silent(), SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun,
 	}
 }
 

@@ -66,22 +66,6 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// BenchmarkEvent is the same for go test -bench: cpu-ms/op is what counts, since most of it is in child processes.
-func BenchmarkEvent(b *testing.B) {
-	for name, jq := range jqs(b) {
-		for _, hook := range []struct{ name, text string }{{"library", withLibrary}, {"question", withQuestion}, {"jq", withJq}} {
-			b.Run(name+"/"+hook.name, func(b *testing.B) {
-				run := prepare(b, jq, hook.text, events(b, 1))
-				var total time.Duration
-				for b.Loop() {
-					total += run()
-				}
-				b.ReportMetric(float64(total)/1e6/float64(b.N), "cpu-ms/op")
-			})
-		}
-	}
-}
-
 // cpu is the median of several runs.
 func cpu(t testing.TB, jq, hook, contexts string, runs int) time.Duration {
 	run := prepare(t, jq, hook, contexts)

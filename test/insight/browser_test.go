@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -100,7 +101,7 @@ func TestStatusPage(t *testing.T) {
 	if err != nil || len(image) < 10<<10 {
 		t.Fatalf("no screenshot: %d bytes, %v", len(image), err)
 	}
-	if _, err := os.Stat(picture); *update || err != nil {
+	if _, err := os.Stat(picture); golden.Update() || err != nil {
 		if err := os.WriteFile(picture, image, 0o644); err != nil {
 			t.Fatal(err)
 		}

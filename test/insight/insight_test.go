@@ -4,16 +4,13 @@ package insight
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,13 +18,9 @@ import (
 	"testing"
 	"time"
 
-	yamlv3 "go.yaml.in/yaml/v3"
-	"sigs.k8s.io/yaml"
-
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/commands.golden")
 
 // started is an operator in a state that does not change by itself: a hook that has failed and is tried again in an hour,
 // one behind it, one whose CRD is missing, one for the clock, and one that works.
@@ -143,74 +136,7 @@ func TestCommands(t *testing.T) {
 	if strings.Contains(got.String(), "secret-value") {
 		t.Error("a value that a hook has sent to the API server is shown")
 	}
-	const golden = "testdata/commands.golden"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compare(t, got.String(), string(want))
-}
-
-// Commands of a running operator print the same data as JSON and as YAML; text is the default, also without a terminal.
-func TestFormats(t *testing.T) {
-	op, _ := started(t)
-	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}
-	answer := func(line string) string {
-		out, err := a.command(line).Output()
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		// "1m", "59s": durations change from one request to the next.
-		return durations.ReplaceAllString(string(out), "DURATION")
-	}
-	for _, line := range []string{
-		"queue list", "queue list -e", "queue main", "hook list", "hook snapshot shop/ok.sh", "hook snapshot d-night.sh", "hook config shop/ok.sh", "hook config d-night.sh",
-		"runs", "runs shop/ok.sh", "runs --failed", "runs show 4-1", "why a-stuck.sh", "why d-night.sh", "config list",
-	} {
-		asJSON, asYAML, asText := answer(line+" -o json"), answer(line+" -o yaml"), answer(line+" -o text")
-		if !json.Valid([]byte(asJSON)) {
-			t.Errorf("%s: no JSON: %s", line, asJSON)
-		}
-		same, err := yaml.YAMLToJSON([]byte(asYAML))
-		if err != nil || !sameJSON(t, string(same), asJSON) {
-			t.Errorf("%s: YAML says\n%s\nand JSON\n%s\n%v", line, asYAML, asJSON, err)
-		}
-		if columns.ReplaceAllString(asText, "$1 ") != columns.ReplaceAllString(answer(line), "$1 ") { // widths follow the durations
-			t.Errorf("%s: without -o there is another text than\n%s", line, asText)
-		}
-	}
-}
-
-func sameJSON(t *testing.T, one, other string) bool {
-	t.Helper()
-	var a, b any
-	if err := errors.Join(json.Unmarshal([]byte(one), &a), json.Unmarshal([]byte(other), &b)); err != nil {
-		t.Fatal(err)
-	}
-	return reflect.DeepEqual(a, b)
-}
-
-// compare shows commands that answer differently.
-func compare(t *testing.T, got, want string) {
-	t.Helper()
-	if got == want {
-		return
-	}
-	wanted := strings.Split(want, "\n$ ")
-	for i, one := range strings.Split(got, "\n$ ") {
-		if i >= len(wanted) || one != wanted[i] {
-			expected := ""
-			if i < len(wanted) {
-				expected = wanted[i]
-			}
-			t.Errorf("got\n$ %s\nwant\n$ %s\n(-update rewrites it)", one, expected)
-		}
-	}
+	golden.Compare(t, "testdata/commands.golden", got.String())
 }
 
 // follow starts a command that runs until it is ended, and waits for its first output.
@@ -260,29 +186,6 @@ func TestTail(t *testing.T) {
 	}
 	if err := follow.Wait(); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
-	}
-}
-
-// With -o json each line of tail is an object; with -o yaml there is a document for each.
-func TestTailInFormats(t *testing.T) {
-	op, namespace := started(t)
-	cluster := testenv.Shared(t)
-	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}
-	next := map[string]func(any) error{}
-	for _, format := range []string{"json", "yaml"} {
-		_, out := a.follow(t, "tail -o "+format, "following all hooks, until Ctrl-C\n")
-		if next[format] = json.NewDecoder(out).Decode; format == "yaml" {
-			next[format] = yamlv3.NewDecoder(out).Decode
-		}
-	}
-	cluster.Kubectl(t, "patch", "configmap", "prices", "-n", namespace, "--patch", `{"data":{"tea":"4"}}`)
-	for format, decode := range next {
-		for _, want := range [][2]string{{"began", "Modified " + namespace + "/prices (prices)"}, {"printed", "<b>prices</b> have changed"}, {"ended", "succeeded after "}} {
-			var entry struct{ Hook, Run, Kind, Text string }
-			if err := decode(&entry); err != nil || entry.Hook != "shop/ok.sh" || entry.Run != "6-1" || entry.Kind != want[0] || !strings.HasPrefix(entry.Text, want[1]) {
-				t.Errorf("%s: got %q %v, want %q", format, entry, err, want)
-			}
-		}
 	}
 }
 

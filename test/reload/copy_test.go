@@ -10,29 +10,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// Too many files are not copied: hooks run from the files as they are, and everybody can know.
-func TestTooLargeForACopy(t *testing.T) {
-	cluster := testenv.Shared(t)
-	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	d.hook("hook", "v1", "{configVersion: v1, onStartup: 1}")
-	if err := errors.Join(os.WriteFile(filepath.Join(d.path, "large"), nil, 0o644), os.Truncate(filepath.Join(d.path, "large"), 1<<30)); err != nil {
-		t.Fatal(err)
-	}
-	op := start(t, cluster, d)
-	warning := op.UntilLog("The hooks directory is not copied: hooks run from the files themselves, also while these change")
-	if got := warning.Fields["error"]; got != "the files are larger than 256 MiB in all" {
-		t.Errorf("error %q", got)
-	}
-	until(op, t, "hook v1: onStartup")
-	d.hook("hook", "v2", bindings("{kinds: Pod}"))
-	op.UntilLog("Reload rejected, the previous hooks stay active")
-	if err := os.Remove(filepath.Join(d.path, "large")); err != nil {
-		t.Fatal(err)
-	}
-	d.hook("hook", "v3", "{configVersion: v1, onStartup: 2}")
-	reloaded(op, 1)
-}
-
 // A config call that writes beside its hook writes into the copy: nothing is reloaded for it.
 func TestConfigCallWrites(t *testing.T) {
 	cluster := testenv.Shared(t)

@@ -382,6 +382,34 @@ func TestHungRun(t *testing.T) {
 	}
 }
 
+// At the start the kubernetes bindings of all hooks wait for all onStartup runs, also for one that a reload has fixed.
+func TestStartupIsFixed(t *testing.T) {
+	cluster := testenv.Shared(t)
+	d := dir{t, t.TempDir(), cluster.Namespace(t)}
+	end := filepath.Join(t.TempDir(), "end")
+	if err := syscall.Mkfifo(end, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startup := "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: %d}'; exit; fi\n%s\n"
+	d.put("prepares", fmt.Sprintf(startup, 1, "exit 1"), 0o755)
+	d.hook("other", "v1", bindings(fmt.Sprintf(watching, "all", "ConfigMap", "x")))
+	op := start(t, cluster, d)
+	op.UntilLog("Hook failed. Will retry after delay.", "hook", "prepares")
+	d.put("prepares", fmt.Sprintf(startup, 2, "echo waits; read x <"+end), 0o755)
+	op.UntilLog("waits", "hook", "prepares")
+	if err := os.WriteFile(end, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(op, t, "other v1: all Synchronization")
+	fixed := slices.IndexFunc(op.Records(), func(r testenv.Record) bool {
+		return r.Fields["msg"] == "Hook executed successfully" && r.Fields["hook"] == "prepares"
+	})
+	enabled := slices.IndexFunc(op.Records(), func(r testenv.Record) bool { return r.Fields["msg"] == "Enable kubernetes binding for hook" })
+	if fixed < 0 || enabled < fixed {
+		t.Errorf("bindings were enabled by record %d, before the fixed run succeeded by record %d", enabled, fixed)
+	}
+}
+
 // Scripts of a mounted ConfigMap have no execute permission, and are swapped by a link.
 func TestMountedConfigMap(t *testing.T) {
 	cluster := testenv.Shared(t)

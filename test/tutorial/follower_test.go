@@ -48,7 +48,7 @@ func (f *follower) block(b pages.Block) {
 	case word == "in a binding":
 		f.hook("#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\nconfigVersion: v1\nkubernetes:\n- name: pods\n  kind: Pod\n" + b.Text + "YAML\nfi\n")
 	case word == "values":
-		f.chart(b)
+		f.chart(b, what == "instead")
 	case strings.HasPrefix(b.Text, "#!"):
 		f.hook(b.Text)
 	case b.Kind == "sh", b.Kind == "bash":
@@ -203,11 +203,15 @@ func (f *follower) manifest(b pages.Block, text string) {
 	}
 }
 
-// chart collects values, and sees that the chart takes them.
-func (f *follower) chart(b pages.Block) {
-	f.values += b.Text
-	write(f.t, filepath.Join(f.dir, "values.yaml"), f.values, 0o644)
-	f.tool(b, "chart", "render", "--values", "values.yaml", "deploy/chart")
+// chart collects values, and sees that the chart takes them. Those that are instead of others are not collected.
+func (f *follower) chart(b pages.Block, instead bool) {
+	file, values := "instead.yaml", b.Text
+	if !instead {
+		f.values += b.Text
+		file, values = "values.yaml", f.values
+	}
+	write(f.t, filepath.Join(f.dir, file), values, 0o644)
+	f.tool(b, "chart", "render", "--values", file, "deploy/chart")
 }
 
 // helm does with Helm's libraries what the program helm does for an upgrade: it has the chart make manifests, and applies
@@ -226,7 +230,7 @@ while (($#)); do
   esac
 done
 given=$KUBECONFIG
-manifests=$(chart render --name "$name" --namespace "$namespace" "${values[@]}" deploy/chart)
+manifests=$(chart render --no-hooks --name "$name" --namespace "$namespace" "${values[@]}" deploy/chart)
 [[ -z $create ]] || kubectl create namespace "$namespace" --dry-run=client -o yaml | kubectl apply -f -
 # With -n, kubectl would refuse what the chart has for other namespaces.
 export KUBECONFIG=$(mktemp)

@@ -16,6 +16,7 @@
 //	<!-- file: path -->       it is the text of this file
 //	<!-- in: path -->         this file has these lines
 //	<!-- values -->           it is for the chart
+//	<!-- values: instead -->  it is for the chart, instead of other values of the page
 //
 // What readers have before they begin, and what tests check at the end, are blocks inside of comments: shell, output, and files,
 // whose kind is "file PATH".

@@ -1,9 +1,10 @@
 // Program chart does with a Helm chart what tests and releases need, with Helm's own libraries:
 //
-//	chart render [--name NAME] [--namespace NAME] [--values FILE]… DIR    prints the manifests, as helm template does
+//	chart render [--name NAME] [--namespace NAME] [--values FILE]… [--no-hooks] [--kubeconfig FILE] DIR
+//	                                                                      prints the manifests, as helm template does
 //	chart package [--version V] [--app-version V] [--to DIR] DIR          writes shell-operator-V.tgz, as helm package does
 //
-// Values are checked against the chart's schema. There is no cluster: lookups find nothing. Files in a package have the time
+// Values are checked against the chart's schema. Without a kubeconfig lookups find nothing. Files in a package have the time
 // that SOURCE_DATE_EPOCH says, so that the same chart gives the same package.
 package main
 
@@ -28,6 +29,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 func main() {
@@ -74,6 +76,8 @@ func render(args []string, stdout io.Writer) error {
 	namespace := flags.String("namespace", "default", "namespace of the release")
 	var valueFiles files
 	flags.Var(&valueFiles, "values", "file with values; later ones win")
+	noHooks := flags.Bool("no-hooks", false, "leave out Helm's hooks: tests, and Jobs around an installation")
+	kubeconfig := flags.String("kubeconfig", "", "cluster for lookups")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -95,7 +99,7 @@ func render(args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	texts, err := engine.Render(c, values)
+	texts, err := execute(c, values, *kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -104,9 +108,25 @@ func render(args []string, stdout io.Writer) error {
 		if text == "" || path.Ext(file) != ".yaml" {
 			continue
 		}
-		fmt.Fprintf(stdout, "---\n%s\n", strings.TrimPrefix(text, "---\n"))
+		for document := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "\n---\n") {
+			if !*noHooks || !strings.Contains(document, "\n    helm.sh/hook: ") {
+				fmt.Fprintf(stdout, "---\n%s\n", strings.TrimSpace(document))
+			}
+		}
 	}
 	return nil
+}
+
+// execute renders the templates by file.
+func execute(c *chart.Chart, values common.Values, kubeconfig string) (map[string]string, error) {
+	if kubeconfig == "" {
+		return engine.Render(c, values)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return engine.RenderWithClient(c, values, config)
 }
 
 func pack(args []string, stdout io.Writer) error {

@@ -245,6 +245,12 @@ func TestPush(t *testing.T) {
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
+	for _, image := range []string{dir, ref.String()} {
+		var printed bytes.Buffer
+		if err := run([]string{"digest", image}, &printed); err != nil || printed.String() != digest+"\n" {
+			t.Errorf("image digest %s prints %q, %v, want %s", image, printed.String(), err, digest)
+		}
+	}
 	manifest, err := index.IndexManifest()
 	if err != nil || len(manifest.Manifests) != 2 {
 		t.Fatalf("%+v, %v", manifest, err)

@@ -2,6 +2,7 @@
 //
 //	image build --to DIR --version V --time SECONDS --binary OS/ARCH=FILE…   writes an OCI layout
 //	image push DIR REF                                                      pushes it, with its SBOMs
+//	image digest DIR|REF                                                    prints the digest of a layout's image, or of one in a registry
 //	image sbom --version V FILE                                             prints the SBOM of a program
 //
 // Callers may rely on this:
@@ -21,6 +22,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
@@ -33,7 +35,7 @@ func main() {
 }
 
 var commands = map[string]func(args []string, stdout io.Writer) error{
-	"build": buildCommand, "push": pushCommand, "sbom": sbomCommand,
+	"build": buildCommand, "push": pushCommand, "digest": digestCommand, "sbom": sbomCommand,
 }
 
 func run(args []string, stdout io.Writer) error {
@@ -42,7 +44,7 @@ func run(args []string, stdout io.Writer) error {
 			return command(args[1:], stdout)
 		}
 	}
-	return errors.New("missing command: image build, image push or image sbom")
+	return errors.New("missing command: image build, image push, image digest or image sbom")
 }
 
 // list is a flag that can be given several times.
@@ -130,6 +132,46 @@ func push(dir, reference string, stdout io.Writer) error {
 		}
 	}
 	return nil
+}
+
+func digestCommand(args []string, stdout io.Writer) error {
+	if len(args) != 1 {
+		return errors.New("digest needs the directory of a layout, or a reference, such as ghcr.io/me/shell-operator:v1.2.3")
+	}
+	digest, err := digestOf(args[0])
+	if err == nil {
+		_, err = fmt.Fprintln(stdout, digest)
+	}
+	return err
+}
+
+func digestOf(image string) (v1.Hash, error) {
+	if _, err := os.Stat(image); err == nil {
+		top, err := layout.ImageIndexFromPath(image)
+		if err != nil {
+			return v1.Hash{}, fmt.Errorf("cannot read the OCI layout in %s: %w: create it with image build", image, err)
+		}
+		manifest, err := top.IndexManifest()
+		if err != nil {
+			return v1.Hash{}, err
+		}
+		for _, d := range manifest.Manifests {
+			if d.MediaType.IsIndex() {
+				return d.Digest, nil
+			}
+		}
+		return v1.Hash{}, fmt.Errorf("the OCI layout in %s has no image of several platforms: create it with image build", image)
+	}
+	ref, err := name.ParseReference(image)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	// Not HEAD: a registry may answer it without a digest.
+	found, err := remote.Get(ref, remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	if err != nil {
+		return v1.Hash{}, fmt.Errorf("cannot read %s: %w", ref, err)
+	}
+	return found.Digest, nil
 }
 
 func sbomCommand(args []string, stdout io.Writer) error {

@@ -12,6 +12,18 @@
 # kubectl in hooks keeps what it has learned there.
 - {name: HOME, value: /tmp}
 - {name: SHELL_OPERATOR_RUN_DIR, value: /run-files}
+{{- with include "goMemLimit" . }}
+- {name: GOMEMLIMIT, value: {{ . | quote }}}
+{{- end }}
+{{- if .Values.settings }}
+- {name: SHELL_OPERATOR_CONFIG_FILE, value: /etc/shell-operator/settings.yaml}
+{{- end }}
+{{- if include "watches" . }}
+- {name: SHELL_OPERATOR_WATCH_HOOKS, value: "true"}
+{{- end }}
+{{- if eq (include "source" .) "git" }}
+- {name: SHELL_OPERATOR_HOOKS_DIR, value: {{ include "gitDirectory" . | quote }}}
+{{- end }}
 - {name: LOG_LEVEL, value: {{ .Values.log.level | quote }}}
 - {name: LOG_TYPE, value: {{ .Values.log.type | quote }}}
 {{- if ne .Values.metrics.prefix "shell_operator_" }}
@@ -27,6 +39,9 @@
 {{- if include "admits" . }}
 - {name: VALIDATING_WEBHOOK_SERVICE_NAME, value: {{ include "name" . }}-admission}
 - {name: VALIDATING_WEBHOOK_CONFIGURATION_NAME, value: {{ include "clusterName" . }}}
+{{- with include "excluded" . }}
+- {name: SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES, value: {{ . | quote }}}
+{{- end }}
 {{- end }}
 {{- if .Values.webhooks.conversion.enabled }}
 - {name: CONVERSION_WEBHOOK_SERVICE_NAME, value: {{ include "name" . }}-conversion}
@@ -36,8 +51,27 @@
 {{- end }}
 {{- if .Values.http.enabled }}
 - {name: SHELL_OPERATOR_HTTP_LISTEN_ADDRESS, value: 0.0.0.0}
-- {name: SHELL_OPERATOR_HTTP_LISTEN_PORT, value: "9690"}
 - {name: SHELL_OPERATOR_HTTP_SERVER_CERT, value: /http-certs/tls.crt}
 - {name: SHELL_OPERATOR_HTTP_SERVER_KEY, value: /http-certs/tls.key}
+{{- end }}
+{{- end -}}
+
+{{/* Namespaces that webhooks do not review. */}}
+{{- define "excluded" -}}
+{{- $all := .Values.webhooks.excludeNamespaces }}
+{{- if .Values.webhooks.excludeReleaseNamespace }}
+{{- $all = append $all .Release.Namespace }}
+{{- end }}
+{{- $all | uniq | join "," }}
+{{- end -}}
+
+{{/* Half of the memory limit, in bytes; nothing without a limit. */}}
+{{- define "goMemLimit" -}}
+{{- $limit := dig "limits" "memory" "" (default (dict) .Values.resources) | toString }}
+{{- if .Values.goMemLimit }}
+{{- .Values.goMemLimit }}
+{{- else if regexMatch "^[0-9.]+([kMGT]i?|Ki)?$" $limit }}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- divf (mulf (regexFind "^[0-9.]+" $limit | float64) (get $units (regexFind "[A-Za-z]*$" $limit))) 2 | int64 }}
 {{- end }}
 {{- end -}}

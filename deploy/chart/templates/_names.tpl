@@ -22,11 +22,22 @@ app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 |
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- define "labels" -}}
-{{ include "selector" . }}
-app.kubernetes.io/version: {{ regexReplaceAll "[^A-Za-z0-9_.-]" .Chart.AppVersion "_" | trunc 63 | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{/* Labels and annotations of an object: (dict "at" $ "kind" "Service"), with "labels" and "annotations" of its own. Pods with a "role" are not those of the operator: no Service selects them. */}}
+{{- define "meta" -}}
+{{- $own := fromYaml (include "selector" .at) }}
+{{- $_ := set $own "app.kubernetes.io/version" (regexReplaceAll "[^A-Za-z0-9_.-]" .at.Chart.AppVersion "_" | trunc 63) }}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .at.Release.Service }}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .at.Chart.Name .at.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
+{{- $labels := merge $own (default (dict) .labels) (default (dict) (get .at.Values.labels .kind)) .at.Values.commonLabels }}
+{{- if .role }}
+{{- $labels = set (unset $labels "app.kubernetes.io/name") "app.kubernetes.io/component" .role }}
+{{- end -}}
+labels:
+  {{- toYaml $labels | nindent 2 }}
+{{- with merge (dict) (default (dict) .annotations) (default (dict) (get .at.Values.annotations .kind)) .at.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "serviceAccount" -}}
@@ -62,6 +73,54 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- else -}}
 {{ default (printf "%s-webhook-tls" (include "name" .)) .Values.webhooks.certificates.secretName }}
 {{- end -}}
+{{- end -}}
+
+{{/* The image of the operator. */}}
+{{- define "image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{/* What all Pods of the release have in common. */}}
+{{- define "placement" -}}
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The ports, by name. Those of the node must be free with hostNetwork, so they are settings. */}}
+{{- define "ports" -}}
+metrics: {{ default 9115 (get .Values.settings "listen-port") }}
+{{- if include "admits" . }}
+admission: {{ default 9680 (get .Values.settings "validating-webhook-listen-port") }}
+{{- end }}
+{{- if .Values.webhooks.conversion.enabled }}
+conversion: {{ default 9681 (get .Values.settings "conversion-webhook-listen-port") }}
+{{- end }}
+{{- if .Values.http.enabled }}
+http: {{ default 9690 (get .Values.settings "http-listen-port") }}
+{{- end }}
 {{- end -}}
 
 {{/* Keys of a ConfigMap have no slashes: the file shop/watch.sh is under shop--watch.sh, and is mounted at its path. */}}

@@ -17,16 +17,6 @@ import (
 	"time"
 )
 
-// Options of a History. Zero values get defaults.
-type Options struct {
-	// PerHook is how many ended runs of a hook are kept; 0 means 20.
-	PerHook int
-	// Bytes is the size of all ended runs together; 0 means 4 MiB.
-	Bytes int
-	// Output is how much of a run's output is kept; 0 means 4 KiB.
-	Output int
-}
-
 // Bounds of what is kept of one run.
 const (
 	maxWhy     = 10
@@ -38,7 +28,9 @@ const (
 
 // History is safe for concurrent use.
 type History struct {
-	opts Options
+	// perHook is how many ended runs of a hook are kept, bytes is the size of all ended runs together, output how much of a run's
+	// output is kept.
+	perHook, bytes, output int
 	// following is the number of followers.
 	following atomic.Int32
 
@@ -52,11 +44,8 @@ type History struct {
 }
 
 // New returns an empty History.
-func New(o Options) *History {
-	o.PerHook = cmp.Or(o.PerHook, 20)
-	o.Bytes = cmp.Or(o.Bytes, 4<<20)
-	o.Output = cmp.Or(o.Output, 4<<10)
-	return &History{opts: o, hooks: map[string][]*Record{}, followers: map[*Follower]bool{}}
+func New() *History {
+	return &History{perHook: 20, bytes: 4 << 20, output: 4 << 10, hooks: map[string][]*Record{}, followers: map[*Follower]bool{}}
 }
 
 // Record receives the events of one run.
@@ -77,7 +66,7 @@ func (h *History) Begin(r Run) *Record {
 	r.ID = r.Task + "-" + strconv.Itoa(r.Attempt)
 	r.Status, r.Started = Running, time.Now()
 	r.Why = cutList(r.Why, maxWhy)
-	rec := &Record{history: h, run: r, tail: tail{limit: h.opts.Output}}
+	rec := &Record{history: h, run: r, tail: tail{limit: h.output}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hooks[r.Hook] = append(h.hooks[r.Hook], rec)
@@ -124,10 +113,10 @@ func (h *History) trim(hook string) {
 			ended++
 		}
 	}
-	for ; ended > h.opts.PerHook; ended-- {
+	for ; ended > h.perHook; ended-- {
 		h.drop(h.dispensable(hook))
 	}
-	for h.size > h.opts.Bytes && h.ended.Len() > 1 {
+	for h.size > h.bytes && h.ended.Len() > 1 {
 		h.drop(h.ended.Front().Value.(*Record))
 	}
 }

@@ -46,7 +46,8 @@ func TestOldRunsGo(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := New(Options{PerHook: 3})
+				h := New()
+				h.perHook = 3
 				for i, c := range test.statuses {
 					one(h, "h", i+1, map[rune]Status{'s': Succeeded, 'f': Failed, 'a': Allowed}[c])
 					one(h, "other", 100+i, Succeeded)
@@ -61,7 +62,8 @@ func TestOldRunsGo(t *testing.T) {
 }
 
 func TestBytesAreBounded(t *testing.T) {
-	h := New(Options{Bytes: 20 << 10, Output: 4 << 10})
+	h := New()
+	h.bytes, h.output = 20<<10, 4<<10
 	long := strings.Repeat("x", 4<<10)
 	for i := range 1000 {
 		hook := fmt.Sprintf("hook-%d", i%50)
@@ -84,7 +86,8 @@ func TestBytesAreBounded(t *testing.T) {
 
 func TestRunningRunsAreShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := New(Options{PerHook: 1})
+		h := New()
+		h.perHook = 1
 		r := h.Begin(Run{Task: "1", Hook: "h", Attempt: 2, Why: []string{"a", "b", "c"}, Events: 5})
 		r.Output([]byte("so far"))
 		time.Sleep(3 * time.Second)
@@ -108,7 +111,7 @@ func TestRunningRunsAreShown(t *testing.T) {
 }
 
 func TestFollowersGetWhatHappens(t *testing.T) {
-	h := New(Options{})
+	h := New()
 	all, mine := h.Follow(""), h.Follow("b")
 	defer all.Close()
 	one(h, "a", 1, Succeeded, "hello")
@@ -139,7 +142,7 @@ func TestFollowersGetWhatHappens(t *testing.T) {
 }
 
 func TestSlowFollowersLoseEntries(t *testing.T) {
-	h := New(Options{})
+	h := New()
 	f := h.Follow("")
 	defer f.Close()
 	r := h.Begin(Run{Task: "1", Hook: "h", Attempt: 1})
@@ -158,7 +161,8 @@ func TestSlowFollowersLoseEntries(t *testing.T) {
 
 // Recording, reading and following are safe concurrently.
 func TestConcurrentUse(t *testing.T) {
-	h := New(Options{PerHook: 2, Bytes: 8 << 10})
+	h := New()
+	h.perHook, h.bytes = 2, 8<<10
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {

@@ -85,7 +85,7 @@ func (d Duration) String() string {
 // MarshalText makes it a string in JSON.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText is the way back.
+// UnmarshalText is for the command status.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	*d = Duration(parsed)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -219,14 +218,7 @@ func TestOrderWithoutNamespaces(t *testing.T) {
 // The error names the rule with all that the operation needs. No rule helps against an admission policy.
 func TestMissingPermissions(t *testing.T) {
 	cluster := testenv.Shared(t)
-	config, err := clientcmd.BuildConfigFromFlags("", cluster.UserKubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kube.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := testenv.Client(t, testenv.Config(t, cluster.UserKubeconfig))
 	alice, _ := newApplier(t, cluster, func(o *Options) { o.Client = client })
 	admin, _ := newApplier(t, cluster, nil)
 	for _, test := range []struct {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/connrotation"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -80,7 +77,7 @@ func (o *observer) Write(line []byte) (int, error) {
 // says waits for a line in the log.
 func (o *observer) says(text string) {
 	o.t.Helper()
-	for !strings.Contains(receive(o.t, o.lines, "line in the log with "+text), text) {
+	for !strings.Contains(testenv.Receive(o.t, o.lines, "line in the log with "+text), text) {
 	}
 }
 
@@ -98,15 +95,10 @@ func as(user string) func(*rest.Config) {
 // observe returns a running Watcher that ends with the test.
 func observe(t *testing.T, kubeconfig string, edits ...func(*rest.Config)) *observer {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS, config.Burst = -1, -1
+	config := testenv.Config(t, kubeconfig)
 	for _, edit := range edits {
 		edit(config)
 	}
-	closeConnections := connections(config)
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &observer{
 		t: t, ctx: ctx, objects: map[string]int{},
@@ -114,6 +106,7 @@ func observe(t *testing.T, kubeconfig string, edits ...func(*rest.Config)) *obse
 		lines: make(chan string, 10_000),
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &recorder{next, o.requests} })
+	var err error
 	o.Watcher, err = New(Options{
 		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: o, KeepManagedFields: true,
 		Log: slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -129,19 +122,11 @@ func observe(t *testing.T, kubeconfig string, edits ...func(*rest.Config)) *obse
 			t.Errorf("Run: %v", err)
 		}
 		o.enabling.Wait()
-		closeConnections()
 		if t.Failed() {
 			t.Logf("the log of the watcher:\n%s", o.log())
 		}
 	})
 	return o
-}
-
-// connections gives a configuration connections of its own, and returns how to end them.
-func connections(config *rest.Config) (end func()) {
-	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
-	config.Dial = dialer.DialContext
-	return dialer.CloseAll
 }
 
 // recorder records the requests that are made.
@@ -156,18 +141,6 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	default: // no test counts so many
 	}
 	return r.RoundTripper.RoundTrip(req)
-}
-
-// receive waits for something that is sent.
-func receive[T any](t *testing.T, from <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(testenv.Patience):
-		t.Fatalf("no %s within %s", what, testenv.Patience)
-		panic("not reached")
-	}
 }
 
 // trouble is a call of the function that receives the reason why a binding cannot be enabled.
@@ -217,7 +190,7 @@ func (o *observer) unlocked(h *hook.Hook) *hook.Hook {
 // next returns the next event: "Modified NAMESPACE/NAME FILTERED".
 func (o *observer) next() string {
 	o.t.Helper()
-	ev := receive(o.t, o.events, "event")
+	ev := testenv.Receive(o.t, o.events, "event")
 	return ev.Watch.String() + " " + tell(o.t, ev.Object)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // gated is a Sink that records events, and stores their payloads only when it is allowed to.
@@ -86,7 +87,7 @@ func TestSlowFilterDelaysItsBindingOnly(t *testing.T) {
 	}
 	for _, sink := range sinks[:2] {
 		for i := range 4 {
-			if ev := receive(t, sink.events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
+			if ev := testenv.Receive(t, sink.events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
 				t.Errorf("event %d is for %s", i, ev.Object.Name)
 			}
 		}
@@ -129,7 +130,7 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 	if err := f.Replace(objects, "1"); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, all[0].filled, "initial list")
+	testenv.Receive(t, all[0].filled, "initial list")
 	if got := all[0].snapshot().Len(); got != n {
 		t.Errorf("%d objects", got)
 	}
@@ -152,19 +153,19 @@ func TestSlowSinkDelaysItsBindingOnly(t *testing.T) {
 	}
 	f, all := share(t, []string{"", ""}, sinks)
 	f.add(t, 0)
-	receive(t, entered, "call of Keep")
+	testenv.Receive(t, entered, "call of Keep")
 	f.add(t, 1)
 	for range 2 {
-		receive(t, sinks[1].events, "event of the other binding")
+		testenv.Receive(t, sinks[1].events, "event of the other binding")
 	}
 	shown := make(chan int, 1)
 	go func() { shown <- all[0].snapshot().Len() + all[0].state().Held }()
-	if n := receive(t, shown, "snapshot"); n != 1 {
+	if n := testenv.Receive(t, shown, "snapshot"); n != 1 {
 		t.Errorf("the snapshot has %d objects", n)
 	}
 	open()
 	for i := range 2 {
-		if ev := receive(t, sinks[0].events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
+		if ev := testenv.Receive(t, sinks[0].events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
 			t.Errorf("event %d is for %s", i, ev.Object.Name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // The changes that wait for a slow binding are bounded. A list delivers the last state instead, which is not older than what was dropped.
@@ -19,7 +20,7 @@ func TestQueueIsBounded(t *testing.T) {
 	f, all := share(t, []string{""}, []*gated{sink})
 	slow := f.consumers()[0]
 	f.add(t, 0)
-	receive(t, entered, "call of Keep")
+	testenv.Receive(t, entered, "call of Keep")
 
 	// The slow binding is due for a resync, too.
 	at, _ := f.begin([]*subscription{slow}, true)
@@ -56,7 +57,7 @@ func TestQueueIsBounded(t *testing.T) {
 	close(gate)
 	f.running.Wait()
 	for _, want := range []string{"p0", "big"} {
-		if ev := receive(t, sink.events, "event"); ev.Object.Name != want {
+		if ev := testenv.Receive(t, sink.events, "event"); ev.Object.Name != want {
 			t.Errorf("an event for %s, want one for %s", ev.Object.Name, want)
 		}
 	}
@@ -165,7 +166,7 @@ func TestRefusedListDoesNotWaitForTheSink(t *testing.T) {
 		defer close(answered)
 		m.answered(sub, "list", errForbidden)
 	}()
-	receive(t, answered, "return")
+	testenv.Receive(t, answered, "return")
 }
 
 // An object that was deleted before it was delivered does not count as one for which the filter fails.

@@ -70,15 +70,6 @@ func newIndexer(keepManagedFields bool) *indexer {
 	return &indexer{intern: map[string]string{}, keepManagedFields: keepManagedFields}
 }
 
-// index returns the object of raw, which it copies.
-func (x *indexer) index(raw []byte) (*object, error) {
-	o, layout, err := x.scan(raw)
-	if err == nil {
-		o.json = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
-	}
-	return o, err
-}
-
 // scan reads the indexed fields of raw, which is a valid JSON value. The object has no JSON yet: layout makes it.
 func (x *indexer) scan(raw []byte) (*object, layout, error) {
 	o := &object{}

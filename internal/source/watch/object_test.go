@@ -9,6 +9,15 @@ import (
 	"unicode/utf8"
 )
 
+// index returns the object of raw, which it copies.
+func (x *indexer) index(raw []byte) (*object, error) {
+	o, layout, err := x.scan(raw)
+	if err == nil {
+		o.json = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
+	}
+	return o, err
+}
+
 func TestIndex(t *testing.T) {
 	for _, test := range []struct {
 		name, raw string

@@ -99,7 +99,7 @@ func TestServerRestarts(t *testing.T) {
 	t.Run("stop", func(t *testing.T) {
 		o := observe(t, c.Kubeconfig)
 		stuck, _ := o.begin(h)
-		receive(t, stuck, "trouble")
+		testenv.Receive(t, stuck, "trouble")
 	})
 	c.Restart(t, "kube-apiserver")
 	c.Kubectl(t, "delete", "secret", "a")
@@ -120,9 +120,9 @@ func TestEnableInOutage(t *testing.T) {
 	proxy.Cut()
 	h := bindings("outage", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns)})
 	stuck, done := o.begin(h)
-	receive(t, stuck, "trouble")
+	testenv.Receive(t, stuck, "trouble")
 	proxy.Restore()
-	if err := receive(t, done, "end of Enable"); err != nil {
+	if err := testenv.Receive(t, done, "end of Enable"); err != nil {
 		t.Fatal(err)
 	}
 	o.sees(h, 0, ns+"/a")
@@ -160,7 +160,7 @@ func TestResyncRelists(t *testing.T) {
 	never.Resync = 0
 	h := o.unlocked(bindings("resync", never, often))
 	for lists := 0; lists < 4; {
-		if request := receive(t, o.requests, "request"); strings.Contains(request, "/secrets?") && strings.Contains(request, "limit=") {
+		if request := testenv.Receive(t, o.requests, "request"); strings.Contains(request, "/secrets?") && strings.Contains(request, "limit=") {
 			lists++
 		}
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -81,7 +80,7 @@ func TestNoGapNoOverlap(t *testing.T) {
 				})
 			}
 			for left := len(hooks); left > 0; {
-				ev := receive(t, o.events, "event")
+				ev := testenv.Receive(t, o.events, "event")
 				if replays[ev.Hook].play(ev); ev.Object.Name == "sentinel" {
 					left--
 				}
@@ -190,13 +189,7 @@ type writer struct {
 
 func newWriter(t *testing.T, c *testenv.Cluster, namespace string) *writer {
 	t.Helper()
-	config := c.Config(t)
-	t.Cleanup(connections(config))
-	client, err := kube.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &writer{t, client, "/api/v1/namespaces/" + namespace + "/secrets", map[string]string{}}
+	return &writer{t, testenv.Client(t, c.Config(t)), "/api/v1/namespaces/" + namespace + "/secrets", map[string]string{}}
 }
 
 func (w *writer) put(name, value string) {
@@ -267,7 +260,7 @@ func TestFullSpeed(t *testing.T) {
 	disturbing.Wait()
 	got := map[string]int{}
 	for left := 2 * n; left > 0; {
-		if ev := receive(t, o.events, "event"); ev.Hook == stays {
+		if ev := testenv.Receive(t, o.events, "event"); ev.Hook == stays {
 			got[ev.Watch.String()+" "+ev.Object.Name]++
 			left--
 		}

@@ -108,31 +108,11 @@ func (silence) KeyFailed(*hook.Hook, int)          {}
 
 // BenchmarkFirstList is the first set of a binding with a filter, from the bytes of a list to its items.
 func BenchmarkFirstList(b *testing.B) {
-	const n = 1000
-	text := sampleList(n)
-	b.ReportAllocs()
-	for b.Loop() {
-		f := benchmarkStream(b)
-		list, err := decodeList(strings.NewReader(text), f.digesting())
-		if err != nil {
-			b.Fatal(err)
-		}
-		objects := make([]any, n)
-		for i, o := range list.Items {
-			objects[i] = o
-		}
-		if err := f.Replace(objects, ""); err != nil {
-			b.Fatal(err)
-		}
-		f.running.Wait()
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
+	firstLists(b, func() *feed { return benchmarkStream(b) })
 }
 
 // BenchmarkTenFilters is the first set of ten bindings with different filters.
 func BenchmarkTenFilters(b *testing.B) {
-	const n = 1000
-	text := sampleList(n)
 	c := jq.NewCompiler(jq.Options{})
 	s := newStream(nil, scope{})
 	for _, filter := range []string{
@@ -147,9 +127,16 @@ func BenchmarkTenFilters(b *testing.B) {
 		m := &monitor{binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true, filled: make(chan struct{})}
 		s.join(&subscription{consumer: m, stream: s})
 	}
+	firstLists(b, func() *feed { return &feed{stream: s, ctx: b.Context()} })
+}
+
+func firstLists(b *testing.B, next func() *feed) {
+	b.Helper()
+	const n = 1000
+	text := sampleList(n)
 	b.ReportAllocs()
 	for b.Loop() {
-		f := &feed{stream: s, ctx: b.Context()}
+		f := next()
 		list, err := decodeList(strings.NewReader(text), f.digesting())
 		if err != nil {
 			b.Fatal(err)

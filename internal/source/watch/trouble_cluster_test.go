@@ -44,7 +44,7 @@ func TestMissingPermission(t *testing.T) {
 		`no permission to list things.` + group + ` (v1): give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["` + group + `"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
 	}
 	for range want {
-		tr := receive(t, stuck, "trouble")
+		tr := testenv.Receive(t, stuck, "trouble")
 		if tr.text != want[tr.index] {
 			t.Errorf("binding %d: got\n%s\nwant\n%s", tr.index, tr.text, want[tr.index])
 		}
@@ -52,7 +52,7 @@ func TestMissingPermission(t *testing.T) {
 	// Each binding continues as soon as possible, and reports nothing twice.
 	allow(t, c, "alice", ns, group, "things", "get", "list", "watch")
 	allow(t, c, "alice", "", group, "things", "get", "list", "watch")
-	if err := receive(t, done, "end of Enable"); err != nil {
+	if err := testenv.Receive(t, done, "end of Enable"); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -106,12 +106,12 @@ func TestFollowForbidden(t *testing.T) {
 	h := bindings("forbidden", hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}})
 	stuck, done := o.begin(h)
 	want := `no permission to list namespaces (v1) with labels ` + label + `: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [""], resources: ["namespaces"], verbs: ["get", "list", "watch"]}`
-	if tr := receive(t, stuck, "trouble"); tr.text != want {
+	if tr := testenv.Receive(t, stuck, "trouble"); tr.text != want {
 		t.Errorf("got\n%s\nwant\n%s", tr.text, want)
 	}
 	allow(t, c, user, "", "", "namespaces", "get", "list", "watch")
 	// W-9: namespaces that may not be read do not hold up the hook, and do not count as done.
-	if err := receive(t, done, "end of Enable"); err != nil {
+	if err := testenv.Receive(t, done, "end of Enable"); err != nil {
 		t.Fatal(err)
 	}
 	o.says("the hook starts without the objects of this namespace")
@@ -140,7 +140,7 @@ func TestMissingCRD(t *testing.T) {
 	missing := hook.Kubernetes{APIVersion: group + "/v1", Kind: "Belated", Namespaces: inNamespaces(ns)}
 	h := bindings("early", here, missing)
 	stuck, done := o.begin(h)
-	tr := receive(t, stuck, "trouble")
+	tr := testenv.Receive(t, stuck, "trouble")
 	if want := `the API server knows no kind, plural or short name "Belated" in "` + group + `/v1": is its CRD missing, or is it served in another version?`; tr.index != 1 || tr.text != want {
 		t.Errorf("binding %d got\n%s\nwant\n%s", tr.index, tr.text, want)
 	}
@@ -150,7 +150,7 @@ func TestMissingCRD(t *testing.T) {
 	o.sees(h, 1)
 
 	crd(t, c, group, "Belated", "Namespaced", "v1")
-	if err := receive(t, done, "end of Enable"); err != nil {
+	if err := testenv.Receive(t, done, "end of Enable"); err != nil {
 		t.Fatal(err)
 	}
 	o.Unlock(h, 1)
@@ -180,7 +180,7 @@ func TestEnableEnds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			o := observe(t, test.kubeconfig, as(test.user))
 			stuck, _ := o.begin(bindings("hook", hook.Kubernetes{APIVersion: "v1", Kind: test.kind, Namespaces: inNamespaces(ns)}))
-			if tr := receive(t, stuck, "trouble"); !strings.Contains(tr.text, test.text) {
+			if tr := testenv.Receive(t, stuck, "trouble"); !strings.Contains(tr.text, test.text) {
 				t.Errorf("got %s", tr.text)
 			}
 		}) // observe sees to the end of Enable and Run

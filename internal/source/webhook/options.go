@@ -17,6 +17,8 @@ type WebhookOptions struct {
 	ConfigurationName string
 	// FailurePolicy is that of validating bindings without one.
 	FailurePolicy string
+	// ExcludeNamespaces are not reviewed, unless a binding selects namespaces by name.
+	ExcludeNamespaces []string
 	// Namespace is where the Services are. Empty means that of the Pod.
 	Namespace string
 	// URL is the default base URL of the servers.

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -16,16 +15,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// receive waits for a channel to be closed.
-func receive(t *testing.T, c <-chan struct{}, what string) {
-	t.Helper()
-	select {
-	case <-c:
-	case <-time.After(testenv.Patience):
-		t.Fatalf("no %s within %s", what, testenv.Patience)
-	}
-}
 
 // start runs a side until the test ends.
 func start(t *testing.T, s *side) {
@@ -68,7 +57,7 @@ func TestRenewalOnStandby(t *testing.T) {
 	}
 	r.retired, r.ready = func() { close(retired) }, append(r.ready, ready)
 	w.renew(r)
-	receive(t, retired, "end of the previous handlers")
+	testenv.Receive(t, retired, "end of the previous handlers")
 	if w.admission.handler.now == before {
 		t.Error("the previous handler still answers")
 	}
@@ -103,8 +92,8 @@ func TestRenewalWithoutService(t *testing.T) {
 			return err
 		}},
 	})
-	receive(t, retired, "end of the previous handlers")
-	receive(t, rejected, "answer about the Service")
+	testenv.Receive(t, retired, "end of the previous handlers")
+	testenv.Receive(t, rejected, "answer about the Service")
 	if !swapped {
 		t.Error("the handlers are not replaced")
 	}

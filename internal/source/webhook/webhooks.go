@@ -106,7 +106,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 		Client: w.client, Hooks: hooks, ConfigurationName: o.Webhooks.ConfigurationName,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager,
-		DefaultFailurePolicy: o.Webhooks.FailurePolicy, Log: o.Log,
+		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces, Log: o.Log,
 	})
 	if err != nil {
 		return err

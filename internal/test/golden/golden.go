@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"golang.org/x/tools/txtar"
 )
 
@@ -33,8 +34,13 @@ func Compare(t testing.TB, path, got string) {
 	case err != nil:
 		t.Fatalf("%v (-update writes it)", err)
 	default:
-		t.Errorf("%s: got\n%s\nwant\n%s\n(-update rewrites it)", path, got, want)
+		differs(t, path, got, string(want))
 	}
+}
+
+func differs(t testing.TB, name, got, want string) {
+	t.Helper()
+	t.Errorf("-update accepts this:\n%s", diff.Diff(name, []byte(want), "got", []byte(got)))
 }
 
 // Files are those that fit a pattern.
@@ -93,7 +99,7 @@ func Wants(t *testing.T, pattern string, outcome func(t *testing.T, f txtar.File
 					got := outcome(t, f)
 					updated.Files = append(updated.Files, f, txtar.File{Name: f.Name + ".want", Data: []byte(got)})
 					if want := wants[f.Name+".want"]; got != want && !*update {
-						t.Errorf("%s: %s: got\n%s\nwant\n%s\n(-update rewrites it)", path, f.Name, got, want)
+						differs(t, path+": "+f.Name, got, want)
 					}
 				})
 			}

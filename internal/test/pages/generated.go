@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // Part is a part of a page, between two lines that are comments there.
@@ -13,8 +15,8 @@ type Part struct {
 	Page, Name, Package string
 }
 
-// Check fails the test if the part is not want. With update it writes it instead.
-func (p Part) Check(t testing.TB, want string, update bool) {
+// Check fails the test if the part is not want. With -update it writes it instead.
+func (p Part) Check(t testing.TB, want string) {
 	t.Helper()
 	page, err := os.ReadFile(p.Page)
 	if err != nil {
@@ -28,7 +30,7 @@ func (p Part) Check(t testing.TB, want string, update bool) {
 	case !begins || !ends:
 		t.Fatalf("%s has no place for the %s: it needs the lines\n%s%s", p.Page, p.Name, begin, end)
 	case found == want:
-	case !update:
+	case !golden.Update():
 		t.Fatalf("the %s in %s are not those of the code: run %s\n--- found:\n%s--- should be:\n%s", p.Name, p.Page, command, found, want)
 	default:
 		if err := os.WriteFile(p.Page, []byte(before+begin+want+end+after), 0o644); err != nil {

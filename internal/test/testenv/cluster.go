@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +26,9 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/connrotation"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // Patience is how long tests wait for what should take moments, on a busy machine.
@@ -171,15 +175,35 @@ func startWithParent(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// Config is the client configuration of the administrator, without limits.
+// Config is Config of the administrator.
 func (c *Cluster) Config(t testing.TB) *rest.Config {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	return Config(t, c.Kubeconfig)
+}
+
+// Config is a client configuration without limits. The connections of its clients end with the test: those on which a watch
+// has just been broken off are not idle yet, so closing idle ones would leave them.
+func Config(t testing.TB, kubeconfig string) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config.QPS, config.Burst = -1, -1
+	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
+	config.Dial = dialer.DialContext
+	t.Cleanup(dialer.CloseAll)
 	return config
+}
+
+// Client is a client as the operator has it.
+func Client(t testing.TB, config *rest.Config) rest.Interface {
+	t.Helper()
+	client, err := kube.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // Kubectl runs kubectl as the administrator and returns what it printed. The test fails when kubectl does.

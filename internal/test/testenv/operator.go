@@ -49,6 +49,10 @@ var binary = sync.OnceValues(func() (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build the operator: %w\n%s", err, out)
 	}
+	// Beside the operator, where it searches the trimmed kubectl. Another process may have made the link.
+	if err := os.Symlink(filepath.Join(Root(), "bin", "kubectl-trimmed"), filepath.Join(filepath.Dir(path), "kubectl-trimmed")); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
 	return path, os.Rename(own, path)
 })
 

@@ -2,15 +2,7 @@ package testenv
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -56,8 +48,12 @@ func NewTraceReceiver(t testing.TB, encrypted bool) *TraceReceiver {
 	r := &TraceReceiver{more: make(chan struct{})}
 	var options []grpc.ServerOption
 	if encrypted {
-		certificate := r.certificate(t)
-		options = append(options, grpc.Creds(credentials.NewServerTLSFromCert(&certificate)))
+		certificate := NewCertificate(t)
+		r.CA = filepath.Join(t.TempDir(), "ca.crt")
+		if err := os.WriteFile(r.CA, certificate.CertPEM, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		options = append(options, grpc.Creds(credentials.NewServerTLSFromCert(&certificate.Certificate)))
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -70,28 +66,6 @@ func NewTraceReceiver(t testing.TB, encrypted bool) *TraceReceiver {
 	serving.Go(func() { _ = server.Serve(listener) })
 	t.Cleanup(func() { server.Stop(); serving.Wait() })
 	return r
-}
-
-// certificate makes one for 127.0.0.1 that signs itself.
-func (r *TraceReceiver) certificate(t testing.TB) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "receiver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.CA = filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(r.CA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // Export takes spans.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/shell-operator/shell-operator/internal/script"
 )
 
 // Libraries are the files that shell scripts source.
@@ -22,14 +24,14 @@ type sourced struct {
 }
 
 // FindLibraries collects what scripts source.
-func FindLibraries(scripts []Source) Libraries {
+func FindLibraries(scripts []script.Source) Libraries {
 	var l Libraries
 	for _, s := range scripts {
-		shell, isShell := s.shell()
+		shell, _, isShell := s.Shell()
 		if !isShell {
 			continue
 		}
-		file, err := s.parse(syntax.LangBash)
+		file, err := s.Parse(syntax.LangBash)
 		if err != nil {
 			continue
 		}
@@ -88,7 +90,7 @@ func (l Libraries) Of(name string) (by []string, shell string) {
 		if !slices.Contains(by, s.by) {
 			by = append(by, s.by)
 		}
-		if shell == "" || dialects[s.shell] == syntax.LangPOSIX {
+		if shell == "" || script.IsPosix(s.shell) {
 			shell = s.shell
 		}
 	}
@@ -97,9 +99,9 @@ func (l Libraries) Of(name string) (by []string, shell string) {
 
 // Missing returns an absolute path that a script sources and that does not exist here, although its end exists below the hooks
 // directory: in the image the directory is at mount.
-func (l Libraries) Missing(script string, here, below func(path string) bool) (file, mount string) {
+func (l Libraries) Missing(hook string, here, below func(path string) bool) (file, mount string) {
 	for _, s := range l.sourced {
-		if s.by != script || !s.whole || here(s.end) {
+		if s.by != hook || !s.whole || here(s.end) {
 			continue
 		}
 		for at := strings.Index(s.end[1:], "/") + 1; at > 0; {

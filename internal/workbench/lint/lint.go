@@ -13,6 +13,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/script"
 )
 
 // Level is the severity of a finding.
@@ -42,6 +44,10 @@ type Finding struct {
 	Message string `json:"message"`
 	// Hint is the next step; it may be empty.
 	Hint string `json:"hint,omitempty"`
+}
+
+func finding(s script.Source, line, column int, level Level, message, hint string) Finding {
+	return Finding{Path: s.Path, Line: line, Column: column, Level: level, Message: message, Hint: hint}
 }
 
 // String is the form of compilers, which editors understand.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/script"
 )
 
 // noChecker simulates a machine without other shells.
@@ -37,7 +38,7 @@ func TestShell(t *testing.T) {
 		{"lib.bash", "f() {\n", "lib.bash:1:5: error: `{` must be followed by a statement list"},
 		{"a", "#!/bin/bash\necho a\r\n", `a:2: warning: the line ends with a carriage return, which becomes a part of its last word (convert the file: sed -i 's/\r$//' a)`},
 	} {
-		got := lines(Shell(t.Context(), Source{Path: test.name, Text: []byte(test.text)}, "/"+test.name, noChecker))
+		got := lines(Shell(t.Context(), script.Source{Path: test.name, Text: []byte(test.text)}, "/"+test.name, noChecker))
 		if got != test.want {
 			t.Errorf("%q\ngot  %s\nwant %s", test.text, got, test.want)
 		}
@@ -46,11 +47,11 @@ func TestShell(t *testing.T) {
 
 // TestLibraries covers files that run in the shell of another script.
 func TestLibraries(t *testing.T) {
-	script := func(path, text string) Source { return Source{Path: path, Text: []byte(text)} }
-	l := FindLibraries([]Source{
-		script("hooks/a.sh", "#!/bin/bash\nsource /hooks/common/functions.sh\n. \"$(dirname \"$0\")/lib/own.sh\"\nsource relative.sh\nsource \"$DIR\"\n. ${DIR}/x/*.sh\n"),
-		script("hooks/b", "#!/bin/sh\nif true; then . \"${HOOKS}/common/functions.sh\"; fi\n"),
-		script("hooks/c.py", "#!/usr/bin/env python3\nsource = 1\n"),
+	sourceOf := func(path, text string) script.Source { return script.Source{Path: path, Text: []byte(text)} }
+	l := FindLibraries([]script.Source{
+		sourceOf("hooks/a.sh", "#!/bin/bash\nsource /hooks/common/functions.sh\n. \"$(dirname \"$0\")/lib/own.sh\"\nsource relative.sh\nsource \"$DIR\"\n. ${DIR}/x/*.sh\n"),
+		sourceOf("hooks/b", "#!/bin/sh\nif true; then . \"${HOOKS}/common/functions.sh\"; fi\n"),
+		sourceOf("hooks/c.py", "#!/usr/bin/env python3\nsource = 1\n"),
 	})
 	for _, test := range []struct{ name, by, shell string }{
 		{"common/functions.sh", "hooks/a.sh hooks/b", "sh"},
@@ -74,7 +75,7 @@ func TestLibraries(t *testing.T) {
 			t.Errorf("missing %q", file)
 		}
 	}
-	s := Source{Path: "common/functions.sh", Text: []byte("#!/bin/bash\na=(1)\n"), SourcedIn: "sh"}
+	s := script.Source{Path: "common/functions.sh", Text: []byte("#!/bin/bash\na=(1)\n"), SourcedIn: "sh"}
 	if got := lines(Shell(t.Context(), s, "/a", noChecker)); !strings.Contains(got, "the script that sources it runs in sh: write #!/usr/bin/env bash there") {
 		t.Errorf("got %s", got)
 	}
@@ -82,7 +83,7 @@ func TestLibraries(t *testing.T) {
 
 // TestInFile maps the lines of the output that a problem mentions.
 func TestInFile(t *testing.T) {
-	s := Source{Path: "a", Text: []byte("#!/bin/sh\ncat <<EOF\nconfigVersion: v1\nonStartup: 1\n---\nonStartup: 2\nEOF\n")}
+	s := script.Source{Path: "a", Text: []byte("#!/bin/sh\ncat <<EOF\nconfigVersion: v1\nonStartup: 1\n---\nonStartup: 2\nEOF\n")}
 	output := []byte("configVersion: v1\nonStartup: 1\n---\nonStartup: 2\n")
 	for problem, want := range map[string]string{
 		"the one that begins in line 3 is ignored":                                      "the one that begins in line 5 is ignored",
@@ -105,7 +106,7 @@ func TestShellDisagrees(t *testing.T) {
 		}
 		return nil, true, nil
 	}
-	s := Source{Path: "a", Text: []byte("#!/bin/bash\nif\n")}
+	s := script.Source{Path: "a", Text: []byte("#!/bin/bash\nif\n")}
 	if found := Shell(t.Context(), s, "/a", accepts); len(found) != 1 || found[0].Level != Warning {
 		t.Errorf("bash accepts it, but: %s", lines(found))
 	}
@@ -132,42 +133,40 @@ func TestStart(t *testing.T) {
 		"#!/bin/zsh\n":                    `"/bin/zsh" does not exist here`,
 		"#!/usr/bin/env python3\n":        `env does not find "python3"`,
 	} {
-		got := lines(Start(Source{Path: "a", Text: []byte(text)}, exists))
+		got := lines(Start(script.Source{Path: "a", Text: []byte(text)}, exists))
 		if want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%q: %q, not %q", text, got, want)
 		}
 	}
 }
 
-// TestFirstContext checks the warning for hooks that read only the first context of several.
-func TestFirstContext(t *testing.T) {
-	pods := hook.Kubernetes{Added: true}
-	grouped := hook.Kubernetes{Added: true, Binding: hook.Binding{Group: "g"}}
-	const reads = "#!/bin/sh\n# .[0]\nx=$(jq -r '.[0].object' \"$BINDING_CONTEXT_PATH\")\n"
+// TestContexts checks what is reported about the contexts that a hook reads.
+func TestContexts(t *testing.T) {
+	pods := []hook.Kubernetes{{Added: true}}
+	auto, one := hook.Settings{ContextsPerRun: 1, OneByOne: true}, hook.Settings{ContextsPerRun: 1}
+	const (
+		object = "#!/bin/sh\n# .[0]\nx=$(jq -r '.[0].object' \"$BINDING_CONTEXT_PATH\")\n"
+		kind   = "#!/bin/sh\njq -r '.[0].type' \"$BINDING_CONTEXT_PATH\"\n"
+		every  = "#!/bin/sh\njq -r '.[].object' \"$BINDING_CONTEXT_PATH\"\n"
+	)
 	for _, test := range []struct {
 		name, text string
 		hook       hook.Hook
-		limit      int
-		line       int
+		want       string
 	}{
-		{"merges", reads, hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 3},
-		{"limited for all hooks", reads, hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 1, 0},
-		{"limited", reads, hook.Hook{Kubernetes: []hook.Kubernetes{pods}, Settings: hook.Settings{ContextsPerRun: 1}}, 0, 0},
-		{"runs at start-up only", reads, hook.Hook{OnStartup: new(int)}, 0, 0},
-		{"one group", reads, hook.Hook{Kubernetes: []hook.Kubernetes{grouped, grouped}}, 0, 0},
-		{"a group and a schedule", reads, hook.Hook{Kubernetes: []hook.Kubernetes{grouped}, Schedules: make([]hook.Schedule, 1)}, 0, 3},
-		{"only Synchronization", reads, hook.Hook{Kubernetes: make([]hook.Kubernetes, 1)}, 0, 0},
-		{"reads all", reads + "jq '.[]' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 0},
-		{"counts", "n=$(jq length $f)\njq .[0].type\n", hook.Hook{Kubernetes: []hook.Kubernetes{pods}}, 0, 0},
-		{"python", "context = json.load(open(path))[0]\n", hook.Hook{Schedules: make([]hook.Schedule, 1)}, 0, 1},
-		{"python, all", "first = contexts[0]\nfor c in contexts:\n  pass\n", hook.Hook{Schedules: make([]hook.Schedule, 1)}, 0, 0},
+		{"runs once per context", object, hook.Hook{Kubernetes: pods, Settings: auto}, "a:3: note: runs once per context"},
+		{"gets all", object, hook.Hook{Kubernetes: pods}, "a:3: warning: the hook reads only the first"},
+		{"one by its own setting", object, hook.Hook{Kubernetes: pods, Settings: one}, ""},
+		{"reads only the type", kind, hook.Hook{Kubernetes: pods}, "a:2: warning: the hook reads only the first"},
+		{"reads also snapshots", kind + "jq '.[0].snapshots' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: pods}, ""},
+		{"runs at start-up only", object, hook.Hook{OnStartup: new(int)}, ""},
+		{"reads all", every, hook.Hook{Kubernetes: pods}, ""},
+		{"may read all", object + "handle\n", hook.Hook{Kubernetes: pods}, "a:4: note: gets all contexts of a run: it calls handle"},
 	} {
-		line := 0
-		for _, f := range Hook(Source{Path: "a", Text: []byte(test.text)}, &test.hook, test.limit) {
-			line = f.Line
-		}
-		if line != test.line {
-			t.Errorf("%s: a warning for line %d, not %d", test.name, line, test.line)
+		s := script.Source{Path: "a", Text: []byte(test.text)}
+		test.hook.Name = "a"
+		if got := lines(Hook(s, &test.hook, script.Contexts(s, script.Directory{Name: "a"}))); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
 }
@@ -185,7 +184,7 @@ func TestPlace(t *testing.T) {
 		{"something: else\n", 1, 1, 0, 0},
 		{"a: 1\n", 0, 0, 0, 0},
 	} {
-		if l, c := Place(Source{Path: "a", Text: []byte(file)}, []byte(test.output), test.line, test.column); l != test.atLine || c != test.atColumn {
+		if l, c := Place(script.Source{Path: "a", Text: []byte(file)}, []byte(test.output), test.line, test.column); l != test.atLine || c != test.atColumn {
 			t.Errorf("%d:%d of %q is at %d:%d, not %d:%d", test.line, test.column, test.output, l, c, test.atLine, test.atColumn)
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/script"
 )
 
 // Place maps a line and column of a hook's --config output to the hook's file. Most hooks contain their configuration as
 // text, so the line is there; where it is not, or is ambiguous, the place is 0.
-func Place(s Source, output []byte, line, column int) (int, int) {
-	if s.isBinary() {
+func Place(s script.Source, output []byte, line, column int) (int, int) {
+	if s.IsBinary() {
 		return 0, 0
 	}
 	printed := strings.Split(string(output), "\n")
@@ -55,7 +57,7 @@ var outputLine = regexp.MustCompile(`(\bin lines? |^the output [^:]*: line )(\d+
 
 // InFile rewrites the lines of the output that a problem mentions to lines of the hook's file. Lines without a known place are
 // marked as lines of the output.
-func InFile(s Source, output []byte, problem string) string {
+func InFile(s script.Source, output []byte, problem string) string {
 	return outputLine.ReplaceAllStringFunc(problem, func(mention string) string {
 		m := outputLine.FindStringSubmatch(mention)
 		first, _ := strconv.Atoi(m[2])

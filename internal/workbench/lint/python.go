@@ -2,9 +2,10 @@ package lint
 
 import (
 	"context"
-	"path"
 	"strconv"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/script"
 )
 
 // pythonCheck compiles a file and writes nothing. Its output is line, column and message, in lines.
@@ -20,17 +21,9 @@ except ValueError as e:
     sys.exit(1)
 `
 
-// isPython reports whether Python 3 runs a file.
-func (s Source) isPython() bool {
-	if program, isScript := s.interpreter(); isScript {
-		return strings.HasPrefix(program.name, "python") && !strings.HasPrefix(program.name, "python2")
-	}
-	return path.Ext(s.Path) == ".py"
-}
-
 // Python finds the first mistake in the syntax of a Python script, if Python is there. It finds nothing in other files.
-func Python(ctx context.Context, s Source, file string, check Check) []Finding {
-	if !s.isPython() {
+func Python(ctx context.Context, s script.Source, file string, check Check) []Finding {
+	if !s.IsPython() {
 		return nil
 	}
 	stderr, there, err := check(ctx, "python3", "-I", "-W", "ignore", "-c", pythonCheck, file)
@@ -39,9 +32,9 @@ func Python(ctx context.Context, s Source, file string, check Check) []Finding {
 	}
 	parts := strings.SplitN(strings.TrimSpace(string(stderr)), "\n", 3)
 	if len(parts) < 3 {
-		return []Finding{s.finding(0, 0, Warning, "python3 could not check it: "+strings.Join(parts, " "), "")}
+		return []Finding{finding(s, 0, 0, Warning, "python3 could not check it: "+strings.Join(parts, " "), "")}
 	}
 	line, _ := strconv.Atoi(parts[0])
 	column, _ := strconv.Atoi(parts[1])
-	return []Finding{s.finding(line, max(column, 0), Error, parts[2], "")}
+	return []Finding{finding(s, line, max(column, 0), Error, parts[2], "")}
 }

@@ -5,48 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/shell-operator/shell-operator/internal/script"
 )
 
 // Check starts a program that checks the syntax of a file, and returns its stderr. The error reports that the file is
 // invalid; found is false where there is no such program.
 type Check func(ctx context.Context, program string, args ...string) (stderr []byte, found bool, err error)
 
-var dialects = map[string]syntax.LangVariant{
-	"sh": syntax.LangPOSIX, "dash": syntax.LangPOSIX, "ash": syntax.LangPOSIX, "busybox": syntax.LangPOSIX,
-	"bash": syntax.LangBash, "mksh": syntax.LangMirBSDKorn, "ksh": syntax.LangMirBSDKorn, "zsh": syntax.LangZsh, "bats": syntax.LangBats,
-}
-
-// shell is the shell that runs a script: the one that sources it, that of its first line, or else that of its extension. The
-// extension sh names no shell, so such a file may use what bash has.
-func (s Source) shell() (name string, ok bool) {
-	program, isScript := s.interpreter()
-	switch {
-	case s.SourcedIn != "":
-		name = s.SourcedIn
-	case isScript:
-		name = program.name
-	case path.Ext(s.Path) == ".sh":
-		name = "bash"
-	default:
-		name = strings.TrimPrefix(path.Ext(s.Path), ".")
-	}
-	_, ok = dialects[name]
-	return name, ok
-}
-
 // Shell finds the first syntax error of a shell script, and commands of bash in a script for sh. It finds nothing in other files.
-func Shell(ctx context.Context, s Source, file string, check Check) []Finding {
-	name, isShell := s.shell()
+func Shell(ctx context.Context, s script.Source, file string, check Check) []Finding {
+	name, dialect, isShell := s.Shell()
 	if !isShell {
 		return nil
 	}
-	dialect := dialects[name]
-	parsed, err := s.parse(dialect)
+	parsed, err := s.Parse(dialect)
 	if err == nil {
 		found := carriageReturns(s)
 		if name == "sh" || name == "dash" {
@@ -55,9 +32,9 @@ func Shell(ctx context.Context, s Source, file string, check Check) []Finding {
 		return found
 	}
 	line, column, message := describe(err)
-	found := s.finding(line, column, Error, message, "")
+	found := finding(s, line, column, Error, message, "")
 	if dialect == syntax.LangPOSIX {
-		if _, err := s.parse(syntax.LangBash); err == nil {
+		if _, err := s.Parse(syntax.LangBash); err == nil {
 			found.Level, found.Hint = Warning, writeBash(s, name)
 			return []Finding{found}
 		}
@@ -69,15 +46,11 @@ func Shell(ctx context.Context, s Source, file string, check Check) []Finding {
 	return []Finding{found}
 }
 
-func writeBash(s Source, name string) string {
+func writeBash(s script.Source, name string) string {
 	if s.SourcedIn != "" {
 		return fmt.Sprintf("this is bash, but the script that sources it runs in %s: write #!/usr/bin/env bash there", name)
 	}
 	return fmt.Sprintf("this is bash, but the first line says %s: write #!/usr/bin/env bash", name)
-}
-
-func (s Source) parse(dialect syntax.LangVariant) (*syntax.File, error) {
-	return syntax.NewParser(syntax.Variant(dialect)).Parse(bytes.NewReader(s.Text), "")
 }
 
 func describe(err error) (line, column int, message string) {
@@ -105,7 +78,7 @@ func describe(err error) (line, column int, message string) {
 var ofBash = []string{"[[", "source", "declare", "typeset", "shopt", "mapfile", "readarray", "pushd", "popd"}
 
 // bashCommands finds the first use of each command of bash, and == in [ ].
-func bashCommands(s Source, file *syntax.File, shell string) (found []Finding) {
+func bashCommands(s script.Source, file *syntax.File, shell string) (found []Finding) {
 	seen := map[string]bool{}
 	syntax.Walk(file, func(node syntax.Node) bool {
 		if f, isFunction := node.(*syntax.FuncDecl); isFunction {
@@ -118,7 +91,7 @@ func bashCommands(s Source, file *syntax.File, shell string) (found []Finding) {
 			return
 		}
 		seen[what] = true
-		found = append(found, s.finding(int(pos.Line()), int(pos.Col()), Warning, what+" is not in every sh, but in bash", writeBash(s, shell)))
+		found = append(found, finding(s, int(pos.Line()), int(pos.Col()), Warning, what+" is not in every sh, but in bash", writeBash(s, shell)))
 	}
 	syntax.Walk(file, func(node syntax.Node) bool {
 		call, isCall := node.(*syntax.CallExpr)
@@ -142,12 +115,12 @@ func bashCommands(s Source, file *syntax.File, shell string) (found []Finding) {
 }
 
 // carriageReturns warns of Windows line ends in a script whose first line has none.
-func carriageReturns(s Source) []Finding {
-	if bytes.HasSuffix(s.firstLine(), []byte("\r")) {
+func carriageReturns(s script.Source) []Finding {
+	if bytes.HasSuffix(s.FirstLine(), []byte("\r")) {
 		return nil // the file cannot even be started
 	}
 	if at := bytes.Index(s.Text, []byte("\r\n")); at >= 0 {
-		return []Finding{s.finding(1+bytes.Count(s.Text[:at], []byte("\n")), 0, Warning, "the line ends with a carriage return, which becomes a part of its last word",
+		return []Finding{finding(s, 1+bytes.Count(s.Text[:at], []byte("\n")), 0, Warning, "the line ends with a carriage return, which becomes a part of its last word",
 			`convert the file: sed -i 's/\r$//' `+s.Path)}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // builtIn are the kinds that every API server has and hooks watch: group, plural, kind, short names. Those in a group
@@ -41,8 +43,8 @@ var builtIn = strings.Fields(`
 `)
 
 // Advice is the probable mistake in a kind, by the table of built-in kinds: its group, or a letter of its name. It is empty
-// for everything that may be a custom resource. Similar compares two names.
-func Advice(apiVersion, kind string, similar func(a, b string) bool) string {
+// for everything that may be a custom resource.
+func Advice(apiVersion, kind string) string {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		return ""
@@ -58,7 +60,7 @@ func Advice(apiVersion, kind string, similar func(a, b string) bool) string {
 			return ""
 		case fits:
 			groups = append(groups, strings.TrimPrefix(k.Group+"/v1", "/"))
-		case nearest == "" && similar(strings.ToLower(kind), strings.ToLower(name)):
+		case nearest == "" && spelling.Distance(strings.ToLower(kind), strings.ToLower(name)) == 1:
 			nearest = name
 		}
 	}

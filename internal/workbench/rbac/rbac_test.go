@@ -92,7 +92,6 @@ func TestLease(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
-	similar := func(a, b string) bool { return a == b+b[len(b)-1:] } // the last letter twice
 	for _, test := range []struct{ apiVersion, kind, want string }{
 		{"v1", "Pod", ""}, {"", "po", ""}, {"apps/v1", "deployments", ""}, {"", "Widget", ""}, {"example.com/v1", "Pod", ""}, {"example.com/v1", "Podd", ""},
 		{"v1", "Deployment", "Deployment is not in v1: it is served as apps/v1"},
@@ -101,7 +100,7 @@ func TestAdvice(t *testing.T) {
 		{"", "Podd", `"Podd" is not built into Kubernetes: did you mean Pod?`},
 		{"v1", "Podd", `"Podd" is not built into Kubernetes: did you mean Pod?`},
 	} {
-		if got := Advice(test.apiVersion, test.kind, similar); got != test.want {
+		if got := Advice(test.apiVersion, test.kind); got != test.want {
 			t.Errorf("%s %s: got %q, want %q", test.apiVersion, test.kind, got, test.want)
 		}
 	}

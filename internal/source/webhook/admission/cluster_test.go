@@ -5,20 +5,12 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"net"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/connrotation"
-
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -68,7 +60,7 @@ func operate(t *testing.T, c *testenv.Cluster, namespace string, runner Runner, 
 	t.Cleanup(handler.Wait)
 	t.Cleanup(o.server.Close)
 	r, err := NewRegistrar(RegistrarOptions{
-		Client: client(t, c.Config(t)), Hooks: hooks, ConfigurationName: namespace, URL: o.server.URL,
+		Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: namespace, URL: o.server.URL,
 		Bundle: func() []byte {
 			return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.server.Certificate().Raw})
 		},
@@ -99,27 +91,11 @@ func run(t *testing.T, r *Registrar) (stop func() error) {
 	return stop
 }
 
-// client returns a client whose connections end with the test.
-func client(t *testing.T, config *rest.Config) rest.Interface {
-	t.Helper()
-	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
-	t.Cleanup(dialer.CloseAll)
-	config.Dial = dialer.DialContext
-	c, err := kube.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // kubectl returns what kubectl prints, whether it is successful or not.
 func (o *operator) kubectl(input string, args ...string) string {
 	o.Helper()
-	cmd := exec.Command(filepath.Join(testenv.Tools(o), "kubectl"), append([]string{"-n", o.namespace}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+o.cluster.Kubeconfig)
-	cmd.Stdin = strings.NewReader(input)
-	out, _ := cmd.CombinedOutput()
-	return string(out)
+	out, _ := o.cluster.TryKubectl(input, append([]string{"-n", o.namespace}, args...)...)
+	return out
 }
 
 // until tries again and again: the API server takes notice of configurations some time after they are written, and

@@ -2,9 +2,12 @@ package admission
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
@@ -132,6 +135,29 @@ func TestDecide(t *testing.T) {
 		if got := row.keeper.decide(row.live, row.keeper.desired(row.live, nil), row.patient); got != row.want {
 			t.Errorf("%s: got %d, want %d", row.name, got, row.want)
 		}
+	}
+}
+
+// Excluded namespaces are added to the selector of a binding, unless it selects namespaces by name itself.
+func TestExcludedNamespaces(t *testing.T) {
+	const byName = "kubernetes.io/metadata.name"
+	bindings := []hook.Admission{
+		{Binding: hook.Binding{Name: "all"}},
+		{Binding: hook.Binding{Name: "labelled"}, NamespaceLabels: &hook.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
+		{Binding: hook.Binding{Name: "named"}, NamespaceLabels: &hook.LabelSelector{MatchLabels: map[string]string{byName: "kube-system"}}},
+		{Binding: hook.Binding{Name: "any"}, NamespaceLabels: &hook.LabelSelector{MatchExpressions: []hook.LabelRequirement{{Key: byName, Operator: "Exists"}}}},
+	}
+	r, _ := newRegistrar(t, RegistrarOptions{Hooks: []*hook.Hook{{Name: "a", Validating: bindings}}, URL: "https://x", ExcludeNamespaces: []string{"kube-system", "ns"}})
+	var got []string
+	for _, w := range r.keepers[0].desired(nil, nil).Webhooks {
+		got = append(got, w.Name+": "+metav1.FormatLabelSelector(w.NamespaceSelector))
+	}
+	want := []string{
+		"all: kubernetes.io/metadata.name notin (kube-system,ns)", "labelled: a=b,kubernetes.io/metadata.name notin (kube-system,ns)",
+		"named: kubernetes.io/metadata.name=kube-system", "any: kubernetes.io/metadata.name",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

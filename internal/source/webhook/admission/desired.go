@@ -2,10 +2,12 @@ package admission
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
 	admissionregistration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -71,7 +73,7 @@ func (k *keeper) register(w *webhook, bundle []byte) admissionregistration.Mutat
 		Rules:                   rules(b.Rules),
 		FailurePolicy:           pointer(admissionregistration.FailurePolicyType(w.policy)),
 		MatchPolicy:             pointer(admissionregistration.MatchPolicyType(cmp.Or(b.MatchPolicy, "Equivalent"))),
-		NamespaceSelector:       selector(b.NamespaceLabels),
+		NamespaceSelector:       k.namespaces(b.NamespaceLabels),
 		ObjectSelector:          selector(b.ObjectLabels),
 		SideEffects:             pointer(admissionregistration.SideEffectClass(cmp.Or(b.SideEffects, "None"))),
 		TimeoutSeconds:          pointer(int32(cmp.Or(b.TimeoutSeconds, 10))),
@@ -115,6 +117,20 @@ func rules(list []hook.Rule) []admissionregistration.RuleWithOperations {
 			rule.Operations = append(rule.Operations, admissionregistration.OperationType(o))
 		}
 		out = append(out, rule)
+	}
+	return out
+}
+
+// namespaces is the selector of a binding, without the excluded namespaces. A binding that selects namespaces by name asks for
+// exactly these.
+func (k *keeper) namespaces(s *hook.LabelSelector) *metav1.LabelSelector {
+	out := selector(s)
+	_, byName := out.MatchLabels[corev1.LabelMetadataName]
+	byName = byName || slices.ContainsFunc(out.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == corev1.LabelMetadataName })
+	if len(k.opts.ExcludeNamespaces) > 0 && !byName {
+		out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: k.opts.ExcludeNamespaces,
+		})
 	}
 	return out
 }

@@ -40,7 +40,9 @@ type RegistrarOptions struct {
 	CertManager string
 	// DefaultFailurePolicy is as in Options.
 	DefaultFailurePolicy string
-	Log                  *slog.Logger
+	// ExcludeNamespaces are not reviewed, unless the namespace selector of a binding has a term about the names of namespaces.
+	ExcludeNamespaces []string
+	Log               *slog.Logger
 }
 
 // Registrar reconciles the webhook configurations in the cluster with the hooks' bindings.

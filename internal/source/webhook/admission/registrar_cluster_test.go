@@ -33,7 +33,7 @@ func TestWrittenOnce(t *testing.T) {
 	name := c.Namespace(t)
 	cleanup(t, c, name)
 	for _, o := range []RegistrarOptions{{Service: somewhere}, {URL: "https://127.0.0.1:1/base"}} {
-		o.Client, o.Hooks, o.ConfigurationName = client(t, c.Config(t)), quietFull(), name
+		o.Client, o.Hooks, o.ConfigurationName = testenv.Client(t, c.Config(t)), quietFull(), name
 		r, log := newRegistrar(t, o)
 		stop := run(t, r)
 		for _, k := range r.keepers {
@@ -72,7 +72,7 @@ func TestRestored(t *testing.T) {
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	r, _ := newRegistrar(t, RegistrarOptions{Client: client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
+	r, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
 	run(t, r)
 	object := func(k kind) string { return k.resource + "/" + name + "-hooks" }
 	for _, k := range []kind{validating, mutating} {
@@ -105,7 +105,7 @@ func TestLeftovers(t *testing.T) {
 	name := c.Namespace(t)
 	cleanup(t, c, name)
 	options := func(hooks []*hook.Hook, service Service) RegistrarOptions {
-		return RegistrarOptions{Client: client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: service}
+		return RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: service}
 	}
 	first, _ := newRegistrar(t, options(quietFull(), somewhere))
 	if err := run(t, first)(); err != nil {
@@ -147,7 +147,7 @@ func TestTwoVersions(t *testing.T) {
 	name := c.Namespace(t)
 	cleanup(t, c, name)
 	start := func(h *hook.Hook) (*Registrar, *logText) {
-		return newRegistrar(t, RegistrarOptions{Client: client(t, c.Config(t)), Hooks: []*hook.Hook{h}, ConfigurationName: name, Service: somewhere})
+		return newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: []*hook.Hook{h}, ConfigurationName: name, Service: somewhere})
 	}
 	hooks := quietFull()
 	old, oldLog := start(hooks[0])
@@ -178,7 +178,7 @@ func as(t *testing.T, c *testenv.Cluster, user string, verbs ...string) rest.Int
 	}
 	config := c.Config(t)
 	config.Impersonate.UserName = user
-	return client(t, config)
+	return testenv.Client(t, config)
 }
 
 func hurry(r *Registrar) {
@@ -254,7 +254,7 @@ func TestRefused(t *testing.T) {
 	cleanup(t, c, name)
 	hooks := quietFull()
 	hooks[0].Validating[0].MatchConditions[0].Expression = "this is no CEL"
-	r, _ := newRegistrar(t, RegistrarOptions{Client: client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: somewhere})
+	r, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: somewhere})
 	begun := time.Now()
 	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "matchConditions") || time.Since(begun) > 10*time.Second {
 		t.Error(err, time.Since(begun))
@@ -268,7 +268,7 @@ func TestCertManager(t *testing.T) {
 	name := c.Namespace(t)
 	cleanup(t, c, name)
 	r, _ := newRegistrar(t, RegistrarOptions{
-		Client: client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere, CertManager: "ns/cert",
+		Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere, CertManager: "ns/cert",
 		Bundle: func() []byte { return []byte("not asked") },
 	})
 	stop := run(t, r)
@@ -293,7 +293,7 @@ func TestCertManager(t *testing.T) {
 		t.Error(err)
 	}
 	// Without cert-manager its annotation goes: it would write another CA.
-	own, _ := newRegistrar(t, RegistrarOptions{Client: client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
+	own, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
 	run(t, own)
 	if got := live(t, c, validating, name); got.Annotations["cert-manager.io/inject-ca-from"] != "" || got.Webhooks[0].ClientConfig.CABundle != nil {
 		t.Errorf("got %+v", got)
@@ -303,7 +303,7 @@ func TestCertManager(t *testing.T) {
 // Nothing hangs while the API server is away.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	r, log := newRegistrar(t, RegistrarOptions{Client: client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(), Service: somewhere})
+	r, log := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(), Service: somewhere})
 	hurry(r)
 	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
@@ -311,7 +311,7 @@ func TestUnreachable(t *testing.T) {
 	if n := strings.Count(log.String(), "Will retry after delay."); n < 2 {
 		t.Errorf("%d attempts", n)
 	}
-	r, _ = newRegistrar(t, RegistrarOptions{Client: client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(), URL: "https://x"})
+	r, _ = newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(), URL: "https://x"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "stays behind") {

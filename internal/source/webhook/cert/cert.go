@@ -10,7 +10,7 @@
 //
 // There are three kinds of Source: Files of the user, certificates Managed in a Secret, and InMemory for one process. With
 // cert-manager, use Files without a CA: the Bundle is empty, and the webhook configurations get the annotation
-// InjectCAFrom instead of a caBundle.
+// cert-manager.io/inject-ca-from instead of a caBundle.
 //
 // Not supported: key types other than ECDSA P-256, intermediate CAs, revocation. If another client replaces the CA in the
 // Secret, the replicas adopt it immediately, without an overlap.
@@ -22,10 +22,6 @@ import (
 	"crypto/tls"
 	"sync"
 )
-
-// InjectCAFrom is the annotation that makes cert-manager's CA injector fill in caBundle. Its value is
-// "<namespace>/<name>" of a Certificate of cert-manager.
-const InjectCAFrom = "cert-manager.io/inject-ca-from"
 
 // Source provides a server's certificate and the CAs that clients must trust. It is safe for concurrent use.
 type Source interface {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -14,32 +13,18 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/connrotation"
 
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 const secretName = "shell-operator-webhook-tls"
 
-// client speaks to the API server, as another user if one is named, until the test ends.
+// client speaks to the API server, as another user if one is named.
 func client(t *testing.T, kubeconfig, user string) rest.Interface {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS, config.Burst = -1, -1
+	config := testenv.Config(t, kubeconfig)
 	config.Impersonate.UserName = user
-	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
-	config.Dial = dialer.DialContext
-	t.Cleanup(dialer.CloseAll)
-	client, err := kube.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return testenv.Client(t, config)
 }
 
 // replica is a Managed Source in a namespace. Edits come after the defaults of the tests.
@@ -165,7 +150,8 @@ func TestForeignSecret(t *testing.T) {
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
 	c.Kubectl(t, "-n", ns, "create", "secret", "generic", secretName, "--from-literal=password=x")
-	_, err := Managed(t.Context(), ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}})
+	log, _ := record(t)
+	_, err := Managed(t.Context(), ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}, Log: log})
 	if err == nil || !strings.Contains(err.Error(), `Secret "`+secretName+`" in namespace "`+ns+`" was not created by the operator and is not changed: choose another name`) {
 		t.Errorf("error %v", err)
 	}
@@ -269,7 +255,7 @@ func TestOutage(t *testing.T) {
 	}()
 	lines.says("have to wait for the API server")
 	proxy.Restore()
-	if err := receive(t, made, "Source"); err != nil {
+	if err := testenv.Receive(t, made, "Source"); err != nil {
 		t.Fatal(err)
 	}
 	run(t, s)

@@ -15,7 +15,6 @@ type keeper struct {
 	store  store
 	policy policy
 	log    *slog.Logger
-	now    func() time.Time
 	wake   chan struct{}
 
 	// The constructor owns these fields, and then Run.
@@ -36,11 +35,11 @@ const (
 )
 
 // newKeeper returns a keeper with a certificate.
-func newKeeper(ctx context.Context, s store, p policy, log *slog.Logger, now func() time.Time) (*keeper, error) {
-	k := &keeper{store: s, policy: p, log: log, now: now, wake: make(chan struct{}, 1)}
+func newKeeper(ctx context.Context, s store, p policy, log *slog.Logger) (*keeper, error) {
+	k := &keeper{store: s, policy: p, log: log, wake: make(chan struct{}, 1)}
 	k.changed = make(chan struct{})
 	_, err := k.look(ctx)
-	if err == nil || k.state.usable() && validAt(k.state.serving.cert, now()) {
+	if err == nil || k.state.usable() && validAt(k.state.serving.cert, time.Now()) {
 		// Without permission to write, the state of other replicas is used; Run logs the error.
 		return k, nil
 	}
@@ -67,7 +66,7 @@ func (k *keeper) Run(ctx context.Context) error {
 			return nil
 		}
 		k.trouble.log(k.log, "Webhook certificates cannot be kept fresh, the last ones stay in use", "Webhook certificates are kept fresh again", err)
-		wait := min(again.Sub(k.now()), longestSleep)
+		wait := min(time.Until(again), longestSleep)
 		if err != nil {
 			wait = retry.next()
 		} else {
@@ -85,7 +84,7 @@ func (k *keeper) look(ctx context.Context) (again time.Time, err error) {
 		if err != nil {
 			return time.Time{}, err
 		}
-		now := k.now()
+		now := time.Now()
 		planned, done, err := plan(now, found, k.policy)
 		if err != nil {
 			return time.Time{}, err

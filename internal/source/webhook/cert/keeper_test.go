@@ -14,17 +14,10 @@ import (
 // scripted is a store in memory with troubles.
 type scripted struct {
 	memory
-	readErr, writeErr error
+	writeErr error
 	// conflict is called before the next write, which then fails.
 	conflict func()
 	writes   int
-}
-
-func (s *scripted) read(ctx context.Context) (kept, error) {
-	if s.readErr != nil {
-		return kept{}, s.readErr
-	}
-	return s.memory.read(ctx)
 }
 
 func (s *scripted) write(ctx context.Context, old kept, next state) error {
@@ -47,7 +40,7 @@ func newTestKeeper(t *testing.T, s store, names ...string) (*keeper, *recorder) 
 	if names != nil {
 		p.names = names
 	}
-	k, err := newKeeper(t.Context(), s, p, log, time.Now)
+	k, err := newKeeper(t.Context(), s, p, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,35 +65,6 @@ func TestFirstWriterWins(t *testing.T) {
 	if s.writes != 1 {
 		t.Errorf("%d writes", s.writes)
 	}
-}
-
-func TestDeletedComesBack(t *testing.T) {
-	s := &scripted{}
-	k, lines := newTestKeeper(t, s)
-	before, changed := leaf(t, k), k.Changed()
-	s.state = state{}
-	look(t, k)
-	if !s.state.usable() || !s.state.serving.cert.Equal(before) || !leaf(t, k).Equal(before) {
-		t.Error("something else came back")
-	}
-	select {
-	case <-changed:
-		t.Error("the bundle is said to have changed")
-	default:
-	}
-	lines.says("they were deleted")
-}
-
-func TestDamagedComesBackFromMemory(t *testing.T) {
-	s := &scripted{}
-	k, lines := newTestKeeper(t, s)
-	before := leaf(t, k)
-	s.readErr = &damagedError{errors.New("ca.crt is not PEM")}
-	look(t, k)
-	if s.writes != 2 || !leaf(t, k).Equal(before) {
-		t.Errorf("%d writes", s.writes)
-	}
-	lines.says("they are damaged: ca.crt is not PEM")
 }
 
 // Who cannot write still takes what others wrote.
@@ -137,13 +101,13 @@ func TestDifferentNames(t *testing.T) {
 // A process that lives for two years.
 func TestInMemoryStaysFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := ManagedOptions{Names: []string{"localhost", "127.0.0.1", "0:0:0:0:0:0:0:1"}, AuthorityLifetime: 900 * day}
-		o.setDefaults()
-		p, err := o.policy()
+		p, err := newPolicy([]string{"localhost", "127.0.0.1", "0:0:0:0:0:0:0:1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := inMemory(p, o.Log, o.now)
+		p.authorityLifetime = 900 * day
+		log, _ := record(t)
+		s, err := inMemory(p, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,9 +143,6 @@ func TestOptions(t *testing.T) {
 		{ManagedOptions{Names: []string{"a", ""}}, "none of them empty"},
 		{ManagedOptions{Names: []string{"a"}}, "need the namespace"},
 		{ManagedOptions{Names: []string{"a"}, Namespace: "ns"}, "the name of a Secret"},
-		{ManagedOptions{Names: []string{"a"}, Lifetime: time.Minute}, "choose at least 15m"},
-		{ManagedOptions{Names: []string{"a"}, AuthorityLifetime: time.Hour}, "at least twice as long"},
-		{ManagedOptions{Names: []string{"a"}, Overlap: 10 * 365 * day}, "at most a quarter"},
 	} {
 		if _, err := Managed(t.Context(), row.o); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%+v: error %v, want %q", row.o, err, row.want)

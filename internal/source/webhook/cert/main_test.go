@@ -1,13 +1,11 @@
 package cert
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,15 +16,12 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // recorder is a log that tests read and wait on. No line of it may show a key or the content of a Secret.
 type recorder struct {
-	t     *testing.T
-	lines chan string
-
-	mu   sync.Mutex // guards what follows
-	text bytes.Buffer
+	testenv.Text
+	t *testing.T
 }
 
 func record(t *testing.T) (*slog.Logger, *recorder) {
-	r := &recorder{t: t, lines: make(chan string, 1000)}
+	r := &recorder{t: t}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the log:\n%s", r)
@@ -36,43 +31,21 @@ func record(t *testing.T) (*slog.Logger, *recorder) {
 }
 
 func (r *recorder) Write(line []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if s := string(line); strings.Contains(s, "-----") || strings.Contains(s, "LS0tLS1") {
 		r.t.Errorf("the log shows PEM: %s", s)
 	}
-	r.lines <- string(line)
-	return r.text.Write(line)
+	return r.Text.Write(line)
 }
 
-func (r *recorder) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
-}
-
-// says waits for a line.
+// says waits for a text.
 func (r *recorder) says(text string) {
 	r.t.Helper()
-	for !strings.Contains(receive(r.t, r.lines, "line in the log with "+text), text) {
-	}
+	r.Until(r.t, text, 1)
 }
 
 // count is how many lines have a level.
 func (r *recorder) count(level slog.Level) int {
 	return strings.Count(r.String(), "level="+level.String())
-}
-
-// receive waits for something that is sent.
-func receive[T any](t *testing.T, from <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(testenv.Patience):
-		t.Fatalf("no %s within %s", what, testenv.Patience)
-		panic("not reached")
-	}
 }
 
 // run runs a Source until the test ends.
@@ -97,7 +70,7 @@ func becomes(t *testing.T, s Source, good func(bundle []byte) bool) {
 		if good(s.Bundle()) {
 			return
 		}
-		receive(t, changed, "change of the bundle")
+		testenv.Receive(t, changed, "change of the bundle")
 	}
 }
 

@@ -138,7 +138,10 @@ func TestNext(t *testing.T) {
 // A hundred years with a keeper that is sometimes late and sometimes down for weeks: a client that receives a bundle
 // within the overlap accepts each certificate as long as it is valid.
 func TestHundredYears(t *testing.T) {
-	p := policy{names: []string{"a"}, lifetime: defaultLifetime, authorityLifetime: defaultAuthorityLifetime, overlap: defaultOverlap}
+	p, err := newPolicy([]string{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := now.AddDate(100, 0, 0)

@@ -129,7 +129,7 @@ func TestReconcile(t *testing.T) {
 	e.create()
 	e.says(nowLeads, 2)
 	e.ready()
-	if n := strings.Count(e.logged(), againLeads); n != 3 {
+	if n := strings.Count(e.log.String(), againLeads); n != 3 {
 		t.Errorf("the log reports %d times that a client changed spec.conversion", n)
 	}
 }
@@ -178,12 +178,12 @@ func TestPermissions(t *testing.T) {
 	}
 	e.renew()
 	e.says("The CRD has the new certificates", 1)
-	if n := strings.Count(e.logged(), "No permission"); n != 1 {
+	if n := strings.Count(e.log.String(), "No permission"); n != 1 {
 		t.Errorf("the log says %d times that there is no permission", n)
 	}
 	e.Kubectl(t, "delete", "clusterrolebinding/old-"+user)
 
-	found := regexp.MustCompile(`the rule (\{.*?\})`).FindStringSubmatch(e.logged())
+	found := regexp.MustCompile(`the rule (\{.*?\})`).FindStringSubmatch(e.log.String())
 	if found == nil {
 		t.Fatal("the log names no rule")
 	}

@@ -1,27 +1,16 @@
 package conversion
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"log/slog"
-	"math/big"
-	"net"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +20,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -44,6 +32,7 @@ type env struct {
 	group, crd string
 	hooks      []*hook.Hook
 	url        string
+	log        testenv.Text
 
 	mu          sync.Mutex // guards what follows
 	certificate *tls.Certificate
@@ -54,15 +43,12 @@ type env struct {
 	steps   map[hook.ConversionStep]int
 	// lose makes a hook lose its last object.
 	lose bool
-	log  bytes.Buffer
-	// more is closed and replaced when there is more in the log.
-	more chan struct{}
 }
 
 // begin starts an env whose CRD is not there yet. Hooks have steps as in the function hooks.
 func begin(t *testing.T, steps ...string) *env {
 	c := testenv.Shared(t)
-	e := &env{Cluster: c, t: t, ns: c.Namespace(t), changed: make(chan struct{}), more: make(chan struct{}), steps: map[hook.ConversionStep]int{}}
+	e := &env{Cluster: c, t: t, ns: c.Namespace(t), changed: make(chan struct{}), steps: map[hook.ConversionStep]int{}}
 	e.group = e.ns + ".example.com"
 	e.crd = "jobs." + e.group
 	e.hooks = hooks(e.crd, steps...)
@@ -82,7 +68,7 @@ func begin(t *testing.T, steps ...string) *env {
 		server.CloseClientConnections()
 		server.Close()
 		if t.Failed() {
-			t.Log(e.logged())
+			t.Log(&e.log)
 		}
 	})
 	return e
@@ -137,23 +123,10 @@ func (e *env) Convert(_ context.Context, r Review) (*effect.ConversionAnswer, er
 // renew makes a new self-signed certificate.
 func (e *env) renew() {
 	e.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "conversion"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	certificate := testenv.NewCertificate(e.t)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.certificate = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	e.bundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	e.certificate, e.bundle = &certificate.Certificate, certificate.CertPEM
 	close(e.changed)
 	e.changed = make(chan struct{})
 }
@@ -168,16 +141,10 @@ func (e *env) currentBundle() []byte {
 func (e *env) register(edits ...func(*rest.Config)) {
 	e.t.Helper()
 	config := e.Config(e.t)
-	connections := &connections{}
-	config.Dial = connections.dial
 	for _, edit := range edits {
 		edit(config)
 	}
-	client, err := kube.NewClient(config)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	r, err := NewRegistrar(RegistrarOptions{Client: client, Hooks: e.hooks, URL: e.url, Bundle: e.currentBundle,
+	r, err := NewRegistrar(RegistrarOptions{Client: testenv.Client(e.t, config), Hooks: e.hooks, URL: e.url, Bundle: e.currentBundle,
 		BundleChanged: func() <-chan struct{} {
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -194,33 +161,7 @@ func (e *env) register(edits ...func(*rest.Config)) {
 		if err := <-ended; err != nil {
 			e.t.Error(err)
 		}
-		connections.close()
 	})
-}
-
-// connections are all that a client made. A connection on which a watch has just been broken off is not idle yet, so
-// that closing idle ones would leave it.
-type connections struct {
-	mu  sync.Mutex
-	all []net.Conn
-}
-
-func (c *connections) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.all = append(c.all, conn)
-	}
-	return conn, err
-}
-
-func (c *connections) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.all {
-		_ = conn.Close()
-	}
 }
 
 // create makes the CRD, without a conversion. Objects are stored in v1.
@@ -269,11 +210,8 @@ func (e *env) get(version, name, path string) string {
 
 // try is kubectl that may fail.
 func (e *env) try(input string, args ...string) (string, error) {
-	cmd := exec.Command(filepath.Join(testenv.Tools(e.t), "kubectl"), append([]string{"-n", e.ns}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+e.Kubeconfig)
-	cmd.Stdin = strings.NewReader(input)
-	out, err := cmd.CombinedOutput()
-	return strings.TrimSpace(string(out)), err
+	out, err := e.TryKubectl(input, append([]string{"-n", e.ns}, args...)...)
+	return strings.TrimSpace(out), err
 }
 
 // refused runs kubectl, which has to fail with a text.
@@ -286,41 +224,13 @@ func (e *env) refused(want, input string, args ...string) {
 }
 
 func (e *env) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(e, nil))
-}
-
-// Write takes the log.
-func (e *env) Write(line []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	close(e.more)
-	e.more = make(chan struct{})
-	return e.log.Write(line)
-}
-
-func (e *env) logged() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.log.String()
+	return slog.New(slog.NewTextHandler(&e.log, nil))
 }
 
 // says waits until a text is in the log so many times.
 func (e *env) says(text string, times int) {
 	e.t.Helper()
-	late := time.After(testenv.Patience)
-	for {
-		e.mu.Lock()
-		n, more := strings.Count(e.log.String(), text), e.more
-		e.mu.Unlock()
-		if n >= times {
-			return
-		}
-		select {
-		case <-more:
-		case <-late:
-			e.t.Fatalf("the log does not say %d times: %s\n%s", times, text, e.logged())
-		}
-	}
+	e.log.Until(e.t, text, times)
 }
 
 // with runs do with the lock, for changes of what hooks do.

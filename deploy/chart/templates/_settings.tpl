@@ -1,0 +1,33 @@
+{{/* Settings that other values make, or that the file cannot set: each with what to set instead. */}}
+{{- define "managedSettings" -}}
+hooks-dir: hooks, or the variable SHELL_OPERATOR_HOOKS_DIR in env
+http-listen-address: http.enabled
+http-server-cert: http.secretName
+http-server-key: http.secretName
+kubernetes-events: kubernetesEvents
+leader-election: leaderElection.mode
+leader-election-lease: leaderElection.lease
+log-level: log.level
+log-type: log.type
+namespace: the namespace of the release
+prometheus-metrics-prefix: metrics.prefix
+run-dir: runFiles
+tracing-otlp-auth-token: the variable TRACING_OTLP_AUTH_TOKEN in env, from a Secret
+validating-webhook-configuration-name: fullnameOverride
+validating-webhook-service-name: fullnameOverride
+conversion-webhook-service-name: fullnameOverride
+watch-hooks: watchHooks
+webhook-exclude-namespaces: webhooks.excludeNamespaces
+webhook-secret: fullnameOverride
+{{- end -}}
+
+{{/* The file of settings. Numbers are written as JSON: YAML would have large ones as 1e+06. */}}
+{{- define "settings" -}}
+{{- $managed := fromYaml (include "managedSettings" .) }}
+{{- range $name, $value := .Values.settings }}
+{{- with get $managed $name }}
+{{- fail (printf "settings.%s has no effect in this chart: set %s" $name .) }}
+{{- end }}
+{{ $name }}: {{ toJson $value }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,53 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// DeleteWithDependents deletes the object, and returns when it and all that it owns are gone: of a Deployment, when its Pods
+// have ended. It needs the permissions to get, watch and delete this object. An absent object is no error.
+func (o One) DeleteWithDependents(ctx context.Context) error {
+	_, err := Send(ctx, o.Client.Delete().AbsPath(append(o.Path, o.Name)...).
+		Body([]byte(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Foreground"}`)))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	gone, done := context.WithCancel(ctx)
+	defer done()
+	var failure error
+	fail := func(err error) {
+		failure = err
+		done()
+	}
+	// The API server sends the state at the opening of the watch, but no deletion before it.
+	read := func() {
+		_, err := Send(gone, o.Client.Get().AbsPath(append(o.Path, o.Name)...))
+		switch {
+		case apierrors.IsNotFound(err):
+			done()
+		case IsPermissionMissing(err):
+			fail(err)
+		}
+	}
+	WatchOne(gone, Backoff{}, func(ctx context.Context) error {
+		return o.Watch(ctx, read, func(object []byte) {
+			if object == nil {
+				done()
+			}
+		})
+	}, func(err error) {
+		if IsPermissionMissing(err) {
+			fail(err)
+		}
+	})
+	if failure == nil && ctx.Err() != nil {
+		return fmt.Errorf("%s is being deleted, but not gone: %w", o.Name, ctx.Err())
+	}
+	return failure
+}
