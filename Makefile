@@ -54,9 +54,9 @@ bin/kubectl: scripts/build-kubectl.sh kubectl/go.mod kubectl/go.sum $(shell find
 	@scripts/build-kubectl.sh bin
 
 # Apart from tools: the demo does not need them.
-delivery-tools: $(addprefix bin/tools/,chart image actionlint) ## build bin/tools/chart, image, actionlint: used by the targets below and tests of deploy
+delivery-tools: $(addprefix bin/tools/,chart image promql actionlint) ## build bin/tools/chart, image, promql, actionlint: used by the targets below and tests of deploy
 
-bin/tools/chart bin/tools/image: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
+bin/tools/chart bin/tools/image bin/tools/promql: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ ./$*
 bin/tools/actionlint: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ github.com/rhysd/actionlint/cmd/actionlint
