@@ -54,9 +54,9 @@ bin/kubectl: scripts/build-kubectl.sh kubectl/go.mod kubectl/go.sum $(shell find
 	@scripts/build-kubectl.sh bin
 
 # Apart from tools: the demo does not need them.
-delivery-tools: $(addprefix bin/tools/,chart image actionlint) ## build bin/tools/chart, image, actionlint: used by the targets below and tests of deploy
+delivery-tools: $(addprefix bin/tools/,chart image promql actionlint) ## build bin/tools/chart, image, promql, actionlint: used by the targets below and tests of deploy
 
-bin/tools/chart bin/tools/image: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
+bin/tools/chart bin/tools/image bin/tools/promql: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ ./$*
 bin/tools/actionlint: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ github.com/rhysd/actionlint/cmd/actionlint
@@ -139,7 +139,10 @@ fuzz: ## fuzz the parsers of everything that hooks write; FUZZTIME=10m for longe
 chaos: testcluster tools ## run all fault injection cases, half an hour; SEED=n for other plans, CASE=name for one case
 	@CHAOS=1 SEED='$(SEED)' CASE='$(CASE)' TESTCLUSTER=required go test $(RACE) -count=1 -timeout 90m -v ./test/chaos | grep -v -e '^=== ' -e '--- SKIP'
 
-bench: build testcluster tools ## measure speed and memory, write bench/results.json; SCENARIO=name for one, PROFILES=dir for profiles
+bin/peers: bench/peers/main.go bench/peers/go.mod bench/peers/go.sum
+	@cd bench/peers && CGO_ENABLED=0 go build -o ../../bin/peers .
+
+bench: build testcluster tools bin/peers ## measure speed and memory, write bench/results.json; SCENARIO=name for one, PROFILES=dir for profiles
 	@BENCH=1 BENCH_PROFILES='$(abspath $(PROFILES))' TESTCLUSTER=required go test -count=1 -timeout 3h -v -run 'TestScenarios/$(if $(SCENARIO),^$(SCENARIO)$$)' ./bench -args -results results.json | grep -Ev '^(=== | *--- (PASS|SKIP)|PASS$$)'
 ifndef SCENARIO
 	@BENCH=1 go test -count=1 -v -run TestCost ./sdk/shell | grep -v '^=== '
@@ -152,7 +155,7 @@ micro-bench: ## run the Go benchmarks, without a cluster
 	@go test -run '^$$' -bench . -benchmem ./internal/... | grep -Ev 'no test files|^(goos|goarch|PASS|ok)'
 
 vet: ## run go vet
-	@go vet ./... && cd tools && go vet ./... && cd ../testcluster && go vet ./... && cd ../kubectl && go vet ./...
+	@for module in . tools testcluster kubectl bench/peers; do (cd $$module && go vet ./...); done
 
 lint: bin/tools/golangci-lint-$(LINT_VERSION) ## run golangci-lint
 	@# Its own cache: results cached for another clone name files of that clone.

@@ -165,5 +165,6 @@ func versions() map[string]string {
 	ask("commit", "git", "describe", "--always", "--dirty", "--exclude", "*")
 	ask("kubernetes", "sed", "-n", `s/^\tk8s.io\/kubernetes //p`, "testcluster/go.mod")
 	ask("client-go", "sed", "-n", `s/^\tk8s.io\/client-go //p`, "go.mod")
+	ask("controller-runtime", "sed", "-n", `s/^\tsigs.k8s.io\/controller-runtime //p`, "bench/peers/go.mod")
 	return v
 }

@@ -10,17 +10,18 @@ import (
 	"github.com/shell-operator/shell-operator/bench/objects"
 )
 
-// latency creates objects one at a time, in turns for an idle operator and for the bare program, and measures from
-// before the request to the first line of the script.
+// latency creates objects one at a time, in turns for an idle operator, for the bare program and for the operator of bench/peers,
+// and measures from before the request to the first line of the script, or of Reconcile.
 func latency(b *bench) {
 	const times = 200
 	client := b.client()
-	namespace, other := b.cluster.Namespace(b.T), b.cluster.Namespace(b.T)
+	namespace, other, third := b.cluster.Namespace(b.T), b.cluster.Namespace(b.T), b.cluster.Namespace(b.T)
 	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace), "echo ran")))
 	op.untilCount("ran", 1)
 	op.untilCount("Unlock kubernetes.Event tasks", 1)
 	script := filepath.Join(b.hooks("#!/bin/sh\necho ran\n"), "hook-00.sh")
 	program := b.startBare("latency", b.cluster.Kubeconfig, other, script)
+	peer, _ := b.startPeer(third)
 	create := func(namespace string, i int) time.Time {
 		started := time.Now()
 		if _, err := client.CoreV1().ConfigMaps(namespace).Create(b.Context(), objects.ConfigMap(i, 200), metav1.CreateOptions{}); err != nil {
@@ -28,7 +29,7 @@ func latency(b *bench) {
 		}
 		return started
 	}
-	var delays, bare []float64
+	var delays, bare, peers []float64
 	for i := range times {
 		started := create(namespace, i)
 		delays = append(delays, milliseconds(op.untilCount("ran", i+2).At.Sub(started)))
@@ -38,10 +39,14 @@ func latency(b *bench) {
 		started = create(other, i)
 		program.line(b)
 		bare = append(bare, milliseconds(time.Since(started)))
+
+		started = create(third, i)
+		peers = append(peers, milliseconds(peer.until(objects.ConfigMap(i, 0).Name, "").at.Sub(started)))
 	}
 	s := spreadOf(delays)
 	b.add("create → first line, median of 200", "ms", delays...).against("watch, fork and exec by a bare program", bare...).times(1.5, 0)
 	b.add("the same, absolutely", "ms", delays...).most(8)
+	b.add("create → Reconcile in Go with controller-runtime", "ms", peers...)
 	b.add("99th percentile", "ms", percentile(s.all, 99)).against("bare program", percentile(spreadOf(bare).all, 99)).most(25)
 }
 

@@ -179,10 +179,12 @@ func (b *bench) cpu(pid int) float64 {
 func (op *operator) resident() float64 { return op.memory("VmRSS") }
 func (op *operator) peak() float64     { return op.memory("VmHWM") }
 
-func (op *operator) memory(key string) float64 {
-	m := regexp.MustCompile(key + `:\s+(\d+) kB`).FindStringSubmatch(op.b.proc(op.Pid(), "status"))
+func (op *operator) memory(key string) float64 { return op.b.memory(op.Pid(), key) }
+
+func (b *bench) memory(pid int, key string) float64 {
+	m := regexp.MustCompile(key + `:\s+(\d+) kB`).FindStringSubmatch(b.proc(pid, "status"))
 	if m == nil {
-		op.b.Fatalf("no %s in /proc", key)
+		b.Fatalf("no %s in /proc", key)
 	}
 	kb, _ := strconv.ParseFloat(m[1], 64)
 	return kb / 1024

@@ -17,10 +17,15 @@ func snapshotHook(kind, namespace, more string) string {
 }
 
 func startFull(b *bench) {
-	s := b.measureStart(b.fill("ConfigMap", 10_000), "configmaps", full, 5)
+	namespace := b.fill("ConfigMap", 10_000)
+	s := b.measureStart(namespace, "configmaps", full, 5)
+	first, resident, peak := b.measurePeerStart(namespace, 5)
 	b.add("first run after start", "s", s.first...).against("bare list", s.list...).times(1.6, 0)
 	b.add("resident", "MiB", s.resident...).against("JSON", s.json).times(2.2, 25)
 	b.add("peak", "MiB", s.peak...).against("resident", s.resident...).times(1.5, 0)
+	b.add("resident, beside controller-runtime", "MiB", s.resident...).against("the operator of bench/peers", resident...).times(1, 0)
+	b.add("peak, beside controller-runtime", "MiB", s.peak...).against("the operator of bench/peers", peak...).times(1, 0)
+	b.add("first run, beside controller-runtime", "s", s.first...).against("its first Reconcile", first...)
 }
 
 func startFilter(b *bench) {
@@ -75,4 +80,18 @@ func (b *bench) measureStart(namespace, resource, binding string, times int) (s 
 		op.stop()
 	}
 	return s
+}
+
+// measurePeerStart starts the operator of bench/peers some times: seconds until its first Reconcile, which follows the initial list,
+// and its memory when it has reconciled all objects.
+func (b *bench) measurePeerStart(namespace string, times int) (first, resident, peak []float64) {
+	for i := range times {
+		p, line := b.startPeer(namespace)
+		first = append(first, line.at.Sub(p.started).Seconds())
+		time.Sleep(settle)
+		resident, peak = append(resident, p.memory("VmRSS")), append(peak, p.memory("VmHWM"))
+		b.progress("%d of %d with controller-runtime: %.2f s, resident %.0f MiB, peak %.0f MiB", i+1, times, first[i], resident[i], peak[i])
+		p.stop()
+	}
+	return first, resident, peak
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -20,7 +21,7 @@ const stormCommand = `grep -o '"watchEvent":"Modified"' $BINDING_CONTEXT_PATH | 
 // storm lets 8 writers update 100 objects 3,000 times as fast as they can.
 func storm(b *bench) {
 	const times, objectCount, updates, writers = 3, 100, 3000, 8
-	var late, alone, beside, bare, bareRuns, cpuPerEvent, runs []float64
+	var late, alone, beside, bare, bareRuns, peers, peerRuns, peerLate, cpuPerEvent, runs []float64
 	for range times {
 		namespace := b.cluster.Namespace(b.T)
 		b.each(writers, objectCount, func(client *kubernetes.Clientset, i int) error {
@@ -40,6 +41,8 @@ func storm(b *bench) {
 		alone = append(alone, write("alone"))
 		bareUsed, bareRan := b.bareStorm(namespace, updates, func() { write("bare") })
 		bare, bareRuns = append(bare, bareUsed*1000/updates), append(bareRuns, bareRan)
+		peerUsed, reconciles, peerDelay := b.peerStorm(namespace, func() { write("peer") })
+		peers, peerRuns, peerLate = append(peers, peerUsed*1000/updates), append(peerRuns, reconciles), append(peerLate, peerDelay)
 		// The hook counts the contexts that it gets.
 		op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
 			stormCommand)))
@@ -62,14 +65,17 @@ func storm(b *bench) {
 		used, n := op.cpu()-before, float64(op.count("Execute hook")-ran)
 		runs = append(runs, n)
 		cpuPerEvent = append(cpuPerEvent, used*1000/updates)
-		b.progress("%d events in %.0f runs, %.2f s of CPU; the writers took %.2f s, alone %.2f s; a bare program used %.2f s in %.0f runs", updates, n, used,
-			beside[len(beside)-1], alone[len(alone)-1], bareUsed, bareRan)
+		b.progress("%d events in %.0f runs, %.2f s of CPU; the writers took %.2f s, alone %.2f s; a bare program used %.2f s in %.0f runs, controller-runtime %.2f s in %.0f reconciles",
+			updates, n, used, beside[len(beside)-1], alone[len(alone)-1], bareUsed, bareRan, peerUsed, reconciles)
 		op.stop()
 	}
 	b.add("last context delivered after the last write", "s", late...).most(0.3)
 	b.add("operator's CPU time per event", "ms", cpuPerEvent...).against("watch, file, fork and exec by a bare program", bare...).times(1.8, 0)
 	b.add("writers beside the operator", "s", beside...).against("writers alone", alone...)
 	b.add("runs", "", runs...).against("bare program", bareRuns...)
+	b.add("CPU time per event of Reconcile in Go with controller-runtime", "ms", peers...)
+	b.add("its reconciles", "", peerRuns...)
+	b.add("its last one after the last write", "s", peerLate...)
 }
 
 // delivered is the number of contexts that a hook has counted, and when it printed the last count.
@@ -98,4 +104,41 @@ func (b *bench) bareStorm(namespace string, updates int, write func()) (used, ru
 		contexts += n
 	}
 	return b.cpu(program.cmd.Process.Pid) - before, runs
+}
+
+// peerStorm returns the CPU time in seconds that the operator of bench/peers uses for the same, the number of its reconciles, and
+// the seconds from the last write until it has reconciled the last version of each object.
+func (b *bench) peerStorm(namespace string, write func()) (used, reconciles, late float64) {
+	p, _ := b.startPeer(namespace)
+	defer p.stop()
+	initial := b.resourceVersions(namespace)
+	for range len(initial) - 1 {
+		p.next()
+	}
+	before := b.cpu(p.cmd.Process.Pid)
+	write()
+	last := time.Now()
+	waiting := b.resourceVersions(namespace)
+	maps.DeleteFunc(waiting, func(name, version string) bool { return initial[name] == version })
+	var at time.Time
+	for ; len(waiting) > 0; reconciles++ {
+		line := p.next()
+		if at = line.at; waiting[line.name] == line.version {
+			delete(waiting, line.name)
+		}
+	}
+	return b.cpu(p.cmd.Process.Pid) - before, reconciles, at.Sub(last).Seconds()
+}
+
+// resourceVersions returns the resource version of each ConfigMap of a namespace, by its name.
+func (b *bench) resourceVersions(namespace string) map[string]string {
+	list, err := b.client().CoreV1().ConfigMaps(namespace).List(b.Context(), metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, o := range list.Items {
+		versions[o.Name] = o.ResourceVersion
+	}
+	return versions
 }

@@ -108,16 +108,21 @@ func scalar(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }
 
-// flagRow is a row of the flags' reference: flag, variable, type, default, meaning.
-var flagRow = regexp.MustCompile("(?m)^\\| `--([a-z0-9-]+)` \\| `(\\w+)` \\| (\\S+) \\| [^|]* \\| ((?:[^|]|\\\\\\|)+) \\|$")
+// flagRow is a row of the reference of flags: flag, variable, type, default, meaning; and a place for the word of a type "integer or auto".
+var flagRow = regexp.MustCompile("(?m)^\\| `--([a-z0-9-]+)` \\| `(\\w+)` \\| ([^|]+) \\| [^|]* \\| ((?:[^|]|\\\\\\|)+) \\|()$")
 
 // settings are the flags that can be in the file of --config-file, with their variables and types.
 func settings(t *testing.T) [][]string {
 	t.Helper()
-	rows := flagRow.FindAllStringSubmatch(read(t, "../docs/reference/command-line.md"), -1)
+	_, table, _ := strings.Cut(read(t, "../docs/reference/command-line.md"), "<!-- flags: ")
+	table, _, _ = strings.Cut(table, "<!-- end of flags -->")
+	rows := flagRow.FindAllStringSubmatch(table, -1)
+	if all := strings.Count(table, "\n| `--"); len(rows) != all || all < 60 {
+		t.Fatalf("%d of %d flags of docs/reference/command-line.md are understood", len(rows), all)
+	}
 	rows = slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "config-file" })
-	if len(rows) < 60 {
-		t.Fatalf("only %d flags found in docs/reference/command-line.md", len(rows))
+	for _, row := range rows { // "integer or `auto`" is an integer, or this word
+		row[3], row[5], _ = strings.Cut(row[3], " or ")
 	}
 	return rows
 }
@@ -138,6 +143,9 @@ func settingsSchema(t *testing.T) yaml.Node {
 		}
 		if strings.HasSuffix(row[1], "-port") {
 			typ = `"type": ["integer", "string"], "pattern": "^[0-9]+$"`
+		}
+		if word := strings.Trim(row[5], "`"); word != "" {
+			typ = fmt.Sprintf(`"anyOf": [{%s}, {"enum": [%q]}]`, typ, word)
 		}
 		meaning, err := json.Marshal(strings.ReplaceAll(row[4], `\|`, "|"))
 		if err != nil {
