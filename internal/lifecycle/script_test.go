@@ -84,6 +84,8 @@ type world struct {
 	hooks map[string]*hook.Hook
 	life  *Lifecycle
 	stop  func()
+	// executor is the world itself, unless it is set.
+	executor run.Executor
 
 	mu      sync.Mutex // guards what follows
 	log     []string
@@ -211,6 +213,9 @@ func (w *world) start(o options) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if w.executor == nil {
+		w.executor = w
+	}
 	log := slog.New(slog.DiscardHandler)
 	queues := queue.NewSet(queue.Options{
 		Backoff: queue.DefaultBackoff(5*time.Second, 5*time.Second), Random: func() float64 { return 0.5 }, MaxRuns: o.number("runs"),
@@ -219,7 +224,7 @@ func (w *world) start(o options) {
 	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: w.t.Context(), o: Options{
 		Queues: queues, Log: log, Watcher: cluster{world: w},
 		Runner: run.New(run.Options{
-			Executor: w, Snapshots: cluster{world: w}, Effects: noEffects{}, Workspace: files, Log: log,
+			Executor: w.executor, Snapshots: cluster{world: w}, Effects: noEffects{}, Workspace: files, Log: log,
 			RetryMin: 5 * time.Second, RetryMax: 40 * time.Second, Random: func() float64 { return 0.5 },
 			Pending: pending.New(o.number("parked"), func(ev event.Event, why pending.Reason) {
 				w.record("dropped %s %s%s: %s", ev.Hook.Name, ev.Binding().Name, objectText(ev.Object), why)

@@ -81,7 +81,8 @@ func (r *Runner) Task(ev event.Event) *Task {
 	t := &Task{runner: r, id: r.lastID.Add(1), first: addressOf(ev)}
 	r.startEventTrace(t, &ev)
 	if ev.Watch == event.Requeued {
-		t.ensureExtra().requeued = true
+		m := t.ensureExtra()
+		m.requeued, m.queue = true, ev.Queue() // not that of the first Synchronization
 	} else if ev.Type == event.Synchronization {
 		t.ensureExtra().unlocks = []int{ev.Index}
 		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {

@@ -39,7 +39,7 @@ import (
 )
 
 // stays reports whether a command stays in the foreground of a terminal: the cluster does, the operator, and a server.
-var stays = regexp.MustCompile(`^([A-Z_]+=('[^']*'|\S+) )*((bin/testcluster|(bin/)?shell-operator) (start|--)|mysqld --)`)
+var stays = regexp.MustCompile(`^([A-Z_]+=('[^']*'|\S+) )*((bin/testcluster|(bin/)?shell-operator) (start|--)|mysqld --|python3 \S+ --port)`)
 
 // program is a command that stays in the foreground, and all that it has printed.
 type program struct {
@@ -192,7 +192,7 @@ func (r *reader) do(b pages.Block) {
 		if err := r.cluster.until("ready"); err != nil {
 			r.t.Fatalf("line %d: %v", b.Line, err)
 		}
-	case strings.Contains(last, "mysqld --"):
+	case strings.Contains(last, "mysqld --"), strings.HasPrefix(last, "python3 "):
 		r.answer = ""
 		r.server = r.start(last)
 		if err := r.server.until("127.0.0.1:"); err != nil {
