@@ -266,7 +266,7 @@ func (i *insight) begin(b run.Begun) run.Record {
 type record struct{ *history.Record }
 
 func (r record) End(report run.Report) {
-	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit(), Answer: report.Response}
+	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit(), Answer: report.Response, Message: report.Message}
 	switch {
 	case report.Interrupted:
 		outcome.Status = history.Interrupted

@@ -39,7 +39,7 @@ func runsText(runs []history.Run, now time.Time) string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tHOOK\tAGO\tTOOK\tATTEMPT\tHOW IT ENDED\tWHY")
 	for _, r := range runs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Hook, ago(now.Sub(r.Started)), r.Took, r.Attempt, ending(&r), r.Reason())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Hook, ago(now.Sub(r.Started)), r.Took, r.Attempt, ending(&r)+message(&r), r.Reason())
 	}
 	_ = w.Flush()
 	return trimLines(b.String())
@@ -54,6 +54,14 @@ func ending(r *history.Run) string {
 		return r.Exit + " (allowed)"
 	}
 	return r.Exit
+}
+
+// message is what the hook reported in its result file, to follow how the run ended.
+func message(r *history.Run) string {
+	if r.Message == "" {
+		return ""
+	}
+	return ": " + oneLine(r.Message)
 }
 
 // ago is a coarse duration.
@@ -108,6 +116,9 @@ func runText(r *history.Run) string {
 	}
 	if r.Answer != "" {
 		line("answer", "%s", r.Answer)
+	}
+	if r.Message != "" {
+		line("message", "%s", oneLine(r.Message))
 	}
 	list := func(title string, total int, items []string) {
 		if total == 0 {

@@ -100,7 +100,7 @@ func statusOf(o *Options, now time.Time) Status {
 	d := Status{Version: o.Version, Loading: hooks == nil, Rejected: o.Operator.Rejected(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}, PausedHooks: o.Operator.PausedHooks(), Parked: parkedCounts(o.Operator.Parked())}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
-		brief := runStatus{r.ID, r.Hook, r.Started, ago(now.Sub(r.Started)), r.Took, r.Attempt, r.Status, r.Exit}
+		brief := runStatus{r.ID, r.Hook, r.Started, ago(now.Sub(r.Started)), r.Took, r.Attempt, r.Status, r.Exit + message(&r)}
 		if last[r.Hook] == nil {
 			last[r.Hook] = &brief
 		}

@@ -39,6 +39,7 @@ import (
 //	tick HOOK/NAME                        a schedule is due
 //	ok RUN [RESULT]                       the run succeeds, having written a result file
 //	bad RUN [RESULT]                      the run fails
+//	half RUN [RESULT]                     the process succeeds, but one of its operations fails
 //	wait 5s                               let time pass
 //	parked, requeues, queues              show them
 //	parked-retry ID, parked-drop ID       act
@@ -94,6 +95,23 @@ type world struct {
 	// gates end the runs; results are what they write.
 	gates   map[string]chan error
 	results map[string]string
+	// operationFails makes the operations of the next run fail.
+	operationFails bool
+}
+
+// Apply fails if the script says so.
+func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn) ([]run.Change, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.operationFails = false }()
+	if w.operationFails {
+		return nil, errors.New("no such object")
+	}
+	return nil, nil
+}
+
+func (w *world) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn) ([]run.Change, error) {
+	return nil, nil
 }
 
 func (w *world) record(text string, args ...any) {
@@ -224,7 +242,7 @@ func (w *world) start(o options) {
 	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: w.t.Context(), o: Options{
 		Queues: queues, Log: log, Watcher: cluster{world: w},
 		Runner: run.New(run.Options{
-			Executor: w.executor, Snapshots: cluster{world: w}, Effects: noEffects{}, Workspace: files, Log: log,
+			Executor: w.executor, Snapshots: cluster{world: w}, Effects: w, Workspace: files, Log: log,
 			RetryMin: 5 * time.Second, RetryMax: 40 * time.Second, Random: func() float64 { return 0.5 },
 			Pending: pending.New(o.number("parked"), func(ev event.Event, why pending.Reason) {
 				w.record("dropped %s %s%s: %s", ev.Hook.Name, ev.Binding().Name, objectText(ev.Object), why)
@@ -305,6 +323,11 @@ func (w *world) do(words []string) {
 	case "tick":
 		h, a := w.find(args[0])
 		w.life.Queue(event.Event{Type: event.Tick, Hook: h, Index: a.Index})
+	case "half":
+		w.mu.Lock()
+		w.operationFails = true
+		w.mu.Unlock()
+		w.end(args[0], strings.TrimSpace(strings.Join(args[1:], " ")), true)
 	case "ok", "bad":
 		w.end(args[0], strings.TrimSpace(strings.Join(args[1:], " ")), command == "ok")
 	case "wait":

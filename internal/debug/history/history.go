@@ -92,7 +92,7 @@ func (r *Record) End(o Outcome) {
 	defer h.mu.Unlock()
 	r.mu.Lock()
 	r.run.Status, r.run.Took, r.run.Exit = o.Status, Duration(o.Took), o.Exit
-	r.run.Error, r.run.Answer = cutMiddle(o.Error, maxError), cutMiddle(o.Answer, maxError)
+	r.run.Error, r.run.Answer, r.run.Message = cutMiddle(o.Error, maxError), cutMiddle(o.Answer, maxError), o.Message
 	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
 	r.run.Output, r.run.OutputCut = r.tail.text()
 	r.tail = tail{}

@@ -34,6 +34,8 @@ type Run struct {
 	Error string `json:"error,omitempty"`
 	// Answer is what the client of a review got: the verdict and its message.
 	Answer string `json:"answer,omitempty"`
+	// Message is that of the hook's result file.
+	Message string `json:"message,omitempty"`
 	// Output is the end of the hook's output; OutputCut reports that there was more.
 	Output    string `json:"output,omitempty"`
 	OutputCut bool   `json:"outputCut,omitempty"`
@@ -99,6 +101,8 @@ type Outcome struct {
 	Exit   string
 	Error  string
 	Answer string
+	// Message is that of the result file.
+	Message string
 	// Patches may be all of them; a few are kept.
 	Patches []Patch
 }
@@ -121,7 +125,7 @@ func (r *Run) Outcome() string {
 }
 
 func (r *Run) cost() int {
-	n := overhead + len(r.Error) + len(r.Answer) + len(r.Output)
+	n := overhead + len(r.Error) + len(r.Answer) + len(r.Message) + len(r.Output)
 	for _, w := range r.Why {
 		n += 16 + len(w)
 	}
