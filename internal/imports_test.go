@@ -59,6 +59,10 @@ var directions = []struct {
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "all effects of a run; it validates the files of runs"},
 	{"internal/workbench/lint", []string{"internal/hook", "internal/script"}, "findings about files; workbench provides files and programs"},
 	{"internal/workbench/rbac", []string{"internal/hook", "internal/spelling"}, "from hooks to roles; workbench provides the names of the cluster"},
+	{"internal/answer", []string{
+		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/run", "internal/run/process",
+		"internal/source/http", "internal/source/webhook/admission", "internal/source/webhook/conversion",
+	}, "runs for requests; they join the sources with run"},
 	{"internal/workbench", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube",
 		"internal/hookset", "internal/script", "internal/run", "internal/run/kubectl", "internal/run/process", "internal/run/workspace", "internal/effect/apply", "internal/workbench/lint", "internal/workbench/rbac",
