@@ -65,6 +65,7 @@ var directions = []struct {
 	}, "runs for requests, of an operator and of the workbench"},
 	{"internal/workbench/memory", []string{"internal/kube"}, "an API server for the operator's own client"},
 	{"internal/workbench/testfile", []string{"internal/spelling"}, "a format and its comparison; workbench runs the cases"},
+	{"internal/workbench/scaffold", nil, "texts; workbench writes the files"},
 	{"internal/workbench", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube", "internal/answer", "internal/queue",
 		"internal/hookset", "internal/script", "internal/run", "internal/run/", "internal/effect/apply", "internal/workbench/",

@@ -119,7 +119,6 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 
 // foreignCommands are commands that users of similar programs try.
 var foreignCommands = map[string]string{
-	"init":  "a hook is one executable file that answers --config; write it, then check it with shell-operator lint and try it with shell-operator run",
 	"apply": "shell-operator run HOOK --apply applies the operations of one run",
 }
 
