@@ -84,6 +84,8 @@ JSON in the file $BINDING_CONTEXT_PATH. Without a command, the operator is start
 const (
 	exitOK    = 0
 	exitError = 1
+	// exitNoRun is that of a simulation in which no event caused a run.
+	exitNoRun = 3
 )
 
 // untilSignal returns a context for commands that just end with the first SIGINT or SIGTERM; the second one ends them

@@ -1,5 +1,12 @@
 package testfile
 
+import (
+	"encoding/json"
+	"errors"
+
+	"go.yaml.in/yaml/v3"
+)
+
 // Input is what a case gives to a hook: the keys that test files and the flags of run have in common. Paths are absolute.
 type Input struct {
 	// Objects are files and directories with the objects of the simulated cluster.
@@ -118,4 +125,29 @@ func merged[V any](defaults, own map[string]V) map[string]V {
 		}
 	}
 	return all
+}
+
+// FromFlags returns the input of keys with values as test files have them; paths are relative to dir.
+func FromFlags(dir string, keys map[string]any) (Input, error) {
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return Input{}, err
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return Input{}, err
+	}
+	var c Case
+	r := &fileReader{dir: dir}
+	r.keys(root.Content[0], "run", r.inputs(&c))
+	r.oneTrigger(root.Content[0], &c.Input)
+	r.together(root.Content[0], &c.Input, &c.Input)
+	var errs []error
+	for _, p := range r.problems {
+		if p.Hint != "" {
+			p.Message += ": " + p.Hint
+		}
+		errs = append(errs, errors.New(p.Message))
+	}
+	return c.Input, errors.Join(errs...)
 }
