@@ -61,14 +61,21 @@ var directions = []struct {
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "all effects of a run; it validates the files of runs"},
 	{"internal/workbench/lint", []string{"internal/hook", "internal/script"}, "findings about files; workbench provides files and programs"},
 	{"internal/workbench/rbac", []string{"internal/hook", "internal/spelling"}, "from hooks to roles; workbench provides the names of the cluster"},
+	{"internal/answer", []string{
+		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/run", "internal/run/process",
+		"internal/source/http", "internal/source/webhook/admission", "internal/source/webhook/conversion",
+	}, "runs for requests, of an operator and of the workbench"},
+	{"internal/workbench/memory", []string{"internal/kube"}, "an API server for the operator's own client"},
+	{"internal/workbench/testfile", []string{"internal/spelling"}, "a format and its comparison; workbench runs the cases"},
+	{"internal/workbench/scaffold", nil, "texts; workbench writes the files"},
 	{"internal/workbench", []string{
-		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube",
-		"internal/hookset", "internal/script", "internal/run", "internal/run/kubectl", "internal/run/process", "internal/run/workspace", "internal/effect/apply", "internal/workbench/lint", "internal/workbench/rbac",
-		"internal/source/webhook/admission", "internal/source/webhook/conversion",
-	}, "hooks pass through the stages without queues and watches"},
+		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube", "internal/answer", "internal/queue",
+		"internal/hookset", "internal/script", "internal/run", "internal/run/", "internal/effect/apply", "internal/workbench/",
+		"internal/source/watch", "internal/source/http", "internal/source/webhook/admission", "internal/source/webhook/conversion",
+	}, "hooks pass through the stages without a cluster"},
 	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/run/pending", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/hook", "internal/lifecycle", "internal/run/kubectl", "internal/workbench", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/kubectlplugin", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/hook", "internal/lifecycle", "internal/run/kubectl", "internal/workbench", "internal/workbench/testfile", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/kubectlplugin", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.
@@ -83,7 +90,7 @@ var reserved = []struct {
 		"internal/effect/patch", "internal/kube", "internal/replica", "internal/telemetry/kubeevent", "internal/telemetry/meter", "internal/effect/apply", "internal/app", "internal/test/testenv",
 	}, "few packages use the API server; kube connects to it, and packages above pass the connection on"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire", "internal/debug", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, debug writes its answers, cmd prints results"},
-	{"go.yaml.in/yaml/v3", []string{"internal/wire", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, cmd reads the file with settings"},
+	{"go.yaml.in/yaml/v3", []string{"internal/wire", "internal/workbench/testfile", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, testfile the YAML of tests, cmd reads the file with settings"},
 	{"github.com/spf13", []string{"cmd/shell-operator"}, "only cmd reads flags"},
 	{"github.com/itchyny/gojq", []string{"internal/jq"}, "one dialect of jq"},
 	{"github.com/prometheus", []string{"internal/effect/metric", "internal/telemetry", "internal/telemetry/meter"}, "metrics are created in two places"},

@@ -42,3 +42,4 @@ TESTCLUSTER=required TESTCLUSTER_DIR=$dir/cluster \
 	go test -count=1 -p $((processors * 2)) -parallel $((processors * 2)) "$@" ./test/... ./examples ./internal/source/... ./...
 # Without the race detector, for which all libraries of the tools would be compiled again.
 (cd tools && go test -count=1 ./...)
+(cd kubectl && go test -count=1 ./...)

@@ -27,7 +27,7 @@ last failed runs.
 With --url it shows /readyz of an operator on another machine, which has no access to the rest.
 
 Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
-		Example: "  shell-operator status\n  shell-operator status -o json | jq .healthy\n  shell-operator status --url http://my-operator-metrics:9115",
+		Example: "  shell-operator status\n  shell-operator status -o json | jq .healthy\n  shell-operator status --url http://127.0.0.1:9115",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, _, err := a.format(false)

@@ -18,6 +18,9 @@ const (
 	formatText format = "text"
 	formatJSON format = "json"
 	formatYAML format = "yaml"
+	// formatGitHub are workflow commands that annotate lines, formatJUnit is the XML that CI systems read.
+	formatGitHub format = "github"
+	formatJUnit  format = "junit"
 )
 
 // addFormat adds -o to a command. The first of the formats is the default.

@@ -119,9 +119,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 
 // foreignCommands are commands that users of similar programs try.
 var foreignCommands = map[string]string{
-	"init":  "a hook is one executable file that answers --config; write it, then check it with shell-operator lint and try it with shell-operator run",
 	"apply": "shell-operator run HOOK --apply applies the operations of one run",
-	"test":  "shell-operator run HOOK --context FILE -o json runs a hook on a context and prints the result",
 }
 
 // refuseUnknown makes help, and commands that only have subcommands, fail for unknown words. By itself cobra prints the help of

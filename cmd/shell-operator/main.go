@@ -80,7 +80,7 @@ JSON in the file $BINDING_CONTEXT_PATH. Without a command, the operator is start
 		root.AddCommand(commands...)
 	}
 	add("operator", start, newUninstallCommand(s, stdout))
-	add("develop", newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newRBACCommand(s, stdout, stderr))
+	add("develop", newInitCommand(stdout), newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newTestCommand(s, stdout, stderr), newRBACCommand(s, stdout, stderr))
 	add("inspect", newAskCommands(s, stdout)...)
 	root.AddCommand(newOptionsCommand(s, stdout), newVersionCommand(stdout), newDebugOptionsCommand(s, stdout))
 	root.SetOut(stdout)
@@ -94,6 +94,8 @@ const (
 	exitOK       = 0
 	exitError    = 1
 	exitNoAnswer = 2
+	// exitNoRun is that of a simulation in which no event caused a run.
+	exitNoRun = 3
 )
 
 // untilSignal returns a context for commands that just end with the first SIGINT or SIGTERM; the second one ends them

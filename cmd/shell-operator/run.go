@@ -19,7 +19,8 @@ import (
 
 func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
 	var output, contextFile string
-	var apply bool
+	var apply, showContext bool
+	var flags runFlags
 	cmd := uses(&cobra.Command{
 		Use:   "run HOOK",
 		Short: "Run one hook once with a binding context, without an operator",
@@ -33,9 +34,13 @@ Operations are applied with --apply only. Changes that the hook makes itself, by
 --context is a binding context file, or a file with one context; "-" is standard input. Without it the hook runs with the
 first context that it would get in an empty cluster. Bindings that need an object or a request have no such context.
 
-Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not.`,
+With any of the flags from --objects to --stub the hook runs on events of a simulated cluster; they are the keys of test
+files (docs/reference/test-files.md). With objects and no event it gets the Synchronization of all its bindings.
+
+Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3 if no event caused a run.`,
 		Example: `  shell-operator run pods.sh
   shell-operator run hooks/pods.sh -f added.json
+  shell-operator run pods.sh --objects fixtures --event Added=pod/web --event Deleted=pod/web
   echo '[{"binding": "every-minute", "type": "Schedule"}]' | shell-operator run tick.py --context -
   shell-operator run pods.sh --context added.json --apply --kube-config ~/.kube/config
   shell-operator run validate.sh --context review.json -o json | jq .admission`,
@@ -48,8 +53,21 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			t := workbench.TrialOptions{Hook: args[0], Apply: apply}
+			if showContext {
+				t.Started = func(contexts []byte) { fmt.Fprintf(stdout, "context | %s", contexts) }
+			}
+			if flags.used(cmd) {
+				if apply || contextFile != "" {
+					return errors.New("--apply and --context are for a run without a simulated cluster: leave out the flags of test cases")
+				}
+				in, err := flags.input()
+				if err != nil {
+					return err
+				}
+				t.Input = &in
+			}
 			if contextFile != "" {
 				var err error
 				if t.Contexts, err = readInput(contextFile); err != nil {
@@ -63,19 +81,31 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not.`,
 			defer stop()
 			report, err := workbench.Try(ctx, s.workbench(), t)
 			if format(output) != formatText {
-				return errors.Join(err, printValue(stdout, output, report))
+				err = errors.Join(err, printValue(stdout, output, report))
+			} else {
+				err = errors.Join(err, printTrial(stdout, report, apply))
 			}
-			return errors.Join(err, printTrial(stdout, report, apply))
+			if err == nil && t.Input != nil && report.Runs == 0 {
+				return errNoRun{}
+			}
+			return err
 		},
 	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "kubectl", "jq-library-path", "kube-config", "kube-context", "dry-run")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
 	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "file with the binding context; - is standard input")
 	cmd.Flags().StringVar(&contextFile, "from", "", "another name of --context")
 	cmd.Flags().BoolVar(&apply, "apply", false, "apply the operations of the hook")
+	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
+	flags.add(cmd)
 	_ = cmd.MarkFlagFilename("context", "json")
 	_ = cmd.Flags().MarkHidden("from")
 	return cmd
 }
+
+// errNoRun ends a simulation in which no event caused a run.
+type errNoRun struct{}
+
+func (errNoRun) Error() string { return "no event caused a run" }
 
 // noContext is the error for a context file that cannot be read. Elsewhere --context is a context of the kubeconfig.
 func noContext(path string, err error) error {
@@ -109,6 +139,13 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 		}
 		fmt.Fprintf(t, "%s %s in %s with %s (CPU %s, memory %d MiB)\n", r.Hook, verdict, seconds(r.Seconds), count(r.Contexts, "context"),
 			seconds(r.CPUSeconds), r.MaxRSSBytes>>20)
+	}
+	if r.Runs > 0 {
+		verdict := "succeeded"
+		if r.Error != "" {
+			verdict = "failed"
+		}
+		fmt.Fprintf(t, "%s in a simulated cluster, the last one %s\n", count(r.Runs, "run"), verdict)
 	}
 	if len(r.Operations) > 0 {
 		fmt.Fprintf(t, "%s, %s:\n", count(len(r.Operations), "operation"), done(r, apply))
@@ -146,6 +183,8 @@ func printResult(w io.Writer, r *workbench.TrialResult) {
 
 func done(r workbench.TrialReport, apply bool) string {
 	switch {
+	case r.Runs > 0:
+		return "applied to the simulated cluster"
 	case r.Applied:
 		return "applied"
 	case apply:

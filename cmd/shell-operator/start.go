@@ -35,6 +35,9 @@ func exitCode(err error) (int, bool) {
 	if errors.As(err, &s) {
 		return 128 + int(s), true
 	}
+	if errors.As(err, new(errNoRun)) {
+		return exitNoRun, true
+	}
 	return 0, false
 }
 

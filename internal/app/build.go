@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/answer"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
@@ -142,7 +143,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, filters *j
 	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
 		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, Ready: op.health.Answering(), Leading: op.leading,
-		Reviews: answers{op.runner}, Requests: answers{op.runner}, Meter: op.meter.Operator, Log: o.Log,
+		Reviews: answer.Runner{Runner: op.runner}, Requests: answer.Runner{Runner: op.runner}, Meter: op.meter.Operator, Log: o.Log,
 	})
 	return err
 }

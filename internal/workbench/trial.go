@@ -26,6 +26,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/internal/workbench/lint"
+	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // TrialOptions are those of Try.
@@ -36,6 +37,10 @@ type TrialOptions struct {
 	Contexts []byte
 	// Apply sends the operations to the cluster.
 	Apply bool
+	// Input, if set, runs the hook on events of a simulated cluster instead.
+	Input *testfile.Input
+	// Started, if set, receives the binding contexts of each run.
+	Started func(contexts []byte)
 	// Line receives each line of output. It may be nil.
 	Line func(stream, line string)
 }
@@ -59,6 +64,9 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 		return report, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
+	if t.Input != nil {
+		return report, report.simulate(ctx, o, t, dir, file, private)
+	}
 	cl, err := reach(&o, private, t.Apply)
 	if err != nil {
 		return report, err

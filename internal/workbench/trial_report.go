@@ -12,6 +12,8 @@ type TrialReport struct {
 	Hook string `json:"hook"`
 	// Contexts is the number of binding contexts.
 	Contexts int `json:"contexts"`
+	// Runs is the number of runs in a simulated cluster.
+	Runs int `json:"runs,omitempty"`
 	// Error is why the run failed; empty means that it did not.
 	Error string `json:"error,omitempty"`
 	// Notes are what is worth knowing and no mistake.

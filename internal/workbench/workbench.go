@@ -1,5 +1,5 @@
-// Package workbench has the tools of hook authors that need no operator: Lint checks hooks, Try runs one once, RBAC generates
-// their Roles.
+// Package workbench has the tools of hook authors that need no operator: Init writes a first version of a hook, Lint checks hooks, Try runs
+// one once, Test runs their tests in a simulated cluster, RBAC generates their Roles.
 //
 // Callers may rely on this:
 //   - Hooks are called, run and checked by the code of the operator, so results agree with it.

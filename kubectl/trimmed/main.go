@@ -4,10 +4,11 @@
 package main
 
 import (
+	"log"
 	"os"
 
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // users of a kubeconfig with an auth-provider
-	"k8s.io/component-base/cli"
+	"k8s.io/klog/v2"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/shell-operator/shell-operator/kubectl/trimmed/first"
@@ -19,7 +20,22 @@ func main() {
 	if root == nil {
 		first.Exec()
 	}
-	if err := cli.RunNoErrOutput(root); err != nil {
+	// What kubectl does by component-base/cli, which also links the flags of logs and with them Prometheus.
+	log.SetFlags(0)
+	log.SetOutput(toKlog{})
+	klog.EnableContextualLogging(false)
+	root.SilenceErrors = true
+	err := root.Execute()
+	klog.Flush()
+	if err != nil {
 		cmdutil.CheckErr(err) // prints as kubectl does and exits
 	}
+}
+
+// toKlog passes messages of the standard library on.
+type toKlog struct{}
+
+func (toKlog) Write(message []byte) (int, error) {
+	klog.InfoDepth(1, string(message))
+	return len(message), nil
 }

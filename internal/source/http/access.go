@@ -85,12 +85,14 @@ func (a *Access) reviewToken(ctx context.Context, token string) (*event.User, er
 	return nil, err
 }
 
-// authorize returns an error unless the user is allowed to send the request.
+// authorize returns an error unless the user is allowed to send the request. Without an Access only the binding restricts users.
 func (a *Access) authorize(ctx context.Context, u *event.User, b *hook.HTTP, path string) error {
 	allowed := false
 	if b.Allow != nil {
 		allowed = slices.Contains(b.Allow.Users, u.Name) ||
 			slices.ContainsFunc(u.Groups, func(group string) bool { return slices.Contains(b.Allow.Groups, group) })
+	} else if a == nil {
+		allowed = true
 	} else {
 		var err error
 		if allowed, err = a.reviewAccess(ctx, u, strings.ToLower(b.Method), path); err != nil {

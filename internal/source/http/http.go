@@ -53,7 +53,9 @@ type Options struct {
 	Ready <-chan struct{}
 	// Access authenticates and authorizes clients; nil trusts every client, for loopback.
 	Access *Access
-	Log    *slog.Logger
+	// As is the user of every request when there is no Access, for tests of hooks: only "allow" of the binding restricts it.
+	As  *event.User
+	Log *slog.Logger
 	// Parallel limits the requests in flight per hook; 0 means 16. Queue limits those waiting.
 	Parallel, Queue int
 	// BodyLimit is the size limit of bodies; 0 means 1 MiB.

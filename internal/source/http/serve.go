@@ -94,6 +94,7 @@ func (c *call) answer() error {
 // identify authenticates the client; on loopback it only checks the origin.
 func (c *call) identify() error {
 	if c.opts.Access == nil {
+		c.user = c.opts.As
 		return c.checkLocal()
 	}
 	var err error

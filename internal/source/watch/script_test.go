@@ -300,7 +300,7 @@ func (w *stage) binding(name string, options []string) *staged {
 		}
 	}
 	b.monitor.setGroup("example.com")
-	if err := (&Watcher{opts: Options{JQ: w.compiler}}).compile(b.monitor); err != nil {
+	if err := b.monitor.compile(w.compiler); err != nil {
 		w.t.Fatal(err)
 	}
 	return b

@@ -165,7 +165,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		log:    w.opts.Log.With("hook", h.Name, "binding", b.Name),
 		filled: make(chan struct{}), filling: true,
 	}
-	if err := w.compile(m); err != nil {
+	if err := m.compile(w.opts.JQ); err != nil {
 		return err
 	}
 	var res kube.Resource
@@ -200,16 +200,16 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 }
 
 // compile compiles the filters of a binding.
-func (w *Watcher) compile(m *monitor) (err error) {
+func (m *monitor) compile(filters *jq.Compiler) (err error) {
 	b := m.binding
 	if b.JQFilter != "" {
-		if m.program, err = w.opts.JQ.Compile(b.JQFilter); err != nil {
+		if m.program, err = filters.Compile(b.JQFilter); err != nil {
 			return fmt.Errorf("cannot compile jqFilter of hook %q, binding %q: %w", m.hook.Name, b.Name, err)
 		}
 		m.filters = append(m.filters, m.program)
 	}
 	if text := b.Lanes.Key.Filter(); text != "" && b.Group == "" {
-		if m.keyProgram, err = w.opts.JQ.Compile(text); err != nil {
+		if m.keyProgram, err = filters.Compile(text); err != nil {
 			return fmt.Errorf("cannot compile queue.key of hook %q, binding %q: %w", m.hook.Name, b.Name, err)
 		}
 		m.filters, m.keys = append(m.filters, m.keyProgram), map[string]string{}

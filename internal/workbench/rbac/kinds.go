@@ -102,6 +102,28 @@ func Known(apiVersion, kind string) (Kind, error) {
 	return Kind{Group: gv.Group, Resource: resource, Namespaced: true, Guessed: true}, nil
 }
 
+// BuiltIn is a kind that every API server has.
+type BuiltIn struct {
+	Kind
+	// Name is the kind itself, Short its short names.
+	Name  string
+	Short []string
+}
+
+// BuiltIns returns the table of built-in kinds.
+func BuiltIns() []BuiltIn {
+	all := make([]BuiltIn, len(builtIn))
+	for i, row := range builtIn {
+		row, clusterWide := strings.CutPrefix(row, "!")
+		parts := strings.Split(row, "/")
+		all[i] = BuiltIn{Kind: Kind{Group: parts[0], Resource: parts[1], Namespaced: !clusterWide}, Name: parts[2]}
+		if parts[3] != "" {
+			all[i].Short = strings.Split(parts[3], ",")
+		}
+	}
+	return all
+}
+
 // match reports whether a binding means the kind of a row.
 func match(row string, gv schema.GroupVersion, hasVersion bool, text string) (Kind, bool) {
 	row, clusterWide := strings.CutPrefix(row, "!")

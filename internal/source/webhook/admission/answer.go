@@ -15,3 +15,12 @@ func CheckAnswer(h *hook.Hook, typ event.Type, index int, operation string, answ
 	}
 	return newWebhook(h, typ, index, &bindings[index], policyFail).judge(operation, answer, nil).err()
 }
+
+// Path is where a Handler answers reviews of a hook's binding.
+func Path(h *hook.Hook, typ event.Type, index int) string {
+	bindings := h.Validating
+	if typ == event.Mutating {
+		bindings = h.Mutating
+	}
+	return pathOf(h.Name, typ, bindings[index].Name)
+}

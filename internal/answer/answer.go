@@ -1,4 +1,6 @@
-package app
+// Package answer runs hooks for requests that wait: admission and conversion reviews, and HTTP requests. It parses what the hooks write, and is
+// the runner of the handlers of package source.
+package answer
 
 import (
 	"context"
@@ -17,16 +19,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// answers runs hooks for requests, and parses their answers.
-type answers struct{ *run.Runner }
+// Runner runs hooks for requests, and parses their answers.
+type Runner struct{ *run.Runner }
 
 var (
-	_ admission.Runner  = answers{}
-	_ conversion.Runner = answers{}
-	_ httphooks.Runner  = answers{}
+	_ admission.Runner  = Runner{}
+	_ conversion.Runner = Runner{}
+	_ httphooks.Runner  = Runner{}
 )
 
-func (a answers) Admit(ctx context.Context, r admission.Review) (answer *effect.AdmissionAnswer, err error) {
+func (a Runner) Admit(ctx context.Context, r admission.Review) (answer *effect.AdmissionAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
 		Event: event.Event{Type: r.Type, Hook: r.Hook, Index: r.Index}, Body: r.Body, Subject: r.Subject,
 		Judge: func(out run.Outputs, err error) (string, error) {
@@ -41,7 +43,7 @@ func (a answers) Admit(ctx context.Context, r admission.Review) (answer *effect.
 	return answer, err
 }
 
-func (a answers) Convert(ctx context.Context, r conversion.Review) (answer *effect.ConversionAnswer, err error) {
+func (a Runner) Convert(ctx context.Context, r conversion.Review) (answer *effect.ConversionAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
 		Event: event.Event{Type: event.Conversion, Hook: r.Hook, Index: r.Index}, Body: r.Body, Step: r.Step, Subject: r.Subject, Quiet: true,
 		Judge: func(out run.Outputs, err error) (string, error) {
@@ -56,7 +58,7 @@ func (a answers) Convert(ctx context.Context, r conversion.Review) (answer *effe
 	return answer, err
 }
 
-func (a answers) Answer(ctx context.Context, h *hook.Hook, index int, request *event.Request) (answer effect.HTTPAnswer, err error) {
+func (a Runner) Answer(ctx context.Context, h *hook.Hook, index int, request *event.Request) (answer effect.HTTPAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
 		Event: event.Event{Type: event.HTTP, Hook: h, Index: index}, Request: request,
 		Judge: func(out run.Outputs, err error) (string, error) {

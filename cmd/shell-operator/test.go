@@ -1,0 +1,240 @@
+package main
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/workbench"
+)
+
+func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
+	var output, pattern string
+	var t workbench.TestOptions
+	var verbose bool
+	cmd := uses(&cobra.Command{
+		Use:   "test [PATH…]",
+		Short: "Run the test files of hooks, without a cluster",
+		Long: `Run every file whose name ends with _test.yaml, below each PATH, by default the current directory. A case names objects and
+events; the hook runs on them as an operator would run it, in a simulated cluster, and the result is compared with what
+the case expects. docs/reference/test-files.md has all keys.
+
+--update replaces expectations that are not met by what came of the case. Check the difference before you commit it.
+
+Exit codes: 0 if all cases passed, 1 if not.`,
+		Example: `  shell-operator test hooks
+  shell-operator test hooks/pods_test.yaml -v
+  shell-operator test --run 'new Pod' --update
+  shell-operator test -o junit hooks >report.xml`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"yaml"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if t.Paths = args; len(args) == 0 {
+				t.Paths = []string{"."}
+			}
+			if pattern != "" {
+				var err error
+				if t.Run, err = regexp.Compile(pattern); err != nil {
+					return fmt.Errorf("--run %q: %w", pattern, err)
+				}
+			}
+			ctx, stop := untilSignal()
+			defer stop()
+			report, err := workbench.Test(ctx, s.workbench(), t)
+			if err != nil {
+				return err
+			}
+			if err := printTests(stdout, output, report, verbose); err != nil {
+				return err
+			}
+			verdict := fmt.Sprintf("%s in %s: %d failed (%s)", count(len(report.Cases), "case"), count(report.Files, "file"), report.Failed, seconds(report.Seconds))
+			if report.Failed > 0 {
+				return errFound{verdict}
+			}
+			fmt.Fprintln(stderr, verdict)
+			return nil
+		},
+	}, "config-timeout", "contexts-per-run", "jq-library-path")
+	addFormat(cmd, &output, formatText, formatJSON, formatGitHub, formatJUnit)
+	cmd.Flags().StringVar(&pattern, "run", "", "only cases whose name matches a regular expression")
+	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by what came of the case")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
+	return cmd
+}
+
+func printTests(w io.Writer, output string, r workbench.TestReport, verbose bool) error {
+	switch format(output) {
+	case formatJSON:
+		return printValue(w, output, r)
+	case formatGitHub:
+		return printAnnotations(w, annotationsOf(r))
+	case formatJUnit:
+		return printJUnit(w, suitesOf(r))
+	}
+	var b strings.Builder
+	for _, c := range r.Cases {
+		printCase(&b, c, verbose)
+	}
+	for _, file := range r.Updated {
+		fmt.Fprintf(&b, "updated: %s\n", file)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printCase(b *strings.Builder, c workbench.TestCase, verbose bool) {
+	switch {
+	case len(c.Failures) > 0:
+		fmt.Fprintf(b, "FAIL %s:%d%s\n", c.File, c.Line, suffix(": ", c.Name))
+	case verbose:
+		fmt.Fprintf(b, "ok   %s:%d: %s (%s)\n", c.File, c.Line, c.Name, seconds(c.Seconds))
+	default:
+		return
+	}
+	for _, f := range c.Failures {
+		place := fmt.Sprintf("%s:%d", c.File, f.Line)
+		if f.Column > 0 {
+			place += fmt.Sprintf(":%d", f.Column)
+		}
+		fmt.Fprintf(b, "  %s: %s\n", place, withHint(f))
+		for _, line := range f.Diff {
+			fmt.Fprintf(b, "    %s\n", line)
+		}
+	}
+	for _, note := range c.Notes {
+		fmt.Fprintf(b, "  note: %s\n", note)
+	}
+	if verbose {
+		for _, line := range c.Stdout {
+			fmt.Fprintf(b, "  stdout | %s\n", line)
+		}
+		for _, line := range c.Stderr {
+			fmt.Fprintf(b, "  stderr | %s\n", line)
+		}
+	}
+}
+
+func withHint(f workbench.TestFailure) string {
+	text := strings.TrimSuffix(f.Message, "\n")
+	if f.Hint != "" {
+		text += " (" + f.Hint + ")"
+	}
+	return text
+}
+
+// annotation is a message that GitHub shows at a line of a file.
+type annotation struct {
+	level, file  string
+	line, column int
+	title, text  string
+}
+
+// annotationProperty and annotationText escape what separates the parts of an annotation.
+var (
+	annotationText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	annotationProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+func printAnnotations(w io.Writer, all []annotation) error {
+	var b strings.Builder
+	for _, a := range all {
+		fmt.Fprintf(&b, "::%s file=%s", a.level, annotationProperty.Replace(a.file))
+		if a.line > 0 {
+			fmt.Fprintf(&b, ",line=%d", a.line)
+		}
+		if a.column > 0 {
+			fmt.Fprintf(&b, ",col=%d", a.column)
+		}
+		if a.title != "" {
+			fmt.Fprintf(&b, ",title=%s", annotationProperty.Replace(a.title))
+		}
+		fmt.Fprintf(&b, "::%s\n", annotationText.Replace(a.text))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func annotationsOf(r workbench.TestReport) (all []annotation) {
+	for _, c := range r.Cases {
+		for _, f := range c.Failures {
+			all = append(all, annotation{"error", c.File, f.Line, f.Column, c.Name, strings.Join(append([]string{withHint(f)}, f.Diff...), "\n")})
+		}
+	}
+	return all
+}
+
+// The elements of a JUnit report.
+type (
+	junitSuites struct {
+		XMLName  xml.Name     `xml:"testsuites"`
+		Tests    int          `xml:"tests,attr"`
+		Failures int          `xml:"failures,attr"`
+		Suites   []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Time     string      `xml:"time,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Name    string        `xml:"name,attr"`
+		Class   string        `xml:"classname,attr"`
+		File    string        `xml:"file,attr"`
+		Line    int           `xml:"line,attr,omitempty"`
+		Time    string        `xml:"time,attr"`
+		Failure *junitFailure `xml:"failure"`
+		Stdout  string        `xml:"system-out,omitempty"`
+		Stderr  string        `xml:"system-err,omitempty"`
+	}
+	junitFailure struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+func suitesOf(r workbench.TestReport) junitSuites {
+	all := junitSuites{Tests: len(r.Cases), Failures: r.Failed}
+	times := map[string]float64{}
+	for _, c := range r.Cases {
+		at := slices.IndexFunc(all.Suites, func(s junitSuite) bool { return s.Name == c.File })
+		if at < 0 {
+			at = len(all.Suites)
+			all.Suites = append(all.Suites, junitSuite{Name: c.File})
+		}
+		one := junitCase{Name: c.Name, Class: c.File, File: c.File, Line: c.Line, Time: fmt.Sprintf("%.3f", c.Seconds), Stdout: strings.Join(c.Stdout, "\n"), Stderr: strings.Join(c.Stderr, "\n")}
+		if c.Name == "" {
+			one.Name = "the file"
+		}
+		suite := &all.Suites[at]
+		if len(c.Failures) > 0 {
+			var text []string
+			for _, f := range c.Failures {
+				text = append(append(text, fmt.Sprintf("%s:%d: %s", c.File, f.Line, withHint(f))), f.Diff...)
+			}
+			one.Failure = &junitFailure{withHint(c.Failures[0]), strings.Join(text, "\n")}
+			suite.Failures++
+		}
+		suite.Tests++
+		times[c.File] += c.Seconds
+		suite.Time = fmt.Sprintf("%.3f", times[c.File])
+		suite.Cases = append(suite.Cases, one)
+	}
+	return all
+}
+
+func printJUnit(w io.Writer, suites junitSuites) error {
+	text, err := xml.MarshalIndent(suites, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cannot print the result: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, text)
+	return err
+}

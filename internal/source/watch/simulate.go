@@ -1,0 +1,317 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// Simulation has kubernetes bindings over objects that its caller provides, for tests of hooks. It sends no request and has no goroutine:
+// events have reached the Sink when Set and Remove return. Filters, comparisons, events and snapshots are those of a Watcher; only the
+// selectors, which the API server evaluates otherwise, are evaluated here.
+//
+// It is not safe for concurrent use.
+type Simulation struct {
+	opts     SimulationOptions
+	objects  map[simulatedKey]*simulatedObject
+	bindings map[address]*simulatedBinding
+	order    []*simulatedBinding
+}
+
+// SimulationOptions of a Simulation. All but Excluded and KeepManagedFields are required.
+type SimulationOptions struct {
+	JQ   *jq.Compiler
+	Sink Sink
+	// Resolve finds the resource of a binding's kind.
+	Resolve func(apiVersion, kind string) (kube.Resource, error)
+	// Excluded receives why a change is no event of a binding of its kind.
+	Excluded func(h *hook.Hook, index int, reason string)
+	// KeepManagedFields is the default of bindings.
+	KeepManagedFields bool
+}
+
+type simulatedKey struct {
+	schema.GroupResource
+	namespace, name string
+}
+
+type simulatedObject struct {
+	raw  []byte
+	tree map[string]any
+}
+
+func (o *simulatedObject) metadata(field string) map[string]any {
+	metadata, _ := o.tree["metadata"].(map[string]any)
+	found, _ := metadata[field].(map[string]any)
+	return found
+}
+
+func (o *simulatedObject) labels() labels.Set {
+	set := labels.Set{}
+	for key, value := range o.metadata("labels") {
+		set[key], _ = value.(string)
+	}
+	return set
+}
+
+// Get returns the text of a field by its path, such as status.phase, for field selectors.
+func (o *simulatedObject) Get(path string) string {
+	var value any = o.tree
+	for key := range strings.SplitSeq(path, ".") {
+		within, _ := value.(map[string]any)
+		value = within[key]
+	}
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// Has reports whether an object has a field.
+func (o *simulatedObject) Has(path string) bool { return o.Get(path) != "" }
+
+type simulatedBinding struct {
+	monitor            *monitor
+	subs               []*subscription
+	resource           kube.Resource
+	indexer            *indexer
+	decoder            jq.Decoder
+	labels, namespaces labels.Selector
+	fields             fields.Selector
+}
+
+// NewSimulation returns a Simulation without objects.
+func NewSimulation(opts SimulationOptions) *Simulation {
+	if opts.Excluded == nil {
+		opts.Excluded = func(*hook.Hook, int, string) {}
+	}
+	return &Simulation{opts: opts, objects: map[simulatedKey]*simulatedObject{}, bindings: map[address]*simulatedBinding{}}
+}
+
+// Object returns an object of a binding as a change, as Watcher.Object does.
+func (s *Simulation) Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool) {
+	if b := s.bindings[address{h, index}]; b != nil {
+		return b.monitor.current(namespace, name)
+	}
+	return event.Event{}, false
+}
+
+// Enable starts the bindings of a hook. Their initial lists have the objects so far; events are held until Unlock or Announce.
+func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
+	for i := range h.Kubernetes {
+		b, err := s.binding(h, i)
+		if err != nil {
+			return fmt.Errorf("binding %q: %w", h.Kubernetes[i].Name, err)
+		}
+		s.bindings[b.monitor.address] = b
+		s.order = append(s.order, b)
+		if err := s.list(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error) {
+	k := &h.Kubernetes[index]
+	keep := s.opts.KeepManagedFields
+	if k.KeepManagedFields != nil {
+		keep = *k.KeepManagedFields
+	}
+	b := &simulatedBinding{indexer: newIndexer(keep), monitor: &monitor{
+		address: address{h, index}, stuck: func(error) {}, binding: k, sink: s.opts.Sink, meter: noMeter{},
+		log:    slog.New(&exclusions{report: func(reason string) { s.opts.Excluded(h, index, reason) }}),
+		filled: make(chan struct{}), filling: true,
+	}}
+	var err error
+	if b.resource, err = s.opts.Resolve(k.APIVersion, k.Kind); err != nil {
+		return nil, err
+	}
+	if b.labels, err = labels.Parse(k.Labels); err != nil {
+		return nil, err
+	}
+	if b.fields, err = fields.ParseSelector(k.Fields); err != nil {
+		return nil, err
+	}
+	if b.namespaces, err = labels.Parse(k.Namespaces.Labels); err != nil {
+		return nil, err
+	}
+	if err := b.monitor.compile(s.opts.JQ); err != nil {
+		return nil, err
+	}
+	b.monitor.setGroup(b.resource.Group)
+	b.subs = []*subscription{{consumer: b.monitor}}
+	b.monitor.expect(b.subs[0], 0)
+	return b, nil
+}
+
+// Set adds an object, or replaces it. The JSON has its kind, version, name, uid and resource version.
+func (s *Simulation) Set(ctx context.Context, res kube.Resource, raw []byte) error {
+	key, o, err := s.object(res, raw)
+	if err != nil {
+		return err
+	}
+	s.objects[key] = o
+	return s.changed(ctx, key, o, func(b *simulatedBinding, reason string) (bool, error) {
+		if reason == "" {
+			return true, b.change(ctx, raw, false)
+		}
+		if it, ok := b.monitor.items.Get(objectKey(key.namespace, key.name)); ok && it.from == b.subs[0] {
+			return true, b.change(ctx, raw, true) // it matches no longer, which a watch reports as a deletion
+		}
+		return false, nil
+	})
+}
+
+// Remove removes an object; raw is its last state.
+func (s *Simulation) Remove(ctx context.Context, res kube.Resource, raw []byte) error {
+	key, o, err := s.object(res, raw)
+	if err != nil {
+		return err
+	}
+	delete(s.objects, key)
+	return s.changed(ctx, key, o, func(b *simulatedBinding, reason string) (bool, error) {
+		return reason == "", b.change(ctx, raw, true)
+	})
+}
+
+func (s *Simulation) object(res kube.Resource, raw []byte) (simulatedKey, *simulatedObject, error) {
+	o := &simulatedObject{raw: raw}
+	if err := json.Unmarshal(raw, &o.tree); err != nil {
+		return simulatedKey{}, nil, err
+	}
+	return simulatedKey{res.GroupResource(), o.Get("metadata.namespace"), o.Get("metadata.name")}, o, nil
+}
+
+// changed delivers a change to the bindings of the object's kind, and to those that select namespaces by label if it is one.
+func (s *Simulation) changed(ctx context.Context, key simulatedKey, o *simulatedObject, deliver func(b *simulatedBinding, reason string) (bool, error)) error {
+	for _, b := range s.order {
+		k := b.monitor.binding
+		if key.GroupResource == (schema.GroupResource{Resource: "namespaces"}) && k.Namespaces.ByLabels && b.resource.Namespaced {
+			if err := s.list(ctx, b); err != nil {
+				return err
+			}
+		}
+		if b.resource.GroupResource() != key.GroupResource {
+			continue
+		}
+		reason := s.excluded(b, key, o)
+		delivered, err := deliver(b, reason)
+		if err != nil {
+			return err
+		}
+		if !delivered {
+			s.opts.Excluded(b.monitor.hook, b.monitor.index, reason)
+		}
+	}
+	return nil
+}
+
+// list delivers all objects of a binding. What it does not have any more is Deleted.
+func (s *Simulation) list(ctx context.Context, b *simulatedBinding) error {
+	var list []*arrival
+	for key, o := range s.objects {
+		if b.resource.GroupResource() != key.GroupResource || s.excluded(b, key, o) != "" {
+			continue
+		}
+		a, err := b.digest(ctx, o.raw, false)
+		if err != nil {
+			return err
+		}
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b *arrival) int { return cmp.Compare(a.key, b.key) })
+	b.subs[0].apply(ctx, delivery{isList: true, list: list}, &b.decoder)
+	return ctx.Err()
+}
+
+func (b *simulatedBinding) digest(ctx context.Context, raw []byte, deleted bool) (*arrival, error) {
+	d := &digester{indexer: b.indexer, ctx: ctx, subs: func(uint64) []*subscription { return b.subs }}
+	return d.digest(raw, deleted)
+}
+
+func (b *simulatedBinding) change(ctx context.Context, raw []byte, deleted bool) error {
+	a, err := b.digest(ctx, raw, deleted)
+	if err == nil {
+		b.subs[0].apply(ctx, delivery{changed: a, isDeletion: deleted}, &b.decoder)
+	}
+	return err
+}
+
+// excluded returns the selector of a binding that does not match an object of its kind, or "".
+func (s *Simulation) excluded(b *simulatedBinding, key simulatedKey, o *simulatedObject) string {
+	k := b.monitor.binding
+	switch {
+	case len(k.Names) > 0 && !slices.Contains(k.Names, key.name):
+		return fmt.Sprintf("nameSelector does not have the name %q", key.name)
+	case !b.labels.Matches(o.labels()):
+		return fmt.Sprintf("labelSelector %q does not match its labels", k.Labels)
+	case !b.fields.Matches(o):
+		return fmt.Sprintf("fieldSelector %q does not match", k.Fields)
+	case !b.resource.Namespaced:
+		return ""
+	case len(k.Namespaces.Names) > 0 && !slices.Contains(k.Namespaces.Names, key.namespace):
+		return fmt.Sprintf("namespace.nameSelector does not have the namespace %q", key.namespace)
+	case k.Namespaces.ByLabels && !b.namespaces.Matches(s.namespaceLabels(key.namespace)):
+		return fmt.Sprintf("namespace.labelSelector %q does not match the labels of namespace %q", k.Namespaces.Labels, key.namespace)
+	}
+	return ""
+}
+
+// namespaceLabels are those of the Namespace; one that is not among the objects has the label that every namespace has.
+func (s *Simulation) namespaceLabels(name string) labels.Set {
+	set := labels.Set{}
+	if o := s.objects[simulatedKey{schema.GroupResource{Resource: "namespaces"}, "", name}]; o != nil {
+		set = o.labels()
+	}
+	set["kubernetes.io/metadata.name"] = name
+	return set
+}
+
+// Snapshot returns the objects of a binding.
+func (s *Simulation) Snapshot(h *hook.Hook, index int) event.Snapshot {
+	return s.bindings[address{h, index}].monitor.snapshot()
+}
+
+// Synchronize returns the objects of a binding and drops the events held so far.
+func (s *Simulation) Synchronize(h *hook.Hook, index int) event.Snapshot {
+	return s.bindings[address{h, index}].monitor.synchronize()
+}
+
+// Unlock delivers the held events of a binding, and later ones immediately.
+func (s *Simulation) Unlock(h *hook.Hook, index int) { s.bindings[address{h, index}].monitor.unlock() }
+
+// Announce delivers Added for every object of a binding, and later events immediately.
+func (s *Simulation) Announce(h *hook.Hook, index int) {
+	s.bindings[address{h, index}].monitor.announce()
+}
+
+// exclusions is a handler that reports the reasons of events that are not delivered.
+type exclusions struct{ report func(reason string) }
+
+func (e *exclusions) Enabled(context.Context, slog.Level) bool { return true }
+func (e *exclusions) WithAttrs([]slog.Attr) slog.Handler       { return e }
+func (e *exclusions) WithGroup(string) slog.Handler            { return e }
+
+func (e *exclusions) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "reason" {
+			e.report(a.Value.String())
+		}
+		return a.Key != "reason"
+	})
+	return nil
+}

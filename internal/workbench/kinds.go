@@ -1,0 +1,91 @@
+package workbench
+
+import (
+	"encoding/json"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/workbench/memory"
+	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
+)
+
+// withStatus and withScale are built-in resources with these subresources.
+const (
+	withStatus = " pods services namespaces nodes persistentvolumes persistentvolumeclaims replicationcontrollers resourcequotas deployments statefulsets" +
+		" daemonsets replicasets jobs cronjobs horizontalpodautoscalers ingresses poddisruptionbudgets volumeattachments customresourcedefinitions" +
+		" apiservices certificatesigningrequests flowschemas prioritylevelconfigurations validatingadmissionpolicies "
+	withScale = " deployments statefulsets replicasets replicationcontrollers "
+)
+
+// builtInKinds are the kinds that every API server has.
+func builtInKinds() []memory.Kind {
+	var kinds []memory.Kind
+	for _, b := range rbac.BuiltIns() {
+		version := "v1"
+		if b.Group == "autoscaling" {
+			version = "v2"
+		}
+		isIn := func(list string) bool { return strings.Contains(list, " "+b.Resource+" ") }
+		kinds = append(kinds, memory.Kind{
+			Resource: kube.Resource{
+				GroupVersionResource: schema.GroupVersionResource{Group: b.Group, Version: version, Resource: b.Resource}, Kind: b.Name, Namespaced: b.Namespaced,
+			},
+			ShortNames: b.Short, Status: isIn(withStatus), Scale: isIn(withScale),
+		})
+	}
+	return kinds
+}
+
+// crdKinds are the kinds that a manifest defines: those of a CRD.
+func crdKinds(text []byte) (kinds []memory.Kind) {
+	var crd struct {
+		Kind string
+		Spec struct {
+			Group, Scope string
+			Names        struct {
+				Plural, Kind string
+				ShortNames   []string
+			}
+			Versions []struct {
+				Name         string
+				Subresources struct{ Status, Scale *struct{} }
+			}
+		}
+	}
+	if json.Unmarshal(text, &crd) != nil || crd.Kind != "CustomResourceDefinition" {
+		return nil
+	}
+	for _, v := range crd.Spec.Versions {
+		gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: v.Name, Resource: crd.Spec.Names.Plural}
+		kinds = append(kinds, memory.Kind{
+			Resource:   kube.Resource{GroupVersionResource: gvr, Kind: crd.Spec.Names.Kind, Namespaced: crd.Spec.Scope != "Cluster"},
+			ShortNames: crd.Spec.Names.ShortNames, Status: v.Subresources.Status != nil, Scale: v.Subresources.Scale != nil,
+		})
+	}
+	return kinds
+}
+
+// head is the identity of an object.
+type head struct {
+	APIVersion, Kind string
+	Metadata         struct {
+		Namespace, Name string
+		Labels          map[string]string
+		Finalizers      []string
+	}
+}
+
+func headOf(text []byte) (h head, err error) {
+	err = json.Unmarshal(text, &h)
+	return h, err
+}
+
+// ref is the reference of the object.
+func (h *head) ref() string {
+	if h.Metadata.Namespace == "" {
+		return h.Kind + "/" + h.Metadata.Name
+	}
+	return h.Kind + "/" + h.Metadata.Namespace + "/" + h.Metadata.Name
+}

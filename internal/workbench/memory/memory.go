@@ -1,0 +1,411 @@
+// Package memory is an API server in memory, for tests of hooks: the operator's own client sends its requests to it.
+//
+// Callers may rely on this:
+//   - Objects get a uid, a resource version and a generation as from an API server. Writes that change nothing are no changes.
+//   - Create, get, update, merge patch, JSON patch, server-side apply and delete return the statuses of an API server, as far as they do not
+//     depend on schemas, admission or permissions. Finalizers keep a deleted object, status is a subresource where the kind has one.
+//   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random.
+//
+// Not attempted: defaulting, validation, admission, controllers (garbage collection, Namespaces), conversion between versions, lists and
+// watches. Server-side apply merges maps and replaces lists; Approximate names the objects where that can differ.
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// Kind is a kind that the server serves.
+type Kind struct {
+	kube.Resource
+	ShortNames []string
+	// Status and Scale report the subresources. A guessed kind has both.
+	Status, Scale, Guessed bool
+}
+
+func (k *Kind) called(text string) bool {
+	return strings.EqualFold(text, k.Kind) || strings.EqualFold(text, k.GroupVersionResource.Resource) ||
+		slices.ContainsFunc(k.ShortNames, func(short string) bool { return strings.EqualFold(short, text) })
+}
+
+// Object is an object of the server.
+type Object struct {
+	Kind            Kind
+	Namespace, Name string
+	JSON            []byte
+}
+
+// Ref is the object's reference, as Find reads it.
+func (o *Object) Ref() string {
+	return strings.ToLower(o.Kind.Kind) + suffixed(o.Namespace) + "/" + o.Name
+}
+
+func suffixed(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return "/" + namespace
+}
+
+// Change is a change of an object.
+type Change struct {
+	Object
+	Deleted bool
+}
+
+// key identifies an object.
+type key struct {
+	schema.GroupResource
+	namespace, name string
+}
+
+// stored is an object and what server-side apply sent last.
+type stored struct {
+	kind    Kind
+	tree    map[string]any
+	applied map[string]any
+}
+
+// Server is an API server in memory. It is safe for concurrent use.
+type Server struct {
+	mu          sync.Mutex
+	kinds       []Kind
+	objects     map[key]*stored
+	version     int
+	uids        int
+	changes     []Change
+	approximate map[string]bool
+}
+
+// New returns a Server that serves kinds.
+func New(kinds []Kind) *Server {
+	return &Server{kinds: slices.Clone(kinds), objects: map[key]*stored{}, approximate: map[string]bool{}}
+}
+
+// Resolve returns a kind as bindings and operations name it.
+func (s *Server) Resolve(apiVersion, name string) (Kind, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resolve(apiVersion, name)
+}
+
+func (s *Server) resolve(apiVersion, name string) (Kind, bool) {
+	for _, k := range s.kinds {
+		if k.called(name) && (apiVersion == "" || apiVersion == k.GroupVersion().String()) {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}
+
+// Learn serves a kind, unless there is one with this name in its version.
+func (s *Server) Learn(k Kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.resolve(k.GroupVersion().String(), k.Kind); !known {
+		s.kinds = append(s.kinds, k)
+	}
+}
+
+// Add stores an object as given, with what an API server adds. The namespace of a namespaced object is "default" if it has none.
+func (s *Server) Add(manifest []byte) (Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tree, k, err := s.manifest(manifest)
+	if err != nil {
+		return Object{}, err
+	}
+	at := keyOf(k, tree)
+	if s.objects[at] != nil {
+		return Object{}, fmt.Errorf("%s is there twice", (&Object{Kind: k, Namespace: at.namespace, Name: at.name}).Ref())
+	}
+	o := &stored{kind: k, tree: tree}
+	s.store(at, o)
+	return s.object(at, o), nil
+}
+
+// Replace gives an object a new version; it must exist.
+func (s *Server) Replace(manifest []byte) (Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tree, k, err := s.manifest(manifest)
+	if err != nil {
+		return Object{}, err
+	}
+	at := keyOf(k, tree)
+	o := s.objects[at]
+	if o == nil {
+		return Object{}, fmt.Errorf("there is no %s that could be modified%s", (&Object{Kind: k, Namespace: at.namespace, Name: at.name}).Ref(), s.names(k))
+	}
+	s.update(at, o, tree)
+	return s.object(at, o), nil
+}
+
+// manifest reads an object. It requires mu.
+func (s *Server) manifest(text []byte) (map[string]any, Kind, error) {
+	tree, err := decode(text)
+	if err != nil {
+		return nil, Kind{}, err
+	}
+	apiVersion, _ := tree["apiVersion"].(string)
+	kind, _ := tree["kind"].(string)
+	k, ok := s.resolve(apiVersion, kind)
+	if !ok {
+		return nil, Kind{}, fmt.Errorf("the kind %q of %q is not known", kind, apiVersion)
+	}
+	metadata := metadataOf(tree)
+	if name, _ := metadata["name"].(string); name == "" {
+		return nil, Kind{}, fmt.Errorf("a %s has no metadata.name", kind)
+	}
+	if namespace, _ := metadata["namespace"].(string); k.Namespaced && namespace == "" {
+		metadata["namespace"] = "default"
+	} else if !k.Namespaced {
+		delete(metadata, "namespace")
+	}
+	return tree, k, nil
+}
+
+// MarkDeleted sets the time of deletion of an object.
+func (s *Server) MarkDeleted(o Object) Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := o.key()
+	live := s.objects[at]
+	tree := clone(live.tree)
+	metadataOf(tree)["deletionTimestamp"] = moment
+	s.update(at, live, tree)
+	return s.object(at, live)
+}
+
+// Remove removes an object, whatever finalizers it has.
+func (s *Server) Remove(o Object) Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := o.key()
+	last := s.object(at, s.objects[at])
+	s.remove(at)
+	return last
+}
+
+func (o *Object) key() key { return key{o.Kind.GroupResource(), o.Namespace, o.Name} }
+
+// Get returns the current state of an object.
+func (s *Server) Get(o Object) (Object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	live := s.objects[o.key()]
+	if live == nil {
+		return Object{}, false
+	}
+	return s.object(o.key(), live), true
+}
+
+// Find returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name.
+func (s *Server) Find(ref string) (Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	parts := strings.Split(ref, "/")
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+		return Object{}, fmt.Errorf("%q is no reference: write KIND/NAME or KIND/NAMESPACE/NAME", ref)
+	}
+	name := parts[len(parts)-1]
+	var found, similar []Object
+	for at, o := range s.objects {
+		if !o.kind.called(parts[0]) {
+			continue
+		}
+		if at.name == name && (len(parts) == 2 || at.namespace == parts[1]) {
+			found = append(found, s.object(at, o))
+		}
+		similar = append(similar, s.object(at, o))
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return Object{}, fmt.Errorf("%s is ambiguous: it may be %s", ref, refs(found))
+	case len(similar) > 0:
+		return Object{}, fmt.Errorf("there is no object %s; there are %s", ref, refs(similar))
+	}
+	return Object{}, fmt.Errorf("there is no object %s, and none of its kind", ref)
+}
+
+func (s *Server) names(k Kind) string {
+	var similar []Object
+	for at, o := range s.objects {
+		if at.GroupResource == k.GroupResource() {
+			similar = append(similar, s.object(at, o))
+		}
+	}
+	if len(similar) == 0 {
+		return ""
+	}
+	return "; there are " + refs(similar)
+}
+
+// refs lists references, not more than fit in a message.
+func refs(objects []Object) string {
+	const most = 5
+	names := make([]string, len(objects))
+	for i := range objects {
+		names[i] = objects[i].Ref()
+	}
+	slices.Sort(names)
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Objects returns all objects, sorted by reference.
+func (s *Server) Objects() []Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Object, 0, len(s.objects))
+	for at, o := range s.objects {
+		all = append(all, s.object(at, o))
+	}
+	slices.SortFunc(all, func(a, b Object) int { return cmp.Compare(a.Ref(), b.Ref()) })
+	return all
+}
+
+// Changes returns the changes since the last call.
+func (s *Server) Changes() []Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changes := s.changes
+	s.changes = nil
+	return changes
+}
+
+// Approximate returns the references of objects that an API server may merge differently.
+func (s *Server) Approximate() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.approximate))
+}
+
+// moment is the time of everything that happens here.
+const moment = "2024-01-01T00:00:00Z"
+
+// store adds an object. It requires mu.
+func (s *Server) store(at key, o *stored) {
+	s.uids++
+	metadata := metadataOf(o.tree)
+	if metadata["uid"] == nil {
+		metadata["uid"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)
+	}
+	if metadata["creationTimestamp"] == nil {
+		metadata["creationTimestamp"] = moment
+	}
+	if o.kind.Status && metadata["generation"] == nil {
+		metadata["generation"] = json.Number("1")
+	}
+	s.objects[at] = o
+	s.stamp(o)
+	s.changes = append(s.changes, Change{Object: s.object(at, o)})
+}
+
+func (s *Server) stamp(o *stored) {
+	s.version++
+	metadataOf(o.tree)["resourceVersion"] = fmt.Sprint(s.version)
+}
+
+// update replaces the content of an object, unless it is equal. It requires mu.
+func (s *Server) update(at key, o *stored, tree map[string]any) {
+	before, after := metadataOf(o.tree), metadataOf(tree)
+	for _, field := range []string{"uid", "creationTimestamp", "resourceVersion", "generation", "deletionTimestamp"} {
+		if field == "deletionTimestamp" && after[field] != nil {
+			continue
+		}
+		delete(after, field)
+		if value, ok := before[field]; ok {
+			after[field] = value
+		}
+	}
+	if reflect.DeepEqual(o.tree, tree) {
+		return
+	}
+	if generation, ok := before["generation"].(json.Number); ok && !reflect.DeepEqual(desired(o.tree), desired(tree)) {
+		n, _ := generation.Int64()
+		after["generation"] = json.Number(fmt.Sprint(n + 1))
+	}
+	o.tree = tree
+	s.stamp(o)
+	finalizers, _ := after["finalizers"].([]any)
+	_, hadFinalizers := before["finalizers"]
+	if before["deletionTimestamp"] != nil && hadFinalizers && len(finalizers) == 0 {
+		s.remove(at)
+		return
+	}
+	s.changes = append(s.changes, Change{Object: s.object(at, o)})
+}
+
+// desired is an object without metadata and status.
+func desired(tree map[string]any) map[string]any {
+	rest := maps.Clone(tree)
+	delete(rest, "metadata")
+	delete(rest, "status")
+	return rest
+}
+
+// remove requires mu.
+func (s *Server) remove(at key) {
+	o := s.objects[at]
+	delete(s.objects, at)
+	s.stamp(o)
+	s.changes = append(s.changes, Change{Object: s.object(at, o), Deleted: true})
+}
+
+func (s *Server) object(at key, o *stored) Object {
+	text, _ := json.Marshal(o.tree) // it came from JSON
+	return Object{Kind: o.kind, Namespace: at.namespace, Name: at.name, JSON: text}
+}
+
+func keyOf(k Kind, tree map[string]any) key {
+	metadata := metadataOf(tree)
+	namespace, _ := metadata["namespace"].(string)
+	name, _ := metadata["name"].(string)
+	return key{k.GroupResource(), namespace, name}
+}
+
+// metadataOf returns the metadata of an object, and adds it if there is none.
+func metadataOf(tree map[string]any) map[string]any {
+	metadata, ok := tree["metadata"].(map[string]any)
+	if !ok {
+		metadata = map[string]any{}
+		tree["metadata"] = metadata
+	}
+	return metadata
+}
+
+// decode keeps numbers as they are written.
+func decode(text []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var tree map[string]any
+	if err := d.Decode(&tree); err != nil {
+		return nil, fmt.Errorf("it is no object: %w", err)
+	}
+	if tree == nil {
+		return nil, fmt.Errorf("it is no object: %s", text)
+	}
+	return tree, nil
+}
+
+func clone(tree map[string]any) map[string]any {
+	text, _ := json.Marshal(tree)
+	copied, _ := decode(text)
+	return copied
+}

@@ -1,0 +1,525 @@
+package workbench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/shell-operator/shell-operator/internal/answer"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run"
+	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
+	"github.com/shell-operator/shell-operator/internal/wire"
+	"github.com/shell-operator/shell-operator/internal/workbench/memory"
+	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+)
+
+// response is what a handler of the operator answers.
+type response struct {
+	status int
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (r *response) Header() http.Header         { return r.header }
+func (r *response) WriteHeader(status int)      { r.status = status }
+func (r *response) Write(b []byte) (int, error) { return r.body.Write(b) }
+
+// ask sends a request to a handler of the operator.
+func ask(ctx context.Context, handler http.Handler, method, url string, header http.Header, body []byte) (*response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header, r.RemoteAddr = header, "127.0.0.1:1"
+	w := &response{status: http.StatusOK, header: http.Header{}}
+	handler.ServeHTTP(w, r)
+	return w, ctx.Err()
+}
+
+var jsonBody = http.Header{"Content-Type": {"application/json"}}
+
+// group is the form of kinds and resources in reviews.
+type group struct {
+	Group    string `json:"group"`
+	Version  string `json:"version"`
+	Kind     string `json:"kind,omitempty"`
+	Resource string `json:"resource,omitempty"`
+}
+
+type userInfo struct {
+	Username string   `json:"username"`
+	Groups   []string `json:"groups,omitempty"`
+}
+
+// admissionRequest is the request of a review.
+type admissionRequest struct {
+	UID             string          `json:"uid"`
+	Kind            group           `json:"kind"`
+	Resource        group           `json:"resource"`
+	SubResource     string          `json:"subResource,omitempty"`
+	RequestKind     group           `json:"requestKind"`
+	RequestResource group           `json:"requestResource"`
+	Name            string          `json:"name,omitempty"`
+	Namespace       string          `json:"namespace,omitempty"`
+	Operation       string          `json:"operation"`
+	UserInfo        userInfo        `json:"userInfo"`
+	Object          json.RawMessage `json:"object"`
+	OldObject       json.RawMessage `json:"oldObject"`
+	DryRun          bool            `json:"dryRun"`
+	Options         json.RawMessage `json:"options"`
+}
+
+// connects are the resources of the objects of CONNECT.
+var connects = map[string]string{
+	"PodExecOptions": "pods/exec", "PodAttachOptions": "pods/attach", "PodPortForwardOptions": "pods/portforward", "PodProxyOptions": "pods/proxy",
+	"ServiceProxyOptions": "services/proxy", "NodeProxyOptions": "nodes/proxy",
+}
+
+// review sends the reviews of a request: to mutating bindings in order, each with the patches of those before, then to validating ones, until
+// one denies the request.
+func (s *simulation) review(ctx context.Context) error {
+	in := s.in.Review
+	objects, kind, err := s.reviewed(in.Files)
+	if err != nil {
+		return err
+	}
+	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, Log: silent()})
+	if err != nil {
+		return err
+	}
+	defer handler.Wait()
+	h, err := headOf(objects[0])
+	if err != nil {
+		return err
+	}
+	q := admissionRequest{
+		Kind: group{kind.Group, kind.Version, kind.Kind, ""}, Resource: group{kind.Group, kind.Version, "", kind.GroupVersionResource.Resource},
+		Name: h.Metadata.Name, Namespace: h.Metadata.Namespace, Operation: in.Operation, UserInfo: userInfo{s.in.As, s.in.AsGroups},
+		Options: json.RawMessage("null"), Object: objects[len(objects)-1], OldObject: json.RawMessage("null"),
+	}
+	if q.UserInfo.Username == "" {
+		q.UserInfo = userInfo{"kubernetes-admin", append([]string{"system:authenticated"}, s.in.AsGroups...)}
+	}
+	if resource, sub, ok := strings.Cut(connects[h.Kind], "/"); ok {
+		q.Resource.Resource, q.SubResource = resource, sub
+	}
+	q.RequestKind, q.RequestResource = q.Kind, q.Resource
+	switch in.Operation {
+	case "UPDATE":
+		q.OldObject = objects[0]
+	case "DELETE":
+		q.Object, q.OldObject = json.RawMessage("null"), objects[0]
+	}
+	verdict := map[string]any{"allowed": true}
+	for _, typ := range []event.Type{event.Mutating, event.Validating} {
+		bindings := s.hook.Validating
+		if typ == event.Mutating {
+			bindings = s.hook.Mutating
+		}
+		for i := range bindings {
+			if reason := s.unreviewed(&bindings[i], &q, kind.Namespaced); reason != "" {
+				s.result.excluded = append(s.result.excluded, fmt.Sprintf("binding %q: %s", bindings[i].Name, reason))
+				continue
+			}
+			if len(bindings[i].MatchConditions) > 0 {
+				s.result.notes = append(s.result.notes, fmt.Sprintf("binding %q: matchConditions are not evaluated", bindings[i].Name))
+			}
+			allowed, err := s.admit(ctx, handler, typ, i, &q, verdict)
+			if err != nil || !allowed {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reviewed reads the objects of a request.
+func (s *simulation) reviewed(files []string) (objects [][]byte, kind memory.Kind, err error) {
+	manifests, err := readManifests(files)
+	if err != nil {
+		return nil, kind, err
+	}
+	if len(manifests) != len(files) {
+		return nil, kind, fmt.Errorf("each file of a review has one object, %s has not", listed(files))
+	}
+	for _, m := range manifests {
+		h, err := headOf(m.text)
+		if err != nil {
+			return nil, kind, fmt.Errorf("%s: %w", m.path, err)
+		}
+		if connects[h.Kind] != "" { // they are no objects of their own
+			kind.GroupVersionResource.Version, kind.Resource.Kind, kind.Namespaced = "v1", h.Kind, h.Kind != "NodeProxyOptions"
+		} else {
+			if err := s.learn(m); err != nil {
+				return nil, kind, err
+			}
+			kind, _ = s.server.Resolve(h.APIVersion, h.Kind)
+		}
+		text := m.text
+		if kind.Namespaced && h.Metadata.Namespace == "" {
+			if text, err = jsonpatch.MergePatch(text, []byte(`{"metadata":{"namespace":"default"}}`)); err != nil {
+				return nil, kind, err
+			}
+		}
+		objects = append(objects, text)
+	}
+	return objects, kind, nil
+}
+
+// unreviewed is why the API server would not send a request to a binding; "" if it would.
+func (s *simulation) unreviewed(b *hook.Admission, q *admissionRequest, namespaced bool) string {
+	if s.in.Binding != "" && b.Name != s.in.Binding {
+		return fmt.Sprintf("only %q is chosen", s.in.Binding)
+	}
+	if !slices.ContainsFunc(b.Rules, func(r hook.Rule) bool { return ruleMatches(&r, q, namespaced) }) {
+		resource := q.Resource.Resource
+		if q.SubResource != "" {
+			resource += "/" + q.SubResource
+		}
+		return fmt.Sprintf("no rule matches %s of %s in group %q, version %s", q.Operation, resource, q.Resource.Group, q.Resource.Version)
+	}
+	if b.ObjectLabels != nil && !selects(b.ObjectLabels, labelsOf(q.Object)) && !selects(b.ObjectLabels, labelsOf(q.OldObject)) {
+		return "labelSelector does not match the labels of the object"
+	}
+	if b.NamespaceLabels != nil && namespaced {
+		set := labels.Set{}
+		if o, err := s.server.Find("namespace/" + q.Namespace); err == nil {
+			set = labelsOf(o.JSON)
+		}
+		set["kubernetes.io/metadata.name"] = q.Namespace
+		if !selects(b.NamespaceLabels, set) {
+			return fmt.Sprintf("namespace.labelSelector does not match the labels of namespace %q", q.Namespace)
+		}
+	}
+	return ""
+}
+
+func labelsOf(object []byte) labels.Set {
+	h, err := headOf(object)
+	if err != nil || h.Metadata.Labels == nil {
+		return labels.Set{}
+	}
+	return h.Metadata.Labels
+}
+
+func selects(s *hook.LabelSelector, set labels.Set) bool {
+	of := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
+	for _, r := range s.MatchExpressions {
+		of.MatchExpressions = append(of.MatchExpressions, metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator), Values: r.Values})
+	}
+	selector, err := metav1.LabelSelectorAsSelector(of)
+	return err == nil && selector.Matches(set)
+}
+
+func ruleMatches(r *hook.Rule, q *admissionRequest, namespaced bool) bool {
+	has := func(list []string, word string) bool {
+		return slices.Contains(list, word) || slices.Contains(list, "*")
+	}
+	if !has(r.APIGroups, q.Resource.Group) || !has(r.APIVersions, q.Resource.Version) || !has(r.Operations, q.Operation) {
+		return false
+	}
+	if r.Scope == "Cluster" && namespaced || r.Scope == "Namespaced" && !namespaced {
+		return false
+	}
+	return slices.ContainsFunc(r.Resources, func(resource string) bool {
+		name, sub, _ := strings.Cut(resource, "/")
+		return (name == "*" || name == q.Resource.Resource) && (sub == q.SubResource || sub == "*")
+	})
+}
+
+// admit sends one review, and adds its response to the verdict.
+func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.Type, index int, q *admissionRequest, verdict map[string]any) (allowed bool, err error) {
+	q.UID = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.result.runs+1)
+	body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": q})
+	if err != nil {
+		return false, err
+	}
+	w, err := ask(ctx, handler, http.MethodPost, admission.Path(s.hook, typ, index)+"?timeout=30s", jsonBody, body)
+	if err != nil {
+		return false, err
+	}
+	var review struct {
+		Response struct {
+			Allowed  bool
+			Status   struct{ Message string }
+			Patch    []byte
+			Warnings []string
+		}
+	}
+	if err := json.Unmarshal(w.body.Bytes(), &review); err != nil || w.status != http.StatusOK {
+		return false, fmt.Errorf("the review was rejected with status %d: %s", w.status, w.body.Bytes())
+	}
+	r := review.Response
+	verdict["allowed"], s.result.admission = r.Allowed, verdict
+	if !r.Allowed {
+		verdict["message"] = r.Status.Message
+	}
+	for _, warning := range r.Warnings {
+		list, _ := verdict["warnings"].([]any)
+		verdict["warnings"] = append(list, warning)
+	}
+	if len(r.Patch) == 0 {
+		return r.Allowed, nil
+	}
+	if tree, err := testfile.Tree(r.Patch); err == nil {
+		list, _ := verdict["patch"].([]any)
+		more, _ := tree.([]any)
+		verdict["patch"] = append(list, more...)
+	}
+	patch, err := jsonpatch.DecodePatch(r.Patch)
+	if err != nil {
+		return false, err
+	}
+	if q.Object, err = patch.Apply(q.Object); err != nil {
+		return false, fmt.Errorf("the patch of the hook does not apply to the object: %w", err)
+	}
+	return r.Allowed, nil
+}
+
+// convert sends a conversion review for the objects of a file.
+func (s *simulation) convert(ctx context.Context) error {
+	manifests, err := readManifests([]string{s.in.Convert.File})
+	if err != nil {
+		return err
+	}
+	if len(manifests) == 0 {
+		return fmt.Errorf("%s has no object", s.in.Convert.File)
+	}
+	if err := s.learn(manifests...); err != nil {
+		return err
+	}
+	h, err := headOf(manifests[0].text)
+	if err != nil {
+		return err
+	}
+	kind, _ := s.server.Resolve(h.APIVersion, h.Kind)
+	crd := kind.GroupResource().String()
+	objects := make([]json.RawMessage, len(manifests))
+	for i, m := range manifests {
+		objects[i] = m.text
+	}
+	if !slices.ContainsFunc(s.hook.Conversions, func(c hook.Conversion) bool { return c.CRDName == crd }) {
+		s.result.excluded = append(s.result.excluded, fmt.Sprintf("no binding converts %s", crd))
+		return nil
+	}
+	version := s.in.Convert.Version
+	if !strings.Contains(version, "/") {
+		version = kind.Group + "/" + version
+	}
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+		"request": map[string]any{"uid": "00000000-0000-4000-8000-000000000001", "desiredAPIVersion": version, "objects": objects},
+	})
+	if err != nil {
+		return err
+	}
+	handler := conversion.NewHandler(conversion.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, Log: silent()})
+	w, err := ask(ctx, handler, http.MethodPost, "/"+crd, jsonBody, body)
+	if err != nil {
+		return err
+	}
+	var review struct {
+		Response struct {
+			ConvertedObjects []json.RawMessage
+			Result           struct{ Status, Message string }
+		}
+	}
+	if err := json.Unmarshal(w.body.Bytes(), &review); err != nil || w.status != http.StatusOK {
+		return fmt.Errorf("the conversion was rejected with status %d: %s", w.status, w.body.Bytes())
+	}
+	s.result.conversion, err = conversionTree(review.Response.ConvertedObjects, review.Response.Result.Message)
+	return err
+}
+
+func conversionTree(objects []json.RawMessage, failure string) (map[string]any, error) {
+	if failure != "" {
+		return map[string]any{"failure": failure}, nil
+	}
+	list := make([]any, len(objects))
+	for i, o := range objects {
+		var err error
+		if list[i], err = testfile.Tree(o); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]any{"objects": list}, nil
+}
+
+// request sends an HTTP request.
+func (s *simulation) request(ctx context.Context) error {
+	ready := make(chan struct{})
+	close(ready)
+	o := httphooks.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, Ready: ready, Log: silent()}
+	if s.in.As != "" {
+		o.As = &event.User{Name: s.in.As, Groups: s.in.AsGroups}
+	}
+	handler, err := httphooks.New(o)
+	if err != nil {
+		return err
+	}
+	defer handler.Wait()
+	method, url, _ := strings.Cut(s.in.HTTP, " ")
+	header := http.Header{}
+	for _, line := range s.in.Headers {
+		name, value, _ := strings.Cut(line, ":")
+		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	var body []byte
+	if s.in.Body != "" {
+		if body, err = os.ReadFile(s.in.Body); err != nil {
+			return fmt.Errorf("cannot read the body: %w", err)
+		}
+	}
+	w, err := ask(ctx, handler, method, url, header, body)
+	if err != nil {
+		return err
+	}
+	if s.result.runs == 0 {
+		s.result.excluded = append(s.result.excluded, fmt.Sprintf("the operator answers itself with status %d: %s", w.status, strings.TrimSpace(w.body.String())))
+	}
+	w.header.Del("X-Content-Type-Options")
+	s.result.http = httpTree(w.status, w.header, w.body.Bytes())
+	return nil
+}
+
+func httpTree(status int, header map[string][]string, body []byte) map[string]any {
+	headers := map[string]any{}
+	for name, values := range header {
+		headers[name] = strings.Join(values, ", ")
+	}
+	tree := map[string]any{"status": int64(status), "headers": headers, "body": string(body)}
+	if !utf8.Valid(body) {
+		delete(tree, "body")
+	}
+	return tree
+}
+
+// readFrom returns the binding contexts of Input.From.
+func (s *simulation) readFrom() (file []byte, heads []wire.ContextHead, err error) {
+	text, err := os.ReadFile(s.in.From)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the binding contexts: %w", err)
+	}
+	file, heads, err = wire.ReadContexts(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", s.in.From, err)
+	}
+	return file, heads, nil
+}
+
+// contextObjects are the full objects of binding contexts: the last state of each.
+func contextObjects(file []byte) (all []manifest, err error) {
+	type item struct{ Object json.RawMessage }
+	var contexts []struct {
+		item
+		Objects    []item
+		Snapshots  map[string][]item
+		WatchEvent string
+	}
+	if err := json.Unmarshal(file, &contexts); err != nil {
+		return nil, err
+	}
+	last := map[string]int{}
+	add := func(text []byte) {
+		h, err := headOf(text)
+		if len(text) == 0 || err != nil || h.Kind == "" || h.APIVersion == "" || h.Metadata.Name == "" {
+			return
+		}
+		id := h.APIVersion + "/" + h.ref()
+		if at, ok := last[id]; ok {
+			all[at].text = text
+			return
+		}
+		last[id] = len(all)
+		all = append(all, manifest{"its contexts", text})
+	}
+	for _, c := range contexts {
+		for _, o := range c.Objects {
+			add(o.Object)
+		}
+		for _, snapshot := range c.Snapshots {
+			for _, o := range snapshot {
+				add(o.Object)
+			}
+		}
+		if c.WatchEvent != event.Deleted.String() {
+			add(c.Object)
+		}
+	}
+	return all, nil
+}
+
+// replay runs the hook with given contexts.
+func (s *simulation) replay(ctx context.Context) error {
+	file, heads, err := s.readFrom()
+	if err != nil {
+		return err
+	}
+	known := bindingNames(s.hook)
+	for _, c := range heads {
+		if !known[c.Binding] && c.GroupName == "" {
+			s.result.notes = append(s.result.notes, fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
+		}
+	}
+	for range max(1, s.in.Attempts) {
+		out, _, err := s.runner.Try(ctx, run.Trial{Hook: s.hook, Contexts: file, Stdout: discardLine, Stderr: discardLine})
+		if err == nil {
+			var report TrialReport
+			if err = report.check(s.hook, heads[0], out, s.filters); err == nil {
+				err = s.answered(&report)
+			}
+			if err == nil {
+				_, err = simulatedEffects{s}.Apply(ctx, silent(), s.hook, out, nil)
+			}
+		} else if out.Patch != nil {
+			_, failed := simulatedEffects{s}.ApplyFailed(ctx, silent(), s.hook, out, nil)
+			err = errors.Join(err, failed)
+		}
+		s.result.err, s.result.exit = err, exitOf(err)
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+func discardLine([]byte) {}
+
+// answered takes over the answers of a run with given contexts.
+func (s *simulation) answered(r *TrialReport) (err error) {
+	if a := r.Admission; a != nil {
+		text, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		tree, err := testfile.Tree(text)
+		if err != nil {
+			return err
+		}
+		s.result.admission, _ = tree.(map[string]any)
+	}
+	if c := r.Conversion; c != nil {
+		if s.result.conversion, err = conversionTree(c.Objects, c.Failure); err != nil {
+			return err
+		}
+	}
+	if h := r.HTTP; h != nil {
+		s.result.http = httpTree(h.Status, h.Headers, append([]byte(h.Body), h.BodyBase64...))
+	}
+	return nil
+}

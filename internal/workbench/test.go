@@ -1,0 +1,485 @@
+package workbench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/workbench/memory"
+	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+)
+
+// TestOptions are those of Test.
+type TestOptions struct {
+	// Paths are test files, and directories that are searched for them.
+	Paths []string
+	// Run selects cases by their names; nil means all.
+	Run *regexp.Regexp
+	// Update replaces the expectations that are not met.
+	Update bool
+}
+
+// TestReport is what came of all cases.
+type TestReport struct {
+	Cases   []TestCase `json:"cases"`
+	Failed  int        `json:"failed"`
+	Files   int        `json:"files"`
+	Updated []string   `json:"updated,omitempty"`
+	Seconds float64    `json:"seconds"`
+}
+
+// TestCase is what came of a case, or of a file that cannot be run: then Name is empty.
+type TestCase struct {
+	File     string        `json:"file"`
+	Line     int           `json:"line"`
+	Name     string        `json:"name,omitempty"`
+	Hook     string        `json:"hook,omitempty"`
+	Seconds  float64       `json:"seconds"`
+	Failures []TestFailure `json:"failures,omitempty"`
+	Notes    []string      `json:"notes,omitempty"`
+	Stdout   []string      `json:"stdout,omitempty"`
+	Stderr   []string      `json:"stderr,omitempty"`
+}
+
+// TestFailure is an expectation that is not met, or an error in the file.
+type TestFailure struct {
+	Line    int      `json:"line"`
+	Column  int      `json:"column,omitempty"`
+	Message string   `json:"message"`
+	Hint    string   `json:"hint,omitempty"`
+	Diff    []string `json:"diff,omitempty"`
+}
+
+// defaultCaseTimeout limits a run of a hook without executionTimeout.
+const defaultCaseTimeout = 30 * time.Second
+
+// tester runs test files.
+type tester struct {
+	opts    Options
+	test    TestOptions
+	env     []string
+	filters *jq.Compiler
+	private string
+	// slots bound the cases that run at the same time.
+	slots chan struct{}
+	// hooks are the config calls, by the path of the hook.
+	mu    sync.Mutex
+	hooks map[string]*loadedHook
+	next  int
+}
+
+// loadedHook is a hook whose config call is made once.
+type loadedHook struct {
+	once sync.Once
+	hook *hook.Hook
+	err  error
+}
+
+// Test runs the cases of test files, without a cluster.
+func Test(ctx context.Context, o Options, t TestOptions) (report TestReport, err error) {
+	started := time.Now()
+	files, err := testFiles(t.Paths)
+	if err != nil {
+		return report, err
+	}
+	private, err := prepare(&o)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
+	run := &tester{
+		opts: o, test: t, private: private, filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}),
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), hooks: map[string]*loadedHook{}, env: caseEnvironment(o.Env),
+	}
+	report.Cases, report.Files = []TestCase{}, len(files)
+	all := make([][]TestCase, len(files))
+	updated := make([]bool, len(files))
+	errs := make([]error, len(files))
+	var running sync.WaitGroup
+	for i, path := range files {
+		running.Go(func() { all[i], updated[i], errs[i] = run.file(ctx, path) })
+	}
+	running.Wait()
+	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+		return report, err
+	}
+	for i := range all {
+		report.Cases = append(report.Cases, all[i]...)
+		if updated[i] {
+			report.Updated = append(report.Updated, files[i])
+		}
+	}
+	for _, c := range report.Cases {
+		if len(c.Failures) > 0 {
+			report.Failed++
+		}
+	}
+	if len(report.Cases) == 0 {
+		return report, fmt.Errorf("no case has a name that matches %s", t.Run)
+	}
+	report.Seconds = time.Since(started).Seconds()
+	return report, nil
+}
+
+// testFiles returns the test files of paths in a stable order.
+func testFiles(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return fmt.Errorf("cannot search for test files: %w", err)
+			case d.IsDir() && file != path && strings.HasPrefix(d.Name(), "."):
+				return fs.SkipDir
+			case !d.IsDir() && (file == path || strings.HasSuffix(file, testfile.Suffix)):
+				files = append(files, file)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(files)
+	if files = slices.Compact(files); len(files) == 0 {
+		return nil, fmt.Errorf("no test files found below %s: their names end with %s", strings.Join(paths, ", "), testfile.Suffix)
+	}
+	return files, nil
+}
+
+// caseEnvironment is what the hook of a case gets, but for what is its own.
+func caseEnvironment(env []string) []string {
+	own := []string{"LANG=C.UTF-8", "TZ=UTC"}
+	for _, name := range []string{"PATH", "SHELL_LIB", "FRAMEWORK_DIR"} {
+		own = append(own, name+"="+valueOf(env, name))
+	}
+	return own
+}
+
+// file runs the cases of a file. An error is one of the machine.
+func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updated bool, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot read the test file: %w", err)
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, false, err
+	}
+	f, problems := testfile.Parse(absolute, text)
+	broken := TestCase{File: path, Line: 1}
+	for _, p := range problems {
+		broken.Failures = append(broken.Failures, TestFailure{p.Line, p.Column, p.Message, p.Hint, nil})
+	}
+	if len(problems) > 0 {
+		broken.Line = problems[0].Line
+		return []TestCase{broken}, false, nil
+	}
+	hookFile, err := hookOf(f)
+	if err == nil {
+		_, err = t.load(ctx, hookFile, f.Env)
+	}
+	if err != nil {
+		broken.Failures = []TestFailure{{Line: 1, Message: err.Error()}}
+		return []TestCase{broken}, false, nil
+	}
+	var selected []*testfile.Case
+	for _, c := range f.Cases {
+		if t.test.Run == nil || t.test.Run.MatchString(c.Name) {
+			selected = append(selected, c)
+		}
+	}
+	cases = make([]TestCase, len(selected))
+	outcomes := make([]testfile.Outcome, len(selected))
+	var running sync.WaitGroup
+	var alone sync.RWMutex
+	for i, c := range selected {
+		running.Go(func() {
+			if c.Serial {
+				alone.Lock()
+				defer alone.Unlock()
+			} else {
+				alone.RLock()
+				defer alone.RUnlock()
+			}
+			t.slots <- struct{}{}
+			defer func() { <-t.slots }()
+			cases[i], outcomes[i] = t.one(ctx, path, hookFile, f, c)
+		})
+	}
+	running.Wait()
+	if !t.test.Update || ctx.Err() != nil {
+		return cases, false, nil
+	}
+	return t.update(f, path, text, cases, outcomes)
+}
+
+// update writes the actual values into a file, and clears the failures that this ends.
+func (t *tester) update(f *testfile.File, path string, text []byte, cases []TestCase, outcomes []testfile.Outcome) ([]TestCase, bool, error) {
+	possible := slices.DeleteFunc(slices.Clone(outcomes), func(o testfile.Outcome) bool { return o.Actual == nil })
+	newText := f.Update(possible)
+	if string(newText) == string(text) {
+		return cases, false, nil
+	}
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.WriteFile(path, newText, info.Mode().Perm())
+	}
+	if err != nil {
+		return cases, false, fmt.Errorf("cannot update the test file: %w", err)
+	}
+	again, problems := testfile.Parse(f.Path, newText)
+	if len(problems) > 0 {
+		return cases, false, fmt.Errorf("%s:%d: the updated file is invalid, which is a bug: %s", path, problems[0].Line, problems[0].Message)
+	}
+	for i, o := range outcomes {
+		if o.Actual == nil {
+			continue
+		}
+		at := slices.IndexFunc(again.Cases, func(c *testfile.Case) bool { return c.Name == o.Case.Name })
+		cases[i].Failures = failuresOf(again.Cases[at], o.Actual)
+	}
+	return cases, true, nil
+}
+
+// hookOf returns the hook of a test file: the one that it names, or the executable with its stem.
+func hookOf(f *testfile.File) (string, error) {
+	if f.Hook != "" {
+		if !isExecutable(f.Hook) {
+			return "", fmt.Errorf("hook: %s is not an executable file", f.Hook)
+		}
+		return f.Hook, nil
+	}
+	stem := strings.TrimSuffix(filepath.Base(f.Path), testfile.Suffix)
+	entries, err := os.ReadDir(filepath.Dir(f.Path))
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, e := range entries {
+		path := filepath.Join(filepath.Dir(f.Path), e.Name())
+		if name := e.Name(); strings.TrimSuffix(name, filepath.Ext(name)) == stem && isExecutable(path) {
+			found = append(found, path)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", fmt.Errorf("there is no executable %s beside the file: add hook: with the path of the hook", stem)
+	}
+	for i := range found {
+		found[i] = filepath.Base(found[i])
+	}
+	return "", fmt.Errorf("the hook may be %s: add hook: with one of them", strings.Join(found, " or "))
+}
+
+// load calls a hook with --config, once.
+func (t *tester) load(ctx context.Context, path string, env map[string]string) (*hook.Hook, error) {
+	t.mu.Lock()
+	l := t.hooks[path]
+	if l == nil {
+		l = &loadedHook{}
+		t.hooks[path] = l
+	}
+	t.mu.Unlock()
+	l.once.Do(func() {
+		o := t.opts
+		o.HooksDir, o.Env = filepath.Dir(path), slices.Clone(t.env)
+		for name, value := range env {
+			o.Env = append(o.Env, name+"="+value)
+		}
+		file := hookset.File{Name: filepath.Base(path), Path: path}
+		discover := discovery(o)
+		discover.Filters = t.filters
+		answer, err := hookset.Ask(ctx, discover, o.HooksDir, file)
+		l.hook, l.err = answer.Hook, err
+	})
+	return l.hook, l.err
+}
+
+// one runs a case.
+func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.File, c *testfile.Case) (TestCase, testfile.Outcome) {
+	started := time.Now()
+	report := TestCase{File: path, Line: c.Line, Name: c.Name, Hook: filepath.Base(hookFile)}
+	s, err := t.simulate(ctx, hookFile, f, c)
+	if s != nil {
+		report.Stdout, report.Stderr, report.Notes = s.result.stdout, s.result.stderr, s.result.notes
+	}
+	report.Seconds = time.Since(started).Seconds()
+	if err != nil {
+		report.Failures = []TestFailure{{Line: c.Line, Message: err.Error()}}
+		return report, testfile.Outcome{Case: c}
+	}
+	actual, err := s.actual()
+	if err != nil {
+		report.Failures = []TestFailure{{Line: c.Line, Message: err.Error()}}
+		return report, testfile.Outcome{Case: c}
+	}
+	if s.result.runs == 0 {
+		report.Notes = append(report.Notes, append([]string{"nothing caused a run"}, s.result.excluded...)...)
+	}
+	report.Failures = failuresOf(c, actual)
+	return report, testfile.Outcome{Case: c, Actual: actual}
+}
+
+func failuresOf(c *testfile.Case, actual *testfile.Actual) (failures []TestFailure) {
+	for _, f := range c.Expect.Compare(actual, c.Line) {
+		failures = append(failures, TestFailure{Line: f.Line, Message: f.Message, Diff: f.Diff})
+	}
+	return failures
+}
+
+func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File, c *testfile.Case) (s *simulation, err error) {
+	h, err := t.load(ctx, hookFile, f.Env)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	t.next++
+	dir := filepath.Join(t.private, fmt.Sprintf("case-%d", t.next))
+	t.mu.Unlock()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, removeAll(dir)) }()
+	return simulate(ctx, h, c.Input, simulationOptions{
+		filters: t.filters, env: t.env, timeout: defaultCaseTimeout, dir: dir,
+	})
+}
+
+// removeAll removes a directory that a hook may have filled with directories that cannot be written.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// actual returns the result in the form of expectations.
+func (s *simulation) actual() (*testfile.Actual, error) {
+	r := &s.result
+	a := &testfile.Actual{
+		Runs: r.runs, Exit: r.exit, Stdout: r.stdout, Stderr: r.stderr, Calls: r.calls,
+		Admission: r.admission, Conversion: r.conversion, HTTP: r.http, Approximate: s.server.Approximate(),
+		Present: func(ref string) bool { _, err := s.server.Find(ref); return err == nil },
+		Object:  s.expectedObject,
+	}
+	if r.err != nil {
+		a.Error = r.err.Error()
+	}
+	if r.failed != nil {
+		a.Failed = r.failed.Error()
+	}
+	for _, p := range r.patches {
+		tree, err := operationTree(p)
+		if err != nil {
+			return nil, err
+		}
+		a.Operations = append(a.Operations, tree)
+	}
+	for _, m := range r.metrics {
+		tree, err := asTree(trialMetric(m))
+		if err != nil {
+			return nil, err
+		}
+		a.Metrics = append(a.Metrics, tree)
+	}
+	return a, nil
+}
+
+// expectedObject returns the object of the cluster for an expected one.
+func (s *simulation) expectedObject(expected map[string]any) any {
+	kind, _ := expected["kind"].(string)
+	metadata, _ := expected["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	apiVersion, _ := expected["apiVersion"].(string)
+	k, known := s.server.Resolve(apiVersion, kind)
+	if !known {
+		return nil
+	}
+	if k.Namespaced {
+		namespace = cmp.Or(namespace, "default")
+	} else {
+		namespace = ""
+	}
+	o, found := s.server.Get(memory.Object{Kind: k, Namespace: namespace, Name: name})
+	if !found {
+		return nil
+	}
+	tree, err := testfile.Tree(o.JSON)
+	if err != nil {
+		return err.Error()
+	}
+	return tree
+}
+
+// operationTree is an operation as hooks write it.
+func operationTree(p effect.Patch) (any, error) {
+	tree := map[string]any{"operation": p.Operation.String()}
+	add := func(key, value string) {
+		if value != "" {
+			tree[key] = value
+		}
+	}
+	if !p.Operation.HasObject() {
+		add("apiVersion", p.APIVersion)
+		add("kind", p.Kind)
+		add("namespace", p.Namespace)
+		add("name", p.Name)
+	}
+	add("subresource", p.Subresource)
+	add("jqFilter", p.Filter)
+	for key, text := range map[string][]byte{"object": p.Object, bodyKey(p.Operation): p.Body} {
+		if len(text) == 0 {
+			continue
+		}
+		value, err := testfile.Tree(text)
+		if err != nil {
+			return nil, err
+		}
+		tree[key] = value
+	}
+	for key, set := range map[string]bool{"force": p.Force, "ignoreMissingObject": p.IgnoreMissingObject, "ignoreHookError": p.IgnoreHookError} {
+		if set {
+			tree[key] = true
+		}
+	}
+	return tree, nil
+}
+
+func bodyKey(o effect.Operation) string {
+	if o == effect.JSONPatch {
+		return "jsonPatch"
+	}
+	return "mergePatch"
+}
+
+func asTree(v any) (any, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return testfile.Tree(text)
+}

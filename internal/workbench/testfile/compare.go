@@ -1,0 +1,235 @@
+package testfile
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// matches reports whether a pattern is the whole text: * is any text, \* itself.
+func matches(pattern, text string) bool {
+	var parts []string
+	var part strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch {
+		case pattern[i] == '\\' && i+1 < len(pattern) && pattern[i+1] == '*':
+			i++
+			part.WriteByte('*')
+		case pattern[i] == '*':
+			parts = append(parts, part.String())
+			part.Reset()
+		default:
+			part.WriteByte(pattern[i])
+		}
+	}
+	parts = append(parts, part.String())
+	if len(parts) == 1 {
+		return text == parts[0]
+	}
+	rest, ok := strings.CutPrefix(text, parts[0])
+	if !ok {
+		return false
+	}
+	for _, middle := range parts[1 : len(parts)-1] {
+		if _, rest, ok = strings.Cut(rest, middle); !ok {
+			return false
+		}
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}
+
+// matcher compares values of one key.
+type matcher struct {
+	// exact compares all fields.
+	exact bool
+	// subset permits further items in the outermost list.
+	subset bool
+	// patterns are the paths whose texts are patterns: "" is the value, "*" an item of a list, a name a field.
+	patterns []string
+}
+
+func (e *Expect) matcher(key string) matcher {
+	m := matcher{exact: e.Exact, subset: e.Subset && slices.Contains([]string{"operations", "metrics", "calls"}, key)}
+	switch key {
+	case "calls":
+		m.patterns = []string{"/*/*"}
+	case "admission":
+		m.patterns = []string{"/message", "/warnings/*"}
+	case "conversion":
+		m.patterns = []string{"/failure"}
+	case "http":
+		m.patterns = []string{"/body", "/headers/*"}
+	}
+	return m
+}
+
+func (m *matcher) match(expected, actual any) bool {
+	want, isList := expected.([]any)
+	got, gotList := actual.([]any)
+	if !m.subset || !isList || !gotList {
+		return m.same(expected, actual, "")
+	}
+	at := 0
+	for _, item := range want {
+		for at < len(got) && !m.same(item, got[at], "/*") {
+			at++
+		}
+		if at == len(got) {
+			return false
+		}
+		at++
+	}
+	return true
+}
+
+func (m *matcher) same(expected, actual any, path string) bool {
+	switch want := expected.(type) {
+	case map[string]any:
+		got, ok := actual.(map[string]any)
+		if !ok {
+			return false
+		}
+		for key, value := range want {
+			there, has := got[key]
+			if value == nil {
+				if has && there != nil {
+					return false
+				}
+			} else if !m.same(value, there, m.below(path, key)) {
+				return false
+			}
+		}
+		if m.exact {
+			for key, value := range got {
+				if _, named := want[key]; !named && value != nil {
+					return false
+				}
+			}
+		}
+		return true
+	case []any:
+		got, ok := actual.([]any)
+		if !ok || len(got) != len(want) {
+			return false
+		}
+		for i := range want {
+			if !m.same(want[i], got[i], path+"/*") {
+				return false
+			}
+		}
+		return true
+	case string:
+		got, ok := actual.(string)
+		return ok && (got == want || slices.Contains(m.patterns, path) && matches(want, got))
+	case int64:
+		if got, ok := actual.(float64); ok {
+			return float64(want) == got
+		}
+	case float64:
+		if got, ok := actual.(int64); ok {
+			return want == float64(got)
+		}
+	}
+	return reflect.DeepEqual(expected, actual)
+}
+
+// below is the path of a field. Any header is a pattern.
+func (m *matcher) below(path, key string) string {
+	if slices.Contains(m.patterns, path+"/*") {
+		return path + "/*"
+	}
+	return path + "/" + key
+}
+
+// project reduces an actual value to the fields that are expected. What matches is shown as expected.
+func (m *matcher) project(expected, actual any) any { return m.reduce(expected, actual, "") }
+
+func (m *matcher) reduce(expected, actual any, path string) any {
+	if m.same(expected, actual, path) && !m.exact {
+		return expected
+	}
+	switch want := expected.(type) {
+	case map[string]any:
+		got, ok := actual.(map[string]any)
+		if !ok {
+			return actual
+		}
+		reduced := map[string]any{}
+		for key, value := range got {
+			inner, named := want[key]
+			switch {
+			case named && inner == nil, !named && m.exact:
+				reduced[key] = value
+			case named:
+				reduced[key] = m.reduce(inner, value, m.below(path, key))
+			}
+		}
+		for key, value := range want {
+			if value == nil && reduced[key] == nil {
+				reduced[key] = nil
+			}
+		}
+		return reduced
+	case []any:
+		got, ok := actual.([]any)
+		if !ok {
+			return actual
+		}
+		reduced := make([]any, len(got))
+		for i := range got {
+			if reduced[i] = got[i]; i < len(want) {
+				reduced[i] = m.reduce(want[i], got[i], path+"/*")
+			}
+		}
+		return reduced
+	}
+	return actual
+}
+
+// render returns the lines of a value as YAML.
+func render(v any) []string {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(v); err != nil {
+		return []string{err.Error()}
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+// diff returns the lines of both sides in one list, the common ones once.
+func diff(expected, actual []string) (lines []string) {
+	// common[i][j] is the length of the longest common subsequence of expected[i:] and actual[j:].
+	common := make([][]int, len(expected)+1)
+	for i := range common {
+		common[i] = make([]int, len(actual)+1)
+	}
+	for i := len(expected) - 1; i >= 0; i-- {
+		for j := len(actual) - 1; j >= 0; j-- {
+			if expected[i] == actual[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(expected) || j < len(actual) {
+		switch {
+		case i < len(expected) && j < len(actual) && expected[i] == actual[j]:
+			lines = append(lines, "  "+expected[i])
+			i++
+			j++
+		case j == len(actual) || i < len(expected) && common[i+1][j] >= common[i][j+1]:
+			lines = append(lines, "- "+expected[i])
+			i++
+		default:
+			lines = append(lines, "+ "+actual[j])
+			j++
+		}
+	}
+	return lines
+}

@@ -1,0 +1,336 @@
+package testfile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Expect is what a case expects.
+type Expect struct {
+	// Line and Column are those of the value of expect; Line is 0 without one.
+	Line, Column int
+	// Exact compares all fields of objects, Subset permits further operations, metrics and calls.
+	Exact, Subset bool
+	// Keys are the expectations in their order.
+	Keys []Expected
+	// flow: the value is in braces; empty: there is none, and Column is that after the colon.
+	flow, empty bool
+}
+
+// Expected is one expectation.
+type Expected struct {
+	Key  string
+	Line int
+	// Value is a tree of JSON.
+	Value any
+}
+
+// Has reports whether there is an expectation of a key.
+func (e *Expect) Has(key string) bool {
+	return slices.ContainsFunc(e.Keys, func(x Expected) bool { return x.Key == key })
+}
+
+// The forms of expectations.
+var (
+	wholeNumber = func(v any) string {
+		if n, ok := v.(int64); !ok || n < 0 {
+			return "a number from 0"
+		}
+		return ""
+	}
+	someText = func(v any) string {
+		if _, ok := v.(string); !ok {
+			return "text"
+		}
+		return ""
+	}
+	patterns = func(v any) string { return each(v, "a list of patterns", someText) }
+	objects  = func(v any) string { return each(v, "a list of mappings", someMap) }
+	named    = func(v any) string { return each(v, "a list of objects with kind and metadata.name", isNamed) }
+	words    = func(v any) string { return each(v, "a list of calls, each a list of words", patterns) }
+)
+
+func someMap(v any) string {
+	if _, ok := v.(map[string]any); !ok {
+		return "a mapping"
+	}
+	return ""
+}
+
+func isNamed(v any) string {
+	object, _ := v.(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	if name, _ := metadata["name"].(string); name == "" || object["kind"] == nil {
+		return "an object with kind and metadata.name"
+	}
+	return ""
+}
+
+func each(v any, want string, check func(any) string) string {
+	list, ok := v.([]any)
+	if !ok {
+		return want
+	}
+	for _, item := range list {
+		if check(item) != "" {
+			return want
+		}
+	}
+	return ""
+}
+
+// with allows only known keys, whose values have a form.
+func with(fields map[string]func(any) string) func(any) string {
+	return func(v any) string {
+		object, ok := v.(map[string]any)
+		if !ok {
+			return "a mapping"
+		}
+		for key, value := range object {
+			check, known := fields[key]
+			if !known {
+				names := make([]string, 0, len(fields))
+				for name := range fields {
+					names = append(names, name)
+				}
+				slices.Sort(names)
+				return "a mapping with the keys " + strings.Join(names, ", ") + " and no others, such as " + key
+			}
+			if want := check(value); want != "" && value != nil {
+				return "a mapping in which " + key + " is " + want
+			}
+		}
+		return ""
+	}
+}
+
+func anything(any) string { return "" }
+
+func truth(v any) string {
+	if _, ok := v.(bool); !ok {
+		return "true or false"
+	}
+	return ""
+}
+
+// forms are the keys of expect and the forms of their values.
+var forms = map[string]func(any) string{
+	"runs": wholeNumber, "exit": wholeNumber, "error": someText, "stdout": patterns, "stderr": patterns, "operations": objects, "metrics": objects, "calls": words,
+	"admission":  with(map[string]func(any) string{"allowed": truth, "message": someText, "warnings": patterns, "patch": objects}),
+	"conversion": with(map[string]func(any) string{"objects": objects, "failure": someText}),
+	"http":       with(map[string]func(any) string{"status": wholeNumber, "headers": someMap, "body": anything}),
+	"after":      named, "absent": patterns,
+}
+
+func (r *fileReader) expect(n *yaml.Node) Expect {
+	e := Expect{Line: n.Line, Column: n.Column, flow: n.Style&yaml.FlowStyle != 0}
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		e.Line, e.Column, e.flow, e.empty = r.key.Line, r.key.Column+len("expect:"), true, true
+		return e
+	}
+	known := map[string]func(*yaml.Node){"exact": r.truth("exact", &e.Exact), "subset": r.truth("subset", &e.Subset)}
+	for key, form := range forms {
+		known[key] = func(n *yaml.Node) {
+			v, err := value(n)
+			if err != nil {
+				r.problem(n, "", "%s", err)
+				return
+			}
+			if text, ok := v.(string); ok && (key == "stdout" || key == "stderr" || key == "absent") {
+				v = []any{text}
+			}
+			if want := form(v); want != "" {
+				r.problem(n, "", "expect.%s must be %s", key, want)
+				return
+			}
+			e.Keys = append(e.Keys, Expected{key, n.Line, v})
+		}
+	}
+	r.keys(n, "expect", known)
+	return e
+}
+
+// Actual is what came of a case, as trees of JSON.
+type Actual struct {
+	Runs int
+	// Exit and Error are those of the last run.
+	Exit                int
+	Error               string
+	Stdout, Stderr      []string
+	Operations, Metrics []any
+	Calls               [][]string
+	// Admission, Conversion and HTTP are nil without such a request.
+	Admission, Conversion, HTTP map[string]any
+	// Failed is the error of a run, other than the last one, that had no further attempt.
+	Failed string
+	// Object returns the object of the simulated cluster for an expected one, by kind, namespace and name; nil if there is none.
+	Object func(expected map[string]any) any
+	// Present reports whether the object of a reference exists.
+	Present func(ref string) bool
+	// Approximate are the objects that an API server may merge differently.
+	Approximate []string
+}
+
+// Failure is an expectation that is not met.
+type Failure struct {
+	Line    int
+	Message string
+	// Diff has the lines of both sides, with "-" before what is expected and "+" before what is there; it may be empty.
+	Diff []string
+}
+
+// Compare returns the failures of a case. line is that of the case.
+func (e *Expect) Compare(a *Actual, line int) (failures []Failure) {
+	fail := func(line int, message string, diff ...string) {
+		failures = append(failures, Failure{line, message, diff})
+	}
+	if a.Failed != "" {
+		fail(line, "a run failed and had no further attempt: "+a.Failed)
+	}
+	exit := 0
+	for _, x := range e.Keys {
+		if x.Key == "exit" {
+			exit = int(x.Value.(int64))
+		}
+	}
+	if a.Error != "" && exit == 0 && !e.Has("error") {
+		fail(line, "the run failed: "+a.Error)
+	}
+	for _, x := range e.Keys {
+		actual := a.of(x)
+		if x.Key == "exit" && a.Error != "" && exit == 0 && !e.Has("error") && a.Exit != 0 {
+			continue // reported already, with its reason
+		}
+		expected := x.Value
+		switch x.Key {
+		case "error":
+			if a.Error == "" {
+				fail(x.Line, "the run succeeded, it should have failed")
+			} else if !matches(expected.(string), a.Error) {
+				fail(x.Line, "error is different", diff([]string{expected.(string)}, strings.Split(a.Error, "\n"))...)
+			}
+		case "stdout", "stderr":
+			for _, pattern := range expected.([]any) {
+				if lines := actual.([]string); !slices.ContainsFunc(lines, func(l string) bool { return matches(pattern.(string), l) }) {
+					fail(x.Line, "no line of "+x.Key+" is "+pattern.(string), printed(lines)...)
+				}
+			}
+		case "absent":
+			for _, ref := range expected.([]any) {
+				if a.Present(ref.(string)) {
+					fail(x.Line, ref.(string)+" exists, it should not")
+				}
+			}
+		default:
+			m := e.matcher(x.Key)
+			if !m.match(expected, actual) {
+				message := x.Key + " is different"
+				if x.Key == "after" {
+					message = a.approximated(message)
+				}
+				fail(x.Line, message, diff(render(expected), render(m.project(expected, actual)))...)
+			}
+		}
+	}
+	return failures
+}
+
+// approximated adds to a message that the objects may be different on an API server.
+func (a *Actual) approximated(message string) string {
+	if len(a.Approximate) == 0 {
+		return message
+	}
+	return message + " (approximate, by server-side apply of lists: " + strings.Join(a.Approximate, ", ") + ")"
+}
+
+func printed(lines []string) []string {
+	const most = 20
+	if len(lines) == 0 {
+		return []string{"  (it is empty)"}
+	}
+	var shown []string
+	for _, l := range lines[max(0, len(lines)-most):] {
+		shown = append(shown, "+ "+l)
+	}
+	return shown
+}
+
+// of returns the actual value of a key. after has the objects that are expected.
+func (a *Actual) of(x Expected) any {
+	switch x.Key {
+	case "runs":
+		return int64(a.Runs)
+	case "exit":
+		return int64(a.Exit)
+	case "error":
+		return a.Error
+	case "stdout":
+		return a.Stdout
+	case "stderr":
+		return a.Stderr
+	case "operations":
+		return orEmpty(a.Operations)
+	case "metrics":
+		return orEmpty(a.Metrics)
+	case "calls":
+		list := []any{}
+		for _, call := range a.Calls {
+			list = append(list, anys(call))
+		}
+		return list
+	case "admission":
+		return orNil(a.Admission)
+	case "conversion":
+		return orNil(a.Conversion)
+	case "http":
+		return a.http(x.Value)
+	case "after":
+		list := []any{}
+		if wanted, ok := x.Value.([]any); ok {
+			for _, object := range wanted {
+				list = append(list, a.Object(object.(map[string]any)))
+			}
+		}
+		return list
+	}
+	return nil
+}
+
+// http returns the response. A body that is expected as a tree is parsed.
+func (a *Actual) http(expected any) any {
+	want, _ := expected.(map[string]any)
+	text, isText := a.HTTP["body"].(string)
+	if _, asText := want["body"].(string); asText || want["body"] == nil || !isText {
+		return orNil(a.HTTP)
+	}
+	response := maps.Clone(a.HTTP)
+	if tree, err := Tree([]byte(text)); err == nil {
+		response["body"] = tree
+	}
+	return response
+}
+
+func orEmpty(list []any) any {
+	if list == nil {
+		return []any{}
+	}
+	return list
+}
+
+func orNil(tree map[string]any) any {
+	if tree == nil {
+		return nil
+	}
+	return tree
+}
+
+func anys(words []string) []any {
+	list := make([]any, len(words))
+	for i, word := range words {
+		list[i] = word
+	}
+	return list
+}

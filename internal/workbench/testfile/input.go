@@ -1,0 +1,153 @@
+package testfile
+
+import (
+	"encoding/json"
+	"errors"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Input is what a case gives to a hook: the keys that test files and the flags of run have in common. Paths are absolute.
+type Input struct {
+	// Objects are files and directories with the objects of the simulated cluster.
+	Objects []string
+	// At most one of Events, Tick, Startup, Review, Convert, HTTP and From is set: the trigger.
+	Events   []Event
+	Tick     string
+	Startup  bool
+	Review   *Review
+	Convert  *Convert
+	HTTP     string
+	From     string
+	Together bool
+	// Attempts of a run in all; 0 means 1.
+	Attempts int
+	// As and AsGroups are the user of a review or HTTP request.
+	As       string
+	AsGroups []string
+	// Body is a file, Headers have the form "Name: value".
+	Body    string
+	Headers []string
+	// Binding restricts events to the bindings of this name.
+	Binding string
+	// Env are variables by name, Stubs programs by name.
+	Env   map[string]string
+	Stubs map[string]Stub
+}
+
+// Event is a change of an object.
+type Event struct {
+	// Type is one of EventTypes.
+	Type string
+	// Ref is a manifest, or KIND/NAME or KIND/NAMESPACE/NAME.
+	Ref string
+	// Place is shown in errors.
+	Place string
+}
+
+// EventTypes are the values of Event.Type.
+var EventTypes = []string{"Added", "Modified", "Deleted", "Deleting"}
+
+// Review is an admission request for the objects of a file. UPDATE has two files, the old and the new object.
+type Review struct {
+	Operation string
+	Files     []string
+}
+
+// Operations are the values of Review.Operation.
+var Operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
+
+// Convert is a conversion of the objects of a file.
+type Convert struct{ Version, File string }
+
+// Stub replaces a program in PATH.
+type Stub struct {
+	// File is a program, Script the text of one; without both, the program prints Stdout and Stderr and exits with Exit.
+	File, Script   string
+	Stdout, Stderr string
+	Exit           int
+}
+
+// Triggers are the keys of which a case has at most one.
+var Triggers = []string{"event", "tick", "startup", "review", "convert", "http", "from"}
+
+// triggers returns the ones that are set.
+func (in *Input) triggers() (set []string) {
+	for i, is := range []bool{len(in.Events) > 0, in.Tick != "", in.Startup, in.Review != nil, in.Convert != nil, in.HTTP != "", in.From != ""} {
+		if is {
+			set = append(set, Triggers[i])
+		}
+	}
+	return set
+}
+
+// Triggered reports whether the input has a trigger. Without one the hook gets the Synchronization of its bindings.
+func (in *Input) Triggered() bool { return len(in.triggers()) > 0 }
+
+// withDefaults fills in what a case does not set: its own trigger replaces that of the file, variables and stubs are merged by name.
+func (in Input) withDefaults(d Input, set map[string]bool) Input {
+	if !in.Triggered() {
+		in.Events, in.Tick, in.Startup, in.Review, in.Convert, in.HTTP, in.From = d.Events, d.Tick, d.Startup, d.Review, d.Convert, d.HTTP, d.From
+	}
+	if !set["objects"] {
+		in.Objects = d.Objects
+	}
+	if !set["together"] {
+		in.Together = d.Together
+	}
+	if !set["attempts"] {
+		in.Attempts = d.Attempts
+	}
+	if !set["as"] {
+		in.As = d.As
+	}
+	if !set["as-group"] {
+		in.AsGroups = d.AsGroups
+	}
+	if !set["body"] {
+		in.Body = d.Body
+	}
+	if !set["header"] {
+		in.Headers = d.Headers
+	}
+	if !set["binding"] {
+		in.Binding = d.Binding
+	}
+	in.Env, in.Stubs = merged(d.Env, in.Env), merged(d.Stubs, in.Stubs)
+	return in
+}
+
+func merged[V any](defaults, own map[string]V) map[string]V {
+	all := make(map[string]V, len(defaults)+len(own))
+	for _, m := range []map[string]V{defaults, own} {
+		for name, value := range m {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// FromFlags returns the input of keys with values as test files have them; paths are relative to dir.
+func FromFlags(dir string, keys map[string]any) (Input, error) {
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return Input{}, err
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return Input{}, err
+	}
+	var c Case
+	r := &fileReader{dir: dir}
+	r.keys(root.Content[0], "run", r.inputs(&c))
+	r.oneTrigger(root.Content[0], &c.Input)
+	r.together(root.Content[0], &c.Input, &c.Input)
+	var errs []error
+	for _, p := range r.problems {
+		if p.Hint != "" {
+			p.Message += ": " + p.Hint
+		}
+		errs = append(errs, errors.New(p.Message))
+	}
+	return c.Input, errors.Join(errs...)
+}

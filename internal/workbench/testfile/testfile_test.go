@@ -1,0 +1,122 @@
+package testfile
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/shell-operator/shell-operator/internal/test/golden"
+)
+
+// TestProblems reads mistakes in test files. Each file of testdata/problems has mistakes and, in the section "problems", how they are
+// reported.
+func TestProblems(t *testing.T) {
+	golden.Archives(t, "testdata/problems/*.txt", func(_ *testing.T, a *txtar.Archive) *txtar.Archive {
+		out := &txtar.Archive{Comment: a.Comment}
+		var report strings.Builder
+		for _, f := range a.Files {
+			if f.Name == "problems" {
+				continue
+			}
+			out.Files = append(out.Files, f)
+			_, problems := Parse("/tests/"+f.Name, f.Data)
+			for _, p := range problems {
+				fmt.Fprintf(&report, "%s:%d:%d: %s", f.Name, p.Line, p.Column, p.Message)
+				if p.Hint != "" {
+					fmt.Fprintf(&report, " (%s)", p.Hint)
+				}
+				report.WriteString("\n")
+			}
+			if len(problems) == 0 {
+				fmt.Fprintf(&report, "%s: no problem\n", f.Name)
+			}
+		}
+		out.Files = append(out.Files, txtar.File{Name: "problems", Data: []byte(report.String())})
+		return out
+	})
+}
+
+func TestPatterns(t *testing.T) {
+	for _, row := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"a", "a", true}, {"a", "ab", false}, {"", "", true}, {"*", "", true}, {"*", "a\nb", true}, {"a*", "abc", true}, {"*c", "abc", true},
+		{"a*c", "ac", true}, {"a*b*c", "a1b2c", true}, {"a*b*c", "acb", false}, {"ab*ba", "aba", false}, {`\*`, "*", true}, {`\*`, "a", false},
+		{`a\*b*`, "a*bc", true}, {`a\b`, `a\b`, true}, {"*a*a*", "a", false},
+	} {
+		if got := matches(row.pattern, row.text); got != row.want {
+			t.Errorf("%q and %q: got %t", row.pattern, row.text, got)
+		}
+	}
+}
+
+func TestManifests(t *testing.T) {
+	got, err := Manifests([]byte(`
+# Anchors, octal numbers and dates are those of YAML; JSON has none of them.
+apiVersion: v1
+kind: ConfigMap
+metadata: &m {name: a, creationTimestamp: 2024-01-01}
+spec: {mode: 0644, on: yes, ratio: 1.50, none: ~}
+---
+---
+{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod", "n": 9007199254740993}]}
+`))
+	want := []string{
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"creationTimestamp":"2024-01-01","name":"a"},"spec":{"mode":420,"none":null,"on":"yes","ratio":1.5}}`,
+		`{"apiVersion":"v1","kind":"Pod","n":9007199254740993}`,
+	}
+	var texts []string
+	for _, o := range got {
+		texts = append(texts, string(o))
+	}
+	if err != nil || !reflect.DeepEqual(texts, want) {
+		t.Errorf("got %q, %v", texts, err)
+	}
+	for text, want := range map[string]string{
+		"a: [":               "line 1: did not find expected node content",
+		"- a":                "line 1: this is no object: it has no apiVersion and kind",
+		"apiVersion: v1\n":   "line 1: an object has no kind",
+		"\n\nkind: Pod\n":    "line 3: an object has no apiVersion",
+		"a: !!binary aGk=\n": "line 1: binary values have no form in JSON",
+	} {
+		if _, err := Manifests([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+// FuzzParse: no text makes the reader panic, and an update changes the expectations and nothing before the first or after the last one.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("cases:\n- name: a\n  tick: b\n  expect: {runs: 2}\n"))
+	f.Add([]byte("cases:\n- name: a\n  tick: b\n  expect:\n    stdout: [x]\n  # c\n- {name: b, expect: }\n"))
+	f.Add([]byte("cases: [{name: 'it''s', event: [{Added: a/b}], expect: {error: \"}\"}}]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, problems := Parse("/tests/a_test.yaml", text)
+		if len(problems) > 0 {
+			return
+		}
+		var outcomes []Outcome
+		actual := &Actual{Runs: 1, Present: func(string) bool { return false }, Object: func(map[string]any) any { return nil }}
+		for _, c := range file.Cases {
+			outcomes = append(outcomes, Outcome{c, actual})
+		}
+		updated := file.Update(outcomes)
+		again, problems := Parse(file.Path, updated)
+		if len(problems) > 0 {
+			t.Fatalf("%q was updated to %q: %v", text, updated, problems)
+		}
+		for i, c := range again.Cases {
+			if c.Name != file.Cases[i].Name || !reflect.DeepEqual(c.Input, file.Cases[i].Input) {
+				t.Errorf("%q was updated to %q: case %d is different", text, updated, i)
+			}
+		}
+		if bytes.Count(text, []byte("#")) == 0 && bytes.Contains(updated, []byte("#")) {
+			t.Errorf("%q was updated to %q", text, updated)
+		}
+	})
+}
