@@ -115,14 +115,14 @@ func newQueueActions(a *asking) []*cobra.Command {
 	for action, c := range map[string]*cobra.Command{
 		"retry": {
 			Use: "retry QUEUE", Short: "Begin the next attempt of failed tasks now",
-			Long:    "Begin the next attempt of failed tasks now: that of the lane of --key, without it those of all lanes. A FIFO queue is one lane.",
-			Example: "  shell-operator queue retry main\n  shell-operator queue retry orders --key Order.example.com/shop/blue",
+			Long:    "Begin the next attempt of failed tasks now: that of the lane of --key, such as Order.example.com/shop/blue, without it those of all\nlanes. A FIFO queue is one lane.",
+			Example: "  shell-operator queue retry main",
 		},
 		"skip": {
 			Use: "skip QUEUE", Short: "Drop a failed task that blocks its queue",
 			Long: `Drop the failed task at the head of a queue, or of the lane of --key. Its contexts are in the log. A Synchronization unlocks the
 events of its bindings, and an onStartup run counts as done. A task that is running is not dropped.`,
-			Example: "  shell-operator queue skip main --dry-run\n  shell-operator queue skip orders --key Order.example.com/shop/blue",
+			Example: "  shell-operator queue skip main --dry-run\n  shell-operator queue skip main",
 		},
 	} {
 		key := c.Flags().String("key", "", "lane of a keyed queue")
@@ -137,9 +137,9 @@ events of its bindings, and an onStartup run counts as done. A task that is runn
 		Use: "pause QUEUE", Short: "Begin no run of a queue until it is resumed",
 		Long: `Begin no run of a queue until it is resumed. Runs in flight end, and events are queued. A pause survives a reload and ends
 with the process. While "main" is paused, hooks that are added wait for their Synchronizations.`,
-		Example: "  shell-operator queue pause orders",
+		Example: "  shell-operator queue pause main",
 	}, "pause", nil)
-	add(&cobra.Command{Use: "resume QUEUE", Short: "End the pause of a queue", Example: "  shell-operator queue resume orders"}, "resume", nil)
+	add(&cobra.Command{Use: "resume QUEUE", Short: "End the pause of a queue", Example: "  shell-operator queue resume main"}, "resume", nil)
 	return all
 }
 
@@ -156,15 +156,15 @@ func newHookActions(a *asking) []*cobra.Command {
 		Use: "pause HOOK", Short: "Begin no run of a hook until it is resumed",
 		Long: `Begin no run of a hook until it is resumed: queues pass over its tasks, onStartup and Synchronizations included. Webhook and
 HTTP requests are answered. A pause survives a reload and ends with the process.`,
-		Example: "  shell-operator hook pause orders.sh",
+		Example: "  shell-operator hook pause pods.sh",
 	}, "pause", nil)
-	add(&cobra.Command{Use: "resume HOOK", Short: "End the pause of a hook", Example: "  shell-operator hook resume orders.sh"}, "resume", nil)
+	add(&cobra.Command{Use: "resume HOOK", Short: "End the pause of a hook", Example: "  shell-operator hook resume pods.sh"}, "resume", nil)
 	add(&cobra.Command{
 		Use: "trigger HOOK [BINDING]", Short: "Run a hook now",
 		Long: `Queue a run of a hook: a tick for a schedule, a startup run for onStartup, a Synchronization for a kubernetes binding (with
 initialObjects: added the Added events). Without BINDING it is the only one. It prints the id of the task. A triggered
 Synchronization is next in the main queue; one failure drops it.`,
-		Example: "  shell-operator hook trigger nightly.sh\n  shell-operator hook trigger orders.sh orders",
+		Example: "  shell-operator hook trigger pods.sh pods",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return fmt.Errorf("%s takes the name of a hook and perhaps of a binding, it got %d: see %s --help", cmd.CommandPath(), len(args), cmd.CommandPath())
@@ -191,8 +191,8 @@ func newParkedCommand(a *asking) *cobra.Command {
 	a.addOutput(list)
 	c.AddCommand(list)
 	for _, one := range []*cobra.Command{
-		{Use: "retry [ID]", Short: "Queue a parked task, or all of them, again", Long: "Queue a parked task, or all of them, again: before the waiting events of its lane, with all attempts. A Synchronization is replaced by a new one.", Example: "  shell-operator parked retry 17\n  shell-operator parked retry --all"},
-		{Use: "drop [ID]", Short: "Forget a parked task, or all of them", Long: "Forget a parked task, or all of them. Their contexts are in the log.", Example: "  shell-operator parked drop 17\n  shell-operator parked drop --all --dry-run"},
+		{Use: "retry [ID]", Short: "Queue a parked task, or all of them, again", Long: "Queue a parked task, or all of them, again: before the waiting events of its lane, with all attempts. A Synchronization is replaced by a new one.", Example: "  shell-operator parked retry --all"},
+		{Use: "drop [ID]", Short: "Forget a parked task, or all of them", Long: "Forget a parked task, or all of them. Their contexts are in the log.", Example: "  shell-operator parked drop --all --dry-run"},
 	} {
 		all := one.Flags().Bool("all", false, "all parked tasks")
 		one.Args = func(_ *cobra.Command, args []string) error {

@@ -84,9 +84,10 @@ func act(do action) func(*API, request) (answer, error) {
 			return answer{}, err
 		}
 		done.Action, done.DryRun = strings.TrimPrefix(r.URL.Path, "/"), dryRun
-		if dryRun {
+		switch {
+		case dryRun:
 			done.Message = "dry run: " + done.Message
-		} else {
+		case done.Count > 0:
 			a.Log.Info("A command has changed the operator", "command", done.Action, "arguments", r.PostForm.Encode(), "uid", uid, "result", done.Message)
 		}
 		return answer{value: done, text: done.Message + "\n"}, nil
@@ -166,7 +167,7 @@ func queueSkip(a *API, r request, dryRun bool) (acted, error) {
 	}
 	lanes := q.chosen(r)
 	if len(lanes) == 0 || lanes[0].Failures == 0 || lanes[0].Phase == Running {
-		return acted{}, refuse(http.StatusConflict, "queue %q has no failed task to skip: shell-operator queue list shows the tasks, and one that is running ends first", q.Name)
+		return acted{Message: fmt.Sprintf("queue %q has no failed task that could be skipped; one that is running ends first", q.Name)}, nil
 	}
 	description := lanes[0].Task.Description
 	if !dryRun {

@@ -97,7 +97,7 @@ func status(a *API, _ request) (answer, error) {
 
 func statusOf(o *Options, now time.Time) Status {
 	hooks := o.Operator.Hooks()
-	d := Status{Version: o.Version, Loading: hooks == nil, Rejected: o.Operator.Rejected(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}, PausedHooks: o.Operator.PausedHooks(), Parked: parkedCounts(o.Operator.Parked())}
+	d := Status{Version: o.Version, Loading: hooks == nil, Rejected: o.Operator.Rejected(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}, PausedHooks: append([]string{}, o.Operator.PausedHooks()...), Parked: parkedCounts(o.Operator.Parked())}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
 		brief := runStatus{r.ID, r.Hook, r.Started, ago(now.Sub(r.Started)), r.Took, r.Attempt, r.Status, r.Exit + message(&r)}

@@ -43,6 +43,11 @@ func TestFirstHook(t *testing.T) {
 	}()
 	all := pages.Blocks(page)
 	for i, b := range all {
+		if what, ok := strings.CutPrefix(b.Mark, "wait: "); ok {
+			if err := r.operator.until(what); err != nil {
+				t.Fatalf("line %d: waited for %q: %v", b.Line, what, err)
+			}
+		}
 		switch b.Kind {
 		case "sh":
 			if strings.HasPrefix(b.Text, "rm -r ") { // the last step comes after Ctrl-C, in both terminals
