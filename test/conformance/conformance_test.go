@@ -236,7 +236,11 @@ func endsCommand(ts *testscript.TestScript, _ bool, args []string) {
 
 // kubectl ARGUMENTS: run kubectl in the test's namespace.
 func kubectlCommand(ts *testscript.TestScript, neg bool, args []string) {
-	err := ts.Exec(filepath.Join(testenv.Tools(of(ts).t), "kubectl"), args...)
+	kubectl := filepath.Join(testenv.Tools(of(ts).t), "kubectl")
+	err := ts.Exec(kubectl, args...)
+	for err != nil && testenv.HasNoConditions(ts.ReadFile("stderr")) {
+		err = ts.Exec(kubectl, args...)
+	}
 	if (err != nil) != neg {
 		ts.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
 	}

@@ -228,11 +228,20 @@ func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command(filepath.Join(dir, "kubectl"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
-	cmd.Stdin = strings.NewReader(input)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	for {
+		cmd := exec.Command(filepath.Join(dir, "kubectl"), args...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+		cmd.Stdin = strings.NewReader(input)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !HasNoConditions(string(out)) {
+			return string(out), err
+		}
+	}
+}
+
+// HasNoConditions recognizes the error of kubectl wait about a CRD whose conditions are null, as they are for some milliseconds.
+func HasNoConditions(output string) bool {
+	return strings.Contains(output, ".status.conditions accessor error: <nil> is of the type <nil>")
 }
 
 var namespaces atomic.Int64
