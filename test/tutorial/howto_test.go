@@ -2,6 +2,7 @@ package tutorial
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -102,13 +103,14 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// freePort is a port that is currently unused.
+// freePort is a port that is currently unused, and that no other program gets by asking for any port: those are 32768 and above.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		port := fmt.Sprint(20000 + rand.IntN(12000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
