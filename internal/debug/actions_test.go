@@ -132,7 +132,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// The socket tells who the caller is; over TCP nothing can be changed.
+// The socket identifies the caller; over TCP nothing can be changed.
 func TestActionsAreForTheSocket(t *testing.T) {
 	var log bytes.Buffer
 	actions := &fakeActions{}

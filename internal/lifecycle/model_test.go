@@ -92,26 +92,26 @@ func TestRunsAgainstModel(t *testing.T) {
 // gatedExecutor is a fake of hooks that end when the test ends them.
 type gatedExecutor struct {
 	mu sync.Mutex
-	// told is the context of the hook that runs; gate ends it.
-	told string
-	gate chan error
+	// delivered is the context of the hook that runs; gate ends it.
+	delivered string
+	gate      chan error
 	// unlocked are the bindings that have been unlocked.
 	unlocked []string
 }
 
 func (g *gatedExecutor) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
-	told, err := toldBy(in)
+	delivered, err := toldBy(in)
 	if err != nil {
 		return process.Result{}, err
 	}
 	gate := make(chan error)
 	g.mu.Lock()
-	g.told, g.gate = in.Hook+" "+told, gate
+	g.delivered, g.gate = in.Hook+" "+delivered, gate
 	g.mu.Unlock()
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.told, g.gate = "", nil
+		g.delivered, g.gate = "", nil
 	}()
 	select {
 	case err := <-gate:
@@ -124,7 +124,7 @@ func (g *gatedExecutor) Execute(ctx context.Context, in process.Invocation) (pro
 func (g *gatedExecutor) state() (string, chan error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return fmt.Sprintf("runs [%s], unlocked %v", g.told, g.unlocked), g.gate
+	return fmt.Sprintf("runs [%s], unlocked %v", g.delivered, g.unlocked), g.gate
 }
 
 // toldBy reads a run's contexts as a hook would.
@@ -259,36 +259,36 @@ type runModel struct {
 
 // waiting is a task.
 type waiting struct {
-	hook    *hook.Hook
-	sync    bool
-	group   string
-	told    []told
-	unlocks []string
-	mayFail bool
+	hook      *hook.Hook
+	sync      bool
+	group     string
+	delivered []delivered
+	unlocks   []string
+	mayFail   bool
 }
 
-type told struct{ text, group string }
+type delivered struct{ text, group string }
 
 // takesOver reports whether one run can have the contexts of both, and merges them.
 func (w *waiting) takesOver(next *waiting) bool {
 	switch {
-	case w.hook != next.hook, len(w.told) == 0:
+	case w.hook != next.hook, len(w.delivered) == 0:
 		return false
 	case w.sync != next.sync, w.sync && (w.group == "" || w.group != next.group):
 		return false
 	}
-	together := append(slices.Clone(w.told), next.told...)
+	together := append(slices.Clone(w.delivered), next.delivered...)
 	together = lastOfEachGroup(together)
 	if limit := w.hook.Settings.ContextsPerRun; limit > 0 && len(together) > limit {
 		return false
 	}
-	w.told, w.unlocks, w.mayFail = together, append(w.unlocks, next.unlocks...), w.mayFail && next.mayFail
+	w.delivered, w.unlocks, w.mayFail = together, append(w.unlocks, next.unlocks...), w.mayFail && next.mayFail
 	return true
 }
 
 // lastOfEachGroup leaves out what is followed by its own group.
-func lastOfEachGroup(all []told) []told {
-	var kept []told
+func lastOfEachGroup(all []delivered) []delivered {
+	var kept []delivered
 	for i, c := range all {
 		if c.group == "" || i+1 == len(all) || all[i+1].group != c.group {
 			kept = append(kept, c)
@@ -322,7 +322,7 @@ func (m *runModel) settle() {
 		for len(m.tasks) > 1 && head.takesOver(m.tasks[1]) {
 			m.tasks = slices.Delete(m.tasks, 1, 2)
 		}
-		if m.runs = len(head.told) > 0; !m.runs {
+		if m.runs = len(head.delivered) > 0; !m.runs {
 			m.done()
 		}
 	}
@@ -347,7 +347,7 @@ func (m *runModel) String() string {
 	var words []string
 	if m.runs {
 		words = append(words, m.tasks[0].hook.Name)
-		for _, c := range m.tasks[0].told {
+		for _, c := range m.tasks[0].delivered {
 			words = append(words, c.text)
 		}
 	}
@@ -364,7 +364,7 @@ func playRunModel(steps []modelStep) []string {
 		switch s.kind {
 		case "tick":
 			b := h.Schedules[s.index]
-			m.add(&waiting{hook: h, group: b.Group, mayFail: b.AllowFailure, told: []told{{b.Name + ":group " + b.Group, b.Group}}})
+			m.add(&waiting{hook: h, group: b.Group, mayFail: b.AllowFailure, delivered: []delivered{{b.Name + ":group " + b.Group, b.Group}}})
 		case "change", "sync":
 			b := h.Kubernetes[s.index]
 			w := &waiting{hook: h, sync: s.kind == "sync", group: b.Group, mayFail: b.AllowFailure}
@@ -376,7 +376,7 @@ func playRunModel(steps []modelStep) []string {
 				text = b.Name + ":group " + b.Group
 			}
 			if !w.sync || b.Initial == hook.InitialList {
-				w.told = []told{{text, b.Group}}
+				w.delivered = []delivered{{text, b.Group}}
 			}
 			m.add(w)
 		case "good", "bad":

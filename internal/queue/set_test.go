@@ -12,17 +12,17 @@ import (
 
 func TestPanicIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []string
+		var reported []string
 		set := NewSet(Options{
 			Backoff: func(int) time.Duration { return time.Second },
 			OnPanic: func(queue string, task Task, reason any, stack []byte) {
-				told = append(told, fmt.Sprintf("panic in %s: %v", queue, reason))
+				reported = append(reported, fmt.Sprintf("panic in %s: %v", queue, reason))
 				if !strings.Contains(string(stack), "TestPanicIsReported") {
 					t.Errorf("the stack does not show the task:\n%s", stack)
 				}
 			},
 			OnFailure: func(f Failed) {
-				told = append(told, fmt.Sprintf("failure %d in %s: %v", f.Failures, f.Queue, f.Err))
+				reported = append(reported, fmt.Sprintf("failure %d in %s: %v", f.Failures, f.Queue, f.Err))
 			},
 		})
 		stop, cancel := context.WithCancel(t.Context())
@@ -33,18 +33,18 @@ func TestPanicIsReported(t *testing.T) {
 				var list []int
 				list[3] = 0
 			}
-			told = append(told, "done")
+			reported = append(reported, "done")
 			return nil
 		}))
 		set.Add("main", "", funcTaskOf(func(context.Context) error {
-			told = append(told, "next")
+			reported = append(reported, "next")
 			cancel()
 			return nil
 		}))
 		_ = set.Run(stop, t.Context())
 		const reason = "runtime error: index out of range [3] with length 0"
 		want := "panic in main: " + reason + "\nfailure 1 in main: panic: " + reason + "\ndone\nnext"
-		if got := strings.Join(told, "\n"); got != want {
+		if got := strings.Join(reported, "\n"); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	})

@@ -147,7 +147,7 @@ func changes(patches []effect.Patch) []run.Change {
 	return list
 }
 
-// objects yields names that are equal if two patches may change the same object. Patches of one name and different kinds are told apart by
+// objects yields names that are equal if two patches may change the same object. Patches of one name and different kinds are distinguished by
 // the API server only: a kind has several spellings.
 func objects(patches []effect.Patch) iter.Seq[string] {
 	return func(yield func(string) bool) {

@@ -68,7 +68,7 @@ func (s *state) lines() []*line { return []*line{&s.failed, &s.recovered, &s.exh
 
 // sent reports whether the API server has received all lines.
 func (s *state) sent() bool {
-	return !slices.ContainsFunc(s.lines(), func(l *line) bool { return l.count != l.told })
+	return !slices.ContainsFunc(s.lines(), func(l *line) bool { return l.count != l.reported })
 }
 
 // New returns a Recorder. The API server need not be reachable yet.
@@ -192,7 +192,7 @@ func (r *Recorder) due(now time.Time) (l *line, copied line, wait time.Duration)
 	defer r.mu.Unlock()
 	for name, s := range r.hooks {
 		for _, l := range s.lines() {
-			if l.count == l.told || r.mute {
+			if l.count == l.reported || r.mute {
 				continue
 			}
 			if left := l.notBefore.Sub(now); left > 0 {
@@ -218,7 +218,7 @@ func (r *Recorder) sent(l *line, copied line, err error) {
 	switch {
 	case !l.first.Equal(copied.first): // it is another Event by now
 	case err == nil:
-		l.name, l.told, l.notBefore = copied.name, copied.count, now.Add(pause)
+		l.name, l.reported, l.notBefore = copied.name, copied.count, now.Add(pause)
 	case apierrors.IsNotFound(err) && l.name != "": // it has expired
 		l.name = ""
 	case apierrors.IsForbidden(err):

@@ -16,8 +16,8 @@ type line struct {
 	// note is that of the first time: the API does not allow changes of it.
 	note        string
 	first, last time.Time
-	// count is the number of occurrences, told the number that the API server has received.
-	count, told int
+	// count is the number of occurrences, reported the number that the API server has received.
+	count, reported int
 	// name is that of the Event; empty until there is one.
 	name string
 	// notBefore is when it may be written again.

@@ -24,7 +24,7 @@ func Receive[T any](t testing.TB, from <-chan T, what string) T {
 type Text struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	// more is closed by the next Write; nil if nobody waits.
+	// more is closed by the next Write; nil if nothing waits.
 	more chan struct{}
 }
 

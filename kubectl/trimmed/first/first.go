@@ -85,7 +85,7 @@ func identify(info os.FileInfo) string {
 	return fmt.Sprintf("%d,%d,%d,%d", stat.Dev, stat.Ino, info.Size(), info.ModTime().UnixNano())
 }
 
-// plain reports whether this program may serve a call, as far as that can be told without kubectl's flags.
+// plain reports whether this program may serve a call, as far as that is known without kubectl's flags.
 func plain(args []string) bool {
 	for _, arg := range args {
 		// kubectl searches arguments for these itself, before it parses any.

@@ -19,7 +19,7 @@ Duration = Union[str, timedelta]
 
 def requeue_after(after: Duration) -> None:
     """After this run has succeeded, delivers what it contained again after a time from 1s to 720h. Each successful run decides
-    anew: without this call the polling ends."""
+    again: without this call the polling ends."""
     _set("requeueAfter", _text(after))
 
 

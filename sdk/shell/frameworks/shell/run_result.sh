@@ -5,7 +5,7 @@
 
 # run::requeue_after DURATION
 #
-# After this run has succeeded, delivers what it contained again after DURATION, 1s to 720h. Each successful run decides anew: without this
+# After this run has succeeded, delivers what it contained again after DURATION, 1s to 720h. Each successful run decides again: without this
 # call the polling ends.
 #
 #   run::requeue_after 5m
