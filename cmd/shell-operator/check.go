@@ -16,6 +16,8 @@ import (
 
 var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
 
+var instanceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$`)
+
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // check validates what the types of the settings do not. Each message names the flag and its variable, because either may be
@@ -53,6 +55,9 @@ func (s *settings) check() error {
 	}
 	if c := s.webhookCertManager; c != "" && !certificateName.MatchString(c) {
 		wrong("webhook-cert-manager", "%q: write a Certificate as namespace/name", c)
+	}
+	if i := s.instance; i != "" && !instanceName.MatchString(i) {
+		wrong("instance", "%q: use letters, digits, dots, dashes and underscores, at most 100", i)
 	}
 	for _, name := range s.webhookExclude {
 		if !namespaceName.MatchString(name) {

@@ -45,7 +45,8 @@ type settings struct {
 	patchBurst                 int
 	patchTimeout               time.Duration
 	deleteTimeout              time.Duration
-	namespace, webhookURL      string
+	namespace, instance        string
+	webhookURL                 string
 	webhookSecret              string
 	webhookCertManager         string
 	webhookServices            bool
@@ -166,6 +167,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "shutdown-timeout", env: "SHELL_OPERATOR_SHUTDOWN_TIMEOUT", bind: duration(&s.shutdownTimeout, 25*time.Second), usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
 			{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false), usage: "send the operations of hooks as server-side dry run, so nothing changes; kubectl in hooks is not affected"},
 			{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services and the Lease; default: that of the Pod, or of the kubeconfig's context"},
+			{flag: "instance", env: "SHELL_OPERATOR_INSTANCE", bind: text(&s.instance, ""), usage: "name of this installation, by which it recognizes what it has written; default: NAMESPACE.LEASE"},
 		}},
 		{"Hooks", []setting{
 			{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory of the hooks"},

@@ -147,7 +147,7 @@ func (s *settings) podName() string {
 func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
 		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, RunDir: s.runDir, KeepTmpFiles: bool(s.keepTmpFiles),
-		Cluster:       s.cluster(),
+		Cluster: s.cluster(), Installation: s.installation(),
 		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
@@ -184,6 +184,10 @@ func (s *settings) cluster() kube.Options {
 	return kube.Options{Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst}
 }
 
+func (s *settings) installation() kube.Installation {
+	return kube.Installation{Name: s.instance, Namespace: s.namespace, Lease: s.election.lease}
+}
+
 func (s *settings) changes() apply.Settings {
 	return apply.Settings{QPS: s.patchQPS, Burst: s.patchBurst, Timeout: s.patchTimeout, DeleteTimeout: s.deleteTimeout, DryRun: s.dryRun}
 }
@@ -193,6 +197,6 @@ func (s *settings) workbench() workbench.Options {
 	return workbench.Options{
 		HooksDir: s.hooksDir, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, JQLibraryPath: s.jqLibraryPath,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
-		Cluster: s.cluster(), Changes: s.changes(),
+		Cluster: s.cluster(), Installation: s.installation(), Changes: s.changes(),
 	}
 }

@@ -16,9 +16,11 @@ type Options struct {
 	// RunDir is where the files of runs are; empty means TmpDir.
 	RunDir string
 	// WatchHooks reloads hooks when their files change.
-	WatchHooks    bool
-	KeepTmpFiles  bool
-	Cluster       kube.Options
+	WatchHooks   bool
+	KeepTmpFiles bool
+	Cluster      kube.Options
+	// Installation names this operator among those of the cluster.
+	Installation  kube.Installation
 	JQLibraryPath []string
 	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string

@@ -37,6 +37,8 @@ type Options struct {
 	ContextsPerRun int
 	SkipExistingV0 bool
 	Cluster        kube.Options
+	// Installation names the operator whose hooks run.
+	Installation kube.Installation
 	// Changes are about the changes of the cluster that Try makes.
 	Changes apply.Settings
 }
