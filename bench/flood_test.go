@@ -41,14 +41,14 @@ func floodSmall(b *bench) {
 		size := f.open()
 		recovered := time.Since(opened).Seconds()
 		for i := range floodHooks {
-			if last, changes := f.told(i, 1); changes != floodWrites {
+			if last, changes := f.received(i, 1); changes != floodWrites {
 				b.Errorf("hook %d received %d changes, not %d, the last are %v", i, changes, floodWrites, last)
 			}
 		}
 		b.add(fmt.Sprintf("%s: %d events", what.name, events), "s", took).most(63)
 		b.add(what.name+": resident above idle while they wait", "MiB", waits).against("their contexts", size).times(2, 0)
 		b.add(what.name+": peak above idle", "MiB", f.op.peak()-idle).against("their contexts", size).times(2, 0)
-		b.add(what.name+": until all are told, in order", "s", recovered)
+		b.add(what.name+": until all are received, in order", "s", recovered)
 		f.op.stop()
 	}
 }
@@ -63,7 +63,7 @@ func floodGrouped(b *bench) {
 	late := f.op.resident() - idle
 	f.open()
 	for i := range floodHooks {
-		last, _ := f.told(i, floodWrites)
+		last, _ := f.received(i, floodWrites)
 		for object := range floodObjects {
 			if last[object] != floodWrites/floodObjects {
 				b.Errorf("the last that hook %d was shown of object %d is %d", i, object, last[object])
@@ -96,7 +96,7 @@ func (b *bench) newFlood(more string) *flooded {
 		}
 		// Each run appends its events to a file, in order, and the size of its context to another.
 		texts = append(texts, hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, queue: q%d, %sexecuteHookOnSynchronization: false, executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [%s]}}}]}", i, more, f.namespace),
-			fmt.Sprintf(`grep -o '"[0-9][0-9]*:[0-9]*"' $BINDING_CONTEXT_PATH >> %[1]s/told-%[2]d
+			fmt.Sprintf(`grep -o '"[0-9][0-9]*:[0-9]*"' $BINDING_CONTEXT_PATH >> %[1]s/received-%[2]d
 wc -c < $BINDING_CONTEXT_PATH >> %[1]s/size-%[2]d
 if [ -e %[3]s ]; then cat %[3]s; rm %[3]s; fi`, f.dir, i, f.gate(i))))
 	}
@@ -182,11 +182,11 @@ func (f *flooded) open() (mib float64) {
 	return mib
 }
 
-// told counts the changes that a hook has received and returns the last of each object. It checks that they were in
+// received counts the changes that a hook has received and returns the last of each object. It checks that they were in
 // order, with steps of at most so many.
-func (f *flooded) told(i, step int) (last map[int]int, changes int) {
+func (f *flooded) received(i, step int) (last map[int]int, changes int) {
 	f.b.Helper()
-	file, err := os.Open(filepath.Join(f.dir, fmt.Sprint("told-", i)))
+	file, err := os.Open(filepath.Join(f.dir, fmt.Sprint("received-", i)))
 	if err != nil {
 		f.b.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func Follow(ctx context.Context, o Options) error {
 		events, failures = watcher.Events, watcher.Errors
 	}
 	watched := map[string]bool{}
-	told := false
+	reported := false
 	timer := time.NewTimer(0) // earlier changes are not reported
 	defer timer.Stop()
 	waiting := true // for writers to complete
@@ -64,10 +64,10 @@ func Follow(ctx context.Context, o Options) error {
 				problem = watchDirectories(watcher, watched, o.Directories())
 			}
 			again := o.Changed()
-			if problem != nil && !told {
+			if problem != nil && !reported {
 				o.Degraded(problem)
 			}
-			told = problem != nil
+			reported = problem != nil
 			if problem != nil {
 				timer.Reset(lookAnyway)
 			}

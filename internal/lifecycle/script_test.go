@@ -49,32 +49,20 @@ import (
 // RUN is the hook, with "[KEY]" if there is one, as in the first word of its record. Without jitter; the time is not real.
 func TestScripts(t *testing.T) {
 	golden.Scripts(t, "testdata/*.txt", func(t *testing.T, script string) string {
-		var got strings.Builder
-		synctest.Test(t, func(t *testing.T) { runScript(t, &got, script) })
-		return got.String()
+		var got string
+		synctest.Test(t, func(t *testing.T) { got = runScript(t, script) })
+		return got
 	})
 }
 
-func runScript(t *testing.T, out *strings.Builder, text string) {
+func runScript(t *testing.T, text string) string {
 	w := &world{t: t, began: time.Now(), hooks: map[string]*hook.Hook{}, objects: map[string]string{}, gates: map[string]chan error{}, results: map[string]string{}}
 	defer func() { w.stop() }()
-	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		if i > 0 {
-			out.WriteString("\n")
-		}
-		commands, _, hasOutput := strings.Cut(block+"\n", "----\n")
-		out.WriteString(commands)
-		for line := range strings.Lines(commands) {
-			if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-				w.do(words)
-				synctest.Wait()
-				w.sort()
-			}
-		}
-		if happened := w.happened(); hasOutput || happened != "" {
-			out.WriteString("----\n" + happened)
-		}
-	}
+	return golden.Blocks(text, func(words []string) {
+		w.do(words)
+		synctest.Wait()
+		w.sort()
+	}, w.happened)
 }
 
 // world is a Lifecycle whose hooks are in their last state, with a fake of the cluster, and of processes.

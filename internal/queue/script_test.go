@@ -55,31 +55,19 @@ import (
 // TASK is the first event of a merged task. The time is not real.
 func TestScripts(t *testing.T) {
 	golden.Scripts(t, "testdata/*.txt", func(t *testing.T, script string) string {
-		var got strings.Builder
-		synctest.Test(t, func(t *testing.T) { runScript(t, &got, script) })
-		return got.String()
+		var got string
+		synctest.Test(t, func(t *testing.T) { got = runScript(t, script) })
+		return got
 	})
 }
 
-func runScript(t *testing.T, out *strings.Builder, text string) {
+func runScript(t *testing.T, text string) string {
 	w := newWorld(t)
 	defer w.end()
-	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		if i > 0 {
-			out.WriteString("\n")
-		}
-		commands, _, hasOutput := strings.Cut(block+"\n", "----\n")
-		out.WriteString(commands)
-		for line := range strings.Lines(commands) {
-			if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-				w.do(words)
-				synctest.Wait()
-			}
-		}
-		if happened := w.happened(); hasOutput || len(happened) > 0 {
-			fmt.Fprintf(out, "----\n%s", strings.Join(happened, ""))
-		}
-	}
+	return golden.Blocks(text, func(words []string) {
+		w.do(words)
+		synctest.Wait()
+	}, w.happened)
 }
 
 // world is a Set, what its tasks shall do, and what has happened.
@@ -283,21 +271,21 @@ func (w *world) log(queue, text string, args ...any) {
 }
 
 // happened returns the new records. At one moment they are sorted by queue, because queues have no order among them.
-func (w *world) happened() []string {
+func (w *world) happened() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.events, func(a, b happening) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.queue, b.queue))
 	})
-	var lines []string
+	var lines strings.Builder
 	for _, e := range w.events {
 		if e.queue != "" {
 			e.queue += ": "
 		}
-		lines = append(lines, fmt.Sprintf("%s %s%s\n", e.at, e.queue, e.text))
+		fmt.Fprintf(&lines, "%s %s%s\n", e.at, e.queue, e.text)
 	}
 	w.events = nil
-	return lines
+	return lines.String()
 }
 
 // scriptTask behaves as its world specifies.

@@ -1,5 +1,5 @@
 // Package chaos breaks everything around a running operator, while objects change by a random plan, and then compares
-// what hooks were told with what has happened. The contract is in docs/explanation/what-happens-when-things-break.md.
+// what hooks received with what has happened. The contract is in docs/explanation/what-happens-when-things-break.md.
 //
 // `go test` runs a short selection, CHAOS=1 all; SEED=n repeats plans, CASE=name runs the cases whose names have that in
 // them. `make chaos` is all of it. The table of verdicts is printed, and written to $CHAOS_REPORT as JSON if that is set.
@@ -62,10 +62,10 @@ type result struct {
 	Seed    uint64        `json:"seed"`
 	Verdict string        `json:"verdict"`
 	Took    time.Duration `json:"nanoseconds"`
-	// Changes is the number of changes, Told the number of contexts that the hooks received.
-	Changes int      `json:"changes"`
-	Told    int      `json:"told"`
-	Wrong   []string `json:"wrong,omitempty"`
+	// Changes is the number of changes, Received the number of contexts that the hooks received.
+	Changes  int      `json:"changes"`
+	Received int      `json:"received"`
+	Wrong    []string `json:"wrong,omitempty"`
 }
 
 var (
@@ -76,7 +76,7 @@ var (
 func TestMain(m *testing.M) {
 	status := m.Run()
 	for _, r := range results {
-		fmt.Printf("%-44s seed %-4d %-6s %6.1fs %6d changes %6d contexts\n", r.Case, r.Seed, r.Verdict, r.Took.Seconds(), r.Changes, r.Told)
+		fmt.Printf("%-44s seed %-4d %-6s %6.1fs %6d changes %6d contexts\n", r.Case, r.Seed, r.Verdict, r.Took.Seconds(), r.Changes, r.Received)
 	}
 	if path := os.Getenv("CHAOS_REPORT"); path != "" {
 		text, err := json.MarshalIndent(results, "", "  ")
@@ -96,7 +96,7 @@ func (w *world) judge(name string, started time.Time) {
 	w.t.Helper()
 	r := result{Case: name, Seed: w.seed, Verdict: "FAILED"}
 	defer func() { // also of a case that does not get to its end
-		r.Took, r.Told = time.Since(started), w.seen()
+		r.Took, r.Received = time.Since(started), w.seen()
 		for _, versions := range w.writer.history() {
 			r.Changes += len(versions)
 		}

@@ -152,7 +152,7 @@ func (c *checker) attempts(s session) {
 			same = events[i].Watch == failed[i].Watch && *events[i].Object == *failed[i].Object
 		}
 		if !same && len(failed) > 0 {
-			c.complain("a failed run received %s, the one after it %s", tell(failed), tell(events))
+			c.complain("a failed run received %s, the one after it %s", describe(failed), describe(events))
 		}
 		failed = nil
 		if !r.done {
@@ -161,7 +161,7 @@ func (c *checker) attempts(s session) {
 	}
 }
 
-func tell(events []record.Context) string {
+func describe(events []record.Context) string {
 	text := ""
 	for i, e := range events {
 		if i == 5 {

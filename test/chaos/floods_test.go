@@ -130,15 +130,15 @@ func TestManyEvents(t *testing.T) {
 		return fmt.Sprintf("configVersion: v1\nkubernetes:\n- {name: b, kind: ConfigMap, executeHookOnEvent: [Modified], %s namespace: {nameSelector: {matchNames: [%s]}}}", more, namespace)
 	}
 	// The hook prints, for each change, object and count: the order is checked below.
-	slow := `sleep 2; jq -r '"told " + (map(select(.type == "Event") | .object | "\(.metadata.name)=\(.data.n)") | join(" "))' $BINDING_CONTEXT_PATH | head -c 30000000`
-	told := newOrder()
+	slow := `sleep 2; jq -r '"received " + (map(select(.type == "Event") | .object | "\(.metadata.name)=\(.data.n)") | join(" "))' $BINDING_CONTEXT_PATH | head -c 30000000`
+	received := newOrder()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"each.sh": hookText(config("queue: each,"), slow), "grouped.sh": hookText(config("queue: grouped, group: g,"), "sleep 2; echo grouped")} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	op := startWatched(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Ignore: told.line})
+	op := startWatched(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Ignore: received.line})
 	op.Until("both hooks", func(records []testenv.Record) bool { return count(records, "Unlock kubernetes.Event tasks") == 2 })
 	for i := range objects {
 		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), newCounted(i, 0), metav1.CreateOptions{})
@@ -159,7 +159,7 @@ func TestManyEvents(t *testing.T) {
 					return
 				}
 				made.Add(1)
-				told.made(fmt.Sprint("map-", i), n)
+				received.made(fmt.Sprint("map-", i), n)
 				// Faster than that is not asked for.
 				if ahead := time.Duration(n)*time.Second*objects/rate - time.Since(started); ahead > 0 {
 					time.Sleep(ahead)
@@ -169,15 +169,15 @@ func TestManyEvents(t *testing.T) {
 	}
 	writing.Wait()
 	ended := time.Now()
-	waiting := made.Load() - told.heard()
+	waiting := made.Load() - received.heard()
 	figure(t, "changes in a second", float64(made.Load())/60, 0, "")
 	figure(t, "changes that wait at the end of the minute", float64(waiting), 0, "")
-	told.wait(t, made.Load())
-	figure(t, "until the last of them has been told", time.Since(ended).Seconds(), 0, "s")
+	received.wait(t, made.Load())
+	figure(t, "until the last of them has been received", time.Since(ended).Seconds(), 0, "s")
 	figure(t, "idle", idle, 0, "MiB")
 	// How much that may be depends on how much waits: the scenario flood-small of make bench measures both.
 	figure(t, "peak above idle", resident(t, op.Operator, residentPeak)-idle, 0, "MiB")
-	for _, wrong := range told.wrong() {
+	for _, wrong := range received.wrong() {
 		t.Error(wrong)
 	}
 }
@@ -192,7 +192,7 @@ func newCounted(i, n int) *corev1.ConfigMap {
 // order follows what a hook prints about changes, without keeping it: for each object the counts must come one by one.
 type order struct {
 	mu     sync.Mutex
-	last   map[string]int // told
+	last   map[string]int // received
 	goal   map[string]int // made
 	total  int64
 	broken []string
@@ -208,8 +208,8 @@ func (o *order) line(text string) bool {
 	if strings.Contains(text, `"msg":"queue task"`) {
 		return true
 	}
-	_, list, isTold := strings.Cut(text, `"msg":"told `)
-	if !isTold {
+	_, list, isReceived := strings.Cut(text, `"msg":"received `)
+	if !isReceived {
 		return false
 	}
 	list, _, _ = strings.Cut(list, `"`)
@@ -283,20 +283,20 @@ func TestManySchedules(t *testing.T) {
 	enabled := op.UntilLog("Schedule binding for hook enabled successfully")
 	op.mayHold()
 	figure(t, "1,000 schedules: enabled after the start", enabled.At.Sub(op.Started).Seconds(), 0, "s")
-	told, late := 0, 0.0
+	received, late := 0, 0.0
 	op.Until("two rounds", func(records []testenv.Record) bool {
-		told = 0
+		received = 0
 		for _, r := range records {
 			if text, ok := strings.CutPrefix(r.Fields["msg"], "run "); ok {
 				n, _ := strconv.Atoi(strings.TrimSpace(text))
-				told += n
+				received += n
 				late = r.At.Sub(r.At.Truncate(5 * time.Second)).Seconds()
 			}
 		}
-		return told >= 2000
+		return received >= 2000
 	})
-	if told%1000 != 0 {
-		t.Errorf("%d contexts are not whole rounds of 1,000", told)
+	if received%1000 != 0 {
+		t.Errorf("%d contexts are not whole rounds of 1,000", received)
 	}
 	figure(t, "1,000 schedules: from when they are due to the hook's line", late*1000, 0, "ms")
 	figure(t, "1,000 schedules: resident", resident(t, op.Operator, residentNow), 0, "MiB")

@@ -79,16 +79,16 @@ kubernetes:
 	if want := "the result is more than 67108864 bytes long: select less"; exploded.Fields["error"] != want {
 		t.Errorf("error %q, want %q", exploded.Fields["error"], want)
 	}
-	var told strings.Builder
+	var received strings.Builder
 	op.Until("three results", func(records []testenv.Record) bool {
-		told.Reset()
+		received.Reset()
 		for _, r := range records {
-			told.WriteString(strings.Trim(strings.TrimPrefix(r.Fields["msg"], "run "), "[]") + ",")
+			received.WriteString(strings.Trim(strings.TrimPrefix(r.Fields["msg"], "run "), "[]") + ",")
 		}
-		return strings.Contains(told.String(), `"nothing"`)
+		return strings.Contains(received.String(), `"nothing"`)
 	})
-	if strings.Count(told.String(), "null") < 2+1 { // one null is that of the Synchronization
-		t.Errorf("the hook received %s", told.String())
+	if strings.Count(received.String(), "null") < 2+1 { // one null is that of the Synchronization
+		t.Errorf("the hook received %s", received.String())
 	}
 }
 

@@ -66,8 +66,8 @@ func (d dir) remove(name string) {
 
 type object struct{ Metadata struct{ Name string } }
 
-// told formats each context of the hooks: "hook version: binding what".
-func told(records []testenv.Record) (all []string) {
+// received formats each context that the hooks received: "hook version: binding what".
+func received(records []testenv.Record) (all []string) {
 	for _, r := range records {
 		text, ok := strings.CutPrefix(r.Fields["msg"], "run ")
 		if !ok {
@@ -113,7 +113,7 @@ func until(op *testenv.Operator, t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
 	err := op.TryUntil(testenv.Patience, func(records []testenv.Record) bool {
-		got = told(records)
+		got = received(records)
 		return len(got) >= len(want)
 	})
 	if slices.Sort(got); err != nil || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
@@ -235,7 +235,7 @@ func TestReload(t *testing.T) {
 	until(op, t, want...)
 }
 
-// A hook that does not change is told of every object once, as Added and as Deleted, while a client creates and deletes as fast
+// A hook that does not change receives every object once, as Added and as Deleted, while a client creates and deletes as fast
 // as it can and other hooks with the same list and watch change 50 times. Queues, goroutines and series of metrics of what is
 // gone are gone, too.
 func TestUnchangedHook(t *testing.T) {
@@ -283,7 +283,7 @@ func TestUnchangedHook(t *testing.T) {
 	seen := map[string]int{}
 	op.Until("the last object", func(records []testenv.Record) bool {
 		clear(seen)
-		for _, line := range told(records) {
+		for _, line := range received(records) {
 			if what, ok := strings.CutPrefix(line, "same v: maps "); ok {
 				seen[what]++
 			}
@@ -346,7 +346,7 @@ func TestHungRun(t *testing.T) {
 		t.Helper()
 		op.Until(strings.Join(lines, ", "), func(records []testenv.Record) bool {
 			count := map[string]int{}
-			for _, line := range told(records) {
+			for _, line := range received(records) {
 				count[line]++
 			}
 			return !slices.ContainsFunc(lines, func(line string) bool { return count[line] < n })
@@ -354,7 +354,7 @@ func TestHungRun(t *testing.T) {
 	}
 	seen(2, "changes v2: b Schedule")
 	before := 0
-	for _, line := range told(op.Records()) {
+	for _, line := range received(op.Records()) {
 		if line == "same v1: a Schedule" {
 			before++
 		}
@@ -375,7 +375,7 @@ func TestHungRun(t *testing.T) {
 	}
 	op.UntilLog("Hook failed; it is not retried because it was changed or removed", "hook", "hang")
 	seen(1, "hang v3: third Schedule")
-	for _, line := range told(op.Records()) {
+	for _, line := range received(op.Records()) {
 		if strings.HasPrefix(line, "hang v2") {
 			t.Errorf("a version that was superseded ran: %s", line)
 		}

@@ -87,7 +87,7 @@ func (s *stream) untilTold(op *testenv.Operator, name string) {
 	s.t.Helper()
 	op.Until("object "+name, func(records []testenv.Record) bool {
 		maps, own := false, false
-		for _, line := range told(records) {
+		for _, line := range received(records) {
 			switch _, what, _ := strings.Cut(line, ": "); {
 			case strings.HasPrefix(what, "maps ") && strings.Contains(what+" ", " "+name+" "):
 				maps = true
@@ -99,13 +99,13 @@ func (s *stream) untilTold(op *testenv.Operator, name string) {
 	})
 }
 
-// check sees that each version of the hook was told of an object once, in its Synchronization or as Added, and the last one of
+// check sees that each version of the hook received an object once, in its Synchronization or as Added, and the last one of
 // all; and that no run was of two versions: neither its text and the library beside it, nor these and the binding that there
-// is in one version only. It returns how many contexts each version was told.
+// is in one version only. It returns how many contexts each version received.
 func (s *stream) check(op *testenv.Operator, last string) map[string]int {
 	s.t.Helper()
 	seen, versions := map[string]map[string]int{}, map[string]int{}
-	for _, line := range told(op.Records()) {
+	for _, line := range received(op.Records()) {
 		head, what, _ := strings.Cut(line, ": ")
 		_, version, _ := strings.Cut(head, " ")
 		text, library, _ := strings.Cut(version, "-")
@@ -227,10 +227,10 @@ func TestTextsUnderStream(t *testing.T) {
 			s.more(op, 10)
 			s.end()
 			s.untilTold(op, fmt.Sprintf("o-%d", s.objects-1))
-			told := s.check(op, version(versions))
+			counts := s.check(op, version(versions))
 			for n := range versions + 1 {
-				if told[version(n)] < 10 {
-					t.Errorf("version %d received %d contexts", n, told[version(n)])
+				if counts[version(n)] < 10 {
+					t.Errorf("version %d received %d contexts", n, counts[version(n)])
 				}
 			}
 		})

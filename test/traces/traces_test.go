@@ -13,7 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// The hook says which trace it belongs to, and asks for a change. It waits for the file that it is told about, so that
+// The hook prints the trace that it belongs to, and requests a change. It waits for the file that its context names, so that
 // events can gather.
 const hookText = `#!/bin/bash
 if [ "$1" = --config ]; then

@@ -89,7 +89,7 @@ func TestAccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := &authority{rights: map[string]bool{"jane get /a/1": true, "jane post /a/1": false}}
 		log := &testenv.Text{}
-		handler, requests := newHandler(t, Options{Runner: tells, Access: cluster.access(t, log)}, "a.sh GET /a/{x}\na.sh POST /a/{x}\na.sh GET /ops\na.sh GET /janes")
+		handler, requests := newHandler(t, Options{Runner: echoes, Access: cluster.access(t, log)}, "a.sh GET /a/{x}\na.sh POST /a/{x}\na.sh GET /ops\na.sh GET /janes")
 		for _, r := range handler.routes {
 			switch r.binding.Path {
 			case "/ops":
@@ -201,7 +201,7 @@ func TestManyStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.client = client
-		handler, _ := newHandler(t, Options{Runner: tells, Access: a}, "a.sh GET /a")
+		handler, _ := newHandler(t, Options{Runner: echoes, Access: a}, "a.sh GET /a")
 		codes := make(chan *httptest.ResponseRecorder, 200)
 		for i := range 200 {
 			go func() {

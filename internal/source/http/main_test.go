@@ -51,8 +51,8 @@ func (f runnerFunc) Answer(ctx context.Context, h *hook.Hook, index int, r *even
 	return f(ctx, h, index, r)
 }
 
-// tells responds with the binding and the context of the hook.
-var tells = runnerFunc(func(_ context.Context, h *hook.Hook, index int, r *event.Request) (effect.HTTPAnswer, error) {
+// echoes responds with the binding and the context of the hook.
+var echoes = runnerFunc(func(_ context.Context, h *hook.Hook, index int, r *event.Request) (effect.HTTPAnswer, error) {
 	text := fmt.Sprintf("%s: %s %s %v %v %v %q", h.HTTP[index].Name, r.Method, r.Path, r.PathValues, r.Query, r.Headers, r.Body)
 	if r.User != nil {
 		text += " " + r.User.Name

@@ -51,7 +51,7 @@ func (d openAPI) documented(t testing.TB, method, path string, w *httptest.Respo
 }
 
 func TestDocument(t *testing.T) {
-	handler, _ := newHandler(t, Options{Runner: tells}, manyRoutes+"d.sh GET /nodes/{a}/{b}/x\nd.sh GET /nodes/a_b\nd.sh GET /nodes/a-b")
+	handler, _ := newHandler(t, Options{Runner: echoes}, manyRoutes+"d.sh GET /nodes/{a}/{b}/x\nd.sh GET /nodes/a_b\nd.sh GET /nodes/a-b")
 	doc := documentOf(t, handler)
 	if doc.OpenAPI != "3.0.3" {
 		t.Errorf("version %q", doc.OpenAPI)

@@ -34,7 +34,7 @@ func ask(ctx context.Context, h http.Handler, method, target, body string, heade
 }
 
 func TestContext(t *testing.T) {
-	handler, _ := newHandler(t, Options{Runner: tells, BodyLimit: 20}, "a.sh POST /a/{x}\na.sh GET /a/{x}")
+	handler, _ := newHandler(t, Options{Runner: echoes, BodyLimit: 20}, "a.sh POST /a/{x}\na.sh GET /a/{x}")
 	handler.routes[0].hook.HTTP[0].Headers = []string{"X-Signature"}
 	for _, tt := range []struct {
 		method, target, body string
@@ -93,7 +93,7 @@ func TestContext(t *testing.T) {
 
 // Deep JSON is refused before a hook's jq stumbles over it.
 func TestDeepJSON(t *testing.T) {
-	handler, _ := newHandler(t, Options{Runner: tells}, "a.sh POST /a")
+	handler, _ := newHandler(t, Options{Runner: echoes}, "a.sh POST /a")
 	for depth, want := range map[int]int{deepestJSON: 200, deepestJSON + 1: 400, 100_000: 400} {
 		body := strings.Repeat("[", depth) + strings.Repeat("]", depth)
 		if w := ask(t.Context(), handler, "POST", "/a", body, "Content-Type: application/json"); w.Code != want {
@@ -222,7 +222,7 @@ func TestHungUp(t *testing.T) {
 // No hook runs before snapshots are filled; the OpenAPI document is served.
 func TestNotReady(t *testing.T) {
 	ready := make(chan struct{})
-	handler, _ := newHandler(t, Options{Runner: tells, Ready: ready}, "a.sh GET /a")
+	handler, _ := newHandler(t, Options{Runner: echoes, Ready: ready}, "a.sh GET /a")
 	if w := ask(t.Context(), handler, "GET", "/a", ""); w.Code != 503 || w.Header().Get("Retry-After") == "" {
 		t.Errorf("got %d", w.Code)
 	}

@@ -56,8 +56,8 @@ func (o *observer) Objects(h *hook.Hook, index, n int) {
 	o.objects[fmt.Sprintf("%s %d", h.Name, index)] = n
 }
 
-// told returns the number of objects that the sink received.
-func (o *observer) told(h *hook.Hook, index int) int {
+// received returns the number of objects that the sink received.
+func (o *observer) received(h *hook.Hook, index int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.objects[fmt.Sprintf("%s %d", h.Name, index)]
@@ -191,7 +191,7 @@ func (o *observer) unlocked(h *hook.Hook) *hook.Hook {
 func (o *observer) next() string {
 	o.t.Helper()
 	ev := testenv.Receive(o.t, o.events, "event")
-	return ev.Watch.String() + " " + tell(o.t, ev.Object)
+	return ev.Watch.String() + " " + describe(o.t, ev.Object)
 }
 
 // expect waits for these events, in this order.
@@ -230,14 +230,14 @@ func contents(t *testing.T, s event.Snapshot) []string {
 	t.Helper()
 	var all []string
 	s.Each(func(o event.Object) bool {
-		all = append(all, tell(t, o))
+		all = append(all, describe(t, o))
 		return true
 	})
 	return all
 }
 
-// tell formats an object as "NAMESPACE/NAME FILTERED", without empty parts.
-func tell(t *testing.T, o event.Object) string {
+// describe formats an object as "NAMESPACE/NAME FILTERED", without empty parts.
+func describe(t *testing.T, o event.Object) string {
 	t.Helper()
 	text := o.Name
 	if o.Namespace != "" {

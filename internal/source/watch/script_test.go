@@ -61,25 +61,12 @@ func TestScripts(t *testing.T) {
 }
 
 func runScript(t *testing.T, text string) string {
-	var out strings.Builder
 	w := newStage(t)
-	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		if i > 0 {
-			out.WriteString("\n")
-		}
-		commands, _, hasOutput := strings.Cut(block+"\n", "----\n")
-		out.WriteString(commands)
-		for line := range strings.Lines(commands) {
-			if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-				w.do(words)
-			}
-		}
-		if hasOutput || len(w.happened) > 0 {
-			fmt.Fprintf(&out, "----\n%s", strings.Join(w.happened, ""))
-		}
+	return golden.Blocks(text, w.do, func() string {
+		all := strings.Join(w.happened, "")
 		w.happened = nil
-	}
-	return out.String()
+		return all
+	})
 }
 
 // stage has bindings and streams without an API server.

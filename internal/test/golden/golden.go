@@ -68,6 +68,29 @@ func Scripts(t *testing.T, pattern string, play func(t *testing.T, script string
 	}
 }
 
+// Blocks runs a script whose blocks have an empty line between them: commands, and below dashes their outcome. Do
+// carries out one command, given as words; happened returns the outcome of the block, in whole lines. A line that
+// begins with the word # is a comment.
+func Blocks(script string, do func(words []string), happened func() string) string {
+	var out strings.Builder
+	for i, block := range strings.Split(strings.TrimSpace(script), "\n\n") {
+		if i > 0 {
+			out.WriteString("\n")
+		}
+		commands, _, hasOutcome := strings.Cut(block+"\n", "----\n")
+		out.WriteString(commands)
+		for line := range strings.Lines(commands) {
+			if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
+				do(words)
+			}
+		}
+		if outcome := happened(); hasOutcome || outcome != "" {
+			out.WriteString("----\n" + outcome)
+		}
+	}
+	return out.String()
+}
+
 // Archives is Scripts for scripts that are txtar archives, which play may change.
 func Archives(t *testing.T, pattern string, play func(t *testing.T, script *txtar.Archive) *txtar.Archive) {
 	t.Helper()

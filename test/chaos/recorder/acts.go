@@ -43,7 +43,7 @@ func misbehave(act, own string) error {
 	case "":
 		return nil
 	case "fail":
-		return fmt.Errorf("told to fail")
+		return fmt.Errorf("requested failure")
 	case "kill":
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "hang":

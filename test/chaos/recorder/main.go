@@ -1,4 +1,4 @@
-// Recorder is the hook of the chaos tests. It writes down what it was told, misbehaves if the test wants it to, and
+// Recorder is the hook of the chaos tests. It records what it received, misbehaves as the test requests, and
 // hands back copies of objects.
 //
 // Everything that it needs lies in $CHAOS_DIR: HOOK.yaml is its configuration, HOOK.act what it does wrong, once for

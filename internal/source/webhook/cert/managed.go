@@ -58,7 +58,7 @@ func Managed(ctx context.Context, o ManagedOptions) (Source, error) {
 	}
 	s := &secret{client: o.Client, namespace: o.Namespace, name: o.SecretName, log: o.Log}
 	var retry delay
-	var told trouble
+	var reported trouble
 	for {
 		k, err := newKeeper(ctx, s, p, o.Log)
 		switch {
@@ -73,7 +73,7 @@ func Managed(ctx context.Context, o ManagedOptions) (Source, error) {
 		case !passing(err):
 			return nil, err
 		}
-		told.log(o.Log, "Webhook certificates have to wait for the API server", "", err)
+		reported.log(o.Log, "Webhook certificates have to wait for the API server", "", err)
 		select {
 		case <-ctx.Done():
 			return nil, err

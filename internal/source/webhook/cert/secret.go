@@ -157,9 +157,9 @@ func rule(namespace, name string) string {
 // follow watches the Secret. Events only wake the keeper, which reads the Secret itself, so their order does not matter.
 // Where watching is not possible, the keeper reads the Secret once a minute.
 func (s *secret) follow(ctx context.Context, wake chan<- struct{}) {
-	var told trouble
+	var reported trouble
 	report := func(err error) {
-		told.log(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute", "Webhook certificates are watched again", err)
+		reported.log(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute", "Webhook certificates are watched again", err)
 	}
 	one := kube.One{Client: s.client, Path: []string{"/api/v1/namespaces", s.namespace, "secrets"}, Name: s.name}
 	kube.WatchOne(ctx, kube.Backoff{}, func(ctx context.Context) error {
