@@ -142,8 +142,8 @@ chaos: testcluster tools ## run all fault injection cases, half an hour; SEED=n 
 bin/peers: bench/peers/main.go bench/peers/go.mod bench/peers/go.sum
 	@cd bench/peers && CGO_ENABLED=0 go build -o ../../bin/peers .
 
-bench: build testcluster tools bin/peers ## measure speed and memory, write bench/results.json; SCENARIO=name for one, PROFILES=dir for profiles
-	@BENCH=1 BENCH_PROFILES='$(abspath $(PROFILES))' TESTCLUSTER=required go test -count=1 -timeout 3h -v -run 'TestScenarios/$(if $(SCENARIO),^$(SCENARIO)$$)' ./bench -args -results results.json | grep -Ev '^(=== | *--- (PASS|SKIP)|PASS$$)'
+bench: build testcluster tools bin/peers ## measure speed and memory, write bench/results.json; SCENARIO=name prints one of them, PROFILES=dir for profiles
+	@BENCH=1 BENCH_PROFILES='$(abspath $(PROFILES))' TESTCLUSTER=required go test -count=1 -timeout 3h -v -run 'TestScenarios/$(if $(SCENARIO),^$(SCENARIO)$$)' ./bench -args $(if $(SCENARIO),,-results results.json) | grep -Ev '^(=== | *--- (PASS|SKIP)|PASS$$)'
 ifndef SCENARIO
 	@BENCH=1 go test -count=1 -v -run TestCost ./sdk/shell | grep -v '^=== '
 endif
