@@ -75,7 +75,7 @@ var directions = []struct {
 	}, "hooks pass through the stages without a cluster"},
 	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/run/pending", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
-	{"cmd/shell-operator", []string{"internal/app", "internal/hook", "internal/lifecycle", "internal/run/kubectl", "internal/workbench", "internal/workbench/testfile", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/kubectlplugin", "internal/spelling", "internal/telemetry"}, "flags, environment, signals and exit codes"},
+	{"cmd/shell-operator", []string{"internal/app", "internal/hook", "internal/lifecycle", "internal/run/kubectl", "internal/workbench", "internal/workbench/testfile", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/kubectlplugin", "internal/spelling", "internal/telemetry", "internal/workbench/lint", "internal/workbench/rbac", "docs"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/internal/workbench"
+	"github.com/shell-operator/shell-operator/internal/workbench/lint"
 )
 
 // errFound ends a command that has printed its findings.
@@ -17,15 +19,19 @@ func (e errFound) Error() string { return e.text }
 
 func newLintCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output string
-	var noRun, strict, quiet bool
+	var strict, quiet bool
+	var o workbench.LintOptions
 	cmd := uses(&cobra.Command{
 		Use:   "lint [DIR]",
-		Short: "Check hooks without a cluster",
-		Long: `Check the hooks of a directory, by default that of --hooks-dir. No cluster is needed.
+		Short: "Check hooks and their tests, without a cluster",
+		Long: `Check the hooks of a directory, by default that of --hooks-dir, and their test files. No cluster is needed.
 
 For each file it reports what the operator would do: run it as a hook, or skip it, and why. Hooks are called with
 --config, and the answer is checked as the operator checks it: keys, jq filters, crontabs, selectors, names, kinds. The
 syntax of scripts in sh, bash, mksh and zsh is checked, and that of Python if python3 is installed.
+
+With --cluster the bindings are checked against the cluster, by reads only: kinds are served, namespaces exist, filters succeed on up
+to 100 objects of each binding, and the permissions that rbac prints are granted, to you or to --as. Missing ones are printed as a Role.
 
 Findings have the form of compiler messages: path:line:column: level: message (hint).
 
@@ -33,7 +39,8 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 		Example: `  shell-operator lint hooks
   shell-operator lint --strict --quiet hooks
   shell-operator lint --no-run hooks          # calls no hook, so configurations are not checked
-  shell-operator lint -o json hooks | jq '.findings[] | select(.level == "error")'`,
+  shell-operator lint -o json hooks | jq '.findings[] | select(.level == "error")'
+  shell-operator lint --cluster --as system:serviceaccount:shell-operator:shell-operator hooks`,
 		Args:              upToOne("one directory"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -42,11 +49,18 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			}
 			ctx, stop := untilSignal()
 			defer stop()
-			report, err := workbench.Lint(ctx, s.workbench(), noRun)
+			if o.As != "" && !o.Cluster {
+				return errors.New("--as is the user whose permissions --cluster checks: add --cluster")
+			}
+			if o.NoRun && o.Cluster {
+				return errors.New("--cluster checks the bindings of hooks, which --no-run does not know: use one of them")
+			}
+			s.fillRBAC(&o.RBAC)
+			report, err := workbench.Lint(ctx, s.workbench(), o)
 			if err != nil {
 				return err
 			}
-			if err := printReport(stdout, output, quiet, report); err != nil {
+			if err := printReport(stdout, output, quiet, strict, report); err != nil {
 				return err
 			}
 			verdict := fmt.Sprintf("%s in %s: %s, %s", count(report.Hooks, "hook"), s.hooksDir, count(report.Errors, "error"), count(report.Warnings, "warning"))
@@ -56,27 +70,68 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			fmt.Fprintln(stderr, verdict)
 			return nil
 		},
-	}, "hooks-dir", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env")
-	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
-	cmd.Flags().BoolVar(&noRun, "no-run", false, "call no hook: configurations are not checked")
+	}, "hooks-dir", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env", "kube-config", "kube-context", "namespace")
+	addFormat(cmd, &output, formatText, formatJSON, formatYAML, formatGitHub, formatJUnit)
+	o.RBAC.Name, o.RBAC.ServiceAccount = defaultRole, defaultAccount
+	cmd.Flags().BoolVar(&o.Cluster, "cluster", false, "check the bindings against the cluster, too")
+	cmd.Flags().StringVar(&o.As, "as", "", "user whose permissions --cluster checks, such as system:serviceaccount:NAMESPACE:NAME (default: you)")
+	cmd.Flags().BoolVar(&o.NoRun, "no-run", false, "call no hook: configurations are not checked")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings, too")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "report problems only")
 	return cmd
 }
 
-func printReport(w io.Writer, output string, quiet bool, report workbench.LintReport) error {
+func printReport(w io.Writer, output string, quiet, strict bool, report workbench.LintReport) error {
 	if quiet {
 		report = report.WithoutNotes()
 	}
-	if format(output) != formatText {
+	switch format(output) {
+	case formatJSON, formatYAML:
 		return printValue(w, output, report)
+	case formatGitHub:
+		return printAnnotations(w, annotationsOfFindings(report))
+	case formatJUnit:
+		return printJUnit(w, suitesOfFindings(report, strict))
 	}
-	var errs []error
+	var b strings.Builder
 	for _, f := range report.Findings {
-		_, err := fmt.Fprintln(w, f)
-		errs = append(errs, err)
+		fmt.Fprintln(&b, f)
 	}
-	return errors.Join(errs...)
+	b.WriteString(report.Roles)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// annotationLevels are the words of GitHub.
+var annotationLevels = map[lint.Level]string{lint.Note: "notice", lint.Warning: "warning", lint.Error: "error"}
+
+func annotationsOfFindings(r workbench.LintReport) (all []annotation) {
+	for _, f := range r.Findings {
+		all = append(all, annotation{annotationLevels[f.Level], f.Path, f.Line, f.Column, "", f.Text()})
+	}
+	return all
+}
+
+// suitesOfFindings is one suite with a case for each file. Errors fail it, with strict warnings, too; what remains is its output.
+func suitesOfFindings(r workbench.LintReport, strict bool) junitSuites {
+	suite := junitSuite{Name: "lint", Time: "0.000"}
+	for _, f := range r.Findings {
+		if n := len(suite.Cases); n == 0 || suite.Cases[n-1].File != f.Path {
+			suite.Cases = append(suite.Cases, junitCase{Name: f.Path, Class: "lint", File: f.Path, Time: suite.Time})
+		}
+		one := &suite.Cases[len(suite.Cases)-1]
+		switch {
+		case f.Level < lint.Error && !(strict && f.Level == lint.Warning):
+			one.Stdout += f.String() + "\n"
+		case one.Failure != nil:
+			one.Failure.Text += "\n" + f.String()
+		default:
+			one.Line, one.Failure = f.Line, &junitFailure{f.Text(), f.String()}
+			suite.Failures++
+		}
+	}
+	suite.Tests = len(suite.Cases)
+	return junitSuites{Tests: suite.Tests, Failures: suite.Failures, Suites: []junitSuite{suite}}
 }
 
 // count is a number with its noun.

@@ -80,7 +80,8 @@ JSON in the file $BINDING_CONTEXT_PATH. Without a command, the operator is start
 		root.AddCommand(commands...)
 	}
 	add("operator", start, newUninstallCommand(s, stdout))
-	add("develop", newInitCommand(stdout), newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newTestCommand(s, stdout, stderr), newRBACCommand(s, stdout, stderr))
+	add("develop", newInitCommand(stdout), newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newTestCommand(s, stdout, stderr), newRBACCommand(s, stdout, stderr),
+		newExplainCommand(stdout))
 	add("inspect", newAskCommands(s, stdout)...)
 	root.AddCommand(newOptionsCommand(s, stdout), newVersionCommand(stdout), newDebugOptionsCommand(s, stdout))
 	root.SetOut(stdout)

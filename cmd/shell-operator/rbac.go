@@ -1,39 +1,49 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/workbench"
+	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
 )
 
 func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output string
+	var fromRuns bool
 	var r workbench.RBACOptions
 	cmd := uses(&cobra.Command{
 		Use:   "rbac",
 		Short: "Print the Roles that the bindings of the hooks need",
 		Long: `Print the least permissions that the operator needs for the bindings of its hooks, as manifests for kubectl apply. Comments
-name the hook that needs each rule. Requests of the hooks themselves, and their operations, are not included.
+name the hook that needs each rule. --from-runs adds the operations that a running operator has sent since its start, those that were
+rejected for a missing permission included. Requests of the hooks themselves are not included.
 
 Hooks are called with --config. Kinds are resolved by the cluster if there is one; otherwise built-in kinds are known,
 and the resources of other kinds are guessed and marked by a comment.`,
 		Example: `  shell-operator rbac --hooks-dir hooks --namespace shell-operator | kubectl apply -f -
-  shell-operator rbac --name pods-operator --service-account pods-operator --offline`,
+  shell-operator rbac --name pods-operator --service-account pods-operator --offline
+  kubectl -n shell-operator exec deploy/shell-operator -- /shell-operator rbac --from-runs >rbac.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := untilSignal()
 			defer stop()
-			if s.election.on {
-				r.Lease = s.election.lease
+			s.fillRBAC(&r)
+			if fromRuns {
+				sent, err := s.sent(ctx)
+				if err != nil {
+					return err
+				}
+				r.FromRuns = sent
 			}
-			r.Events = s.kubernetesEvents
-			r.Namespace, r.Configuration, r.Secret = s.namespace, s.configurationName, s.webhookSecret
 			manifests, notes, err := workbench.RBAC(ctx, s.workbench(), r)
 			for _, note := range notes {
 				fmt.Fprintf(stderr, "Note: %s\n", note)
@@ -48,12 +58,49 @@ and the resources of other kinds are guessed and marked by a comment.`,
 			return err
 		},
 	}, "hooks-dir", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
-		"leader-election", "leader-election-lease", "kubernetes-events", "kube-config", "kube-context")
+		"leader-election", "leader-election-lease", "kubernetes-events", "kube-config", "kube-context", "debug-unix-socket")
 	addFormat(cmd, &output, formatYAML, formatJSON)
-	cmd.Flags().StringVar(&r.Name, "name", "shell-operator-hooks", "name of the Roles and their bindings; not the name of the chart's own Role")
-	cmd.Flags().StringVar(&r.ServiceAccount, "service-account", "shell-operator", "ServiceAccount of the operator, in --namespace")
+	cmd.Flags().StringVar(&r.Name, "name", defaultRole, "name of the Roles and their bindings; not the name of the chart's own Role")
+	cmd.Flags().StringVar(&r.ServiceAccount, "service-account", defaultAccount, "ServiceAccount of the operator, in --namespace")
 	cmd.Flags().BoolVar(&r.Offline, "offline", false, "use no cluster")
+	cmd.Flags().BoolVar(&fromRuns, "from-runs", false, "add the operations that the running operator has sent")
 	return cmd
+}
+
+// defaultRole and defaultAccount are names in the manifests.
+const (
+	defaultRole    = "shell-operator-hooks"
+	defaultAccount = "shell-operator"
+)
+
+// fillRBAC adds what the settings name.
+func (s *settings) fillRBAC(r *workbench.RBACOptions) {
+	if s.election.on {
+		r.Lease = s.election.lease
+	}
+	r.Events = s.kubernetesEvents
+	r.Namespace, r.Configuration, r.Secret = s.namespace, s.configurationName, s.webhookSecret
+}
+
+// sent asks the running operator for the operations that it has sent.
+func (s *settings) sent(ctx context.Context) (*workbench.Sent, error) {
+	body, err := debug.NewClient(s.place(), 10*time.Second).Get(ctx, "/operation/list.json")
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var list debug.SentList
+	if err := json.NewDecoder(body).Decode(&list); err != nil {
+		return nil, fmt.Errorf("cannot read the operations of the operator: %w", err)
+	}
+	sent := &workbench.Sent{Dropped: list.Dropped}
+	for _, o := range list.Operations {
+		sent.Uses = append(sent.Uses, rbac.Use{
+			Namespace: o.Namespace, Group: o.Group, Resource: o.Resource, Verbs: o.Verbs,
+			Why: fmt.Sprintf("%s, operation %s, first seen %s", o.Hook, o.Operation, o.First.UTC().Format(time.RFC3339)),
+		})
+	}
+	return sent, nil
 }
 
 // printManifests prints manifests as one list in JSON, which has no place for comments.

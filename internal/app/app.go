@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/effect/metric"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hookset"
@@ -52,10 +52,10 @@ type operator struct {
 	store   *hookset.Store
 	// requests are those of the watcher to the API server.
 	requests *kube.Requests
-	// hookMetrics are those that hooks hand back.
-	hookMetrics *metric.Store
-	servers     *webhook.Servers
-	life        *lifecycle.Lifecycle
+	// effects apply what hooks return, and have their metrics.
+	effects *apply.Effects
+	servers *webhook.Servers
+	life    *lifecycle.Lifecycle
 	// events is nil when there is no Pod that Events could be about.
 	events *kubeevent.Recorder
 	// tracers are nil without an endpoint for traces.

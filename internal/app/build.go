@@ -70,7 +70,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if err != nil {
 		return nil, err
 	}
-	op.hookMetrics = effects.Metrics
+	op.effects = effects
 	op.meter.Count(cl.Config, "main") // not earlier: what is counted is counted in copies, too
 	if op.election, err = newElection(op, cl, o); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ type hookMeter struct {
 }
 
 func (m hookMeter) SetHooks(hooks []*hook.Hook) { m.op.meter.SetHooks(hooks) }
-func (m hookMeter) HookRemoved(name string)     { m.op.hookMetrics.Forget(name) }
+func (m hookMeter) HookRemoved(name string)     { m.op.effects.Metrics.Forget(name) }
 
 // sink takes what comes out of watching.
 type sink struct{ *operator }
@@ -78,7 +78,7 @@ func (op *operator) panicked(name string, t queue.Task, reason any, stack []byte
 }
 
 // hookSeries are how many series of metrics each hook has.
-func (op *operator) hookSeries() map[string]int { return op.hookMetrics.Series() }
+func (op *operator) hookSeries() map[string]int { return op.effects.Metrics.Series() }
 
 // parked counts the parked tasks, for a scrape.
 func (op *operator) parked() (all []telemetry.ParkedTasks) {

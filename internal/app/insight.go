@@ -239,6 +239,15 @@ func (a actions) SkipTask(queue, key string) (string, bool) {
 func (a actions) RetryParked(id string) bool { _, ok := a.Lifecycle.RetryParked(id); return ok }
 func (a actions) DropParked(id string) bool  { _, ok := a.Lifecycle.DropParked(id); return ok }
 
+// Sent are the kinds of operations that were sent.
+func (i *insight) Sent() (all []debug.Sent, dropped int) {
+	sent, dropped := i.op.effects.Sent()
+	for _, s := range sent {
+		all = append(all, debug.Sent(s))
+	}
+	return all, dropped
+}
+
 // OneByOne is the place in its script because of which a hook runs once per context.
 func (i *insight) OneByOne(h *hook.Hook) string {
 	if !h.Settings.OneByOne {

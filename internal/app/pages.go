@@ -14,7 +14,7 @@ func (op *operator) servePages(o Options) (end func(), err error) {
 	pages, err := httpserver.NewPages(httpserver.PagesOptions{
 		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.Ready, Log: o.Log,
 		Home:    op.insight.page,
-		Metrics: telemetry.MetricsHandler(op.meter.Registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(op.hookMetrics, o.Log),
+		Metrics: telemetry.MetricsHandler(op.meter.Registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(op.effects.Metrics, o.Log),
 	})
 	if err != nil {
 		return nil, err

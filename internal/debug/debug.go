@@ -38,6 +38,8 @@ type Operator interface {
 	// PausedHooks are the names of paused hooks, Parked the parked tasks, the latest first.
 	PausedHooks() []string
 	Parked() []ParkedTask
+	// Sent are the kinds of operations that were sent, in the order of their first one, and the number of operations of further kinds.
+	Sent() (all []Sent, dropped int)
 	// OneByOne is the place in its script because of which a hook runs once per context; empty if it does not.
 	OneByOne(h *hook.Hook) string
 	// NextTick is when a crontab is due again; zero when it is not registered.

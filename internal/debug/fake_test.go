@@ -26,6 +26,7 @@ type fake struct {
 	ticks    map[string]time.Time
 	paused   []string
 	parked   []ParkedTask
+	sent     []Sent
 }
 
 var _ Operator = (*fake)(nil)
@@ -54,6 +55,7 @@ func (f *fake) Binding(h *hook.Hook, index int) Binding {
 func (f *fake) Progress(h *hook.Hook) Progress    { return f.progress[h.Name] }
 func (f *fake) PausedHooks() []string             { return slices.Clone(f.paused) }
 func (f *fake) Parked() []ParkedTask              { return slices.Clone(f.parked) }
+func (f *fake) Sent() ([]Sent, int)               { return f.sent, 0 }
 func (f *fake) OneByOne(*hook.Hook) string        { return "" }
 func (f *fake) NextTick(crontab string) time.Time { return f.ticks[crontab] }
 

@@ -49,6 +49,7 @@ var routes = []route{
 	{method: "POST", path: "/parked/drop", about: "drop parked tasks: form fields as above", answer: act(parkedDrop)},
 	{method: "GET", path: "/run/list", about: "the last runs of all hooks; `?failed=true` as above", answer: runList},
 	{method: "GET", path: "/run/*", about: "one run: `17-2` is the second attempt of task 17, `17` the last one", answer: runShow},
+	{method: "GET", path: "/operation/list", about: "kinds of operations on objects that were sent, and the permissions that they need", answer: operationList},
 	{method: "GET", path: "/tail", about: "runs of all hooks as they happen, until the client disconnects", stream: tail},
 	{method: "GET", path: "/config/list", about: "runtime parameters", answer: configList},
 	{method: "POST", path: "/config/set", about: "change a parameter: form fields `name`, `value` and optionally `duration`", answer: configSet},

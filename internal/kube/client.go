@@ -10,6 +10,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// Client is what NewClient returns.
+type Client = rest.Interface
+
 // NewClient returns a client that speaks JSON about every resource. It decodes nothing but errors, and those have no values
 // of objects: see redactErrors.
 func NewClient(cfg *rest.Config) (rest.Interface, error) { return newClient(cfg, nil) }

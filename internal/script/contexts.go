@@ -25,9 +25,9 @@ type Member struct {
 // Place is a line of a script. The zero value is no place.
 type Place struct {
 	Path string
-	// Line counts from 1. Text is the line itself, without indentation.
-	Line int
-	Text string
+	// Line and Column count from 1. Text is the line itself, which begins at Column.
+	Line, Column int
+	Text         string
 }
 
 // String is the place as compilers write it, with the line.
@@ -85,9 +85,10 @@ func (s Source) place(line int) Place {
 		return Place{Path: s.Path, Line: line}
 	}
 	const most = 120
+	column := len(lines[line-1]) - len(strings.TrimLeft(lines[line-1], " \t")) + 1
 	text := []rune(strings.TrimSpace(lines[line-1]))
 	if len(text) > most {
 		text = append(text[:most], '…')
 	}
-	return Place{s.Path, line, string(text)}
+	return Place{s.Path, line, column, string(text)}
 }

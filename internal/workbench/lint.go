@@ -20,7 +20,19 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/internal/workbench/lint"
 	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
+	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
+
+// LintOptions are those of Lint.
+type LintOptions struct {
+	// NoRun starts no hook: configurations are not checked.
+	NoRun bool
+	// Cluster checks bindings against the cluster, too, with the permissions of the user of the connection, or of As.
+	Cluster bool
+	As      string
+	// RBAC are the names of what the operator itself uses.
+	RBAC RBACOptions
+}
 
 // LintReport has the findings of a hooks directory.
 type LintReport struct {
@@ -29,6 +41,8 @@ type LintReport struct {
 	Errors   int            `json:"errors"`
 	Warnings int            `json:"warnings"`
 	Findings []lint.Finding `json:"findings"`
+	// Roles are manifests with the permissions that are missing in the cluster.
+	Roles string `json:"roles,omitempty"`
 }
 
 // WithoutNotes returns the report with problems only.
@@ -40,6 +54,7 @@ func (r LintReport) WithoutNotes() LintReport {
 // linter checks one hooks directory.
 type linter struct {
 	opts     Options
+	lint     LintOptions
 	discover hookset.Options
 	programs programs
 	// shown is the directory as the user wrote it, root the same without links.
@@ -47,13 +62,11 @@ type linter struct {
 	// sources are the texts of all files that can be read, by their names below root, and libraries those that others source.
 	sources   map[string]script.Source
 	libraries lint.Libraries
-	// noRun skips the config calls.
-	noRun bool
 }
 
-// Lint checks the hooks below o.HooksDir, without a cluster. With noRun no hook is started.
-func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err error) {
-	l := &linter{shown: o.HooksDir, noRun: noRun}
+// Lint checks the hooks and the test files below o.HooksDir.
+func Lint(ctx context.Context, o Options, options LintOptions) (report LintReport, err error) {
+	l := &linter{shown: o.HooksDir, lint: options}
 	if info, err := os.Stat(o.HooksDir); err != nil {
 		return report, fmt.Errorf("cannot open the hooks directory: %w", err)
 	} else if !info.IsDir() {
@@ -87,6 +100,13 @@ func Lint(ctx context.Context, o Options, noRun bool) (report LintReport, err er
 		report.Findings = append(report.Findings, answers[i].findings...)
 	}
 	report.Findings = append(report.Findings, l.together(answers)...)
+	if options.Cluster {
+		found, roles, err := l.inCluster(ctx, answers, dir)
+		if err != nil {
+			return report, err
+		}
+		report.Findings, report.Roles = append(report.Findings, found...), roles
+	}
 	if report.Hooks == 0 {
 		// The operator would start, so this is a warning.
 		report.Findings = append(report.Findings, lint.Finding{Path: l.shown, Level: lint.Warning, Message: "no hooks found", Hint: "put executable files there, or name another directory"})
@@ -185,6 +205,9 @@ func (l *linter) skipped(e hookset.Entry, level lint.Level, hint string) lint.Fi
 
 // file checks one that is no hook.
 func (l *linter) file(ctx context.Context, e hookset.Entry) []lint.Finding {
+	if e.Skipped.Cause == hookset.Extension && strings.HasSuffix(e.Name, testfile.Suffix) {
+		return l.testFile(e.Path, e.Name)
+	}
 	switch e.Skipped.Cause {
 	case hookset.Library, hookset.Unusable:
 		return []lint.Finding{l.skipped(e, lint.Warning, "")}
@@ -205,6 +228,25 @@ func (l *linter) file(ctx context.Context, e hookset.Entry) []lint.Finding {
 	return append([]lint.Finding{f}, l.syntax(ctx, s, e.Path)...)
 }
 
+// testFile checks a test file as test does before it runs a case.
+func (l *linter) testFile(path, name string) (found []lint.Finding) {
+	s, err := l.source(path, name)
+	if err != nil {
+		return []lint.Finding{unreadable(l.show(name), err)}
+	}
+	f, problems := testfile.Parse(path, s.Text)
+	for _, p := range problems {
+		found = append(found, lint.Finding{Path: s.Path, Line: p.Line, Column: p.Column, Level: lint.Error, Message: p.Message, Hint: p.Hint})
+	}
+	if len(problems) > 0 {
+		return found
+	}
+	if _, err := hookOf(f); err != nil {
+		return []lint.Finding{{Path: s.Path, Line: 1, Column: 1, Level: lint.Error, Message: err.Error()}}
+	}
+	return []lint.Finding{{Path: s.Path, Message: fmt.Sprintf("tests: %d", len(f.Cases))}}
+}
+
 // library checks the scripts below a directory for shared code.
 func (l *linter) library(ctx context.Context, e hookset.Entry) (found []lint.Finding) {
 	err := filepath.WalkDir(e.Path, func(path string, entry fs.DirEntry, err error) error {
@@ -216,11 +258,14 @@ func (l *linter) library(ctx context.Context, e hookset.Entry) (found []lint.Fin
 			return err
 		}
 		s, err := l.source(path, name)
-		if err != nil {
+		switch {
+		case err != nil:
 			found = append(found, unreadable(l.show(name), err))
-			return nil
+		case strings.HasSuffix(name, testfile.Suffix):
+			found = append(found, l.testFile(path, name)...)
+		default:
+			found = append(found, l.syntax(ctx, s, path)...)
 		}
-		found = append(found, l.syntax(ctx, s, path)...)
 		return nil
 	})
 	if err != nil {
@@ -260,7 +305,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 			}
 		}
 	}
-	if l.noRun {
+	if l.lint.NoRun {
 		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: config call skipped (--no-run)"})
 		return result
 	}
@@ -279,7 +324,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 		result.findings = append(result.findings, found)
 	}
 	for i, k := range answer.Hook.Kubernetes {
-		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" {
+		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" && !l.lint.Cluster {
 			line, column := l.place(s, answer, fmt.Sprintf("kubernetes[%d].kind", i), "")
 			result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
 		}

@@ -5,6 +5,7 @@
 //   - Metrics are applied only if all changes of the cluster succeeded.
 //   - Of a failed run only changes with ignoreHookError are made.
 //   - Errors and reports name objects and have no values of them.
+//   - Sent has the permissions for what was sent; its memory is bounded.
 package apply
 
 import (
@@ -71,6 +72,7 @@ type Effects struct {
 	filters *jq.Compiler
 	patches *patch.Applier
 	tracer  trace.Tracer
+	sent    ledger
 }
 
 var _ run.Effects = (*Effects)(nil)
@@ -88,7 +90,7 @@ func New(o Options) (*Effects, error) {
 			Client: client, Resolver: kube.NewResolver(client), Filters: o.Filters,
 			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout,
 		}),
-		tracer: o.Tracer,
+		tracer: o.Tracer, sent: ledger{seen: map[[5]string]bool{}},
 	}, nil
 }
 
@@ -106,7 +108,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if large {
 		runtime.GC() // otherwise the file stays in memory while the requests are sent
 	}
-	if err := e.change(ctx, log, requests.Patches, turn); err != nil {
+	if err := e.change(ctx, log, h, requests.Patches, turn); err != nil {
 		return changes(requests.Patches), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.Metrics.Apply(h.Name, requests.Metrics)
@@ -114,7 +116,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 }
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
-func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hook, out run.Outputs, turn *run.Turn) ([]run.Change, error) {
+func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn) ([]run.Change, error) {
 	patches, err := wire.ParsePatches(out.Patch, e.filters)
 	if err != nil {
 		log.Warn("The patches of a failed hook are ignored", "error", err.Error())
@@ -126,7 +128,7 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, _ *hook.Hoo
 			kept = append(kept, p)
 		}
 	}
-	if err := e.change(ctx, log, kept, turn); err != nil {
+	if err := e.change(ctx, log, h, kept, turn); err != nil {
 		return changes(kept), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	return changes(kept), nil
@@ -160,18 +162,19 @@ func objects(patches []effect.Patch) iter.Seq[string] {
 }
 
 // change applies patches when it is the run's turn, in a span of the run's trace.
-func (e *Effects) change(ctx context.Context, log *slog.Logger, patches []effect.Patch, turn *run.Turn) error {
+func (e *Effects) change(ctx context.Context, log *slog.Logger, h *hook.Hook, patches []effect.Patch, turn *run.Turn) error {
 	if len(patches) > 0 {
 		if err := turn.Wait(ctx, objects(patches)); err != nil {
 			return err
 		}
 	}
+	applier := e.patches.Reporting(e.sent.of(h.Name))
 	if e.tracer == nil || len(patches) == 0 {
-		return e.patches.Apply(ctx, log, patches)
+		return applier.Apply(ctx, log, patches)
 	}
 	ctx, span := e.tracer.Start(ctx, "patch", trace.WithAttributes(attribute.Int("operations", len(patches))))
 	defer span.End()
-	err := e.patches.Apply(ctx, log, patches)
+	err := applier.Apply(ctx, log, patches)
 	if err != nil {
 		span.SetStatus(codes.Error, run.PublicReason(err))
 	}

@@ -42,6 +42,9 @@ type Options struct {
 	DeleteTimeout time.Duration
 	// Parallel is the maximum number of requests in flight; 0 means 32.
 	Parallel int
+	// Sent, if set, receives each patch before its first request, with the RBAC rules that it needs in a namespace; empty means cluster-wide.
+	// Calls are concurrent.
+	Sent func(p *effect.Patch, namespace string, rules []kube.Rule)
 }
 
 // Applier applies patches. It is safe for concurrent use.
@@ -55,6 +58,13 @@ func New(opts Options) *Applier {
 	if opts.Parallel == 0 {
 		opts.Parallel = 32
 	}
+	return &Applier{opts}
+}
+
+// Reporting returns an Applier that reports what it sends.
+func (a *Applier) Reporting(sent func(p *effect.Patch, namespace string, rules []kube.Rule)) *Applier {
+	opts := a.opts
+	opts.Sent = sent
 	return &Applier{opts}
 }
 
@@ -132,19 +142,25 @@ func explain(err error, p *effect.Patch, res kube.Resource) error {
 	if !kube.IsPermissionMissing(err) {
 		return err
 	}
-	namespace := p.Namespace
-	if !res.Namespaced {
-		namespace = ""
-	}
-	rules := []kube.Rule{{Group: res.Group, Resource: res.Resource, Verbs: p.Operation.Verbs()}}
-	if p.Subresource != "" { // the object itself is read, its subresource is written
-		read, written := rules[0], rules[0]
-		read.Verbs, written.Resource = []string{"get"}, res.Resource+"/"+p.Subresource
-		written.Verbs = slices.DeleteFunc(slices.Clone(p.Operation.Verbs()), func(verb string) bool { return verb == "get" })
-		rules = []kube.Rule{written}
-		if slices.Contains(p.Operation.Verbs(), "get") {
-			rules = append(rules, read)
-		}
-	}
+	namespace, rules := needs(p, res)
 	return fmt.Errorf("%w: %s", err, kube.Grant(namespace, rules...))
+}
+
+// needs returns the RBAC rules for a patch, and their namespace.
+func needs(p *effect.Patch, res kube.Resource) (namespace string, rules []kube.Rule) {
+	if res.Namespaced {
+		namespace = p.Namespace
+	}
+	all := kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: p.Operation.Verbs()}
+	if p.Subresource == "" {
+		return namespace, []kube.Rule{all}
+	}
+	// The object itself is read, its subresource is written.
+	read, written := all, all
+	read.Verbs, written.Resource = []string{"get"}, res.Resource+"/"+p.Subresource
+	written.Verbs = slices.DeleteFunc(slices.Clone(all.Verbs), func(verb string) bool { return verb == "get" })
+	if !slices.Contains(all.Verbs, "get") {
+		return namespace, []kube.Rule{written}
+	}
+	return namespace, []kube.Rule{written, read}
 }

@@ -47,6 +47,10 @@ func (r *request) do(ctx context.Context) error {
 			return fmt.Errorf("%q cannot be a part of a path: %s", part, strings.Join(problems, " and "))
 		}
 	}
+	if r.Sent != nil {
+		namespace, rules := needs(r.patch, r.resource)
+		r.Sent(r.patch, namespace, rules)
+	}
 	switch r.patch.Operation {
 	case effect.Create:
 		return r.create(ctx)

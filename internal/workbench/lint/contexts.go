@@ -14,7 +14,7 @@ func Hook(s script.Source, h *hook.Hook, contexts script.Reading) []Finding {
 			"add configVersion: v1; the reference of the configuration lists the differences"))
 	}
 	add := func(at script.Place, level Level, message, hint string) {
-		f := finding(s, at.Line, 0, level, message, hint)
+		f := finding(s, at.Line, at.Column, level, message, hint)
 		if at.Path != "" && at.Path != h.Name {
 			f.Path = at.Path
 		}

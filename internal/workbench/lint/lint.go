@@ -59,11 +59,15 @@ func (f Finding) String() string {
 			text += fmt.Sprintf("%d:", f.Column)
 		}
 	}
-	text += " " + f.Level.String() + ": " + f.Message
-	if f.Hint != "" {
-		text += " (" + f.Hint + ")"
+	return text + " " + f.Level.String() + ": " + f.Text()
+}
+
+// Text is the message with its hint.
+func (f Finding) Text() string {
+	if f.Hint == "" {
+		return f.Message
 	}
-	return text
+	return f.Message + " (" + f.Hint + ")"
 }
 
 // Sort orders findings by file and place.

@@ -36,7 +36,7 @@ func TestShell(t *testing.T) {
 		{"a", "#!/bin/bash\ncase x in\n", "a:2:1: error: `case` statement must end with `esac`"},
 		{"a.py", "#!/usr/bin/env python3\ncase x in\n", ""},
 		{"lib.bash", "f() {\n", "lib.bash:1:5: error: `{` must be followed by a statement list"},
-		{"a", "#!/bin/bash\necho a\r\n", `a:2: warning: the line ends with a carriage return, which becomes a part of its last word (convert the file: sed -i 's/\r$//' a)`},
+		{"a", "#!/bin/bash\necho a\r\n", `a:2:7: warning: the line ends with a carriage return, which becomes a part of its last word (convert the file: sed -i 's/\r$//' a)`},
 	} {
 		got := lines(Shell(t.Context(), script.Source{Path: test.name, Text: []byte(test.text)}, "/"+test.name, noChecker))
 		if got != test.want {
@@ -154,14 +154,14 @@ func TestContexts(t *testing.T) {
 		hook       hook.Hook
 		want       string
 	}{
-		{"runs once per context", object, hook.Hook{Kubernetes: pods, Settings: auto}, "a:3: note: runs once per context"},
-		{"gets all", object, hook.Hook{Kubernetes: pods}, "a:3: warning: the hook reads only the first"},
+		{"runs once per context", object, hook.Hook{Kubernetes: pods, Settings: auto}, "a:3:1: note: runs once per context"},
+		{"gets all", object, hook.Hook{Kubernetes: pods}, "a:3:1: warning: the hook reads only the first"},
 		{"one by its own setting", object, hook.Hook{Kubernetes: pods, Settings: one}, ""},
-		{"reads only the type", kind, hook.Hook{Kubernetes: pods}, "a:2: warning: the hook reads only the first"},
+		{"reads only the type", kind, hook.Hook{Kubernetes: pods}, "a:2:1: warning: the hook reads only the first"},
 		{"reads also snapshots", kind + "jq '.[0].snapshots' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: pods}, ""},
 		{"runs at start-up only", object, hook.Hook{OnStartup: new(int)}, ""},
 		{"reads all", every, hook.Hook{Kubernetes: pods}, ""},
-		{"may read all", object + "handle\n", hook.Hook{Kubernetes: pods}, "a:4: note: gets all contexts of a run: it calls handle"},
+		{"may read all", object + "handle\n", hook.Hook{Kubernetes: pods}, "a:4:1: note: gets all contexts of a run: it calls handle"},
 	} {
 		s := script.Source{Path: "a", Text: []byte(test.text)}
 		test.hook.Name = "a"
@@ -186,6 +186,19 @@ func TestPlace(t *testing.T) {
 	} {
 		if l, c := Place(script.Source{Path: "a", Text: []byte(file)}, []byte(test.output), test.line, test.column); l != test.atLine || c != test.atColumn {
 			t.Errorf("%d:%d of %q is at %d:%d, not %d:%d", test.line, test.column, test.output, l, c, test.atLine, test.atColumn)
+		}
+	}
+}
+
+// TestPlaceOfExpansion finds lines of a heredoc that are printed differently.
+func TestPlaceOfExpansion(t *testing.T) {
+	const file = "#!/bin/sh\ncat <<-EOF\n\tconfigVersion: v1\n\tkubernetes:\n\t- name: $NAME\n\t  kind: Pod\n\t  queue: q-${NAME}\nEOF\necho $X\n"
+	for _, test := range []struct{ line, column, atLine, atColumn int }{
+		{3, 3, 5, 4}, {3, 9, 5, 10}, {3, 12, 5, 10}, {5, 3, 7, 4}, {4, 9, 6, 10},
+	} {
+		output := "configVersion: v1\nkubernetes:\n- name: pods\n  kind: Pod\n  queue: q-pods\n"
+		if l, c := Place(script.Source{Path: "a", Text: []byte(file)}, []byte(output), test.line, test.column); l != test.atLine || c != test.atColumn {
+			t.Errorf("%d:%d is at %d:%d, not %d:%d", test.line, test.column, l, c, test.atLine, test.atColumn)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Place maps a line and column of a hook's --config output to the hook's file. Most hooks contain their configuration as
-// text, so the line is there; where it is not, or is ambiguous, the place is 0.
+// text, so the line is there, or the text around it if the line itself has expansions. Where it is not, or is ambiguous, the place is 0.
 func Place(s script.Source, output []byte, line, column int) (int, int) {
 	if s.IsBinary() {
 		return 0, 0
@@ -32,21 +32,53 @@ func Place(s script.Source, output []byte, line, column int) (int, int) {
 			same = true
 		}
 	}
-	if best < 0 || same {
+	if best < 0 {
+		return between(printed, line-1, written, column)
+	}
+	if same {
 		return 0, 0
 	}
 	shift := strings.Index(written[best], text) - strings.Index(printed[line-1], text)
 	return best + 1, max(column+shift, 0)
 }
 
-// neighbours counts the equal lines around two lines.
+// between finds a line that is not written as it is printed, by the equal lines around it: a heredoc with expansions. Only the text before
+// the expansion has a column.
+func between(printed []string, at int, written []string, column int) (int, int) {
+	best, least, same := -1, 0, false
+	for i, candidate := range written {
+		if !strings.ContainsAny(candidate, "$`\\") {
+			continue
+		}
+		switch n := neighbours(printed, at, written, i); {
+		case n > least:
+			best, least, same = i, n, false
+		case n == least:
+			same = true
+		}
+	}
+	if best < 0 || same {
+		return 0, 0
+	}
+	shift := indentation(written[best]) - indentation(printed[at])
+	if literal := strings.IndexAny(written[best], "$`\\"); column+shift > literal+1 {
+		return best + 1, literal + 1
+	}
+	return best + 1, max(column+shift, 0)
+}
+
+func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
+
+// neighbours counts the equal lines around two lines; blank ones do not count.
 func neighbours(a []string, i int, b []string, j int) (n int) {
 	for _, step := range []int{-1, 1} {
 		for k := step; i+k >= 0 && i+k < len(a) && j+k >= 0 && j+k < len(b); k += step {
 			if strings.TrimSpace(a[i+k]) != strings.TrimSpace(b[j+k]) {
 				break
 			}
-			n++
+			if strings.TrimSpace(a[i+k]) != "" {
+				n++
+			}
 		}
 	}
 	return n

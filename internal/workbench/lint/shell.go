@@ -120,7 +120,7 @@ func carriageReturns(s script.Source) []Finding {
 		return nil // the file cannot even be started
 	}
 	if at := bytes.Index(s.Text, []byte("\r\n")); at >= 0 {
-		return []Finding{finding(s, 1+bytes.Count(s.Text[:at], []byte("\n")), 0, Warning, "the line ends with a carriage return, which becomes a part of its last word",
+		return []Finding{finding(s, 1+bytes.Count(s.Text[:at], []byte("\n")), at-bytes.LastIndexByte(s.Text[:at], '\n'), Warning, "the line ends with a carriage return, which becomes a part of its last word",
 			`convert the file: sed -i 's/\r$//' `+s.Path)}
 	}
 	return nil

@@ -5,8 +5,8 @@
 //   - A permission is limited to a namespace or to names wherever the API server can check that.
 //   - Each rule names the hooks that need it.
 //
-// Not attempted: requests of hooks themselves, and their operations. They are unknown without running
-// them on real events.
+// Not attempted: requests of hooks themselves. They and the operations of hooks are unknown without running them on real events; the
+// operations of a running operator can be added.
 package rbac
 
 import (
@@ -42,6 +42,15 @@ type Options struct {
 	Lease string
 	// Events: the operator reports failing hooks as Kubernetes Events in its namespace.
 	Events bool
+	// Uses are permissions for operations of the hooks.
+	Uses []Use
+}
+
+// Use is a permission that operations of a hook need.
+type Use struct {
+	Namespace, Group, Resource string
+	Verbs                      []string
+	Why                        string
 }
 
 // Role is a Role, or a ClusterRole if it has no namespace.
@@ -97,6 +106,9 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	}
 	if o.Events {
 		all = append(all, need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
+	}
+	for _, u := range o.Uses {
+		all = append(all, need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), []string{u.Why}})
 	}
 	return roles(withoutCovered(all)), nil
 }

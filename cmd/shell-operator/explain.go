@@ -1,0 +1,250 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/docs"
+)
+
+func newExplainCommand(stdout io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain KEY",
+		Short: "Explain a key of configurations and test files",
+		Long: `Explain a key of the configuration of a hook (hook…) or of a test file (test…): its type, default, meaning and children. Lists
+have no place in KEY.`,
+		Example: `  shell-operator explain hook
+  shell-operator explain hook.kubernetes.queue
+  shell-operator explain test.cases.expect`,
+		Args: exactlyOne("one key, such as hook.kubernetes"),
+		ValidArgsFunction: func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return completeKey(begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := findSchema(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(stdout, s.explanation(args[0]))
+			return err
+		},
+	}
+}
+
+// schema is a part of a JSON Schema.
+type schema struct {
+	root, node map[string]any
+}
+
+// rootSchema returns the schema that the first word of a key names.
+func rootSchema(word string) (schema, bool) {
+	text, ok := map[string][]byte{"hook": docs.HookSchema, "test": docs.TestSchema}[word]
+	s := schema{}
+	if !ok || json.Unmarshal(text, &s.root) != nil {
+		return s, false
+	}
+	s.node = s.root
+	if current, versioned := s.root["then"]; versioned { // the version that new hooks have
+		s = s.at(current)
+		s.node["description"] = s.root["description"]
+	}
+	return s, true
+}
+
+func findSchema(key string) (schema, error) {
+	words := strings.Split(key, ".")
+	s, ok := rootSchema(words[0])
+	if !ok {
+		return s, &hinted{fmt.Errorf("there is no key %q", key), "keys begin with hook or test, for instance hook.kubernetes.queue"}
+	}
+	for i, word := range words[1:] {
+		children := s.children()
+		child, ok := children[word]
+		if !ok {
+			names, parent := slices.Sorted(maps.Keys(children)), strings.Join(words[:i+1], ".")
+			if len(names) == 0 {
+				return s, fmt.Errorf("%s has no keys", parent)
+			}
+			return s, &hinted{fmt.Errorf("%s has no key %q%s", parent, word, didYouMean(word, names)), "its keys are " + strings.Join(names, ", ")}
+		}
+		s = child
+	}
+	return s, nil
+}
+
+// completeKey returns the keys that begin so.
+func completeKey(begun string) (keys []string) {
+	parent, _, below := cutLast(begun)
+	if !below {
+		return []string{"hook", "test"}
+	}
+	s, err := findSchema(parent)
+	if err != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.children())) {
+		keys = append(keys, parent+"."+name)
+	}
+	return keys
+}
+
+func cutLast(key string) (parent, word string, below bool) {
+	at := strings.LastIndexByte(key, '.')
+	if at < 0 {
+		return "", key, false
+	}
+	return key[:at], key[at+1:], true
+}
+
+// at is a part with its references resolved; its own words win.
+func (s schema) at(v any) schema {
+	node, _ := v.(map[string]any)
+	node = maps.Clone(node)
+	if ref, ok := node["$ref"].(string); ok {
+		var target any = s.root
+		for word := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
+			below, _ := target.(map[string]any)
+			target = below[word]
+		}
+		for key, value := range s.at(target).node {
+			if own, has := node[key].(map[string]any); has && key == "properties" {
+				inherited := maps.Clone(value.(map[string]any))
+				maps.Copy(inherited, own)
+				node[key] = inherited
+			} else if !has && node[key] == nil {
+				node[key] = value
+			}
+		}
+	}
+	return schema{s.root, node}
+}
+
+// alternatives are the forms that a value may have.
+func (s schema) alternatives() (all []schema) {
+	for _, key := range []string{"oneOf", "anyOf"} {
+		list, _ := s.node[key].([]any)
+		for _, one := range list {
+			if a := s.at(one); a.node["required"] == nil || a.node["type"] != nil { // not a rule about the keys
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// children are the keys of a mapping, or of the mappings in a list.
+func (s schema) children() map[string]schema {
+	all := map[string]schema{}
+	properties, _ := s.node["properties"].(map[string]any)
+	for name, p := range properties {
+		if name != "$schema" && name != "id" {
+			all[name] = s.at(p)
+		}
+	}
+	if items, ok := s.node["items"]; ok {
+		maps.Copy(all, s.at(items).children())
+	}
+	for _, a := range s.alternatives() {
+		maps.Copy(all, a.children())
+	}
+	return all
+}
+
+// kind is the type in words.
+func (s schema) kind() string {
+	if title, ok := s.node["title"].(string); ok && s.node["$schema"] == nil {
+		return title
+	}
+	var kinds []string
+	add := func(kind string) {
+		if kind != "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	for _, a := range s.alternatives() {
+		add(a.kind())
+	}
+	types, isList := s.node["type"].([]any)
+	if !isList {
+		types = []any{s.node["type"]}
+	}
+	for _, t := range types {
+		switch t {
+		case "array":
+			kind := "list"
+			if items, ok := s.node["items"]; ok {
+				kind += " of " + s.at(items).kind()
+			}
+			add(kind)
+		case "object":
+			add("mapping")
+		case nil:
+		default:
+			add(fmt.Sprint(t))
+		}
+	}
+	if values := s.values(); len(kinds) == 0 && len(values) > 0 {
+		add("string")
+	}
+	if len(kinds) == 0 {
+		return "anything"
+	}
+	return strings.Join(kinds, " or ")
+}
+
+// values are the only ones that are valid.
+func (s schema) values() (all []string) {
+	list, _ := s.node["enum"].([]any)
+	if one, ok := s.node["const"]; ok {
+		list = []any{one}
+	}
+	for _, v := range list {
+		all = append(all, fmt.Sprint(v))
+	}
+	for _, a := range s.alternatives() {
+		values := a.values()
+		if len(values) == 0 {
+			return nil
+		}
+		all = append(all, values...)
+	}
+	return all
+}
+
+// defaultSentence is how descriptions name the default.
+var defaultSentence = regexp.MustCompile(`Default: (.*?)\.(?: |$)`)
+
+// meaning splits the description into the default and the rest.
+func (s schema) meaning() (text, value string) {
+	text, _ = s.node["description"].(string)
+	if m := defaultSentence.FindStringSubmatch(text); m != nil {
+		text, value = strings.TrimSpace(strings.Replace(text, m[0], "", 1)), m[1]
+	}
+	return text, value
+}
+
+func (s schema) explanation(key string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", key, s.kind())
+	text, value := s.meaning()
+	if value != "" {
+		fmt.Fprintf(&b, "default: %s\n", value)
+	}
+	if values := s.values(); len(values) > 0 {
+		fmt.Fprintf(&b, "values: %s\n", strings.Join(values, ", "))
+	}
+	fmt.Fprintf(&b, "\n%s\n", text)
+	children := s.children()
+	for _, name := range slices.Sorted(maps.Keys(children)) {
+		text, value := children[name].meaning()
+		fmt.Fprintf(&b, "\n%s: %s%s\n  %s\n", name, children[name].kind(), suffix(", default: ", value), text)
+	}
+	return b.String()
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/docs"
+)
+
+// TestDescriptions checks that each property of each schema has a description: editors and explain show it.
+func TestDescriptions(t *testing.T) {
+	chart, err := os.ReadFile("../../deploy/chart/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"hook": docs.HookSchema, "test": docs.TestSchema, "chart": chart} {
+		var s schema
+		if err := json.Unmarshal(text, &s.root); err != nil {
+			t.Fatal(err)
+		}
+		described := 0
+		var walk func(path string, v any)
+		walk = func(path string, v any) {
+			node, _ := v.(map[string]any)
+			properties, _ := node["properties"].(map[string]any)
+			for key, property := range properties {
+				if text, _ := s.at(property).node["description"].(string); !strings.HasSuffix(strings.TrimRight(text, ")"), ".") && name != "chart" || text == "" {
+					t.Errorf("%s: %s.%s has the description %q, which is no sentence", name, path, key, text)
+				}
+				described++
+			}
+			for key, below := range node {
+				walk(path+"/"+key, below)
+			}
+			list, _ := v.([]any)
+			for _, below := range list {
+				walk(path, below)
+			}
+		}
+		walk("", s.root)
+		if described < 50 {
+			t.Errorf("%s: only %d properties", name, described)
+		}
+	}
+}

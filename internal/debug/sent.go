@@ -1,0 +1,48 @@
+package debug
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Sent is a kind of operations on objects that the operator has sent for a hook, and a permission that they need.
+type Sent struct {
+	Hook      string `json:"hook"`
+	Operation string `json:"operation"`
+	// Namespace is empty for resources without namespaces.
+	Namespace string    `json:"namespace,omitempty"`
+	Group     string    `json:"group"`
+	Resource  string    `json:"resource"`
+	Verbs     []string  `json:"verbs"`
+	First     time.Time `json:"first"`
+}
+
+// SentList is the answer about all of them.
+type SentList struct {
+	Operations []Sent `json:"operations"`
+	// Dropped is the number of operations of further kinds.
+	Dropped int `json:"dropped"`
+}
+
+func operationList(a *API, _ request) (answer, error) {
+	list := SentList{Operations: []Sent{}}
+	all, dropped := a.Operator.Sent()
+	list.Operations, list.Dropped = append(list.Operations, all...), dropped
+	if len(all) == 0 {
+		return answer{value: list, text: "no operations\n"}, nil
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "HOOK\tOPERATION\tNAMESPACE\tRESOURCE\tVERBS\tFIRST")
+	for _, s := range all {
+		resource := s.Resource
+		if s.Group != "" {
+			resource += "." + s.Group
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Hook, s.Operation, s.Namespace, resource, strings.Join(s.Verbs, ","), s.First.Format(time.RFC3339))
+	}
+	_ = w.Flush()
+	return answer{value: list, text: trimLines(b.String())}, nil
+}

@@ -1,0 +1,59 @@
+package apply
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// maxSent bounds the memory of Sent, about 2 MiB.
+const maxSent = 10_000
+
+// Sent is a kind of operations that a hook has requested and the operator has sent, with a rule that it needs.
+type Sent struct {
+	Hook, Operation string
+	// Namespace is empty for resources without namespaces.
+	Namespace, Group, Resource string
+	Verbs                      []string
+	First                      time.Time
+}
+
+// ledger keeps what was sent.
+type ledger struct {
+	// mu guards what follows. It is a leaf.
+	mu      sync.Mutex
+	seen    map[[5]string]bool
+	all     []Sent
+	dropped int
+}
+
+// of returns the recorder of a hook.
+func (l *ledger) of(hook string) func(*effect.Patch, string, []kube.Rule) {
+	return func(p *effect.Patch, namespace string, rules []kube.Rule) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, r := range rules {
+			// The namespace is cloned: it is a part of the text of a file.
+			key := [5]string{hook, p.Operation.String(), strings.Clone(namespace), r.Group, r.Resource}
+			switch {
+			case l.seen[key]:
+			case len(l.all) == maxSent:
+				l.dropped++
+			default:
+				l.seen[key] = true
+				l.all = append(l.all, Sent{hook, key[1], key[2], r.Group, strings.Clone(r.Resource), r.Verbs, time.Now()})
+			}
+		}
+	}
+}
+
+// Sent returns the kinds of operations that were sent, in the order of their first one, and the number of operations of further kinds.
+func (e *Effects) Sent() (all []Sent, dropped int) {
+	e.sent.mu.Lock()
+	defer e.sent.mu.Unlock()
+	return slices.Clone(e.sent.all), e.sent.dropped
+}
