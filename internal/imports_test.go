@@ -34,7 +34,7 @@ var directions = []struct {
 	{"internal/telemetry/tracing", []string{"internal/telemetry/logonce"}, "it exports spans of any package"},
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "reports of stages become metrics"},
 	{"internal/health", []string{"internal/hook"}, "lifecycle reports the states of hooks to it"},
-	{"internal/telemetry/kubeevent", []string{"internal/kube"}, "it receives names only"},
+	{"internal/telemetry/kubeevent", []string{"internal/kube"}, "it receives names and texts only"},
 	{"internal/script", []string{"internal/jq"}, "the text of hooks, for those that load and check them"},
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk", "internal/spelling"}, "formats parse and write values"},
 	{"internal/hookset", []string{"internal/hook", "internal/script", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and its output is validated"},
@@ -58,7 +58,7 @@ var directions = []struct {
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/run/pending", "internal/run/process", "internal/run/workspace"}, "a stage; queues, snapshots and effects are interfaces to it, the result of a run is a value of effect"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/kube"}, "a stage that changes the cluster"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
-	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric"}, "all effects of a run; it validates the files of runs"},
+	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/metric", "internal/telemetry/kubeevent"}, "all effects of a run; it validates the files of runs"},
 	{"internal/workbench/lint", []string{"internal/hook", "internal/script"}, "findings about files; workbench provides files and programs"},
 	{"internal/workbench/rbac", []string{"internal/hook", "internal/spelling"}, "from hooks to roles; workbench provides the names of the cluster"},
 	{"internal/answer", []string{

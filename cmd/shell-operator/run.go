@@ -194,7 +194,14 @@ func done(r workbench.TrialReport, apply bool) string {
 }
 
 func printPayload(w io.Writer, o workbench.TrialOperation) {
-	for _, payload := range []string{string(o.Object), string(o.Patch), o.JQFilter} {
+	report := ""
+	switch {
+	case o.Status != "":
+		report = fmt.Sprintf("%s=%s %s%s", o.Type, o.Status, o.Reason, suffix(": ", o.Message))
+	case o.Type != "":
+		report = fmt.Sprintf("%s %s (%s)%s", o.Type, o.Reason, o.Action, suffix(": ", o.Note))
+	}
+	for _, payload := range []string{string(o.Object), string(o.Patch), o.JQFilter, report} {
 		if payload != "" {
 			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(strings.TrimSpace(payload), "\n", "\n    "))
 		}

@@ -56,7 +56,7 @@ type operator struct {
 	effects *apply.Effects
 	servers *webhook.Servers
 	life    *lifecycle.Lifecycle
-	// events is nil when there is no Pod that Events could be about.
+	// events publishes Events of hooks, and about them.
 	events *kubeevent.Recorder
 	// tracers are nil without an endpoint for traces.
 	tracers *run.Tracers
@@ -153,9 +153,7 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	background.Go(dog.Stage("watches", func() { _ = op.watcher.Run(ctx) }))
 	background.Go(func() { _ = op.clock.Run(ctx) })
 	background.Go(dog.Stage("starting and reloading hooks", func() { op.life.Run(ctx) }))
-	if op.events != nil {
-		background.Go(dog.Stage("Kubernetes Events", func() { op.events.Run(ctx) }))
-	}
+	published := op.publish(dog)
 	background.Go(dog.Stage("webhook and HTTP servers", func() { op.servers.Run(ctx, fail) }))
 
 	over := make(chan struct{})
@@ -168,6 +166,7 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	close(over)
 	op.logLeft()
 	ending.Wait()
+	published()
 	background.Wait()
 	var broken *webhook.Error
 	switch {
@@ -178,6 +177,22 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	}
 	op.log.Info("shutdown done", "phase", "shutdown")
 	return err
+}
+
+// lastEvents is the time for Events of the last runs.
+const lastEvents = time.Second
+
+// publish publishes Events until the function that it returns is called, after the last run.
+func (op *operator) publish(dog *lifecycle.Watchdog) (end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(dog.Stage("Kubernetes Events", func() {
+		op.events.Run(ctx)
+		last, cancel := context.WithTimeout(context.Background(), lastEvents)
+		defer cancel()
+		op.events.Flush(last)
+	}))
+	return func() { stop(); running.Wait() }
 }
 
 // logLeft logs what the shutdown ends and the Synchronization after the next start replaces.

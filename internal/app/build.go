@@ -66,6 +66,9 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		MaxRuns:   o.MaxRuns,
 		OnFailure: op.failed, OnExhausted: op.exhausted, OnPanic: op.panicked, OnAction: op.meter.OnAction, OnEnd: op.meter.QueueEnded,
 	})
+	if op.events, err = op.newKubeEvents(cl, o); err != nil {
+		return nil, err
+	}
 	effects, err := op.newEffects(cl, filters, o)
 	if err != nil {
 		return nil, err
@@ -73,9 +76,6 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.effects = effects
 	op.meter.Count(cl.Config, "main") // not earlier: what is counted is counted in copies, too
 	if op.election, err = newElection(op, cl, o); err != nil {
-		return nil, err
-	}
-	if op.events, err = newKubeEvents(cl, o); err != nil {
 		return nil, err
 	}
 	op.requests = kube.NewRequests(cl.Config, o.Log)
@@ -115,7 +115,7 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	client := o.Patches.Client(cl.Config)
 	o.Election.fence(client)
 	op.meter.Count(client, "object_patcher")
-	with := apply.Options{Settings: o.Patches, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, Log: o.Log}
+	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Events: op.events, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, Log: o.Log}
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
 	}

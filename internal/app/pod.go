@@ -4,23 +4,26 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 )
 
-// newKubeEvents returns nil without a Pod that Events could be about, or if they are disabled.
-func newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recorder, error) {
-	p := cl.OwnPod(o.Pod, o.Webhooks.Namespace)
-	if !o.KubernetesEvents || p.Name == "" {
-		return nil, nil
-	}
-	client, err := kube.NewClient(cl.Config)
+// newKubeEvents makes what publishes Events of hooks and, if there is a Pod that they could be about and they are not disabled, about failing hooks.
+func (op *operator) newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recorder, error) {
+	config := rest.CopyConfig(cl.Config)
+	op.meter.Count(config, "main")
+	client, err := kube.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for Events: %w", err)
 	}
-	return kubeevent.New(kubeevent.Options{Client: client, Namespace: p.Namespace, Pod: p.Name, UID: types.UID(o.PodUID), Log: o.Log}), nil
+	with := kubeevent.Options{Client: client, Instance: cl.Instance(o.Installation), Dropped: op.meter.Operator.EventDropped, Log: o.Log}
+	if p := cl.OwnPod(o.Pod, o.Webhooks.Namespace); o.KubernetesEvents && p.Name != "" {
+		with.Pod = kubeevent.Reference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(o.PodUID)}
+	}
+	return kubeevent.New(with), nil
 }
 
 // runEnded reports a run to metrics and Events.

@@ -24,6 +24,9 @@ const (
 	MergePatch
 	JSONPatch
 	JQPatch
+	// SetCondition replaces one condition in the status of the object, RecordEvent publishes an Event about it.
+	SetCondition
+	RecordEvent
 )
 
 // traits are the properties of an operation.
@@ -47,6 +50,8 @@ var operations = map[Operation]traits{
 	MergePatch:         {word: "MergePatch", verbs: []string{"patch"}},
 	JSONPatch:          {word: "JSONPatch", verbs: []string{"patch"}},
 	JQPatch:            {word: "JQPatch", verbs: []string{"get", "update"}},
+	SetCondition:       {word: "Condition", verbs: []string{"get", "patch"}},
+	RecordEvent:        {word: "Event"},
 }
 
 // String returns the word that hooks write.
@@ -77,7 +82,7 @@ func (o Operation) HasObject() bool { return operations[o].object }
 // Deletes reports whether the operation removes an object.
 func (o Operation) Deletes() bool { return operations[o].deletes }
 
-// Verbs returns what RBAC has to allow for the operation.
+// Verbs returns what RBAC has to allow for the operation. An Event is no change of the object and needs none there.
 func (o Operation) Verbs() []string { return operations[o].verbs }
 
 // Patch is one change of the cluster that a hook requests. It is valid: it has all that its operation needs.
@@ -101,6 +106,10 @@ type Patch struct {
 	Body []byte
 	// Filter is the jq program of a JQPatch. It compiles.
 	Filter string
+	// Condition is that of a SetCondition, whose Subresource is "status".
+	Condition *Condition
+	// Event is that of a RecordEvent. The object is what it regards.
+	Event *Event
 
 	// Force takes ownership of fields that other managers own (ServerSideApply).
 	Force bool
@@ -111,4 +120,37 @@ type Patch struct {
 }
 
 // Size is the number of bytes to send.
-func (p *Patch) Size() int { return len(p.Object) + len(p.Body) + len(p.Filter) }
+func (p *Patch) Size() int {
+	n := len(p.Object) + len(p.Body) + len(p.Filter)
+	if p.Condition != nil {
+		n += len(p.Condition.Message)
+	}
+	if p.Event != nil {
+		n += len(p.Event.Note)
+	}
+	return n
+}
+
+// Condition is an entry of status.conditions.
+type Condition struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+	// ObservedGeneration is that of the object which the hook has seen; 0 means that of the object when it is changed.
+	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
+	LastTransitionTime string `json:"lastTransitionTime"`
+	Reason             string `json:"reason"`
+	Message            string `json:"message"`
+}
+
+// Event is a Kubernetes Event about an object.
+type Event struct {
+	// UID is that of the object; empty means to read it.
+	UID string
+	// Type is Normal or Warning.
+	Type, Reason, Action string
+	// Note has at most MaxNote bytes.
+	Note string
+}
+
+// MaxNote is the number of bytes that the API allows in the note of an Event.
+const MaxNote = 1 << 10

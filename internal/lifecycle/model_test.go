@@ -180,10 +180,10 @@ func (s noSnapshots) Unlock(h *hook.Hook, index int) {
 
 type noEffects struct{}
 
-func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn) ([]run.Change, error) {
+func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
 	return nil, nil
 }
-func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn) ([]run.Change, error) {
+func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
 	return nil, nil
 }
 

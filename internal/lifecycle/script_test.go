@@ -88,7 +88,7 @@ type world struct {
 }
 
 // Apply fails if the script says so.
-func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn) ([]run.Change, error) {
+func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer func() { w.operationFails = false }()
@@ -98,7 +98,7 @@ func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *r
 	return nil, nil
 }
 
-func (w *world) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn) ([]run.Change, error) {
+func (w *world) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
 	return nil, nil
 }
 

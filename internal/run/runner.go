@@ -54,9 +54,9 @@ type Snapshots interface {
 type Effects interface {
 	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields. It
 	// waits for the turn before the first change.
-	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn) ([]Change, error)
+	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, seen Seen) ([]Change, error)
 	// ApplyFailed applies the patches with ignoreHookError of a failed hook.
-	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn) ([]Change, error)
+	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, seen Seen) ([]Change, error)
 }
 
 // Options of a Runner. Executor, Snapshots, Effects, Workspace and Log are required.
@@ -250,7 +250,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		}
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
 			var failed error
-			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn)
+			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.seen(lists))
 			err = errors.Join(err, failed)
 		}
 		if a.result.GiveUp != "" || a.result.RetryAfter != nil {
@@ -272,7 +272,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 			return &answerError{err}
 		}
 	}
-	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn)
+	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.seen(lists))
 	return err
 }
 

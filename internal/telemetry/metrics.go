@@ -55,6 +55,7 @@ type Metrics struct {
 	leader              *prometheus.GaugeVec
 	reloads             *prometheus.CounterVec
 	parked, dropped     *prometheus.CounterVec
+	lostEvents          *prometheus.CounterVec
 
 	admissions, conversions             *prometheus.CounterVec
 	admissionSeconds, conversionSeconds *prometheus.HistogramVec
@@ -105,6 +106,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		reloads:       r.counter("hooks_reloads_total"),
 		parked:        r.counter("tasks_parked_total"),
 		dropped:       r.counter("parked_contexts_dropped_total"),
+		lostEvents:    r.counter("hook_events_dropped_total"),
 		oldLatency:    r.histogram("kubernetes_client_rate_limiter_latency_seconds"),
 
 		admissions:        r.counter("admission_reviews_total"),
@@ -275,6 +277,9 @@ func (m *Metrics) TaskParked(hook, binding, queue string) {
 func (m *Metrics) ParkedContextDropped(hook, binding, queue, reason string) {
 	m.dropped.WithLabelValues(valid(hook), binding, queue, reason).Inc()
 }
+
+// EventDropped counts an Event of a hook that was not published.
+func (m *Metrics) EventDropped(hook string) { m.lostEvents.WithLabelValues(valid(hook)).Inc() }
 
 // AdmissionReviewed counts an admission review. The series of all results exist from the first review on, so that the
 // first failure is an increase.

@@ -102,6 +102,9 @@ var definitions = []definition{
 	{name: "hook_run_success_total", typ: counter, labels: bindingLabels,
 		help: "Successful runs."},
 
+	{name: "hook_events_dropped_total", typ: counter, labels: hookLabels,
+		help: "Events of a hook that were not published: more than the limit for one object, or rejected by the API server."},
+
 	{name: "admission_reviews_total", typ: counter, labels: reviewLabels,
 		help: "Admission reviews by result: allowed or denied by the hook, or failed: the hook gave no verdict."},
 	{name: "admission_review_duration_seconds", typ: histogram, labels: []string{"hook", "binding"}, buckets: apiBuckets,

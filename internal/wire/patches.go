@@ -70,15 +70,25 @@ type patchDocument struct {
 	Object     json.RawMessage
 	MergePatch json.RawMessage
 	JSONPatch  json.RawMessage
+	Regarding  json.RawMessage
+
+	Type, Status, Reason, Message, Action, Note ownText
 
 	IgnoreMissingObject bool
 	IgnoreHookError     bool
 	Force               bool
 }
 
-// field is the destination of a key's value: one of the three is set, or none for an unknown key.
+// ownText is the text of a key that only Condition and Event have. Other operations ignore the key, whatever its value is.
+type ownText struct {
+	text     string
+	mistyped bool
+}
+
+// field is the destination of a key's value: one of the four is set, or none for an unknown key.
 type field struct {
 	text  *string
+	own   *ownText
 	truth *bool
 	part  *json.RawMessage
 }
@@ -112,6 +122,20 @@ func (d *patchDocument) field(key string) field {
 		return field{part: &d.MergePatch}
 	case "jsonPatch":
 		return field{part: &d.JSONPatch}
+	case "regarding":
+		return field{part: &d.Regarding}
+	case "type":
+		return field{own: &d.Type}
+	case "status":
+		return field{own: &d.Status}
+	case "reason":
+		return field{own: &d.Reason}
+	case "message":
+		return field{own: &d.Message}
+	case "action":
+		return field{own: &d.Action}
+	case "note":
+		return field{own: &d.Note}
 	}
 	return field{}
 }

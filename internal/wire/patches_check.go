@@ -87,6 +87,9 @@ func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 		}
 		p.manifest(&out, d.Object)
 		return out
+	case out.Operation == effect.RecordEvent:
+		p.event(&out, &d)
+		return out
 	}
 	p.required(number, " for "+d.Operation, "kind", d.Kind, "name", d.Name)
 	p.inPath(number, "name", d.Name, "namespace", d.Namespace)
@@ -103,6 +106,8 @@ func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 		out.Body = p.jsonPatch(number, d.JSONPatch)
 	case effect.JQPatch:
 		out.Filter = p.filter(number, d.JQFilter)
+	case effect.SetCondition:
+		p.condition(&out, &d)
 	}
 	out.IgnoreHookError = d.IgnoreHookError && !out.Operation.Deletes() && out.Subresource == "status"
 	return out

@@ -52,6 +52,7 @@ func familiar(text []byte, err error) error {
 var keys = []string{
 	"operation", "apiVersion", "kind", "namespace", "name", "subresource", "jqFilter",
 	"ignoreMissingObject", "ignoreHookError", "force", "object", "mergePatch", "jsonPatch",
+	"regarding", "type", "status", "reason", "message", "action", "note",
 }
 
 // jsonDocument reads a document that is valid JSON. The last of duplicate keys counts.
@@ -72,6 +73,10 @@ func jsonDocument(text []byte) (d patchDocument, err error) {
 			*f.part = value[:len(value):len(value)]
 		case f.text != nil:
 			err = readText(value, f.text)
+		case f.own != nil && value[0] == '"':
+			err = readText(value, &f.own.text)
+		case f.own != nil:
+			f.own.mistyped = value[0] != 'n'
 		case f.truth != nil:
 			err = json.Unmarshal(value, f.truth)
 		}

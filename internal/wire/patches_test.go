@@ -43,7 +43,14 @@ func describePatches(patches []effect.Patch, err error) string {
 				b.WriteString(" " + flag.name)
 			}
 		}
-		fmt.Fprintf(&b, " %s%s%s\n", p.Object, p.Body, p.Filter)
+		fmt.Fprintf(&b, " %s%s%s", p.Object, p.Body, p.Filter)
+		if p.Condition != nil {
+			fmt.Fprintf(&b, "%+v", *p.Condition)
+		}
+		if p.Event != nil {
+			fmt.Fprintf(&b, "%+v", *p.Event)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

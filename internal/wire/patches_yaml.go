@@ -97,6 +97,10 @@ func (d *patchDocument) set(key string, value *yaml.Node) (err error) {
 		if value.ShortTag() != "!!null" {
 			*f.text = value.Value
 		}
+	case f.own != nil:
+		if f.own.mistyped = value.Kind != yaml.ScalarNode; value.ShortTag() != "!!null" {
+			f.own.text = value.Value
+		}
 	case f.truth != nil:
 		if value.ShortTag() == "!!null" {
 			return nil

@@ -66,12 +66,12 @@ func ParseResult(text []byte, rules ResultRules) (effect.Result, error) {
 }
 
 func result(o *object, rules ResultRules) (r effect.Result) {
-	r.Message = cut(o.text("message"))
+	r.Message = cut(o.text("message"), effect.MaxMessage)
 	if after := o.durationBetween("requeueAfter", minRequeue, maxRequeue); after != nil {
 		r.RequeueAfter = *after
 	}
 	r.RetryAfter = o.durationBetween("retryAfter", 0, maxRetryAfter)
-	if r.GiveUp = cut(o.text("giveUp")); o.fields["giveUp"] == "" {
+	if r.GiveUp = cut(o.text("giveUp"), effect.MaxMessage); o.fields["giveUp"] == "" {
 		o.violation("giveUp", "is empty", "write the reason")
 	}
 	r.Requeue = requeues(o, rules)
@@ -143,10 +143,10 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// cut shortens a text to effect.MaxMessage bytes without breaking a character.
-func cut(text string) string {
-	if len(text) <= effect.MaxMessage {
+// cut shortens a text to a number of bytes without breaking a character.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:effect.MaxMessage], "")
+	return strings.ToValidUTF8(text[:limit], "")
 }

@@ -484,10 +484,10 @@ func (s *simulation) replay(ctx context.Context) error {
 				err = s.answered(&report)
 			}
 			if err == nil {
-				_, err = simulatedEffects{s}.Apply(ctx, silent(), s.hook, out, nil)
+				_, err = simulatedEffects{s}.Apply(ctx, silent(), s.hook, out, nil, nil)
 			}
 		} else if out.Patch != nil {
-			_, failed := simulatedEffects{s}.ApplyFailed(ctx, silent(), s.hook, out, nil)
+			_, failed := simulatedEffects{s}.ApplyFailed(ctx, silent(), s.hook, out, nil, nil)
 			err = errors.Join(err, failed)
 		}
 		s.result.err, s.result.exit = err, exitOf(err)

@@ -127,7 +127,9 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 	defer files.Close()
 	client := kube.Over(s.server)
 	// No controller removes finalizers here, so there is nothing to wait for.
-	s.effects, err = apply.New(apply.Options{Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Client: client, Filters: o.filters, Log: silent()})
+	s.effects, err = apply.New(apply.Options{
+		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Client: client, Filters: o.filters, Log: silent(), Now: memory.Now,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -657,7 +659,7 @@ func (s *simulation) lines(stream string, into *[]string) func([]byte) {
 // simulatedEffects apply what runs return to the simulated cluster.
 type simulatedEffects struct{ *simulation }
 
-func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn) ([]run.Change, error) {
+func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
 	requests, err := apply.Check(h, out, e.filters)
 	if err != nil {
 		return nil, err
@@ -666,7 +668,8 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	for _, w := range requests.Warnings {
 		e.result.notes = append(e.result.notes, "the metrics: "+w.String())
 	}
-	changes, err := e.effects.Apply(ctx, log, h, out, turn)
+	changes, err := e.effects.Apply(ctx, log, h, out, turn, seen)
+	e.effects.Flush(ctx)
 	if err == nil {
 		e.result.patches = append(e.result.patches, requests.Patches...)
 		e.result.metrics = append(e.result.metrics, requests.Metrics...)
@@ -674,11 +677,11 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	return changes, errors.Join(err, e.refresh(ctx))
 }
 
-func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn) ([]run.Change, error) {
+func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
 	if patches, err := wire.ParsePatches(out.Patch, e.filters); err == nil {
 		e.learnPatches(patches)
 	}
-	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn)
+	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, seen)
 	return changes, errors.Join(err, e.refresh(ctx))
 }
 

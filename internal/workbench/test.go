@@ -443,11 +443,32 @@ func operationTree(p effect.Patch) (any, error) {
 			tree[key] = value
 		}
 	}
-	if !p.Operation.HasObject() {
-		add("apiVersion", p.APIVersion)
-		add("kind", p.Kind)
-		add("namespace", p.Namespace)
-		add("name", p.Name)
+	address := func(to map[string]any, uid string) {
+		for key, value := range map[string]string{"apiVersion": p.APIVersion, "kind": p.Kind, "namespace": p.Namespace, "name": p.Name, "uid": uid} {
+			if value != "" {
+				to[key] = value
+			}
+		}
+	}
+	switch c, e := p.Condition, p.Event; {
+	case e != nil:
+		regarding := map[string]any{}
+		address(regarding, e.UID)
+		tree["regarding"] = regarding
+		add("type", e.Type)
+		add("reason", e.Reason)
+		add("action", e.Action)
+		add("note", e.Note)
+	case !p.Operation.HasObject():
+		address(tree, "")
+		if c == nil {
+			break
+		}
+		p.Subresource = "" // hooks need not write it
+		add("type", c.Type)
+		add("status", c.Status)
+		add("reason", c.Reason)
+		add("message", c.Message)
 	}
 	add("subresource", p.Subresource)
 	add("jqFilter", p.Filter)

@@ -380,15 +380,16 @@ func (r *TrialReport) apply(ctx context.Context, o Options, cl *kube.Cluster, h 
 	if len(r.Operations) == 0 {
 		return nil
 	}
-	e, err := apply.New(apply.Options{Settings: o.Changes, Client: o.Changes.Client(cl.Config), Filters: filters, Log: silent()})
+	e, err := apply.New(apply.Options{Settings: o.Changes, Instance: cl.Instance(o.Installation), Client: o.Changes.Client(cl.Config), Filters: filters, Log: silent()})
 	if err != nil {
 		return err
 	}
 	if failed {
-		_, err = e.ApplyFailed(ctx, silent(), h, out, nil)
+		_, err = e.ApplyFailed(ctx, silent(), h, out, nil, nil)
 	} else {
-		_, err = e.Apply(ctx, silent(), h, out, nil)
+		_, err = e.Apply(ctx, silent(), h, out, nil, nil)
 	}
+	e.Flush(ctx)
 	r.Applied = err == nil && !o.Changes.DryRun
 	return err
 }

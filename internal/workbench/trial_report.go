@@ -50,13 +50,27 @@ type TrialOperation struct {
 	Patch           json.RawMessage `json:"patch,omitempty"`
 	JQFilter        string          `json:"jqFilter,omitempty"`
 	IgnoreHookError bool            `json:"ignoreHookError,omitempty"`
+	// Type and Reason are those of a Condition or an Event, Status and Message those of a Condition, the others those of an Event.
+	Type    string `json:"type,omitempty"`
+	Status  string `json:"status,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Action  string `json:"action,omitempty"`
+	Note    string `json:"note,omitempty"`
 }
 
 func trialOperation(p effect.Patch) TrialOperation {
-	return TrialOperation{
+	t := TrialOperation{
 		Operation: p.Operation.String(), APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
 		Subresource: p.Subresource, Object: p.Object, Patch: p.Body, JQFilter: p.Filter, IgnoreHookError: p.IgnoreHookError,
 	}
+	if c := p.Condition; c != nil {
+		t.Type, t.Status, t.Reason, t.Message = c.Type, c.Status, c.Reason, c.Message
+	}
+	if e := p.Event; e != nil {
+		t.Type, t.Reason, t.Action, t.Note = e.Type, e.Reason, e.Action, e.Note
+	}
+	return t
 }
 
 // TrialMetric is an operation on the hook's metrics.

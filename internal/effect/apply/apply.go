@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -29,6 +30,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -54,6 +56,12 @@ func (s Settings) Client(config *rest.Config) *rest.Config {
 // Options of Effects. Tracer may be nil: then there are no traces.
 type Options struct {
 	Settings
+	// Instance names the installation, in the field managers of conditions.
+	Instance string
+	// Events publishes the Events of hooks. If it is nil, Flush publishes them.
+	Events *kubeevent.Recorder
+	// Now is the clock of conditions; nil means time.Now.
+	Now func() time.Time
 	// Client is that of Settings, possibly with more around it.
 	Client  *rest.Config
 	Filters *jq.Compiler
@@ -71,6 +79,7 @@ type Effects struct {
 	Metrics *metric.Store
 	filters *jq.Compiler
 	patches *patch.Applier
+	events  *kubeevent.Recorder
 	tracer  trace.Tracer
 	sent    ledger
 }
@@ -83,19 +92,36 @@ func New(o Options) (*Effects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for patches: %w", err)
 	}
+	if o.Events == nil {
+		o.Events = kubeevent.New(kubeevent.Options{Client: client, Instance: o.Instance, Log: o.Log})
+	}
 	return &Effects{
+		events:  o.Events,
 		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxSeries: o.MaxSeries}),
 		filters: o.Filters,
 		patches: patch.New(patch.Options{
 			Client: client, Resolver: kube.NewResolver(client), Filters: o.Filters,
-			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout,
+			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Now: o.Now,
 		}),
 		tracer: o.Tracer, sent: ledger{seen: map[[5]string]bool{}},
 	}, nil
 }
 
+// Flush publishes the Events so far. It is for callers that have no Recorder which does.
+func (e *Effects) Flush(ctx context.Context) { e.events.Flush(ctx) }
+
+// events adapts a Recorder.
+type events struct{ *kubeevent.Recorder }
+
+func (e events) Record(hook string, p *effect.Patch) {
+	e.Recorder.Record(hook, kubeevent.Event{
+		Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.Event.UID)},
+		Type:      p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
+	})
+}
+
 // Apply applies what a successful run returns.
-func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn) ([]run.Change, error) {
+func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
 	requests, err := Check(h, out, e.filters)
 	for _, w := range requests.Warnings {
 		log.Warn("A metric operation is ignored", "warning", w.String())
@@ -108,7 +134,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if large {
 		runtime.GC() // otherwise the file stays in memory while the requests are sent
 	}
-	if err := e.change(ctx, log, h, requests.Patches, turn); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen}, requests.Patches, turn); err != nil {
 		return changes(requests.Patches), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.Metrics.Apply(h.Name, requests.Metrics)
@@ -116,7 +142,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 }
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
-func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn) ([]run.Change, error) {
+func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
 	patches, err := wire.ParsePatches(out.Patch, e.filters)
 	if err != nil {
 		log.Warn("The patches of a failed hook are ignored", "error", err.Error())
@@ -128,7 +154,7 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 			kept = append(kept, p)
 		}
 	}
-	if err := e.change(ctx, log, h, kept, turn); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen}, kept, turn); err != nil {
 		return changes(kept), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	return changes(kept), nil
@@ -162,19 +188,19 @@ func objects(patches []effect.Patch) iter.Seq[string] {
 }
 
 // change applies patches when it is the run's turn, in a span of the run's trace.
-func (e *Effects) change(ctx context.Context, log *slog.Logger, h *hook.Hook, patches []effect.Patch, turn *run.Turn) error {
+func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn) error {
 	if len(patches) > 0 {
 		if err := turn.Wait(ctx, objects(patches)); err != nil {
 			return err
 		}
 	}
-	applier := e.patches.Reporting(e.sent.of(h.Name))
+	of.Sent = e.sent.of(of.Hook)
 	if e.tracer == nil || len(patches) == 0 {
-		return applier.Apply(ctx, log, patches)
+		return e.patches.Apply(ctx, log, of, patches)
 	}
 	ctx, span := e.tracer.Start(ctx, "patch", trace.WithAttributes(attribute.Int("operations", len(patches))))
 	defer span.End()
-	err := applier.Apply(ctx, log, patches)
+	err := e.patches.Apply(ctx, log, of, patches)
 	if err != nil {
 		span.SetStatus(codes.Error, run.PublicReason(err))
 	}

@@ -8,11 +8,13 @@
 //   - Conflicts with other clients that change the same object are retried a few times.
 //   - A request that ctx ends is not repeated. Neither the log nor an error has values of objects: they may be secret.
 //   - An error that says that a permission is missing names the RBAC rule that grants it.
+//   - A condition replaces no entry of another type, also if the object changes at the same time. An Event never fails.
 //
 // It does not check patches: those that came out of package wire are valid.
 package patch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -42,6 +45,24 @@ type Options struct {
 	DeleteTimeout time.Duration
 	// Parallel is the maximum number of requests in flight; 0 means 32.
 	Parallel int
+	// Instance names the installation, in the field managers of conditions.
+	Instance string
+	// Events publishes the Events of hooks. Nil drops them.
+	Events Events
+	// Now is the clock of conditions; nil means time.Now.
+	Now func() time.Time
+}
+
+// Events publishes Events. It does not block.
+type Events interface {
+	Record(hook string, p *effect.Patch)
+}
+
+// Run is what the patches belong to.
+type Run struct {
+	Hook string
+	// Seen returns uid and generation of an object as the contexts of the run have it, nothing if they do not. It may be nil.
+	Seen func(group, kind, namespace, name string) (uid string, generation int64)
 	// Sent, if set, receives each patch before its first request, with the RBAC rules that it needs in a namespace; empty means cluster-wide.
 	// Calls are concurrent.
 	Sent func(p *effect.Patch, namespace string, rules []kube.Rule)
@@ -58,20 +79,20 @@ func New(opts Options) *Applier {
 	if opts.Parallel == 0 {
 		opts.Parallel = 32
 	}
-	return &Applier{opts}
-}
-
-// Reporting returns an Applier that reports what it sends.
-func (a *Applier) Reporting(sent func(p *effect.Patch, namespace string, rules []kube.Rule)) *Applier {
-	opts := a.opts
-	opts.Sent = sent
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
 	return &Applier{opts}
 }
 
 // Apply applies patches. The log has the fields of their run.
-func (a *Applier) Apply(ctx context.Context, log *slog.Logger, patches []effect.Patch) error {
+func (a *Applier) Apply(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch) error {
 	var f failures
 	for _, stretch := range stretches(patches) {
+		if stretch[0].Operation == effect.RecordEvent {
+			a.publish(ctx, log, run, stretch)
+			continue
+		}
 		// The kind is resolved here and not earlier: one of the patches before may have defined it.
 		res, err := a.resolve(ctx, &stretch[0])
 		if err != nil {
@@ -81,15 +102,33 @@ func (a *Applier) Apply(ctx context.Context, log *slog.Logger, patches []effect.
 			continue
 		}
 		for _, wave := range waves(stretch, res.Namespaced) {
-			a.wave(ctx, log, wave, res, &f)
+			a.wave(ctx, log, run, wave, res, &f)
 		}
 	}
 	return f.join()
 }
 
 // wave applies patches of different objects concurrently.
-func (a *Applier) wave(ctx context.Context, log *slog.Logger, patches []effect.Patch, res kube.Resource, f *failures) {
-	concurrently(len(patches), a.opts.Parallel, func(i int) { f.add(&patches[i], a.one(ctx, log, &patches[i], res)) })
+func (a *Applier) wave(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch, res kube.Resource, f *failures) {
+	concurrently(len(patches), a.opts.Parallel, func(i int) { f.add(&patches[i], a.one(ctx, log, run, &patches[i], res)) })
+}
+
+// publish passes Events on. It cannot fail, and a dry run publishes nothing.
+func (a *Applier) publish(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch) {
+	for i := range patches {
+		p := &patches[i]
+		a.announce(ctx, log, p)
+		if run.Sent != nil {
+			run.Sent(p, cmp.Or(p.Namespace, "default"), []kube.Rule{{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}}})
+		}
+		if a.opts.DryRun || a.opts.Events == nil {
+			continue
+		}
+		if gv, err := schema.ParseGroupVersion(p.APIVersion); err == nil && p.Event.UID == "" && run.Seen != nil {
+			p.Event.UID, _ = run.Seen(gv.Group, p.Kind, p.Namespace, p.Name)
+		}
+		a.opts.Events.Record(run.Hook, p)
+	}
 }
 
 // concurrently calls do for each number below n, for at most limit of them at the same time. A panic continues on the
@@ -127,14 +166,20 @@ func (a *Applier) resolve(ctx context.Context, p *effect.Patch) (kube.Resource, 
 	return a.opts.Resolver.Resolve(ctx, p.APIVersion, p.Kind)
 }
 
-func (a *Applier) one(ctx context.Context, log *slog.Logger, p *effect.Patch, res kube.Resource) error {
+// announce logs a patch and returns the log of its request.
+func (a *Applier) announce(ctx context.Context, log *slog.Logger, p *effect.Patch) *slog.Logger {
 	log = log.With("operation", p.Operation.String(), "kind", p.Kind, "namespace", p.Namespace, "name", p.Name)
 	level, text := slog.LevelDebug, "Patch object"
 	if a.opts.DryRun {
 		level, text = slog.LevelInfo, "Dry run, the object is not changed"
 	}
 	log.Log(ctx, level, text, "bytes", p.Size())
-	return explain((&request{Options: &a.opts, patch: p, resource: res, log: log}).do(ctx), p, res)
+	return log
+}
+
+func (a *Applier) one(ctx context.Context, log *slog.Logger, run Run, p *effect.Patch, res kube.Resource) error {
+	log = a.announce(ctx, log, p)
+	return explain((&request{Options: &a.opts, run: run, patch: p, resource: res, log: log}).do(ctx), p, res)
 }
 
 // explain adds the RBAC rule to an error about a missing permission.

@@ -49,7 +49,7 @@ func apply(t *testing.T, a *applier, text string) string {
 	t.Helper()
 	patches, err := wire.ParsePatches([]byte(text), jq.NewCompiler(jq.Options{}))
 	if err == nil {
-		err = a.Apply(context.Background(), a.log, patches)
+		err = a.Apply(context.Background(), a.log, Run{Hook: "h.sh"}, patches)
 	}
 	if err != nil {
 		return err.Error()
@@ -176,7 +176,7 @@ func TestNamesLeadNowhereElse(t *testing.T) {
 		{Operation: effect.MergePatch, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "first", Subresource: "../../secrets/token", Body: []byte(`{"data":{"a":"eA=="}}`)},
 		{Operation: effect.Delete, APIVersion: "v1", Kind: "ConfigMap", Namespace: "default/../" + namespace, Name: "first"},
 	} {
-		err := a.Apply(t.Context(), a.log, []effect.Patch{p})
+		err := a.Apply(t.Context(), a.log, Run{}, []effect.Patch{p})
 		if err == nil || !strings.Contains(err.Error(), "cannot be a part of a path") {
 			t.Errorf("%s %s/%s %s: error %v", p.Operation, p.Namespace, p.Name, p.Subresource, err)
 		}

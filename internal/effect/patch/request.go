@@ -25,6 +25,7 @@ import (
 // request is one patch and the resource that it changes.
 type request struct {
 	*Options
+	run      Run
 	patch    *effect.Patch
 	resource kube.Resource
 	log      *slog.Logger
@@ -47,9 +48,9 @@ func (r *request) do(ctx context.Context) error {
 			return fmt.Errorf("%q cannot be a part of a path: %s", part, strings.Join(problems, " and "))
 		}
 	}
-	if r.Sent != nil {
+	if r.run.Sent != nil {
 		namespace, rules := needs(r.patch, r.resource)
-		r.Sent(r.patch, namespace, rules)
+		r.run.Sent(r.patch, namespace, rules)
 	}
 	switch r.patch.Operation {
 	case effect.Create:
@@ -77,13 +78,19 @@ func (r *request) do(ctx context.Context) error {
 		return r.send(ctx, types.JSONPatchType)
 	case effect.JQPatch:
 		return r.filter(ctx)
+	case effect.SetCondition:
+		return r.condition(ctx)
 	}
 	return fmt.Errorf("unknown operation %d", r.patch.Operation)
 }
 
 // to completes a request that writes.
 func (r *request) to(req *rest.Request, path []string) *rest.Request {
-	req = req.AbsPath(path...).Param("fieldManager", fieldManager)
+	manager := fieldManager
+	if c := r.patch.Condition; c != nil {
+		manager = kube.FieldManager(r.Instance, r.run.Hook, "condition", c.Type)
+	}
+	req = req.AbsPath(path...).Param("fieldManager", manager)
 	if r.DryRun {
 		req = req.Param("dryRun", "All")
 	}

@@ -28,21 +28,47 @@ func TestDescribe(t *testing.T) {
 	}
 	// As the chart starts it: the uid is given, and ServiceAccount "default" is not allowed to read the Pod.
 	uid := cluster.Kubectl(t, "-n", namespace, "get", "pod", "operator-0", "-o", "jsonpath={.metadata.uid}")
-	s := newSender(Options{Client: client, Namespace: namespace, Pod: "operator-0", UID: types.UID(uid), Log: slog.New(slog.DiscardHandler)})
-	r := newRecorder()
-	r.opts, r.send = s.opts, s.send
+	r := New(Options{Client: client, Pod: Reference{"v1", "Pod", namespace, "operator-0", types.UID(uid)}, Log: slog.New(slog.DiscardHandler)})
 	r.Failed("a.sh", "main", `Hook "a.sh" fails: exit status 1`)
-	r.flush(context.Background())
+	r.Flush(context.Background())
 	r.Failed("a.sh", "main", "again")
 	r.Failed("a.sh", "main", "again")
-	r.hooks["a.sh"].failed.notBefore = r.hooks["a.sh"].failed.first
+	for _, l := range r.lines {
+		l.notBefore = l.first
+	}
 	r.Succeeded("a.sh", "main")
-	r.flush(context.Background())
+	r.Flush(context.Background())
 
 	got := cluster.Kubectl(t, "-n", namespace, "describe", "pod", "operator-0")
 	for _, want := range []string{"HookFailed", "(x3 over", `Hook "a.sh" fails: exit status 1`, "HookRecovered"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
+	}
+}
+
+// Events of hooks are in the namespace of their object, and kubectl finds them by its uid. Objects without a namespace have theirs in "default".
+func TestHookEvents(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	client, err := kube.NewClient(cluster.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Kubectl(t, "-n", namespace, "create", "configmap", "settings")
+	r := New(Options{Client: client, Instance: "ops.shell-operator", Log: slog.New(slog.DiscardHandler), Dropped: func(string) { t.Error("dropped") }})
+	r.Record("a.sh", Event{Reference{"v1", "ConfigMap", namespace, "settings", ""}, "Warning", "Stale", "Check", "two days old"})
+	r.Record("a.sh", Event{Reference{"v1", "Namespace", "", namespace, ""}, "Normal", "Counted", "Count", ""})
+	if next := r.Flush(context.Background()); next != 0 {
+		t.Errorf("%s left", next)
+	}
+	got := cluster.Kubectl(t, "-n", namespace, "describe", "configmap", "settings")
+	if !strings.Contains(got, "Stale") || !strings.Contains(got, "two days old") {
+		t.Error(got)
+	}
+	got = cluster.Kubectl(t, "get", "events.events.k8s.io", "-n", "default", "-o",
+		`jsonpath={range .items[?(@.regarding.name=="`+namespace+`")]}{.reason} {.action} {.reportingController} {.reportingInstance}{end}`)
+	if got != "Counted Count shell-operator ops.shell-operator" {
+		t.Error(got)
 	}
 }

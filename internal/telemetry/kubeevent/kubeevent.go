@@ -1,23 +1,26 @@
-// Package kubeevent reports failing hooks by Kubernetes Events about the operator's Pod, where kubectl describe shows them.
+// Package kubeevent publishes Kubernetes Events: those that hooks request, and those about failing hooks on the operator's Pod.
 //
 // Callers may rely on this:
 //   - Nothing waits for the API server: what happens is counted, and Run sends it.
-//   - There is one Event for each hook that fails, one for each that has recovered, and one for tasks without an attempt left. Repetitions within ten minutes
-//     count in the same Event, which is written at most once a minute.
-//   - Without the permission to write Events there is one warning, and that is all.
+//   - Repetitions within ten minutes count in the same Event, which is written at most once a minute. Equal are Events with the same object, type, reason,
+//     action and note. Of the operator's own there is one for each hook that fails, one for each that has recovered, and one for tasks without an
+//     attempt left.
+//   - Of the Events that hooks request about an object, ten are published, then one a minute. The others are dropped and counted, as those that the
+//     API server rejects.
+//   - Without the permission to write Events in a namespace there is one warning.
 //
-// It does not use the recorders of client-go: they join what is about one object, so all hooks would be one series, and
-// with them come the typed clients of all APIs.
+// It does not use the recorders of client-go: they join what is about one object whatever its note is, and with them come the typed clients of all APIs.
 package kubeevent
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -25,14 +28,32 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// Options of a Recorder. All but UID are required.
+// Options of a Recorder. Client, Instance and Log are required.
 type Options struct {
 	Client rest.Interface
-	// Namespace and Pod are where the operator runs.
-	Namespace, Pod string
-	// UID is that of the Pod, as the downward API gives it. If empty, it is read from the API server.
+	// Instance reports the Events if there is no Pod.
+	Instance string
+	// Pod is that of the operator. Without a Name nothing is published about failing hooks.
+	Pod Reference
+	// Dropped, if set, receives the hook of an Event that is not published. It is called with a lock held.
+	Dropped func(hook string)
+	Log     *slog.Logger
+}
+
+// Reference names an object.
+type Reference struct {
+	APIVersion, Kind string
+	// Namespace is empty for an object without one.
+	Namespace, Name string
+	// UID may be empty: then it is read from the API server, because kubectl describe finds Events by it.
 	UID types.UID
-	Log *slog.Logger
+}
+
+// Event is something that happened to an object.
+type Event struct {
+	Regarding Reference
+	// Type is Normal or Warning.
+	Type, Reason, Action, Note string
 }
 
 const (
@@ -42,9 +63,13 @@ const (
 	pause = time.Minute
 	// again is the time after which a write that failed is tried again.
 	again = 10 * time.Second
+	// burst is the number of Events about an object that hooks may publish at once; one more each refill.
+	burst, refill = 10, time.Minute
+	// most bounds the Events and the objects that are remembered.
+	most = 10_000
 )
 
-// Recorder counts what happens to hooks. A nil Recorder does nothing.
+// Recorder counts what happens. A nil Recorder does nothing.
 type Recorder struct {
 	opts Options
 	send func(context.Context, *line) error
@@ -52,34 +77,73 @@ type Recorder struct {
 	woken chan struct{}
 
 	mu    sync.Mutex
-	hooks map[string]*state
-	// mute is set when Events may not be written.
-	mute bool
+	lines map[series]*line
+	// created is the number of lines so far.
+	created int
+	// due are the lines that the API server has not received as they are, except the one that is being sent.
+	due byTime
+	// limits are those of objects with Events of hooks.
+	limits map[Reference]*rate.Limiter
+	// failing are the queues in which a hook fails now.
+	failing map[string]map[string]bool
+	// mute are the namespaces without permission.
+	mute  map[string]bool
+	swept time.Time
 }
 
-// state is what is known of a hook that failed lately.
-type state struct {
-	// failing are the queues in which it fails now.
-	failing                      map[string]bool
-	failed, recovered, exhausted line
-}
-
-func (s *state) lines() []*line { return []*line{&s.failed, &s.recovered, &s.exhausted} }
-
-// sent reports whether the API server has received all lines.
-func (s *state) sent() bool {
-	return !slices.ContainsFunc(s.lines(), func(l *line) bool { return l.count != l.reported })
+// series is what equal Events have in common. by is the hook for those about the operator's Pod, whose notes differ.
+type series struct {
+	Event
+	by string
 }
 
 // New returns a Recorder. The API server need not be reachable yet.
 func New(o Options) *Recorder {
-	r := newRecorder()
-	r.opts, r.send = o, newSender(o).send
+	r := newRecorder(o)
+	r.send = newSender(o).send
 	return r
 }
 
-func newRecorder() *Recorder {
-	return &Recorder{woken: make(chan struct{}, 1), hooks: map[string]*state{}}
+func newRecorder(o Options) *Recorder {
+	return &Recorder{
+		opts: o, woken: make(chan struct{}, 1), lines: map[series]*line{}, limits: map[Reference]*rate.Limiter{},
+		failing: map[string]map[string]bool{}, mute: map[string]bool{},
+	}
+}
+
+// Record receives an Event that a hook requests.
+func (r *Recorder) Record(hook string, e Event) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.record(hook, e) {
+		r.drop(hook)
+	}
+}
+
+// drop counts an Event that is not published, unless it is one of our own.
+func (r *Recorder) drop(hook string) {
+	if hook != "" && r.opts.Dropped != nil {
+		r.opts.Dropped(hook)
+	}
+}
+
+// record reports whether the Event is within the limits. It requires mu.
+func (r *Recorder) record(hook string, e Event) bool {
+	now := time.Now()
+	about := e.Regarding
+	about.UID = "" // a recreated object has no limit of its own
+	limit := r.limits[about]
+	if limit == nil {
+		if r.sweep(now); len(r.limits) >= most {
+			return false
+		}
+		limit = rate.NewLimiter(rate.Every(refill), burst)
+		r.limits[about] = limit
+	}
+	return !r.mute[e.namespace()] && limit.AllowN(now, 1) && r.add(series{Event: e}, e.Note, hook)
 }
 
 // Failed receives a run that failed and will be retried. The note is public: anyone who can read Events sees it.
@@ -89,22 +153,11 @@ func (r *Recorder) Failed(hook, queue, note string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.state(hook)
-	s.failing[queue] = true
-	s.failed.add(time.Now(), note)
-	r.wake()
-}
-
-func (r *Recorder) state(hook string) *state {
-	s := r.hooks[hook]
-	if s == nil {
-		s = &state{
-			failing: map[string]bool{}, failed: line{reason: "HookFailed", kind: "Warning"}, recovered: line{reason: "HookRecovered", kind: "Normal"},
-			exhausted: line{reason: "RetriesExhausted", kind: "Warning"},
-		}
-		r.hooks[hook] = s
+	if r.failing[hook] == nil {
+		r.failing[hook] = map[string]bool{}
 	}
-	return s
+	r.failing[hook][queue] = true
+	r.own(hook, "Warning", "HookFailed", note)
 }
 
 // Exhausted receives a task that failed for the last time. The note is public, as that of Failed.
@@ -114,8 +167,7 @@ func (r *Recorder) Exhausted(hook, note string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state(hook).exhausted.add(time.Now(), note)
-	r.wake()
+	r.own(hook, "Warning", "RetriesExhausted", note)
 }
 
 // Succeeded receives a run that succeeded. A hook has recovered when it fails in no queue any more.
@@ -125,20 +177,80 @@ func (r *Recorder) Succeeded(hook, queue string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.hooks[hook]
-	if s == nil || !s.failing[queue] {
+	if !r.failing[hook][queue] {
 		return
 	}
-	if delete(s.failing, queue); len(s.failing) == 0 {
-		s.recovered.add(time.Now(), fmt.Sprintf("Hook %q runs well again", hook))
-		r.wake()
+	if delete(r.failing[hook], queue); len(r.failing[hook]) == 0 {
+		delete(r.failing, hook)
+		r.own(hook, "Normal", "HookRecovered", fmt.Sprintf("Hook %q runs well again", hook))
 	}
 }
 
-func (r *Recorder) wake() {
+// own counts an Event about the operator's Pod. It requires mu.
+func (r *Recorder) own(hook, kind, reason, note string) {
+	if r.opts.Pod.Name != "" && !r.mute[r.opts.Pod.Namespace] {
+		r.add(series{Event{Regarding: r.opts.Pod, Type: kind, Reason: reason, Action: "RunHook"}, hook}, note, "")
+	}
+}
+
+// add counts an occurrence. After a long time it begins a new Event. It requires mu.
+func (r *Recorder) add(s series, note, hook string) bool {
+	now := time.Now()
+	l := r.lines[s]
+	if l != nil && now.Sub(l.last) > window {
+		r.forget(s, l)
+		l = nil
+	}
+	if l == nil {
+		if r.sweep(now); len(r.lines) >= most {
+			return false
+		}
+		r.created++
+		l = &line{Event: s.Event, number: r.created, hook: hook, first: now, notBefore: now, place: -1}
+		l.Note = note
+		r.lines[s] = l
+	}
+	l.count++
+	l.last = now
+	r.schedule(l)
 	select {
 	case r.woken <- struct{}{}:
 	default:
+	}
+	return true
+}
+
+// schedule requires mu.
+func (r *Recorder) schedule(l *line) {
+	if l.place < 0 && !l.sending && l.count != l.reported {
+		heap.Push(&r.due, l)
+	}
+}
+
+// forget requires mu.
+func (r *Recorder) forget(s series, l *line) {
+	delete(r.lines, s)
+	if l.place >= 0 {
+		heap.Remove(&r.due, l.place)
+		r.drop(l.hook)
+	}
+}
+
+// sweep forgets what has not happened for long, now and then. It requires mu.
+func (r *Recorder) sweep(now time.Time) {
+	if now.Sub(r.swept) < pause {
+		return
+	}
+	r.swept = now
+	for s, l := range r.lines {
+		if now.Sub(l.last) > window && !l.sending {
+			r.forget(s, l)
+		}
+	}
+	for about, limit := range r.limits {
+		if limit.TokensAt(now) >= burst {
+			delete(r.limits, about)
+		}
 	}
 }
 
@@ -147,7 +259,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	for {
 		var late <-chan time.Time
 		timer := time.NewTimer(time.Hour)
-		if next := r.flush(ctx); next > 0 {
+		if next := r.Flush(ctx); next > 0 {
 			timer.Reset(next)
 			late = timer.C
 		}
@@ -163,70 +275,79 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// flush sends what is due, and returns after which time more is; 0 means that nothing is left.
-func (r *Recorder) flush(ctx context.Context) (next time.Duration) {
-	soonest := func(d time.Duration) {
-		if next == 0 || d < next {
-			next = max(d, time.Millisecond)
-		}
+// Flush sends what is due, and returns after which time more is; 0 means that nothing is left. It is called by one goroutine at a time.
+func (r *Recorder) Flush(ctx context.Context) (next time.Duration) {
+	if r == nil {
+		return 0
 	}
-	for {
-		l, copied, wait := r.due(time.Now())
-		if wait > 0 {
-			soonest(wait)
-		}
+	for ctx.Err() == nil {
+		l, copied, wait := r.next(time.Now())
 		if l == nil {
-			return next
+			return wait
 		}
-		err := r.send(ctx, &copied)
-		if ctx.Err() != nil {
-			return 0
-		}
-		r.sent(l, copied, err)
+		r.sent(ctx, l, copied, r.send(ctx, &copied))
 	}
+	return 0
 }
 
-// due returns a line that can be sent, and a copy of it; or after which time there is one.
-func (r *Recorder) due(now time.Time) (l *line, copied line, wait time.Duration) {
+// next returns a line that can be sent, and a copy of it; or after which time there is one.
+func (r *Recorder) next(now time.Time) (l *line, copied line, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name, s := range r.hooks {
-		for _, l := range s.lines() {
-			if l.count == l.reported || r.mute {
-				continue
-			}
-			if left := l.notBefore.Sub(now); left > 0 {
-				if wait == 0 || left < wait {
-					wait = left
-				}
-				continue
-			}
-			return l, *l, 0
-		}
-		if len(s.failing) == 0 && now.Sub(s.recovered.last) > window && now.Sub(s.exhausted.last) > window && s.sent() {
-			delete(r.hooks, name)
-		}
+	r.sweep(now)
+	if len(r.due) == 0 {
+		return nil, line{}, 0
 	}
-	return nil, line{}, wait
+	if left := r.due[0].notBefore.Sub(now); left > 0 {
+		return nil, line{}, max(left, time.Millisecond)
+	}
+	l = heap.Pop(&r.due).(*line)
+	l.sending = true
+	return l, *l, 0
 }
 
 // sent notes what became of a line.
-func (r *Recorder) sent(l *line, copied line, err error) {
+func (r *Recorder) sent(ctx context.Context, l *line, copied line, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	l.sending, l.Regarding.UID = false, copied.Regarding.UID
 	now := time.Now()
 	switch {
-	case !l.first.Equal(copied.first): // it is another Event by now
+	case ctx.Err() != nil:
 	case err == nil:
 		l.name, l.reported, l.notBefore = copied.name, copied.count, now.Add(pause)
 	case apierrors.IsNotFound(err) && l.name != "": // it has expired
 		l.name = ""
-	case apierrors.IsForbidden(err):
-		r.mute = true
-		r.opts.Log.Warn("No permission to write Events, failing hooks show in the log only", "error", fmt.Sprintf("%v: %s, or start with --kubernetes-events=false", err,
-			kube.Grant(r.opts.Namespace, kube.Rule{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}})))
+	case kube.IsPermissionMissing(err):
+		r.giveUp(l)
+		r.silence(l, err)
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err): // also the next time
+		r.giveUp(l)
+		r.opts.Log.Debug("An Event is rejected", "hook", l.hook, "namespace", l.namespace(), "reason", l.Reason, "error", err.Error())
 	default:
 		l.notBefore = now.Add(again)
 		r.opts.Log.Debug("Cannot write an Event. Will retry after delay.", "error", err.Error(), "delay", again.String())
 	}
+	r.schedule(l)
+}
+
+// giveUp requires mu.
+func (r *Recorder) giveUp(l *line) {
+	l.reported = l.count
+	r.drop(l.hook)
+}
+
+// silence ends the Events of a namespace. It requires mu.
+func (r *Recorder) silence(l *line, err error) {
+	namespace := l.namespace()
+	if r.mute[namespace] {
+		return
+	}
+	r.mute[namespace] = true
+	grant := kube.Grant(namespace, kube.Rule{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}})
+	if l.hook != "" {
+		r.opts.Log.Warn("No permission to write Events, those of hooks in this namespace are dropped", "hook", l.hook, "namespace", namespace, "error", fmt.Sprintf("%v: %s", err, grant))
+		return
+	}
+	r.opts.Log.Warn("No permission to write Events, failing hooks show in the log only", "error", fmt.Sprintf("%v: %s, or start with --kubernetes-events=false", err, grant))
 }

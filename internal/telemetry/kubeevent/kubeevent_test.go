@@ -16,7 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-var events = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
+var (
+	events    = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
+	forbidden = apierrors.NewForbidden(events, "", errors.New(`user "u" cannot create resource "events" in API group "events.k8s.io" in the namespace "n"`))
+)
 
 // desk is an API server that takes Events.
 type desk struct {
@@ -29,11 +32,15 @@ type desk struct {
 	// refuse is the answer to the next writes.
 	refuse error
 	log    strings.Builder
+	// lost counts dropped Events. The Recorder's lock guards it.
+	lost int
 }
 
 func newDesk(t *testing.T) *desk {
-	d := &desk{Recorder: newRecorder(), started: time.Now()}
-	d.opts = Options{Log: slog.New(slog.NewTextHandler(&d.log, nil)), Namespace: "n"}
+	d := &desk{started: time.Now()}
+	d.Recorder = newRecorder(Options{
+		Log: slog.New(slog.NewTextHandler(&d.log, nil)), Pod: Reference{Namespace: "n", Name: "operator-0"}, Dropped: func(string) { d.lost++ },
+	})
 	d.send = func(_ context.Context, l *line) error {
 		d.own.Lock()
 		defer d.own.Unlock()
@@ -44,7 +51,7 @@ func newDesk(t *testing.T) *desk {
 		if l.name == "" {
 			what, l.name = "create", "event"
 		}
-		d.written = append(d.written, fmt.Sprintf("%s %s %s ×%d %s", time.Since(d.started), what, l.reason, l.count, l.note))
+		d.written = append(d.written, fmt.Sprintf("%s %s %s ×%d %s", time.Since(d.started), what, l.Reason, l.count, l.Note))
 		return nil
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -140,7 +147,7 @@ func TestRefused(t *testing.T) {
 		d.expect(t, "5m11s create HookFailed ×2 x")
 
 		// Without permission there is one warning.
-		d.refusing(apierrors.NewForbidden(events, "", errors.New("no")))
+		d.refusing(forbidden)
 		for _, hook := range []string{"b.sh", "c.sh"} {
 			d.Failed(hook, "main", "x")
 			synctest.Wait()
@@ -151,6 +158,51 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%d warnings: %s", n, d.log.String())
 		}
 	})
+}
+
+// Of the Events about one object ten are published, then one a minute. Equal ones are one Event.
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		about := func(name, note string) Event {
+			return Event{Reference{"v1", "Pod", "shop", name, ""}, "Normal", "Done", "Do", note}
+		}
+		for n := range 15 {
+			d.Record("a.sh", about("one", fmt.Sprint(n/9)))
+		}
+		d.Record("a.sh", about("two", "other"))
+		d.expect(t, "0s create Done ×9 0", "0s create Done ×1 1", "0s create Done ×1 other")
+		time.Sleep(61 * time.Second)
+		for range 2 {
+			d.Record("a.sh", about("one", "late"))
+		}
+		d.expect(t, "1m1s create Done ×1 late")
+		if d.lost != 5+1 {
+			t.Errorf("%d dropped", d.lost)
+		}
+		// What is rejected is dropped, and a namespace without permission is not tried again.
+		d.refusing(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"))
+		d.Record("a.sh", about("three", ""))
+		synctest.Wait()
+		d.refusing(forbidden)
+		d.Record("a.sh", about("four", ""))
+		synctest.Wait()
+		d.refusing(nil)
+		d.Record("a.sh", about("five", ""))
+		d.expect(t)
+		if n := strings.Count(d.log.String(), "No permission to write Events"); d.lost != 9 || n != 1 {
+			t.Errorf("%d dropped, log %s", d.lost, d.log.String())
+		}
+		d.Failed("a.sh", "main", "x")
+		d.expect(t, "1m1s create HookFailed ×1 x")
+	})
+}
+
+func TestEventName(t *testing.T) {
+	at := time.Unix(0, 0x1234)
+	if a, b := eventName("web", "Pod", at), eventName("system:node", "ClusterRole", at); a != "web.1234" || b != "clusterrole.1234" {
+		t.Error(a, b)
+	}
 }
 
 func TestNil(*testing.T) {

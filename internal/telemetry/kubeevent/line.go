@@ -1,70 +1,98 @@
 package kubeevent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// line is one Event: something that happened, once or several times.
+// line is one Event: something that happened, once or several times. Its Note is that of the first time: the API does not allow changes of it.
 type line struct {
-	reason, kind string
-	// note is that of the first time: the API does not allow changes of it.
-	note        string
+	Event
+	// hook has requested it; empty for the operator's own.
+	hook        string
 	first, last time.Time
 	// count is the number of occurrences, reported the number that the API server has received.
 	count, reported int
+	// number is its place among all Events so far.
+	number int
 	// name is that of the Event; empty until there is one.
 	name string
 	// notBefore is when it may be written again.
 	notBefore time.Time
+	sending   bool
+	// place is that among the due ones, or -1.
+	place int
 }
 
-// add counts an occurrence. After a long time it begins a new Event.
-func (l *line) add(now time.Time, note string) {
-	if l.count > 0 && now.Sub(l.last) > window {
-		*l = line{reason: l.reason, kind: l.kind}
-	}
-	if l.count == 0 {
-		l.first, l.note = now, note
-	}
-	l.count++
-	l.last = now
+// namespace is where an Event about the object is.
+func (e *Event) namespace() string { return cmp.Or(e.Regarding.Namespace, "default") }
+
+// byTime is a heap.
+type byTime []*line
+
+func (b byTime) Len() int { return len(b) }
+
+func (b byTime) Less(i, j int) bool {
+	return cmp.Or(b[i].notBefore.Compare(b[j].notBefore), cmp.Compare(b[i].number, b[j].number)) < 0
+}
+
+func (b byTime) Swap(i, j int) {
+	b[i], b[j] = b[j], b[i]
+	b[i].place, b[j].place = i, j
+}
+
+func (b *byTime) Push(x any) {
+	l := x.(*line)
+	l.place = len(*b)
+	*b = append(*b, l)
+}
+
+func (b *byTime) Pop() any {
+	last := len(*b) - 1
+	l := (*b)[last]
+	(*b)[last] = nil
+	*b, l.place = (*b)[:last], -1
+	return l
 }
 
 // These are Events of events.k8s.io/v1, as far as they matter here.
 type (
 	eventObject struct {
-		APIVersion          string    `json:"apiVersion"`
-		Kind                string    `json:"kind"`
-		Metadata            metadata  `json:"metadata"`
-		EventTime           string    `json:"eventTime"`
-		Series              *series   `json:"series,omitempty"`
-		ReportingController string    `json:"reportingController"`
-		ReportingInstance   string    `json:"reportingInstance"`
-		Action              string    `json:"action"`
-		Reason              string    `json:"reason"`
-		Regarding           reference `json:"regarding"`
-		Note                string    `json:"note"`
-		Type                string    `json:"type"`
+		APIVersion          string      `json:"apiVersion"`
+		Kind                string      `json:"kind"`
+		Metadata            metadata    `json:"metadata"`
+		EventTime           string      `json:"eventTime"`
+		Series              *occurrence `json:"series,omitempty"`
+		ReportingController string      `json:"reportingController"`
+		ReportingInstance   string      `json:"reportingInstance"`
+		Action              string      `json:"action"`
+		Reason              string      `json:"reason"`
+		Regarding           reference   `json:"regarding"`
+		Note                string      `json:"note"`
+		Type                string      `json:"type"`
 	}
 	metadata struct {
 		Name      string    `json:"name"`
 		Namespace string    `json:"namespace"`
 		UID       types.UID `json:"uid,omitempty"`
 	}
-	series struct {
+	occurrence struct {
 		Count            int    `json:"count"`
 		LastObservedTime string `json:"lastObservedTime"`
 	}
 	reference struct {
 		APIVersion string    `json:"apiVersion"`
 		Kind       string    `json:"kind"`
-		Namespace  string    `json:"namespace"`
+		Namespace  string    `json:"namespace,omitempty"`
 		Name       string    `json:"name"`
 		UID        types.UID `json:"uid,omitempty"`
 	}
@@ -77,66 +105,75 @@ const (
 	noteLimit = 1024
 )
 
-func (l *line) series() *series {
+func (l *line) series() *occurrence {
 	if l.count < 2 {
 		return nil
 	}
-	return &series{l.count, l.last.Format(micro)}
+	return &occurrence{l.count, l.last.Format(micro)}
 }
 
-// sender writes Events. Only Run uses it.
+// sender writes Events.
 type sender struct {
-	opts Options
-	// uid is that of the Pod; kubectl describe finds Events by it. It is read once.
-	uid   types.UID
-	asked bool
+	Options
+	resolver *kube.Resolver
 }
+
+func newSender(o Options) *sender { return &sender{o, kube.NewResolver(o.Client)} }
 
 // send creates the Event of a line, or brings it up to date.
 func (s *sender) send(ctx context.Context, l *line) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	path := []string{"/apis/events.k8s.io/v1/namespaces", s.opts.Namespace, "events"}
+	path := []string{"/apis/events.k8s.io/v1/namespaces", l.namespace(), "events"}
 	if l.name != "" {
-		body, err := json.Marshal(map[string]*series{"series": l.series()})
+		body, err := json.Marshal(map[string]*occurrence{"series": l.series()})
 		if err != nil {
 			return err
 		}
-		return s.opts.Client.Patch(types.MergePatchType).AbsPath(append(path, l.name)...).Body(body).Do(ctx).Error()
+		return s.Client.Patch(types.MergePatchType).AbsPath(append(path, l.name)...).Body(body).Do(ctx).Error()
 	}
-	s.findPod(ctx)
-	name := fmt.Sprintf("%s.%x", s.opts.Pod, time.Now().UnixNano())
+	about := &l.Regarding
+	if about.UID == "" {
+		about.UID = s.uid(ctx, *about)
+	}
+	name := eventName(about.Name, about.Kind, time.Now())
 	body, err := json.Marshal(eventObject{
-		APIVersion: "events.k8s.io/v1", Kind: "Event", Metadata: metadata{Name: name, Namespace: s.opts.Namespace},
-		EventTime: l.first.Format(micro), Series: l.series(), ReportingController: controller, ReportingInstance: cut(s.opts.Pod, 128),
-		Action: "RunHook", Reason: l.reason, Note: cut(l.note, noteLimit), Type: l.kind,
-		Regarding: reference{APIVersion: "v1", Kind: "Pod", Namespace: s.opts.Namespace, Name: s.opts.Pod, UID: s.uid},
+		APIVersion: "events.k8s.io/v1", Kind: "Event", Metadata: metadata{Name: name, Namespace: l.namespace()},
+		EventTime: l.first.Format(micro), Series: l.series(), ReportingController: controller, ReportingInstance: cut(cmp.Or(s.Pod.Name, s.Instance), 128),
+		Action: l.Action, Reason: l.Reason, Note: cut(l.Note, noteLimit), Type: l.Type,
+		Regarding: reference{about.APIVersion, about.Kind, about.Namespace, about.Name, about.UID},
 	})
 	if err != nil {
 		return err
 	}
-	err = s.opts.Client.Post().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+	err = s.Client.Post().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 	if err == nil {
 		l.name = name
 	}
 	return err
 }
 
-func newSender(o Options) *sender {
-	return &sender{opts: o, uid: o.UID, asked: o.UID != ""}
+// eventName is that of an Event about an object. Names of some kinds, such as roles, cannot be part of it.
+func eventName(object, kind string, now time.Time) string {
+	name := fmt.Sprintf("%s.%x", object, now.UnixNano())
+	if len(content.IsDNS1123Subdomain(name)) > 0 {
+		name = fmt.Sprintf("%s.%x", strings.ToLower(kind), now.UnixNano())
+	}
+	return name
 }
 
-// findPod reads the Pod's uid. Without the permission, Events have none.
-func (s *sender) findPod(ctx context.Context) {
-	if s.asked {
-		return
+// uid reads the uid of an object. Without the permission, Events have none.
+func (s *sender) uid(ctx context.Context, r Reference) types.UID {
+	res, err := s.resolver.Resolve(ctx, r.APIVersion, r.Kind)
+	if err != nil || res.Namespaced && r.Namespace == "" {
+		return ""
 	}
-	text, err := s.opts.Client.Get().AbsPath("/api/v1/namespaces", s.opts.Namespace, "pods", s.opts.Pod).Do(ctx).Raw()
-	s.asked = ctx.Err() == nil
-	var pod struct{ Metadata metadata }
-	if err == nil && json.Unmarshal(text, &pod) == nil {
-		s.uid = pod.Metadata.UID
+	text, err := kube.Send(ctx, s.Client.Get().AbsPath(append(res.Path(r.Namespace), r.Name)...))
+	var object struct{ Metadata metadata }
+	if err != nil || json.Unmarshal(text, &object) != nil {
+		return ""
 	}
+	return object.Metadata.UID
 }
 
 func cut(text string, limit int) string {

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -298,6 +299,9 @@ func (s *Server) Approximate() []string {
 
 // moment is the time of everything that happens here.
 const moment = "2024-01-01T00:00:00Z"
+
+// Now returns this time.
+func Now() time.Time { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // store adds an object. It requires mu.
 func (s *Server) store(at key, o *stored) {

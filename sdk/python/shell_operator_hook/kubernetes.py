@@ -106,6 +106,59 @@ def delete(
     _files.append("KUBERNETES_PATCH_PATH", _address(operation, kind, name, namespace, api_version))
 
 
+def condition(
+    kind: str,
+    name: str,
+    type: str,  # as the API calls it
+    status: Union[bool, str],
+    reason: str,
+    message: str = "",
+    *,
+    namespace: str = "",
+    api_version: str = "",
+    ignore_missing: bool = False,
+    ignore_hook_error: bool = False,
+) -> None:
+    """Sets one condition in the status of an object. The conditions of other types stay. If nothing but the time would change, the object is not
+    changed.
+
+    status: a bool, or "True", "False" or "Unknown". reason: a word for programs; message: a text for people. ignore_missing: an object that
+    does not exist is no error. ignore_hook_error: set it even if the hook fails afterwards.
+    """
+    operation = _address("Condition", kind, name, namespace, api_version)
+    if str(status) not in ("True", "False", "Unknown"):
+        raise ValueError(f"status is {status!r}; choose one of True, False and 'Unknown'")
+    operation.update(_texts(type=type, reason=reason), status=str(status))
+    if message:
+        operation["message"] = message
+    _patch(operation, "type", "", ignore_missing, ignore_hook_error)
+
+
+def event(regarding: Mapping[str, JSON], type: str, reason: str, action: str, note: str = "") -> None:
+    """Publishes a Kubernetes Event about an object. It never fails the run. Of many Events about one object most are dropped.
+
+    regarding: the object, such as that of the context, or apiVersion, kind, namespace, name and uid of it. type: "Normal" or "Warning".
+    reason: why; action: what was done; note: a text for people.
+    """
+    if type not in ("Normal", "Warning"):
+        raise ValueError(f"type is {type!r}; choose one of 'Normal' and 'Warning'")
+    of = {**regarding, **(regarding.get("metadata") or {})}
+    if not of.get("apiVersion") or not of.get("kind") or not of.get("name"):
+        raise ValueError("regarding needs apiVersion, kind and a name")
+    reference = {key: of[key] for key in ("apiVersion", "kind", "namespace", "name", "uid") if of.get(key)}
+    document: Object = {"operation": "Event", "regarding": reference, "type": type, **_texts(reason=reason, action=action)}
+    if note:
+        document["note"] = note
+    _files.append("KUBERNETES_PATCH_PATH", document)
+
+
+def _texts(**texts: str) -> Object:
+    for key, text in texts.items():
+        if not text:
+            raise ValueError(f"{key} must not be empty")
+    return dict(texts)
+
+
 def _create(operation: str, manifest: Manifest, subresource: str = "", force: bool = False) -> None:
     if isinstance(manifest, str):
         if not manifest.strip():

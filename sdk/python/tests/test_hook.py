@@ -310,6 +310,39 @@ class Outputs(RunCase):
         with self.assertRaisesRegex(ValueError, "KUBERNETES_PATCH_PATH is not set"):
             kubernetes.create({"kind": "A"})
 
+    def test_status(self) -> None:
+        kubernetes.condition("Order", "o-1", "Paid", True, "Received", "12 EUR", namespace="shop", api_version="t.io/v1")
+        kubernetes.condition("Order", "o-1", "Paid", "Unknown", "Waiting", ignore_missing=True, ignore_hook_error=True)
+        order = {"apiVersion": "t.io/v1", "kind": "Order", "metadata": {"namespace": "shop", "name": "o-1", "uid": "u", "labels": {}}, "spec": {}}
+        kubernetes.event(order, "Warning", "Late", "Remind", "two days")
+        kubernetes.event({"apiVersion": "v1", "kind": "Node", "name": "n1"}, "Normal", "Seen", "Count")
+        condition = {"operation": "Condition", "kind": "Order", "name": "o-1", "type": "Paid"}
+        address = {"apiVersion": "t.io/v1", "namespace": "shop"}
+        self.assertEqual(
+            self.lines("patch"),
+            [
+                {**condition, **address, "status": "True", "reason": "Received", "message": "12 EUR"},
+                {**condition, "status": "Unknown", "reason": "Waiting", "ignoreMissingObject": True, "ignoreHookError": True},
+                {
+                    "operation": "Event",
+                    "regarding": {**address, "kind": "Order", "name": "o-1", "uid": "u"},
+                    "type": "Warning",
+                    "reason": "Late",
+                    "action": "Remind",
+                    "note": "two days",
+                },
+                {"operation": "Event", "regarding": {"apiVersion": "v1", "kind": "Node", "name": "n1"}, "type": "Normal", "reason": "Seen", "action": "Count"},
+            ],
+        )
+        with self.complains("status is None; choose one of True, False and 'Unknown'"):
+            kubernetes.condition("Order", "o-1", "Paid", None, "X")  # type: ignore[arg-type]
+        with self.complains("reason must not be empty"):
+            kubernetes.condition("Order", "o-1", "Paid", False, "")
+        with self.complains("type is 'Error'"):
+            kubernetes.event(order, "Error", "Late", "Remind")
+        with self.complains("regarding needs apiVersion, kind and a name"):
+            kubernetes.event({"kind": "Order"}, "Normal", "Late", "Remind")
+
     def test_metrics(self) -> None:
         metrics.add("orders_seen", 1)
         metrics.add("orders_seen", 0.5, {"shop": 'a "b"', "n": 1})

@@ -143,6 +143,113 @@ kubernetes::delete() {
   shell_lib::_append KUBERNETES_PATCH_PATH "$REPLY}"
 }
 
+# kubernetes::condition KIND NAME TYPE STATUS REASON [MESSAGE] [OPTION…]
+#
+# Sets one condition in the status of an object: STATUS is True, False or Unknown, REASON a word for programs, MESSAGE a text for people. The
+# conditions of other types stay. If nothing but the time would change, the object is not changed. What follows -- is no option.
+#
+#   -n, --namespace NAMESPACE
+#   --api-version VERSION     of KIND, if several groups have that kind
+#   --ignore-missing          an object that does not exist is no error
+#   --ignore-hook-error       set it even if the hook fails afterwards
+#
+#   kubernetes::condition order "$name" -n shop Paid True Received "12 EUR"
+kubernetes::condition() {
+  local REPLY line namespace='' version='' uid='' flags=''
+  local -a words=()
+  kubernetes::_words '-n --api-version --ignore-missing --ignore-hook-error' "$@" || return 1
+  if ((${#words[@]} < 5 || ${#words[@]} > 6)) || [[ -z ${words[0]} || -z ${words[1]} ]]; then
+    shell_lib::_complain 'write kubernetes::condition KIND NAME TYPE STATUS REASON [MESSAGE] [OPTION…], with KIND and NAME not empty'
+    return 1
+  fi
+  kubernetes::_address Condition "$version" "${words[0]}" "$namespace" "${words[1]}"
+  line=$REPLY
+  kubernetes::_texts type "${words[2]}" status "${words[3]}" reason "${words[4]}" message "${words[5]:-}" || return 1
+  shell_lib::_append KUBERNETES_PATCH_PATH "$line$REPLY$flags}"
+}
+
+# kubernetes::event KIND NAME TYPE REASON ACTION [NOTE] --api-version VERSION [OPTION…]
+#
+# Publishes a Kubernetes Event about an object: TYPE is Normal or Warning, REASON says why, ACTION what was done, NOTE is a text for people. It never
+# fails the run. Of many Events about one object most are dropped.
+#
+#   --api-version VERSION     of KIND
+#   -n, --namespace NAMESPACE
+#   --uid UID                 of the object; without it the operator reads it
+#
+#   kubernetes::event Order "$name" -n shop --api-version shop.example.com/v1 Normal Paid SendReceipt "12 EUR"
+kubernetes::event() {
+  local REPLY line namespace='' version='' uid='' flags=''
+  local -a words=()
+  kubernetes::_words '-n --api-version --uid' "$@" || return 1
+  if ((${#words[@]} < 5 || ${#words[@]} > 6)) || [[ -z ${words[0]} || -z ${words[1]} || -z $version ]]; then
+    shell_lib::_complain 'write kubernetes::event KIND NAME TYPE REASON ACTION [NOTE] --api-version VERSION [OPTION…], with KIND and NAME not empty'
+    return 1
+  fi
+  kubernetes::_address '' "$version" "${words[0]}" "$namespace" "${words[1]}"
+  line="{\"operation\":\"Event\",\"regarding\":{${REPLY#*,}"
+  if [[ -n $uid ]]; then
+    shell_lib::json_string "$uid"
+    line+=",\"uid\":$REPLY"
+  fi
+  kubernetes::_texts type "${words[2]}" reason "${words[3]}" action "${words[4]}" note "${words[5]:-}" || return 1
+  shell_lib::_append KUBERNETES_PATCH_PATH "$line}$REPLY}"
+}
+
+# kubernetes::_words OPTIONS WORD…: words are those that are no options; namespace, version, uid and flags are what the options say.
+kubernetes::_words() {
+  local known=" $1 "
+  shift
+  while (($#)); do
+    case $1 in
+    --*=*)
+      set -- "${1%%=*}" "${1#*=}" "${@:2}"
+      continue
+      ;;
+    --)
+      words+=("${@:2}")
+      return 0
+      ;;
+    --namespace)
+      set -- -n "${@:2}"
+      continue
+      ;;
+    -[!\ ]*)
+      if [[ $known != *" $1 "* ]]; then
+        shell_lib::_complain "there is no option $1; there are${known% }"
+        return 1
+      fi
+      ;;&
+    --ignore-missing) flags+=',"ignoreMissingObject":true' ;;
+    --ignore-hook-error) flags+=',"ignoreHookError":true' ;;
+    -n | --api-version | --uid)
+      kubernetes::_value "$@" || return 1
+      case $1 in
+      --api-version) version=$2 ;;
+      --uid) uid=$2 ;;
+      *) namespace=$2 ;;
+      esac
+      shift
+      ;;
+    *) words+=("$1") ;;
+    esac
+    shift
+  done
+}
+
+# kubernetes::_texts KEY TEXT…: REPLY is the members with a TEXT that is not empty, each after a comma.
+kubernetes::_texts() {
+  local members=''
+  while (($#)); do
+    if [[ -n $2 ]]; then
+      shell_lib::json_string "$2" || return 1
+      members+=",\"$1\":$REPLY"
+    fi
+    shift 2
+  done
+  REPLY=$members
+}
+
 # kubernetes::_value OPTION [VALUE…]
 kubernetes::_value() {
   if (($# < 2)); then

@@ -1,0 +1,117 @@
+package patch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// condition sets a condition of the object. The patch applies to the object that was read and to no other version of it: entries of other
+// writers are kept, whether the API server merges the list or not.
+func (r *request) condition(ctx context.Context) error {
+	want := *r.patch.Condition
+	if want.ObservedGeneration == 0 && r.run.Seen != nil {
+		_, want.ObservedGeneration = r.run.Seen(r.resource.Group, r.resource.Kind, r.patch.Namespace, r.patch.Name)
+	}
+	// before is the object of the last attempt, which has failed.
+	var before conditioned
+	var failed error
+	return r.retry(ctx, func() error {
+		live, err := r.readConditions(ctx)
+		switch {
+		case err != nil:
+			return r.forgive(err)
+		case failed != nil && live.Metadata.UID != before.Metadata.UID:
+			return r.forgive(apierrors.NewNotFound(r.resource.GroupResource(), r.patch.Name)) // another object has its name
+		case failed != nil && live.Metadata.ResourceVersion == before.Metadata.ResourceVersion:
+			if apierrors.IsNotFound(failed) {
+				return fmt.Errorf("%s has no subresource status: add \"subresources: {status: {}}\" to the version in its CRD", r.resource.Kind)
+			}
+			return failed // the object has not changed, so that is no conflict
+		}
+		body, err := live.patch(want, r.Now())
+		if err != nil || body == nil {
+			return err
+		}
+		err = r.to(r.Client.Patch(types.JSONPatchType), r.object("status")).Body(body).Do(ctx).Error()
+		if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) { // a failed test is "invalid", too
+			before, failed = live, err
+			return apierrors.NewConflict(r.resource.GroupResource(), r.patch.Name, errModified)
+		}
+		return err
+	})
+}
+
+// errModified is the cause of a conflict in the words of the API server.
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+func (r *request) readConditions(ctx context.Context) (live conditioned, err error) {
+	text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
+	if err != nil {
+		return live, err
+	}
+	if err := json.Unmarshal(text, &live); err != nil {
+		return live, errors.New("status.conditions of the object is not a list of conditions")
+	}
+	return live, nil
+}
+
+// conditioned is an object as far as its conditions need it.
+type conditioned struct {
+	Metadata struct {
+		UID, ResourceVersion string
+		Generation           int64
+	}
+	Status *struct {
+		// Conditions is nil if the field is missing.
+		Conditions []effect.Condition
+	}
+}
+
+// step is one step of a JSON patch.
+type step struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// patch returns the JSON patch that sets a condition, or nil if only the time would change.
+func (c *conditioned) patch(want effect.Condition, now time.Time) ([]byte, error) {
+	if want.ObservedGeneration == 0 {
+		want.ObservedGeneration = c.Metadata.Generation
+	}
+	want.LastTransitionTime = now.UTC().Format(time.RFC3339)
+	set := step{"add", "/status", map[string]any{"conditions": []effect.Condition{want}}}
+	if c.Status != nil {
+		set = step{"add", "/status/conditions", []effect.Condition{want}}
+		if c.Status.Conditions != nil {
+			set = step{"add", "/status/conditions/-", want}
+		}
+		for i, is := range c.Status.Conditions {
+			if is.Type != want.Type {
+				continue
+			}
+			if is.Status == want.Status && is.LastTransitionTime != "" {
+				want.LastTransitionTime = is.LastTransitionTime
+			}
+			if is == want {
+				return nil, nil
+			}
+			set = step{"replace", fmt.Sprintf("/status/conditions/%d", i), want}
+			break
+		}
+	}
+	return json.Marshal([]step{
+		{"test", "/metadata/uid", c.Metadata.UID},
+		{"test", "/metadata/resourceVersion", c.Metadata.ResourceVersion},
+		set,
+	})
+}

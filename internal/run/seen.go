@@ -1,0 +1,60 @@
+package run
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+)
+
+// Seen returns uid and generation of an object as the contexts of a run have it; nothing if they have it not, or not in full. A nil Seen is that
+// of a run without such contexts.
+type Seen func(group, kind, namespace, name string) (uid string, generation int64)
+
+// seen finds objects in the contexts of the task: in its events, the last one first, and in initial lists. It looks only when it is called: few runs
+// set conditions.
+func (t *Task) seen(lists []event.Snapshot) Seen {
+	var found map[objectName][]event.Payload
+	return func(group, kind, namespace, name string) (uid string, generation int64) {
+		if found == nil {
+			found = t.fullObjects(lists)
+		}
+		for _, payload := range found[objectName{namespace, name}] {
+			var o struct {
+				APIVersion, Kind string
+				Metadata         struct {
+					UID        string
+					Generation int64
+				}
+			}
+			text, err := payload.Bytes()
+			if err != nil || json.Unmarshal(text, &o) != nil || !strings.EqualFold(o.Kind, kind) {
+				continue
+			}
+			if of, _, grouped := strings.Cut(o.APIVersion, "/"); grouped && of != group || !grouped && group != "" {
+				continue
+			}
+			return o.Metadata.UID, o.Metadata.Generation
+		}
+		return "", 0
+	}
+}
+
+// fullObjects are the full objects in the contexts.
+func (t *Task) fullObjects(lists []event.Snapshot) map[objectName][]event.Payload {
+	found := map[objectName][]event.Payload{}
+	add := func(o event.Object) {
+		if at := (objectName{o.Namespace, o.Name}); o.Full != nil {
+			found[at] = append([]event.Payload{o.Full}, found[at]...)
+		}
+	}
+	for _, list := range lists {
+		list.Each(func(o event.Object) bool { add(o); return true })
+	}
+	for ev := range t.events.All(t.Hook()) {
+		if ev.Type == event.Change && ev.Binding().Group == "" {
+			add(ev.Object)
+		}
+	}
+	return found
+}
