@@ -19,7 +19,7 @@ import (
 
 func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
 	var output, contextFile string
-	var apply, showContext bool
+	var apply, showContext, cluster, diff bool
 	var flags runFlags
 	cmd := uses(&cobra.Command{
 		Use:   "run HOOK",
@@ -35,13 +35,15 @@ Operations are applied with --apply only. Changes that the hook makes itself, by
 first context that it would get in an empty cluster. Bindings that need an object or a request have no such context.
 
 With any of the flags from --objects to --stub the hook runs on events of a simulated cluster; they are the keys of test
-files (docs/reference/test-files.md). With objects and no event it gets the Synchronization of all its bindings.
+files (docs/reference/test-files.md). With objects and no event it gets the Synchronization of all its bindings. --cluster reads the
+objects from the real cluster instead, which is not changed; --diff prints what the operations change, with --cluster by a dry run.
 
 Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3 if no event caused a run.`,
 		Example: `  shell-operator run pods.sh
   shell-operator run hooks/pods.sh -f added.json
   shell-operator run pods.sh --objects fixtures --event Added=pod/web --event Deleted=pod/web
   echo '[{"binding": "every-minute", "type": "Schedule"}]' | shell-operator run tick.py --context -
+  shell-operator run pods.sh --cluster --event Added=pod/web --diff
   shell-operator run pods.sh --context added.json --apply --kube-config ~/.kube/config
   shell-operator run validate.sh --context review.json -o json | jq .admission`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -58,10 +60,14 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			if showContext {
 				t.Started = func(contexts []byte) { fmt.Fprintf(stdout, "context | %s", contexts) }
 			}
-			if flags.used(cmd) {
-				if apply || contextFile != "" {
-					return errors.New("--apply and --context are for a run without a simulated cluster: leave out the flags of test cases")
+			if flags.used(cmd) || cluster || diff {
+				switch {
+				case apply || contextFile != "":
+					return errors.New("--apply and --context are for a run without a simulated cluster: leave out --cluster, --diff and the flags of test cases")
+				case cluster && len(flags.objects) > 0:
+					return errors.New("--objects and --cluster are both the objects of the simulated cluster: use one of them")
 				}
+				t.Cluster, t.Diff = cluster, diff
 				in, err := flags.input()
 				if err != nil {
 					return err
@@ -95,6 +101,8 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "file with the binding context; - is standard input")
 	cmd.Flags().StringVar(&contextFile, "from", "", "another name of --context")
 	cmd.Flags().BoolVar(&apply, "apply", false, "apply the operations of the hook")
+	cmd.Flags().BoolVar(&cluster, "cluster", false, "read the objects of the simulated cluster from the real one, which is not changed")
+	cmd.Flags().BoolVar(&diff, "diff", false, "print what the operations change in the simulated cluster, with --cluster by a dry run; values of Secrets are masked")
 	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
 	flags.add(cmd)
 	_ = cmd.MarkFlagFilename("context", "json")
@@ -153,7 +161,15 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 	for _, o := range r.Operations {
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", o.Operation, strings.TrimSpace(o.APIVersion+" "+o.Kind+suffix("/", o.Subresource)),
 			strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
-		printPayload(t, o)
+		if len(r.Diffs) == 0 { // differences mask what is secret
+			printPayload(t, o)
+		}
+	}
+	for _, d := range r.Diffs {
+		fmt.Fprintf(t, "%s:\n", d.Object)
+		for _, line := range d.Lines {
+			fmt.Fprintf(t, "  %s\n", line)
+		}
 	}
 	if len(r.Metrics) > 0 {
 		fmt.Fprintf(t, "%s:\n", count(len(r.Metrics), "metric"))

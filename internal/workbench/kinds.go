@@ -71,9 +71,10 @@ func crdKinds(text []byte) (kinds []memory.Kind) {
 type head struct {
 	APIVersion, Kind string
 	Metadata         struct {
-		Namespace, Name string
-		Labels          map[string]string
-		Finalizers      []string
+		Namespace, Name   string
+		Labels            map[string]string
+		Finalizers        []string
+		DeletionTimestamp string
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,16 +37,24 @@ import (
 // effects change the cluster.
 type simulation struct {
 	simulationOptions
-	in      testfile.Input
-	hook    *hook.Hook
-	server  *memory.Server
+	in     testfile.Input
+	hook   *hook.Hook
+	server *memory.Server
+	// At most one of live and origin is set: the server mirrors a real cluster, or reads from it.
+	live    *live
+	origin  *origin
 	watched *watch.Simulation
 	runner  *run.Runner
 	effects *apply.Effects
+	// dry sends operations to the real cluster as dry runs.
+	dry     *apply.Effects
+	dryRuns *dryRuns
 
 	// listening: a change makes events. Changes by the hook itself make none.
 	listening bool
-	waiting   []*simulatedTask
+	// collecting: differences are part of the result.
+	collecting bool
+	waiting    []*simulatedTask
 	// absent are objects of Input.Objects that exist from their Added on.
 	absent map[string][]byte
 	result simulated
@@ -62,6 +71,13 @@ type simulationOptions struct {
 	// line receives output, started the binding contexts of each run. Both may be nil.
 	line    func(stream, line string)
 	started func(contexts []byte)
+	// cluster is a real one: read for a simulation, or, with store, in place of the simulated one.
+	cluster *kube.Cluster
+	store   bool
+	// changes are those of the operator.
+	changes apply.Settings
+	// diff collects what operations change.
+	diff bool
 }
 
 // simulated is what came of a simulation.
@@ -80,6 +96,7 @@ type simulated struct {
 	excluded []string
 	notes    []string
 	usage    process.Usage
+	diffs    []TrialDiff
 }
 
 // simulatedTask is a task of the operator with a limit of attempts and without a rate limit.
@@ -114,8 +131,8 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 }
 
 // simulate runs a hook for an input. Errors are those of the input; what the hook does is in the result.
-func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulationOptions) (*simulation, error) {
-	s := &simulation{simulationOptions: o, in: in, hook: h, absent: map[string][]byte{}, server: memory.New(builtInKinds())}
+func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulationOptions) (s *simulation, err error) {
+	s = &simulation{simulationOptions: o, in: in, hook: h, absent: map[string][]byte{}, server: memory.New(builtInKinds())}
 	env, err := s.environment()
 	if err != nil {
 		return nil, err
@@ -125,12 +142,13 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 		return nil, err
 	}
 	defer files.Close()
-	client := kube.Over(s.server)
-	// No controller removes finalizers here, so there is nothing to wait for.
-	s.effects, err = apply.New(apply.Options{
-		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Client: client, Filters: o.filters, Log: silent(), Now: memory.Now,
-	})
-	if err != nil {
+	if err := s.connect(); err != nil {
+		return nil, err
+	}
+	if s.live != nil {
+		defer func() { err = errors.Join(err, s.live.clean(ctx)) }()
+	}
+	if err := s.connectEffects(); err != nil {
 		return nil, err
 	}
 	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.filters, Sink: simulatedSink{s}, Resolve: s.resolve, Excluded: s.exclude})
@@ -147,6 +165,44 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 	}
 	s.result.calls, err = readCalls(s.callsFile())
 	return s, err
+}
+
+// connect connects the simulated cluster with a real one, if there is one.
+func (s *simulation) connect() (err error) {
+	switch {
+	case s.cluster == nil:
+	case s.store:
+		s.live, err = newLive(s.cluster, s.server)
+	default:
+		var c *cluster
+		if c, err = newCluster(s.cluster); err == nil {
+			s.origin = newOrigin(c, s.server)
+		}
+	}
+	return err
+}
+
+// connectEffects directs operations to the cluster of the case.
+func (s *simulation) connectEffects() (err error) {
+	// No controller removes finalizers here, so there is nothing to wait for.
+	o := apply.Options{
+		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Client: kube.Over(s.server), Filters: s.filters, Log: silent(), Now: memory.Now,
+	}
+	switch {
+	case s.live != nil:
+		o.Settings, o.Client, o.Now = s.changes, s.live.Config, nil
+		o.DryRun = false
+	case s.origin != nil:
+		o.Client = kube.Over(s.origin)
+	}
+	if s.effects, err = apply.New(o); err != nil || s.origin == nil || !s.diff {
+		return err
+	}
+	o.Settings = s.changes
+	o.DryRun, o.Client, s.dryRuns = true, s.changes.Client(s.origin.Config), &dryRuns{}
+	o.Client.Wrap(func(next http.RoundTripper) http.RoundTripper { s.dryRuns.next = next; return s.dryRuns })
+	s.dry, err = apply.New(o)
+	return err
 }
 
 // observe records the end of a run.
@@ -194,7 +250,15 @@ func (s *simulation) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.learn(manifests...); err != nil {
+	switch {
+	case s.live != nil:
+		err = s.prepareLive(ctx, manifests)
+	case s.origin != nil:
+		err = s.origin.load(ctx, s.hook)
+	default:
+		err = s.learn(manifests...)
+	}
+	if err != nil {
 		return err
 	}
 	for _, k := range s.hook.Kubernetes {
@@ -202,26 +266,8 @@ func (s *simulation) start(ctx context.Context) error {
 			return fmt.Errorf("binding %q: %w", k.Name, err)
 		}
 	}
-	scratch := memory.New(nil) // to find what Added names
-	for _, m := range manifests {
-		o, err := s.server.Add(m.text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
-		}
-		scratch.Learn(o.Kind)
-		if _, err := scratch.Add(m.text); err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
-		}
-	}
-	for _, ev := range s.in.Events {
-		if ev.Type != "Added" || isManifest(ev.Ref) {
-			continue
-		}
-		if o, err := scratch.Find(ev.Ref); err == nil && s.absent[o.Ref()] == nil {
-			live, _ := s.server.Get(o)
-			s.server.Remove(live)
-			s.absent[o.Ref()] = o.JSON
-		}
+	if err := s.create(ctx, manifests); err != nil {
+		return err
 	}
 	s.server.Changes()
 	for _, o := range s.server.Objects() {
@@ -230,6 +276,75 @@ func (s *simulation) start(ctx context.Context) error {
 		}
 	}
 	return s.watched.Enable(ctx, s.hook)
+}
+
+// create creates the objects, except for those that an event adds later.
+func (s *simulation) create(ctx context.Context, manifests []manifest) error {
+	scratch := memory.New(nil) // to find what Added names
+	refs := make([]string, len(manifests))
+	for i, m := range manifests {
+		h, err := headOf(m.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+		if k, known := s.server.Resolve(h.APIVersion, h.Kind); known {
+			scratch.Learn(k)
+		}
+		o, err := scratch.Add(m.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+		refs[i] = o.Ref()
+	}
+	for _, ev := range s.in.Events {
+		if ev.Type != "Added" || isManifest(ev.Ref) {
+			continue
+		}
+		if o, err := scratch.Find(ev.Ref); err == nil {
+			s.absent[o.Ref()] = o.JSON
+		}
+	}
+	for i, m := range manifests {
+		later := s.absent[refs[i]] != nil
+		if later && s.live != nil {
+			continue
+		}
+		if err := s.createObject(ctx, m.text); err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+		if later { // it has been there for its uid
+			o, err := s.server.Find(refs[i])
+			if err != nil {
+				return err
+			}
+			s.server.Remove(o)
+		}
+	}
+	return nil
+}
+
+// prepareLive checks the objects of the case, those of events included, and creates their namespaces.
+func (s *simulation) prepareLive(ctx context.Context, manifests []manifest) error {
+	all := slices.Clone(manifests)
+	for _, ev := range s.in.Events {
+		if ev.Type == "Added" && isManifest(ev.Ref) {
+			added, err := readManifests([]string{ev.Ref})
+			if err != nil {
+				return err
+			}
+			all = append(all, added...)
+		}
+	}
+	return s.live.prepare(ctx, all)
+}
+
+// createObject creates an object.
+func (s *simulation) createObject(ctx context.Context, text []byte) error {
+	if s.live != nil {
+		return s.live.add(ctx, text)
+	}
+	_, err := s.server.Add(text)
+	return err
 }
 
 // manifest is an object and the file that it is from.
@@ -320,6 +435,13 @@ func (s *simulation) resolve(apiVersion, kind string) (kube.Resource, error) {
 	if k, ok := s.server.Resolve(apiVersion, kind); ok {
 		return k.Resource, nil
 	}
+	if s.live != nil {
+		res, err := s.live.resolver.Resolve(context.Background(), apiVersion, kind)
+		if err == nil {
+			s.server.Learn(memory.Kind{Resource: res, Guessed: true})
+		}
+		return res, err
+	}
 	if apiVersion == "" {
 		return kube.Resource{}, fmt.Errorf("the kind %q is not known: add apiVersion to the binding, or its CRD to the objects", kind)
 	}
@@ -370,6 +492,11 @@ func (s *simulation) add(ev event.Event) {
 // refresh makes the bindings follow the changes of the cluster.
 func (s *simulation) refresh(ctx context.Context) error {
 	for _, c := range s.server.Changes() {
+		if s.collecting {
+			if err := s.collect(c); err != nil {
+				return err
+			}
+		}
 		deliver := s.watched.Set
 		if c.Deleted {
 			deliver = s.watched.Remove
@@ -379,6 +506,19 @@ func (s *simulation) refresh(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// collect adds what a change is to the result.
+func (s *simulation) collect(c memory.Change) error {
+	after := c.JSON
+	if c.Deleted {
+		after = nil
+	}
+	d, err := objectDiff(c.Before, after)
+	if err == nil && len(d.Lines) > 0 {
+		s.result.diffs = append(s.result.diffs, d)
+	}
+	return err
 }
 
 // drain runs what waits. Queues run one after the other, so that the order of the runs is always the same.
@@ -516,6 +656,10 @@ func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
 		}
 	}
 	o, err := s.server.Find(ev.Ref)
+	if err != nil && s.origin != nil {
+		o, err = s.origin.find(ctx, ev.Ref)
+		s.server.Changes() // it is no event that the object was read
+	}
 	if err != nil {
 		return err
 	}
@@ -547,7 +691,12 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 		case "Added":
 			err = s.added(ctx, m.text)
 		case "Modified":
-			if _, err = s.server.Replace(m.text); err == nil {
+			if s.live != nil {
+				err = s.live.replace(ctx, m.text)
+			} else {
+				_, err = s.server.Replace(m.text)
+			}
+			if err == nil {
 				err = s.refresh(ctx)
 			}
 		default:
@@ -565,7 +714,7 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 }
 
 func (s *simulation) added(ctx context.Context, text []byte) error {
-	if _, err := s.server.Add(text); err != nil {
+	if err := s.createObject(ctx, text); err != nil {
 		return err
 	}
 	return s.refresh(ctx)
@@ -582,11 +731,29 @@ func (s *simulation) change(ctx context.Context, typ string, o memory.Object) er
 		s.listening = true
 		return s.watched.Set(ctx, o.Kind.Resource, o.JSON)
 	case "Deleting":
-		s.server.MarkDeleted(o)
+		if s.live == nil {
+			s.server.MarkDeleted(o)
+		} else if err := s.live.markDeleted(ctx, o); err != nil {
+			return err
+		}
 	default:
-		s.server.Remove(o)
+		if err := s.removeObject(ctx, o); err != nil {
+			return err
+		}
 	}
 	return s.refresh(ctx)
+}
+
+// removeObject removes an object, whatever finalizers it has.
+func (s *simulation) removeObject(ctx context.Context, o memory.Object) error {
+	if s.live != nil {
+		return s.live.remove(ctx, o)
+	}
+	if s.origin != nil {
+		s.origin.forget(o)
+	}
+	s.server.Remove(o)
+	return nil
 }
 
 // finalize removes an object that was marked as deleted, once no finalizer is left.
@@ -615,7 +782,9 @@ func (s *simulation) finalize(ctx context.Context, ev testfile.Event) error {
 		if head, err := headOf(o.JSON); err != nil || len(head.Metadata.Finalizers) > 0 {
 			continue
 		}
-		s.server.Remove(o)
+		if err := s.removeObject(ctx, o); err != nil {
+			return err
+		}
 		if err := s.refresh(ctx); err != nil {
 			return err
 		}
@@ -664,9 +833,16 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	if err != nil {
 		return nil, err
 	}
-	e.learnPatches(requests.Patches)
+	e.learnPatches(ctx, requests.Patches)
 	for _, w := range requests.Warnings {
 		e.result.notes = append(e.result.notes, "the metrics: "+w.String())
+	}
+	if e.dry != nil {
+		changes, err := e.dry.Apply(ctx, log, h, out, turn, seen)
+		e.result.diffs = append(e.result.diffs, e.dryRuns.take()...)
+		if err != nil {
+			return changes, err
+		}
 	}
 	changes, err := e.effects.Apply(ctx, log, h, out, turn, seen)
 	e.effects.Flush(ctx)
@@ -674,19 +850,38 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 		e.result.patches = append(e.result.patches, requests.Patches...)
 		e.result.metrics = append(e.result.metrics, requests.Metrics...)
 	}
-	return changes, errors.Join(err, e.refresh(ctx))
+	return changes, errors.Join(err, e.readBack(ctx))
+}
+
+// readBack makes the bindings follow what operations have changed.
+func (s *simulation) readBack(ctx context.Context) error {
+	if s.live != nil {
+		if err := s.live.readBack(ctx); err != nil {
+			return err
+		}
+	}
+	s.collecting = s.diff && s.dry == nil
+	defer func() { s.collecting = false }()
+	return s.refresh(ctx)
 }
 
 func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
 	if patches, err := wire.ParsePatches(out.Patch, e.filters); err == nil {
-		e.learnPatches(patches)
+		e.learnPatches(ctx, patches)
 	}
 	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, seen)
-	return changes, errors.Join(err, e.refresh(ctx))
+	return changes, errors.Join(err, e.readBack(ctx))
 }
 
 // learnPatches serves the kinds that operations name; one that is unknown is an error of its operation.
-func (s *simulation) learnPatches(patches []effect.Patch) {
+func (s *simulation) learnPatches(ctx context.Context, patches []effect.Patch) {
+	switch {
+	case s.live != nil:
+		return // the cluster knows
+	case s.origin != nil:
+		s.origin.learn(ctx, patches)
+		return
+	}
 	for _, p := range patches {
 		for _, k := range crdKinds(p.Object) {
 			s.server.Learn(k)

@@ -20,6 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
@@ -32,6 +33,9 @@ type TestOptions struct {
 	Run *regexp.Regexp
 	// Update replaces the expectations that are not met.
 	Update bool
+	// Cluster uses the real cluster in place of the simulated one, for one case after the other. It may be discarded: cases delete what
+	// they have created, and may change what was there.
+	Cluster bool
 }
 
 // TestReport is what came of all cases.
@@ -75,6 +79,8 @@ type tester struct {
 	env     []string
 	filters *jq.Compiler
 	private string
+	// cluster is nil for a simulated one.
+	cluster *kube.Cluster
 	// slots bound the cases that run at the same time.
 	slots chan struct{}
 	// hooks are the config calls, by the path of the hook.
@@ -90,7 +96,7 @@ type loadedHook struct {
 	err  error
 }
 
-// Test runs the cases of test files, without a cluster.
+// Test runs the cases of test files.
 func Test(ctx context.Context, o Options, t TestOptions) (report TestReport, err error) {
 	started := time.Now()
 	files, err := testFiles(t.Paths)
@@ -105,6 +111,12 @@ func Test(ctx context.Context, o Options, t TestOptions) (report TestReport, err
 	run := &tester{
 		opts: o, test: t, private: private, filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), hooks: map[string]*loadedHook{}, env: caseEnvironment(o.Env),
+	}
+	if t.Cluster {
+		run.slots = make(chan struct{}, 1)
+		if run.cluster, err = kube.Connect(o.Cluster, private); err != nil {
+			return report, err
+		}
 	}
 	report.Cases, report.Files = []TestCase{}, len(files)
 	all := make([][]TestCase, len(files))
@@ -358,7 +370,7 @@ func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File
 	}
 	defer func() { err = errors.Join(err, removeAll(dir)) }()
 	return simulate(ctx, h, c.Input, simulationOptions{
-		filters: t.filters, env: t.env, timeout: defaultCaseTimeout, dir: dir,
+		filters: t.filters, env: t.env, timeout: defaultCaseTimeout, dir: dir, cluster: t.cluster, store: t.cluster != nil, changes: t.opts.Changes,
 	})
 }
 

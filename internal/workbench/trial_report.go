@@ -23,6 +23,8 @@ type TrialReport struct {
 	MaxRSSBytes int64            `json:"maxRSSBytes"`
 	Output      []TrialLine      `json:"output"`
 	Operations  []TrialOperation `json:"operations"`
+	// Diffs are what the operations change.
+	Diffs []TrialDiff `json:"diffs,omitempty"`
 	// Applied reports that the operations were applied.
 	Applied    bool             `json:"applied"`
 	Metrics    []TrialMetric    `json:"metrics"`

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/shell-operator/shell-operator/internal/hookset"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // simulate runs the hook on events of a simulated cluster, with the environment of the caller.
@@ -20,12 +21,19 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 	if err != nil {
 		return withHint(err, dir, file)
 	}
+	var cl *kube.Cluster
+	if t.Cluster {
+		if cl, err = kube.Connect(o.Cluster, private); err != nil {
+			return err
+		}
+	}
 	own := filepath.Join(private, "run")
 	if err := os.Mkdir(own, 0o700); err != nil {
 		return err
 	}
 	s, err := simulate(ctx, answer.Hook, *t.Input, simulationOptions{
 		filters: discover.Filters, env: o.Env, timeout: o.HookTimeout, dir: own, started: t.Started,
+		cluster: cl, changes: o.Changes, diff: t.Diff,
 		line: func(stream, text string) {
 			r.Output = append(r.Output, TrialLine{stream, text})
 			if t.Line != nil {
@@ -34,7 +42,7 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 		},
 	})
 	if s != nil {
-		r.Notes = append(r.Notes, s.result.notes...)
+		r.Notes, r.Diffs = append(r.Notes, s.result.notes...), s.result.diffs
 	}
 	if err != nil {
 		return errors.Join(err, removeAll(own))

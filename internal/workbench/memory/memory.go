@@ -5,6 +5,7 @@
 //   - Create, get, update, merge patch, JSON patch, server-side apply and delete return the statuses of an API server, as far as they do not
 //     depend on schemas, admission or permissions. Finalizers keep a deleted object, status is a subresource where the kind has one.
 //   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random.
+//   - Mirrored objects are equal to those of another API server, until they are changed here.
 //
 // Not attempted: defaulting, validation, admission, controllers (garbage collection, Namespaces), conversion between versions, lists and
 // watches. Server-side apply merges maps and replaces lists; Approximate names the objects where that can differ.
@@ -63,6 +64,8 @@ func suffixed(namespace string) string {
 type Change struct {
 	Object
 	Deleted bool
+	// Before is the object before the change; nil if there was none.
+	Before []byte
 }
 
 // key identifies an object.
@@ -110,6 +113,18 @@ func (s *Server) resolve(apiVersion, name string) (Kind, bool) {
 	return Kind{}, false
 }
 
+// ResolveResource returns the kind of a resource.
+func (s *Server) ResolveResource(res schema.GroupVersionResource) (Kind, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.kinds {
+		if k.GroupVersionResource == res {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}
+
 // Learn serves a kind, unless there is one with this name in its version.
 func (s *Server) Learn(k Kind) {
 	s.mu.Lock()
@@ -150,6 +165,29 @@ func (s *Server) Replace(manifest []byte) (Object, error) {
 		return Object{}, fmt.Errorf("there is no %s that could be modified%s", (&Object{Kind: k, Namespace: at.namespace, Name: at.name}).Ref(), s.names(k))
 	}
 	s.update(at, o, tree)
+	return s.object(at, o), nil
+}
+
+// Mirror makes an object equal to one that an API server has returned.
+func (s *Server) Mirror(text []byte) (Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tree, k, err := s.manifest(text)
+	if err != nil {
+		return Object{}, err
+	}
+	at := keyOf(k, tree)
+	o := s.objects[at]
+	if o != nil && reflect.DeepEqual(o.tree, tree) {
+		return s.object(at, o), nil
+	}
+	before := []byte(nil)
+	if o != nil {
+		before = s.object(at, o).JSON
+	}
+	o = &stored{kind: k, tree: tree}
+	s.objects[at] = o
+	s.changes = append(s.changes, Change{Object: s.object(at, o), Before: before})
 	return s.object(at, o), nil
 }
 
@@ -345,6 +383,7 @@ func (s *Server) update(at key, o *stored, tree map[string]any) {
 		n, _ := generation.Int64()
 		after["generation"] = json.Number(fmt.Sprint(n + 1))
 	}
+	was := s.object(at, o).JSON
 	o.tree = tree
 	s.stamp(o)
 	finalizers, _ := after["finalizers"].([]any)
@@ -353,7 +392,7 @@ func (s *Server) update(at key, o *stored, tree map[string]any) {
 		s.remove(at)
 		return
 	}
-	s.changes = append(s.changes, Change{Object: s.object(at, o)})
+	s.changes = append(s.changes, Change{Object: s.object(at, o), Before: was})
 }
 
 // desired is an object without metadata and status.
@@ -368,8 +407,9 @@ func desired(tree map[string]any) map[string]any {
 func (s *Server) remove(at key) {
 	o := s.objects[at]
 	delete(s.objects, at)
+	was := s.object(at, o).JSON
 	s.stamp(o)
-	s.changes = append(s.changes, Change{Object: s.object(at, o), Deleted: true})
+	s.changes = append(s.changes, Change{Object: s.object(at, o), Deleted: true, Before: was})
 }
 
 func (s *Server) object(at key, o *stored) Object {

@@ -200,8 +200,49 @@ func render(v any) []string {
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
 
+// Diff returns the lines of two values in one list, the common ones once and only those near a difference; nil has no lines.
+func Diff(before, after any) (lines []string) {
+	of := func(v any) []string {
+		if v == nil {
+			return nil
+		}
+		return render(v)
+	}
+	const context = 3
+	all := diff(of(before), of(after))
+	near := make([]bool, len(all))
+	for i, line := range all {
+		if !strings.HasPrefix(line, " ") {
+			for j := max(0, i-context); j < min(len(all), i+context+1); j++ {
+				near[j] = true
+			}
+		}
+	}
+	for i, line := range all {
+		switch {
+		case near[i]:
+			lines = append(lines, line)
+		case i > 0 && near[i-1]:
+			lines = append(lines, "  …")
+		}
+	}
+	return lines
+}
+
+// maxCompared bounds the table of a comparison: larger texts are shown as removed and added.
+const maxCompared = 16 << 20
+
 // diff returns the lines of both sides in one list, the common ones once.
 func diff(expected, actual []string) (lines []string) {
+	if len(expected)*len(actual) > maxCompared {
+		for _, l := range expected {
+			lines = append(lines, "- "+l)
+		}
+		for _, l := range actual {
+			lines = append(lines, "+ "+l)
+		}
+		return lines
+	}
 	// common[i][j] is the length of the longest common subsequence of expected[i:] and actual[j:].
 	common := make([][]int, len(expected)+1)
 	for i := range common {

@@ -94,6 +94,7 @@ spec: {mode: 0644, on: yes, ratio: 1.50, none: ~}
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("cases:\n- name: a\n  tick: b\n  expect: {runs: 2}\n"))
 	f.Add([]byte("cases:\n- name: a\n  tick: b\n  expect:\n    stdout: [x]\n  # c\n- {name: b, expect: }\n"))
+	f.Add([]byte("cases:\n- {name: a, tick: b, expect: {after: [{kind: a, metadata: {name: b}}]}}\n"))
 	f.Add([]byte("cases: [{name: 'it''s', event: [{Added: a/b}], expect: {error: \"}\"}}]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		file, problems := Parse("/tests/a_test.yaml", text)

@@ -99,6 +99,9 @@ func (e *Expect) actual(a *Actual) *yaml.Node {
 			if m := e.matcher(x.Key); x.Value != nil {
 				actual = m.project(x.Value, actual)
 			}
+			if list, ok := actual.([]any); ok && x.Key == "after" { // no file can expect an object that is not there
+				actual = slices.DeleteFunc(list, func(object any) bool { return object == nil })
+			}
 		}
 		add(x.Key, actual)
 	}
