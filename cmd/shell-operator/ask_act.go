@@ -159,6 +159,8 @@ HTTP requests are answered. A pause survives a reload and ends with the process.
 		Example: "  shell-operator hook pause pods.sh",
 	}, "pause", nil)
 	add(&cobra.Command{Use: "resume HOOK", Short: "End the pause of a hook", Example: "  shell-operator hook resume pods.sh"}, "resume", nil)
+	record, form := newHookRecordCommand()
+	add(record, "record", form)
 	add(&cobra.Command{
 		Use: "trigger HOOK [BINDING]", Short: "Run a hook now",
 		Long: `Queue a run of a hook: a tick for a schedule, a startup run for onStartup, a Synchronization for a kubernetes binding (with

@@ -17,7 +17,7 @@ func newHookCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "hook",
 		Aliases: []string{"hooks"},
-		Short:   "Show hooks, their configurations and snapshots, pause, resume and trigger",
+		Short:   "Show hooks, their configurations and snapshots, pause, resume, record and trigger",
 	}
 	c.AddCommand(newHookListCommand(a), newHookSnapshotCommand(a), newHookConfigCommand(a))
 	c.AddCommand(newHookActions(a)...)

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,7 @@ The id of a run is its task and attempt: 17-2 is the second attempt of the task 
 	}
 	a.addOutput(c)
 	c.Flags().BoolVar(&failed, "failed", false, "show failed runs only")
-	c.AddCommand(newRunsShowCommand(a))
+	c.AddCommand(newRunsShowCommand(a), newRunsSaveCommand(a), newRunsContextCommand(a))
 	return c
 }
 
@@ -45,13 +46,8 @@ func newRunsShowCommand(a *asking) *cobra.Command {
 		Short: "Show one run: events, output, error, operations",
 		Long: `Show one run with its events, the end of its output, its error and its operations on Kubernetes objects. RUN is an id as
 "shell-operator runs" shows it, or a task.id of the log for its last attempt.`,
-		Example: "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("runs show takes the id of one run: shell-operator runs lists them")
-			}
-			return nil
-		},
+		Example:           "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
+		Args:              oneRun(1),
 		ValidArgsFunction: a.runIDs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd.Context(), "/run/"+debug.Name(args[0]), "", nil)
@@ -59,4 +55,14 @@ func newRunsShowCommand(a *asking) *cobra.Command {
 	}
 	a.addOutput(c)
 	return c
+}
+
+// oneRun checks the arguments of commands that take the id of a run, first of at most so many.
+func oneRun(most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < 1 || len(args) > most {
+			return fmt.Errorf("%s takes the id of one run: shell-operator runs lists them", strings.TrimPrefix(cmd.CommandPath(), "shell-operator "))
+		}
+		return nil
+	}
 }

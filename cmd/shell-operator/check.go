@@ -11,12 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 )
 
 var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
 
 var instanceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$`)
+
+var recordModes = []string{string(hook.RecordFailures), string(hook.RecordAll), string(hook.RecordNone)}
 
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
@@ -73,6 +76,9 @@ func (s *settings) check() error {
 	if k := s.kubectl; k != kubectl.Auto && k != kubectl.Process {
 		wrong("kubectl", "%q: use auto or process", k)
 	}
+	if !slices.Contains(recordModes, s.record) {
+		wrong("record", "%q: use one of %s", s.record, strings.Join(recordModes, ", "))
+	}
 	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("validating-webhook-failure-policy", "%q: use Fail or Ignore", p)
 	}
@@ -80,7 +86,7 @@ func (s *settings) check() error {
 		flag  string
 		value time.Duration
 	}{{"config-timeout", s.configTimeout}, {"shutdown-timeout", s.shutdownTimeout}, {"object-patcher-delete-timeout", s.deleteTimeout},
-		{"http-timeout", s.http.timeout}} {
+		{"http-timeout", s.http.timeout}, {"record-max-age", s.recordMaxAge}} {
 		if d.value <= 0 {
 			wrong(d.flag, "%s: it must be above 0", d.value)
 		}

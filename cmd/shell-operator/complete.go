@@ -10,6 +10,7 @@ func completeSettings(root *cobra.Command) {
 	for flag, values := range map[string][]string{
 		"log-level":                         logLevels,
 		"log-type":                          {"text", "json", "color"},
+		"record":                            recordModes,
 		"validating-webhook-failure-policy": {"Fail", "Ignore"},
 	} {
 		// It fails only for flags that do not exist, or that are registered already.

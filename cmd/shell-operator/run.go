@@ -31,8 +31,9 @@ responses.
 
 Operations are applied with --apply only. Changes that the hook makes itself, by kubectl for instance, are made in any case.
 
---context is a binding context file, or a file with one context; "-" is standard input. Without it the hook runs with the
-first context that it would get in an empty cluster. Bindings that need an object or a request have no such context.
+--from is a recording of "shell-operator runs save", a binding context file, or a file with one context; "-" is standard input. A recording is
+replayed: each difference to the recorded result is printed, but not those of the output. Without --from the hook runs with the first context
+that it would get in an empty cluster. Bindings that need an object or a request have no such context.
 
 With any of the flags from --objects to --stub the hook runs on events of a simulated cluster; they are the keys of test
 files (docs/reference/test-files.md). With objects and no event it gets the Synchronization of all its bindings. --cluster reads the
@@ -41,6 +42,7 @@ objects from the real cluster instead, which is not changed; --diff prints what 
 Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3 if no event caused a run.`,
 		Example: `  shell-operator run pods.sh
   shell-operator run hooks/pods.sh -f added.json
+  shell-operator run pods.sh --from 17-2.json
   shell-operator run pods.sh --objects fixtures --event Added=pod/web --event Deleted=pod/web
   echo '[{"binding": "every-minute", "type": "Schedule"}]' | shell-operator run tick.py --context -
   shell-operator run pods.sh --cluster --event Added=pod/web --diff
@@ -62,19 +64,19 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			}
 			if flags.used(cmd) || cluster || diff {
 				switch {
-				case apply || contextFile != "":
-					return errors.New("--apply and --context are for a run without a simulated cluster: leave out --cluster, --diff and the flags of test cases")
-				case cluster && len(flags.objects) > 0:
-					return errors.New("--objects and --cluster are both the objects of the simulated cluster: use one of them")
+				case apply || contextFile == "-":
+					return errors.New("--apply and --from - are for a run without a simulated cluster: leave out --cluster, --diff and the flags of test cases")
+				case cluster && (len(flags.objects) > 0 || contextFile != ""):
+					return errors.New("--objects, --from and --cluster are each the objects of the simulated cluster: use one of them")
 				}
 				t.Cluster, t.Diff = cluster, diff
-				in, err := flags.input()
+				in, err := flags.input(contextFile)
 				if err != nil {
 					return err
 				}
 				t.Input = &in
 			}
-			if contextFile != "" {
+			if contextFile != "" && t.Input == nil {
 				var err error
 				if t.Contexts, err = readInput(contextFile); err != nil {
 					return noContext(contextFile, err)
@@ -98,15 +100,16 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 		},
 	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "kubectl", "jq-library-path", "kube-config", "kube-context", "dry-run")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
-	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "file with the binding context; - is standard input")
-	cmd.Flags().StringVar(&contextFile, "from", "", "another name of --context")
+	cmd.Flags().StringVar(&contextFile, "from", "", "recording, or file with the binding context; - is standard input")
+	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "the same as --from")
 	cmd.Flags().BoolVar(&apply, "apply", false, "apply the operations of the hook")
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "read the objects of the simulated cluster from the real one, which is not changed")
 	cmd.Flags().BoolVar(&diff, "diff", false, "print what the operations change in the simulated cluster, with --cluster by a dry run; values of Secrets are masked")
 	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
 	flags.add(cmd)
-	_ = cmd.MarkFlagFilename("context", "json")
-	_ = cmd.Flags().MarkHidden("from")
+	for _, name := range []string{"from", "context"} {
+		_ = cmd.MarkFlagFilename(name, "json")
+	}
 	return cmd
 }
 
@@ -179,7 +182,25 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 	}
 	printResult(t, r.Result)
 	printAnswers(t, r)
+	printReplay(t, r.Replay)
 	return t.Flush()
+}
+
+func printReplay(w io.Writer, r *workbench.TrialReplay) {
+	if r == nil {
+		return
+	}
+	if len(r.MissingVariables) > 0 {
+		fmt.Fprintf(w, "variables that the recorded run had: %s\n", strings.Join(r.MissingVariables, ", "))
+	}
+	if len(r.Differences) == 0 {
+		fmt.Fprintf(w, "the result is that of the recorded run %s: %s\n", r.Run, r.Exit)
+		return
+	}
+	fmt.Fprintf(w, "%s from the recorded run %s:\n", count(len(r.Differences), "difference"), r.Run)
+	for _, d := range r.Differences {
+		fmt.Fprintf(w, "  %s\n", d)
+	}
 }
 
 func printResult(w io.Writer, r *workbench.TrialResult) {

@@ -54,7 +54,7 @@ func (f *runFlags) used(cmd *cobra.Command) bool {
 }
 
 // input returns the flags as a case of a test file. Paths are relative to the working directory.
-func (f *runFlags) input() (testfile.Input, error) {
+func (f *runFlags) input(from string) (testfile.Input, error) {
 	here, err := filepath.Abs(".")
 	if err != nil {
 		return testfile.Input{}, err
@@ -76,6 +76,7 @@ func (f *runFlags) input() (testfile.Input, error) {
 	add("body", f.body, f.body != "")
 	add("header", f.headers, len(f.headers) > 0)
 	add("binding", f.binding, f.binding != "")
+	add("from", from, from != "")
 	var events []map[string]string
 	for _, text := range f.events {
 		typ, ref, err := pair("event", "TYPE=REF", text)

@@ -34,6 +34,9 @@ type settings struct {
 	shutdownTimeout            time.Duration
 	contextsPerRun             contextLimit
 	maxRuns, maxParked         int
+	record                     string
+	recordSecrets              bool
+	recordMaxAge               time.Duration
 	v0Existing                 string
 	keepManagedFields          bool
 	listenAddress, listenPort  string
@@ -184,6 +187,9 @@ func (s *settings) groups() []settingGroup {
 			{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.retryMax, 32*time.Second), usage: "maximum back-off before a retry"},
 			{flag: "max-runs", env: "SHELL_OPERATOR_MAX_RUNS", bind: number(&s.maxRuns, 0), usage: "maximum of concurrent runs of all queues together; webhooks and HTTP requests do not count; 0 means no limit"},
 			{flag: "max-parked", env: "SHELL_OPERATOR_MAX_PARKED", bind: number(&s.maxParked, 10_000), usage: "maximum of binding contexts in parked tasks; the oldest are dropped"},
+			{flag: "record", env: "SHELL_OPERATOR_RECORD", bind: text(&s.record, "failures"), usage: "runs that are recorded, for hooks without settings.record: failures (the last failed run of each hook), all or none; none overrides the hooks"},
+			{flag: "record-secrets", env: "SHELL_OPERATOR_RECORD_SECRETS", bind: truth(&s.recordSecrets, false), usage: "keep the values of Secrets and of HTTP requests in recordings"},
+			{flag: "record-max-age", env: "SHELL_OPERATOR_RECORD_MAX_AGE", bind: duration(&s.recordMaxAge, 24*time.Hour), usage: "time after which a recording is removed"},
 		}},
 		{"Cluster", []setting{
 			{flag: "kube-config", env: "KUBE_CONFIG", bind: text(&s.kubeConfig, ""), usage: "kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount"},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
@@ -152,6 +153,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		MaxRuns: s.maxRuns, MaxParked: s.maxParked,
+		Record:            app.RecordOptions{Default: hook.Record(s.record), Secrets: s.recordSecrets, MaxAge: s.recordMaxAge},
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
 		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
 		Debug: s.debugOptions(), Version: version,

@@ -27,6 +27,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
@@ -50,6 +51,8 @@ type operator struct {
 	health  *health.Health
 	insight *insight
 	store   *hookset.Store
+	// recorder keeps the recordings of runs.
+	recorder *recording.Recorder
 	// requests are those of the watcher to the API server.
 	requests *kube.Requests
 	// effects apply what hooks return, and have their metrics.
@@ -113,6 +116,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer op.store.Close()
+	defer func() { err = errors.Join(err, op.recorder.Close()) }()
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
 	defer op.insight.close()
 	var endDebug func()

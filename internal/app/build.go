@@ -22,6 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
@@ -92,6 +93,12 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		copies = files.Dir()
 	}
 	op.store = hookset.NewStore(hookset.StoreOptions{Dir: copies, Log: o.Log})
+	op.recorder, err = recording.New(recording.Options{
+		Dir: filepath.Join(files.Dir(), "recordings"), Default: o.Record.Default, Secrets: o.Record.Secrets, MaxAge: o.Record.MaxAge, Filters: filters, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	environments, err := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...)
 	switch {
 	case err == nil || o.Kubectl != kubectl.Auto:
@@ -105,7 +112,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Snapshots: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments, Files: op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped),
-		Observe: op.runEnded, Begin: op.insight.begin, Tracers: op.tracers,
+		Observe: op.runEnded, Begin: op.insight.begin, Recorder: op.recorder, Tracers: op.tracers,
 	})
 	return op, nil
 }

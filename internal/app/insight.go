@@ -19,6 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 )
 
 // DebugOptions are about the debug API.
@@ -62,7 +63,7 @@ func newInsight(op *operator, o Options) *insight {
 
 // built marks the operator as complete.
 func (i *insight) built() {
-	i.api.Actions = actions{i.op.life}
+	i.api.Actions = actions{i.op.life, i.op.recorder}
 	i.ready.Store(true)
 }
 
@@ -201,6 +202,9 @@ func (i *insight) Progress(h *hook.Hook) debug.Progress {
 // PausedHooks are the names of paused hooks.
 func (i *insight) PausedHooks() []string { return i.op.queues.PausedOwners() }
 
+// Recording is the recording of a run.
+func (i *insight) Recording(run string) ([]byte, error) { return i.op.recorder.Read(run) }
+
 // shownContexts limits the contexts of a parked task that are described.
 const shownContexts = 10
 
@@ -226,7 +230,10 @@ func (i *insight) Parked() (all []debug.ParkedTask) {
 }
 
 // actions are what users of the debug socket do to the operator.
-type actions struct{ *lifecycle.Lifecycle }
+type actions struct {
+	*lifecycle.Lifecycle
+	*recording.Recorder
+}
 
 func (a actions) SkipTask(queue, key string) (string, bool) {
 	skipped, ok := a.Lifecycle.SkipTask(queue, key)

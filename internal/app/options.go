@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
@@ -37,6 +38,7 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// MaxRuns limits the runs of all queues together; 0 means no limit. MaxParked limits the parked contexts; 0 means no limit.
 	MaxRuns, MaxParked int
+	Record             RecordOptions
 	// ShutdownTimeout is the time from the first signal to the end. Hooks that are running then get
 	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
 	ShutdownTimeout time.Duration
@@ -64,6 +66,13 @@ type Options struct {
 	PodUID string
 	// KubernetesEvents reports failing hooks by Events about that Pod.
 	KubernetesEvents bool
+}
+
+// RecordOptions are those of the recordings of runs.
+type RecordOptions struct {
+	Default hook.Record
+	Secrets bool
+	MaxAge  time.Duration
 }
 
 // MetricsOptions are about metrics.

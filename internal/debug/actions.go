@@ -26,6 +26,8 @@ type Actions interface {
 	ResumeHook(hook string)
 	// Trigger queues a run of a binding and returns the id of its task.
 	Trigger(h *hook.Hook, a hook.Address) (task string, err error)
+	// RecordAll records all runs of a hook until a time; false if nothing of the hook is recorded. A dry run only checks that.
+	RecordAll(h *hook.Hook, until time.Time, dryRun bool) bool
 	// RetryParked and DropParked report whether there is such a parked task.
 	RetryParked(id string) bool
 	DropParked(id string) bool
@@ -256,6 +258,30 @@ func hookTrigger(a *API, r request, dryRun bool) (acted, error) {
 		return acted{}, refuse(http.StatusConflict, "%v", err)
 	}
 	return acted{Count: 1, Task: task, Message: fmt.Sprintf("hook %q: task %s is queued for binding %q (shell-operator runs show %s)", h.Name, task, name, task)}, nil
+}
+
+// recordLimit bounds the time for which all runs of a hook are recorded, recordDefault is that time if none is given.
+const (
+	recordLimit   = 24 * time.Hour
+	recordDefault = 10 * time.Minute
+)
+
+func hookRecord(a *API, r request, dryRun bool) (acted, error) {
+	h, err := a.hook(r)
+	if err != nil {
+		return acted{}, err
+	}
+	lasts := recordDefault
+	if text := r.PostForm.Get("for"); text != "" {
+		if lasts, err = time.ParseDuration(text); err != nil || lasts <= 0 || lasts > recordLimit {
+			return acted{}, refuse(http.StatusBadRequest, "%q is not a time to record: write for instance 10m, at most %s", text, history.Duration(recordLimit))
+		}
+	}
+	until := time.Now().Add(lasts)
+	if !a.Actions.RecordAll(h, until, dryRun) {
+		return acted{}, refuse(http.StatusConflict, "nothing is recorded of hook %q: --record or its settings.record is none", h.Name)
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("hook %q: all runs are recorded until %s (shell-operator runs %s, then shell-operator runs save RUN)", h.Name, until.Format(time.TimeOnly), h.Name)}, nil
 }
 
 // triggered finds the binding by name: the only one if the name is empty.

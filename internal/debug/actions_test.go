@@ -38,6 +38,10 @@ func (f *fakeActions) PauseQueue(queue string)  { f.note("pause %s", queue) }
 func (f *fakeActions) ResumeQueue(queue string) { f.note("resume %s", queue) }
 func (f *fakeActions) PauseHook(hook string)    { f.note("pause hook %s", hook) }
 func (f *fakeActions) ResumeHook(hook string)   { f.note("resume hook %s", hook) }
+func (f *fakeActions) RecordAll(h *hook.Hook, until time.Time, dryRun bool) bool {
+	return dryRun || f.note("record %s for %s", h.Name, time.Until(until).Round(time.Minute))
+}
+
 func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
 	if h.Name == "big.py" {
 		return "", errors.New("its Synchronization is switched off: x")

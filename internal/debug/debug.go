@@ -42,6 +42,8 @@ type Operator interface {
 	Sent() (all []Sent, dropped int)
 	// OneByOne is the place in its script because of which a hook runs once per context; empty if it does not.
 	OneByOne(h *hook.Hook) string
+	// Recording is the recording of a run, as JSON, by the id of the run or of its task; nil if there is none.
+	Recording(run string) ([]byte, error)
 	// NextTick is when a crontab is due again; zero when it is not registered.
 	NextTick(crontab string) time.Time
 }

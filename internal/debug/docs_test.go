@@ -17,9 +17,7 @@ func TestReference(t *testing.T) {
 func table() (lines []string) {
 	for _, r := range routes {
 		path := strings.Replace(r.path, "*", "NAME", 1)
-		if r.path == "/run/*" {
-			path = "/run/ID"
-		}
+		path = strings.Replace(path, "/run/NAME", "/run/ID", 1)
 		lines = append(lines, "| `"+path+"` | "+r.method+" | "+r.about+" |")
 	}
 	return lines

@@ -57,6 +57,7 @@ func (f *fake) PausedHooks() []string             { return slices.Clone(f.paused
 func (f *fake) Parked() []ParkedTask              { return slices.Clone(f.parked) }
 func (f *fake) Sent() ([]Sent, int)               { return f.sent, 0 }
 func (f *fake) OneByOne(*hook.Hook) string        { return "" }
+func (f *fake) Recording(string) ([]byte, error)  { return nil, nil }
 func (f *fake) NextTick(crontab string) time.Time { return f.ticks[crontab] }
 
 // objects is a snapshot.

@@ -228,6 +228,7 @@ type settingsDump struct {
 	ContextsPerRun   int        `json:"contextsPerRun,omitempty"`
 	Retry            *retryDump `json:"retry,omitempty"`
 	Kubectl          string     `json:"kubectl,omitempty"`
+	Record           string     `json:"record,omitempty"`
 }
 
 func hookConfig(a *API, r request) (answer, error) {
@@ -345,7 +346,7 @@ func settingsOf(s hook.Settings) *settingsDump {
 	if s.ExecutionTimeout != nil {
 		d.ExecutionTimeout = s.ExecutionTimeout.String()
 	}
-	d.ContextsPerRun, d.Kubectl, d.Retry = s.ContextsPerRun, s.Kubectl, retryOf(s.Retry)
+	d.ContextsPerRun, d.Kubectl, d.Record, d.Retry = s.ContextsPerRun, s.Kubectl, string(s.Record), retryOf(s.Retry)
 	if d == (settingsDump{}) {
 		return nil
 	}

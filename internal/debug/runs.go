@@ -1,7 +1,9 @@
 package debug
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -94,6 +96,43 @@ func runShow(a *API, r request) (answer, error) {
 		return answer{}, refuse(http.StatusNotFound, "there is no run %q, or no longer: shell-operator runs lists the known ones", r.name)
 	}
 	return answer{value: run, text: runText(&run)}, nil
+}
+
+// recorded returns the recording of a run.
+func (a *API) recorded(r request) ([]byte, error) {
+	text, err := a.Operator.Recording(r.name)
+	if text != nil || err != nil {
+		return text, err
+	}
+	name := "HOOK"
+	if run, known := a.History.Run(r.name); known {
+		if text, err := a.Operator.Recording(run.ID); text != nil || err != nil {
+			return text, err
+		}
+		name = run.Hook
+	}
+	return nil, refuse(http.StatusNotFound, "there is no recording of run %q: by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, unless --record or settings.record is none", r.name, name)
+}
+
+func runRecording(a *API, r request) (answer, error) {
+	text, err := a.recorded(r)
+	return answer{json: verbatim(text)}, err
+}
+
+func runContext(a *API, r request) (answer, error) {
+	text, err := a.recorded(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var recording struct{ Contexts json.RawMessage }
+	if err := json.Unmarshal(text, &recording); err != nil {
+		return answer{}, err
+	}
+	return answer{json: verbatim(append(recording.Contexts, '\n'))}, nil
+}
+
+func verbatim(text []byte) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := w.Write(text); return err }
 }
 
 func runText(r *history.Run) string {

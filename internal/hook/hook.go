@@ -68,7 +68,19 @@ type Settings struct {
 	OneByOne bool
 	// Kubectl is "auto" or "process"; empty means the operator's default.
 	Kubectl string
+	// Record is which runs are recorded; empty means the operator's default.
+	Record Record
 }
+
+// Record is which runs of a hook are recorded.
+type Record string
+
+const (
+	// RecordFailures keeps the last failed run of each hook.
+	RecordFailures Record = "failures"
+	RecordAll      Record = "all"
+	RecordNone     Record = "none"
+)
 
 // AutoContexts as ContextsPerRun means that the script of the hook decides. Loaded hooks have the decision instead.
 const AutoContexts = -1

@@ -31,13 +31,16 @@ type Begun struct {
 // Record receives the output and the end of one run. Its methods must not block.
 type Record interface {
 	Output(line []byte)
+	// Tail returns the end of the output so far; cut reports that there was more before it.
+	Tail() (output string, cut bool)
 	End(Report)
 }
 
 type noRecord struct{}
 
-func (noRecord) Output([]byte) {}
-func (noRecord) End(Report)    {}
+func (noRecord) Output([]byte)        {}
+func (noRecord) Tail() (string, bool) { return "", false }
+func (noRecord) End(Report)           {}
 
 // Report describes a run that has ended.
 type Report struct {
@@ -66,6 +69,12 @@ type Report struct {
 // Change names a change of an object.
 type Change struct{ Operation, Kind, Namespace, Name string }
 
+// How a run ends whose process succeeded.
+const (
+	Succeeded = "exit status 0"
+	Unapplied = "exit status 0, but what it asked for could not be done"
+)
+
 // Exit describes how the process or else the run ended: "exit status 1", "signal: killed". It contains no output of the
 // hook.
 func (r *Report) Exit() string {
@@ -86,9 +95,9 @@ func (r *Report) Exit() string {
 	case r.Err != nil && r.Usage.Wall == 0:
 		return "was not started"
 	case r.Err != nil:
-		return "exit status 0, but what it asked for could not be done"
+		return Unapplied
 	}
-	return "exit status 0"
+	return Succeeded
 }
 
 func (r *Runner) begin(t *Task) Record {

@@ -32,6 +32,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -88,6 +89,8 @@ type Options struct {
 	Tracers *Tracers
 	// Begin, if set, is called before each process starts and returns the record of its run.
 	Begin func(Begun) Record
+	// Recorder keeps recordings of runs; nil keeps none.
+	Recorder *recording.Recorder
 }
 
 // Runner runs hooks.
@@ -151,9 +154,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		err = r.recovered(ctx, &a)
 	}
 	if review := t.readExtra().review; review != nil && err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = &lateError{context.Cause(ctx)} // and not the signal that ended the process
-		}
+		err = t.late(ctx, err)
 		a.response, _ = review.judge(Outputs{}, err)
 	}
 	endTrace(err)
@@ -198,8 +199,12 @@ type attempt struct {
 	changes []Change
 	// response is that of a review.
 	response string
-	// result is what the hook wrote to its result file, if it is valid.
-	result effect.Result
+	// outputs are what the hook wrote to its files; result is that to its result file, if it is valid.
+	outputs Outputs
+	result  effect.Result
+	// env are the variables of the process. hookFailed reports that the process failed.
+	env        []string
+	hookFailed bool
 }
 
 // recovered turns a panic during the attempt into its failure. It is the only place that recovers for runs.
@@ -233,15 +238,23 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}
-	lists := initialLists(frames)
+	err = r.perform(ctx, a, f, initialLists(frames))
+	r.keepRecording(ctx, a, f, err)
+	return err
+}
+
+// perform runs the process and applies its outputs. lists are the initial ones in its contexts.
+func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files, lists []event.Snapshot) error {
+	t, log := a.task, a.log
 	result, err := r.execute(ctx, a, f)
-	a.usage = result.Usage
+	a.usage, a.hookFailed = result.Usage, err != nil
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if t.readExtra().review == nil {
 		turn = r.turns.take(t.Hook())
 		defer turn.end()
 	}
 	out, outErr := f.Outputs()
+	a.outputs = out
 	var invalid error
 	a.result, invalid = t.result(out.Result, lists, err != nil)
 	if err != nil {
@@ -292,6 +305,7 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	if r.opts.Tracers != nil {
 		in.Env = append(in.Env, traceEnvironment(ctx)...)
 	}
+	a.env = in.Env
 	result, err := r.opts.Executor.Execute(ctx, in)
 	endTrace(err)
 	if result.HeldOpen {

@@ -16,6 +16,8 @@ import (
 type Trial struct {
 	Hook     *hook.Hook
 	Contexts []byte
+	// Attempt counts the runs of the task; 0 means 1.
+	Attempt int
 	// Stdout and Stderr receive the lines that the hook prints, on the goroutine that called Try.
 	Stdout, Stderr func(line []byte)
 }
@@ -34,7 +36,7 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	}
 	in := r.invocation(t.Hook, f)
 	in.Stdout, in.Stderr = t.Stdout, t.Stderr
-	in.Env = append(in.Env, attemptVariables(1, 0, "")...)
+	in.Env = append(in.Env, attemptVariables(max(1, t.Attempt), 0, "")...)
 	result, err = r.opts.Executor.Execute(ctx, in)
 	out, outErr := f.Outputs()
 	if err == nil && outErr != nil {

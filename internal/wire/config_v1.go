@@ -62,6 +62,7 @@ func (p *parser) settings(root *object, h *hook.Hook) {
 	h.Settings.ExecutionTimeout = o.duration("executionTimeout")
 	o.contextsPerRun(&h.Settings.ContextsPerRun)
 	h.Settings.Kubectl = o.oneOf("kubectl", "auto", "process")
+	h.Settings.Record = hook.Record(o.oneOf("record", "failures", "all", "none"))
 	h.Settings.Retry = p.retry(o, nil)
 	o.close()
 }

@@ -415,7 +415,9 @@ func (s *simulation) readFrom() (file []byte, heads []wire.ContextHead, err erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the binding contexts: %w", err)
 	}
-	file, heads, err = wire.ReadContexts(text)
+	if s.recording, text, err = recorded(text); err == nil {
+		file, heads, err = wire.ReadContexts(text)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", s.in.From, err)
 	}
@@ -476,8 +478,11 @@ func (s *simulation) replay(ctx context.Context) error {
 			s.result.notes = append(s.result.notes, fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
 		}
 	}
-	for range max(1, s.in.Attempts) {
-		out, _, err := s.runner.Try(ctx, run.Trial{Hook: s.hook, Contexts: file, Stdout: discardLine, Stderr: discardLine})
+	for i := range max(1, s.in.Attempts) {
+		out, result, err := s.runner.Try(ctx, run.Trial{
+			Hook: s.hook, Contexts: file, Attempt: attemptOf(s.recording) + i, Stdout: discardLine, Stderr: discardLine,
+		})
+		s.result.usage = result.Usage
 		if err == nil {
 			var report TrialReport
 			if err = report.check(s.hook, heads[0], out, s.filters); err == nil {

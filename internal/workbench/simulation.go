@@ -25,6 +25,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -57,8 +58,10 @@ type simulation struct {
 	waiting    []*simulatedTask
 	// absent are objects of Input.Objects that exist from their Added on.
 	absent map[string][]byte
-	result simulated
-	mu     sync.Mutex // guards the output of the run
+	// recording is that of Input.From, if that is one.
+	recording *recording.Recording
+	result    simulated
+	mu        sync.Mutex // guards the output of the run
 }
 
 type simulationOptions struct {

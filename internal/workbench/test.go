@@ -21,6 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
@@ -411,7 +412,7 @@ func (s *simulation) actual() (*testfile.Actual, error) {
 		a.Operations = append(a.Operations, tree)
 	}
 	for _, m := range r.metrics {
-		tree, err := asTree(trialMetric(m))
+		tree, err := asTree(recording.MetricOf(m))
 		if err != nil {
 			return nil, err
 		}

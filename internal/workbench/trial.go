@@ -20,6 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/script"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
@@ -33,7 +34,7 @@ import (
 type TrialOptions struct {
 	// Hook is a hook's name, or the path of its file.
 	Hook string
-	// Contexts is a saved binding context file; nil means contexts that fit the hook.
+	// Contexts is a recording or a saved binding context file; nil means contexts that fit the hook.
 	Contexts []byte
 	// Apply sends the operations to the cluster.
 	Apply bool
@@ -80,11 +81,16 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	for _, w := range answer.Warnings {
 		report.Notes = append(report.Notes, "the configuration: "+w.String())
 	}
-	contexts, heads, err := report.contexts(answer.Hook, t.Contexts)
+	rec, given, err := recorded(t.Contexts)
 	if err != nil {
 		return report, err
 	}
-	out, err := report.run(ctx, o, t, answer.Hook, contexts, private)
+	contexts, heads, err := report.contexts(answer.Hook, given)
+	if err != nil {
+		return report, err
+	}
+	trial := run.Trial{Hook: answer.Hook, Contexts: contexts, Attempt: attemptOf(rec)}
+	out, exit, err := report.run(ctx, o, t, trial, private)
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
 	rules := resultRules(answer.Hook, heads, err != nil)
 	if err != nil {
@@ -92,6 +98,10 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	} else if err = report.result(out, rules); err == nil {
 		err = report.check(answer.Hook, heads[0], out, filters)
 	}
+	if err != nil && exit == run.Succeeded {
+		exit = run.Unapplied
+	}
+	report.compare(rec, exit, o.Env)
 	if !t.Apply {
 		return report, err
 	}
@@ -237,15 +247,15 @@ func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 	switch {
 	case h.OnStartup != nil:
 		ev = &event.Event{Type: event.Startup, Hook: h}
-		r.Notes = append(r.Notes, "without --context it runs for onStartup")
+		r.Notes = append(r.Notes, "without --from it runs for onStartup")
 	case len(h.Kubernetes) > 0 && h.Kubernetes[0].Initial == hook.InitialList:
 		ev = &event.Event{Type: event.Synchronization, Hook: h}
-		r.Notes = append(r.Notes, fmt.Sprintf("without --context it runs for a Synchronization of binding %q without objects", h.Kubernetes[0].Name))
+		r.Notes = append(r.Notes, fmt.Sprintf("without --from it runs for a Synchronization of binding %q without objects", h.Kubernetes[0].Name))
 	case len(h.Schedules) > 0:
 		ev = &event.Event{Type: event.Tick, Hook: h}
-		r.Notes = append(r.Notes, fmt.Sprintf("without --context it runs for schedule %q", h.Schedules[0].Name))
+		r.Notes = append(r.Notes, fmt.Sprintf("without --from it runs for schedule %q", h.Schedules[0].Name))
 	default:
-		return nil, fmt.Errorf("hook %q has no binding that runs without an object or a request: pass a context with --context FILE, for instance %s", h.Name, exampleOf(h))
+		return nil, fmt.Errorf("hook %q has no binding that runs without an object or a request: pass a context with --from FILE, for instance %s", h.Name, exampleOf(h))
 	}
 	c := wire.Context{Event: *ev, Objects: event.NoObjects{}}
 	for _, index := range ev.Binding().Includes {
@@ -256,11 +266,11 @@ func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 	return []byte(b.String()), err
 }
 
-// run is the process.
-func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hook.Hook, contexts []byte, private string) (out run.Outputs, err error) {
+// run is the process. exit is how it ended.
+func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, trial run.Trial, private string) (out run.Outputs, exit string, err error) {
 	files, err := workspace.Open(workspace.Options{Dir: private, Log: silent()})
 	if err != nil {
-		return out, err
+		return out, "", err
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	environments, _ := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...) // the complete kubectl does the same
@@ -278,26 +288,28 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, h *hoo
 			}
 		}
 	}
-	out, result, err := runner.Try(ctx, run.Trial{Hook: h, Contexts: contexts, Stdout: line("stdout"), Stderr: line("stderr")})
+	trial.Stdout, trial.Stderr = line("stdout"), line("stderr")
+	out, result, err := runner.Try(ctx, trial)
 	r.Seconds = result.Usage.Wall.Seconds()
 	r.CPUSeconds = (result.Usage.User + result.Usage.System).Seconds()
 	r.MaxRSSBytes = result.Usage.MaxRSS
 	if result.HeldOpen {
 		r.Notes = append(r.Notes, "the hook has ended, but a process that it left behind kept its output open: redirect the output of background processes")
 	}
-	var exit *process.ExitError
-	if errors.As(err, &exit) {
+	exit = (&run.Report{Err: err, Usage: result.Usage}).Exit()
+	var failed *process.ExitError
+	if errors.As(err, &failed) {
 		// What it wrote to stderr has been shown.
-		err = fmt.Errorf("hook %q failed: %s%s", h.Name, exit.Status, exit.Hint())
+		err = fmt.Errorf("hook %q failed: %s%s", trial.Hook.Name, failed.Status, failed.Hint())
 	}
-	return out, err
+	return out, exit, err
 }
 
 // result reads the result file.
 func (r *TrialReport) result(out run.Outputs, rules wire.ResultRules) error {
 	result, err := wire.ParseResult(out.Result, rules)
 	if err == nil && out.Result != nil {
-		r.Result = trialResult(result)
+		r.Result = recording.FileOf(result)
 	}
 	return err
 }
@@ -313,7 +325,7 @@ func (r *TrialReport) failed(out run.Outputs, rules wire.ResultRules, filters *j
 	}
 	for _, p := range patches {
 		if p.IgnoreHookError {
-			r.Operations = append(r.Operations, trialOperation(p))
+			r.Operations = append(r.Operations, recording.OperationOf(p))
 		}
 	}
 }
@@ -325,10 +337,10 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 		r.Notes = append(r.Notes, "the metrics: "+w.String())
 	}
 	for _, m := range a.Metrics {
-		r.Metrics = append(r.Metrics, trialMetric(m))
+		r.Metrics = append(r.Metrics, recording.MetricOf(m))
 	}
 	for _, p := range a.Patches {
-		r.Operations = append(r.Operations, trialOperation(p))
+		r.Operations = append(r.Operations, recording.OperationOf(p))
 	}
 	if err != nil {
 		return err
@@ -340,7 +352,7 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 		if err != nil {
 			return err
 		}
-		admitted, r.Admission = &answer, trialAdmission(answer)
+		admitted, r.Admission = &answer, recording.AdmissionOf(answer)
 	}
 	if out.Conversion != nil {
 		answer, err := wire.ParseConversion(out.Conversion)
@@ -354,7 +366,7 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 		if err != nil {
 			return err
 		}
-		r.HTTP = trialHTTP(answer)
+		r.HTTP = recording.HTTPOf(answer)
 	}
 	return checkReview(h, head, admitted, converted)
 }

@@ -1,11 +1,6 @@
 package workbench
 
-import (
-	"encoding/json"
-	"unicode/utf8"
-
-	"github.com/shell-operator/shell-operator/internal/effect"
-)
+import "github.com/shell-operator/shell-operator/internal/run/recording"
 
 // TrialReport is what came of a run.
 type TrialReport struct {
@@ -32,6 +27,18 @@ type TrialReport struct {
 	Conversion *TrialConversion `json:"conversion,omitempty"`
 	HTTP       *TrialHTTP       `json:"http,omitempty"`
 	Result     *TrialResult     `json:"result,omitempty"`
+	Replay     *TrialReplay     `json:"replay,omitempty"`
+}
+
+// TrialReplay compares the run with a recorded one.
+type TrialReplay struct {
+	// Run is the id of the recorded run, Exit how it ended.
+	Run  string `json:"run"`
+	Exit string `json:"exit"`
+	// Differences are those of the results, without the output.
+	Differences []string `json:"differences"`
+	// MissingVariables are names of variables that the recorded run had.
+	MissingVariables []string `json:"missingVariables,omitempty"`
 }
 
 // TrialLine is a line of output.
@@ -40,125 +47,17 @@ type TrialLine struct {
 	Text   string `json:"text"`
 }
 
-// TrialOperation is an operation of the hook.
-type TrialOperation struct {
-	Operation       string          `json:"operation"`
-	APIVersion      string          `json:"apiVersion,omitempty"`
-	Kind            string          `json:"kind"`
-	Namespace       string          `json:"namespace,omitempty"`
-	Name            string          `json:"name,omitempty"`
-	Subresource     string          `json:"subresource,omitempty"`
-	Object          json.RawMessage `json:"object,omitempty"`
-	Patch           json.RawMessage `json:"patch,omitempty"`
-	JQFilter        string          `json:"jqFilter,omitempty"`
-	IgnoreHookError bool            `json:"ignoreHookError,omitempty"`
-	// Type and Reason are those of a Condition or an Event, Status and Message those of a Condition, the others those of an Event.
-	Type    string `json:"type,omitempty"`
-	Status  string `json:"status,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-	Action  string `json:"action,omitempty"`
-	Note    string `json:"note,omitempty"`
-}
+// What a hook wrote to its files, in the form of recordings.
+type (
+	TrialOperation  = recording.Operation
+	TrialMetric     = recording.Metric
+	TrialResult     = recording.File
+	TrialAdmission  = recording.Admission
+	TrialConversion = recording.Conversion
+	TrialHTTP       = recording.HTTP
+)
 
-func trialOperation(p effect.Patch) TrialOperation {
-	t := TrialOperation{
-		Operation: p.Operation.String(), APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
-		Subresource: p.Subresource, Object: p.Object, Patch: p.Body, JQFilter: p.Filter, IgnoreHookError: p.IgnoreHookError,
-	}
-	if c := p.Condition; c != nil {
-		t.Type, t.Status, t.Reason, t.Message = c.Type, c.Status, c.Reason, c.Message
-	}
-	if e := p.Event; e != nil {
-		t.Type, t.Reason, t.Action, t.Note = e.Type, e.Reason, e.Action, e.Note
-	}
-	return t
-}
-
-// TrialMetric is an operation on the hook's metrics.
-type TrialMetric struct {
-	Action  string            `json:"action"`
-	Name    string            `json:"name,omitempty"`
-	Value   float64           `json:"value"`
-	Labels  map[string]string `json:"labels,omitempty"`
-	Buckets []float64         `json:"buckets,omitempty"`
-	Group   string            `json:"group,omitempty"`
-}
-
-func trialMetric(m effect.Metric) TrialMetric {
-	return TrialMetric{m.Action.String(), m.Name, m.Value, m.Labels, m.Buckets, m.Group}
-}
-
-// TrialResult is the result file, with durations as text.
-type TrialResult struct {
-	RequeueAfter string         `json:"requeueAfter,omitempty"`
-	Requeue      []TrialRequeue `json:"requeue,omitempty"`
-	RetryAfter   string         `json:"retryAfter,omitempty"`
-	GiveUp       string         `json:"giveUp,omitempty"`
-	Message      string         `json:"message,omitempty"`
-}
-
-// TrialRequeue requests another run for one object.
-type TrialRequeue struct {
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	After     string `json:"after"`
-}
-
-func trialResult(r effect.Result) *TrialResult {
-	t := &TrialResult{GiveUp: r.GiveUp, Message: r.Message}
-	if r.RequeueAfter > 0 {
-		t.RequeueAfter = r.RequeueAfter.String()
-	}
-	for _, q := range r.Requeue {
-		t.Requeue = append(t.Requeue, TrialRequeue{q.Namespace, q.Name, q.After.String()})
-	}
-	if r.RetryAfter != nil {
-		t.RetryAfter = r.RetryAfter.String()
-	}
-	return t
-}
-
-// TrialAdmission is the answer to an admission review.
-type TrialAdmission struct {
-	Allowed  bool     `json:"allowed"`
-	Message  string   `json:"message,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
-	// Patch is the JSON patch, as JSON if it is that.
-	Patch any `json:"patch,omitempty"`
-}
-
-func trialAdmission(a effect.AdmissionAnswer) *TrialAdmission {
-	t := &TrialAdmission{Allowed: a.Allowed, Message: a.Message, Warnings: a.Warnings}
-	switch {
-	case json.Valid(a.Patch):
-		t.Patch = json.RawMessage(a.Patch)
-	case len(a.Patch) > 0:
-		t.Patch = string(a.Patch)
-	}
-	return t
-}
-
-// TrialConversion is the answer to a conversion review.
-type TrialConversion struct {
-	Objects []json.RawMessage `json:"convertedObjects,omitempty"`
-	Failure string            `json:"failedMessage,omitempty"`
-}
-
-// TrialHTTP is the answer to an HTTP request. A body that is no text is in BodyBase64.
-type TrialHTTP struct {
-	Status     int                 `json:"status"`
-	Headers    map[string][]string `json:"headers,omitempty"`
-	Body       string              `json:"body,omitempty"`
-	BodyBase64 []byte              `json:"bodyBase64,omitempty"`
-}
-
-func trialHTTP(a effect.HTTPAnswer) *TrialHTTP {
-	t := &TrialHTTP{Status: a.Status, Headers: a.Headers}
-	if utf8.Valid(a.Body) {
-		t.Body = string(a.Body)
-	} else {
-		t.BodyBase64 = a.Body
-	}
-	return t
+// outcome is what of the report is in a recording, too.
+func (r *TrialReport) outcome(exit string) recording.Result {
+	return recording.ResultOf(exit, r.Operations, r.Metrics, r.Admission, r.Conversion, r.HTTP, r.Result)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 )
 
 // simulate runs the hook on events of a simulated cluster, with the environment of the caller.
@@ -55,12 +57,14 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 	r.Seconds, r.MaxRSSBytes = result.usage.Wall.Seconds(), result.usage.MaxRSS
 	r.CPUSeconds = (result.usage.User + result.usage.System).Seconds()
 	for _, p := range result.patches {
-		r.Operations = append(r.Operations, trialOperation(p))
+		r.Operations = append(r.Operations, recording.OperationOf(p))
 	}
 	for _, m := range result.metrics {
-		r.Metrics = append(r.Metrics, trialMetric(m))
+		r.Metrics = append(r.Metrics, recording.MetricOf(m))
 	}
-	return errors.Join(result.failed, result.err, r.answers(result), removeAll(own))
+	err = errors.Join(result.failed, result.err, r.answers(result), removeAll(own))
+	r.compare(s.recording, (&run.Report{Err: result.err, Usage: result.usage}).Exit(), o.Env)
+	return err
 }
 
 // answers takes over the responses of a simulation.

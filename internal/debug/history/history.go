@@ -85,6 +85,17 @@ func (r *Record) Output(line []byte) {
 	r.history.line(r, line)
 }
 
+// Tail returns the end of the output so far, and whether there was more before it. It returns nothing of an output with a line so long
+// that it may have been split: then a later line may be the rest of it.
+func (r *Record) Tail() (output string, cut bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tail.split {
+		return "", true
+	}
+	return r.tail.text()
+}
+
 // End records the outcome.
 func (r *Record) End(o Outcome) {
 	h := r.history

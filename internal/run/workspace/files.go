@@ -58,6 +58,9 @@ func (f *Files) WriteContexts(write func(io.Writer) error) error {
 	return nil
 }
 
+// Contexts is the path of the file of binding contexts.
+func (f *Files) Contexts() string { return f.contexts }
+
 // contextFile has WritePieces where the system can do it.
 type contextFile struct{ *os.File }
 

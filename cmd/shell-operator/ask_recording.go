@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+)
+
+func newRunsSaveCommand(a *asking) *cobra.Command {
+	return &cobra.Command{
+		Use:   "save RUN [FILE|-]",
+		Short: "Save the recording of a run, to replay it elsewhere",
+		Long: `Save the recording of a run: its binding contexts, the end of its output, its operations, metrics and answer. Values of Secrets are
+redacted. FILE is RUN.json by default, and never overwritten; "-" is standard output. "shell-operator run HOOK --from FILE" replays it.
+
+By default the last failed run of each hook is recorded; "shell-operator hook record" records all runs of a hook for a while.`,
+		Example: "  shell-operator runs save 17-2\n  shell-operator runs save 17-2 - >failed.json",
+		Args:    oneRun(2),
+
+		ValidArgsFunction: a.runIDs(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := a.recording(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			file := args[0] + ".json"
+			if len(args) == 2 {
+				file = args[1]
+			}
+			if file == "-" {
+				_, err := a.stdout.Write(text)
+				return err
+			}
+			if err := writeNew(file, text); err != nil {
+				return err
+			}
+			var saved struct{ Hook string }
+			if err := json.Unmarshal(text, &saved); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "saved %s\nnext: shell-operator run %s --from %s\n", file, saved.Hook, file)
+			return err
+		},
+	}
+}
+
+func newRunsContextCommand(a *asking) *cobra.Command {
+	return &cobra.Command{
+		Use:     "context RUN",
+		Short:   "Show the binding contexts of a recorded run",
+		Long:    `Show the binding contexts of a recorded run as JSON. "shell-operator runs save" describes which runs are recorded.`,
+		Example: "  shell-operator runs context 17-2\n  shell-operator runs context 17-2 | jq '.[].object.metadata.name'",
+		Args:    oneRun(1),
+
+		ValidArgsFunction: a.runIDs(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.output = "json"
+			return a.show(cmd.Context(), "/run/"+debug.Name(args[0])+"/context", "", nil)
+		},
+	}
+}
+
+// recording returns the recording of a run.
+func (a *asking) recording(ctx context.Context, run string) ([]byte, error) {
+	body, err := a.client().Get(ctx, "/run/"+debug.Name(run)+"/recording.json")
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return nil, cutOff(err)
+	}
+	return text, nil
+}
+
+// writeNew writes a file that only its user can read, and that does not exist.
+func writeNew(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists, it is not overwritten: name another file, or - for standard output", path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot save the recording: %w", err)
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("cannot save the recording: %w", err), os.Remove(path))
+	}
+	return nil
+}
+
+// newHookRecordCommand is completed by newHookActions.
+func newHookRecordCommand() (c *cobra.Command, form func([]string) url.Values) {
+	c = &cobra.Command{
+		Use:   "record HOOK",
+		Short: "Record all runs of a hook for a while",
+		Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All recordings together are
+bounded: the oldest are removed. Nothing is recorded with --record=none, or of a hook with settings.record: none.`,
+		Example: "  shell-operator hook record pods.sh --for 10m",
+	}
+	lasts := c.Flags().String("for", "10m", "how long")
+	return c, func([]string) url.Values { return url.Values{"for": {*lasts}} }
+}

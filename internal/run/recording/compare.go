@@ -1,0 +1,144 @@
+package recording
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Differences lists what is different in the result of a replay, but not in its output. Redacted values are not compared.
+func (r *Result) Differences(now Result) []string {
+	d := &differences{}
+	if !isRejected(r.Exit) || !isRejected(now.Exit) {
+		d.value("exit", r.Exit, now.Exit)
+	}
+	d.value("operations", asList(r.Operations), asList(now.Operations))
+	d.value("metrics", asList(r.Metrics), asList(now.Metrics))
+	d.value("admission", r.Admission, now.Admission)
+	d.value("conversion", r.Conversion, now.Conversion)
+	recorded, _ := r.HTTP.(map[string]any)
+	if answer, ok := now.HTTP.(map[string]any); ok && len(recorded) == 1 && recorded["status"] != nil { // redacted: it has no headers and no body
+		now.HTTP = map[string]any{"status": answer["status"]}
+	}
+	d.value("http", r.HTTP, now.HTTP)
+	d.value("result", r.File, now.File)
+	return d.found
+}
+
+// isRejected reports whether the process succeeded and the run failed. A replay has no API server, so that is known of both, and no more.
+func isRejected(exit string) bool { return strings.HasPrefix(exit, "exit status 0,") }
+
+func asList(list []any) any {
+	if list == nil {
+		return []any{}
+	}
+	return list
+}
+
+type differences struct{ found []string }
+
+func (d *differences) add(at string, recorded, now any) {
+	d.found = append(d.found, fmt.Sprintf("%s: recorded %s, now %s", at, short(recorded), short(now)))
+}
+
+func (d *differences) value(at string, recorded, now any) {
+	switch r := recorded.(type) {
+	case map[string]any:
+		if n, ok := now.(map[string]any); ok {
+			keys := maps.Clone(r)
+			maps.Copy(keys, n)
+			for _, key := range slices.Sorted(maps.Keys(keys)) {
+				d.value(at+"."+key, r[key], n[key])
+			}
+			return
+		}
+	case []any:
+		if n, ok := now.([]any); ok {
+			for i := range max(len(r), len(n)) {
+				d.value(fmt.Sprintf("%s[%d]", at, i), item(r, i), item(n, i))
+			}
+			return
+		}
+	case string:
+		if isRedacted(r) {
+			return
+		}
+	}
+	if text, ok := now.(string); ok && isRedacted(text) {
+		return
+	}
+	if !same(recorded, now) {
+		d.add(at, recorded, now)
+	}
+}
+
+func item(list []any, i int) any {
+	if i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+func same(a, b any) bool {
+	n, ok := a.(json.Number)
+	m, also := b.(json.Number)
+	if ok && also {
+		x, _ := n.Float64()
+		y, _ := m.Float64()
+		return n == m || x == y
+	}
+	switch a.(type) {
+	case map[string]any, []any:
+		return false // of another type, or the other one would have been compared
+	}
+	switch b.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return a == b
+}
+
+var redacted = regexp.MustCompile(`redacted-[0-9a-f]{8}`)
+
+// isRedacted reports whether a part of a text is redacted.
+func isRedacted(text string) bool {
+	if redacted.MatchString(text) {
+		return true
+	}
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && redacted.Match(decoded)
+}
+
+// short is a value on one line.
+func short(v any) string {
+	if v == nil {
+		return "nothing"
+	}
+	text, err := marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return cut(string(text), 200)
+}
+
+// serviceLink are the variables that the kubelet makes for Services.
+var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_.*)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)?$`)
+
+// Missing returns the recorded variables that an environment does not have, but not those that a container or a shell has.
+func (r *Recording) Missing(environment []string) (missing []string) {
+	known := map[string]bool{"HOSTNAME": true, "PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "TERM": true, "TZ": true}
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		known[name] = true
+	}
+	for _, name := range r.Variables {
+		if !known[name] && !serviceLink.MatchString(name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}

@@ -1,0 +1,214 @@
+package recording
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// Operation is an operation of a hook in JSON.
+type Operation struct {
+	Operation       string          `json:"operation"`
+	APIVersion      string          `json:"apiVersion,omitempty"`
+	Kind            string          `json:"kind"`
+	Namespace       string          `json:"namespace,omitempty"`
+	Name            string          `json:"name,omitempty"`
+	Subresource     string          `json:"subresource,omitempty"`
+	Object          json.RawMessage `json:"object,omitempty"`
+	Patch           json.RawMessage `json:"patch,omitempty"`
+	JQFilter        string          `json:"jqFilter,omitempty"`
+	IgnoreHookError bool            `json:"ignoreHookError,omitempty"`
+	// Type and Reason are those of a Condition or an Event, Status and Message those of a Condition, the others those of an Event.
+	Type    string `json:"type,omitempty"`
+	Status  string `json:"status,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Action  string `json:"action,omitempty"`
+	Note    string `json:"note,omitempty"`
+}
+
+// OperationOf returns the form of an operation.
+func OperationOf(p effect.Patch) Operation {
+	o := Operation{
+		Operation: p.Operation.String(), APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
+		Subresource: p.Subresource, Object: p.Object, Patch: p.Body, JQFilter: p.Filter, IgnoreHookError: p.IgnoreHookError,
+	}
+	if c := p.Condition; c != nil {
+		o.Type, o.Status, o.Reason, o.Message = c.Type, c.Status, c.Reason, c.Message
+	}
+	if e := p.Event; e != nil {
+		o.Type, o.Reason, o.Action, o.Note = e.Type, e.Reason, e.Action, e.Note
+	}
+	return o
+}
+
+// Metric is an operation on the hook's metrics in JSON.
+type Metric struct {
+	Action  string            `json:"action"`
+	Name    string            `json:"name,omitempty"`
+	Value   float64           `json:"value"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Buckets []float64         `json:"buckets,omitempty"`
+	Group   string            `json:"group,omitempty"`
+}
+
+// MetricOf returns the form of a metric.
+func MetricOf(m effect.Metric) Metric {
+	return Metric{m.Action.String(), m.Name, m.Value, m.Labels, m.Buckets, m.Group}
+}
+
+// File is the result file, with durations as text.
+type File struct {
+	RequeueAfter string    `json:"requeueAfter,omitempty"`
+	Requeue      []Requeue `json:"requeue,omitempty"`
+	RetryAfter   string    `json:"retryAfter,omitempty"`
+	GiveUp       string    `json:"giveUp,omitempty"`
+	Message      string    `json:"message,omitempty"`
+}
+
+// Requeue requests another run for one object.
+type Requeue struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	After     string `json:"after"`
+}
+
+// FileOf returns the form of a result file.
+func FileOf(r effect.Result) *File {
+	f := &File{GiveUp: r.GiveUp, Message: r.Message}
+	if r.RequeueAfter > 0 {
+		f.RequeueAfter = r.RequeueAfter.String()
+	}
+	for _, q := range r.Requeue {
+		f.Requeue = append(f.Requeue, Requeue{q.Namespace, q.Name, q.After.String()})
+	}
+	if r.RetryAfter != nil {
+		f.RetryAfter = r.RetryAfter.String()
+	}
+	return f
+}
+
+// Admission is the answer to an admission review.
+type Admission struct {
+	Allowed  bool     `json:"allowed"`
+	Message  string   `json:"message,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	// Patch is the JSON patch, as JSON if it is that.
+	Patch any `json:"patch,omitempty"`
+}
+
+// AdmissionOf returns the form of an answer.
+func AdmissionOf(a effect.AdmissionAnswer) *Admission {
+	f := &Admission{Allowed: a.Allowed, Message: a.Message, Warnings: a.Warnings}
+	switch {
+	case json.Valid(a.Patch):
+		f.Patch = json.RawMessage(a.Patch)
+	case len(a.Patch) > 0:
+		f.Patch = string(a.Patch)
+	}
+	return f
+}
+
+// Conversion is the answer to a conversion review.
+type Conversion struct {
+	Objects []json.RawMessage `json:"convertedObjects,omitempty"`
+	Failure string            `json:"failedMessage,omitempty"`
+}
+
+// HTTP is the answer to an HTTP request. A body that is no text is in BodyBase64.
+type HTTP struct {
+	Status     int                 `json:"status"`
+	Headers    map[string][]string `json:"headers,omitempty"`
+	Body       string              `json:"body,omitempty"`
+	BodyBase64 []byte              `json:"bodyBase64,omitempty"`
+}
+
+// HTTPOf returns the form of an answer.
+func HTTPOf(a effect.HTTPAnswer) *HTTP {
+	f := &HTTP{Status: a.Status, Headers: a.Headers}
+	if utf8.Valid(a.Body) {
+		f.Body = string(a.Body)
+	} else {
+		f.BodyBase64 = a.Body
+	}
+	return f
+}
+
+// outcome returns what the files of a run contain, as far as they are valid: the error of the run names what is not. Of a failed hook only the
+// operations are kept that are applied nevertheless.
+func outcome(out workspace.Outputs, file effect.Result, hookFailed bool, filters *jq.Compiler) (o Outcome) {
+	if patches, err := wire.ParsePatches(out.Patch, filters); err == nil {
+		for _, p := range patches {
+			if !hookFailed || p.IgnoreHookError {
+				o.Operations = append(o.Operations, treeOf(OperationOf(p)))
+			}
+		}
+	}
+	if out.Result != nil {
+		o.File = treeOf(FileOf(file))
+	}
+	if hookFailed {
+		return o
+	}
+	if metrics, _, err := wire.ParseMetrics(out.Metrics); err == nil {
+		for _, m := range metrics {
+			o.Metrics = append(o.Metrics, treeOf(MetricOf(m)))
+		}
+	}
+	if answer, err := wire.ParseAdmission(out.Admission); err == nil && out.Admission != nil {
+		o.Admission = treeOf(AdmissionOf(answer))
+	}
+	if answer, err := wire.ParseConversion(out.Conversion); err == nil && out.Conversion != nil {
+		o.Conversion = treeOf(&Conversion{answer.Objects, answer.Failure})
+	}
+	if answer, err := wire.ParseHTTP(out.HTTP); err == nil && out.HTTP != nil {
+		o.HTTP = treeOf(HTTPOf(answer))
+	}
+	return o
+}
+
+// treeOf returns a value as a tree of JSON. What it is called with has no value that JSON lacks.
+func treeOf(v any) any {
+	text, err := marshal(v)
+	if err != nil {
+		return nil
+	}
+	var tree any
+	if unmarshal(text, &tree) != nil {
+		return nil
+	}
+	return tree
+}
+
+// unmarshal keeps numbers as they are written.
+func unmarshal(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode(into)
+}
+
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// ResultOf returns the result of a run that is not recorded, to compare it.
+func ResultOf(exit string, operations []Operation, metrics []Metric, admission *Admission, conversion *Conversion, http *HTTP, file *File) Result {
+	r := Result{Exit: exit}
+	for _, o := range operations {
+		r.Operations = append(r.Operations, treeOf(o))
+	}
+	for _, m := range metrics {
+		r.Metrics = append(r.Metrics, treeOf(m))
+	}
+	r.Admission, r.Conversion, r.HTTP, r.File = treeOf(admission), treeOf(conversion), treeOf(http), treeOf(file)
+	return r
+}

@@ -1,0 +1,345 @@
+package recording
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
+)
+
+// maxBytes bounds all recordings together. Files are counted as their blocks.
+const (
+	maxBytes = 32 << 20
+	block    = 4 << 10
+	// maxError bounds the error text of a recording.
+	maxError = 16 << 10
+)
+
+// Options of a Recorder. Dir, MaxAge, Filters and Log are required.
+type Options struct {
+	// Dir is created with mode 0700, and removed by Close.
+	Dir string
+	// Default is the mode of hooks without one. With hook.RecordNone, nothing is recorded whatever hooks set.
+	Default hook.Record
+	// Secrets turns the redaction off.
+	Secrets bool
+	// MaxAge is the time after which a recording is removed.
+	MaxAge  time.Duration
+	Filters *jq.Compiler
+	Log     *slog.Logger
+}
+
+// Recorder keeps recordings in files. A nil Recorder keeps none.
+type Recorder struct {
+	opts     Options
+	redactor *redactor
+	limit    int64
+
+	mu sync.Mutex // guards what follows
+	// kept are in the order in which the runs ended, size is the sum of their sizes.
+	kept []*file
+	size int64
+	// timer removes the oldest one when it is too old.
+	timer *time.Timer
+	// until is the end of the time in which all runs of a hook are recorded, by its name.
+	until  map[string]time.Time
+	closed bool
+}
+
+// file is a recording.
+type file struct {
+	hook, run string
+	// last: only because it is the last failed run of its hook.
+	last bool
+	at   time.Time
+	size int64
+}
+
+// New returns a Recorder.
+func New(o Options) (*Recorder, error) {
+	if o.Default == "" {
+		o.Default = hook.RecordFailures
+	}
+	if err := os.Mkdir(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the directory of the recordings: %w", err)
+	}
+	return &Recorder{opts: o, redactor: newRedactor(), limit: maxBytes, until: map[string]time.Time{}}, nil
+}
+
+// Close removes all recordings.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.kept, r.size = nil, 0
+	return os.RemoveAll(r.opts.Dir)
+}
+
+// mode is what is recorded of a hook, and whether everything is for a while.
+func (r *Recorder) mode(h *hook.Hook) (mode hook.Record, always bool) {
+	if r.opts.Default == hook.RecordNone {
+		return hook.RecordNone, false
+	}
+	mode = cmp.Or(h.Settings.Record, r.opts.Default)
+	if mode != hook.RecordFailures {
+		return mode, mode == hook.RecordAll
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return mode, time.Now().Before(r.until[h.Name])
+}
+
+// Wants reports whether a run is recorded.
+func (r *Recorder) Wants(h *hook.Hook, failed bool) bool {
+	if r == nil {
+		return false
+	}
+	mode, always := r.mode(h)
+	return always || failed && mode == hook.RecordFailures
+}
+
+// RecordAll records all runs of a hook until a time; false if nothing of the hook is recorded. A dry run only checks that.
+func (r *Recorder) RecordAll(h *hook.Hook, until time.Time, dryRun bool) bool {
+	if mode, _ := r.mode(h); mode == hook.RecordNone {
+		return false
+	}
+	if !dryRun {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.until[h.Name] = until
+	}
+	return true
+}
+
+// Run is what a run has when it has ended.
+type Run struct {
+	Hook    *hook.Hook
+	ID      string
+	Attempt int
+	// Contexts is the file of binding contexts; Environment are the variables.
+	Contexts    string
+	Environment []string
+	Outputs     workspace.Outputs
+	// File is what the result file requests.
+	File effect.Result
+	// HookFailed reports that the process failed.
+	HookFailed  bool
+	Exit, Error string
+	// Output is the end of what the hook printed; Cut reports that it begins anywhere.
+	Output string
+	Cut    bool
+}
+
+// Keep records a run. It logs why it does not.
+func (r *Recorder) Keep(run Run) {
+	f := &file{hook: run.Hook.Name, run: run.ID, at: time.Now()}
+	_, always := r.mode(run.Hook)
+	f.last = !always
+	if err := r.keep(f, run); err != nil {
+		r.opts.Log.Warn("A run is not recorded", "hook", f.hook, "run", f.run, "error", err.Error())
+	}
+}
+
+func (r *Recorder) keep(f *file, run Run) (err error) {
+	info, err := os.Lstat(run.Contexts)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("the hook has replaced the file of its binding contexts")
+	}
+	size := info.Size()
+	for _, text := range [][]byte{run.Outputs.Patch, run.Outputs.Metrics, run.Outputs.Admission, run.Outputs.Conversion, run.Outputs.HTTP} {
+		size += int64(len(text))
+	}
+	if size > r.limit {
+		return tooLarge(size, r.limit)
+	}
+	contexts, err := os.ReadFile(run.Contexts)
+	if err != nil {
+		return err
+	}
+	path := r.path(f.run)
+	if f.size, err = r.write(path, contexts, run); err == nil {
+		err = r.add(f)
+	}
+	if err != nil {
+		return errors.Join(err, ignoreMissing(os.Remove(path)))
+	}
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func tooLarge(size, limit int64) error {
+	return fmt.Errorf("it is larger than %d MiB, the limit of all recordings: %d bytes", limit>>20, size)
+}
+
+func (r *Recorder) path(run string) string { return filepath.Join(r.opts.Dir, run+".json") }
+
+// write writes a recording and returns its size.
+func (r *Recorder) write(path string, contexts []byte, run Run) (size int64, err error) {
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	rec := Recording{
+		Version: Version, Hook: run.Hook.Name, Run: run.ID, Attempt: run.Attempt, Secrets: r.opts.Secrets, Variables: names(run.Environment),
+		Result: Result{Exit: run.Exit, Error: run.Error, Output: lines(run.Output, run.Cut), Outcome: outcome(run.Outputs, run.File, run.HookFailed, r.opts.Filters)},
+	}
+	copyContexts := func(w io.Writer) error { _, err := w.Write(contexts); return err }
+	if !r.opts.Secrets {
+		redaction, err := r.redactor.begin(secretBindings(run.Hook), contexts, &rec.Result)
+		if err != nil {
+			return 0, err
+		}
+		copyContexts = func(w io.Writer) error { return redaction.copy(w, contexts) }
+	}
+	rec.Result.Error = cut(rec.Result.Error, maxError)
+	head, err := marshal(rec)
+	if err != nil {
+		return 0, err
+	}
+	w := bufio.NewWriter(to)
+	_, _ = w.Write(bytes.TrimSuffix(head, []byte("null}"))) // the contexts, which are last
+	if err := copyContexts(w); err != nil {
+		return 0, err
+	}
+	_, _ = w.WriteString("}\n")
+	if err := w.Flush(); err != nil { // it keeps the first error
+		return 0, err
+	}
+	info, err := to.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// names are the names of variables, without those that name the files of the run.
+func names(environment []string) (all []string) {
+	for _, variable := range environment {
+		if name, _, ok := strings.Cut(variable, "="); ok && name != "" && !slices.Contains(protocol, name) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// protocol are the variables that each run has.
+var protocol = []string{
+	"BINDING_CONTEXT_PATH", "METRICS_PATH", "KUBERNETES_PATCH_PATH", "VALIDATING_RESPONSE_PATH", "ADMISSION_RESPONSE_PATH", "CONVERSION_RESPONSE_PATH",
+	"HTTP_RESPONSE_PATH", "RUN_RESULT_PATH", "HOOK_ATTEMPT", "HOOK_ATTEMPT_LIMIT", "HOOK_QUEUE_KEY",
+}
+
+// lines are those of an output. If it was cut, the first one may begin within a secret, which would not be found.
+func lines(output string, isCut bool) []string {
+	if output == "" {
+		return nil
+	}
+	all := strings.Split(strings.TrimSuffix(output, "\n"), "\n")
+	if isCut {
+		return all[1:]
+	}
+	return all
+}
+
+func secretBindings(h *hook.Hook) map[string]bool {
+	names := map[string]bool{}
+	for _, k := range h.Kubernetes {
+		if isSecretKind(k.Kind) {
+			names[k.Name] = true
+		}
+	}
+	return names
+}
+
+// add keeps a recording that is written, and removes others until all limits hold.
+func (r *Recorder) add(f *file) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f.size = (f.size + block - 1) / block * block
+	switch {
+	case r.closed:
+		return errors.New("the operator is shutting down")
+	case f.size > r.limit:
+		return tooLarge(f.size, r.limit)
+	}
+	r.kept = append(r.kept, f)
+	r.size += f.size
+	r.remove(func(other *file) bool { return other != f && other.last && f.last && other.hook == f.hook })
+	for r.size > r.limit {
+		oldest := r.kept[0]
+		r.remove(func(other *file) bool { return other == oldest })
+	}
+	r.expire()
+	return nil
+}
+
+// remove removes the recordings that match.
+func (r *Recorder) remove(match func(*file) bool) {
+	r.kept = slices.DeleteFunc(r.kept, func(f *file) bool {
+		if !match(f) {
+			return false
+		}
+		r.size -= f.size
+		if err := ignoreMissing(os.Remove(r.path(f.run))); err != nil {
+			r.opts.Log.Warn("Cannot remove a recording", "run", f.run, "error", err.Error())
+		}
+		return true
+	})
+}
+
+// expire removes what is too old, and sets the timer for the next one.
+func (r *Recorder) expire() {
+	now := time.Now()
+	r.remove(func(f *file) bool { return now.Sub(f.at) >= r.opts.MaxAge })
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	if len(r.kept) > 0 {
+		r.timer = time.AfterFunc(r.kept[0].at.Add(r.opts.MaxAge).Sub(now), func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !r.closed {
+				r.expire()
+			}
+		})
+	}
+}
+
+// Read returns the recording of a run, by its id or by that of its task for the last attempt; nil if there is none.
+func (r *Recorder) Read(run string) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range slices.Backward(r.kept) {
+		if task, _, _ := strings.Cut(f.run, "-"); f.run == run || task == run {
+			return os.ReadFile(r.path(f.run))
+		}
+	}
+	return nil, nil
+}

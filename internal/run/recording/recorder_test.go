@@ -1,0 +1,248 @@
+package recording
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
+)
+
+// kept is a Recorder and its log.
+type kept struct {
+	*Recorder
+	t   *testing.T
+	log strings.Builder
+}
+
+func newRecorder(t *testing.T, o Options) *kept {
+	k := &kept{t: t}
+	o.Dir, o.Filters, o.Log = filepath.Join(t.TempDir(), "recordings"), jq.NewCompiler(jq.Options{}), slog.New(slog.NewTextHandler(&k.log, nil))
+	var err error
+	if k.Recorder, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (k *kept) run(h *hook.Hook, id string, failed bool, contexts string) {
+	k.t.Helper()
+	if !k.Wants(h, failed) {
+		return
+	}
+	path := filepath.Join(k.t.TempDir(), "contexts")
+	if err := os.WriteFile(path, []byte(contexts), 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+	k.Keep(Run{
+		Hook: h, ID: id, Attempt: 1, Contexts: path, Environment: []string{"B=x", "A=hunter22", "BINDING_CONTEXT_PATH=p"}, Exit: "exit status 1", Output: "cut\nhunter22\n", Cut: true,
+		Outputs: workspace.Outputs{Patch: []byte(`{"operation": "Delete", "kind": "Pod", "name": "hunter22"}`), Metrics: []byte("not JSON"), Admission: []byte(`{"allowed": true}`)},
+	})
+}
+
+// runs are the recorded ones, by their files.
+func (k *kept) runs() string {
+	entries, err := os.ReadDir(k.opts.Dir)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || info.Mode() != 0o600 {
+			k.t.Errorf("%s has mode %s (%v)", e.Name(), info.Mode(), err)
+		}
+		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func (k *kept) want(want string) {
+	k.t.Helper()
+	if got := k.runs(); got != want {
+		k.t.Errorf("recorded are %q, want %q; log:\n%s", got, want, k.log.String())
+	}
+}
+
+const someContexts = `[{"binding":"secrets","type":"Event","object":{"kind":"Secret","stringData":{"a":"hunter22"}}}]`
+
+// Line 7: which runs are recorded, and their bounds.
+func TestRecorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &hook.Hook{Name: "a.sh"}, &hook.Hook{Name: "b.sh"}
+		all, none := &hook.Hook{Name: "all.sh"}, &hook.Hook{Name: "none.sh"}
+		all.Settings.Record, none.Settings.Record = hook.RecordAll, hook.RecordNone
+		k := newRecorder(t, Options{MaxAge: time.Hour})
+		k.run(a, "1-1", true, someContexts)
+		k.run(a, "1-2", true, someContexts) // replaces the failure before it
+		k.run(a, "2-1", false, someContexts)
+		k.run(b, "3-1", true, someContexts)
+		k.run(all, "4-1", false, someContexts)
+		k.run(all, "5-1", true, someContexts)
+		k.run(none, "6-1", true, someContexts)
+		k.want("1-2 3-1 4-1 5-1")
+
+		if k.RecordAll(none, time.Now().Add(time.Minute), false) || !k.RecordAll(a, time.Now().Add(time.Minute), true) || k.Wants(a, false) {
+			t.Error("a dry run has recorded, or a hook of which nothing is recorded")
+		}
+		k.RecordAll(a, time.Now().Add(10*time.Minute), false)
+		k.run(a, "7-1", false, someContexts)
+		k.run(a, "8-1", true, someContexts)
+		k.run(b, "9-1", false, someContexts)
+		k.want("1-2 3-1 4-1 5-1 7-1 8-1")
+		time.Sleep(30 * time.Minute)
+		k.run(a, "10-1", false, someContexts)
+		k.run(b, "11-1", true, someContexts) // an age of its own
+		k.want("1-2 11-1 4-1 5-1 7-1 8-1")
+		time.Sleep(30*time.Minute + time.Second)
+		synctest.Wait()
+		k.want("11-1")
+
+		// A size of five blocks: the oldest are removed. One that is larger is not recorded.
+		k.limit = 5 * block
+		for i := range 6 {
+			k.run(all, fmt.Sprintf("2%d-1", i), false, someContexts)
+		}
+		k.want("21-1 22-1 23-1 24-1 25-1")
+		k.run(all, "30-1", false, `[{"binding": "`+strings.Repeat("x", 5*block)+`"}]`)
+		k.run(all, "31-1", false, `[{"binding": "`+strings.Repeat("x", 5*block-50)+`"}]`) // with the rest of the recording
+		k.run(all, "32-1", false, `not contexts`)
+		k.want("21-1 22-1 23-1 24-1 25-1")
+		for _, want := range []string{"run=30-1 error=\"it is larger than", "run=31-1 error=\"it is larger than", "run=32-1 error=\"cannot read the binding contexts"} {
+			if !strings.Contains(k.log.String(), want) {
+				t.Errorf("the log has no %s:\n%s", want, k.log.String())
+			}
+		}
+		k.run(all, "33-1", false, `[{"binding": "`+strings.Repeat("x", 3*block)+`"}]`)
+		k.want("25-1 33-1")
+
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(k.opts.Dir); !os.IsNotExist(err) {
+			t.Errorf("the directory is left: %v", err)
+		}
+		k.run(all, "40-1", false, someContexts) // of a run that ends late
+
+		k = newRecorder(t, Options{Default: hook.RecordNone, MaxAge: time.Hour})
+		k.run(all, "1-1", true, someContexts)
+		if k.want(""); k.RecordAll(a, time.Now().Add(time.Hour), false) {
+			t.Error("--record=none is overridden")
+		}
+		if (*Recorder)(nil).Wants(a, true) {
+			t.Error("no Recorder records")
+		}
+	})
+}
+
+func TestRecording(t *testing.T) {
+	k := newRecorder(t, Options{MaxAge: time.Hour})
+	defer k.Close()
+	h := &hook.Hook{Name: "a.sh", Kubernetes: []hook.Kubernetes{{Kind: "secrets", Binding: hook.Binding{Name: "secrets"}}}}
+	k.run(h, "17-2", true, someContexts)
+	for _, id := range []string{"17-2", "17"} {
+		text, err := k.Read(id)
+		if err != nil || !Is(text) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		rec, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(strings.Replace(string(text), `"name":"hunter22"`, "", 1), "hunter22") {
+			t.Errorf("a value is in %s", text)
+		}
+		got := fmt.Sprint(rec.Hook, rec.Run, rec.Attempt, rec.Variables, rec.Result.Exit, len(rec.Result.Output), rec.Result.Operations, rec.Result.Metrics, rec.Result.Admission, rec.Secrets)
+		if want := "a.sh17-21 [A B]exit status 11 [map[kind:Pod name:hunter22 operation:Delete]] [] map[allowed:true] false"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	if text, err := k.Read("1"); text != nil || err != nil {
+		t.Errorf("got %s, %v", text, err)
+	}
+	k.opts.Secrets = true
+	k.run(h, "18-1", true, someContexts)
+	if text, _ := k.Read("18"); strings.Count(string(text), "hunter22") != 3 || !strings.Contains(string(text), `"secrets":true`) {
+		t.Errorf("with --record-secrets the recording is %s", text)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"version": 1, "contexts": []}`:    "",
+		`{"version": 2, "contexts": {}}`:    "the recording has version 2, this program reads versions up to 1",
+		`{"contexts": []}`:                  "it is no recording: its version must be a number from 1",
+		`{"version": 1}`:                    "it is no recording: it has no contexts",
+		`[{"binding": "a"}]`:                "it is no recording",
+		`{"version": 1, "result": []}`:      "it is no recording",
+		`{"version": "1", "contexts": null`: "it is no recording",
+	} {
+		if _, err := Parse([]byte(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
+// Each difference of a replay is named once, with its place.
+func TestDifferences(t *testing.T) {
+	recorded := Result{Exit: "exit status 1", Output: []string{"a"}, Outcome: Outcome{
+		Operations: trees(t, `{"operation":"Create","kind":"Pod","object":{"a":[1,2],"b":"redacted-0123abcd","c":"`+in64("x redacted-0123abcd")+`","d":true,"n":1.0}}`),
+		Metrics:    trees(t, `{"name":"m","value":1}`, `{"name":"gone"}`),
+		Admission:  tree(t, `{"allowed":false}`), HTTP: tree(t, `{"status":200}`), File: tree(t, `{"message":"a"}`),
+	}}
+	if got := recorded.Differences(recorded); got != nil {
+		t.Errorf("it differs from itself: %q", got)
+	}
+	now := Result{Exit: "exit status 0", Output: []string{"b"}, Outcome: Outcome{
+		Operations: trees(t, `{"operation":"Create","kind":"Pod","object":{"a":[1,3,4],"b":"other","c":7,"d":"redacted-0123abcd","n":1}}`, `{"operation":"Delete"}`),
+		Metrics:    trees(t, `{"name":"m","value":2}`),
+		Admission:  tree(t, `{"allowed":false,"message":"no"}`), HTTP: tree(t, `{"status":200,"body":"b"}`), Conversion: tree(t, `{"failedMessage":"f"}`),
+	}}
+	want := `exit: recorded "exit status 1", now "exit status 0"
+operations[0].object.a[1]: recorded 2, now 3
+operations[0].object.a[2]: recorded nothing, now 4
+operations[1]: recorded nothing, now {"operation":"Delete"}
+metrics[0].value: recorded 1, now 2
+metrics[1]: recorded {"name":"gone"}, now nothing
+admission.message: recorded nothing, now "no"
+conversion: recorded nothing, now {"failedMessage":"f"}
+result: recorded {"message":"a"}, now nothing`
+	if got := strings.Join(recorded.Differences(now), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	rec := Recording{Variables: []string{"A", "B", "HOSTNAME", "KUBERNETES_PORT_443_TCP_ADDR", "KUBERNETES_SERVICE_HOST", "WEB_PORT"}}
+	if got := rec.Missing([]string{"B=1"}); !slices.Equal(got, []string{"A"}) {
+		t.Errorf("missing are %q", got)
+	}
+}
+
+// FuzzParse: what Parse accepts is equal to itself, and whatever Is accepts is no binding context.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"version":1,"hook":"a","result":{"exit":"e","operations":[{"a":1e400}],"http":{"status":1}},"contexts":[]}`))
+	f.Add([]byte(`{"version":1,"contexts":null,"result":{"metrics":[null,[],{}]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		rec, err := Parse(text)
+		if err != nil {
+			return
+		}
+		if d := rec.Result.Differences(rec.Result); d != nil {
+			t.Errorf("it differs from itself: %q", d)
+		}
+		again, err := marshal(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(again); err != nil || !Is(again) {
+			t.Errorf("%s is no recording: %v", again, err)
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package recording
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// leastText is the length from which a text is replaced outside of its place.
+const leastText = 4
+
+// marker begins each replacement; 8 hexadecimal digits follow.
+const (
+	marker            = "redacted-"
+	replacementLength = len(marker) + 8
+)
+
+// texts are secret texts, and replace them in other texts. The time is proportional to the other text, whatever the secrets are: users choose
+// both.
+type texts struct {
+	// with are the replacements of values, ours all replacements, which stay as they are.
+	with map[string]string
+	ours map[string]bool
+	// needles are what is looked for, with the replacements; sorted has them in order, starts where those with the same first bytes begin and
+	// end. Both are nil if a needle was added since.
+	needles map[string]string
+	sorted  []string
+	starts  map[[leastText]byte][2]int
+}
+
+func newTexts() *texts {
+	return &texts{with: map[string]string{}, ours: map[string]bool{}, needles: map[string]string{}}
+}
+
+// longestNeedle is the length from which a text is looked for in pieces. They are as long as what a line of wrapped base64 encodes: 76
+// characters by default, 64 in PEM and of openssl.
+const longestNeedle = 57
+
+var pieces = []int{longestNeedle, 48}
+
+// add makes a value be replaced, its lines, and the forms that they have in JSON.
+func (t *texts) add(value, with string) {
+	if _, known := t.with[value]; known {
+		return
+	}
+	t.with[value] = with
+	t.forms(value, with)
+	if strings.ContainsAny(value, "\n\r\t ") {
+		for line := range strings.SplitSeq(value, "\n") {
+			t.forms(strings.TrimSuffix(line, "\r"), with)
+			t.forms(strings.TrimSpace(line), with)
+		}
+	}
+}
+
+func (t *texts) forms(text, with string) {
+	t.needle(text, with)
+	// Twice: objects contain JSON as text, and are printed as JSON.
+	for _, once := range escaped(text) {
+		t.needle(once, with)
+		for _, twice := range escaped(once) {
+			t.needle(twice, with)
+		}
+	}
+}
+
+// escaped are the forms of a text in JSON, if they differ: encoders may escape what is special in HTML.
+func escaped(text string) (forms []string) {
+	for _, encode := range []func(any) ([]byte, error){marshal, json.Marshal} {
+		if quoted, err := encode(text); err == nil {
+			if form := string(quoted[1 : len(quoted)-1]); form != text && !slices.Contains(forms, form) {
+				forms = append(forms, form)
+			}
+		}
+	}
+	return forms
+}
+
+func (t *texts) needle(text, with string) {
+	if len(text) > longestNeedle {
+		for _, n := range pieces {
+			for rest := text; rest != ""; {
+				end := n
+				if len(rest) < n+leastText { // no piece is too short to be looked for
+					end = len(rest)
+				}
+				t.needles[rest[:end]] = cmp.Or(t.needles[rest[:end]], with)
+				rest = rest[end:]
+			}
+		}
+	} else if len(text) >= leastText {
+		t.needles[text] = cmp.Or(t.needles[text], with)
+	}
+	t.starts = nil
+}
+
+// replace replaces all texts in s.
+func (t *texts) replace(s string) string {
+	if len(t.needles) == 0 || len(s) < leastText || t.ours[s] {
+		return s
+	}
+	if t.starts == nil {
+		t.sorted = slices.Sorted(maps.Keys(t.needles))
+		t.starts = map[[leastText]byte][2]int{}
+		for i, text := range t.sorted {
+			key := [leastText]byte([]byte(text[:leastText]))
+			where, known := t.starts[key]
+			if !known {
+				where[0] = i
+			}
+			where[1] = i + 1
+			t.starts[key] = where
+		}
+	}
+	return t.layer(s, 0)
+}
+
+// match is a part of a text and what replaces it.
+type match struct {
+	from, to int
+	with     string
+	encoded  bool
+}
+
+// layer replaces texts in s, which is below so many layers of base64.
+func (t *texts) layer(s string, layer int) string {
+	found := t.plain(s)
+	if layer < maxLayers {
+		found = append(found, t.encoded(s, layer)...)
+		slices.SortStableFunc(found, func(a, b match) int { return a.from - b.from })
+	}
+	if len(found) == 0 {
+		return s
+	}
+	var b strings.Builder
+	done := 0
+	for i := 0; i < len(found); {
+		m := found[i]
+		for i++; i < len(found); i++ {
+			next := found[i]
+			// Of texts that overlap, no part may be left. Base64 that is beside a plain text in one word would be decoded together with it.
+			if next.from >= m.to && (next.from > m.to || next.with != m.with || m.encoded) {
+				break
+			}
+			m.to = max(m.to, next.to)
+			if m.encoded {
+				m.with, m.encoded = next.with, false
+			}
+		}
+		b.WriteString(s[done:m.from])
+		b.WriteString(m.with)
+		done = m.to
+	}
+	b.WriteString(s[done:])
+	return b.String()
+}
+
+// plain finds what is not encoded.
+func (t *texts) plain(s string) (found []match) {
+	end := 0
+	for i := 0; i+leastText <= len(s); i++ {
+		if i >= end && len(s) >= i+replacementLength && s[i] == marker[0] && t.ours[s[i:i+replacementLength]] {
+			i += replacementLength - 1 // a text may be a part of it
+			continue
+		}
+		if n, with := t.at(s[i:]); n > 0 && i+n > end {
+			found = append(found, match{from: i, to: i + n, with: with})
+			end = i + n
+		}
+	}
+	return found
+}
+
+// at returns the length of the longest text that s begins with, and its replacement. Programs such as jq shorten the values in their errors, so
+// the beginning of a text with dots after it counts, too.
+func (t *texts) at(s string) (n int, with string) {
+	if len(s) < leastText {
+		return 0, ""
+	}
+	where, ok := t.starts[[leastText]byte([]byte(s[:leastText]))]
+	if !ok {
+		return 0, ""
+	}
+	list := t.sorted[where[0]:where[1]]
+	next, _ := slices.BinarySearch(list, s)
+	// Neighbours have the longest common prefixes.
+	for _, text := range list[max(0, next-1):min(len(list), next+1)] {
+		if common := commonPrefix(s, text); common > n && isDots(s[common:]) {
+			n, with = common, t.needles[text]
+		}
+	}
+	for len(s) > n {
+		i, found := slices.BinarySearch(list, s)
+		if found {
+			return len(s), t.needles[s]
+		}
+		if i == 0 {
+			break
+		}
+		// A longer text that s begins with would be between both.
+		s = s[:commonPrefix(s, list[i-1])]
+	}
+	return n, with
+}
+
+func commonPrefix(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+func isDots(s string) bool {
+	s = strings.TrimPrefix(s, " ")
+	return strings.HasPrefix(s, "...") || strings.HasPrefix(s, "…")
+}
+
+const (
+	// leastEncoded is the length of base64 of the shortest text.
+	leastEncoded = 6
+	// maxLayers is the number of layers of base64 that are decoded.
+	maxLayers = 3
+	// maxRounds bounds how often texts are replaced in one piece of base64, once for each offset with some. After that, all of it is.
+	maxRounds = 8
+)
+
+// isEncoded are the characters of base64, and of its variant for URLs.
+var isEncoded = func() (is [256]bool) {
+	for c := range 256 {
+		is[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_'
+	}
+	return is
+}()
+
+// encoded finds texts in base64. What is around a text may be encoded with it.
+func (t *texts) encoded(s string, layer int) (found []match) {
+	for i := 0; i < len(s); i++ {
+		if !isEncoded[s[i]] {
+			continue
+		}
+		end := i
+		for end < len(s) && isEncoded[s[end]] {
+			end++
+		}
+		if piece := s[i:end]; len(piece) >= leastEncoded && !t.ours[piece] {
+			if replaced := t.piece(piece, layer); replaced != piece {
+				from := i
+				for end < len(s) && s[end] == '=' { // the new piece has its own
+					end++
+				}
+				found = append(found, match{from, end, replaced, true})
+			}
+		}
+		i = end
+	}
+	return found
+}
+
+var standard = strings.NewReplacer("-", "+", "_", "/")
+
+// piece decodes characters of base64 from each possible offset, because characters before the encoded text may look like a part of it.
+func (t *texts) piece(piece string, layer int) string {
+	padding := ""
+	for range maxRounds {
+		changed := false
+		for offset := 0; offset < 4 && !changed; offset++ {
+			chars := standard.Replace(piece[min(offset, len(piece)):])
+			whole := len(chars)
+			if whole%4 == 1 {
+				whole--
+			}
+			decoded, err := base64.RawStdEncoding.DecodeString(chars[:whole])
+			if err != nil {
+				continue
+			}
+			if replaced := t.layer(string(decoded), layer+1); replaced != string(decoded) {
+				encoded := base64.RawStdEncoding.EncodeToString([]byte(replaced))
+				padding = strings.Repeat("=", (4-len(encoded)%4)%4)
+				piece, changed = piece[:offset]+encoded+chars[whole:], true
+			}
+		}
+		if !changed {
+			return piece + padding
+		}
+	}
+	return "redacted"
+}

@@ -1,0 +1,221 @@
+package security
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// Hooks that fail and print what they got. NAMESPACE is that of the test.
+var recordedHooks = map[string]string{
+	// Whole objects, in all forms of output, metrics and operations.
+	"objects.sh": `
+configVersion: v1
+kubernetes: [{name: secrets, kind: Secret, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, executeHookOnEvent: []}]
+---
+secret() { jq -r '.[0].objects[] | select(.object.metadata.name == "words") | .object.'"$1" "$BINDING_CONTEXT_PATH"; }
+word=$(secret data.word | base64 -d)
+echo "decoded: $word"
+secret data.word
+echo "$word" | base64
+printf 'admin:%s' "$word" | base64
+secret data.word | base64
+secret data.lines | base64 -d
+secret data.lines
+secret data.long | base64 -d
+secret data.long | base64 -d | base64
+secret 'data | map_values(@base64d)'
+secret 'metadata.annotations | tojson'
+echo "an error with $word" >&2
+jq -n --arg w "$word" '{name: "m", set: 1, labels: {word: $w}}' >"$METRICS_PATH"
+jq -n --arg w "$word" '{message: "it is \($w)"}' >"$RUN_RESULT_PATH"
+exit 1
+`,
+	// Filter results, in the snapshots of another binding.
+	"filtered.sh": `
+configVersion: v1
+kubernetes:
+- {name: secrets, kind: Secret, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, keepFullObjectsInMemory: false, executeHookOnSynchronization: false, executeHookOnEvent: [], jqFilter: '{name: .metadata.name, deep: [.data | map_values(@base64d)]}'}
+- {name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]}, executeHookOnEvent: [], includeSnapshotsFrom: [secrets]}
+---
+jq -r '.[0].snapshots.secrets[].filterResult.deep[] | to_entries[] | "\(.key)=\(.value)"' "$BINDING_CONTEXT_PATH"
+jq -r '.[0].objects[].object.data.copy' "$BINDING_CONTEXT_PATH"
+exit 1
+`,
+	// Operations on Secrets, one of which the API server rejects. Their values are in no context.
+	"operations.sh": `
+configVersion: v1
+onStartup: 1
+---
+value=M4RKER-of-an-operation
+{
+  jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made", namespace: "NAMESPACE", labels: {l: $v}}, stringData: {a: $v}}}'
+  jq -nc --arg v "$value-as-text" '{operation: "CreateOrUpdate", object: ({apiVersion: "v1", kind: "Secret", metadata: {name: "text", namespace: "NAMESPACE"}, data: {a: ($v | @base64)}} | tojson)}'
+  jq -nc --arg v "$value-in-a-patch" '{operation: "MergePatch", kind: "Secret", namespace: "NAMESPACE", name: "words", mergePatch: {stringData: {b: $v}}}'
+  jq -nc --arg v "$value-in-JSON" '{operation: "JSONPatch", kind: "secrets", namespace: "NAMESPACE", name: "words", jsonPatch: [{op: "add", path: "/data/c", value: ($v | @base64)}]}'
+  jq -nc --arg v "$value-in-jq" '{operation: "JQPatch", kind: "Secret", namespace: "NAMESPACE", name: "words", jqFilter: ".stringData.d = \($v | tojson)"}'
+  jq -nc --arg v "$value" '{operation: "Create", object: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "made", namespace: "nowhere"}, data: {a: "copy of \($v)"}}}'
+} >"$KUBERNETES_PATCH_PATH"
+echo "$value $value-as-text $value-in-a-patch $value-in-JSON $value-in-jq"
+`,
+	// A review of a Secret.
+	"review.sh": `
+configVersion: v1
+kubernetesValidating: [{name: NAMESPACE.example.com, failurePolicy: Ignore, namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}, rules: [{apiGroups: [""], apiVersions: [v1], resources: [secrets], operations: [UPDATE]}]}]
+---
+jq -c .[0].review.request "$BINDING_CONTEXT_PATH"
+jq -r '.[0].review.request | .object.data.word, .oldObject.data.word' "$BINDING_CONTEXT_PATH" | base64 -d
+exit 1
+`,
+	// An HTTP request.
+	"http.sh": `
+configVersion: v1
+http: [{name: things, method: POST, path: "/things/{id}"}]
+---
+jq -r '.[0].request | .headers["X-Key"][0], .query.token[0], .json.password, .body' "$BINDING_CONTEXT_PATH"
+echo '{"status": 200, "headers": {"X-Key": "M4RKER-in-a-response"}, "body": "M4RKER-in-a-response"}' >"$HTTP_RESPONSE_PATH"
+exit 1
+`,
+}
+
+var encodedRuns = regexp.MustCompile(`[A-Za-z0-9+/]{8,}`)
+
+// Line "recordings": values of Secrets and of requests are in no recording, whichever way they take, and in nothing that is made of one.
+func TestRecordings(t *testing.T) {
+	cluster := testenv.Shared(t)
+	ns := cluster.Namespace(t)
+	long := marker + strings.Repeat("-0123456789abcdef", 40)
+	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: words, namespace: %[1]s, annotations: {copy: '{"pass": "%[2]s \"<word>\""}'}}, stringData: {word: '%[2]s "<word>"', lines: "%[2]s line one\n%[2]s \"line\" two\n", long: %[3]s}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: copy, namespace: %[1]s}, data: {copy: '%[2]s "<word>"'}}`, ns, marker, long), "apply", "-f", "-")
+	files := map[string]string{}
+	for name, text := range recordedHooks {
+		config, script, _ := strings.Cut(strings.ReplaceAll(text, "NAMESPACE", ns), "---\n")
+		files[name] = "#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'" + config + "YAML\nexit; fi\n" + script
+	}
+	dir, tmp := hooks(t, files), filepath.Join(t.TempDir(), "tmp")
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: dir, Kubeconfig: cluster.Kubeconfig, TmpDir: tmp, Env: []string{"PASSWORD=" + marker},
+		Args: []string{"--retry-min-delay", "1h", "--retry-max-delay", "1h", "--validating-webhook-configuration-name", ns},
+	})
+	op.UntilLog("Hook failed. Will retry after delay.", "hook", "operations.sh")
+	op.UntilLog("Webhooks are registered")
+	ask := func(line ...string) (string, error) {
+		cmd := exec.Command(testenv.Binary(t), line...)
+		cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), "DEBUG_UNIX_SOCKET="+op.Socket)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := ask("queue", "skip", "main"); err != nil { // the startup run blocks the others
+		t.Fatalf("%v: %s", err, out)
+	}
+	op.UntilLog("Hook failed. Will retry after delay.", "hook", "filtered.sh")
+	if out, err := ask("queue", "skip", "main"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	op.UntilLog("Hook failed. Will retry after delay.", "hook", "objects.sh")
+	cluster.Kubectl(t, "-n", ns, "patch", "secret", "words", "--patch", `{"stringData": {"word": "`+marker+`-new"}}`)
+	op.UntilLog("Hook failed", "hook", "review.sh")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+op.UntilLog("HTTP hooks are served").Fields["address"]+"/things/7?token="+marker+"-in-the-query&also="+marker,
+		strings.NewReader(`{"password": "`+marker+`-in-the-body"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Key", marker+"-in-a-header")
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil || response.Body.Close() != nil {
+		t.Fatal(err)
+	}
+	op.UntilLog("Hook failed", "hook", "http.sh")
+
+	outputs := map[string]string{}
+	recordings, err := filepath.Glob(filepath.Join(tmp, "operator-*", "recordings", "*"))
+	if err != nil || len(recordings) != len(files) {
+		t.Errorf("the recordings are %q, want %d (%v)", recordings, len(files), err)
+	}
+	for _, path := range recordings {
+		text, err := os.ReadFile(path)
+		info, err2 := os.Stat(path)
+		if err != nil || err2 != nil || info.Mode() != 0o600 {
+			t.Errorf("%s has mode %s (%v, %v)", path, info.Mode(), err, err2)
+		}
+		outputs[path] = string(text)
+	}
+	list, err := ask("runs", "--failed", "-o", "json")
+	var runs []struct{ ID, Hook string }
+	if err != nil || json.Unmarshal([]byte(list), &runs) != nil {
+		t.Fatalf("%v: %s", err, list)
+	}
+	replays := map[string]string{}
+	for _, run := range runs { // the latest first
+		if replays[run.Hook] != "" {
+			continue
+		}
+		saved := filepath.Join(t.TempDir(), "run.json")
+		for _, line := range [][]string{{"runs", "save", run.ID, "-"}, {"runs", "save", run.ID, saved}, {"runs", "context", run.ID}} {
+			out, err := ask(line...)
+			if err != nil {
+				t.Errorf("%q: %v: %s", line, err, out)
+			}
+			outputs[strings.Join(line, " ")] = out
+		}
+		if info, err := os.Stat(saved); err != nil || info.Mode() != 0o600 {
+			t.Errorf("the saved recording: %v, %v", info, err)
+		}
+		replay, _ := ask("run", run.Hook, "--hooks-dir", dir, "--from", saved)
+		outputs["replay of "+run.Hook], replays[run.Hook] = replay, replay
+		shown, err := ask("runs", "show", run.ID)
+		if err != nil || !strings.Contains(shown, marker) {
+			t.Errorf("the output of %s is not what it printed (%v): %s", run.Hook, err, shown)
+		}
+	}
+	if out, err := ask("runs", "context", "no-such"); err == nil || !strings.Contains(out, "Hint: ") || !strings.Contains(out, "hook record HOOK --for 10m") {
+		t.Errorf("no recording: %v, %s", err, out)
+	}
+	// Values that only the script has are printed by a replay: they are not the recording's.
+	for _, name := range []string{"operations.sh", "http.sh"} {
+		delete(outputs, "replay of "+name)
+	}
+	for name, text := range outputs {
+		for _, value := range []string{marker, "0123456789abcdef-0123456789abcdef"} {
+			if at := strings.Index(text, value); at >= 0 {
+				t.Errorf("%s has %s: %s", name, value, text[max(0, at-300):min(len(text), at+50)])
+			}
+			for _, run := range encodedRuns.FindAllString(text, -1) {
+				for offset := range 4 {
+					if decoded, _ := base64.RawStdEncoding.DecodeString(run[offset : len(run)-(len(run)-offset)%4]); strings.Contains(string(decoded), value) {
+						t.Errorf("%s has %s in base64: %s", name, value, run)
+					}
+				}
+			}
+		}
+	}
+	// Replays decode base64, and end as the recorded runs.
+	for name, want := range map[string]string{
+		"objects.sh":    `decoded: redacted-[0-9a-f]{8}\n(.*\n)*variables that the recorded run had: .*PASSWORD(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
+		"filtered.sh":   `word=redacted-[0-9a-f]{8}\n(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
+		"operations.sh": `1 difference from the recorded run 1-1:\n +exit: recorded "exit status 0, but what it asked for could not be done", now "exit status 0"\n`,
+		"review.sh":     `the result is that of the recorded run \d+-1: exit status 1`,
+		"http.sh":       `the result is that of the recorded run \d+-1: exit status 1`,
+	} {
+		if !regexp.MustCompile(want).MatchString(replays[name]) {
+			t.Errorf("the replay of %s is not like %s:\n%s", name, want, replays[name])
+		}
+	}
+	op.Signal(os.Interrupt)
+	op.Wait()
+	if left, _ := filepath.Glob(filepath.Join(tmp, "*")); len(left) > 0 {
+		t.Errorf("after the shutdown %q is left", left)
+	}
+}
