@@ -359,7 +359,7 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 		if err != nil {
 			return err
 		}
-		converted, r.Conversion = &answer, &TrialConversion{answer.Objects, answer.Failure}
+		converted, r.Conversion = &answer, &TrialConversion{Objects: answer.Objects, Failure: answer.Failure}
 	}
 	if out.HTTP != nil || head.Type == event.HTTP { // an empty file is an answer, too
 		answer, err := wire.ParseHTTP(out.HTTP)
