@@ -156,6 +156,7 @@ type kubernetesDump struct {
 	Kind            string     `json:"kind"`
 	Events          []string   `json:"executeHookOnEvent"`
 	Initial         string     `json:"initialObjects,omitempty"`
+	Condition       string     `json:"conditions,omitempty"`
 	Synchronization bool       `json:"executeHookOnSynchronization"`
 	Wait            bool       `json:"waitForSynchronization"`
 	FullObjects     bool       `json:"keepFullObjectsInMemory"`
@@ -293,7 +294,7 @@ func kubernetesOf(k *hook.Kubernetes, common bindingDump) kubernetesDump {
 		bindingDump: common, Queue: k.Queue, AllowFailure: k.AllowFailure, Retry: retryOf(k.Retry), APIVersion: k.APIVersion, Kind: k.Kind,
 		Events: events(k), Synchronization: k.Initial == hook.InitialList, Wait: k.WaitForSynchronization,
 		FullObjects: k.KeepFullObjects, JQFilter: k.JQFilter, Names: k.Names, Namespaces: k.Namespaces.Names,
-		Labels: k.Labels, Fields: k.Fields,
+		Labels: k.Labels, Fields: k.Fields, Condition: k.Condition,
 	}
 	if k.Lanes.Keyed() {
 		d.Queue = keyedDump{k.Queue, k.Lanes.Key, k.Lanes.Concurrency}

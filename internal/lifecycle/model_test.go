@@ -172,6 +172,10 @@ func (noSnapshots) Object(*hook.Hook, int, string, string) (event.Event, bool) {
 }
 func (noSnapshots) Snapshot(*hook.Hook, int) event.Snapshot    { return emptySnapshot{} }
 func (noSnapshots) Synchronize(*hook.Hook, int) event.Snapshot { return emptySnapshot{} }
+func (noSnapshots) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {
+	return nil, nil
+}
+
 func (s noSnapshots) Unlock(h *hook.Hook, index int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,6 +187,10 @@ type noEffects struct{}
 func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
 	return nil, nil
 }
+func (noEffects) SetConditions(context.Context, *slog.Logger, *hook.Hook, []run.Outcome, run.Seen) error {
+	return nil
+}
+
 func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
 	return nil, nil
 }

@@ -102,6 +102,10 @@ func (w *world) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outpu
 	return nil, nil
 }
 
+func (w *world) SetConditions(context.Context, *slog.Logger, *hook.Hook, []run.Outcome, run.Seen) error {
+	return nil
+}
+
 func (w *world) record(text string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -473,8 +477,11 @@ func (c cluster) Snapshot(h *hook.Hook, index int) event.Snapshot {
 
 func (c cluster) Synchronize(h *hook.Hook, index int) event.Snapshot { return c.Snapshot(h, index) }
 func (c cluster) Unlock(h *hook.Hook, index int)                     { c.record("unlocked %s", h.Kubernetes[index].Name) }
-func (c cluster) Mute(*hook.Hook)                                    {}
-func (c cluster) Disable(*hook.Hook, int)                            {}
+func (c cluster) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {
+	return nil, nil
+}
+func (c cluster) Mute(*hook.Hook)         {}
+func (c cluster) Disable(*hook.Hook, int) {}
 func (c cluster) Announce(h *hook.Hook, index int) {
 	c.record("announced %s", h.Kubernetes[index].Name)
 }

@@ -8,6 +8,7 @@
 //   - A hook can be removed during a run: the run completes and is not retried, and no other run starts.
 //   - A panic during a run is a failure of that run.
 //   - Operations of one hook on one object are sent in the order in which the processes of its runs ended.
+//   - Conditions of objects that report the outcome of a run are set before the run ends. If that fails, the run has failed.
 //   - A successful run drops older parked contexts of what it contained, and sets or cancels its requeues.
 //   - The files of a run are private to the operator's user, and are deleted at its end.
 //
@@ -49,6 +50,9 @@ type Snapshots interface {
 	Snapshot(h *hook.Hook, index int) event.Snapshot
 	Synchronize(h *hook.Hook, index int) event.Snapshot
 	Unlock(h *hook.Hook, index int)
+	// Follow returns the object, if it is there in full and not known to be outdated, before an effect changes it. With the resource versions before
+	// and after, written makes the change no event of the binding.
+	Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string))
 }
 
 // Effects apply the output of hooks.
@@ -58,6 +62,8 @@ type Effects interface {
 	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, seen Seen) ([]Change, error)
 	// ApplyFailed applies the patches with ignoreHookError of a failed hook.
 	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, seen Seen) ([]Change, error)
+	// SetConditions reports the outcome of a run in objects that exist and are not being deleted.
+	SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []Outcome, seen Seen) error
 }
 
 // Options of a Runner. Executor, Snapshots, Effects, Workspace and Log are required.
@@ -202,6 +208,8 @@ type attempt struct {
 	// outputs are what the hook wrote to its files; result is that to its result file, if it is valid.
 	outputs Outputs
 	result  effect.Result
+	// lists are the initial lists in the contexts.
+	lists []event.Snapshot
 	// env are the variables of the process. hookFailed reports that the process failed.
 	env        []string
 	hookFailed bool
@@ -216,7 +224,7 @@ func (r *Runner) recovered(ctx context.Context, a *attempt) (err error) {
 			err = fmt.Errorf("%s FAILED: the operator panicked, which is a bug in it: the log has the stack", a.task.Hook().Name)
 		}
 	}()
-	return r.attempt(ctx, a)
+	return r.report(ctx, a, r.attempt(ctx, a))
 }
 
 // attempt runs the process with the task's contexts and hands its outputs to the effects.
@@ -238,13 +246,14 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}
-	err = r.perform(ctx, a, f, initialLists(frames))
+	a.lists = initialLists(frames)
+	err = r.perform(ctx, a, f)
 	r.keepRecording(ctx, a, f, err)
 	return err
 }
 
-// perform runs the process and applies its outputs. lists are the initial ones in its contexts.
-func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files, lists []event.Snapshot) error {
+// perform runs the process and applies its outputs.
+func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) error {
 	t, log := a.task, a.log
 	result, err := r.execute(ctx, a, f)
 	a.usage, a.hookFailed = result.Usage, err != nil
@@ -256,14 +265,14 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files, li
 	out, outErr := f.Outputs()
 	a.outputs = out
 	var invalid error
-	a.result, invalid = t.result(out.Result, lists, err != nil)
+	a.result, invalid = t.result(out.Result, a.lists, err != nil)
 	if err != nil {
 		if invalid != nil {
 			log.Warn("The result file of a failed hook is ignored", "error", invalid.Error())
 		}
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
 			var failed error
-			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.seen(lists))
+			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.seen(a.lists))
 			err = errors.Join(err, failed)
 		}
 		if a.result.GiveUp != "" || a.result.RetryAfter != nil {
@@ -285,7 +294,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files, li
 			return &answerError{err}
 		}
 	}
-	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.seen(lists))
+	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.seen(a.lists))
 	return err
 }
 

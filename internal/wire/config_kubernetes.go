@@ -44,8 +44,24 @@ func (p *parser) kubernetes(o *object, all *bindings) hook.Kubernetes {
 	p.filter(o, k.JQFilter)
 	k.Resync = p.resync(o)
 	p.includes(o, &k.Binding, all)
+	p.condition(o, &k)
 	o.close()
 	return k
+}
+
+// condition parses the type of the condition that the operator maintains.
+func (p *parser) condition(o *object, k *hook.Kubernetes) {
+	const key = "conditions"
+	k.Condition = o.text(key)
+	switch v, given := o.lookup(key); {
+	case !given || typeOf(v) != "string":
+	case !isConditionType(k.Condition) || len(k.Condition) > maxConditionType:
+		o.violation(key, fmt.Sprintf("%q is not a type of a condition", k.Condition), `write a word such as "Ready", or with a prefix, such as "example.com/Ready"`)
+	case k.Group != "":
+		o.violation(key, "is set together with group", "remove one of them: the contexts of a group have no object")
+	case k.Lanes.Key != hook.ByObject:
+		o.violation(key, "needs a queue with key: object", "write queue: {name: NAME, key: object}: then a run is about one object")
+	}
 }
 
 func (p *parser) watchEvents(o *object, k *hook.Kubernetes) {

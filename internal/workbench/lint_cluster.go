@@ -87,6 +87,15 @@ func (c *clusterLinter) hook(ctx context.Context, one linted) (found []lint.Find
 		if err := c.namespacesOf(ctx, b, res, i, add); err != nil {
 			return found, nil, err
 		}
+		if b.Condition != "" {
+			has, err := c.resolver.HasSubresource(ctx, res, "status")
+			if err != nil {
+				return found, nil, fmt.Errorf("cannot check hook %q: %w", h.Name, err)
+			}
+			if !has {
+				add(i, ".conditions", lint.Error, res.Kind+" has no subresource status", "add \"subresources: {status: {}}\" to the version in its CRD")
+			}
+		}
 		if err := c.filter(ctx, b, res, i, add); err != nil {
 			return found, nil, err
 		}

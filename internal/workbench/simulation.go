@@ -876,6 +876,11 @@ func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *
 	return changes, errors.Join(err, e.readBack(ctx))
 }
 
+func (e simulatedEffects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome, seen run.Seen) error {
+	err := e.effects.SetConditions(ctx, log, h, outcomes, seen)
+	return errors.Join(err, e.refresh(ctx))
+}
+
 // learnPatches serves the kinds that operations name; one that is unknown is an error of its operation.
 func (s *simulation) learnPatches(ctx context.Context, patches []effect.Patch) {
 	switch {

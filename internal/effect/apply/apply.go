@@ -160,6 +160,22 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 	return changes(kept), nil
 }
 
+// SetConditions reports the outcome of a run.
+func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome, seen run.Seen) error {
+	patches := make([]effect.Patch, len(outcomes))
+	of := make(map[*effect.Patch]*run.Outcome, len(outcomes))
+	for i := range outcomes {
+		o := &outcomes[i]
+		patches[i] = effect.Patch{
+			Operation: effect.SetCondition, APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name,
+			Subresource: "status", Condition: &o.Condition, IgnoreMissingObject: true,
+		}
+		of[&patches[i]] = o
+	}
+	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
+	return e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen, Follow: follow}, patches, nil)
+}
+
 // largeFile is a file of operations that few hooks write.
 const largeFile = 4 << 20
 

@@ -18,19 +18,34 @@ import (
 // writers are kept, whether the API server merges the list or not.
 func (r *request) condition(ctx context.Context) error {
 	want := *r.patch.Condition
-	if want.ObservedGeneration == 0 && r.run.Seen != nil {
-		_, want.ObservedGeneration = r.run.Seen(r.resource.Group, r.resource.Kind, r.patch.Namespace, r.patch.Name)
+	var uid string
+	if r.run.Seen != nil {
+		var generation int64
+		if uid, generation = r.run.Seen(r.resource.Group, r.resource.Kind, r.patch.Namespace, r.patch.Name); want.ObservedGeneration == 0 {
+			want.ObservedGeneration = generation
+		}
 	}
+	var known []byte
+	var after string
 	// before is the object of the last attempt, which has failed.
 	var before conditioned
 	var failed error
+	if r.run.Follow != nil {
+		var written func(before, after string)
+		known, written = r.run.Follow(r.patch)
+		defer func() { written(before.Metadata.ResourceVersion, after) }()
+		before.Metadata.UID = uid
+	}
 	return r.retry(ctx, func() error {
-		live, err := r.readConditions(ctx)
+		live, err := r.readConditions(ctx, known)
+		known = nil
 		switch {
 		case err != nil:
 			return r.forgive(err)
-		case failed != nil && live.Metadata.UID != before.Metadata.UID:
+		case before.Metadata.UID != "" && live.Metadata.UID != before.Metadata.UID:
 			return r.forgive(apierrors.NewNotFound(r.resource.GroupResource(), r.patch.Name)) // another object has its name
+		case r.run.Follow != nil && live.Metadata.DeletionTimestamp != "":
+			return nil
 		case failed != nil && live.Metadata.ResourceVersion == before.Metadata.ResourceVersion:
 			if apierrors.IsNotFound(failed) {
 				return fmt.Errorf("%s has no subresource status: add \"subresources: {status: {}}\" to the version in its CRD", r.resource.Kind)
@@ -41,22 +56,34 @@ func (r *request) condition(ctx context.Context) error {
 		if err != nil || body == nil {
 			return err
 		}
-		err = r.to(r.Client.Patch(types.JSONPatchType), r.object("status")).Body(body).Do(ctx).Error()
-		if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) { // a failed test is "invalid", too
-			before, failed = live, err
+		before = live
+		after, failed = r.patchStatus(ctx, body)
+		if apierrors.IsInvalid(failed) || apierrors.IsNotFound(failed) { // a failed test is "invalid", too
 			return apierrors.NewConflict(r.resource.GroupResource(), r.patch.Name, errModified)
 		}
-		return err
+		return failed
 	})
+}
+
+// patchStatus returns the new resource version of the object, nothing in a dry run.
+func (r *request) patchStatus(ctx context.Context, body []byte) (version string, err error) {
+	text, err := kube.Send(ctx, r.to(r.Client.Patch(types.JSONPatchType), r.object("status")).SetHeader("Accept", metadataOnly).Body(body))
+	var answer conditioned
+	if err != nil || r.DryRun || json.Unmarshal(text, &answer) != nil {
+		return "", err
+	}
+	return answer.Metadata.ResourceVersion, nil
 }
 
 // errModified is the cause of a conflict in the words of the API server.
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
-func (r *request) readConditions(ctx context.Context) (live conditioned, err error) {
-	text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
-	if err != nil {
-		return live, err
+// readConditions reads the object, unless its text is known.
+func (r *request) readConditions(ctx context.Context, text []byte) (live conditioned, err error) {
+	if text == nil {
+		if text, err = kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...)); err != nil {
+			return live, err
+		}
 	}
 	if err := json.Unmarshal(text, &live); err != nil {
 		return live, errors.New("status.conditions of the object is not a list of conditions")
@@ -67,8 +94,8 @@ func (r *request) readConditions(ctx context.Context) (live conditioned, err err
 // conditioned is an object as far as its conditions need it.
 type conditioned struct {
 	Metadata struct {
-		UID, ResourceVersion string
-		Generation           int64
+		UID, ResourceVersion, DeletionTimestamp string
+		Generation                              int64
 	}
 	Status *struct {
 		// Conditions is nil if the field is missing.

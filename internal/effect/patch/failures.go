@@ -37,7 +37,11 @@ func (f *failures) add(p *effect.Patch, err error) {
 		f.more++
 		return
 	}
-	f.first = append(f.first, failed{p.Number, fmt.Errorf("%s of %s (document %d): %w", p.Operation, describe(p), p.Number, err)})
+	place := ""
+	if p.Number > 0 {
+		place = fmt.Sprintf(" (document %d)", p.Number)
+	}
+	f.first = append(f.first, failed{p.Number, fmt.Errorf("%s of %s%s: %w", p.Operation, describe(p), place, err)})
 }
 
 // join joins all errors, in the order of the file.

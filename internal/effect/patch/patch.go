@@ -63,6 +63,9 @@ type Run struct {
 	Hook string
 	// Seen returns uid and generation of an object as the contexts of the run have it, nothing if they do not. It may be nil.
 	Seen func(group, kind, namespace, name string) (uid string, generation int64)
+	// Follow is set for conditions that are not those of the hook. It is called before the object is read; known is the object, or nil. Written is
+	// called with the resource versions before and after the change, or empty ones without a change. Objects that are being deleted are left alone.
+	Follow func(p *effect.Patch) (known []byte, written func(before, after string))
 	// Sent, if set, receives each patch before its first request, with the RBAC rules that it needs in a namespace; empty means cluster-wide.
 	// Calls are concurrent.
 	Sent func(p *effect.Patch, namespace string, rules []kube.Rule)

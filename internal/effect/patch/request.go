@@ -34,6 +34,9 @@ type request struct {
 // conflicts are retried three times.
 var conflicts = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 5, Jitter: 0.1, Steps: 4}
 
+// metadataOnly requests the metadata of an object. Custom API servers may not support that and send all of it.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
 func (r *request) do(ctx context.Context) error {
 	if r.patch.Namespace == "" && r.resource.Namespaced {
 		field := "namespace"
@@ -143,9 +146,7 @@ func (r *request) createOrUpdate(ctx context.Context) error {
 	}
 	return r.retry(ctx, func() error {
 		var live metav1.PartialObjectMetadata
-		// Custom API servers may not support metadata only.
-		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...).
-			SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"))
+		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...).SetHeader("Accept", metadataOnly))
 		if err != nil {
 			return err
 		}

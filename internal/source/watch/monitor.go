@@ -57,6 +57,8 @@ type monitor struct {
 	items btree.Map[string, item]
 	// keys are the results of keyProgram, by object key.
 	keys map[string]string
+	// own are changes by the operator, by object key. It has only objects with changes whose events are outstanding.
+	own map[string]*ownChanges
 	// apiGroup is that of the binding's kind.
 	apiGroup string
 	// awaited are the subscriptions that have not delivered a list.
@@ -347,8 +349,9 @@ func (m *monitor) put(sub *subscription, e entry) {
 	default:
 		m.items.Set(e.object.key, it)
 		m.count(Changes{Modified: 1})
-		m.fire(event.Modified, e)
+		m.modified(old.object.resourceVersion, e)
 	}
+	m.settleOwn(e.object)
 	if m.keyProgram != nil {
 		m.keys[e.object.key] = e.key
 	}
@@ -364,6 +367,10 @@ func (m *monitor) same(a, b item) bool {
 // drop removes an item; last is the object's last known state.
 func (m *monitor) drop(it item, last *object) {
 	m.items.Delete(it.object.key)
+	if own := m.own[it.object.key]; own != nil {
+		m.fireWaiting(own)
+		delete(m.own, it.object.key)
+	}
 	m.gone = append(m.gone, last)
 	m.count(Changes{Deleted: 1})
 	m.fire(event.Deleted, entry{last, it.filtered, m.keys[it.object.key]})

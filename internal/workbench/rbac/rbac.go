@@ -134,6 +134,9 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 	for _, namespace := range namespaces {
 		for _, name := range names(b) {
 			all = append(all, need{namespace, kind.Group, kind.Resource, name, watching, why})
+			if b.Condition != "" {
+				all = append(all, need{namespace, kind.Group, kind.Resource + "/status", name, "patch", []string{why[0] + fmt.Sprintf(" reports its runs in the condition %s", b.Condition)}})
+			}
 		}
 	}
 	return all, nil

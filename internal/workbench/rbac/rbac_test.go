@@ -83,6 +83,16 @@ func TestWiderCoversNarrower(t *testing.T) {
 	}
 }
 
+func TestConditions(t *testing.T) {
+	roles, err := Plan([]*hook.Hook{{Name: "h", Kubernetes: []hook.Kubernetes{{
+		Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}, Condition: "Ready",
+	}}}}, Known, Options{})
+	want := "x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/status [] patch (h, kubernetes \"a\" reports its runs in the condition Ready)\n"
+	if got := text(roles); err != nil || got != want {
+		t.Errorf("got\n%s%v", got, err)
+	}
+}
+
 func TestLease(t *testing.T) {
 	roles, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader"})
 	want := "ops: leases [leader] get,watch,update (leader election)\nops: leases [] create (leader election; creating cannot be limited to a name)\n"

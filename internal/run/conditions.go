@@ -1,0 +1,100 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Outcome is the condition of an object that reports the outcome of a run.
+type Outcome struct {
+	// APIVersion and Kind are those of the binding.
+	APIVersion, Kind string
+	Namespace, Name  string
+	Condition        effect.Condition
+	// Follow is called before the object is changed, as that of Snapshots.
+	Follow func() (known []byte, written func(before, after string))
+}
+
+// report sets the conditions that report the outcome of a run, which is err, and returns the outcome with their failure.
+func (r *Runner) report(ctx context.Context, a *attempt, err error) error {
+	list := r.outcomes(a, err)
+	if len(list) == 0 || ctx.Err() != nil {
+		return err
+	}
+	failed := r.opts.Effects.SetConditions(ctx, a.log, a.task.Hook(), list, a.task.seen(a.lists))
+	var decided *decidedError
+	switch {
+	case failed == nil:
+		return err
+	case err == nil:
+		return fmt.Errorf("%s FAILED: %w", a.task.Hook().Name, failed)
+	case errors.As(err, &decided): // what the hook has requested stays
+		return &decidedError{errors.Join(decided.error, failed), decided.Result}
+	}
+	return errors.Join(err, failed)
+}
+
+// outcomes are the conditions of the objects in the contexts. Objects that are gone have none, and a failed Synchronization is about none of its objects.
+func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
+	h := a.task.Hook()
+	add := func(index int, o event.Object) {
+		k := &h.Kubernetes[index]
+		all = append(all, Outcome{
+			APIVersion: k.APIVersion, Kind: k.Kind, Namespace: o.Namespace, Name: o.Name, Condition: a.condition(k.Condition, err),
+			Follow: func() ([]byte, func(before, after string)) {
+				return r.opts.Snapshots.Follow(h, index, o.Namespace, o.Name)
+			},
+		})
+	}
+	// A task of a binding with conditions is about one object or the initial list.
+	last := map[int]event.Event{}
+	for ev := range a.task.Events() {
+		if ev.Type.Kind() != hook.OnKubernetes || h.Kubernetes[ev.Index].Condition == "" {
+			continue
+		}
+		if ev.Type == event.Synchronization && err == nil {
+			for _, list := range a.lists {
+				list.Each(func(o event.Object) bool { add(ev.Index, o); return true })
+			}
+		}
+		last[ev.Index] = ev
+	}
+	for _, index := range slices.Sorted(maps.Keys(last)) {
+		if ev := last[index]; ev.Type == event.Change && ev.Watch != event.Deleted {
+			add(index, ev.Object)
+		}
+	}
+	return all
+}
+
+// condition describes the outcome of an attempt.
+func (a *attempt) condition(kind string, err error) effect.Condition {
+	c := effect.Condition{Type: kind, Status: "True", Reason: "Succeeded", Message: a.result.Message}
+	if err == nil {
+		return c
+	}
+	attempts, limit := a.task.readExtra().attempts, a.task.limit()
+	c.Status, c.Reason = "Unknown", "Retrying"
+	if a.task.mayFail() || a.result.GiveUp != "" || limit > 0 && attempts >= limit {
+		c.Status, c.Reason = "False", "Failed"
+	}
+	report := Report{Err: err, Usage: a.usage}
+	c.Message = fmt.Sprintf("attempt %d", attempts)
+	if limit > 0 {
+		c.Message += fmt.Sprintf(" of %d", limit)
+	}
+	c.Message += ": " + report.Exit()
+	for _, text := range []string{a.result.GiveUp, a.result.Message} {
+		if text != "" {
+			c.Message += ": " + text
+		}
+	}
+	return c
+}
