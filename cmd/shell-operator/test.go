@@ -14,7 +14,7 @@ import (
 )
 
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
-	var output, pattern string
+	var output, pattern, from, name string
 	var t workbench.TestOptions
 	var verbose, named bool
 	cmd := uses(&cobra.Command{
@@ -29,11 +29,15 @@ the cluster returns them. What cases and their operations have created is delete
 
 --update replaces expectations that are not met by what came of the case. Check the difference before you commit it.
 
+With --from and --name, no case is run: a case for a recording of "shell-operator runs save" is added to the test file PATH, which is created
+if there is none, and the recording is copied to the directory fixtures beside it.
+
 Exit codes: 0 if all cases passed, 1 if not.`,
 		Example: `  shell-operator test hooks
   shell-operator test hooks/pods_test.yaml -v
   shell-operator test --run 'new Pod' --update
   shell-operator test -o junit hooks >report.xml
+  shell-operator test --from 17-2.json --name 'no label' hooks/pods_test.yaml
   shell-operator test --cluster --kube-config /tmp/cluster/kubeconfig hooks`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml"}, cobra.ShellCompDirectiveFilterFileExt
@@ -43,6 +47,9 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if from != "" || name != "" {
+				return addCase(stdout, args, name, from)
+			}
 			if t.Paths = args; len(args) == 0 {
 				t.Paths = []string{"."}
 			}
@@ -77,7 +84,26 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by what came of the case")
 	cmd.Flags().BoolVar(&t.Cluster, "cluster", false, "use the cluster of --kube-config, which may be discarded, in place of the simulated one")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
+	cmd.Flags().StringVar(&from, "from", "", "add a case for this recording, instead of running cases")
+	cmd.Flags().StringVar(&name, "name", "", "name of the added case")
+	_ = cmd.MarkFlagFilename("from", "json")
 	return cmd
+}
+
+// addCase adds a case to a test file.
+func addCase(w io.Writer, args []string, name, from string) error {
+	if name == "" || from == "" || len(args) != 1 {
+		return errors.New("--from FILE and --name NAME add a case to one test file: give all three")
+	}
+	added, err := workbench.AddCase(args[0], name, from)
+	if err != nil {
+		return err
+	}
+	if added.Secrets {
+		fmt.Fprintf(w, "note: %s contains values of Secrets: do not share it\n", added.Fixture)
+	}
+	_, err = fmt.Fprintf(w, "wrote %s\nadded a case to %s\nnext: shell-operator test %s\n", added.Fixture, args[0], args[0])
+	return err
 }
 
 func printTests(w io.Writer, output string, r workbench.TestReport, verbose bool) error {

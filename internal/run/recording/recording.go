@@ -67,11 +67,11 @@ func Is(text []byte) bool {
 // Parse reads a recording.
 func Parse(text []byte) (r Recording, err error) {
 	var head struct{ Version int }
-	if err := json.Unmarshal(text, &head); err != nil {
-		return r, fmt.Errorf("it is no recording: %w", err)
-	}
+	err = json.Unmarshal(text, &head)
 	switch {
-	case head.Version < 1:
+	case err != nil && !json.Valid(text):
+		return r, fmt.Errorf("it is no recording: %w", err)
+	case err != nil, head.Version < 1:
 		return r, errors.New("it is no recording: its version must be a number from 1")
 	case head.Version > Version:
 		return r, fmt.Errorf("the recording has version %d, this program reads versions up to %d: use the shell-operator that made it, or a newer one", head.Version, Version)

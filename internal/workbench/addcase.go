@@ -1,0 +1,84 @@
+package workbench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/wire"
+	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+)
+
+// AddedCase is what AddCase has written.
+type AddedCase struct {
+	// Fixture is the copy of the recording.
+	Fixture string
+	// Secrets reports that the recording is not redacted.
+	Secrets bool
+}
+
+// AddCase adds a case for a recording, or for binding contexts, to a test file, which it creates if there is none. The case expects that
+// the run succeeds. The recording is copied to the directory fixtures beside the file.
+func AddCase(file, name, from string) (added AddedCase, err error) {
+	if !strings.HasSuffix(file, testfile.Suffix) {
+		return added, fmt.Errorf("%s is no test file: its name must end with %s", file, testfile.Suffix)
+	}
+	recordingText, err := os.ReadFile(from)
+	if err != nil {
+		return added, fmt.Errorf("cannot read the recording: %w", err)
+	}
+	rec, contexts, err := recorded(recordingText)
+	if err == nil {
+		_, _, err = wire.ReadContexts(contexts)
+	}
+	if err != nil {
+		return added, fmt.Errorf("%s: %w", from, err)
+	}
+	added.Secrets = rec != nil && rec.Secrets
+	text, mode := []byte(nil), fs.FileMode(0o644)
+	if info, err := os.Stat(file); err == nil {
+		if text, err = os.ReadFile(file); err != nil {
+			return added, fmt.Errorf("cannot read the test file: %w", err)
+		}
+		mode = info.Mode().Perm()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return added, fmt.Errorf("cannot read the test file: %w", err)
+	}
+	newText, err := testfile.Append(text, name, path.Join("fixtures", filepath.Base(from)))
+	if err != nil {
+		return added, fmt.Errorf("%s: %w", file, err)
+	}
+	if added.Fixture, err = copyFixture(filepath.Join(filepath.Dir(file), "fixtures"), filepath.Base(from), recordingText); err != nil {
+		return added, err
+	}
+	if err := os.WriteFile(file, newText, mode); err != nil {
+		return added, fmt.Errorf("cannot write the test file: %w", err)
+	}
+	return added, nil
+}
+
+// copyFixture writes a file unless it is there already.
+func copyFixture(dir, name string, text []byte) (string, error) {
+	at := filepath.Join(dir, name)
+	there, err := os.ReadFile(at)
+	switch {
+	case err == nil && bytes.Equal(there, text):
+		return at, nil
+	case err == nil:
+		return at, fmt.Errorf("%s exists and has other text, it is not overwritten: give the recording another name", at)
+	case !errors.Is(err, fs.ErrNotExist):
+		return at, fmt.Errorf("cannot copy the recording: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return at, fmt.Errorf("cannot copy the recording: %w", err)
+	}
+	if err := os.WriteFile(at, text, 0o644); err != nil {
+		return at, fmt.Errorf("cannot copy the recording: %w", err)
+	}
+	return at, nil
+}
