@@ -32,6 +32,7 @@ var scenarios = []scenario{
 	{"admission", "sh hook, 1, 10 and 50 requests a second", admission},
 	{"kubectl", "calls of kubectl in hooks, trimmed and complete", kubectlCalls},
 	{"typical-hook", "bash, three jq, a kubectl get and a kubectl apply", typicalHook},
+	{"record", "1,000 runs that succeed, with --record=failures and with none", record},
 	{"patches", "200 and 5,000 operations from one run", patches},
 	{"storm", "3,000 updates of 100 objects by 8 writers", storm},
 	{"flood", "3,000 changes of 64 KiB while the hook is busy", flood},

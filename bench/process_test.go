@@ -43,15 +43,15 @@ type operator struct {
 	ending sync.Once
 }
 
-func (b *bench) start(dir string) *operator {
+func (b *bench) start(dir string, flags ...string) *operator {
 	b.Helper()
-	return b.startIgnoring(dir, nil)
+	return b.startIgnoring(dir, nil, flags...)
 }
 
 // startIgnoring starts an operator and drops the log records that ignore selects.
-func (b *bench) startIgnoring(dir string, ignore func(line string) bool) *operator {
+func (b *bench) startIgnoring(dir string, ignore func(line string) bool, flags ...string) *operator {
 	b.Helper()
-	args := []string{"--run-dir", b.runDir()}
+	args := append([]string{"--run-dir", b.runDir()}, flags...)
 	if profiles != "" {
 		args = append(args, "--profiling")
 	}
