@@ -2,13 +2,13 @@
 //
 // Callers may rely on this:
 //   - Objects get a uid, a resource version and a generation as from an API server. Writes that change nothing are no changes.
-//   - Create, get, update, merge patch, JSON patch, server-side apply and delete return the statuses of an API server, as far as they do not
-//     depend on schemas, admission or permissions. Finalizers keep a deleted object, status is a subresource where the kind has one.
+//   - Create, get, list, update, merge patch, JSON patch, server-side apply and delete return the statuses of an API server, as far as they do
+//     not depend on schemas, admission or permissions. Fields have managers; only answers to requests show managedFields. Finalizers keep a deleted object, status is a subresource where the kind has one.
 //   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random.
 //   - Mirrored objects are equal to those of another API server, until they are changed here.
 //
-// Not attempted: defaulting, validation, admission, controllers (garbage collection, Namespaces), conversion between versions, lists and
-// watches. Server-side apply merges maps and replaces lists; Approximate names the objects where that can differ.
+// Not attempted: defaulting, validation, admission, controllers (garbage collection, Namespaces), conversion between versions, watches.
+// Server-side apply merges maps and replaces lists; Approximate names the objects where that can differ.
 package memory
 
 import (
@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -74,11 +75,11 @@ type key struct {
 	namespace, name string
 }
 
-// stored is an object and what server-side apply sent last.
+// stored is an object and the managers of its fields.
 type stored struct {
-	kind    Kind
-	tree    map[string]any
-	applied map[string]any
+	kind     Kind
+	tree     map[string]any
+	managers fieldpath.ManagedFields
 }
 
 // Server is an API server in memory. It is safe for concurrent use.
@@ -354,10 +355,16 @@ func (s *Server) store(at key, o *stored) {
 	if o.kind.Status && metadata["generation"] == nil {
 		metadata["generation"] = json.Number("1")
 	}
+	if at.GroupResource == crds {
+		o.tree["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
+	}
 	s.objects[at] = o
 	s.stamp(o)
 	s.changes = append(s.changes, Change{Object: s.object(at, o)})
 }
+
+// crds are established when they are created.
+var crds = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
 func (s *Server) stamp(o *stored) {
 	s.version++

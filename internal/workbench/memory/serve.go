@@ -2,18 +2,19 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -36,12 +37,13 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := s.serve(r, body)
 	s.mu.Unlock()
 	status := http.StatusOK
+	if made, ok := answer.(created); ok {
+		status, answer = http.StatusCreated, made.object
+	}
 	if err != nil {
 		text := err.Status()
 		text.Kind, text.APIVersion = "Status", "v1"
 		status, answer = int(text.Code), text
-	} else if r.Method == http.MethodPost {
-		status = http.StatusCreated
 	}
 	text, failed := json.Marshal(answer)
 	if failed != nil {
@@ -52,6 +54,9 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)), Request: r,
 	}, nil
 }
+
+// created is the answer to a request that has created an object.
+type created struct{ object any }
 
 // request is a request for objects.
 type request struct {
@@ -143,8 +148,11 @@ func (s *Server) version1(group, version string, segments []string, r *http.Requ
 		q.subresource = segments[2]
 	}
 	if q.at.name == "" {
-		if r.Method == http.MethodPost {
+		switch r.Method {
+		case http.MethodPost:
 			return s.create(q)
+		case http.MethodGet:
+			return s.list(q)
 		}
 		return nil, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(r.Method))
 	}
@@ -172,10 +180,40 @@ func (s *Server) create(q *request) (any, *apierrors.StatusError) {
 	if s.objects[at] != nil {
 		return nil, apierrors.NewAlreadyExists(at.GroupResource, at.name)
 	}
-	if !q.dryRun {
-		s.store(at, &stored{kind: q.kind, tree: tree})
+	o := &stored{kind: q.kind, tree: tree}
+	if err := o.updated(q, map[string]any{}, tree); err != nil {
+		return nil, err
 	}
-	return tree, nil
+	if !q.dryRun {
+		s.store(at, o)
+	}
+	return created{o.shown()}, nil
+}
+
+// list returns the objects of a kind that have the labels of the request, in all namespaces or one.
+func (s *Server) list(q *request) (any, *apierrors.StatusError) {
+	selector, err := labels.Parse(q.URL.Query().Get("labelSelector"))
+	if err != nil {
+		return nil, q.bad(err)
+	}
+	items := []any{}
+	for _, at := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int { return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name)) }) {
+		o := s.objects[at]
+		if at.GroupResource != q.at.GroupResource || q.at.namespace != "" && at.namespace != q.at.namespace {
+			continue
+		}
+		of := labels.Set{}
+		given, _ := metadataOf(o.tree)["labels"].(map[string]any)
+		for name, value := range given {
+			of[name], _ = value.(string)
+		}
+		if selector.Matches(of) {
+			items = append(items, o.shown())
+		}
+	}
+	return map[string]any{
+		"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind + "List", "metadata": map[string]any{"resourceVersion": fmt.Sprint(s.version)}, "items": items,
+	}, nil
 }
 
 // one serves a request for one object.
@@ -194,19 +232,32 @@ func (s *Server) one(q *request) (any, *apierrors.StatusError) {
 	seen := q.view(live.tree)
 	switch q.Method {
 	case http.MethodGet:
+		if q.subresource == "" {
+			return live.shown(), nil
+		}
 		return seen, nil
 	case http.MethodDelete:
 		return s.delete(q, live)
 	}
-	after, err := s.changed(q, live, seen, types.PatchType(media))
+	next := &stored{kind: live.kind, managers: live.managers.Copy()}
+	after, err := s.changed(q, next, seen, types.PatchType(media))
 	if err != nil {
 		return nil, err
 	}
-	tree := q.merge(live.tree, after)
-	if !q.dryRun {
-		s.update(q.at, live, tree)
+	next.tree = q.merge(live.tree, after)
+	if !isApply {
+		if err := next.updated(q, live.tree, next.tree); err != nil {
+			return nil, err
+		}
 	}
-	return q.view(tree), nil
+	if !q.dryRun {
+		s.update(q.at, live, next.tree)
+		live.managers, next = next.managers, live
+	}
+	if q.subresource != "" {
+		return q.view(next.tree), nil
+	}
+	return next.shown(), nil
 }
 
 func (q *request) serves() bool {
@@ -268,20 +319,39 @@ func (q *request) merge(live, after map[string]any) map[string]any {
 	return after
 }
 
-// changed returns what the request makes of what it reads.
-func (s *Server) changed(q *request, live *stored, seen map[string]any, kind types.PatchType) (map[string]any, *apierrors.StatusError) {
+// changed returns what the request makes of what it reads, and sets the managers that it writes.
+func (s *Server) changed(q *request, next *stored, seen map[string]any, kind types.PatchType) (map[string]any, *apierrors.StatusError) {
+	if kind == types.ApplyPatchType && q.Method == http.MethodPatch {
+		return s.apply(q, next, seen)
+	}
+	own, had := metadataOf(seen)["managedFields"]
+	if q.subresource == "" && len(next.managers) > 0 {
+		metadataOf(seen)["managedFields"] = entries(next)
+	}
+	after, err := q.edited(seen, kind)
+	if err != nil {
+		return nil, err
+	}
+	if version, ok := metadataOf(after)["resourceVersion"].(string); ok && version != "" && version != metadataOf(seen)["resourceVersion"] {
+		return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
+	}
+	if q.subresource == "" && len(next.managers) > 0 {
+		if err := next.manage(metadataOf(after)["managedFields"]); err != nil {
+			return nil, q.bad(err)
+		}
+		if delete(metadataOf(after), "managedFields"); had {
+			metadataOf(after)["managedFields"] = own
+		}
+	}
+	return after, nil
+}
+
+// edited returns what a request that is no apply makes of an object.
+func (q *request) edited(seen map[string]any, kind types.PatchType) (map[string]any, *apierrors.StatusError) {
 	before, _ := json.Marshal(seen)
 	switch {
 	case q.Method == http.MethodPut:
-		after, err := decode(q.body)
-		if err != nil {
-			return nil, q.bad(err)
-		}
-		given, _ := metadataOf(after)["resourceVersion"].(string)
-		if given != "" && given != metadataOf(live.tree)["resourceVersion"] {
-			return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
-		}
-		return after, nil
+		return q.decoded(q.body)
 	case q.Method != http.MethodPatch:
 	case kind == types.MergePatchType:
 		text, err := jsonpatch.MergePatch(before, q.body)
@@ -299,8 +369,6 @@ func (s *Server) changed(q *request, live *stored, seen map[string]any, kind typ
 			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", q.at.GroupResource, q.at.name, err.Error(), 0, true)
 		}
 		return q.decoded(text)
-	case kind == types.ApplyPatchType:
-		return s.apply(q, live, seen)
 	}
 	return nil, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(q.Method))
 }
@@ -313,64 +381,6 @@ func (q *request) decoded(text []byte) (map[string]any, *apierrors.StatusError) 
 	return tree, nil
 }
 
-// applyNew creates an object by server-side apply.
-func (s *Server) applyNew(q *request) (any, *apierrors.StatusError) {
-	applied, err := decode(q.body)
-	if err != nil {
-		return nil, q.bad(err)
-	}
-	body := clone(applied)
-	metadata := metadataOf(body)
-	if metadata["name"] = q.at.name; q.kind.Namespaced {
-		metadata["namespace"] = q.at.namespace
-	}
-	if q.kind.Status {
-		delete(body, "status")
-	}
-	if !q.dryRun {
-		s.store(q.at, &stored{kind: q.kind, tree: body, applied: applied})
-	}
-	return body, nil
-}
-
-// apply merges what is applied: maps are merged, lists replaced, and what was applied before and is missing now is removed.
-func (s *Server) apply(q *request, live *stored, seen map[string]any) (map[string]any, *apierrors.StatusError) {
-	applied, err := decode(q.body)
-	if err != nil {
-		return nil, q.bad(err)
-	}
-	exact := true
-	merge(seen, applied, live.applied, &exact)
-	if !q.dryRun {
-		live.applied = applied
-		if !exact {
-			s.approximate[(&Object{Kind: live.kind, Namespace: q.at.namespace, Name: q.at.name}).Ref()] = true
-		}
-	}
-	return seen, nil
-}
-
-func merge(live, applied, before map[string]any, exact *bool) {
-	for field := range before {
-		if _, still := applied[field]; !still {
-			delete(live, field)
-		}
-	}
-	for field, value := range applied {
-		was, is := live[field].(map[string]any)
-		wanted, isMap := value.(map[string]any)
-		if is && isMap {
-			previous, _ := before[field].(map[string]any)
-			merge(was, wanted, previous, exact)
-			continue
-		}
-		if list, isList := live[field].([]any); isList && !reflect.DeepEqual(list, value) && !reflect.DeepEqual(live[field], before[field]) {
-			*exact = false // an API server merges some lists by keys
-		}
-		live[field] = value
-	}
-}
-
 func (s *Server) delete(q *request, live *stored) (any, *apierrors.StatusError) {
 	metadata := metadataOf(live.tree)
 	var options metav1.DeleteOptions
@@ -378,6 +388,9 @@ func (s *Server) delete(q *request, live *stored) (any, *apierrors.StatusError) 
 		if err := json.Unmarshal(q.body, &options); err != nil {
 			return nil, q.bad(err)
 		}
+	}
+	if p := options.Preconditions; p != nil && (p.UID != nil && string(*p.UID) != metadata["uid"] || p.ResourceVersion != nil && *p.ResourceVersion != metadata["resourceVersion"]) {
+		return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name, fmt.Errorf("the preconditions of the deletion are not met"))
 	}
 	finalizers, _ := metadata["finalizers"].([]any)
 	switch {
