@@ -98,7 +98,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			}
 			return err
 		},
-	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "kubectl", "jq-library-path", "kube-config", "kube-context", "dry-run")
+	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "kubectl", "jq-library-path", "kube-config", "kube-context", "namespace", "instance", "dry-run")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
 	cmd.Flags().StringVar(&contextFile, "from", "", "recording, or file with the binding context; - is standard input")
 	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "the same as --from")
@@ -162,6 +162,11 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 		fmt.Fprintf(t, "%s, %s:\n", count(len(r.Operations), "operation"), done(r, apply))
 	}
 	for _, o := range r.Operations {
+		if o.Set != "" {
+			fmt.Fprintf(t, "  %s\tset %s\t%s\n", o.Operation, o.Set, suffix("of ", strings.TrimSuffix(o.Kind+" "+strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), " ")))
+			printPayload(t, o)
+			continue
+		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", o.Operation, strings.TrimSpace(o.APIVersion+" "+o.Kind+suffix("/", o.Subresource)),
 			strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
 		if len(r.Diffs) == 0 { // differences mask what is secret
@@ -238,7 +243,11 @@ func printPayload(w io.Writer, o workbench.TrialOperation) {
 	case o.Type != "":
 		report = fmt.Sprintf("%s %s (%s)%s", o.Type, o.Reason, o.Action, suffix(": ", o.Note))
 	}
-	for _, payload := range []string{string(o.Object), string(o.Patch), o.JQFilter, report} {
+	payloads := []string{string(o.Object), string(o.Patch), o.JQFilter, report}
+	for _, object := range o.Objects {
+		payloads = append(payloads, string(object))
+	}
+	for _, payload := range payloads {
 		if payload != "" {
 			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(strings.TrimSpace(payload), "\n", "\n    "))
 		}

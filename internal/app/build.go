@@ -122,7 +122,8 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	client := o.Patches.Client(cl.Config)
 	o.Election.fence(client)
 	op.meter.Count(client, "object_patcher")
-	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Events: op.events, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, Log: o.Log}
+	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, Log: o.Log}
+	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
 	}

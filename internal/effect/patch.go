@@ -27,6 +27,8 @@ const (
 	// SetCondition replaces one condition in the status of the object, RecordEvent publishes an Event about it.
 	SetCondition
 	RecordEvent
+	// Sync makes a set of objects complete: it applies those of the set and prunes the others.
+	Sync
 )
 
 // traits are the properties of an operation.
@@ -52,6 +54,7 @@ var operations = map[Operation]traits{
 	JQPatch:            {word: "JQPatch", verbs: []string{"get", "update"}},
 	SetCondition:       {word: "Condition", verbs: []string{"get", "patch"}},
 	RecordEvent:        {word: "Event"},
+	Sync:               {word: "Sync", verbs: []string{"create", "delete", "get", "list", "patch"}},
 }
 
 // String returns the word that hooks write.
@@ -110,6 +113,8 @@ type Patch struct {
 	Condition *Condition
 	// Event is that of a RecordEvent. The object is what it regards.
 	Event *Event
+	// Set is that of a Sync, and nil for the other operations.
+	Set *ObjectSet
 
 	// Force takes ownership of fields that other managers own (ServerSideApply).
 	Force bool
@@ -127,6 +132,11 @@ func (p *Patch) Size() int {
 	}
 	if p.Event != nil {
 		n += len(p.Event.Note)
+	}
+	if p.Set != nil {
+		for i := range p.Set.Objects {
+			n += len(p.Set.Objects[i].Object)
+		}
 	}
 	return n
 }

@@ -131,6 +131,44 @@ func (r *Resolver) advise(ctx context.Context, unknown UnknownKindError, verbs [
 	return &unknown
 }
 
+// ResolveVersion is Resolve without the advice about an unknown kind, which takes many requests.
+func (r *Resolver) ResolveVersion(ctx context.Context, apiVersion, kind string) (Resource, error) {
+	res, err := r.search(ctx, apiVersion, kind, nil)
+	if err == nil {
+		return res, nil
+	}
+	return r.ResolveAgain(ctx, apiVersion, kind)
+}
+
+// ResolveGroup returns the resource of a kind of a group, in the version that the API server prefers. An
+// *UnknownKindError means that the API server does not serve the kind; any other error that this is not known.
+func (r *Resolver) ResolveGroup(ctx context.Context, kind schema.GroupKind) (Resource, error) {
+	res, err := r.searchGroup(ctx, kind)
+	if err == nil {
+		return res, nil
+	}
+	r.forget()
+	return r.searchGroup(ctx, kind)
+}
+
+func (r *Resolver) searchGroup(ctx context.Context, kind schema.GroupKind) (Resource, error) {
+	versions, err := r.preferred(ctx)
+	if err != nil {
+		return Resource{}, err
+	}
+	for _, version := range versions {
+		gv, err := schema.ParseGroupVersion(version)
+		if err != nil || gv.Group != kind.Group {
+			continue
+		}
+		res, err := r.search(ctx, version, kind.Kind, nil)
+		if !errors.As(err, new(*UnknownKindError)) {
+			return res, err
+		}
+	}
+	return Resource{}, &UnknownKindError{APIVersion: kind.Group, Kind: kind.Kind}
+}
+
 // ResolveAgain is Resolve without what is cached.
 func (r *Resolver) ResolveAgain(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
 	r.forget()

@@ -37,10 +37,12 @@ func ParsePatches(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
 			return nil, &PatchError{[]Violation{unreadable(text, jsonErr, yamlErr)}}
 		}
 	}
+	patches := lastOfEachSet(p.patches)
+	p.overlaps(patches)
 	if len(p.violations) > 0 {
 		return nil, &PatchError{p.violations}
 	}
-	return p.patches, nil
+	return patches, nil
 }
 
 // unreadable combines the errors of both parsers, first the one of the likely format.
@@ -77,6 +79,16 @@ type patchDocument struct {
 	IgnoreMissingObject bool
 	IgnoreHookError     bool
 	Force               bool
+
+	Set        string
+	Owner      json.RawMessage
+	Objects    json.RawMessage
+	PruneKinds json.RawMessage
+	AllowEmpty bool
+	Migrate    bool
+
+	// unknown are keys without a meaning.
+	unknown []string
 }
 
 // ownText is the text of a key that only Condition and Event have. Other operations ignore the key, whatever its value is.
@@ -136,6 +148,18 @@ func (d *patchDocument) field(key string) field {
 		return field{own: &d.Action}
 	case "note":
 		return field{own: &d.Note}
+	case "set":
+		return field{text: &d.Set}
+	case "owner":
+		return field{part: &d.Owner}
+	case "objects":
+		return field{part: &d.Objects}
+	case "pruneKinds":
+		return field{part: &d.PruneKinds}
+	case "allowEmpty":
+		return field{truth: &d.AllowEmpty}
+	case "migrate":
+		return field{truth: &d.Migrate}
 	}
 	return field{}
 }

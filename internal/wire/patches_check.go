@@ -81,6 +81,9 @@ func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 		}
 		p.wrong(number, "operation", fmt.Sprintf("%q is unknown", d.Operation), hint)
 		return out
+	case out.Operation == effect.Sync:
+		p.set(&out, d)
+		return out
 	case out.Operation.HasObject():
 		if out.Subresource != "" && out.Operation != effect.Create && out.Operation != effect.ServerSideApply {
 			p.wrong(number, "subresource", "is not possible with "+d.Operation, "use Create or Apply")

@@ -53,6 +53,7 @@ var keys = []string{
 	"operation", "apiVersion", "kind", "namespace", "name", "subresource", "jqFilter",
 	"ignoreMissingObject", "ignoreHookError", "force", "object", "mergePatch", "jsonPatch",
 	"regarding", "type", "status", "reason", "message", "action", "note",
+	"set", "owner", "objects", "pruneKinds", "allowEmpty", "migrate",
 }
 
 // jsonDocument reads a document that is valid JSON. The last of duplicate keys counts.
@@ -79,6 +80,8 @@ func jsonDocument(text []byte) (d patchDocument, err error) {
 			f.own.mistyped = value[0] != 'n'
 		case f.truth != nil:
 			err = json.Unmarshal(value, f.truth)
+		default:
+			d.unknown = append(d.unknown, string(name[1:len(name)-1]))
 		}
 		var mistyped *json.UnmarshalTypeError
 		if errors.As(err, &mistyped) {

@@ -14,17 +14,20 @@ import (
 var serverSet = []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"}
 
 func (p *patchParser) manifest(out *effect.Patch, raw json.RawMessage) {
-	raw, ok := p.part(out.Number, "object", raw)
-	if !ok {
-		return
+	if raw, ok := p.part(out.Number, "object", raw); ok {
+		p.manifestAt(out, "object", raw)
 	}
+}
+
+// manifestAt reads a manifest at a path of the document.
+func (p *patchParser) manifestAt(out *effect.Patch, at string, raw json.RawMessage) {
 	raw, err := sendable(raw)
 	switch {
 	case errors.Is(err, errMetadata):
-		p.wrong(out.Number, "object.metadata", "must be an object", "")
+		p.wrong(out.Number, at+".metadata", "must be an object", "")
 		return
 	case err != nil:
-		p.wrong(out.Number, "object", "must be a manifest with apiVersion, kind and metadata", "")
+		p.wrong(out.Number, at, "must be a manifest with apiVersion, kind and metadata", "")
 		return
 	}
 	get := func(from []byte, path, key string) (text string) {
@@ -34,18 +37,20 @@ func (p *patchParser) manifest(out *effect.Patch, raw json.RawMessage) {
 		return text
 	}
 	metadata := member(raw, "metadata")
-	out.APIVersion = get(raw, "object.", "apiVersion")
-	out.Kind = get(raw, "object.", "kind")
-	out.Name = get(metadata, "object.metadata.", "name")
-	out.Namespace = get(metadata, "object.metadata.", "namespace")
-	generated := get(metadata, "object.metadata.", "generateName")
-	p.required(out.Number, "", "object.apiVersion", out.APIVersion, "object.kind", out.Kind)
-	p.inPath(out.Number, "object.metadata.name", out.Name, "object.metadata.namespace", out.Namespace)
+	out.APIVersion = get(raw, at+".", "apiVersion")
+	out.Kind = get(raw, at+".", "kind")
+	out.Name = get(metadata, at+".metadata.", "name")
+	out.Namespace = get(metadata, at+".metadata.", "namespace")
+	generated := get(metadata, at+".metadata.", "generateName")
+	p.required(out.Number, "", at+".apiVersion", out.APIVersion, at+".kind", out.Kind)
+	p.inPath(out.Number, at+".metadata.name", out.Name, at+".metadata.namespace", out.Namespace)
 	switch {
-	case out.Name == "" && out.Operation == effect.ServerSideApply:
-		p.wrong(out.Number, "object.metadata.name", "is required for Apply", "")
+	case out.Operation == effect.Sync && generated != "":
+		p.wrong(out.Number, at+".metadata.generateName", "is not possible in a set", "write a name that is the same in each run")
+	case out.Name == "" && (out.Operation == effect.ServerSideApply || out.Operation == effect.Sync):
+		p.wrong(out.Number, at+".metadata.name", "is required for "+out.Operation.String(), "")
 	case out.Name == "" && generated == "":
-		p.wrong(out.Number, "object.metadata.name", "is required", "or give generateName")
+		p.wrong(out.Number, at+".metadata.name", "is required", "or give generateName")
 	}
 	out.Object = raw
 }

@@ -51,8 +51,21 @@ func describePatches(patches []effect.Patch, err error) string {
 			fmt.Fprintf(&b, "%+v", *p.Event)
 		}
 		b.WriteString("\n")
+		if p.Set != nil {
+			describeSet(&b, p.Set)
+		}
 	}
 	return b.String()
+}
+
+func describeSet(b *strings.Builder, s *effect.ObjectSet) {
+	if s.Owner != nil {
+		fmt.Fprintf(b, "  owner %q\n", *s.Owner)
+	}
+	fmt.Fprintf(b, "  force=%t migrate=%t pruneKinds=%q\n", s.Force, s.Migrate, s.PruneKinds)
+	for _, m := range s.Objects {
+		fmt.Fprintf(b, "  %q %q %q %q %s\n", m.APIVersion, m.Kind, m.Namespace, m.Name, m.Object)
+	}
 }
 
 // Whatever a hook writes: an answer, never a panic, and valid patches have what their operation needs.
@@ -80,7 +93,13 @@ func FuzzParsePatches(f *testing.F) {
 					t.Errorf("%q leads elsewhere", part)
 				}
 			}
-			if p.Number != i+1 || p.Kind == "" || p.Operation.HasObject() != (p.Object != nil) || !p.Operation.HasObject() && p.Name == "" {
+			if p.Set != nil {
+				if p.Operation != effect.Sync || p.Name == "" || p.Set.Name != p.Name {
+					t.Errorf("patch %+v", p)
+				}
+				continue // an earlier one of the set may be missing
+			}
+			if p.Number < i+1 || p.Kind == "" || p.Operation.HasObject() != (p.Object != nil) || !p.Operation.HasObject() && p.Name == "" {
 				t.Errorf("patch %+v", p)
 			}
 		}

@@ -110,6 +110,8 @@ func (d *patchDocument) set(key string, value *yaml.Node) (err error) {
 		}
 	case f.part != nil:
 		*f.part, err = yamlToJSON(value)
+	default:
+		d.unknown = append(d.unknown, key)
 	}
 	return err
 }

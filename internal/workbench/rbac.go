@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
@@ -87,7 +89,7 @@ shell-operator rbac --from-runs. Requests of the hooks themselves, by kubectl fo
 }
 
 func (r *RBACOptions) plan() rbac.Options {
-	o := rbac.Options{Namespace: cmp.Or(r.Namespace, "default"), Configuration: r.Configuration + "-hooks", Secret: r.Secret, Lease: r.Lease, Events: r.Events}
+	o := rbac.Options{Namespace: cmp.Or(r.Namespace, "default"), Configuration: r.Configuration + "-hooks", Secret: r.Secret, Lease: r.Lease, Events: r.Events, Syncs: syncs}
 	if r.FromRuns != nil {
 		o.Uses = r.FromRuns.Uses
 	}
@@ -96,6 +98,15 @@ func (r *RBACOptions) plan() rbac.Options {
 
 func (r *RBACOptions) names() rbac.Names {
 	return rbac.Names{Role: r.Name, ServiceAccount: r.ServiceAccount, Namespace: cmp.Or(r.Namespace, "default")}
+}
+
+// syncCalls are how scripts return sets of objects.
+var syncCalls = regexp.MustCompile(`kubernetes::sync\b|\boperation\b["']?\s*[:=]\s*["']?Sync\b|\bkubernetes\.sync\(`)
+
+// syncs reports whether the script of a hook returns sets of objects.
+func syncs(h *hook.Hook) bool {
+	text, err := os.ReadFile(h.Path)
+	return err == nil && syncCalls.Match(text)
 }
 
 // kindFinder resolves kinds by a cluster, or by the built-in table while no cluster answers.

@@ -189,7 +189,7 @@ func (s *simulation) connect() (err error) {
 func (s *simulation) connectEffects() (err error) {
 	// No controller removes finalizers here, so there is nothing to wait for.
 	o := apply.Options{
-		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Client: kube.Over(s.server), Filters: s.filters, Log: silent(), Now: memory.Now,
+		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: "default", Client: kube.Over(s.server), Filters: s.filters, Log: silent(), Now: memory.Now,
 	}
 	switch {
 	case s.live != nil:
@@ -894,8 +894,27 @@ func (s *simulation) learnPatches(ctx context.Context, patches []effect.Patch) {
 		for _, k := range crdKinds(p.Object) {
 			s.server.Learn(k)
 		}
+		if p.Set != nil {
+			s.learnSet(p.Set)
+			continue
+		}
 		if p.APIVersion != "" && p.Subresource == "" {
 			_ = s.guess(p.APIVersion, p.Kind, p.Namespace != "")
 		}
+	}
+}
+
+// learnSet serves the kinds of a set and of its owner.
+func (s *simulation) learnSet(set *effect.ObjectSet) {
+	for _, m := range set.Objects {
+		for _, k := range crdKinds(m.Object) {
+			s.server.Learn(k)
+		}
+	}
+	for _, m := range set.Objects {
+		_ = s.guess(m.APIVersion, m.Kind, m.Namespace != "" || set.Owner != nil && set.Owner.Namespace != "")
+	}
+	if o := set.Owner; o != nil {
+		_ = s.guess(o.APIVersion, o.Kind, o.Namespace != "")
 	}
 }

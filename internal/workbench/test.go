@@ -456,6 +456,9 @@ func operationTree(p effect.Patch) (any, error) {
 			tree[key] = value
 		}
 	}
+	if p.Set != nil {
+		return setTree(p.Set)
+	}
 	address := func(to map[string]any, uid string) {
 		for key, value := range map[string]string{"apiVersion": p.APIVersion, "kind": p.Kind, "namespace": p.Namespace, "name": p.Name, "uid": uid} {
 			if value != "" {
@@ -499,6 +502,40 @@ func operationTree(p effect.Patch) (any, error) {
 		if set {
 			tree[key] = true
 		}
+	}
+	return tree, nil
+}
+
+// setTree is a Sync as hooks write it.
+func setTree(s *effect.ObjectSet) (any, error) {
+	objects := make([]any, len(s.Objects))
+	for i := range s.Objects {
+		var err error
+		if objects[i], err = testfile.Tree(s.Objects[i].Object); err != nil {
+			return nil, err
+		}
+	}
+	tree := map[string]any{"operation": effect.Sync.String(), "set": s.Name, "objects": objects}
+	if o := s.Owner; o != nil {
+		owner := map[string]any{}
+		for key, value := range map[string]string{"apiVersion": o.APIVersion, "kind": o.Kind, "namespace": o.Namespace, "name": o.Name, "uid": o.UID} {
+			if value != "" {
+				owner[key] = value
+			}
+		}
+		tree["owner"] = owner
+	}
+	for key, set := range map[string]bool{"force": s.Force, "migrate": s.Migrate, "allowEmpty": len(objects) == 0} {
+		if set {
+			tree[key] = true
+		}
+	}
+	if len(s.PruneKinds) > 0 {
+		kinds := make([]any, len(s.PruneKinds))
+		for i, kind := range s.PruneKinds {
+			kinds[i] = kind
+		}
+		tree["pruneKinds"] = kinds
 	}
 	return tree, nil
 }

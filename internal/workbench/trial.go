@@ -394,7 +394,8 @@ func (r *TrialReport) apply(ctx context.Context, o Options, cl *kube.Cluster, h 
 	if len(r.Operations) == 0 {
 		return nil
 	}
-	e, err := apply.New(apply.Options{Settings: o.Changes, Instance: cl.Instance(o.Installation), Client: o.Changes.Client(cl.Config), Filters: filters, Log: silent()})
+	namespace, _ := cl.OwnNamespace(o.Installation.Namespace)
+	e, err := apply.New(apply.Options{Settings: o.Changes, Instance: cl.Instance(o.Installation), Namespace: namespace, Client: o.Changes.Client(cl.Config), Filters: filters, Log: silent()})
 	if err != nil {
 		return err
 	}

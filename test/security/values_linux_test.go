@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -56,6 +57,21 @@ func rejections(op effect.Operation, ns string) []map[string]any {
 		if op == effect.Create || op == effect.ServerSideApply {
 			add("Secret", ns, own("live"), nil, fields{"data": fields{"a": encoded}})
 		}
+	case op == effect.Sync:
+		// The parents of the sets are in a namespace where they are permitted.
+		owner := fields{"apiVersion": "v1", "kind": "ConfigMap", "namespace": ns + "-sets", "name": "owner"}
+		add := func(kind, name string, rest fields) {
+			object := fields{"apiVersion": "v1", "kind": kind, "metadata": fields{"namespace": ns, "name": name}}
+			maps.Copy(object, rest)
+			all = append(all, fields{"set": fmt.Sprintf("s%d", len(all)), "owner": owner, "force": true, "objects": []fields{object}})
+		}
+		add("Secret", own("new0"), fields{"data": fields{"a": marker}})
+		add("Secret", own("new1"), fields{"data": []string{marker}})
+		add("Secret", own("new2"), fields{"immutable": marker})
+		add("Secret", own("live"), fields{"type": marker})
+		add("Secret", own("denied"), fields{"data": fields{"a": encoded}})
+		add("Secret", own("frozen"), fields{"data": fields{"a": encoded}})
+		add("ConfigMap", own("new"), fields{"data": fields{"a": marker}})
 	case op.Deletes():
 		all = []fields{
 			{"kind": "ConfigMap", "namespace": ns, "name": own("live")},
@@ -122,6 +138,22 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: %[1]s}
 spec: {policyName: %[1]s, validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}}}
 ---
+{apiVersion: v1, kind: Namespace, metadata: {name: %[1]s-sets}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: owner, namespace: %[1]s-sets}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: sets, namespace: %[1]s-sets}
+rules:
+- {apiGroups: [""], resources: [configmaps], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: sets, namespace: %[1]s-sets}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sets}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
+---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: %[1]s}
@@ -175,6 +207,7 @@ func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *test
 	cluster.KubectlInput(t, fmt.Sprintf(policy, ns), "apply", "-f", "-")
 	t.Cleanup(func() {
 		cluster.Kubectl(t, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy,clusterrole,clusterrolebinding", ns, "--wait=false")
+		cluster.Kubectl(t, "delete", "namespace", ns+"-sets", "--wait=false")
 	})
 	cluster.UntilAllowed(t, ns, ns, "create", "secrets")
 	cluster.Kubectl(t, "-n", ns, "run", "operator-0", "--image=operator", "--overrides", `{"spec":{"automountServiceAccountToken":false}}`)

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/effect/metric"
 	"github.com/shell-operator/shell-operator/internal/effect/patch"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -56,8 +57,8 @@ func (s Settings) Client(config *rest.Config) *rest.Config {
 // Options of Effects. Tracer may be nil: then there are no traces.
 type Options struct {
 	Settings
-	// Instance names the installation, in the field managers of conditions.
-	Instance string
+	// Instance names the installation, in the field managers of conditions and sets. Namespace is the operator's own, Version its version.
+	Instance, Namespace, Version string
 	// Events publishes the Events of hooks. If it is nil, Flush publishes them.
 	Events *kubeevent.Recorder
 	// Now is the clock of conditions; nil means time.Now.
@@ -82,6 +83,8 @@ type Effects struct {
 	events  *kubeevent.Recorder
 	tracer  trace.Tracer
 	sent    ledger
+	// namespace is the operator's own.
+	namespace string
 }
 
 var _ run.Effects = (*Effects)(nil)
@@ -95,15 +98,19 @@ func New(o Options) (*Effects, error) {
 	if o.Events == nil {
 		o.Events = kubeevent.New(kubeevent.Options{Client: client, Instance: o.Instance, Log: o.Log})
 	}
+	resolver := kube.NewResolver(client)
+	sets := applyset.New(applyset.Options{
+		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
+	})
 	return &Effects{
 		events:  o.Events,
 		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxSeries: o.MaxSeries}),
 		filters: o.Filters,
 		patches: patch.New(patch.Options{
-			Client: client, Resolver: kube.NewResolver(client), Filters: o.Filters,
-			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Now: o.Now,
+			Client: client, Resolver: resolver, Filters: o.Filters,
+			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Sync: sets.Sync, Now: o.Now,
 		}),
-		tracer: o.Tracer, sent: ledger{seen: map[[5]string]bool{}},
+		tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace,
 	}, nil
 }
 
@@ -187,26 +194,44 @@ func changes(patches []effect.Patch) []run.Change {
 		if p.Subresource != "" {
 			list[i].Kind += "/" + p.Subresource
 		}
+		if p.Set != nil && p.Set.Owner != nil {
+			list[i].Kind, list[i].Namespace, list[i].Name = p.Set.Owner.Kind, p.Set.Owner.Namespace, p.Set.Owner.Name
+		}
 	}
 	return list
 }
 
-// objects yields names that are equal if two patches may change the same object. Patches of one name and different kinds are distinguished by
-// the API server only: a kind has several spellings.
-func objects(patches []effect.Patch) iter.Seq[string] {
+// objects yields names that are equal if two patches may change the same object. The operator's own namespace is the default of sets. Patches of
+// one name and different kinds are distinguished by the API server only: a kind has several spellings.
+func objects(patches []effect.Patch, own string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range patches {
-			if p := &patches[i]; p.Name != "" && !yield(cmp.Or(p.Namespace, "default")+"/"+p.Name) {
+			p := &patches[i]
+			if p.Set == nil && p.Name != "" && !yield(cmp.Or(p.Namespace, "default")+"/"+p.Name) || p.Set != nil && !members(p.Set, own, yield) {
 				return
 			}
 		}
 	}
 }
 
+// members yields the names of a set's objects, and that of the set.
+func members(set *effect.ObjectSet, own string, yield func(string) bool) bool {
+	namespace, owner := own, ""
+	if set.Owner != nil {
+		namespace, owner = cmp.Or(set.Owner.Namespace, own), set.Owner.Namespace+"/"+set.Owner.Name
+	}
+	for i := range set.Objects {
+		if !yield(cmp.Or(set.Objects[i].Namespace, namespace, "default") + "/" + set.Objects[i].Name) {
+			return false
+		}
+	}
+	return yield("set " + set.Name + " of " + owner)
+}
+
 // change applies patches when it is the run's turn, in a span of the run's trace.
 func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn) error {
 	if len(patches) > 0 {
-		if err := turn.Wait(ctx, objects(patches)); err != nil {
+		if err := turn.Wait(ctx, objects(patches, e.namespace)); err != nil {
 			return err
 		}
 	}

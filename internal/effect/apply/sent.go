@@ -26,7 +26,7 @@ type Sent struct {
 type ledger struct {
 	// mu guards what follows. It is a leaf.
 	mu      sync.Mutex
-	seen    map[[5]string]bool
+	seen    map[[6]string]bool
 	all     []Sent
 	dropped int
 }
@@ -38,7 +38,7 @@ func (l *ledger) of(hook string) func(*effect.Patch, string, []kube.Rule) {
 		defer l.mu.Unlock()
 		for _, r := range rules {
 			// The namespace is cloned: it is a part of the text of a file.
-			key := [5]string{hook, p.Operation.String(), strings.Clone(namespace), r.Group, r.Resource}
+			key := [6]string{hook, p.Operation.String(), strings.Clone(namespace), r.Group, r.Resource, strings.Join(r.Verbs, " ")}
 			switch {
 			case l.seen[key]:
 			case len(l.all) == maxSent:

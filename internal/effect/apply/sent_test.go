@@ -10,7 +10,7 @@ import (
 
 // TestSent keeps each kind of operations once, and counts what does not fit.
 func TestSent(t *testing.T) {
-	e := &Effects{sent: ledger{seen: map[[5]string]bool{}}}
+	e := &Effects{sent: ledger{seen: map[[6]string]bool{}}}
 	record := e.sent.of("hook.sh")
 	patch := &effect.Patch{Operation: effect.MergePatch, Namespace: "shop", Name: "a", Subresource: "status"}
 	rules := []kube.Rule{{Resource: "pods/status", Verbs: []string{"patch"}}, {Resource: "pods", Verbs: []string{"get"}}}

@@ -59,6 +59,13 @@ func (f *failures) join() error {
 
 // describe returns the object of a patch in the form apiVersion/kind/namespace/name.
 func describe(p *effect.Patch) string {
+	if p.Set != nil {
+		text := fmt.Sprintf("set %q", p.Set.Name)
+		if o := p.Set.Owner; o != nil {
+			text += " of " + describe(&effect.Patch{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
+		}
+		return text
+	}
 	text := p.Kind
 	if p.APIVersion != "" {
 		text = p.APIVersion + "/" + text

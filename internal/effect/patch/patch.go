@@ -18,9 +18,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,7 +32,10 @@ import (
 // fieldManager is our name in metadata.managedFields.
 const fieldManager = "shell-operator"
 
-// Options of an Applier. Client, Resolver and Filters are required.
+// parallelSets is the maximum of sets that are made complete at the same time. Each has several requests in flight.
+const parallelSets = 8
+
+// Options of an Applier. Client, Resolver and Filters are required, and Sync if there are sets.
 type Options struct {
 	Client   rest.Interface
 	Resolver *kube.Resolver
@@ -43,6 +44,8 @@ type Options struct {
 	DryRun bool
 	// DeleteTimeout limits how long a Delete waits until the object is gone; 0 means 20 s.
 	DeleteTimeout time.Duration
+	// Sync makes a set of objects of a hook complete, and reports the RBAC rules that it needs.
+	Sync func(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet, needs func(namespace string, rules ...kube.Rule)) error
 	// Parallel is the maximum number of requests in flight; 0 means 32.
 	Parallel int
 	// Instance names the installation, in the field managers of conditions.
@@ -92,8 +95,12 @@ func New(opts Options) *Applier {
 func (a *Applier) Apply(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch) error {
 	var f failures
 	for _, stretch := range stretches(patches) {
-		if stretch[0].Operation == effect.RecordEvent {
+		switch stretch[0].Operation {
+		case effect.RecordEvent:
 			a.publish(ctx, log, run, stretch)
+			continue
+		case effect.Sync:
+			kube.Concurrently(len(stretch), parallelSets, func(i int) { f.add(&stretch[i], a.sync(ctx, log, run, &stretch[i])) })
 			continue
 		}
 		// The kind is resolved here and not earlier: one of the patches before may have defined it.
@@ -113,7 +120,7 @@ func (a *Applier) Apply(ctx context.Context, log *slog.Logger, run Run, patches 
 
 // wave applies patches of different objects concurrently.
 func (a *Applier) wave(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch, res kube.Resource, f *failures) {
-	concurrently(len(patches), a.opts.Parallel, func(i int) { f.add(&patches[i], a.one(ctx, log, run, &patches[i], res)) })
+	kube.Concurrently(len(patches), a.opts.Parallel, func(i int) { f.add(&patches[i], a.one(ctx, log, run, &patches[i], res)) })
 }
 
 // publish passes Events on. It cannot fail, and a dry run publishes nothing.
@@ -134,32 +141,14 @@ func (a *Applier) publish(ctx context.Context, log *slog.Logger, run Run, patche
 	}
 }
 
-// concurrently calls do for each number below n, for at most limit of them at the same time. A panic continues on the
-// caller's goroutine once all have returned: on another one it would end the process.
-func concurrently(n, limit int, do func(i int)) {
-	slots, panics := make(chan struct{}, limit), make(chan string, 1)
-	var running sync.WaitGroup
-	for i := range n {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() {
-				if reason := recover(); reason != nil {
-					select {
-					case panics <- fmt.Sprintf("%v\n%s", reason, debug.Stack()):
-					default: // the first one is enough
-					}
-				}
-				<-slots
-			}()
-			do(i)
-		})
-	}
-	running.Wait()
-	select {
-	case reason := <-panics:
-		panic(reason)
-	default:
-	}
+// sync makes a set complete.
+func (a *Applier) sync(ctx context.Context, log *slog.Logger, run Run, p *effect.Patch) error {
+	a.announce(ctx, log, p)
+	return a.opts.Sync(ctx, log, run.Hook, p.Set, func(namespace string, rules ...kube.Rule) {
+		if run.Sent != nil {
+			run.Sent(p, namespace, rules)
+		}
+	})
 }
 
 func (a *Applier) resolve(ctx context.Context, p *effect.Patch) (kube.Resource, error) {

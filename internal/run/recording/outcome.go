@@ -30,6 +30,9 @@ type Operation struct {
 	Message string `json:"message,omitempty"`
 	Action  string `json:"action,omitempty"`
 	Note    string `json:"note,omitempty"`
+	// Set is that of a Sync: then Kind, Namespace and Name are those of its owner. The other fields of a Sync are not in the form.
+	Set     string            `json:"set,omitempty"`
+	Objects []json.RawMessage `json:"objects,omitempty"`
 }
 
 // OperationOf returns the form of an operation.
@@ -43,6 +46,15 @@ func OperationOf(p effect.Patch) Operation {
 	}
 	if e := p.Event; e != nil {
 		o.Type, o.Reason, o.Action, o.Note = e.Type, e.Reason, e.Action, e.Note
+	}
+	if s := p.Set; s != nil {
+		o.Name, o.Set = "", s.Name
+		for i := range s.Objects {
+			o.Objects = append(o.Objects, s.Objects[i].Object)
+		}
+		if of := s.Owner; of != nil {
+			o.APIVersion, o.Kind, o.Namespace, o.Name = of.APIVersion, of.Kind, of.Namespace, of.Name
+		}
 	}
 	return o
 }

@@ -431,22 +431,20 @@ func (d *redaction) outcome(o Outcome) Outcome {
 // operation redacts an operation on a Secret, and Secrets in other ones.
 func (d *redaction) operation(tree any) any {
 	o, _ := tree.(map[string]any)
+	objects, _ := o["objects"].([]any)
+	for i := range objects {
+		if kind, _ := at(objects[i], "kind").(string); isSecretKind(kind) {
+			d.manifest(objects[i])
+		} else {
+			objects[i] = d.secrets(objects[i])
+		}
+	}
 	kind, _ := o["kind"].(string)
 	ofObject, _ := at(o, "object", "kind").(string)
 	if !isSecretKind(kind) && !isSecretKind(ofObject) {
 		return d.secrets(tree)
 	}
-	if object, ok := o["object"].(map[string]any); ok {
-		d.secret(object) // the values of data are in base64
-		d.leavesBut(object, func(key string, value any) bool {
-			metadata, isMap := value.(map[string]any)
-			if key == "metadata" && isMap {
-				d.leavesBut(metadata, func(key string, _ any) bool { return key == "name" || key == "namespace" })
-				return true
-			}
-			return key == "apiVersion" || key == "kind" || key == "data"
-		})
-	}
+	d.manifest(o["object"])
 	for _, field := range []string{"type", "status", "reason", "message", "action", "note"} {
 		if o[field] != nil {
 			o[field] = d.leaves(o[field])
@@ -467,6 +465,23 @@ func (d *redaction) operation(tree any) any {
 		o["jqFilter"] = d.value(program)
 	}
 	return o
+}
+
+// manifest redacts the manifest of a Secret: all but its identity.
+func (d *redaction) manifest(tree any) {
+	object, ok := tree.(map[string]any)
+	if !ok {
+		return
+	}
+	d.secret(object) // the values of data are in base64
+	d.leavesBut(object, func(key string, value any) bool {
+		metadata, isMap := value.(map[string]any)
+		if key == "metadata" && isMap {
+			d.leavesBut(metadata, func(key string, _ any) bool { return key == "name" || key == "namespace" })
+			return true
+		}
+		return key == "apiVersion" || key == "kind" || key == "data"
+	})
 }
 
 // quotes are the texts of a jq program.

@@ -139,6 +139,7 @@ func attacks(t testing.TB, value string) map[string]struct {
 	operation("jq", `{"operation": "JQPatch", "kind": "Secret", "name": "new", "jqFilter": `+quote(".stringData.a = "+quote(value))+`}`)
 	operation("condition", `{"operation": "Condition", "kind": "Secret", "name": "new", "type": "Ready", "status": "False", "message": `+quote(value)+`}`)
 	operation("event", `{"operation": "Event", "kind": "Secret", "name": "new", "note": `+quote(value)+`}`)
+	operation("set", `{"operation": "Sync", "kind": "Secret", "name": "owner", "objects": [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new", "labels": {"a": `+quote(value)+`}}, "data": {"a": `+quote(in64(value))+`}}]}`)
 	operation("list", `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Secret", "stringData": {"a": `+quote(value)+`}}]}}`)
 	context := func(name, contexts string) {
 		add("context: "+name, contexts, Result{Output: []string{value, in64(value)}})

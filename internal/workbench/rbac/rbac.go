@@ -44,6 +44,8 @@ type Options struct {
 	Events bool
 	// Uses are permissions for operations of the hooks.
 	Uses []Use
+	// Syncs reports whether a hook returns sets of objects. It may be nil.
+	Syncs func(*hook.Hook) bool
 }
 
 // Use is a permission that operations of a hook need.
@@ -92,6 +94,9 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 				errs = append(errs, fmt.Errorf("hook %q, binding %q: %w", h.Name, h.Kubernetes[i].Name, err))
 			}
 			all = append(all, needs...)
+			if err == nil && o.Syncs != nil && o.Syncs(h) {
+				all = append(all, sets(h, needs, o)...)
+			}
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -140,6 +145,22 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 		}
 	}
 	return all, nil
+}
+
+// sets is what the records of a hook's sets need, whose owners may be the watched objects. The kinds of the sets' objects are unknown.
+func sets(h *hook.Hook, watched []need, o Options) (all []need) {
+	record := func(namespace string) {
+		all = append(all, need{namespace, "", "configmaps", "", "create delete get patch", []string{h.Name + ", records of the sets of Sync; add the kinds of their objects"}})
+	}
+	record(o.Namespace)
+	for _, w := range watched {
+		if w.group == "" && w.resource == "namespaces" {
+			continue
+		}
+		record(w.namespace)
+		all = append(all, need{w.namespace, w.group, w.resource + "/finalizers", w.name, "update", []string{h.Name + ", objects of sets block the deletion of their owner"}})
+	}
+	return all
 }
 
 // names are those that a binding is limited to. The API server checks them, because the operator requests one name at a

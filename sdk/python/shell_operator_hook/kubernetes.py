@@ -1,6 +1,6 @@
 """Changes of objects in the cluster. They are applied after the hook has succeeded, in the order of the calls."""
 
-from typing import List, Mapping, Optional, Union
+from typing import Iterable, List, Mapping, Optional, Union
 
 from . import _files
 from .context import JSON, Object
@@ -104,6 +104,49 @@ def delete(
         raise ValueError("choose one of background and orphan")
     operation = "DeleteInBackground" if background else "DeleteNonCascading" if orphan else "Delete"
     _files.append("KUBERNETES_PATCH_PATH", _address(operation, kind, name, namespace, api_version))
+
+
+def sync(
+    name: str,
+    objects: Iterable[Manifest],
+    *,
+    owner: Optional[Mapping[str, JSON]] = None,
+    allow_empty: bool = False,
+    force: bool = False,
+    migrate: bool = False,
+    prune_kinds: Iterable[str] = (),
+) -> None:
+    """Makes a set of objects complete: applies objects, and deletes those of earlier calls that are not among them.
+
+    name is unique for the hook and the owner. owner is an object, or its apiVersion, kind, namespace and name. allow_empty: no objects delete
+    the whole set. force: adopts existing objects, and takes fields from other field managers. migrate: adopts objects that other
+    operations of this operator made. prune_kinds: kinds with data that are deleted, too, such as "PersistentVolumeClaim".
+    """
+    if not name:
+        raise ValueError("the name of the set is empty")
+    document: Object = {"operation": "Sync", "set": name}
+    if owner is not None:
+        document["owner"] = _owner(owner)
+    for key, flag in (("allowEmpty", allow_empty), ("force", force), ("migrate", migrate)):
+        if flag:
+            document[key] = True
+    kinds = list(prune_kinds)
+    if kinds:
+        document["pruneKinds"] = kinds
+    document["objects"] = [o if isinstance(o, str) else dict(o) for o in objects]
+    if not document["objects"] and not allow_empty:
+        raise ValueError("there are no objects, which deletes the whole set: set allow_empty if that is meant")
+    _files.append("KUBERNETES_PATCH_PATH", document)
+
+
+def _owner(owner: Mapping[str, JSON]) -> Object:
+    metadata = owner.get("metadata")
+    identity: Mapping[str, JSON] = metadata if isinstance(metadata, Mapping) else owner
+    address: Object = {key: owner[key] for key in ("apiVersion", "kind") if owner.get(key)}
+    address.update({key: identity[key] for key in ("namespace", "name", "uid") if identity.get(key)})
+    if not all(address.get(key) for key in ("apiVersion", "kind", "name")):
+        raise ValueError("the owner must have apiVersion, kind and a name")
+    return address
 
 
 def condition(

@@ -12,7 +12,7 @@ import textwrap
 import unittest
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Mapping
 from unittest import mock
 
 from shell_operator_hook import Context, ConversionFailed, Hook, admission, contexts, conversion, http, kubernetes, metrics, run
@@ -292,6 +292,28 @@ class Outputs(RunCase):
                 {"operation": "DeleteNonCascading", "kind": "job", "name": "a"},
             ],
         )
+
+    def test_sync(self) -> None:
+        order: Mapping[str, Any] = {"apiVersion": "e.io/v1", "kind": "Order", "metadata": {"namespace": "s", "name": "o", "uid": "u"}}
+        kubernetes.sync("web", [{"kind": "A"}, "kind: B"], owner=order, prune_kinds=["PersistentVolumeClaim"])
+        kubernetes.sync("web", [], owner={"apiVersion": "v1", "kind": "Node", "name": "n"}, allow_empty=True, force=True, migrate=True)
+        owners = [
+            {"apiVersion": "e.io/v1", "kind": "Order", "namespace": "s", "name": "o", "uid": "u"},
+            {"apiVersion": "v1", "kind": "Node", "name": "n"},
+        ]
+        self.assertEqual(
+            self.lines("patch"),
+            [
+                {"operation": "Sync", "set": "web", "owner": owners[0], "pruneKinds": ["PersistentVolumeClaim"], "objects": [{"kind": "A"}, "kind: B"]},
+                {"operation": "Sync", "set": "web", "owner": owners[1], "allowEmpty": True, "force": True, "migrate": True, "objects": []},
+            ],
+        )
+        with self.complains("the name of the set is empty"):
+            kubernetes.sync("", [{"kind": "A"}])
+        with self.complains("there are no objects, which deletes the whole set: set allow_empty if that is meant"):
+            kubernetes.sync("web", [])
+        with self.complains("the owner must have apiVersion, kind and a name"):
+            kubernetes.sync("web", [{"kind": "A"}], owner={"kind": "Node", "name": "n"})
 
     def test_kubernetes_misuse(self) -> None:
         with self.complains("the manifest is empty"):

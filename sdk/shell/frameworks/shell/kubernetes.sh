@@ -143,6 +143,77 @@ kubernetes::delete() {
   shell_lib::_append KUBERNETES_PATCH_PATH "$REPLY}"
 }
 
+# kubernetes::sync SET [OPTION…] [MANIFEST]
+#
+# Makes a set of objects complete: applies those of MANIFEST, and deletes those of earlier calls that are not in it. SET is a name that is
+# unique for the hook and the owner. MANIFEST is as above; without an object in it, --allow-empty is needed.
+#
+#   --owner OBJECT        the object that the set belongs to, as JSON: an object of a binding context, or its apiVersion, kind, namespace, name
+#   --allow-empty         deletes the whole set if MANIFEST has no objects
+#   --force               adopts existing objects, and takes fields from other field managers
+#   --migrate             adopts objects that other operations of this operator made
+#   --prune-kind KIND     deletes objects of a kind with data, too, such as PersistentVolumeClaim (repeatable)
+#
+#   kubernetes::sync web --owner "$(context::get object)" <<YAML
+#   apiVersion: v1
+#   kind: ConfigMap
+#   metadata: {name: settings}
+#   YAML
+kubernetes::sync() {
+  local REPLY owner='' flags='' kinds='' object all=''
+  local -a words=() objects=()
+  while (($#)); do
+    case $1 in
+    --owner=* | --prune-kind=*)
+      set -- "${1%%=*}" "${1#*=}" "${@:2}"
+      continue
+      ;;
+    --allow-empty) flags+=',"allowEmpty":true' ;;
+    --force) flags+=',"force":true' ;;
+    --migrate) flags+=',"migrate":true' ;;
+    --owner | --prune-kind)
+      kubernetes::_value "$@" || return 1
+      if [[ $1 == --owner ]]; then
+        owner=$2
+      else
+        shell_lib::json_string "$2"
+        kinds+=",$REPLY"
+      fi
+      shift
+      ;;
+    --[!-]*)
+      shell_lib::_complain "there is no option $1; there are --owner --allow-empty --force --migrate --prune-kind"
+      return 1
+      ;;
+    *) words+=("$1") ;;
+    esac
+    shift
+  done
+  if ((${#words[@]} < 1)) || [[ -z ${words[0]} ]]; then
+    shell_lib::_complain 'write kubernetes::sync SET [OPTION…] [MANIFEST], with SET not empty'
+    return 1
+  fi
+  if [[ -n $owner ]]; then
+    local TMPDIR=${BINDING_CONTEXT_PATH:-}
+    TMPDIR=${TMPDIR%/*}
+    owner=$(jq -ce '{apiVersion, kind, namespace: (.namespace // .metadata.namespace), name: (.name // .metadata.name), uid: (.uid // .metadata.uid)}
+      | with_entries(select(.value != null)) | select(.apiVersion and .kind and .name)' 2>/dev/null <<<"$owner") || {
+      shell_lib::_complain 'the owner must be one JSON object with apiVersion, kind and a name'
+      return 1
+    }
+    flags+=",\"owner\":$owner"
+  fi
+  if [[ -n $kinds ]]; then
+    flags+=",\"pruneKinds\":[${kinds#,}]"
+  fi
+  kubernetes::_objects "${words[@]:1}" || return 1
+  for object in "${objects[@]}"; do
+    all+=",$object"
+  done
+  shell_lib::json_string "${words[0]}"
+  shell_lib::_append KUBERNETES_PATCH_PATH "{\"operation\":\"Sync\",\"set\":$REPLY$flags,\"objects\":[${all#,}]}"
+}
+
 # kubernetes::condition KIND NAME TYPE STATUS REASON [MESSAGE] [OPTION…]
 #
 # Sets one condition in the status of an object: STATUS is True, False or Unknown, REASON a word for programs, MESSAGE a text for people. The
@@ -277,8 +348,8 @@ kubernetes::_address() {
 
 # kubernetes::_manifest OPERATION [OPTION…] [MANIFEST]
 kubernetes::_manifest() {
-  local REPLY operation=$1 options='' text='' lines='' object
-  local -a words=() objects=() documents=()
+  local REPLY operation=$1 options='' lines='' object
+  local -a words=() objects=()
   shift
   while (($#)); do
     case $operation:$1 in
@@ -301,11 +372,23 @@ kubernetes::_manifest() {
     esac
     shift
   done
-  if ((${#words[@]} > 1)); then
+  kubernetes::_objects "${words[@]}" || return 1
+  for object in "${objects[@]}"; do
+    lines+="{\"operation\":\"$operation\",\"object\":$object$options}"$'\n'
+  done
+  if [[ -n $lines ]]; then
+    shell_lib::_append KUBERNETES_PATCH_PATH "${lines%$'\n'}"
+  fi
+}
+
+# kubernetes::_objects [MANIFEST] adds the objects of a manifest to objects, as JSON: documents of YAML are strings.
+kubernetes::_objects() {
+  local text='' object
+  local -a documents=()
+  if (($# > 1)); then
     shell_lib::_complain 'there is more than one argument; put quotes around a manifest'
     return 1
   fi
-  set -- "${words[@]}"
   if [[ ${1--} == - ]]; then
     text=$(cat) || return 1
     if [[ $text != *[![:space:]]* ]]; then
@@ -342,11 +425,7 @@ kubernetes::_manifest() {
       shell_lib::_complain "the manifest holds $object, which is not an object"
       return 1
     fi
-    lines+="{\"operation\":\"$operation\",\"object\":$object$options}"$'\n'
   done
-  if [[ -n $lines ]]; then
-    shell_lib::_append KUBERNETES_PATCH_PATH "${lines%$'\n'}"
-  fi
 }
 
 # kubernetes::_json TEXT: REPLY is one line for each JSON value in TEXT. Flow mappings of YAML resemble JSON but

@@ -1,0 +1,131 @@
+// Package applyset makes sets of objects complete: it applies the objects that a hook wants, records where they are, and prunes those that the
+// hook no longer wants. Members and parents follow KEP-3659 (ApplySet).
+//
+// Callers may rely on this:
+//   - Only members are changed or deleted: objects whose label of the set was applied by the set's own field manager. Other objects are
+//     changed only with force or migrate, and never if they belong to another set or controller.
+//   - Each change of an object has its uid, and each deletion its resource version too, as preconditions.
+//   - Where members may be is recorded in the parent before they are created. So after a crash at any request, the next successful Sync
+//     leaves exactly the wanted set.
+//   - Nothing is pruned unless all objects were applied, and all recorded places were listed.
+//   - Syncs of one set do not overlap in a process.
+//
+// Not attempted: waiting for the readiness of members; corrections between two Syncs. The reasons are in docs/explanation/sets-of-objects.md.
+package applyset
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+const (
+	// parallel is the maximum number of requests in flight for one set.
+	parallel = 16
+	// maxAttempts bounds how often a decision is made again because another client was faster.
+	maxAttempts = 4
+)
+
+// Options of an Applier. Client and Resolver are required.
+type Options struct {
+	Client   rest.Interface
+	Resolver *kube.Resolver
+	// Instance distinguishes installations, Namespace is the operator's.
+	Instance, Namespace string
+	// Version is that of the operator.
+	Version string
+	// DryRun makes the API server check everything and change nothing.
+	DryRun bool
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Applier makes sets complete. It is safe for concurrent use.
+type Applier struct {
+	opts Options
+
+	mu   sync.Mutex
+	sets map[string]*state // by id
+	// narrow are the resources whose objects in all namespaces may not be listed.
+	narrow map[schema.GroupResource]bool
+	// copied are the objects with a copied label that were logged.
+	copied map[types.UID]bool
+}
+
+// state is what a process knows of a set.
+type state struct {
+	// turn holds one value while a Sync of the set runs. users counts those that run or wait; it is guarded by Applier.mu.
+	turn  chan struct{}
+	users int
+
+	mu      sync.Mutex
+	applied map[ref]applied
+	// places are those of the last Sync: the parent may be deleted.
+	places places
+	// unblocked: the owner may not be blocked, because a permission is missing.
+	unblocked bool
+}
+
+// applied is the last successful apply of an object.
+type applied struct {
+	manifest []byte
+	uid      types.UID
+	mark     string
+}
+
+// New returns an Applier.
+func New(o Options) *Applier {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Applier{opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{}, copied: map[types.UID]bool{}}
+}
+
+// Sync makes a set of a hook complete. It reports the RBAC rules that its requests need.
+func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet, needs func(namespace string, rules ...kube.Rule)) error {
+	s := &session{Applier: a, hook: hook, set: set, needs: needs, log: log.With("set", set.Name)}
+	if err := s.identify(ctx); err != nil {
+		return err
+	}
+	state, release, err := a.begin(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.state = state
+	return s.run(ctx)
+}
+
+// begin waits until no other Sync of the set runs.
+func (a *Applier) begin(ctx context.Context, id string) (*state, func(), error) {
+	a.mu.Lock()
+	s := a.sets[id]
+	if s == nil {
+		s = &state{turn: make(chan struct{}, 1), applied: map[ref]applied{}, places: places{}}
+		a.sets[id] = s
+	}
+	s.users++
+	a.mu.Unlock()
+	leave := func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if s.users--; s.users == 0 && len(s.places) == 0 {
+			delete(a.sets, id)
+		}
+	}
+	select {
+	case s.turn <- struct{}{}:
+		return s, func() { <-s.turn; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, nil, ctx.Err()
+	}
+}

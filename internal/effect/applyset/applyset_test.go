@@ -1,0 +1,219 @@
+package applyset
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// traffic counts the requests of a client, but for discovery, and lets a test interfere.
+type traffic struct {
+	mu    sync.Mutex
+	count map[string]int
+	// before is called before a request is sent, after when it is answered, with its number. An error of after hides the response.
+	before func(n int, r *http.Request) error
+	after  func(n int, r *http.Request) error
+	total  int
+}
+
+func (c *traffic) wrap(next http.RoundTripper) http.RoundTripper { return counted{c, next} }
+
+type counted struct {
+	*traffic
+	next http.RoundTripper
+}
+
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Count(r.URL.Path, "/") < 4 && !strings.HasPrefix(r.URL.Path, "/api/v1/namespaces") {
+		return c.next.RoundTrip(r)
+	}
+	verb := r.Method
+	switch {
+	case r.URL.Query().Has("watch"):
+		verb = "WATCH"
+	case r.URL.Query().Has("labelSelector"):
+		verb = "LIST"
+	}
+	c.mu.Lock()
+	c.total++
+	n := c.total
+	c.count[verb]++
+	before, after := c.before, c.after
+	c.mu.Unlock()
+	if before != nil {
+		if err := before(n, r); err != nil {
+			return nil, err
+		}
+	}
+	res, err := c.next.RoundTrip(r)
+	if err == nil && after != nil {
+		if err := after(n, r); err != nil {
+			res.Body.Close()
+			return nil, err
+		}
+	}
+	return res, err
+}
+
+func (c *traffic) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var parts []string
+	for verb, n := range c.count {
+		parts = append(parts, fmt.Sprintf("%s %d", verb, n))
+	}
+	slices.Sort(parts)
+	c.count = map[string]int{}
+	return strings.Join(parts, ", ")
+}
+
+// operator is an Applier as a process of an operator has it.
+type operator struct {
+	*Applier
+	traffic *traffic
+	log     *bytes.Buffer
+}
+
+func newOperator(t testing.TB, config *rest.Config, namespace, instance string, dryRun bool) *operator {
+	t.Helper()
+	o := &operator{traffic: &traffic{count: map[string]int{}}, log: &bytes.Buffer{}}
+	config = rest.CopyConfig(config)
+	config.Wrap(o.traffic.wrap)
+	client := testenv.Client(t, config)
+	o.Applier = New(Options{Client: client, Resolver: kube.NewResolver(client), Instance: instance, Namespace: namespace, Version: "v0", DryRun: dryRun})
+	return o
+}
+
+// sync applies the Syncs of a file.
+func (o *operator) sync(ctx context.Context, hook, text string) error {
+	patches, err := wire.ParsePatches([]byte(text), jq.NewCompiler(jq.Options{}))
+	if err != nil {
+		return err
+	}
+	for _, p := range patches {
+		if err := o.Sync(ctx, slog.New(slog.NewTextHandler(o.log, nil)), hook, p.Set, func(string, ...kube.Rule) {}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestScripts runs the files of testdata: their parts are steps, in order. $NS is a namespace of the test.
+//
+//	sync [hook=NAME] [instance=NAME] [as=alice] [dry]   syncs the set
+//	error                                      a part of the error that the last sync returned; it must return none otherwise
+//	requests                                   those of the last sync
+//	log                                        a part of the log
+//	allowed USER VERB RESOURCE                 waits until a Role is effective
+//	restart                                    all that the processes know is lost
+//	kubectl ARGS                               with standard input; want is its output
+func TestScripts(t *testing.T) {
+	cluster := testenv.Shared(t)
+	t.Setenv("KUBECTL_APPLYSET", "true") // it is an alpha feature of kubectl
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			runScript(t, cluster, archive.Files)
+		})
+	}
+}
+
+func runScript(t *testing.T, cluster *testenv.Cluster, steps []txtar.File) {
+	namespace := cluster.Namespace(t)
+	operators := map[string]*operator{}
+	var last *operator
+	var failure, output string
+	for i, step := range steps {
+		fill := func(text string) string { return strings.ReplaceAll(text, "$NS", namespace) }
+		verb, args, _ := strings.Cut(fill(step.Name), " ")
+		text := strings.TrimSpace(fill(string(step.Data)))
+		expect := func(what, got string, met bool) {
+			t.Helper()
+			if !met {
+				t.Fatalf("step %d, %s: got\n%s\nwant\n%s", i+1, what, got, text)
+			}
+		}
+		switch verb {
+		case "sync":
+			if failure != "" {
+				t.Fatalf("step %d: the sync before it failed: %s", i+1, failure)
+			}
+			options := map[string]string{"hook": "web.sh", "instance": namespace}
+			for word := range strings.FieldsSeq(args) {
+				key, value, _ := strings.Cut(word, "=")
+				options[key] = value
+			}
+			_, dry := options["dry"]
+			who := options["instance"] + fmt.Sprint(dry) + options["as"]
+			if operators[who] == nil {
+				config := cluster.Config(t)
+				if options["as"] != "" {
+					config = testenv.Config(t, cluster.UserKubeconfig)
+				}
+				operators[who] = newOperator(t, config, namespace, options["instance"], dry)
+			}
+			last = operators[who]
+			_ = last.traffic.String()
+			failure = ""
+			if err := last.sync(t.Context(), options["hook"], text); err != nil {
+				failure = err.Error()
+			}
+		case "error":
+			expect("the error", failure, failure != "" && strings.Contains(failure, text))
+			failure = ""
+		case "requests":
+			got := last.traffic.String()
+			expect("the requests", got, got == text)
+		case "log":
+			expect("the log", last.log.String(), strings.Contains(last.log.String(), text))
+		case "allowed":
+			words := strings.Fields(args)
+			cluster.UntilAllowed(t, words[0], namespace, words[1], words[2])
+		case "restart":
+			clear(operators)
+		case "kubectl":
+			if failure != "" {
+				t.Fatalf("step %d: the sync before it failed: %s", i+1, failure)
+			}
+			words := strings.Fields(args)
+			if !slices.Contains(words, "-n") && !slices.Contains(words, "-A") {
+				words = append([]string{"-n", namespace}, words...)
+			}
+			out, err := cluster.TryKubectl(text, words...)
+			output = strings.TrimSpace(out)
+			if err != nil {
+				t.Fatalf("step %d: kubectl %s: %v\n%s", i+1, args, err, out)
+			}
+		case "want":
+			expect("the output", output, output == text)
+		default:
+			t.Fatalf("step %d: there is no step %q", i+1, verb)
+		}
+	}
+	if failure != "" {
+		t.Fatalf("the last sync failed: %s", failure)
+	}
+}

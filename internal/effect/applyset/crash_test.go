@@ -1,0 +1,197 @@
+package applyset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+var errKilled = errors.New("the process was killed")
+
+// kill lets a process end at request n: before it is sent, or before the response is read.
+func (c *traffic) kill(n int, sent bool) {
+	c.before = func(i int, _ *http.Request) error {
+		if i > n || i == n && !sent {
+			return errKilled
+		}
+		return nil
+	}
+	c.after = func(i int, _ *http.Request) error {
+		if i >= n {
+			return errKilled
+		}
+		return nil
+	}
+}
+
+// configMaps returns the ConfigMaps of a namespace by name, without those of the control plane and of sets.
+func configMaps(t testing.TB, client rest.Interface, namespace string) map[string]metav1.PartialObjectMetadata {
+	t.Helper()
+	text, err := kube.Send(t.Context(), client.Get().AbsPath("/api/v1/namespaces", namespace, "configmaps"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]metav1.PartialObjectMetadata{}
+	for _, o := range list.Items {
+		if o.Name != "kube-root-ca.crt" && o.Labels[idLabel] == "" {
+			found[o.Name] = o
+		}
+	}
+	return found
+}
+
+func post(t testing.TB, client rest.Interface, namespace, resource, manifest string) {
+	t.Helper()
+	if _, err := kube.Send(t.Context(), client.Post().AbsPath("/api/v1/namespaces", namespace, resource).Param("fieldManager", "stranger").
+		SetHeader("Content-Type", "application/json").Body([]byte(manifest))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process that is killed at any request leaves what the next one completes: exactly the wanted set, and nothing else is touched.
+func TestKilledAtEachRequest(t *testing.T) {
+	cluster := testenv.Shared(t)
+	members := 2
+	if testenv.Long() {
+		members = 100
+	}
+	// Members move from one namespace to another, change, appear and disappear.
+	document := func(here, there, from, to string, data int) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, `{"operation": "Sync", "set": "web", "owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, "name": "owner"}, "objects": [`, here)
+		for i := range members {
+			fmt.Fprintf(&b, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s-%d"}, "data": {"v": "%d"}},`, from, i, data)
+		}
+		fmt.Fprintf(&b, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "same"}, "data": {"v": "%d"}},`, data)
+		fmt.Fprintf(&b, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "away", "namespace": %q}}]}`, to)
+		return strings.ReplaceAll(b.String(), "THERE", there)
+	}
+	client := testenv.Client(t, cluster.Config(t))
+	type point struct {
+		n    int
+		sent bool
+	}
+	for _, sent := range []bool{false, true} {
+		t.Run(fmt.Sprintf("response lost=%t", sent), func(t *testing.T) {
+			t.Parallel()
+			for n := 1; ; n++ {
+				p := point{n, sent}
+				here, there := cluster.Namespace(t), cluster.Namespace(t)
+				post(t, client, here, "configmaps", `{"metadata": {"name": "owner"}}`)
+				post(t, client, here, "configmaps", `{"metadata": {"name": "stranger"}, "data": {"v": "1"}}`)
+				stranger := configMaps(t, client, here)["stranger"].ResourceVersion
+				before, after := document(here, there, "old", here, 1), document(here, there, "new", there, 2)
+				if err := newOperator(t, cluster.Config(t), here, here, false).sync(t.Context(), "web.sh", before); err != nil {
+					t.Fatal(err)
+				}
+				killed := newOperator(t, cluster.Config(t), here, here, false)
+				killed.traffic.kill(p.n, p.sent)
+				if err := killed.sync(t.Context(), "web.sh", after); err == nil {
+					return
+				}
+				next := newOperator(t, cluster.Config(t), here, here, false)
+				if err := next.sync(t.Context(), "web.sh", after); err != nil {
+					t.Fatalf("killed at %v: %v", p, err)
+				}
+				var names []string
+				for name, o := range configMaps(t, client, here) {
+					names = append(names, name)
+					if _, member := o.Labels[partOfLabel]; member != (name != "owner" && name != "stranger") {
+						t.Errorf("killed at %v: %s has the labels %v", p, name, o.Labels)
+					}
+				}
+				slices.Sort(names)
+				want := []string{"owner", "same", "stranger"}
+				for i := range members {
+					want = append(want, fmt.Sprintf("new-%d", i))
+				}
+				slices.Sort(want)
+				if away := configMaps(t, client, there); !slices.Equal(names, want) || len(away) != 1 || away["away"].Labels[partOfLabel] == "" {
+					t.Fatalf("killed at %v: there are %v and %d elsewhere, want %v", p, names, len(away), want)
+				}
+				if configMaps(t, client, here)["stranger"].ResourceVersion != stranger {
+					t.Fatalf("killed at %v: the object of another client was changed", p)
+				}
+				if n > 500 {
+					t.Fatal("the Sync never ends")
+				}
+			}
+		})
+	}
+}
+
+// Another client creates an object between our read and our apply. It keeps what it has created, also if our process is killed in between,
+// and a later empty set does not delete it.
+func TestAppearsBetweenReadAndApply(t *testing.T) {
+	cluster := testenv.Shared(t)
+	client := testenv.Client(t, cluster.Config(t))
+	for _, test := range []struct {
+		name, theirs string
+		killed       bool
+	}{
+		{"other keys", `"theirs": "1"`, false},
+		{"the same keys", `"k": "1"`, false},
+		{"a conflict", `"k": "2"`, false},
+		{"other keys, killed", `"theirs": "1"`, true},
+		{"the same keys, killed", `"k": "1"`, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			namespace := cluster.Namespace(t)
+			o := newOperator(t, cluster.Config(t), namespace, namespace, false)
+			var once sync.Once
+			o.traffic.before = func(_ int, r *http.Request) error {
+				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/taken") {
+					once.Do(func() {
+						post(t, client, namespace, "configmaps", `{"metadata": {"name": "taken", "labels": {"a": "b"}}, "data": {`+test.theirs+`}}`)
+						if test.killed {
+							o.traffic.mu.Lock()
+							defer o.traffic.mu.Unlock()
+							o.traffic.kill(o.traffic.total, true)
+						}
+					})
+				}
+				return nil
+			}
+			const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken"}, "data": {"k": "1"}}]}`
+			err := o.sync(t.Context(), "web.sh", document)
+			if test.killed && !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			if test.killed {
+				o = newOperator(t, cluster.Config(t), namespace, namespace, false)
+				err = o.sync(t.Context(), "web.sh", document)
+			}
+			if err == nil || !strings.Contains(err.Error(), "it exists, with the managers stranger, and is not of this set") {
+				t.Errorf("error %v", err)
+			}
+			check := func() {
+				t.Helper()
+				got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "taken", "-o", "jsonpath={.metadata.labels}{.data}")
+				if want := strings.ReplaceAll(`{"a":"b"}{`+test.theirs+`}`, ": ", ":"); got != want {
+					t.Errorf("it is now %s, want %s", got, want)
+				}
+			}
+			check()
+			if err := o.sync(t.Context(), "web.sh", `{"operation": "Sync", "set": "web", "objects": [], "allowEmpty": true}`); err != nil {
+				t.Error(err)
+			}
+			check()
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package applyset
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// operatorManager is the field manager of the operations that are no Sync.
+const operatorManager = "shell-operator"
+
+// ref identifies an object.
+type ref struct {
+	schema.GroupKind
+	namespace, name string
+}
+
+func (r ref) String() string {
+	parts := []string{r.GroupKind.String()}
+	if r.namespace != "" {
+		parts = append(parts, r.namespace)
+	}
+	return strings.Join(append(parts, r.name), "/")
+}
+
+// live is the metadata of an object.
+type live = metav1.PartialObjectMetadata
+
+// entryOf returns the index of the entry of the managedFields in which a manager has what it applied, or -1.
+func entryOf(o *live, manager string) int {
+	return slices.IndexFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+	})
+}
+
+// isMember reports whether the set has applied the label of the object. The label alone is no evidence: controllers copy labels.
+func (n *names) isMember(o *live) bool {
+	entry := entryOf(o, n.manager)
+	if o.Labels[partOfLabel] != n.id || entry < 0 {
+		return false
+	}
+	var fields struct {
+		Metadata struct {
+			Labels map[string]json.RawMessage `json:"f:labels"`
+		} `json:"f:metadata"`
+	}
+	owned := o.ManagedFields[entry].FieldsV1
+	if owned == nil || json.Unmarshal(owned.GetRawBytes(), &fields) != nil {
+		return false
+	}
+	_, owns := fields.Metadata.Labels["f:"+partOfLabel]
+	return owns
+}
+
+// mark is equal for two states of a member if the set owns the same fields in both: a change by another manager takes fields away.
+func (n *names) mark(o *live) string {
+	entry := entryOf(o, n.manager)
+	if entry < 0 {
+		return ""
+	}
+	e := o.ManagedFields[entry]
+	text := e.APIVersion + " " + o.Labels[partOfLabel] + " "
+	if e.FieldsV1 != nil {
+		text += e.FieldsV1.GetRawString()
+	}
+	return digest(text)
+}
+
+// created reports whether the set's apply has created the member, rather than changed an object that another client had created before. It is
+// asked about members of a short time only: an object that was adopted is not created by us either.
+func (n *names) created(o *live) bool {
+	entry := entryOf(o, n.manager)
+	if entry < 0 {
+		return false
+	}
+	sole, first := true, notAfter(o.ManagedFields[entry].Time, o.CreationTimestamp)
+	for i, e := range o.ManagedFields {
+		if i != entry && e.Subresource == "" {
+			sole = false
+			first = first && !notAfter(e.Time, o.CreationTimestamp)
+		}
+	}
+	return sole || first
+}
+
+// notAfter compares times of the API server, which have no fractions of a second.
+func notAfter(t *metav1.Time, limit metav1.Time) bool { return t == nil || !t.After(limit.Time) }
+
+// foreign returns why an object can never be adopted, or "".
+func (n *names) foreign(o *live, owner types.UID) string {
+	if set := o.Labels[partOfLabel]; set != "" && set != n.id {
+		return "it belongs to another set, " + set
+	}
+	for _, r := range o.OwnerReferences {
+		if r.Controller != nil && *r.Controller && r.UID != owner {
+			return "it is controlled by " + r.Kind + "/" + r.Name
+		}
+	}
+	return ""
+}
+
+// managers lists the managers of an object for a message.
+func managers(o *live) string {
+	var list []string
+	for _, e := range o.ManagedFields {
+		if e.Subresource == "" && !slices.Contains(list, e.Manager) {
+			list = append(list, e.Manager)
+		}
+	}
+	if len(list) == 0 {
+		return "without managers"
+	}
+	return "with the managers " + strings.Join(list, ", ")
+}

@@ -1,0 +1,66 @@
+package applyset
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// Labels and annotations of KEP-3659, which kubectl and other tools read.
+const (
+	idLabel              = "applyset.kubernetes.io/id"
+	partOfLabel          = "applyset.kubernetes.io/part-of"
+	toolingAnnotation    = "applyset.kubernetes.io/tooling"
+	groupKindsAnnotation = "applyset.kubernetes.io/contains-group-kinds"
+	namespacesAnnotation = "applyset.kubernetes.io/additional-namespaces"
+)
+
+// Annotations of our own.
+const (
+	setAnnotation    = "shell-operator/set"
+	ownerAnnotation  = "shell-operator/owner"
+	formatAnnotation = "shell-operator/format"
+	// placesAnnotation has the kinds of members with their namespaces, more precisely than the annotations of the KEP.
+	placesAnnotation = "shell-operator/places"
+	// creatingAnnotation is there while it is not known of each object whether it was created or existed.
+	creatingAnnotation = "shell-operator/creating"
+	// pruneAnnotation on a member, with the value "disabled", keeps it.
+	pruneAnnotation = "shell-operator/prune"
+)
+
+// format is that of the annotations on the parent.
+const format = "1"
+
+// names are those of a set.
+type names struct {
+	// manager is the field manager of the hook's sets.
+	manager string
+	// namespace and parent are those of the parent ConfigMap, id is in the labels of parent and members.
+	namespace, parent, id string
+	// set and owner identify the set in the annotations of the parent; owner may be empty.
+	set, owner string
+}
+
+// namesOf returns the names of a set. The group and the kind of the owner are those of the API server.
+func namesOf(instance, namespace, hook string, set *effect.ObjectSet, ownerGroup, ownerKind string) names {
+	n := names{manager: kube.FieldManager(instance, hook), namespace: namespace, set: instance + "/" + hook + "/" + set.Name}
+	if set.Owner != nil {
+		n.owner = strings.Join([]string{ownerGroup, ownerKind, set.Owner.Namespace, set.Owner.Name}, "/")
+		if set.Owner.Namespace != "" {
+			n.namespace = set.Owner.Namespace
+		}
+	}
+	n.parent = "shell-operator-" + set.Name + "-" + digest(strings.Join([]string{instance, hook, set.Name, n.owner}, "\n"))[:10]
+	sum := sha256.Sum256([]byte(n.parent + "." + n.namespace + ".ConfigMap."))
+	n.id = "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
+	return n
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

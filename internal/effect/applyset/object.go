@@ -1,0 +1,461 @@
+package applyset
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+var (
+	crdKind       = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	namespaceKind = schema.GroupKind{Kind: "Namespace"}
+)
+
+// phases: what others need is applied first, and what may reject others last.
+const phases = 3
+
+func phaseOf(kind schema.GroupKind) int {
+	switch {
+	case kind == crdKind, kind == namespaceKind:
+		return 0
+	case kind.Group == "admissionregistration.k8s.io":
+		return 2
+	}
+	return 1
+}
+
+// object is a wanted member.
+type object struct {
+	ref
+	index  int
+	member *effect.Member
+	// resource has no version until the API server serves the kind.
+	resource kube.Resource
+	// err is why the object cannot be applied.
+	err         error
+	tree, meta  map[string]json.RawMessage
+	labels      map[string]string
+	annotations map[string]string
+	references  []metav1.OwnerReference
+}
+
+func (o *object) served() bool { return o.resource.Version != "" }
+
+func (o *object) decode() error {
+	err := json.Unmarshal(o.member.Object, &o.tree)
+	if err == nil {
+		err = json.Unmarshal(o.tree["metadata"], &o.meta)
+	}
+	for key, into := range map[string]any{"labels": &o.labels, "annotations": &o.annotations, "ownerReferences": &o.references} {
+		if text := o.meta[key]; err == nil && text != nil {
+			if json.Unmarshal(text, into) != nil {
+				err = fmt.Errorf("metadata.%s is not valid", key)
+			}
+		}
+	}
+	if o.labels == nil {
+		o.labels = map[string]string{}
+	}
+	return err
+}
+
+// manifest returns what is applied of an object. Equal sets have equal manifests.
+func (s *session) manifest(o *object) []byte {
+	o.labels[partOfLabel] = s.id
+	references := slices.DeleteFunc(slices.Clone(o.references), s.isOwner) // in objects from snapshots
+	if s.owns(o.ref, o.annotations) {
+		references = append(references, s.ownerReference(true))
+	}
+	o.meta["labels"], _ = json.Marshal(o.labels)
+	if delete(o.meta, "ownerReferences"); len(references) > 0 {
+		o.meta["ownerReferences"], _ = json.Marshal(references)
+	}
+	if o.namespace != "" {
+		o.meta["namespace"], _ = json.Marshal(o.namespace)
+	}
+	o.tree["metadata"], _ = json.Marshal(o.meta)
+	text, _ := json.Marshal(o.tree) // all of it came from JSON
+	return text
+}
+
+// withUID adds the uid of an existing object to a manifest.
+func withUID(manifest []byte, uid types.UID) []byte {
+	if uid == "" {
+		return manifest
+	}
+	var tree, meta map[string]json.RawMessage
+	if json.Unmarshal(manifest, &tree) == nil && json.Unmarshal(tree["metadata"], &meta) == nil {
+		meta["uid"], _ = json.Marshal(uid)
+		tree["metadata"], _ = json.Marshal(meta)
+		manifest, _ = json.Marshal(tree)
+	}
+	return manifest
+}
+
+// apply applies all objects, phase by phase.
+func (s *session) apply(ctx context.Context) error {
+	for phase := range phases {
+		var objects []*object
+		for _, o := range s.objects {
+			if phaseOf(o.GroupKind) == phase {
+				objects = append(objects, o)
+			}
+		}
+		s.resolveDefined(ctx, objects)
+		errs := make([]error, len(objects))
+		kube.Concurrently(len(objects), parallel, func(i int) {
+			if err := s.one(ctx, objects[i]); err != nil {
+				errs[i] = fmt.Errorf("objects[%d] (%s): %w", objects[i].index, objects[i].ref, err)
+			}
+		})
+		if err := joined(errs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one applies one object.
+func (s *session) one(ctx context.Context, o *object) error {
+	if o.err != nil {
+		return o.err
+	}
+	err := s.decide(ctx, o)
+	if kube.IsPermissionMissing(err) {
+		return s.explain(err, o.resource, o.namespace, memberVerbs...)
+	}
+	return err
+}
+
+// decide creates the object, changes it or adopts it, and decides again if another client was faster.
+func (s *session) decide(ctx context.Context, o *object) error {
+	current, known := s.members[o.ref]
+	for attempt := 1; ; attempt++ {
+		var err error
+		if !known {
+			if current, err = s.get(ctx, o.resource, o.namespace, o.name); err != nil {
+				return err
+			}
+		}
+		switch {
+		case current == nil:
+			err = s.create(ctx, o)
+		case current.DeletionTimestamp != nil:
+			return errors.New("it is being deleted: the next run applies it again")
+		case s.isMember(current):
+			err = s.update(ctx, o, current)
+		default:
+			err = s.adopt(ctx, o, current)
+		}
+		if !isReplaced(err) || attempt == maxAttempts {
+			return err
+		}
+		known = false
+	}
+}
+
+// isReplaced reports that the object of a uid is gone, and perhaps another one has its name.
+func isReplaced(err error) bool {
+	if apierrors.IsInvalid(err) {
+		cause, found := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+		return found && cause.Field == "metadata.uid"
+	}
+	return apierrors.IsConflict(err) && !isOwned(err)
+}
+
+// isOwned reports that another manager owns a field.
+func isOwned(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
+}
+
+// create applies an object that does not exist. If it exists nevertheless, what was applied is removed again.
+func (s *session) create(ctx context.Context, o *object) error {
+	answer, created, err := s.send(ctx, o, "", false)
+	switch {
+	case err == nil && created:
+		return nil
+	case err == nil:
+		if err := s.undo(ctx, o.ref, o.resource, answer); err != nil {
+			s.uncertain.Store(true)
+			return err
+		}
+		return s.exists(ctx, o, nil)
+	case isOwned(err):
+		return s.exists(ctx, o, nil)
+	case answered(err):
+		return err
+	}
+	// The response is lost. If the object is ours, the next run continues with it.
+	current, failed := s.get(ctx, o.resource, o.namespace, o.name)
+	if failed == nil && current != nil && s.isMember(current) && !s.created(current) {
+		failed = s.undo(ctx, o.ref, o.resource, current)
+	}
+	if failed != nil {
+		s.uncertain.Store(true)
+	}
+	return err
+}
+
+// exists returns the error for an object that another client has created.
+func (s *session) exists(ctx context.Context, o *object, current *live) error {
+	if current == nil {
+		var err error
+		if current, err = s.get(ctx, o.resource, o.namespace, o.name); err != nil {
+			return err
+		}
+	}
+	if current == nil {
+		return errors.New("it existed for a moment: the next run creates it")
+	}
+	return fmt.Errorf("it exists, %s, and is not of this set: set \"force: true\" to adopt it, or \"migrate: true\" if other operations of this operator made it", managers(current))
+}
+
+// undo removes what was applied to an object of another client.
+func (s *session) undo(ctx context.Context, r ref, res kube.Resource, current *live) error {
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": res.GroupVersion().String(), "kind": res.Kind, "metadata": map[string]any{"name": r.name, "namespace": r.namespace, "uid": current.UID},
+	})
+	if err != nil {
+		return err
+	}
+	_, _, err = s.patchApply(ctx, res, r.namespace, r.name, body, true)
+	if err != nil && !isReplaced(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot remove the fields that were applied to %s, which another client has created: %w", r, err)
+	}
+	s.log.Warn("Another client has created an object at the same time, it is not changed", "object", r.String())
+	return nil
+}
+
+// update applies a member, unless it is what was applied last.
+func (s *session) update(ctx context.Context, o *object, current *live) error {
+	s.state.mu.Lock()
+	last, known := s.state.applied[o.ref]
+	s.state.mu.Unlock()
+	known = known && last.uid == current.UID
+	if known && bytes.Equal(last.manifest, s.manifest(o)) && last.mark == s.mark(current) {
+		return nil
+	}
+	_, _, err := s.send(ctx, o, current.UID, s.set.Force)
+	if isOwned(err) && known {
+		// Another client has taken fields that this process has applied: they are taken back, and only they.
+		if _, _, err := s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(last.manifest, current.UID), true); err != nil {
+			return err
+		}
+		_, _, err = s.send(ctx, o, current.UID, s.set.Force)
+	}
+	return ownedHint(err)
+}
+
+func ownedHint(err error) error {
+	if isOwned(err) {
+		return fmt.Errorf("%w: set \"force: true\" to take the fields", err)
+	}
+	return err
+}
+
+// adopt makes an existing object a member.
+func (s *session) adopt(ctx context.Context, o *object, current *live) error {
+	owner := types.UID("")
+	if s.owner != nil {
+		owner = s.owner.UID
+	}
+	if reason := s.foreign(current, owner); reason != "" {
+		return errors.New(reason)
+	}
+	migrates := s.set.Migrate && slices.ContainsFunc(current.ManagedFields, isOperators)
+	if !s.set.Force && !migrates {
+		return s.exists(ctx, o, current)
+	}
+	if migrates {
+		if err := s.migrate(ctx, o, current); err != nil {
+			return err
+		}
+	}
+	s.log.Info("An existing object is adopted", "object", o.ref.String())
+	_, _, err := s.send(ctx, o, current.UID, s.set.Force)
+	return ownedHint(err)
+}
+
+// send applies an object and stores what came of it. An empty uid is that of an object that does not exist.
+func (s *session) send(ctx context.Context, o *object, uid types.UID, force bool) (answer *live, created bool, err error) {
+	manifest := s.manifest(o)
+	answer, created, err = s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(manifest, uid), force)
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "blockOwnerDeletion") && s.unblock() {
+		manifest = s.manifest(o)
+		answer, created, err = s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(manifest, uid), force)
+	}
+	if err == nil && (created || uid != "") && !s.opts.DryRun {
+		s.state.mu.Lock()
+		s.state.applied[o.ref] = applied{manifest, answer.UID, s.mark(answer)}
+		s.state.mu.Unlock()
+	}
+	return answer, created, err
+}
+
+// unblock leaves blockOwnerDeletion out of all further requests of the set. It reports whether that may help.
+func (s *session) unblock() bool {
+	if s.owner == nil {
+		return false
+	}
+	s.state.mu.Lock()
+	first := !s.state.unblocked
+	s.state.unblocked = true
+	s.state.mu.Unlock()
+	if first {
+		s.log.Warn("Members do not block the deletion of their owner, because a permission is missing", "owner", s.ownerKind.Kind, "hint", kube.Grant(s.set.Owner.Namespace, s.blocking()))
+	}
+	return true
+}
+
+// metadataOnly is the media type of requests whose answers are metadata. Custom API servers may not support it.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+// patchApply sends a server-side apply and returns the metadata of the object.
+func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, name string, manifest []byte, force bool) (*live, bool, error) {
+	req := s.write(s.opts.Client.Patch(types.ApplyPatchType).AbsPath(append(res.Path(namespace), name)...))
+	if force {
+		req = req.Param("force", "true")
+	}
+	isCRD := res.Kind == crdKind.Kind && res.Group == crdKind.Group
+	if !isCRD { // its conditions are needed
+		req = req.SetHeader("Accept", metadataOnly)
+	}
+	var code int
+	result := req.Body(manifest).Do(ctx).StatusCode(&code)
+	if err := result.Error(); err != nil {
+		return nil, false, err
+	}
+	text, err := result.Raw()
+	if err != nil {
+		return nil, false, err
+	}
+	var answer live
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, false, fmt.Errorf("cannot read the answer of the API server: %w", err)
+	}
+	if isCRD && !established(text) && !s.opts.DryRun {
+		err = s.untilEstablished(ctx, res, name)
+	}
+	return &answer, code == http.StatusCreated, err
+}
+
+// write completes a request that writes.
+func (s *session) write(req *rest.Request) *rest.Request {
+	req = req.Param("fieldManager", s.manager)
+	if s.opts.DryRun {
+		req = req.Param("dryRun", "All")
+	}
+	return req
+}
+
+// get returns the metadata of an object, or nil.
+func (s *session) get(ctx context.Context, res kube.Resource, namespace, name string) (*live, error) {
+	text, err := kube.Send(ctx, s.opts.Client.Get().AbsPath(append(res.Path(namespace), name)...).SetHeader("Accept", metadataOnly))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found live
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, fmt.Errorf("cannot read the answer of the API server: %w", err)
+	}
+	return &found, nil
+}
+
+// list returns the metadata of the objects with the set's label.
+func (s *session) list(ctx context.Context, res kube.Resource, namespace string) (items []live, err error) {
+	next := ""
+	for {
+		req := s.opts.Client.Get().AbsPath(res.Path(namespace)...).Param("labelSelector", partOfLabel+"="+s.id).Param("limit", "500").
+			SetHeader("Accept", strings.ReplaceAll(metadataOnly, "PartialObjectMetadata", "PartialObjectMetadataList"))
+		if next != "" {
+			req = req.Param("continue", next)
+		}
+		text, err := kube.Send(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		var list metav1.PartialObjectMetadataList
+		if err := json.Unmarshal(text, &list); err != nil {
+			return nil, fmt.Errorf("cannot read the answer of the API server: %w", err)
+		}
+		items = append(items, list.Items...)
+		if next = list.Continue; next == "" {
+			return items, nil
+		}
+	}
+}
+
+// patience is how long a Sync waits until a CRD is established and its kind is served.
+const patience = time.Minute
+
+func established(crd []byte) bool {
+	var seen struct {
+		Status struct{ Conditions []metav1.Condition }
+	}
+	return json.Unmarshal(crd, &seen) == nil && slices.ContainsFunc(seen.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == "Established" && c.Status == metav1.ConditionTrue
+	})
+}
+
+func (s *session) untilEstablished(ctx context.Context, res kube.Resource, name string) error {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	done := false
+	one := kube.One{Client: s.opts.Client, Path: res.Path(""), Name: name}
+	err := one.Watch(limited, nil, func(crd []byte) {
+		if crd == nil || established(crd) {
+			done = crd != nil
+			cancel()
+		}
+	})
+	switch {
+	case done:
+		return nil
+	case kube.IsPermissionMissing(err):
+		return s.explain(err, res, "", "watch")
+	}
+	return errors.Join(fmt.Errorf("it is not established within %s: check its conditions", patience), err)
+}
+
+// resolveDefined finds the resources of kinds that CRDs of the set define. The API server serves a kind some time after its CRD is established.
+func (s *session) resolveDefined(ctx context.Context, objects []*object) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	pause := 20 * time.Millisecond
+	for _, o := range objects {
+		for o.err == nil && !o.served() {
+			res, err := s.opts.Resolver.ResolveVersion(ctx, o.member.APIVersion, o.member.Kind)
+			switch {
+			case err == nil:
+				o.resource = res
+				continue
+			case ctx.Err() != nil, s.opts.DryRun, !errors.As(err, new(*kube.UnknownKindError)):
+				o.err = err
+				continue
+			}
+			select {
+			case <-time.After(pause):
+				pause = min(2*pause, time.Second)
+			case <-ctx.Done():
+			}
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package applyset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// maxPlaces bounds the size of the parent and the number of lists of a Sync.
+const maxPlaces = 2000
+
+// places are the namespaces of members by kind; that of a kind without namespaces is "".
+type places map[schema.GroupKind][]string
+
+func (p places) add(r ref) {
+	if at, found := slices.BinarySearch(p[r.GroupKind], r.namespace); !found {
+		p[r.GroupKind] = slices.Insert(p[r.GroupKind], at, r.namespace)
+	}
+}
+
+func (p places) has(r ref) bool {
+	_, found := slices.BinarySearch(p[r.GroupKind], r.namespace)
+	return found
+}
+
+func (p places) union(other places) places {
+	all := places{}
+	for _, some := range []places{p, other} {
+		for kind, namespaces := range some {
+			for _, namespace := range namespaces {
+				all.add(ref{GroupKind: kind, namespace: namespace})
+			}
+		}
+	}
+	return all
+}
+
+func (p places) equal(other places) bool { return maps.EqualFunc(p, other, slices.Equal[[]string]) }
+
+// namespaces returns all namespaces but one.
+func (p places) namespaces(without string) []string {
+	all := map[string]bool{}
+	for _, some := range p {
+		for _, namespace := range some {
+			all[namespace] = true
+		}
+	}
+	delete(all, "")
+	delete(all, without)
+	return slices.Sorted(maps.Keys(all))
+}
+
+func (p places) kinds() []string {
+	var all []string
+	for kind := range p {
+		all = append(all, kind.String())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (p places) MarshalJSON() ([]byte, error) {
+	byName := map[string][]string{}
+	for kind, namespaces := range p {
+		byName[kind.String()] = namespaces
+	}
+	return json.Marshal(byName)
+}
+
+func (p places) UnmarshalJSON(text []byte) error {
+	var byName map[string][]string
+	if err := json.Unmarshal(text, &byName); err != nil {
+		return err
+	}
+	for kind, namespaces := range byName {
+		for _, namespace := range namespaces {
+			p.add(ref{GroupKind: schema.ParseGroupKind(kind), namespace: namespace})
+		}
+	}
+	return nil
+}
+
+// parent is the ConfigMap that makes a set known to other tools, and to the next process.
+type parent struct {
+	live
+	places places
+}
+
+// readParent reads the parent; nil means that there is none.
+func (s *session) readParent(ctx context.Context) error {
+	text, err := kube.Send(ctx, s.opts.Client.Get().AbsPath(s.parentPath()...))
+	if apierrors.IsNotFound(err) {
+		s.parent = nil
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read its parent: %w", s.explain(err, parentResource, s.namespace, "get"))
+	}
+	return s.parseParent(text)
+}
+
+func (s *session) parseParent(text []byte) error {
+	p := &parent{places: places{}}
+	if err := json.Unmarshal(text, &p.live); err != nil {
+		return fmt.Errorf("cannot read its parent: %w", err)
+	}
+	where := fmt.Sprintf("its parent ConfigMap %s/%s", s.namespace, s.names.parent)
+	if is := p.Annotations[formatAnnotation]; is != format {
+		return fmt.Errorf("%s has format %q, this operator knows format %q: upgrade the operator", where, is, format)
+	}
+	for annotation, want := range map[string]string{setAnnotation: s.names.set, ownerAnnotation: s.names.owner} {
+		if is := p.Annotations[annotation]; is != want {
+			return fmt.Errorf("%s has the annotation %s: %q instead of %q: remove the ConfigMap if it is not of this operator", where, annotation, is, want)
+		}
+	}
+	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &p.places); err != nil {
+		return fmt.Errorf("%s has an invalid annotation %s: %w", where, placesAnnotation, err)
+	}
+	s.parent = p
+	return nil
+}
+
+// record makes the parent what is given. It sends no request if the parent is so already.
+func (s *session) record(ctx context.Context, recorded places, owned bool, creating bool) error {
+	for attempt := 1; ; attempt++ {
+		err := s.tryRecord(ctx, recorded, owned, creating)
+		changed := apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
+		if err == nil || !changed || attempt == maxAttempts {
+			return err
+		}
+		if err := s.readParent(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) tryRecord(ctx context.Context, recorded places, owned bool, creating bool) error {
+	if n := len(recorded) + len(recorded.namespaces("")); n > maxPlaces {
+		return fmt.Errorf("its objects have %d kinds and namespaces, and at most %d are possible: make more sets", n, maxPlaces)
+	}
+	text, _ := json.Marshal(recorded) // it has texts only
+	annotations := map[string]any{
+		toolingAnnotation: "shell-operator/" + s.opts.Version, groupKindsAnnotation: strings.Join(recorded.kinds(), ","),
+		namespacesAnnotation: strings.Join(recorded.namespaces(s.namespace), ","), placesAnnotation: string(text),
+		setAnnotation: s.names.set, formatAnnotation: format, creatingAnnotation: nil,
+	}
+	if s.names.owner != "" {
+		annotations[ownerAnnotation] = s.names.owner
+	}
+	if creating {
+		// Each value differs, so that the API server records the time of this write.
+		annotations[creatingAnnotation] = s.opts.Now().UTC().Format(time.RFC3339Nano)
+	}
+	references := s.parentReferences(owned)
+	if s.parent != nil && s.parent.places.equal(recorded) && !creating && s.parent.Annotations[creatingAnnotation] == "" &&
+		slices.EqualFunc(references, s.parent.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
+		return nil
+	}
+	metadata := map[string]any{"name": s.names.parent, "namespace": s.namespace, "labels": map[string]string{idLabel: s.id}, "annotations": annotations, "ownerReferences": references}
+	verb, req := "create", s.opts.Client.Post().AbsPath(parentResource.Path(s.namespace)...)
+	if s.parent == nil {
+		maps.DeleteFunc(annotations, func(_ string, value any) bool { return value == nil })
+	} else {
+		verb, req = "patch", s.opts.Client.Patch(types.MergePatchType).AbsPath(s.parentPath()...)
+		metadata["uid"], metadata["resourceVersion"] = s.parent.UID, s.parent.ResourceVersion
+	}
+	body, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+	if err != nil {
+		return err
+	}
+	if verb == "create" {
+		req = req.SetHeader("Content-Type", "application/json")
+	}
+	answer, err := kube.Send(ctx, s.write(req).Body(body))
+	if err != nil {
+		return fmt.Errorf("cannot %s its parent: %w", verb, s.explain(err, parentResource, s.namespace, "create", "patch"))
+	}
+	return s.parseParent(answer)
+}
+
+// parentReferences returns the owner references of the parent: those of other clients, and that of the owner.
+func (s *session) parentReferences(owned bool) []metav1.OwnerReference {
+	references := []metav1.OwnerReference{}
+	if s.parent != nil {
+		references = append(references, s.parent.OwnerReferences...)
+		references = slices.DeleteFunc(references, s.isOwner)
+	}
+	if owned && s.owner != nil {
+		references = append(references, s.ownerReference(false))
+	}
+	return references
+}
+
+// isOwner reports whether a reference is to the owner of the set, possibly to an earlier object with its name.
+func (s *session) isOwner(r metav1.OwnerReference) bool {
+	if s.set.Owner == nil || r.Kind != s.ownerKind.Kind || r.Name != s.set.Owner.Name {
+		return false
+	}
+	gv, err := schema.ParseGroupVersion(r.APIVersion)
+	return err == nil && gv.Group == s.ownerKind.Group
+}
+
+// deleteParent ends the set.
+func (s *session) deleteParent(ctx context.Context) error {
+	for attempt := 1; s.parent != nil; attempt++ {
+		err := s.deleteObject(ctx, s.parentPath(), &s.parent.live)
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+			s.parent = nil
+		case !apierrors.IsConflict(err) || attempt == maxAttempts:
+			return fmt.Errorf("cannot delete its parent: %w", s.explain(err, parentResource, s.namespace, "delete"))
+		default:
+			if err := s.readParent(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// since returns when the creations began whose outcome is unknown, as a time of the API server.
+func (p *parent) since(manager string) (metav1.Time, bool) {
+	if p == nil || p.Annotations[creatingAnnotation] == "" {
+		return metav1.Time{}, false
+	}
+	for _, e := range p.ManagedFields {
+		if e.Manager == manager && e.Time != nil {
+			return *e.Time, true
+		}
+	}
+	return p.CreationTimestamp, true
+}
+
+var parentResource = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true}
+
+func (s *session) parentPath() []string {
+	return append(parentResource.Path(s.namespace), s.names.parent)
+}
+
+// explain adds the RBAC rule to an error about a missing permission.
+func (s *session) explain(err error, res kube.Resource, namespace string, verbs ...string) error {
+	if !kube.IsPermissionMissing(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, kube.Grant(namespace, kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: verbs}))
+}

@@ -1,0 +1,124 @@
+package applyset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// prune removes the members that are not wanted, in the reverse order of the phases.
+func (s *session) prune(ctx context.Context) error {
+	for phase := phases - 1; phase >= 0; phase-- {
+		var refs []ref
+		for r, member := range s.members {
+			if !s.wanted[r] && phaseOf(r.GroupKind) == phase && member.DeletionTimestamp == nil {
+				refs = append(refs, r)
+			}
+		}
+		slices.SortFunc(refs, func(a, b ref) int { return strings.Compare(a.String(), b.String()) })
+		errs := make([]error, len(refs))
+		kube.Concurrently(len(refs), parallel, func(i int) {
+			if err := s.remove(ctx, refs[i], s.members[refs[i]]); err != nil {
+				err = s.explain(err, s.resources[refs[i].GroupKind], refs[i].namespace, memberVerbs...)
+				errs[i] = fmt.Errorf("cannot prune %s: %w", refs[i], err)
+			}
+		})
+		if err := joined(errs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes or releases a member. When another client has changed it, it decides again.
+func (s *session) remove(ctx context.Context, r ref, current *live) error {
+	res := s.resources[r.GroupKind]
+	path := append(res.Path(r.namespace), r.name)
+	for attempt := 1; ; attempt++ {
+		var err error
+		if s.keeps(r, current.Annotations) {
+			err = s.release(ctx, r, path, current)
+		} else if err = s.deleteObject(ctx, path, current); err == nil {
+			s.log.Info("An object of a set is pruned", "object", r.String())
+		}
+		changed := apierrors.IsConflict(err) || apierrors.IsInvalid(err)
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+			return nil
+		case !changed || attempt == maxAttempts:
+			return err
+		}
+		uid := current.UID
+		if current, err = s.get(ctx, res, r.namespace, r.name); err != nil {
+			return err
+		}
+		if current == nil || current.UID != uid || current.DeletionTimestamp != nil || !s.isMember(current) {
+			return nil
+		}
+	}
+}
+
+// deleteObject deletes the object that was read, in this version only.
+func (s *session) deleteObject(ctx context.Context, path []string, current *live) error {
+	background := metav1.DeletePropagationBackground
+	options := metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion},
+	}
+	if s.opts.DryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	body, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	_, err = kube.Send(ctx, s.opts.Client.Delete().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body))
+	return err
+}
+
+// step is one of a JSON patch.
+type step struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// unchanged are the tests that an object is still the one that was read.
+func unchanged(o *live) []step {
+	return []step{{"test", "/metadata/uid", o.UID}, {"test", "/metadata/resourceVersion", o.ResourceVersion}}
+}
+
+// release makes an object that is not pruned independent of the set.
+func (s *session) release(ctx context.Context, r ref, path []string, current *live) error {
+	steps := append(unchanged(current), step{Op: "remove", Path: "/metadata/labels/" + strings.ReplaceAll(partOfLabel, "/", "~1")})
+	if at := slices.IndexFunc(current.OwnerReferences, s.isOwner); at >= 0 {
+		steps = append(steps, step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)})
+	}
+	if at := entryOf(current, s.manager); at >= 0 && len(current.ManagedFields) > 1 {
+		steps = append(steps, step{Op: "remove", Path: fmt.Sprintf("/metadata/managedFields/%d", at)})
+	} else if at >= 0 { // the API server ignores an empty list
+		steps = append(steps, step{"replace", "/metadata/managedFields", []struct{}{{}}})
+	}
+	if err := s.patchJSON(ctx, path, steps); err != nil {
+		return err
+	}
+	s.log.Info("An object of a set is released and not pruned", "object", r.String())
+	return nil
+}
+
+func (s *session) patchJSON(ctx context.Context, path []string, steps []step) error {
+	body, err := json.Marshal(steps)
+	if err != nil {
+		return err
+	}
+	_, err = kube.Send(ctx, s.write(s.opts.Client.Patch(types.JSONPatchType).AbsPath(path...)).Body(body))
+	return err
+}

@@ -1,0 +1,418 @@
+package applyset
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// session is one Sync.
+type session struct {
+	*Applier
+	names
+	hook  string
+	set   *effect.ObjectSet
+	needs func(namespace string, rules ...kube.Rule)
+	state *state
+	log   *slog.Logger
+
+	// ownerKind is the resource of the owner; owner is nil if there is none, or none any more.
+	ownerKind kube.Resource
+	owner     *live
+	parent    *parent
+
+	objects []*object
+	wanted  map[ref]bool
+	// resources are those of kinds that are recorded or wanted.
+	resources map[schema.GroupKind]kube.Resource
+	members   map[ref]*live
+	// incomplete are reasons not to prune.
+	incomplete []error
+	// uncertain: the outcome of a creation is unknown.
+	uncertain atomic.Bool
+}
+
+// identify finds the names of the set.
+func (s *session) identify(ctx context.Context) error {
+	if s.opts.Namespace == "" {
+		return errors.New("the operator's own namespace is unknown: set --namespace")
+	}
+	if o := s.set.Owner; o != nil {
+		res, err := s.opts.Resolver.Resolve(ctx, o.APIVersion, o.Kind)
+		var unknown *kube.UnknownKindError
+		switch gv, _ := schema.ParseGroupVersion(o.APIVersion); {
+		case errors.As(err, &unknown) && len(s.set.Objects) == 0: // its CRD is deleted, and the owner with it
+			res = kube.Resource{GroupVersionResource: gv.WithResource(""), Kind: o.Kind, Namespaced: o.Namespace != ""}
+		case err != nil:
+			return fmt.Errorf("cannot find the kind of its owner: %w", err)
+		case res.Namespaced && o.Namespace == "":
+			return fmt.Errorf("%s is namespaced, but owner.namespace is not set", res.Kind)
+		case !res.Namespaced && o.Namespace != "":
+			return fmt.Errorf("%s is not namespaced, but owner.namespace is set", res.Kind)
+		}
+		s.ownerKind = res
+	}
+	s.names = namesOf(s.opts.Instance, s.opts.Namespace, s.hook, s.set, s.ownerKind.Group, s.ownerKind.Kind)
+	return nil
+}
+
+func (s *session) run(ctx context.Context) error {
+	if err := s.plan(ctx); err != nil {
+		return err
+	}
+	s.reportNeeds()
+	if err := s.readOwner(ctx); err != nil {
+		return err
+	}
+	if err := s.readParent(ctx); err != nil {
+		return err
+	}
+	recorded := s.recorded()
+	if len(recorded) == 0 && len(s.objects) == 0 {
+		return s.deleteParent(ctx)
+	}
+	if err := s.readMembers(ctx, recorded); err != nil {
+		return err
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	places, owned, creates := places{}, true, false
+	for _, o := range s.objects {
+		if o.err == nil {
+			places.add(o.ref)
+			owned = owned && s.owns(o.ref, o.annotations)
+			creates = creates || s.members[o.ref] == nil
+		}
+	}
+	ownsNow := owned
+	for r, member := range s.members {
+		ownsNow = ownsNow && (s.wanted[r] || s.owner != nil && slices.ContainsFunc(member.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == s.owner.UID }))
+	}
+	recorded = recorded.union(places)
+	if len(places) > 0 {
+		if err := s.record(ctx, recorded, ownsNow, creates || s.parent.unsettled()); err != nil {
+			return err
+		}
+	}
+	s.remember(recorded)
+	err := s.apply(ctx)
+	if err = errors.Join(append([]error{err}, s.incomplete...)...); err == nil {
+		err = s.prune(ctx)
+	}
+	switch {
+	case s.uncertain.Load(), ctx.Err() != nil: // the parent still says so
+		return err
+	case err == nil && len(places) == 0:
+		s.remember(places)
+		return s.deleteParent(ctx)
+	case err == nil:
+		recorded, ownsNow = places, owned
+	}
+	if s.parent == nil && len(recorded) == 0 {
+		return err
+	}
+	s.remember(recorded)
+	return errors.Join(err, s.record(ctx, recorded, ownsNow, false))
+}
+
+// memberVerbs are what RBAC has to allow for members.
+var memberVerbs = []string{"create", "delete", "get", "list", "patch"}
+
+func (s *session) reportNeeds() {
+	s.needs(s.namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"create", "delete", "get", "patch"}})
+	if o := s.set.Owner; o != nil && s.ownerKind.Resource != "" {
+		s.needs(o.Namespace, kube.Rule{Group: s.ownerKind.Group, Resource: s.ownerKind.Resource, Verbs: []string{"get"}}, s.blocking())
+	}
+	for _, o := range s.objects {
+		if o.served() {
+			s.needs(o.namespace, kube.Rule{Group: o.resource.Group, Resource: o.resource.Resource, Verbs: memberVerbs})
+		}
+	}
+}
+
+// blocking is what members need that block the deletion of the owner.
+func (s *session) blocking() kube.Rule {
+	return kube.Rule{Group: s.ownerKind.Group, Resource: s.ownerKind.Resource + "/finalizers", Verbs: []string{"update"}}
+}
+
+// unsettled reports that the outcome of an earlier creation is unknown.
+func (p *parent) unsettled() bool { return p != nil && p.Annotations[creatingAnnotation] != "" }
+
+// recorded returns where members may be.
+func (s *session) recorded() places {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	if s.parent == nil {
+		return s.state.places.union(nil)
+	}
+	return s.parent.places.union(s.state.places)
+}
+
+// remember stores where members are, and forgets what is applied elsewhere.
+func (s *session) remember(p places) {
+	if s.opts.DryRun {
+		return
+	}
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	s.state.places = p
+	maps.DeleteFunc(s.state.applied, func(r ref, _ applied) bool { return !s.wanted[r] })
+}
+
+// readOwner reads the owner. Only an empty set may be of one that is gone.
+func (s *session) readOwner(ctx context.Context) error {
+	o := s.set.Owner
+	if o == nil {
+		return nil
+	}
+	name := s.ownerKind.Kind + "/" + o.Name
+	reason := "does not exist"
+	if s.ownerKind.Resource != "" {
+		found, err := s.get(ctx, s.ownerKind, o.Namespace, o.Name)
+		switch {
+		case err != nil:
+			return fmt.Errorf("cannot read its owner %s: %w", name, s.explain(err, s.ownerKind, o.Namespace, "get"))
+		case found == nil:
+		case found.DeletionTimestamp != nil:
+			reason = "is being deleted"
+		case o.UID != "" && string(found.UID) != o.UID:
+			reason = "is another object than the one with the uid " + o.UID
+		default:
+			s.owner = found
+			return nil
+		}
+	}
+	if len(s.set.Objects) > 0 {
+		return fmt.Errorf("its owner %s %s: only a set without objects is possible now", name, reason)
+	}
+	return nil
+}
+
+// readMembers lists the members at all places. Kinds that are not served any more have no objects; their records are removed.
+func (s *session) readMembers(ctx context.Context, recorded places) error {
+	type list struct {
+		res       kube.Resource
+		kind      schema.GroupKind
+		namespace string
+		items     []live
+		err       error
+	}
+	var lists []*list
+	for kind, namespaces := range recorded {
+		res, known := s.resources[kind]
+		if !known {
+			var err error
+			res, err = s.opts.Resolver.ResolveGroup(ctx, kind)
+			if errors.As(err, new(*kube.UnknownKindError)) {
+				if !slices.ContainsFunc(s.objects, func(o *object) bool { return o.GroupKind == kind }) {
+					delete(recorded, kind)
+				}
+				continue
+			}
+			if err != nil {
+				s.incomplete = append(s.incomplete, fmt.Errorf("nothing is pruned, because the kind %s of members cannot be found: %w", kind, err))
+				continue
+			}
+			s.resources[kind] = res
+		}
+		s.mu.Lock()
+		wide := len(namespaces) > 1 && !s.narrow[res.GroupResource()]
+		s.mu.Unlock()
+		if wide {
+			namespaces = []string{""}
+		}
+		for _, namespace := range namespaces {
+			lists = append(lists, &list{res: res, kind: kind, namespace: namespace})
+		}
+	}
+	kube.Concurrently(len(lists), parallel, func(i int) {
+		l := lists[i]
+		l.items, l.err = s.list(ctx, l.res, l.namespace)
+		if !l.res.Namespaced || l.namespace != "" || !kube.IsPermissionMissing(l.err) {
+			return
+		}
+		s.mu.Lock()
+		s.narrow[l.res.GroupResource()] = true
+		s.mu.Unlock()
+		l.items, l.err = nil, nil
+		for _, namespace := range recorded[l.kind] {
+			items, err := s.list(ctx, l.res, namespace)
+			l.items, l.err = append(l.items, items...), errors.Join(l.err, s.explain(err, l.res, namespace, "list"))
+		}
+	})
+	for _, l := range lists {
+		if l.err != nil {
+			err := s.explain(l.err, l.res, l.namespace, "list")
+			s.incomplete = append(s.incomplete, fmt.Errorf("nothing is pruned, because members of kind %s cannot be listed: %w", l.kind, err))
+		}
+		for i := range l.items {
+			item := &l.items[i]
+			r := ref{l.kind, item.Namespace, item.Name}
+			switch {
+			case !recorded.has(r):
+			case s.isMember(item):
+				s.members[r] = item
+			default:
+				s.reportCopy(r, item)
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// reportCopy logs an object that has the label of the set, but is no member.
+func (s *session) reportCopy(r ref, o *live) {
+	s.mu.Lock()
+	known := s.copied[o.UID]
+	s.copied[o.UID] = true
+	s.mu.Unlock()
+	if !known {
+		s.log.Info("An object has the label of a set that did not create it, it is left alone", "object", r.String())
+	}
+}
+
+// settle releases objects that existed before an apply that should have created them, if the process ended before it could do that.
+func (s *session) settle(ctx context.Context) error {
+	since, unknown := metav1.Time{}, false
+	if s.parent != nil {
+		since, unknown = s.parent.since(s.manager)
+	}
+	if !unknown {
+		return nil
+	}
+	for r, member := range s.members {
+		if member.CreationTimestamp.Before(&since) || s.created(member) {
+			continue
+		}
+		if err := s.undo(ctx, r, s.resources[r.GroupKind], member); err != nil {
+			return err
+		}
+		delete(s.members, r)
+	}
+	return nil
+}
+
+// owns reports whether an object gets a reference to the owner.
+func (s *session) owns(r ref, annotations map[string]string) bool {
+	return s.owner != nil && (!s.ownerKind.Namespaced || r.namespace == s.set.Owner.Namespace) && !s.keeps(r, annotations)
+}
+
+// keeps reports whether an object is released rather than pruned.
+func (s *session) keeps(r ref, annotations map[string]string) bool {
+	return annotations[pruneAnnotation] == "disabled" || s.set.Keeps(r.Group, r.Kind)
+}
+
+func (s *session) ownerReference(controller bool) metav1.OwnerReference {
+	gv := s.ownerKind.GroupVersion().String()
+	r := metav1.OwnerReference{APIVersion: gv, Kind: s.ownerKind.Kind, Name: s.owner.Name, UID: s.owner.UID}
+	if controller {
+		yes := true
+		r.Controller = &yes
+		s.state.mu.Lock()
+		if !s.state.unblocked {
+			r.BlockOwnerDeletion = &yes
+		}
+		s.state.mu.Unlock()
+	}
+	return r
+}
+
+// plan finds the resources, namespaces and phases of all objects. It returns an error if the set is impossible; an object whose kind is not
+// known does not hold up the others.
+func (s *session) plan(ctx context.Context) error {
+	s.wanted, s.members, s.resources = map[ref]bool{}, map[ref]*live{}, map[schema.GroupKind]kube.Resource{}
+	scopes := definedScopes(s.set.Objects)
+	var errs []error
+	for i := range s.set.Objects {
+		m := &s.set.Objects[i]
+		gv, err := schema.ParseGroupVersion(m.APIVersion)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("objects[%d]: %w", i, err))
+			continue
+		}
+		o := &object{index: i, member: m, ref: ref{GroupKind: gv.WithKind(m.Kind).GroupKind(), name: m.Name}}
+		if namespaced, defined := scopes[o.GroupKind]; !defined {
+			o.resource, o.err = s.opts.Resolver.Resolve(ctx, m.APIVersion, m.Kind)
+		} else if o.resource, o.err = s.opts.Resolver.ResolveVersion(ctx, m.APIVersion, m.Kind); errors.As(o.err, new(*kube.UnknownKindError)) {
+			o.resource, o.err = kube.Resource{Kind: m.Kind, Namespaced: namespaced}, nil
+		}
+		o.Kind = cmp.Or(o.resource.Kind, m.Kind)
+		switch {
+		case o.err != nil:
+		case o.resource.Namespaced:
+			o.namespace = cmp.Or(m.Namespace, s.memberNamespace())
+		case m.Namespace != "":
+			errs = append(errs, fmt.Errorf("objects[%d]: %s is not namespaced, but metadata.namespace is set", i, m.Kind))
+		}
+		if o.served() {
+			s.resources[o.GroupKind] = o.resource
+		}
+		if s.wanted[o.ref] {
+			errs = append(errs, fmt.Errorf("objects[%d]: %s is in the set twice", i, o.ref))
+		}
+		s.wanted[o.ref] = true
+		if err := o.decode(); err != nil {
+			errs = append(errs, fmt.Errorf("objects[%d]: %w", i, err))
+		}
+		s.objects = append(s.objects, o)
+	}
+	return errors.Join(errs...)
+}
+
+// memberNamespace is that of members without a namespace.
+func (s *session) memberNamespace() string {
+	if s.set.Owner != nil && s.set.Owner.Namespace != "" {
+		return s.set.Owner.Namespace
+	}
+	return s.opts.Namespace
+}
+
+// definedScopes reports which kinds the CRDs of a set define, and whether they are namespaced.
+func definedScopes(objects []effect.Member) map[schema.GroupKind]bool {
+	scopes := map[schema.GroupKind]bool{}
+	for i := range objects {
+		if objects[i].Kind != crdKind.Kind {
+			continue
+		}
+		var crd struct {
+			Spec struct {
+				Group, Scope string
+				Names        struct{ Kind string }
+			}
+		}
+		if json.Unmarshal(objects[i].Object, &crd) == nil {
+			scopes[schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}] = crd.Spec.Scope != "Cluster"
+		}
+	}
+	return scopes
+}
+
+// joined joins the errors of objects, not more than can be read.
+func joined(errs []error) error {
+	const most = 20
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if more := len(errs) - most; more > 0 {
+		errs = append(errs[:most], fmt.Errorf("and %d more objects", more))
+	}
+	return errors.Join(errs...)
+}
+
+// answered reports whether the API server has rejected a request, rather than left its outcome open.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
+}
