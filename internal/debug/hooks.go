@@ -160,6 +160,7 @@ type kubernetesDump struct {
 	Synchronization bool       `json:"executeHookOnSynchronization"`
 	Wait            bool       `json:"waitForSynchronization"`
 	FullObjects     bool       `json:"keepFullObjectsInMemory"`
+	Previous        bool       `json:"includePrevious,omitempty"`
 	JQFilter        string     `json:"jqFilter,omitempty"`
 	Names           []string   `json:"names,omitempty"`
 	Namespaces      []string   `json:"namespaces,omitempty"`
@@ -294,7 +295,7 @@ func kubernetesOf(k *hook.Kubernetes, common bindingDump) kubernetesDump {
 		bindingDump: common, Queue: k.Queue, AllowFailure: k.AllowFailure, Retry: retryOf(k.Retry), APIVersion: k.APIVersion, Kind: k.Kind,
 		Events: events(k), Synchronization: k.Initial == hook.InitialList, Wait: k.WaitForSynchronization,
 		FullObjects: k.KeepFullObjects, JQFilter: k.JQFilter, Names: k.Names, Namespaces: k.Namespaces.Names,
-		Labels: k.Labels, Fields: k.Fields, Condition: k.Condition,
+		Labels: k.Labels, Fields: k.Fields, Condition: k.Condition, Previous: k.IncludePrevious,
 	}
 	if k.Lanes.Keyed() {
 		d.Queue = keyedDump{k.Queue, k.Lanes.Key, k.Lanes.Concurrency}

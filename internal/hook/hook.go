@@ -150,6 +150,8 @@ type Kubernetes struct {
 	JQFilter string
 	// KeepFullObjects adds the whole object to events and snapshots.
 	KeepFullObjects bool
+	// IncludePrevious adds what the hook has seen before to the contexts of changes. The binding then has no Group.
+	IncludePrevious bool
 	// KeepManagedFields keeps metadata.managedFields. Nil means the operator's default.
 	KeepManagedFields *bool
 

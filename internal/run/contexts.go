@@ -13,9 +13,10 @@ import (
 func (t *Task) contexts(frames []wire.Context) iter.Seq[wire.Context] {
 	h := t.Hook()
 	return func(yield func(wire.Context) bool) {
+		seen := seenInRun{seen: &t.runner.opts.Pending.Seen}
 		for ev := range t.events.All(h) {
 			c := frames[frameOf(frames, &ev)]
-			c.Event = ev
+			c.Event, c.Previous = ev, seen.before(&ev)
 			if !yield(c) {
 				return
 			}

@@ -53,11 +53,22 @@ func (t *Task) Forget() {
 }
 
 // Skip ends a task without a run, as if it had been allowed to fail.
-func (t *Task) Skip() { t.leave() }
+func (t *Task) Skip() {
+	t.unsee()
+	t.leave()
+}
+
+// unsee drops what the hook has seen of objects whose deletion it does not process.
+func (t *Task) unsee() {
+	for ev := range t.Events() {
+		t.runner.opts.Pending.Seen.Forget(&ev)
+	}
+}
 
 // Exhaust ends a task that has no attempt left: its contexts are parked or, as its policy demands, dropped.
 func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool) {
 	if t.Policy().Exhausted == hook.Drop {
+		t.unsee()
 		t.leave()
 		return false
 	}

@@ -180,9 +180,11 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		return err
 	case err != nil:
 		log.Info("Hook failed, but allowed to fail", "error", err.Error())
+		t.unsee()
 	case t.events.Len() > 0:
 		log.Info("Hook executed successfully")
 		r.decide(t, a.result)
+		r.saw(t, a.lists)
 	}
 	t.leave()
 	return nil

@@ -45,6 +45,9 @@ func (p *parser) kubernetes(o *object, all *bindings) hook.Kubernetes {
 	k.Resync = p.resync(o)
 	p.includes(o, &k.Binding, all)
 	p.condition(o, &k)
+	if k.IncludePrevious = o.truth("includePrevious", false); k.IncludePrevious && k.Group != "" {
+		o.violation("includePrevious", "is set together with group", "remove one of them: the contexts of a group have no object")
+	}
 	o.close()
 	return k
 }

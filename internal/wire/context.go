@@ -14,6 +14,8 @@ import (
 // Context is one binding context: an event and snapshots.
 type Context struct {
 	Event event.Event
+	// Previous is what the hook has seen of the object before, for a Change of a binding with IncludePrevious; nil if it has not.
+	Previous *event.Object
 	// Objects is the initial list of a Synchronization, nil otherwise.
 	Objects event.Snapshot
 	// Snapshots are the included ones, in order.
@@ -146,6 +148,7 @@ func (o *contextWriter) full(c *Context) {
 			o.raw(",")
 			o.payload("filterResult", c.Event.Object.Filtered)
 		}
+		o.previous(c)
 	}
 	o.review(c)
 	if len(c.Snapshots) > 0 {
@@ -161,6 +164,31 @@ func (o *contextWriter) full(c *Context) {
 		o.raw("}")
 	}
 	o.raw("}")
+}
+
+// previous writes what the hook has seen before. Of an object that is new, and of one that has not changed, that is null.
+func (o *contextWriter) previous(c *Context) {
+	k := &c.Event.Hook.Kubernetes[c.Event.Index]
+	if !k.IncludePrevious {
+		return
+	}
+	before := event.Object{}
+	if w := c.Event.Watch; c.Previous != nil && w != event.Added && w != event.Requeued {
+		before = *c.Previous
+	}
+	write := func(name string, p event.Payload) {
+		if o.raw(","); p == nil {
+			o.raw(`"` + name + `":null`)
+			return
+		}
+		o.payload(name, p)
+	}
+	if k.JQFilter != "" {
+		write("previousFilterResult", before.Filtered)
+	}
+	if k.KeepFullObjects {
+		write("previousObject", before.Full)
+	}
 }
 
 // review writes the request that the run answers, if there is one.

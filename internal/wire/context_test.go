@@ -50,6 +50,8 @@ var testHook = hook.Hook{
 	Kubernetes: []hook.Kubernetes{
 		{Binding: hook.Binding{Name: "pods"}}, {Binding: hook.Binding{Name: "nodes", Group: "g"}},
 		{Binding: hook.Binding{Name: "\"<ü>\"\n\x00\u2028"}},
+		{Binding: hook.Binding{Name: "both"}, IncludePrevious: true, JQFilter: ".", KeepFullObjects: true},
+		{Binding: hook.Binding{Name: "slim"}, IncludePrevious: true, JQFilter: "."},
 	},
 	Validating:  []hook.Admission{{Binding: hook.Binding{Name: "deny.example.com"}}, {Binding: hook.Binding{Name: "grouped.example.com", Group: "g"}}},
 	Mutating:    []hook.Admission{{Binding: hook.Binding{Name: "change.example.com"}}},
@@ -86,6 +88,20 @@ func TestWriteContexts(t *testing.T) {
 			},
 			`[{"binding":"pods","type":"Requeue","object":{"a":1},"filterResult":"x"},{"binding":"tick","type":"Requeue",` + snapshotsJSON +
 				`},{"binding":"nodes","type":"Group","groupName":"g"}]`,
+		},
+		{
+			"what was before", hook.FullContexts,
+			[]Context{
+				{Event: change(3, event.Modified, kept(`{"a":2}`, `"y"`)), Previous: &shapes[1]},
+				{Event: change(3, event.Deleted, kept(`{"a":2}`, `"y"`))},
+				{Event: change(3, event.Added, shapes[1]), Previous: &shapes[1]}, {Event: change(3, event.Requeued, shapes[1]), Previous: &shapes[1]},
+				{Event: change(4, event.Modified, kept("", `"y"`)), Previous: &shapes[2]},
+			},
+			`[{"binding":"both","type":"Event","watchEvent":"Modified","object":{"a":2},"filterResult":"y","previousFilterResult":"x","previousObject":{"a":1}},` +
+				`{"binding":"both","type":"Event","watchEvent":"Deleted","object":{"a":2},"filterResult":"y","previousFilterResult":null,"previousObject":null},` +
+				`{"binding":"both","type":"Event","watchEvent":"Added","object":{"a":1},"filterResult":"x","previousFilterResult":null,"previousObject":null},` +
+				`{"binding":"both","type":"Requeue","object":{"a":1},"filterResult":"x","previousFilterResult":null,"previousObject":null},` +
+				`{"binding":"slim","type":"Event","watchEvent":"Modified","filterResult":"y","previousFilterResult":null}]`,
 		},
 		{
 			"validating", hook.FullContexts,

@@ -1,4 +1,5 @@
-// Package pending holds what hooks get again: parked contexts, and requeues. It also knows the lanes of objects that have waiting events.
+// Package pending holds what hooks get again: parked contexts, requeues, and what they have seen of objects before. It also knows the lanes of objects that
+// have waiting events.
 //
 // Callers may rely on this:
 //   - There is at most one requeue of a subject.
@@ -20,6 +21,7 @@ type Pending struct {
 	Parked   *Parked
 	Requeues *Requeues
 	Places   Places
+	Seen     Seen
 }
 
 // New returns an empty Pending. MaxParked and dropped are those of NewParked.
@@ -27,6 +29,7 @@ func New(maxParked int, dropped func(ev event.Event, why Reason)) *Pending {
 	p := &Pending{Requeues: NewRequeues()}
 	p.Parked = NewParked(maxParked, func(ev event.Event, why Reason) {
 		p.Places.Leave(&ev)
+		p.Seen.Forget(&ev)
 		if dropped != nil {
 			dropped(ev, why)
 		}
@@ -38,6 +41,7 @@ func New(maxParked int, dropped func(ev event.Event, why Reason)) *Pending {
 func (p *Pending) Retain(keep func(*hook.Hook) bool) {
 	p.Parked.Retain(keep)
 	p.Requeues.Retain(keep)
+	p.Seen.Retain(keep)
 }
 
 // Subject is what a context is about: an object of a binding, a Synchronization, a schedule, or a group of a hook.

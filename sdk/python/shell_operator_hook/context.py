@@ -53,6 +53,16 @@ class Context(Item):
         return self._text("watchEvent")
 
     @property
+    def previous_object(self) -> Object:
+        """With includePrevious: the object as the hook has seen it before; empty if it has not."""
+        return self.raw.get("previousObject") or {}
+
+    @property
+    def previous_filter_result(self) -> JSON:
+        """With includePrevious: filter_result as the hook has seen it before; None if it has not."""
+        return self.raw.get("previousFilterResult")
+
+    @property
     def group(self) -> str:
         """Of a Group: its name."""
         return self._text("groupName")

@@ -238,6 +238,9 @@ class Contexts(RunCase):
         with self.complains("there is no snapshot of 'other'; there is: nodes, none."):
             sync.snapshot("other")
         self.assertEqual((event.object, event.filter_result), ({"kind": "é"}, [2]))
+        self.assertEqual((event.previous_object, event.previous_filter_result), ({}, None))
+        before = Context({"type": "Event", "previousObject": {"kind": "A"}, "previousFilterResult": [1]})
+        self.assertEqual((before.previous_object, before.previous_filter_result), ({"kind": "A"}, [1]))
         self.assertEqual(event.objects, [event])
         self.assertEqual(review.request, {"uid": "1"})
         self.assertEqual(
