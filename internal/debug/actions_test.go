@@ -39,7 +39,7 @@ func (f *fakeActions) ResumeQueue(queue string) { f.note("resume %s", queue) }
 func (f *fakeActions) PauseHook(hook string)    { f.note("pause hook %s", hook) }
 func (f *fakeActions) ResumeHook(hook string)   { f.note("resume hook %s", hook) }
 func (f *fakeActions) RecordAll(h *hook.Hook, until time.Time, dryRun bool) bool {
-	return dryRun || f.note("record %s for %s", h.Name, time.Until(until).Round(time.Minute))
+	return h.Name != "big.py" && (dryRun || f.note("record %s for %s", h.Name, time.Until(until).Round(time.Minute)))
 }
 
 func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
@@ -103,6 +103,11 @@ func TestActions(t *testing.T) {
 		{"/hook/tidy.sh/trigger", "binding=every-night", 409, "is paused: shell-operator hook resume tidy.sh", ""},
 		{"/hook/big.py/trigger", "", 409, "its Synchronization is switched off", ""},
 		{"/hook/<b>ärger 100%25.sh/trigger", "", 400, "has no binding that can be triggered", ""},
+		{"/hook/shop/watch.sh/record", "", 200, `hook "shop/watch.sh": all runs are recorded until `, "record shop/watch.sh for 10m0s"},
+		{"/hook/shop/watch.sh/record", "for=2h", 200, "then shell-operator runs save RUN", "record shop/watch.sh for 2h0m0s"},
+		{"/hook/shop/watch.sh/record", "for=2h&dryRun=true", 200, "dry run: ", ""},
+		{"/hook/shop/watch.sh/record", "for=48h", 400, `"48h" is not a time to record: write for instance 10m, at most 24h0m0s`, ""},
+		{"/hook/big.py/record", "", 409, `nothing is recorded of hook "big.py": --record or its settings.record is none`, ""},
 		{"/parked/retry", "id=p1", 200, "parked task p1 is queued again", "retry parked p1"},
 		{"/parked/drop", "all=true", 200, "parked task p2 is dropped; the log has its contexts\nparked task p1 is dropped", "drop parked p2 drop parked p1"},
 		{"/parked/drop", "all=true&dryRun=true", 200, "parked task p2", ""},

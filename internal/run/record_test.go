@@ -13,7 +13,9 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 )
 
 // Exit contains no text that a hook has written.
@@ -71,7 +73,7 @@ type printer struct{}
 func (printer) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
 	in.Stdout([]byte("out"))
 	in.Stderr([]byte("err"))
-	return process.Result{Usage: process.Usage{Wall: time.Second}}, &process.ExitError{Hook: in.Hook, Status: "exit status 1"}
+	return process.Result{Usage: process.Usage{Wall: time.Second}}, &process.ExitError{Hook: in.Hook, Status: "exit status 1", Stderr: "err"}
 }
 
 // recorder stores the reports that it receives.
@@ -89,8 +91,13 @@ func TestRunsAreRecorded(t *testing.T) {
 	var log strings.Builder
 	rec := &recorder{}
 	h := hookOf("--")
+	recordings, err := recording.New(recording.Options{Dir: filepath.Join(t.TempDir(), "r"), MaxAge: time.Hour, Filters: jq.NewCompiler(jq.Options{}), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer recordings.Close()
 	r := New(Options{
-		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil)), Env: []string{"A=b"}, Recorder: recordings,
 		Begin: func(b Begun) Record { rec.begun = append(rec.begun, b); return rec },
 	})
 	r.Add([]*hook.Hook{h})
@@ -118,6 +125,16 @@ func TestRunsAreRecorded(t *testing.T) {
 	cancel()
 	if err := task.Run(ended); err == nil || !rec.report.Interrupted {
 		t.Errorf("at the shutdown: %v, report %+v", err, rec.report)
+	}
+	// The last run that failed by itself is kept, with what it got and without its output twice.
+	text, err := recordings.Read("1")
+	if err != nil || text == nil {
+		t.Fatalf("there is no recording: %v", err)
+	}
+	kept, err := recording.Parse(text)
+	if err != nil || kept.Run != "1-2" || kept.Attempt != 2 || kept.Result.Exit != "exit status 1" || kept.Result.Error != "h FAILED: exit status 1" ||
+		!slices.Equal(kept.Result.Output, []string{"out", "err", "out", "err"}) || !slices.Equal(kept.Variables, []string{"A"}) || strings.Count(string(kept.Contexts), `"binding"`) != 3 {
+		t.Errorf("%v: the recording is %s", err, text)
 	}
 }
 

@@ -413,7 +413,11 @@ func (d *redaction) outcome(o Outcome) Outcome {
 		o.Operations[i] = d.operation(o.Operations[i])
 	}
 	if answer, ok := o.Admission.(map[string]any); ok && d.secretReview {
-		d.jsonPatch(answer["patch"])
+		if list, ok := answer["patch"].([]any); ok {
+			d.jsonPatch(list)
+		} else if answer["patch"] != nil {
+			answer["patch"] = d.leaves(answer["patch"])
+		}
 	}
 	if d.http {
 		answer, _ := o.HTTP.(map[string]any)
@@ -487,8 +491,7 @@ func (d *redaction) manifest(tree any) {
 // quotes are the texts of a jq program.
 var quotes = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-func (d *redaction) jsonPatch(patch any) {
-	list, _ := patch.([]any)
+func (d *redaction) jsonPatch(list []any) {
 	for _, item := range list {
 		if m, ok := item.(map[string]any); ok {
 			d.leavesBut(m, func(key string, _ any) bool { return key == "op" || key == "path" || key == "from" })

@@ -120,6 +120,7 @@ func attacks(t testing.TB, value string) map[string]struct {
 	output("lines", strings.Split(value, "\n")...)
 	output("lines with spaces around", strings.Split("  "+strings.ReplaceAll(value, "\n", "  \r\n\t")+"  ", "\n")...)
 	output("JSON", `{"password":`+quote(value)+`}`)
+	output("JSON in ASCII", `{"password":"`+strings.NewReplacer("ü", `\u00fc`, "ß", `\u00df`, "😀", `\ud83d\ude00`).Replace(quotePlain(value))+`"}`)
 	output("JSON in JSON", quote(`{"password":`+quote(value)+`}`))
 	if !strings.Contains(value, "\n") && len(value) > 12 {
 		output("shortened as jq does", `jq: error: string ("`+value[:11]+`...) cannot be parsed`)
@@ -174,7 +175,7 @@ func attacks(t testing.TB, value string) map[string]struct {
 func TestRedact(t *testing.T) {
 	pem := "-----BEGIN KEY-----\n" + strings.Join(wrap(strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", 8), 64), "\n") + "\n-----END KEY-----\n"
 	for name, value := range map[string]string{
-		"word": "hunter22", "with what is special in JSON and HTML": `p@ss"<word>&\1`, "letters beyond ASCII": "grün-geheim-ß", "number": "12345678",
+		"word": "hunter22", "with what is special in JSON and HTML": `p@ss"<word>&\1`, "letters beyond ASCII": "grün-geheim-ß😀", "number": "12345678",
 		"lines": "line one\nsecond \"line\"\nthird", "key": pem, "long": strings.Repeat("0a1B2c3D4e", 30), "short": "k9#z",
 	} {
 		for attack, run := range attacks(t, value) {
@@ -182,7 +183,7 @@ func TestRedact(t *testing.T) {
 				text, rec := redactedText(t, newRedactor(), run.contexts, run.result)
 				shown := text + strings.Join(rec.Result.Output, "\n") + rec.Result.Error
 				once := quote(value)[1 : len(quote(value))-1]
-				forms := append(strings.Split(value, "\n"), value, once, quote(once)[1:len(quote(once))-1], in64(value))
+				forms := append(strings.Split(value, "\n"), value, strings.NewReplacer("ü", `\u00fc`, "ß", `\u00df`).Replace(value), "geheim", once, quote(once)[1:len(quote(once))-1], in64(value))
 				for _, form := range append(forms, wrap(in64(value), 76)...) {
 					if len(form) >= leastText && has(shown, form, 3) {
 						t.Errorf("%q is in the recording:\n%s", form, text)

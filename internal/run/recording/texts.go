@@ -1,12 +1,13 @@
 package recording
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
+	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // leastText is the length from which a text is replaced outside of its place.
@@ -24,15 +25,17 @@ type texts struct {
 	// with are the replacements of values, ours all replacements, which stay as they are.
 	with map[string]string
 	ours map[string]bool
-	// needles are what is looked for, with the replacements; sorted has them in order, starts where those with the same first bytes begin and
-	// end. Both are nil if a needle was added since.
-	needles map[string]string
-	sorted  []string
-	starts  map[[leastText]byte][2]int
+	// needles are what is looked for. They are in order if sorted; then those that begin with the bytes a and b are those between
+	// starts[a<<8+b] and the next one.
+	needles []needle
+	sorted  bool
+	starts  []int32
 }
 
+type needle struct{ text, with string }
+
 func newTexts() *texts {
-	return &texts{with: map[string]string{}, ours: map[string]bool{}, needles: map[string]string{}}
+	return &texts{with: map[string]string{}, ours: map[string]bool{}}
 }
 
 // longestNeedle is the length from which a text is looked for in pieces. They are as long as what a line of wrapped base64 encodes: 76
@@ -67,16 +70,44 @@ func (t *texts) forms(text, with string) {
 	}
 }
 
-// escaped are the forms of a text in JSON, if they differ: encoders may escape what is special in HTML.
+// escaped are the forms of a text in JSON, if they differ: encoders may escape what is special in HTML, or all that is not ASCII.
 func escaped(text string) (forms []string) {
-	for _, encode := range []func(any) ([]byte, error){marshal, json.Marshal} {
-		if quoted, err := encode(text); err == nil {
-			if form := string(quoted[1 : len(quoted)-1]); form != text && !slices.Contains(forms, form) {
-				forms = append(forms, form)
-			}
+	if !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
+		return nil
+	}
+	for _, encode := range []func(string) string{quotePlain, quoteHTML, quoteASCII} {
+		if form := encode(text); form != text && !slices.Contains(forms, form) {
+			forms = append(forms, form)
 		}
 	}
 	return forms
+}
+
+func quotePlain(text string) string { return quoteWith(marshal, text) }
+func quoteHTML(text string) string  { return quoteWith(json.Marshal, text) }
+
+func quoteWith(encode func(any) ([]byte, error), text string) string {
+	quoted, err := encode(text)
+	if err != nil {
+		return text
+	}
+	return string(quoted[1 : len(quoted)-1])
+}
+
+// quoteASCII is what Python and jq -a write.
+func quoteASCII(text string) string {
+	plain := quotePlain(text)
+	var b []byte
+	for _, r := range plain {
+		if r < utf8.RuneSelf {
+			b = append(b, byte(r))
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			b = fmt.Appendf(b, `\u%04x`, unit)
+		}
+	}
+	return string(b)
 }
 
 func (t *texts) needle(text, with string) {
@@ -87,33 +118,39 @@ func (t *texts) needle(text, with string) {
 				if len(rest) < n+leastText { // no piece is too short to be looked for
 					end = len(rest)
 				}
-				t.needles[rest[:end]] = cmp.Or(t.needles[rest[:end]], with)
+				t.needles = append(t.needles, needle{rest[:end], with})
 				rest = rest[end:]
 			}
 		}
 	} else if len(text) >= leastText {
-		t.needles[text] = cmp.Or(t.needles[text], with)
+		t.needles = append(t.needles, needle{text, with})
 	}
-	t.starts = nil
+	t.sorted = false
 }
+
+// sort makes the needles ready to be looked for. Of equal ones, the first one stays.
+func (t *texts) sort() {
+	slices.SortStableFunc(t.needles, func(a, b needle) int { return strings.Compare(a.text, b.text) })
+	t.needles = slices.CompactFunc(t.needles, func(a, b needle) bool { return a.text == b.text })
+	t.starts = make([]int32, 1<<16+1)
+	for _, n := range t.needles {
+		t.starts[beginning(n.text)+1]++
+	}
+	for i := range 1 << 16 {
+		t.starts[i+1] += t.starts[i]
+	}
+	t.sorted = true
+}
+
+func beginning(text string) int { return int(text[0])<<8 + int(text[1]) }
 
 // replace replaces all texts in s.
 func (t *texts) replace(s string) string {
 	if len(t.needles) == 0 || len(s) < leastText || t.ours[s] {
 		return s
 	}
-	if t.starts == nil {
-		t.sorted = slices.Sorted(maps.Keys(t.needles))
-		t.starts = map[[leastText]byte][2]int{}
-		for i, text := range t.sorted {
-			key := [leastText]byte([]byte(text[:leastText]))
-			where, known := t.starts[key]
-			if !known {
-				where[0] = i
-			}
-			where[1] = i + 1
-			t.starts[key] = where
-		}
+	if !t.sorted {
+		t.sort()
 	}
 	return t.layer(s, 0)
 }
@@ -180,30 +217,33 @@ func (t *texts) at(s string) (n int, with string) {
 	if len(s) < leastText {
 		return 0, ""
 	}
-	where, ok := t.starts[[leastText]byte([]byte(s[:leastText]))]
-	if !ok {
+	list := t.needles[t.starts[beginning(s)]:t.starts[beginning(s)+1]]
+	if len(list) == 0 {
 		return 0, ""
 	}
-	list := t.sorted[where[0]:where[1]]
-	next, _ := slices.BinarySearch(list, s)
+	next, _ := search(list, s)
 	// Neighbours have the longest common prefixes.
 	for _, text := range list[max(0, next-1):min(len(list), next+1)] {
-		if common := commonPrefix(s, text); common > n && isDots(s[common:]) {
-			n, with = common, t.needles[text]
+		if common := commonPrefix(s, text.text); common >= leastText && common > n && isDots(s[common:]) {
+			n, with = common, text.with
 		}
 	}
 	for len(s) > n {
-		i, found := slices.BinarySearch(list, s)
+		i, found := search(list, s)
 		if found {
-			return len(s), t.needles[s]
+			return len(s), list[i].with
 		}
 		if i == 0 {
 			break
 		}
 		// A longer text that s begins with would be between both.
-		s = s[:commonPrefix(s, list[i-1])]
+		s = s[:commonPrefix(s, list[i-1].text)]
 	}
 	return n, with
+}
+
+func search(list []needle, s string) (int, bool) {
+	return slices.BinarySearchFunc(list, s, func(n needle, s string) int { return strings.Compare(n.text, s) })
 }
 
 func commonPrefix(a, b string) int {
