@@ -74,6 +74,7 @@ var directions = []struct {
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube", "internal/answer", "internal/queue",
 		"internal/hookset", "internal/script", "internal/run", "internal/run/", "internal/effect/apply", "internal/workbench/",
 		"internal/source/watch", "internal/source/http", "internal/source/webhook/admission", "internal/source/webhook/conversion",
+		"internal/filewatch",
 	}, "hooks pass through the stages without a cluster"},
 	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/hookset", "internal/health", "internal/queue", "internal/run", "internal/run/pending", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},

@@ -27,10 +27,13 @@ var commandGroups = []*cobra.Group{
 func (s *settings) usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
-	if cmd.Runnable() {
+	switch {
+	case !cmd.HasParent():
+		b.WriteString("  " + cmd.CommandPath() + " [command] [flags]\n")
+	case cmd.Runnable():
 		b.WriteString("  " + cmd.UseLine() + "\n")
 	}
-	if cmd.HasAvailableSubCommands() {
+	if cmd.HasParent() && cmd.HasAvailableSubCommands() {
 		b.WriteString("  " + cmd.CommandPath() + " [command]\n")
 	}
 	if len(cmd.Aliases) > 0 {

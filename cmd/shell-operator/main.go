@@ -79,7 +79,7 @@ JSON in the file $BINDING_CONTEXT_PATH. Without a command, the operator is start
 		}
 		root.AddCommand(commands...)
 	}
-	add("operator", start, newUninstallCommand(s, stdout))
+	add("operator", start, newDevCommand(s, stdout), newUninstallCommand(s, stdout))
 	add("develop", newInitCommand(stdout), newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newTestCommand(s, stdout, stderr), newRBACCommand(s, stdout, stderr),
 		newExplainCommand(stdout))
 	add("inspect", newAskCommands(s, stdout)...)

@@ -71,9 +71,22 @@ func (w *webhookServer) options() webhook.WebhookServer {
 const killPatience = 2 * time.Second
 
 func start(s *settings, stdout io.Writer) error {
-	log, stderr := logger(s, stdout), os.Stderr
-	defer telemetry.RouteStderr(log)()
+	log := logger(s, stdout)
 	s.warnAboutVariables(log)
+	return operate(log, func(ctx, kill context.Context, watch watchdog) error {
+		options := s.options(log)
+		options.Watchdog = watch
+		return app.Run(ctx, kill, options)
+	}, s.shutdownTimeout)
+}
+
+// watchdog ends the process when its shutdown blocks.
+type watchdog = *lifecycle.Watchdog
+
+// operate runs an operator until a signal; the second signal kills it.
+func operate(log *slog.Logger, run func(ctx, kill context.Context, watch watchdog) error, shutdownTimeout time.Duration) error {
+	stderr := os.Stderr
+	defer telemetry.RouteStderr(log)()
 	kill, killNow := context.WithCancelCause(context.Background())
 	defer killNow(nil)
 	ctx, stop := signals(func(sig syscall.Signal) {
@@ -83,10 +96,9 @@ func start(s *settings, stdout io.Writer) error {
 	})
 	defer stop()
 	limitGarbage()
-	options := s.options(log)
-	options.Watchdog = lifecycle.NewWatchdog(s.shutdownTimeout, func(blocked string) { giveUp(log, stderr, killNow, blocked) })
-	context.AfterFunc(ctx, options.Watchdog.Start)
-	err := app.Run(ctx, kill, options)
+	watch := lifecycle.NewWatchdog(shutdownTimeout, func(blocked string) { giveUp(log, stderr, killNow, blocked) })
+	context.AfterFunc(ctx, watch.Start)
+	err := run(ctx, kill, watch)
 	var second signalled
 	if errors.As(context.Cause(kill), &second) {
 		return second

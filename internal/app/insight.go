@@ -33,6 +33,8 @@ type DebugOptions struct {
 	Address string
 	// Level is that of the log, which may be changed.
 	Level *slog.LevelVar
+	// Served is called when the API accepts requests. It may be nil.
+	Served func()
 }
 
 // insight serves metrics, probes, the debug API and the status page.
@@ -82,6 +84,9 @@ func (i *insight) serve(o Options) (end func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() { server.Run(ctx) })
+	if o.Debug.Served != nil {
+		o.Debug.Served()
+	}
 	return func() { cancel(); serving.Wait() }, nil
 }
 

@@ -113,7 +113,7 @@ func (r *Record) End(o Outcome) {
 	h.size += r.size
 	r.ended = h.ended.PushBack(r)
 	h.trim(run.Hook)
-	h.publish(Entry{Time: time.Now(), Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome()})
+	h.publish(Entry{Time: time.Now(), Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome() + run.operations()})
 }
 
 // trim drops the oldest runs until all limits hold again.

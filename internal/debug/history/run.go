@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -122,6 +123,27 @@ func (r *Run) Outcome() string {
 		return "running for " + r.Took.String()
 	}
 	return string(r.Status) + " after " + r.Took.String() + ": " + r.Exit
+}
+
+// operations names the operations of a run, the first ones of many.
+func (r *Run) operations() string {
+	const most = 3
+	if r.PatchCount == 0 {
+		return ""
+	}
+	var all []string
+	for _, p := range r.Patches[:min(most, len(r.Patches))] {
+		object := p.Name
+		if p.Namespace != "" {
+			object = p.Namespace + "/" + p.Name
+		}
+		all = append(all, p.Operation+" "+p.Kind+" "+object)
+	}
+	text := "; operations: " + strings.Join(all, ", ")
+	if more := r.PatchCount - len(all); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func (r *Run) cost() int {

@@ -33,6 +33,8 @@ type WebhookOptions struct {
 	CertManager string
 	// SecretName is the Secret of the certificates that the operator creates.
 	SecretName string
+	// NoRegistration serves and registers no webhooks.
+	NoRegistration bool
 	// Parallel limits the reviews in flight, and Queue those waiting; 0 means the default.
 	Parallel, Queue int
 }

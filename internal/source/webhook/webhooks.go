@@ -59,6 +59,9 @@ func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
 // error, too.
 func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal, err error) {
 	r = &renewal{what: "webhooks"}
+	if w.o.Webhooks.NoRegistration {
+		return r, nil
+	}
 	admits, converts := asked(hooks)
 	if !admits && w.admission == nil && w.o.Cluster.Inside {
 		r.registrars = append(r.registrars, func(ctx context.Context) error { return removeLeftovers(ctx, w.client, w.o) })

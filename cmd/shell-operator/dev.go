@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
+	"github.com/shell-operator/shell-operator/internal/workbench"
+)
+
+func newDevCommand(s *settings, stdout io.Writer) *cobra.Command {
+	d := &dev{settings: s, out: &lockedWriter{w: stdout}}
+	cmd := uses(&cobra.Command{
+		Use:   "dev [DIR]",
+		Short: "Run the operator on hooks that you are writing",
+		Long: `Check the hooks of a directory, by default that of --hooks-dir, and run the operator on the current cluster until Ctrl-C. Hooks are
+reloaded when their files change, and their tests are run then. Events, runs and results are printed.
+
+Without --apply, operations are sent as a server-side dry run, and no webhook is registered. This does not stop changes that hooks make
+themselves, by kubectl for instance. With --apply, changes of objects stay after the end.
+
+--testcluster starts a control plane of the program testcluster, creates the objects of the YAML files in DIR except test files, and
+implies --apply. It is removed at the end.`,
+		Example: `  shell-operator dev hooks
+  shell-operator dev --apply --kube-context kind-dev hooks
+  shell-operator dev --testcluster bin/testcluster hooks`,
+		Args:              upToOne("one directory"),
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				s.hooksDir = args[0]
+			}
+			d.changed = cmd.Flags().Changed
+			return d.run()
+		},
+	}, "hooks-dir", "kube-config", "kube-context", "hook-timeout", "log-level")
+	cmd.Flags().BoolVar(&d.apply, "apply", false, "apply the operations of hooks and register webhooks")
+	cmd.Flags().StringVar(&d.testcluster, "testcluster", "", "program that starts a control plane, which is used and removed at the end")
+	_ = cmd.MarkFlagFilename("testcluster")
+	return cmd
+}
+
+// dev is a session of development.
+type dev struct {
+	*settings
+	out         *lockedWriter
+	apply       bool
+	testcluster string
+	changed     func(flag string) bool
+	// private is a directory that is removed at the end.
+	private string
+}
+
+// lockedWriter is written by several goroutines, line by line.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+func (d *dev) run() error {
+	d.adjust()
+	log := logger(d.settings, d.out)
+	return operate(log, func(ctx, kill context.Context, watch watchdog) error { return d.session(ctx, kill, watch, log) }, d.shutdownTimeout)
+}
+
+// adjust sets what is different in a session, unless the user has set it.
+func (d *dev) adjust() {
+	d.apply = d.apply || d.testcluster != ""
+	d.watchHooks, d.dryRun, d.election.on, d.kubernetesEvents = true, !d.apply, false, false
+	host, _ := os.Hostname() // without one, sessions of one cluster share a name
+	name := "dev-" + strings.Trim(notInNames.ReplaceAllString(strings.ToLower(host), "-"), "-")
+	for flag, set := range map[string]func(){
+		"log-level": func() { d.logLevel = "warn" }, "log-no-time": func() { d.logNoTime = true },
+		"instance":    func() { d.instance = name },
+		"listen-port": func() { d.listenPort = "0" }, "listen-address": func() { d.listenAddress = "127.0.0.1" },
+		"http-listen-port":                      func() { d.http.port = "0" },
+		"validating-webhook-listen-port":        func() { d.validating.port = "0" },
+		"conversion-webhook-listen-port":        func() { d.conversion.port = "0" },
+		"validating-webhook-configuration-name": func() { d.configurationName = "shell-operator-" + name },
+	} {
+		if !d.changed(flag) {
+			set()
+		}
+	}
+}
+
+// notInNames is what names of webhook configurations do not have.
+var notInNames = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// session checks, starts and ends everything in order. It returns when nothing is left.
+func (d *dev) session(ctx, kill context.Context, watch watchdog, log *slog.Logger) (err error) {
+	if d.private, err = os.MkdirTemp("", "shell-operator-dev-"); err != nil {
+		return fmt.Errorf("cannot make a temp directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(d.private)) }()
+	if !d.changed("tmp-dir") {
+		d.tmpDir = filepath.Join(d.private, "tmp")
+	}
+	if !d.changed("debug-unix-socket") {
+		d.debugSocket, d.debugSocketChosen = filepath.Join(d.private, "debug.socket"), true
+	}
+	if err := d.announce(); err != nil {
+		return err
+	}
+	report, err := workbench.Lint(ctx, d.workbench(), workbench.LintOptions{})
+	if err != nil {
+		return err
+	}
+	if err := printReport(d.out, string(formatText), true, false, report); err != nil {
+		return err
+	}
+	if report.Errors > 0 {
+		return errFound{fmt.Sprintf("%s in %s: fix them, then start again", count(report.Errors, "error"), d.hooksDir)}
+	}
+	if d.testcluster == "" {
+		return d.operator(ctx, kill, watch, log)
+	}
+	dir := filepath.Join(d.private, "cluster")
+	return workbench.WithControlPlane(ctx, kill, workbench.ControlPlane{Program: d.testcluster, Dir: dir, Env: os.Environ()}, func(ctx context.Context) error {
+		d.kubeConfig, d.kubeContext, d.kubeServer = filepath.Join(dir, "kubeconfig"), "", ""
+		n, err := workbench.Load(ctx, d.cluster(), d.hooksDir, d.private)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), filepath.Join(d.hooksDir, "*.yaml"))
+		return d.operator(ctx, kill, watch, log)
+	})
+}
+
+// operator runs the operator, the tests of hooks that change, and removes what was registered.
+func (d *dev) operator(ctx, kill context.Context, watch watchdog, log *slog.Logger) error {
+	cl, err := kube.Connect(d.cluster(), d.private)
+	if err != nil {
+		return err
+	}
+	d.stayLocal(cl)
+	fmt.Fprintf(d.out, "the hooks in %s are reloaded when they change; in another terminal: shell-operator status --debug-unix-socket %s\n", d.hooksDir, d.debugSocket)
+	options := d.options(log)
+	options.Watchdog, options.Webhooks.NoRegistration = watch, !d.apply
+	// The session ends as a whole, in particular when the operator cannot start.
+	aside, end := context.WithCancel(ctx)
+	var asides sync.WaitGroup
+	options.Debug.Served = func() { asides.Go(func() { d.follow(aside) }) }
+	asides.Go(func() {
+		workbench.FollowTests(aside, d.workbench(), func(report workbench.TestReport, err error) {
+			if err != nil {
+				fmt.Fprintf(d.out, "tests: %v\n", err)
+				return
+			}
+			_ = printTests(d.out, string(formatText), report, false) // a terminal that is gone
+			fmt.Fprintf(d.out, "tests: %s, %d failed\n", count(len(report.Cases), "case"), report.Failed)
+		})
+	})
+	err = app.Run(ctx, kill, options)
+	end()
+	asides.Wait()
+	if d.apply && d.testcluster == "" {
+		err = errors.Join(err, d.unregister(ctx, webhook.Options{Cluster: cl, Webhooks: options.Webhooks, Log: log}))
+	}
+	return err
+}
+
+// unregisterTimeout limits the requests after a signal.
+const unregisterTimeout = 10 * time.Second
+
+// unregister removes webhook configurations. Without the permission, none was registered.
+func (d *dev) unregister(ctx context.Context, o webhook.Options) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unregisterTimeout)
+	defer cancel()
+	if err := webhook.Uninstall(ctx, o); err != nil && !kube.IsPermissionMissing(err) {
+		return fmt.Errorf("cannot remove the webhook configurations %s-…: %w", d.configurationName, err)
+	}
+	return nil
+}
+
+// stayLocal listens on loopback, unless the API server is elsewhere and has to reach the webhooks.
+func (d *dev) stayLocal(cl *kube.Cluster) {
+	u, err := url.Parse(cl.Config.Host)
+	if err != nil {
+		return
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return
+	}
+	for flag, address := range map[string]*string{"validating-webhook-listen-address": &d.validating.address, "conversion-webhook-listen-address": &d.conversion.address} {
+		if !d.changed(flag) {
+			*address = "127.0.0.1"
+		}
+	}
+}
+
+// announce prints where the session works and what it may change.
+func (d *dev) announce() error {
+	where := "of " + d.testcluster + ", which is removed at the end"
+	if d.testcluster == "" {
+		cl, err := kube.Connect(d.cluster(), d.private)
+		if err != nil {
+			return err
+		}
+		where = cl.Config.Host
+		if d.kubeContext != "" {
+			where += " (context " + d.kubeContext + ")"
+		}
+	}
+	mode := "dry run: the operator changes no object and registers no webhook. WARNING: dry run does not stop kubectl in hooks"
+	if d.apply {
+		mode = "apply: operations of hooks change objects, webhooks are registered until the end"
+	}
+	_, err := fmt.Fprintf(d.out, "cluster %s, %s\n", where, mode)
+	return err
+}
+
+// follow prints runs as they happen.
+func (d *dev) follow(ctx context.Context) {
+	body, err := debug.NewClient(d.place(), 10*time.Second).Get(ctx, "/tail.text")
+	if err != nil {
+		return // the operator has ended, and its error is printed
+	}
+	defer body.Close()
+	_, _ = io.Copy(d.out, body)
+}

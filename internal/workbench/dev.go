@@ -1,0 +1,234 @@
+package workbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/filewatch"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/workbench/memory"
+	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+)
+
+// ControlPlane is a program as testcluster: "start --dir DIR" starts a control plane and prints "ready".
+type ControlPlane struct {
+	Program, Dir string
+	Env          []string
+}
+
+// controlPlaneDelay is how long a control plane has to end by itself.
+const controlPlaneDelay = 10 * time.Second
+
+// WithControlPlane starts a control plane, calls do, and ends it. It returns when its processes have ended.
+func WithControlPlane(ctx, kill context.Context, c ControlPlane, do func(context.Context) error) error {
+	program, err := filepath.Abs(c.Program)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it outlives its users
+	defer stop()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	ready := make(chan struct{})
+	var once sync.Once
+	var ending sync.WaitGroup
+	ending.Go(func() {
+		_, err := process.New(process.Options{TermDelay: controlPlaneDelay, Kill: kill}).Execute(running, process.Invocation{
+			Hook: c.Program, Path: program, Args: []string{"start", "--dir", c.Dir}, Dir: "/", Env: c.Env,
+			Stdout: func(line []byte) {
+				if string(line) == "ready" {
+					once.Do(func() { close(ready) })
+				}
+			},
+			Stderr: func([]byte) {},
+		})
+		if running.Err() == nil {
+			fail(fmt.Errorf("the control plane has ended: %w", errors.Join(err)))
+		}
+	})
+	defer ending.Wait()
+	defer stop()
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	err = do(ctx)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
+
+// Load creates the objects of the YAML files in a directory, except test files, in an empty cluster. It writes files to private.
+func Load(ctx context.Context, o kube.Options, dir, private string) (n int, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return 0, err
+	}
+	files = slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, testfile.Suffix) })
+	all, err := readManifests(files)
+	if err != nil {
+		return 0, err
+	}
+	cl, err := kube.Connect(o, private)
+	if err != nil {
+		return 0, err
+	}
+	l, err := newLive(cl, memory.New(builtInKinds()))
+	if err != nil {
+		return 0, err
+	}
+	if err := l.prepare(ctx, all); err != nil {
+		return 0, err
+	}
+	// What others need comes first.
+	rank := func(m manifest) int {
+		if h, _ := headOf(m.text); h.Kind == "CustomResourceDefinition" {
+			return 0
+		} else if h.Kind == "Namespace" {
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(all, func(a, b manifest) int { return rank(a) - rank(b) })
+	for _, m := range all {
+		if err := l.add(ctx, m.text); err != nil {
+			return n, fmt.Errorf("%s: %w", m.path, err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+// FollowTests runs the tests of hooks whose files change, until ctx ends.
+func FollowTests(ctx context.Context, o Options, report func(TestReport, error)) {
+	before, err := stamps(o.HooksDir)
+	if err != nil {
+		report(TestReport{}, err)
+		return
+	}
+	_ = filewatch.Follow(ctx, filewatch.Options{ // it ends with ctx and for no other reason
+		Directories: func() map[string]bool { return directories(o.HooksDir) },
+		Changed: func() time.Duration {
+			now, err := stamps(o.HooksDir)
+			if err != nil {
+				report(TestReport{}, err)
+				return 0
+			}
+			changed := differing(before, now)
+			before = now
+			if files := affected(o.HooksDir, changed); len(files) > 0 && ctx.Err() == nil {
+				result, err := Test(ctx, o, TestOptions{Paths: files})
+				if ctx.Err() == nil {
+					report(result, err)
+				}
+			}
+			return 0
+		},
+		Degraded: func(err error) {
+			report(TestReport{}, fmt.Errorf("changes of files are noticed within a minute only: %w", err))
+		},
+	})
+}
+
+// stamp is what differs between two versions of a file.
+type stamp struct {
+	size int64
+	mode fs.FileMode
+	time time.Time
+}
+
+// stamps are those of all files below a directory.
+func stamps(dir string) (map[string]stamp, error) {
+	all := map[string]stamp{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // it is gone now
+		case err != nil:
+			return err
+		case d.IsDir() && path != dir && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		if info, err := os.Stat(path); err == nil {
+			all[path] = stamp{info.Size(), info.Mode(), info.ModTime()}
+		}
+		return nil
+	})
+	return all, err
+}
+
+func directories(dir string) map[string]bool {
+	all := map[string]bool{}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not watched
+		if err != nil || !d.IsDir() {
+			return nil
+		}
+		if path != dir && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		all[path] = true
+		return nil
+	})
+	return all
+}
+
+func differing(before, now map[string]stamp) (changed []string) {
+	for path, s := range now {
+		if before[path] != s {
+			changed = append(changed, path)
+		}
+	}
+	for path := range before {
+		if _, there := now[path]; !there {
+			changed = append(changed, path)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// affected returns the test files to run after changes: those that have changed themselves or whose hook has. A file that is neither, such as a
+// fixture or a library, may belong to all of them.
+func affected(dir string, changed []string) (files []string) {
+	tests, err := testFiles([]string{dir})
+	if err != nil || len(changed) == 0 {
+		return nil // there are none
+	}
+	hooks := map[string]string{} // by test file
+	known := map[string]bool{}
+	for _, path := range tests {
+		known[path] = true
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		f, problems := testfile.Parse(path, text)
+		if hook, err := hookOf(f); err == nil && len(problems) == 0 {
+			hooks[path], known[hook] = hook, true
+		}
+	}
+	if slices.ContainsFunc(changed, func(path string) bool { return !known[path] }) {
+		return tests
+	}
+	hit := map[string]bool{}
+	for _, path := range tests {
+		if slices.Contains(changed, path) || slices.Contains(changed, hooks[path]) {
+			hit[path] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(hit))
+}

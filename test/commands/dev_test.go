@@ -1,0 +1,136 @@
+package commands
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// session is a running dev.
+type session struct {
+	cmd      *exec.Cmd
+	out, err testenv.Text
+	tmp      string
+}
+
+// develop starts dev with temporary files below a short path of its own.
+func develop(t *testing.T, args ...string) *session {
+	t.Helper()
+	tmp, err := os.MkdirTemp("", "dev-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	s := &session{cmd: exec.Command(testenv.Binary(t), append([]string{"dev"}, args...)...), tmp: tmp}
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"))
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.err
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	return s
+}
+
+// end sends Ctrl-C and checks that nothing of the session is left.
+func (s *session) end(t *testing.T) {
+	t.Helper()
+	_ = s.cmd.Process.Signal(os.Interrupt) // it may have ended
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s%s", err, s.out.String(), s.err.String())
+	}
+	left, err := os.ReadDir(s.tmp)
+	if err != nil || len(left) > 0 {
+		t.Errorf("it left %v in its temp directory, %v", left, err)
+	}
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range all {
+		if env, err := os.ReadFile(path); err == nil && bytes.Contains(env, []byte("TMPDIR="+s.tmp+"\x00")) {
+			name, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+			t.Errorf("it left a process: %q", name)
+		}
+	}
+}
+
+// devHooks are a directory with a hook, its tests, a webhook and an object.
+func devHooks(t *testing.T, c *testenv.Cluster) string {
+	t.Helper()
+	dir := t.TempDir()
+	command(t, c.Kubeconfig, "init", filepath.Join(dir, "maps.sh"), "--binding", "kubernetes", "--kind", "ConfigMap")
+	command(t, c.Kubeconfig, "init", filepath.Join(dir, "check.sh"), "--binding", "validating", "--kind", "Lease")
+	if err := os.WriteFile(filepath.Join(dir, "soup.yaml"), []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: soup}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestDev follows a session: the cluster and mode, runs, tests of a hook that changes, in dry run and with a control plane of its own.
+func TestDev(t *testing.T) {
+	c := testenv.Shared(t)
+	dir := devHooks(t, c)
+	hook := filepath.Join(dir, "maps.sh")
+	text, err := os.ReadFile(hook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	operation := `printf '{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "dev-test-", "namespace": "default"}}}' >"$KUBERNETES_PATCH_PATH"` + "\n"
+	if err := os.WriteFile(hook, append(text, operation...), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := develop(t, "--kube-config", c.Kubeconfig, dir)
+	s.out.Until(t, "maps.sh 1-1 ended: succeeded", 1)
+	first, _, _ := strings.Cut(s.out.String(), "\n")
+	if !strings.HasPrefix(first, "cluster https://") || !strings.Contains(first, "dry run: the operator changes no object and registers no webhook. WARNING: dry run does not stop kubectl in hooks") {
+		t.Errorf("the first line is %q", first)
+	}
+	if !strings.Contains(s.out.String(), "; operations: Create ConfigMap default/") {
+		t.Errorf("the operation is not printed:\n%s", s.out.String())
+	}
+	if err := os.WriteFile(hook, append([]byte("#!/bin/sh\n# changed\n"), text...), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.out.Until(t, "tests: 3 cases, 0 failed", 1)
+	if made := c.Kubectl(t, "-n", "default", "get", "configmap", "-o", "name") + c.Kubectl(t, "get", "validatingwebhookconfigurations", "-o", "name"); strings.Contains(made, "dev-") {
+		t.Errorf("a dry run has created %s", made)
+	}
+	s.end(t)
+
+	own := develop(t, "--testcluster", filepath.Join(testenv.Root(), "bin", "testcluster"), dir)
+	own.out.Until(t, "ConfigMap default/soup exists", 1)
+	own.end(t)
+
+	// A directory with errors is not started.
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\nif\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := try(t, c.Kubeconfig, "dev", dir); status != 1 || !strings.Contains(out, "maps.sh:2:1: error: ") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+}
+
+// TestDevLeavesNothing ends sessions at random moments.
+func TestDevLeavesNothing(t *testing.T) {
+	c := testenv.Shared(t)
+	dir := devHooks(t, c)
+	moments := 3
+	if testenv.Long() {
+		moments = 20
+	}
+	for i := range moments {
+		args := [][]string{{"--kube-config", c.Kubeconfig, "--apply"}, {"--testcluster", filepath.Join(testenv.Root(), "bin", "testcluster")}, {"--kube-config", c.Kubeconfig}}[i%3]
+		after := time.Duration(rand.Int64N(int64(4 * time.Second)))
+		s := develop(t, append(args, dir)...)
+		s.out.Until(t, "cluster ", 1)
+		<-time.After(after) // the moment is what is tested
+		s.end(t)
+		if left := c.Kubectl(t, "get", "validatingwebhookconfigurations", "-o", "name"); strings.Contains(left, "shell-operator-dev-") {
+			t.Errorf("after %s, %q: it left %s", after, args, left)
+		}
+	}
+}
