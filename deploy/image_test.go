@@ -65,3 +65,39 @@ func TestEntrypointInPages(t *testing.T) {
 		t.Error("no page runs an image: remove this test")
 	}
 }
+
+// TestDockerContext: the build gets what the Dockerfile copies, and no more.
+func TestDockerContext(t *testing.T) {
+	copied, sent := map[string]bool{}, map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^COPY ((?:--chmod=\S+ )?)([^-].*) \S+$`).FindAllStringSubmatch(read(t, "image/Dockerfile"), -1) {
+		for source := range strings.FieldsSeq(m[2]) {
+			copied[source] = true
+			if _, err := os.Stat(filepath.Join(testenv.Root(), source)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for line := range strings.Lines(read(t, "image/Dockerfile.dockerignore")) {
+		if path, found := strings.CutPrefix(strings.TrimSpace(line), "!"); found {
+			sent[path] = true
+		}
+	}
+	below := func(path string, all map[string]bool) bool {
+		for other := range all {
+			if path == other || strings.HasPrefix(path, other+"/") || strings.HasPrefix(other, path+"/") {
+				return true
+			}
+		}
+		return false
+	}
+	for path := range copied {
+		if !below(path, sent) {
+			t.Errorf("the Dockerfile copies %s, which .dockerignore leaves out", path)
+		}
+	}
+	for path := range sent {
+		if !below(path, copied) {
+			t.Errorf("no step of the Dockerfile copies %s", path)
+		}
+	}
+}
