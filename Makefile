@@ -74,14 +74,18 @@ bin/dist/shell-operator-%: FORCE
 	@CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) \
 		go build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.version=$(VERSION)' -o $@ ./cmd/shell-operator
 
-dist: $(BINARIES) delivery-tools ## build bin/dist: binaries for Linux and macOS with SBOMs, the chart, checksums
+LICENSES := bin/dist/third-party-licenses.txt
+$(LICENSES): go.mod go.sum scripts/licenses.sh
+	@mkdir -p $(@D) && scripts/licenses.sh . ./cmd/shell-operator >$@
+
+dist: $(BINARIES) $(LICENSES) delivery-tools ## build bin/dist: binaries for Linux and macOS with SBOMs, licences, the chart, checksums
 	@rm -f bin/dist/*.tgz bin/dist/*.cdx.json bin/dist/SHA256SUMS
 	@for binary in $(BINARIES); do bin/tools/image sbom --version '$(VERSION)' "$$binary" >"$$binary.cdx.json"; done
 	@bin/tools/chart package --version '$(CHART_VERSION)' --app-version '$(VERSION)' --to bin/dist deploy/chart
 	@cd bin/dist && sha256sum * >SHA256SUMS
 
-image: bin/dist/shell-operator-linux-amd64 bin/dist/shell-operator-linux-arm64 delivery-tools ## build bin/image: a static image for amd64 and arm64 as an OCI layout, without Docker
-	@bin/tools/image build --to bin/image --version '$(VERSION)' --revision '$(REVISION)' --time "$$SOURCE_DATE_EPOCH" \
+image: bin/dist/shell-operator-linux-amd64 bin/dist/shell-operator-linux-arm64 $(LICENSES) delivery-tools ## build bin/image: a static image for amd64 and arm64 as an OCI layout, without Docker
+	@bin/tools/image build --to bin/image --version '$(VERSION)' --revision '$(REVISION)' --time "$$SOURCE_DATE_EPOCH" --licenses $(LICENSES) \
 		--binary linux/amd64=bin/dist/shell-operator-linux-amd64 --binary linux/arm64=bin/dist/shell-operator-linux-arm64
 
 test-reproducible: image ## build the image again with an empty cache and compare the digests

@@ -1,7 +1,9 @@
 package deploy
 
 import (
+	"debug/buildinfo"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -99,5 +101,37 @@ func TestDockerContext(t *testing.T) {
 		if !below(path, copied) {
 			t.Errorf("no step of the Dockerfile copies %s", path)
 		}
+	}
+}
+
+// TestLicenses: each module in a program has its licence in what goes with the program.
+func TestLicenses(t *testing.T) {
+	for _, test := range []struct {
+		module   string
+		packages []string
+		program  func() string
+	}{
+		{".", []string{"./cmd/shell-operator"}, func() string { return testenv.Binary(t) }},
+		{"kubectl", []string{".", "./trimmed"}, func() string { return filepath.Join(filepath.Dir(testenv.Tools(t)), "kubectl") }},
+	} {
+		t.Run(test.module, func(t *testing.T) {
+			testenv.Require(t) // for the programs
+			info, err := buildinfo.ReadFile(test.program())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := exec.Command(filepath.Join(testenv.Root(), "scripts", "licenses.sh"), append([]string{test.module}, test.packages...)...).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range info.Deps {
+				if !strings.Contains(string(text), "\n"+m.Path+" "+m.Version+"\n") {
+					t.Errorf("no licence of %s %s", m.Path, m.Version)
+				}
+			}
+			if !strings.Contains(string(text), "\nThe Go library go1.") || !strings.Contains(string(text), "Redistribution and use in source and binary forms") {
+				t.Error("the licence of Go is missing")
+			}
+		})
 	}
 }

@@ -17,6 +17,7 @@ for user in 0 65532:65532 12345:0; do
 		set -euo pipefail
 		[[ $PWD == / && $SHELL_OPERATOR_HOOKS_DIR == /hooks && $LOG_TYPE == json ]]
 		[[ -d /hooks && -x /shell-operator && -x /sbin/tini && -x /bin/kubectl && -x /usr/bin/jq && -s /usr/lib/shell-operator/kubectl-trimmed/kubectl.buildid && -x /shell_lib.sh ]]
+		[[ -s /usr/share/licenses/shell-operator.txt && -s /usr/share/licenses/kubectl.txt ]]
 		[[ $(readlink /usr/local/bin/shell-operator) == /shell-operator ]]
 		shell-operator version
 		kubectl version --client

@@ -21,7 +21,9 @@ import (
 type options struct {
 	version, revision string
 	time              time.Time
-	binaries          []binary
+	// licenses is the file with those of the libraries.
+	licenses string
+	binaries []binary
 }
 
 type binary struct{ platform, file string }
@@ -75,7 +77,7 @@ func checkProgram(file string, platform *v1.Platform) error {
 }
 
 func imageOf(o options, file string, platform *v1.Platform) (v1.Image, error) {
-	layer, err := layerOf(file, o.time)
+	layer, err := layerOf(file, o)
 	if err != nil {
 		return nil, err
 	}

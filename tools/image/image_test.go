@@ -59,7 +59,10 @@ func example(t *testing.T) options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{version: "v1.2.3", revision: "abc", time: time.Unix(1_700_000_000, 0).UTC()}
+	o := options{version: "v1.2.3", revision: "abc", time: time.Unix(1_700_000_000, 0).UTC(), licenses: filepath.Join(t.TempDir(), "licenses")}
+	if err := os.WriteFile(o.licenses, []byte("MIT"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
 		file := filepath.Join(t.TempDir(), "program")
 		if err := os.WriteFile(file, all[platform], 0o755); err != nil {
@@ -188,6 +191,9 @@ func TestContent(t *testing.T) {
 		program, err := os.ReadFile(b.file)
 		if err != nil || !bytes.Equal(content["shell-operator"], program) {
 			t.Errorf("%s: the program is another one: %v", b.platform, err)
+		}
+		if got := string(content["usr/share/licenses/shell-operator.txt"]); got != "MIT" {
+			t.Errorf("the licences are %q", got)
 		}
 		if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM(content["etc/ssl/certs/ca-certificates.crt"]) {
 			t.Error("there are no CA certificates")

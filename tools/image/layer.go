@@ -29,7 +29,7 @@ type entry struct {
 
 // entries are the content of the layer, in its order. Directories that are written to belong to nonRoot and, for users
 // with any other id, to group 0, whose members they are on platforms that give out ids at random.
-func entries(program []byte) []entry {
+func entries(program, licenses []byte) []entry {
 	passwd := "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/tmp:/sbin/nologin\n"
 	group := "root:x:0:\nnonroot:x:65532:\n"
 	return []entry{
@@ -46,6 +46,9 @@ func entries(program []byte) []entry {
 		{name: "usr/local/", mode: 0o755},
 		{name: "usr/local/bin/", mode: 0o755},
 		{name: "usr/local/bin/shell-operator", mode: 0o777, link: "/shell-operator"},
+		{name: "usr/share/", mode: 0o755},
+		{name: "usr/share/licenses/", mode: 0o755},
+		{name: "usr/share/licenses/shell-operator.txt", mode: 0o644, content: licenses},
 		{name: "var/", mode: 0o755},
 		{name: "var/run/", mode: 0o755},
 		{name: "var/run/shell-operator/", mode: 0o770, uid: nonRoot},
@@ -64,12 +67,16 @@ func roots() []byte {
 	return b.Bytes()
 }
 
-func layerOf(file string, at time.Time) (v1.Layer, error) {
+func layerOf(file string, o options) (v1.Layer, error) {
 	program, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	content, err := archive(entries(program), at)
+	licenses, err := os.ReadFile(o.licenses)
+	if err != nil {
+		return nil, err
+	}
+	content, err := archive(entries(program, licenses), o.time)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,13 @@
 // Program image builds the static image of the operator without a container engine:
 //
-//	image build --to DIR --version V --time SECONDS --binary OS/ARCH=FILE…   writes an OCI layout
+//	image build --to DIR --version V --time SECONDS --licenses FILE --binary OS/ARCH=FILE…   writes an OCI layout
 //	image push DIR REF                                                      pushes it, with its SBOMs
 //	image digest DIR|REF                                                    prints the digest of a layout's image, or of one in a registry
 //	image sbom --version V FILE                                             prints the SBOM of a program
 //
 // Callers may rely on this:
 //   - The same input gives the same digests, on any machine with this version of Go.
-//   - The image has one layer: the program, its directories, a user, CA certificates. Nothing runs as root.
+//   - The image has one layer: the program, the licences of its libraries, its directories, a user, CA certificates. Nothing runs as root.
 //   - Each platform's image has an SBOM (CycloneDX JSON) that refers to it.
 package main
 
@@ -64,14 +64,15 @@ func buildCommand(args []string, stdout io.Writer) error {
 	flags.StringVar(&o.version, "version", "", "version of the program")
 	flags.StringVar(&o.revision, "revision", "", "commit that it is built from")
 	seconds := flags.Int64("time", 0, "time of everything in the image, in seconds since 1970: that of the commit")
+	flags.StringVar(&o.licenses, "licenses", "", "file with the licences of the libraries")
 	to := flags.String("to", "", "directory of the layout; an older layout there is replaced")
 	flags.Var(&binaries, "binary", "static program for a platform, as linux/amd64=path")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	o.time = time.Unix(*seconds, 0).UTC()
-	if o.version == "" || *to == "" || len(binaries) == 0 {
-		return errors.New("build needs --version, --to and at least one --binary")
+	if o.version == "" || *to == "" || o.licenses == "" || len(binaries) == 0 {
+		return errors.New("build needs --version, --to, --licenses and at least one --binary")
 	}
 	for _, b := range binaries {
 		platform, file, ok := strings.Cut(b, "=")
