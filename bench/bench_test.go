@@ -31,6 +31,7 @@ var scenarios = []scenario{
 	{"idle", "20 hooks that have nothing to do, for 60 s", idle},
 	{"admission", "sh hook, 1, 10 and 50 requests a second", admission},
 	{"kubectl", "calls of kubectl in hooks, trimmed and complete", kubectlCalls},
+	{"kubectl-list", "kubectl get of 10,000 Pods, trimmed and complete", kubectlList},
 	{"typical-hook", "bash, three jq, a kubectl get and a kubectl apply", typicalHook},
 	{"record", "1,000 runs that succeed, with --record=failures and with none", record},
 	{"patches", "200 and 5,000 operations from one run", patches},
