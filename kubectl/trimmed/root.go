@@ -14,7 +14,6 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/cmd/annotate"
-	"k8s.io/kubectl/pkg/cmd/apply"
 	"k8s.io/kubectl/pkg/cmd/auth"
 	"k8s.io/kubectl/pkg/cmd/create"
 	"k8s.io/kubectl/pkg/cmd/delete"
@@ -39,7 +38,7 @@ func newCommand(verb string, f cmdutil.Factory, streams genericiooptions.IOStrea
 	case "annotate":
 		return annotate.NewCmdAnnotate(name, f, streams)
 	case "apply":
-		return apply.NewCmdApply(name, f, streams)
+		return newApply(f, streams)
 	case "auth":
 		return auth.NewCmdAuth(f, streams)
 	case "create":
@@ -193,14 +192,15 @@ func newEmptyRoot(streams genericiooptions.IOStreams) (*cobra.Command, cmdutil.F
 	root.SetHelpFunc(func(*cobra.Command, []string) { first.Exec() })
 	root.SetUsageFunc(func(*cobra.Command) error { first.Exec(); return nil })
 
-	connection := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50).WithWarningPrinter(streams)
+	connection := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50)
 	connection.WithWrapConfigFn(func(config *rest.Config) *rest.Config {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return &genericclioptions.CommandHeaderRoundTripper{Delegate: next, Headers: headers.Headers}
 		})
 		return config
 	})
-	checked := cmdutil.NewMatchVersionFlags(connection)
+	ambiguous := printers.NewWarningPrinter(streams.ErrOut, printers.WarningPrinterOptions{Color: printers.AllowsColorOutput(streams.ErrOut)})
+	checked := cmdutil.NewMatchVersionFlags(&getter{RESTClientGetter: connection, warn: ambiguous.Print})
 	flags := root.PersistentFlags()
 	flags.BoolVar(&warningsFail, "warnings-as-errors", false, "")
 	connection.AddFlags(flags)
