@@ -302,5 +302,8 @@ func (r record) End(report run.Report) {
 	for _, c := range report.Changes {
 		outcome.Patches = append(outcome.Patches, history.Patch(c))
 	}
+	for _, c := range report.Kubectl {
+		outcome.Kubectl = append(outcome.Kubectl, history.KubectlCalls(c))
+	}
 	r.Record.End(outcome)
 }

@@ -72,6 +72,7 @@ const (
 	ByNoBindings ReasonKind = "no bindings"
 	ByReload     ReasonKind = "reload"
 	ByScript     ReasonKind = "script"
+	ByKubectl    ReasonKind = "kubectl"
 )
 
 func (e *Explanation) text(now time.Time) string {

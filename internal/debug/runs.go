@@ -177,6 +177,9 @@ func runText(r *history.Run) string {
 		patches = append(patches, p.Operation+" "+objectName(p))
 	}
 	list("operations", r.PatchCount, patches)
+	if len(r.Kubectl) > 0 {
+		list("calls of kubectl", 1, kubectlCalls(r))
+	}
 	if r.Error != "" {
 		list("error", 1, strings.Split(strings.TrimRight(r.Error, "\n"), "\n"))
 	}
@@ -188,6 +191,18 @@ func runText(r *history.Run) string {
 		list(title, 1, strings.Split(strings.TrimRight(r.Output, "\n"), "\n"))
 	}
 	return b.String()
+}
+
+// kubectlCalls has an item for each command and way.
+func kubectlCalls(r *history.Run) (items []string) {
+	for _, c := range r.Kubectl {
+		item := fmt.Sprintf("%d × %s, %s", c.Count, c.Verb, c.Way)
+		if c.Reason != "" {
+			item += " (" + c.Reason + ")"
+		}
+		items = append(items, item)
+	}
+	return items
 }
 
 func objectName(p history.Patch) string {

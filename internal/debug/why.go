@@ -58,7 +58,7 @@ func why(a *API, r request) (answer, error) {
 // explain is a pure function, so that every case has a row in a test.
 func explain(f facts) Explanation {
 	e := Explanation{Hook: f.hook.Name}
-	e.Reasons = slices.Concat(f.pauses(), f.inQueues(), f.givenUp(), f.starting(), f.watching(), f.listening(), f.notReloaded(), f.limited())
+	e.Reasons = slices.Concat(f.pauses(), f.inQueues(), f.givenUp(), f.starting(), f.watching(), f.listening(), f.notReloaded(), f.limited(), f.calling())
 	slices.SortStableFunc(e.Reasons, func(a, b Reason) int {
 		switch {
 		case a.Blocks == b.Blocks:
@@ -393,6 +393,15 @@ func (f *facts) limited() []Reason {
 	}
 	return []Reason{{ByScript, false, "it runs once per context, because its script reads event data of the first context only: " + f.oneByOne,
 		"settings.contextsPerRun: 0 of the hook delivers all contexts of a run"}}
+}
+
+// calling covers the calls of kubectl by the last run that made any.
+func (f *facts) calling() []Reason {
+	i := slices.IndexFunc(f.runs, func(r history.Run) bool { return len(r.Kubectl) > 0 })
+	if i < 0 {
+		return nil
+	}
+	return []Reason{{ByKubectl, false, fmt.Sprintf("run %s called kubectl: %s", f.runs[i].ID, strings.Join(kubectlCalls(&f.runs[i]), "; ")), ""}}
 }
 
 func times(n int) string {

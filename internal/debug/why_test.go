@@ -54,6 +54,7 @@ func TestWhy(t *testing.T) {
 		{"was rejected", facts{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"me": "it is\nwrong"}}, IsIdle, ByReload, "the last reload was rejected: it is wrong", false},
 		{"another hook was rejected", facts{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"b": "secret"}}, IsIdle, ByReload, "the last reload was rejected: shell-operator status shows the cause", false},
 		{"runs once per context", facts{hook: &hook.Hook{Name: "me"}, progress: started, oneByOne: "me:3: jq .[0].object"}, IsIdle, ByScript, "it runs once per context, because its script reads event data of the first context only: me:3: jq .[0].object", false},
+		{"called kubectl", facts{hook: &hook.Hook{Name: "me"}, progress: started, runs: []history.Run{{ID: "5-1"}, {ID: "4-1", Kubectl: []history.KubectlCalls{{Verb: "get", Way: "trimmed", Count: 2}, {Verb: "get", Way: "complete", Reason: "flag", Count: 1}}}}}, IsIdle, ByKubectl, "run 4-1 called kubectl: 2 × get, trimmed; 1 × get, complete (flag)", false},
 		{"has no bindings", facts{hook: &hook.Hook{Name: "me"}, progress: started}, IsIdle, "", "", false},
 
 		{"runs", facts{hook: watcher, progress: started, bindings: watching, queues: queue(Running, mine), runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running}}}, IsRunning, ByItsOwnRun, "it has been running as 4-1 for 1m30s", false},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
@@ -53,6 +54,8 @@ type Report struct {
 	Merged int
 	Wall   time.Duration
 	Usage  process.Usage
+	// Kubectl are the calls of kubectl by the hook, if it calls the trimmed one.
+	Kubectl []kubectl.Calls
 	// Changes are those of objects that the run tried.
 	Changes []Change
 	// Response is what the client of a review gets: the verdict and its message.

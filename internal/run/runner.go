@@ -31,6 +31,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
@@ -166,7 +167,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	endTrace(err)
 	report := Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: m.waited, Attempt: m.attempts, Merged: merged,
-		Wall: time.Since(started), Usage: a.usage, Changes: a.changes, Response: a.response, Message: a.result.Message, Err: err, Allowed: t.mayFail(),
+		Wall: time.Since(started), Usage: a.usage, Kubectl: a.calls, Changes: a.changes, Response: a.response, Message: a.result.Message, Err: err, Allowed: t.mayFail(),
 		Interrupted: err != nil && interrupted(ctx),
 	}
 	a.record.End(report)
@@ -204,6 +205,7 @@ type attempt struct {
 	log     *slog.Logger
 	record  Record
 	usage   process.Usage
+	calls   []kubectl.Calls
 	changes []Change
 	// response is that of a review.
 	response string
@@ -258,7 +260,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) error {
 	t, log := a.task, a.log
 	result, err := r.execute(ctx, a, f)
-	a.usage, a.hookFailed = result.Usage, err != nil
+	a.usage, a.hookFailed, a.calls = result.Usage, err != nil, kubectl.ParseCalls(f.Calls())
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if t.readExtra().review == nil {
 		turn = r.turns.take(t.Hook())

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
@@ -52,6 +53,7 @@ func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) process.Invocation
 	if !found {
 		env = r.opts.Env
 	}
+	env = kubectl.Recorded(env, f.CallsFile())
 	return process.Invocation{
 		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path),
 		Env: append(env[:len(env):len(env)], f.Environment()...), Timeout: r.timeout(h),

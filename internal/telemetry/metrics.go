@@ -44,6 +44,7 @@ type Metrics struct {
 	runSeconds, userSeconds, sysSeconds *prometheus.HistogramVec
 	maxRSS                              *prometheus.GaugeVec
 	failures, allowed, successes        *prometheus.CounterVec
+	kubectlCalls                        *prometheus.CounterVec
 
 	objects             *prometheus.GaugeVec
 	filtering, handling *prometheus.HistogramVec
@@ -94,6 +95,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		failures:      r.counter("hook_run_errors_total"),
 		allowed:       r.counter("hook_run_allowed_errors_total"),
 		successes:     r.counter("hook_run_success_total"),
+		kubectlCalls:  r.counter("hook_kubectl_calls_total"),
 		objects:       r.gauge("kube_snapshot_objects"),
 		filtering:     r.histogram("kube_jq_filter_duration_seconds"),
 		filterErrors:  r.counter("kube_jq_filter_errors_total"),
@@ -266,6 +268,11 @@ func (m *Metrics) RunEnded(r Run) {
 	default:
 		successes.Inc()
 	}
+}
+
+// KubectlCalled counts calls of kubectl.
+func (m *Metrics) KubectlCalled(hook, verb, way string, calls int) {
+	m.kubectlCalls.WithLabelValues(valid(hook), verb, way).Add(float64(calls))
 }
 
 // TaskParked counts a task that was parked.

@@ -101,6 +101,8 @@ var definitions = []definition{
 		help: "Failed runs of bindings with allowFailure."},
 	{name: "hook_run_success_total", typ: counter, labels: bindingLabels,
 		help: "Successful runs."},
+	{name: "hook_kubectl_calls_total", typ: counter, labels: []string{"hook", "verb", "way"},
+		help: "Calls of kubectl by hooks that call the trimmed one, by command and by the kubectl that carried them out: trimmed or complete."},
 
 	{name: "hook_events_dropped_total", typ: counter, labels: hookLabels,
 		help: "Events of a hook that were not published: more than the limit for one object, or rejected by the API server."},

@@ -12,13 +12,14 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/shell-operator/shell-operator/kubectl/trimmed/first"
+	_ "github.com/shell-operator/shell-operator/kubectl/trimmed/heap"
 	_ "github.com/shell-operator/shell-operator/kubectl/trimmed/untranslated"
 )
 
 func main() {
-	root := newRoot(os.Args[1:])
+	root, reason := newRoot(os.Args[1:])
 	if root == nil {
-		first.Exec()
+		first.Exec(reason)
 	}
 	// What kubectl does by component-base/cli, which also links the flags of logs and with them Prometheus.
 	log.SetFlags(0)

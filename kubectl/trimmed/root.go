@@ -65,40 +65,49 @@ func newCommand(verb string, f cmdutil.Factory, streams genericiooptions.IOStrea
 	return nil
 }
 
-// newRoot returns kubectl with the called command alone, or nil if the complete kubectl must carry out the call.
-func newRoot(args []string) *cobra.Command {
+// newRoot returns kubectl with the called command alone, or the reason why the complete kubectl must carry out the call.
+func newRoot(args []string) (called *cobra.Command, reason string) {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	root, factory := newEmptyRoot(streams)
 	call, ok := parse(root.PersistentFlags(), args, true)
-	if !ok || len(call.words) == 0 {
-		return nil
+	if !ok {
+		return nil, "flag"
+	}
+	if len(call.words) == 0 {
+		return nil, "command"
 	}
 	verb := call.words[0]
 	command := newCommand(verb, factory, streams)
 	if command == nil {
-		return nil
+		return nil, "command"
 	}
+	first.Verb = verb
 	root.AddCommand(command)
 	// An error of get names explain if there is such a command.
-	root.AddCommand(&cobra.Command{Use: "explain", Run: func(*cobra.Command, []string) { first.Exec() }})
+	root.AddCommand(&cobra.Command{Use: "explain", Run: func(*cobra.Command, []string) { first.Exec("command") }})
 	leaf, rest, err := root.Find(args)
 	if err != nil {
-		return nil
+		return nil, "command"
 	}
 	leaf.InheritedFlags() // adds them to its flags
-	if call, ok = parse(leaf.Flags(), rest, false); !ok || !serves(verb, leaf, call) {
-		return nil
+	if call, ok = parse(leaf.Flags(), rest, false); !ok || !servesFlags(verb, call) {
+		return nil, "flag"
 	}
-	return root
+	if !serves(verb, leaf, call) {
+		return nil, "command"
+	}
+	return root, ""
 }
 
-// serves reports whether a call of a command needs nothing that the complete kubectl alone has.
+// servesFlags reports whether this program has what the flags of a call need.
+func servesFlags(verb string, call call) bool {
+	return !slices.ContainsFunc(slices.Concat(first.Served[verb], []string{"cache-dir", "kustomize"}), func(flag string) bool {
+		return slices.Contains(call.flags, flag)
+	})
+}
+
+// serves reports whether this program has the subcommand of a call.
 func serves(verb string, leaf *cobra.Command, call call) bool {
-	for _, flag := range slices.Concat(first.Served[verb], []string{"cache-dir", "kustomize"}) {
-		if slices.Contains(call.flags, flag) {
-			return false
-		}
-	}
 	switch path := strings.TrimPrefix(leaf.CommandPath(), name+" "); verb {
 	case "auth":
 		return path == "auth can-i"
@@ -172,6 +181,7 @@ func newEmptyRoot(streams genericiooptions.IOStreams) (*cobra.Command, cmdutil.F
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			first.Record("trimmed") // nothing passes the call on from here
 			headers.ParseCommandHeaders(cmd, args)
 			rest.SetDefaultWarningHandler(warnings)
 			return nil
@@ -188,9 +198,9 @@ func newEmptyRoot(streams genericiooptions.IOStreams) (*cobra.Command, cmdutil.F
 		},
 	}
 	// Messages about invalid flags and about the usage are long, and need all commands.
-	root.SetFlagErrorFunc(func(*cobra.Command, error) error { first.Exec(); return nil })
-	root.SetHelpFunc(func(*cobra.Command, []string) { first.Exec() })
-	root.SetUsageFunc(func(*cobra.Command) error { first.Exec(); return nil })
+	root.SetFlagErrorFunc(func(*cobra.Command, error) error { first.Exec("flag"); return nil })
+	root.SetHelpFunc(func(*cobra.Command, []string) { first.Exec("flag") })
+	root.SetUsageFunc(func(*cobra.Command) error { first.Exec("flag"); return nil })
 
 	connection := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50)
 	connection.WithWrapConfigFn(func(config *rest.Config) *rest.Config {

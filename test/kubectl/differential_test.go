@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -65,6 +66,9 @@ func compare(t *testing.T, l line, got, want result) {
 	if way := map[bool]string{false: "served", true: "process"}[got.process]; way != l.way {
 		t.Errorf("%s\nwas %s, not %s", l.text, way, l.way)
 	}
+	if len(got.calls) == 0 || slices.ContainsFunc(got.calls, func(c kubectl.Calls) bool { return c.Way == kubectl.Complete }) != got.process {
+		t.Errorf("%s\nrecorded %v", l.text, got.calls)
+	}
 	for _, part := range []struct{ name, got, want string }{
 		{"stdout", got.stdout, want.stdout}, {"stderr", got.stderr, want.stderr},
 		{"status", fmt.Sprint(got.status), fmt.Sprint(want.status)},
@@ -73,6 +77,83 @@ func compare(t *testing.T, l line, got, want result) {
 		if part.got != part.want {
 			t.Errorf("%s\n%s of the trimmed kubectl:\n%s\nof the complete one:\n%s", l.text, part.name, part.got, part.want)
 		}
+	}
+}
+
+// TestRecorded: the trimmed kubectl records what it is called for, and why the complete one carries it out. Each of its commands has
+// a line.
+func TestRecorded(t *testing.T) {
+	c := testenv.Shared(t)
+	s := newSide(t, c, true)
+	unpack(t, filepath.Join(s.dir, "work"))
+	check := func(line string, want kubectl.Calls) {
+		t.Helper()
+		if got := s.run(line).calls; len(got) != 1 || got[0] != want {
+			t.Errorf("%s\nrecorded %v, not %v", line, got, want)
+		}
+	}
+	for _, verb := range kubectl.Verbs {
+		call := calls[verb]
+		if call == "" { // it has only subcommands
+			call = calls[map[string]string{"auth": "auth can-i", "rollout": "rollout restart"}[verb]]
+		}
+		check(call, kubectl.Calls{Verb: verb, Way: kubectl.Trimmed, Count: 1})
+	}
+	for _, test := range []struct{ line, verb, reason string }{
+		{"kubectl", kubectl.Other, "command"},
+		{"kubectl explain configmap", kubectl.Other, "command"},
+		{"kubectl rollout history deployment web", "rollout", "command"},
+		{"kubectl -n default explain configmap", kubectl.Other, "command"},
+		{"kubectl get cm -v=0", "get", "flag"},
+		{"kubectl -n default get cm --cache-dir=x", "get", "flag"},
+		{"kubectl get cm --chunk-size=many", "get", "flag"},
+		{"KUBERC=x kubectl get cm", "get", "kuberc"},
+		{"LANG=de_DE.UTF-8 kubectl get cm", "get", "language"},
+		{"SHELL_OPERATOR_KUBECTL_FILE=1,2,3,4 kubectl get cm", kubectl.Other, "path"},
+	} {
+		check(test.line, kubectl.Calls{Verb: test.verb, Way: kubectl.Complete, Reason: test.reason, Count: 1})
+	}
+	check("kubectl get cm && kubectl get cm", kubectl.Calls{Verb: "get", Way: kubectl.Trimmed, Count: 2})
+	for name, replace := range map[string]string{
+		"a pipe": "mkfifo $FILE", "a link": "ln -s target $FILE", "a directory": "mkdir $FILE", "no directory": "export SHELL_OPERATOR_KUBECTL_CALLS=/missing/file",
+	} {
+		if got := s.run("FILE=$SHELL_OPERATOR_KUBECTL_CALLS; " + replace + "; kubectl version --client >/dev/null; status=$?; rm -rf $FILE target; exit $status"); got.status != 0 || got.stderr != "" || len(got.calls) > 0 {
+			t.Errorf("%s in place of the file: %+v", name, got)
+		}
+	}
+}
+
+// TestLongLists: lists of many MB, whose readers are slow or end early.
+func TestLongLists(t *testing.T) {
+	c := testenv.Shared(t)
+	objects, size := 6, 200_000
+	if testenv.Long() {
+		objects, size = 100, 1_000_000
+	}
+	sides := []*side{newSide(t, c, false), newSide(t, c, true)}
+	for _, s := range sides {
+		for i := range objects {
+			text := strings.Repeat(fmt.Sprintf("%09d ", i), size/10)
+			manifest := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large-%03d", "labels": {"large": "yes"}}, "data": {"text": %q}}`, i, text)
+			s.write("large.json", manifest)
+			if created := s.run("kubectl create -f ../large.json"); created.status != 0 {
+				t.Fatal(created.stderr)
+			}
+		}
+	}
+	for _, text := range []string{
+		// dd reads a block of 512 bytes with each call of the system, so kubectl waits for it.
+		`kubectl get cm -l large=yes -o jsonpath='{.items[*].data}' | dd bs=512 status=none | sha256sum`,
+		`kubectl get cm -l large=yes -o json | grep -c '"name": "large-'`,
+		`kubectl get cm -l large=yes -o yaml | head -1; echo "${PIPESTATUS[@]}"`,
+		`kubectl get cm -l large=yes -o json | head -1; echo "${PIPESTATUS[@]}"`,
+		`kubectl get cm -l large=yes -o json | (exec <&-); echo "${PIPESTATUS[@]}"`,
+	} {
+		complete, trimmed := sides[0].run(text), sides[1].run(text)
+		if complete.status != 0 || complete.stdout == "" {
+			t.Errorf("%s\nstatus %d, output %q, %s", text, complete.status, complete.stdout, complete.stderr)
+		}
+		compare(t, line{"served", text}, trimmed, complete)
 	}
 }
 

@@ -2,7 +2,10 @@ package kubectl
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,7 +53,7 @@ func TestIdentity(t *testing.T) {
 				"a/kubectl": `case $1 in
 fail) exit 7 ;;
 hello) /bin/sh "$PLUGIN/kubectl-hello" ;;
-environment) echo "PATH=$PATH $SHELL_OPERATOR_KUBECTL_FILE" >>$RAN ;;
+environment) echo "PATH=$PATH $SHELL_OPERATOR_KUBECTL_FILE$SHELL_OPERATOR_KUBECTL_CALLS" >>$RAN ;;
 esac`,
 				"b/kubectl":            "",
 				"plugin/kubectl-hello": "echo plugin >>$RAN; kubectl explain cm",
@@ -68,7 +71,7 @@ esac`,
 				}
 			}
 			status, output := shell(t, test.script, "TRIMMED="+trimmed, "A="+dir+"/a", "B="+dir+"/b", "PLUGIN="+dir+"/plugin", "RAN="+ran,
-				"PATH=/usr/bin:/bin", identity(t, dir+"/a/kubectl"))
+				"PATH=/usr/bin:/bin", identity(t, dir+"/a/kubectl"), "SHELL_OPERATOR_KUBECTL_CALLS="+dir+"/calls")
 			text, _ := os.ReadFile(ran)
 			got := strings.Join(strings.Fields(strings.ReplaceAll(string(text), dir+"/a", "A")), " ")
 			if strings.HasPrefix(output, "Client Version: v1.") {
@@ -125,5 +128,63 @@ echo "%s: $(type -p kubectl) ${SHELL_OPERATOR_KUBECTL_FILE:+set} $(kubectl get n
 				t.Errorf("is the reason logged? %v", logged)
 			}
 		})
+	}
+}
+
+// TestVisible: metrics, why and runs show have the calls of hooks, without arguments.
+func TestVisible(t *testing.T) {
+	c := testenv.Shared(t)
+	dir := t.TempDir()
+	const hook = `#!/bin/bash
+if [[ ${1:-} == --config ]]; then echo '{configVersion: v1, onStartup: 1%s}'; exit; fi
+kubectl get namespace default -o name
+kubectl get namespace kube-system -o name
+kubectl api-versions
+kubectl delete cm s3cret --ignore-not-found --now=perhaps
+true
+`
+	for name, settings := range map[string]string{"calls.sh": "", "hidden.sh": ", settings: {kubectl: process}"} {
+		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, hook, settings), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: c.Kubeconfig})
+	for _, name := range []string{"calls.sh", "hidden.sh"} {
+		op.UntilLog("Hook executed successfully", "hook", name)
+	}
+	ask := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(testenv.Binary(t), args...)
+		cmd.Env = append(os.Environ(), "DEBUG_UNIX_SOCKET="+op.Socket)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	run, _, _ := strings.Cut(strings.Split(ask("runs", "calls.sh"), "\n")[1], " ")
+	at := op.UntilLog("base http server started")
+	res, err := http.Get("http://" + at.Fields["address"] + ":" + at.Fields["port"] + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	metrics, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const counter = `shell_operator_hook_kubectl_calls_total{hook="calls.sh",verb=`
+	for where, text := range map[string]struct{ got, want string }{
+		"why":       {ask("why", "calls.sh"), "- run " + run + " called kubectl: 2 × get, trimmed; 1 × delete, complete (flag); 1 × other, complete (command)\n"},
+		"runs show": {ask("runs", "show", run), "\ncalls of kubectl:\n  2 × get, trimmed\n  1 × delete, complete (flag)\n  1 × other, complete (command)\n"},
+		"JSON":      {ask("runs", "show", run, "-o", "json"), `"kubectl":`},
+		"metrics":   {string(metrics), counter + `"delete",way="complete"} 1` + "\n" + counter + `"get",way="trimmed"} 2` + "\n" + counter + `"other",way="complete"} 1` + "\n"},
+	} {
+		if !strings.Contains(text.got, text.want) {
+			t.Errorf("%s lacks %q:\n%s", where, text.want, text.got)
+		}
+	}
+	if text := ask("why", "hidden.sh") + string(metrics); strings.Contains(text, `calls_total{hook="hidden.sh"`) || strings.Contains(text, "called kubectl") {
+		t.Errorf("calls of the complete kubectl are counted:\n%s", text)
 	}
 }

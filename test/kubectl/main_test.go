@@ -26,6 +26,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -35,9 +36,9 @@ type side struct {
 	namespace string
 	dir       string
 	env       []string
-	// mark gets a line for each call of the complete kubectl by the trimmed one.
-	mark     string
-	recorder *recorder
+	// mark gets a line for each call of the complete kubectl by the trimmed one, calls those that the trimmed one records.
+	mark, calls string
+	recorder    *recorder
 }
 
 // result is what can be observed of a command line.
@@ -48,6 +49,8 @@ type result struct {
 	requests []string
 	// process reports that the trimmed kubectl executed the complete one.
 	process bool
+	// calls are those that the trimmed kubectl has recorded.
+	calls []kubectl.Calls
 }
 
 // bin is where make kubectl puts the programs.
@@ -61,7 +64,7 @@ func bin(t *testing.T, elements ...string) string {
 func newSide(t *testing.T, c *testenv.Cluster, trimmed bool) *side {
 	t.Helper()
 	dir := t.TempDir()
-	s := &side{t: t, namespace: c.Namespace(t), dir: dir, mark: filepath.Join(dir, "mark"), recorder: newRecorder(t, c.Config(t))}
+	s := &side{t: t, namespace: c.Namespace(t), dir: dir, mark: filepath.Join(dir, "mark"), calls: filepath.Join(dir, "calls"), recorder: newRecorder(t, c.Config(t))}
 	for _, sub := range []string{"home", "work", "bin"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
 			t.Fatal(err)
@@ -76,7 +79,7 @@ func newSide(t *testing.T, c *testenv.Cluster, trimmed bool) *side {
 	path := filepath.Dir(complete) + ":" + testenv.Tools(t) + ":/usr/local/bin:/usr/bin:/bin"
 	if trimmed {
 		path = bin(t, "kubectl-trimmed") + ":" + path
-		s.env = append(s.env, identity(t, complete))
+		s.env = append(s.env, identity(t, complete), "SHELL_OPERATOR_KUBECTL_CALLS="+s.calls)
 	}
 	s.env = append(s.env, "PATH="+path, "HOME="+filepath.Join(dir, "home"), "KUBECONFIG="+filepath.Join(dir, "kubeconfig"), "NS="+s.namespace, "EDITOR=true")
 	return s
@@ -103,7 +106,7 @@ func (s *side) write(name, text string) {
 // run executes a command line with bash. Variables are added to the environment.
 func (s *side) run(line string, env ...string) result {
 	s.t.Helper()
-	if err := os.RemoveAll(s.mark); err != nil {
+	if err := errors.Join(os.RemoveAll(s.mark), os.RemoveAll(s.calls)); err != nil {
 		s.t.Fatal(err)
 	}
 	s.recorder.take()
@@ -115,7 +118,8 @@ func (s *side) run(line string, env ...string) result {
 		s.t.Fatalf("%s: %v", line, err)
 	}
 	_, err := os.Stat(s.mark)
-	return result{s.masked(stdout.String()), s.masked(stderr.String()), cmd.ProcessState.ExitCode(), s.requests(), err == nil}
+	calls, _ := os.ReadFile(s.calls) // absent without a call
+	return result{s.masked(stdout.String()), s.masked(stderr.String()), cmd.ProcessState.ExitCode(), s.requests(), err == nil, kubectl.ParseCalls(calls)}
 }
 
 // requests returns what the API server has received since the last call of it.

@@ -105,6 +105,7 @@ func (r *Record) End(o Outcome) {
 	r.run.Status, r.run.Took, r.run.Exit = o.Status, Duration(o.Took), o.Exit
 	r.run.Error, r.run.Answer, r.run.Message = cutMiddle(o.Error, maxError), cutMiddle(o.Answer, maxError), o.Message
 	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
+	r.run.Kubectl = o.Kubectl
 	r.run.Output, r.run.OutputCut = r.tail.text()
 	r.tail = tail{}
 	r.size = r.run.cost()

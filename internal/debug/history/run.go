@@ -43,6 +43,17 @@ type Run struct {
 	// Patches are the first operations of the hook, PatchCount is the number of all.
 	Patches    []Patch `json:"patches,omitempty"`
 	PatchCount int     `json:"patchCount,omitempty"`
+	// Kubectl are the calls of kubectl, if hooks call the trimmed one.
+	Kubectl []KubectlCalls `json:"kubectl,omitempty"`
+}
+
+// KubectlCalls are calls of kubectl that are alike: of one command, carried out by the trimmed or the complete kubectl, for the
+// latter with the reason. Arguments are never kept.
+type KubectlCalls struct {
+	Verb   string `json:"verb"`
+	Way    string `json:"way"`
+	Reason string `json:"reason,omitempty"`
+	Count  int    `json:"count"`
 }
 
 // Patch names a change of an object. Values are never kept.
@@ -106,6 +117,7 @@ type Outcome struct {
 	Message string
 	// Patches may be all of them; a few are kept.
 	Patches []Patch
+	Kubectl []KubectlCalls
 }
 
 // Reason is Why on one line.
@@ -147,7 +159,7 @@ func (r *Run) operations() string {
 }
 
 func (r *Run) cost() int {
-	n := overhead + len(r.Error) + len(r.Answer) + len(r.Message) + len(r.Output)
+	n := overhead + 64*len(r.Kubectl) + len(r.Error) + len(r.Answer) + len(r.Message) + len(r.Output)
 	for _, w := range r.Why {
 		n += 16 + len(w)
 	}

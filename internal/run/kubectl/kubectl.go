@@ -4,8 +4,10 @@
 // Promises:
 //   - A hook's kubectl changes only if the first kubectl in PATH is the one that the trimmed one was built with. A different version, a
 //     wrapper or a missing kubectl leave the environment as it is.
-//   - Only PATH and one variable change. The trimmed kubectl checks the file that the variable names at each call, so a kubectl that is
-//     replaced later, or one that a hook puts into its PATH, is the one that is executed.
+//   - Only PATH and two variables change. The trimmed kubectl checks the file that the first one names at each call, so a kubectl that is
+//     replaced later, or one that a hook puts into its PATH, is the one that is executed. What it executes gets neither variable.
+//   - The second one names a file in the private directory of the run, in which the trimmed kubectl records command and way of each call,
+//     never its arguments.
 package kubectl
 
 import (

@@ -14,6 +14,8 @@ import (
 type Files struct {
 	dir                                                           string
 	contexts, metrics, admission, conversion, http, patch, result string
+	// calls is made by the first call of kubectl, if at all.
+	calls string
 }
 
 func filesIn(dir string) *Files {
@@ -21,6 +23,7 @@ func filesIn(dir string) *Files {
 	return &Files{
 		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
 		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"), result: in("result"),
+		calls: in("kubectl-calls"),
 	}
 }
 
@@ -66,7 +69,7 @@ type contextFile struct{ *os.File }
 
 // remove removes the known files one by one: to let os.RemoveAll find them costs several times as much.
 func (f *Files) remove() error {
-	for _, path := range f.all() {
+	for _, path := range append(f.all(), f.calls) {
 		_ = os.Remove(path) // it may be a directory by now
 	}
 	if os.Remove(f.dir) == nil {
@@ -155,6 +158,29 @@ func readOutput(path string) ([]byte, error) {
 		return nil, err
 	}
 	return content[:n], err
+}
+
+// CallsFile is where the calls of kubectl by the run are recorded.
+func (f *Files) CallsFile() string { return f.calls }
+
+// maxCalls limits what Calls returns: 50,000 calls.
+const maxCalls = 1 << 20
+
+// Calls returns the beginning of CallsFile. It serves statistics only, so that it cannot be read is no error.
+func (f *Files) Calls() []byte {
+	if missing(f.calls) {
+		return nil
+	}
+	file, err := os.OpenFile(f.calls, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	content, _ := io.ReadAll(io.LimitReader(file, maxCalls))
+	return content
 }
 
 func kindOf(mode fs.FileMode) string {

@@ -76,6 +76,17 @@ func TestFiles(t *testing.T) {
 	if out, err := f.Outputs(); err != nil || string(out.Metrics) != "{}" || out.Patch != nil {
 		t.Errorf("the run handed back %q, %v", out, err)
 	}
+	if calls := f.Calls(); calls != nil {
+		t.Errorf("before the first call: %q", calls)
+	}
+	must(t, os.WriteFile(f.CallsFile(), bytes.Repeat([]byte("x"), maxCalls+1), 0o600))
+	if calls := f.Calls(); len(calls) != maxCalls {
+		t.Errorf("%d bytes about calls", len(calls))
+	}
+	must(t, os.Remove(f.CallsFile()), syscall.Mkfifo(f.CallsFile(), 0o600))
+	if calls := f.Calls(); calls != nil {
+		t.Errorf("a pipe about calls: %q", calls)
+	}
 	must(t, w.Delete(f))
 	if _, err := os.Stat(f.dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory is still there: %v", err)

@@ -165,6 +165,9 @@ func (m *Meter) RunEnded(r run.Report) {
 	if r.Merged > 0 {
 		m.Operator.Merged(r.Queue, r.Hook.Name, r.Merged)
 	}
+	for _, c := range r.Kubectl {
+		m.Operator.KubectlCalled(r.Hook.Name, c.Verb, c.Way, c.Count)
+	}
 	m.Operator.RunEnded(telemetry.Run{
 		Hook: r.Hook.Name, Binding: r.Binding, Queue: r.Queue, Waited: r.Waited, Wall: r.Wall,
 		Process: r.Usage.Wall > 0, User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,

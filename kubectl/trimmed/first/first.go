@@ -1,16 +1,12 @@
-// Package first runs before kubectl's packages are initialized, which is where most of the time of a short command goes. It imports
-// the standard library only, and its path sorts before k8s.io, so Go initializes it first. A call that the complete kubectl must
-// carry out is passed to it there, after 3 ms.
+// Package first runs before nearly all other packages are initialized, which is where most of the time of a short command goes. A call
+// that the complete kubectl must carry out is passed to it there.
+//
+// Go initializes a package when its imports are, and of several the one whose path sorts first. So this package imports os and syscall
+// alone: with fmt or strings it would run after a hundred others, 3 ms later.
 package first
 
 import (
-	"fmt"
-	"math"
 	"os"
-	"path/filepath"
-	"runtime"
-	"runtime/debug"
-	"strings"
 	"syscall"
 )
 
@@ -40,29 +36,40 @@ var next string
 
 func init() {
 	identity := os.Getenv(variable)
+	calls = os.Getenv(callsVariable)
 	var found os.FileInfo
 	next, found = withdraw()
-	if found == nil || identity != identify(found) || !plain(os.Args[1:]) {
-		Exec()
+	if found == nil || identity != identify(found) {
+		Exec("path")
 	}
-	deferGC()
+	if reason := elsewhere(os.Args[1:]); reason != "" {
+		Exec(reason)
+	}
 }
 
 // withdraw removes this program from PATH and from the environment, and returns the next kubectl in PATH.
 func withdraw() (path string, info os.FileInfo) {
 	_ = os.Unsetenv(variable)
-	entries := filepath.SplitList(os.Getenv("PATH"))
+	_ = os.Unsetenv(callsVariable)
+	var entries []string
+	if path := os.Getenv("PATH"); path != "" {
+		entries = split(path, os.PathListSeparator)
+	}
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil { // there is no /proc: the shell has found the first one
 		_, self = find(entries)
 	}
 	var others []string
+	kept := ""
 	for _, dir := range entries {
 		if _, info := find([]string{dir}); info == nil || !os.SameFile(info, self) {
-			others = append(others, dir)
+			if others != nil {
+				kept += string(os.PathListSeparator)
+			}
+			others, kept = append(others, dir), kept+dir
 		}
 	}
-	_ = os.Setenv("PATH", strings.Join(others, string(filepath.ListSeparator)))
+	_ = os.Setenv("PATH", kept)
 	return find(others)
 }
 
@@ -82,30 +89,40 @@ func find(dirs []string) (string, os.FileInfo) {
 
 func identify(info os.FileInfo) string {
 	stat := info.Sys().(*syscall.Stat_t)
-	return fmt.Sprintf("%d,%d,%d,%d", stat.Dev, stat.Ino, info.Size(), info.ModTime().UnixNano())
+	return decimal(int64(stat.Dev)) + "," + decimal(int64(stat.Ino)) + "," + decimal(info.Size()) + "," + decimal(info.ModTime().UnixNano())
 }
 
-// plain reports whether this program may serve a call, as far as that is known without kubectl's flags.
-func plain(args []string) bool {
+// elsewhere returns why the complete kubectl carries out a call, as far as that is known without kubectl's flags, or nothing.
+func elsewhere(args []string) (reason string) {
+	if len(args) == 0 {
+		return "command"
+	}
+	if _, served := Served[args[0]]; served {
+		Verb = args[0]
+	} else if !hasPrefix(args[0], "-") {
+		return "command"
+	}
 	for _, arg := range args {
 		// kubectl searches arguments for these itself, before it parses any.
-		if arg == "--v" || arg == "-v" || arg == "--kuberc" || strings.Contains(arg, "-v=") || strings.Contains(arg, "--kuberc=") {
-			return false
+		if arg == "--v" || arg == "-v" || arg == "--kuberc" || contains(arg, "-v=") || contains(arg, "--kuberc=") {
+			return "flag"
 		}
 	}
-	if len(args) == 0 {
-		return false
+	switch {
+	case !english():
+		return "language"
+	case preferences():
+		return "kuberc"
 	}
-	_, served := Served[args[0]]
-	return (served || strings.HasPrefix(args[0], "-")) && english() && !preferences()
+	return ""
 }
 
 // english reports whether kubectl would print its messages untranslated.
 func english() bool {
 	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
 		if value := os.Getenv(name); value != "" {
-			language, _, _ := strings.Cut(value, ".")
-			return language == "C" || language == "POSIX" || strings.HasPrefix(language, "en_")
+			language := split(value, '.')[0]
+			return language == "C" || language == "POSIX" || hasPrefix(language, "en_")
 		}
 	}
 	return true
@@ -117,36 +134,30 @@ func preferences() bool {
 	case "off":
 		return false
 	case "":
-		_, err := os.Lstat(filepath.Join(os.Getenv("HOME"), ".kube", "kuberc"))
+		home := os.Getenv("HOME")
+		if home != "" {
+			home += "/"
+		}
+		_, err := os.Lstat(home + ".kube/kuberc")
 		return !os.IsNotExist(err)
 	}
 	return true
 }
 
-// Exec replaces this process by the next kubectl.
-func Exec() {
+// Exec replaces this process by the next kubectl, for one of the reasons in docs/explanation/kubectl-in-hooks.md.
+func Exec(reason string) {
+	Record("complete " + reason)
 	if next == "" {
-		fmt.Fprintln(os.Stderr, "kubectl: no other kubectl in PATH")
-		os.Exit(127)
+		fail(127, "kubectl: no other kubectl in PATH\n")
 	}
 	err := syscall.Exec(next, os.Args, os.Environ())
 	if err == syscall.ENOEXEC { // a script without an interpreter, which shells run themselves
 		err = syscall.Exec("/bin/sh", append([]string{"sh", next}, os.Args[1:]...), os.Environ())
 	}
-	fmt.Fprintf(os.Stderr, "kubectl: cannot execute %s: %v\n", next, err)
-	os.Exit(126)
+	fail(126, "kubectl: cannot execute "+next+": "+err.Error()+"\n")
 }
 
-// deferGC lets the heap grow to the size that few commands reach before it is collected for the first time.
-func deferGC() {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
-		return
-	}
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(64 << 20)
-	// Unreachable, so the first collection finalizes it.
-	runtime.SetFinalizer(new([16]byte), func(*[16]byte) {
-		debug.SetMemoryLimit(math.MaxInt64)
-		debug.SetGCPercent(100)
-	})
+func fail(status int, message string) {
+	_, _ = os.Stderr.WriteString(message)
+	os.Exit(status)
 }
