@@ -13,8 +13,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// pairs is how often each call is made with either kubectl, in turns.
-const pairs = 30
+// pairs is how often each call is made with either kubectl, in turns. A long list takes seconds.
+const pairs, listPairs = 30, 8
 
 // kubectlCalls measures calls of hooks with the trimmed kubectl, in turns with the complete one.
 func kubectlCalls(b *bench) {
@@ -35,7 +35,7 @@ func kubectlCalls(b *bench) {
 		{"explain configmap", "", 0}, // the complete kubectl in both cases
 	} {
 		name, _, _ := strings.Cut(call.args, " -p")
-		b.alternate(strings.ReplaceAll(name, "=%d", "=…"), call.limit, func(n int) *exec.Cmd {
+		b.alternate(strings.ReplaceAll(name, "=%d", "=…"), pairs, call.limit, func(n int) *exec.Cmd {
 			args := append([]string{"-n", namespace}, strings.Fields(numbered(call.args, n))...)
 			if call.limit == 0 { // the name of the command decides
 				args = strings.Fields(call.args)
@@ -52,7 +52,7 @@ func kubectlCalls(b *bench) {
 // kubectlList measures a call that takes much longer than the start of kubectl.
 func kubectlList(b *bench) {
 	b.fill("Pod", 10_000)
-	b.alternate("get pods -A -o json, 10,000 Pods", 1.03, func(int) *exec.Cmd { return exec.Command("kubectl", "get", "pods", "-A", "-o", "json") })
+	b.alternate("get pods -A -o json, 10,000 Pods", listPairs, 1.03, func(int) *exec.Cmd { return exec.Command("kubectl", "get", "pods", "-A", "-o", "json") })
 }
 
 // typicalHook measures a hook as published ones are.
@@ -71,7 +71,7 @@ END`
 	if err := os.WriteFile(contexts, []byte(context), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	b.alternate("bash, 3 jq, get, apply", 0.8, func(n int) *exec.Cmd {
+	b.alternate("bash, 3 jq, get, apply", pairs, 0.8, func(n int) *exec.Cmd {
 		return exec.Command("bash", "-c", script, "hook", contexts, namespace, fmt.Sprint(n))
 	})
 }
@@ -79,7 +79,7 @@ END`
 func numbered(text string, n int) string { return strings.ReplaceAll(text, "%d", fmt.Sprint(n)) }
 
 // alternate measures a command with either kubectl in its PATH. Its CPU time includes that of its children.
-func (b *bench) alternate(name string, limit float64, command func(n int) *exec.Cmd) {
+func (b *bench) alternate(name string, pairs int, limit float64, command func(n int) *exec.Cmd) {
 	b.Helper()
 	dirs := map[string]string{kubectl.Process: testenv.Tools(b.T), kubectl.Auto: filepath.Join(testenv.Root(), "bin", "kubectl-trimmed")}
 	environments, err := kubectl.Environments([]string{
