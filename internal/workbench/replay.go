@@ -2,6 +2,7 @@ package workbench
 
 import (
 	"fmt"
+	"path"
 
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 )
@@ -36,6 +37,9 @@ func (r *TrialReport) compare(rec *recording.Recording, exit string, env []strin
 		differences = []string{} // a list, also in JSON
 	}
 	r.Replay = &TrialReplay{Run: rec.Run, Exit: rec.Result.Exit, Differences: differences, MissingVariables: rec.Missing(env)}
+	if of := path.Base(rec.Hook); of != path.Base(r.Hook) {
+		r.Notes = append(r.Notes, fmt.Sprintf("the recording is of hook %q", rec.Hook))
+	}
 	if rec.Secrets {
 		r.Notes = append(r.Notes, "the recording contains values of Secrets: do not share it")
 	}

@@ -85,11 +85,13 @@ type simulationOptions struct {
 
 // simulated is what came of a simulation.
 type simulated struct {
-	runs                        int
-	err                         error
-	exit                        int
-	stdout, stderr              []string
-	patches                     []effect.Patch
+	runs           int
+	err            error
+	exit           int
+	stdout, stderr []string
+	patches        []effect.Patch
+	// despite are the operations of the last failed run that are applied nevertheless.
+	despite                     []effect.Patch
 	metrics                     []effect.Metric
 	calls                       [][]string
 	admission, conversion, http map[string]any
@@ -871,6 +873,7 @@ func (s *simulation) readBack(ctx context.Context) error {
 func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
 	if patches, err := wire.ParsePatches(out.Patch, e.filters); err == nil {
 		e.learnPatches(ctx, patches)
+		e.result.despite = slices.DeleteFunc(patches, func(p effect.Patch) bool { return !p.IgnoreHookError })
 	}
 	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, seen)
 	return changes, errors.Join(err, e.readBack(ctx))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -56,7 +57,7 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 	}
 	r.Seconds, r.MaxRSSBytes = result.usage.Wall.Seconds(), result.usage.MaxRSS
 	r.CPUSeconds = (result.usage.User + result.usage.System).Seconds()
-	for _, p := range result.patches {
+	for _, p := range slices.Concat(result.patches, result.despite) {
 		r.Operations = append(r.Operations, recording.OperationOf(p))
 	}
 	for _, m := range result.metrics {

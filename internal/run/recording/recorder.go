@@ -176,6 +176,9 @@ func (r *Recorder) keep(f *file, run Run) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := r.restore(); err != nil {
+		return err
+	}
 	path := r.path(f.run)
 	if f.size, err = r.write(path, contexts, run); err == nil {
 		err = r.add(f)
@@ -185,6 +188,18 @@ func (r *Recorder) keep(f *file, run Run) (err error) {
 	}
 	return nil
 }
+
+// restore makes the directory again if a cleaner of temporary files has removed it.
+func (r *Recorder) restore() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errClosed
+	}
+	return os.MkdirAll(r.opts.Dir, 0o700)
+}
+
+var errClosed = errors.New("the operator is shutting down")
 
 func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
@@ -285,7 +300,7 @@ func (r *Recorder) add(f *file) error {
 	f.size = (f.size + block - 1) / block * block
 	switch {
 	case r.closed:
-		return errors.New("the operator is shutting down")
+		return errClosed
 	case f.size > r.limit:
 		return tooLarge(f.size, r.limit)
 	}
@@ -338,7 +353,8 @@ func (r *Recorder) Read(run string) ([]byte, error) {
 	defer r.mu.Unlock()
 	for _, f := range slices.Backward(r.kept) {
 		if task, _, _ := strings.Cut(f.run, "-"); f.run == run || task == run {
-			return os.ReadFile(r.path(f.run))
+			text, err := os.ReadFile(r.path(f.run))
+			return text, ignoreMissing(err)
 		}
 	}
 	return nil, nil

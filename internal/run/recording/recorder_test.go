@@ -122,8 +122,14 @@ func TestRecorder(t *testing.T) {
 				t.Errorf("the log has no %s:\n%s", want, k.log.String())
 			}
 		}
+		if err := os.RemoveAll(k.opts.Dir); err != nil { // a cleaner of temporary files
+			t.Fatal(err)
+		}
+		if text, err := k.Read("25-1"); text != nil || err != nil {
+			t.Errorf("got %s, %v", text, err)
+		}
 		k.run(all, "33-1", false, `[{"binding": "`+strings.Repeat("x", 3*block)+`"}]`)
-		k.want("25-1 33-1")
+		k.want("33-1")
 
 		if err := k.Close(); err != nil {
 			t.Error(err)
