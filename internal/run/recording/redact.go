@@ -218,24 +218,37 @@ func (d *redaction) collect(p part, text []byte) ([]byte, error) {
 			return d.request(tree)
 		case p.field == "review":
 			d.secretReview = d.secretReview || reviewsSecret(tree)
-		case d.bindings[p.binding] && p.field == "object":
-			return d.secret(tree)
-		case d.bindings[p.binding] && p.field == "filterResult":
-			return d.filterResult(tree)
 		case d.bindings[p.binding] && p.field == "":
-			if item, ok := tree.(map[string]any); ok { // the object first: its values are the known ones
-				if o, ok := item["object"]; ok {
-					item["object"] = d.secret(o)
-				}
-				if result, ok := item["filterResult"]; ok {
-					item["filterResult"] = d.filterResult(result)
-				}
-				return item
+			if item, ok := tree.(map[string]any); ok {
+				return d.ofSecret(item)
 			}
+			return d.leaves(tree)
+		case d.bindings[p.binding] && !slices.Contains(ownFields, p.field):
+			return d.ofSecret(map[string]any{p.field: tree})[p.field]
 		}
 		return d.secrets(tree)
 	})
 }
+
+// ofSecret redacts what a context has of a Secret: the objects first, because their values are the known ones. Whatever is no object is treated
+// as a filter result.
+func (d *redaction) ofSecret(fields map[string]any) map[string]any {
+	isObject := func(field string) bool { return field == "object" || field == "previousObject" }
+	for field, value := range fields {
+		if isObject(field) {
+			fields[field] = d.secret(value)
+		}
+	}
+	for field, value := range fields {
+		if !isObject(field) {
+			fields[field] = d.filterResult(value)
+		}
+	}
+	return fields
+}
+
+// ownFields are those of a context that the operator writes, beside the binding and the type.
+var ownFields = []string{"watchEvent", "groupName", "fromVersion", "toVersion", "resourceEvent", "resourceNamespace", "resourceKind", "resourceName"}
 
 func reviewsSecret(review any) bool {
 	kind, _ := at(review, "request", "kind", "kind").(string)
@@ -564,7 +577,7 @@ func (d *redaction) everywhere(p part, tree any) any {
 		d.stringsBut(m, "apiVersion", "kind", "request")
 		d.stringsBut(request, "uid", "operation", "name", "namespace", "subResource", "requestSubResource", "kind", "resource", "requestKind", "requestResource", "desiredAPIVersion")
 		return m
-	case slices.Contains([]string{"watchEvent", "groupName", "fromVersion", "toVersion", "resourceEvent", "resourceNamespace", "resourceKind", "resourceName"}, p.field):
+	case slices.Contains(ownFields, p.field):
 		return tree
 	}
 	return d.strings(tree)
