@@ -28,7 +28,7 @@ var inputFlags = []string{
 func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.objects, "objects", nil, "file or directory with the objects of a simulated cluster (repeatable)")
-	flags.StringArrayVar(&f.events, "event", nil, "event TYPE=REF: Added, Modified, Deleted or Deleting of a manifest, KIND/NAME or KIND/NAMESPACE/NAME (repeatable)")
+	flags.StringArrayVar(&f.events, "event", nil, "event TYPE=REF: Added, Modified, Deleted, Deleting or Requeue of a manifest, KIND/NAME or KIND/NAMESPACE/NAME (repeatable)")
 	flags.BoolVar(&f.together, "together", false, "queue all events before the first run")
 	flags.IntVar(&f.attempts, "attempts", 1, "attempts of a run in all, without delays")
 	flags.StringVar(&f.tick, "tick", "", "run for a schedule, by its name or crontab")

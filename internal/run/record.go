@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
@@ -60,8 +61,8 @@ type Report struct {
 	Changes []Change
 	// Response is what the client of a review gets: the verdict and its message.
 	Response string
-	// Message is that of the result file.
-	Message string
+	// Result is what the hook wrote to its result file.
+	Result effect.Result
 	// Err is the failure of the run; Allowed reports that its bindings allow failure.
 	Err     error
 	Allowed bool

@@ -507,6 +507,7 @@ func discardLine([]byte) {}
 
 // answered takes over the answers of a run with given contexts.
 func (s *simulation) answered(r *TrialReport) (err error) {
+	s.result.file = r.Result
 	if a := r.Admission; a != nil {
 		text, err := json.Marshal(a)
 		if err != nil {

@@ -1,6 +1,7 @@
 package workbench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,7 +102,9 @@ type simulated struct {
 	excluded []string
 	notes    []string
 	usage    process.Usage
-	diffs    []TrialDiff
+	// file is the result file of the last run.
+	file  *recording.File
+	diffs []TrialDiff
 }
 
 // simulatedTask is a task of the operator with a limit of attempts and without a rate limit.
@@ -120,6 +123,15 @@ func (t *simulatedTask) Absorb(behind queue.Task) bool {
 	return ok && t.Task.Absorb(next.Task)
 }
 
+// limit is the number of attempts: that of the input, if the hook does not limit them further.
+func (t *simulatedTask) limit() int {
+	attempts := max(1, t.of.in.Attempts)
+	if p := t.Task.Policy(); p.Given && p.Limit > 0 {
+		return min(attempts, p.Limit)
+	}
+	return attempts
+}
+
 func (t *simulatedTask) Run(ctx context.Context) error {
 	err := t.Task.Run(ctx)
 	t.attempts++
@@ -128,7 +140,7 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
-	case !gaveUp && t.attempts < max(1, t.of.in.Attempts) && ctx.Err() == nil:
+	case !gaveUp && t.attempts < t.limit() && ctx.Err() == nil:
 		return errors.New(err.Error()) // no delay that the hook has requested
 	}
 	t.of.result.exhausted = err
@@ -214,6 +226,7 @@ func (s *simulation) connectEffects() (err error) {
 func (s *simulation) observe(r run.Report) {
 	s.result.err, s.result.exit = r.Err, exitOf(r.Err)
 	s.result.usage = r.Usage
+	s.result.file = recording.FileOf(r.Result)
 }
 
 // exitOf is the exit status of a run as a shell has it.
@@ -649,8 +662,11 @@ func listed(names []string) string {
 func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
 	s.listening = true
 	defer func() { s.listening = false }()
-	if isManifest(ev.Ref) {
+	switch {
+	case isManifest(ev.Ref):
 		return s.fileEvent(ctx, ev)
+	case ev.Type == "Requeue" && !strings.Contains(ev.Ref, "/"):
+		return s.requeueBinding(ev.Ref)
 	}
 	if ev.Type == "Added" {
 		for ref, text := range s.absent {
@@ -669,6 +685,51 @@ func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
 		return err
 	}
 	return s.change(ctx, ev.Type, o)
+}
+
+// requeueBinding delivers a requeue of a binding that is about no object: its Synchronization, a tick, or the context of a group.
+func (s *simulation) requeueBinding(name string) error {
+	names := []string{}
+	for i, k := range s.hook.Kubernetes {
+		switch {
+		case k.Group == name:
+			s.add(event.Event{Type: event.Change, Hook: s.hook, Index: i, Watch: event.Requeued})
+			return nil
+		case k.Name == name && k.Group == "" && k.Initial == hook.InitialList:
+			s.add(event.Event{Type: event.Synchronization, Hook: s.hook, Index: i, Watch: event.Requeued})
+			return nil
+		}
+		names = append(names, cmp.Or(k.Group, k.Name))
+	}
+	for i, b := range s.hook.Schedules {
+		if b.Name == name || b.Group == name {
+			s.add(event.Event{Type: event.Tick, Hook: s.hook, Index: i, Watch: event.Requeued})
+			return nil
+		}
+		names = append(names, cmp.Or(b.Group, b.Name))
+	}
+	return fmt.Errorf("there is no binding or group %q with a Synchronization or ticks; the hook has %s", name, listed(names))
+}
+
+// requeueObject delivers a requeue of an object by each binding that has it.
+func (s *simulation) requeueObject(o memory.Object) error {
+	for i, k := range s.hook.Kubernetes {
+		res, err := s.resolve(k.APIVersion, k.Kind)
+		if err != nil {
+			return err
+		}
+		if res.GroupResource() != o.Kind.GroupResource() || k.Group != "" {
+			continue
+		}
+		ev, ok := s.watched.Object(s.hook, i, o.Namespace, o.Name)
+		if !ok {
+			s.exclude(s.hook, i, "its selectors do not match the object")
+			continue
+		}
+		ev.Watch = event.Requeued
+		s.add(ev)
+	}
+	return nil
 }
 
 // named reports whether a reference as users write it is that of an object.
@@ -735,6 +796,8 @@ func (s *simulation) change(ctx context.Context, typ string, o memory.Object) er
 		}
 		s.listening = true
 		return s.watched.Set(ctx, o.Kind.Resource, o.JSON)
+	case "Requeue":
+		return s.requeueObject(o)
 	case "Deleting":
 		if s.live == nil {
 			s.server.MarkDeleted(o)

@@ -404,6 +404,13 @@ func (s *simulation) actual() (*testfile.Actual, error) {
 	if r.failed != nil {
 		a.Failed = r.failed.Error()
 	}
+	if r.file != nil {
+		tree, err := asTree(r.file)
+		if err != nil {
+			return nil, err
+		}
+		a.Result, _ = tree.(map[string]any)
+	}
 	for _, p := range r.patches {
 		tree, err := operationTree(p)
 		if err != nil {

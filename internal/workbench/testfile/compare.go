@@ -60,6 +60,8 @@ func (e *Expect) matcher(key string) matcher {
 		m.patterns = []string{"/message", "/warnings/*"}
 	case "conversion":
 		m.patterns = []string{"/failure"}
+	case "result":
+		m.patterns = []string{"/giveUp", "/message"}
 	case "http":
 		m.patterns = []string{"/body", "/headers/*"}
 	}

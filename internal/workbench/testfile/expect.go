@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -109,6 +110,14 @@ func with(fields map[string]func(any) string) func(any) string {
 
 func anything(any) string { return "" }
 
+func durationText(v any) string {
+	text, _ := v.(string)
+	if _, err := time.ParseDuration(text); err != nil {
+		return "a duration such as 5m"
+	}
+	return ""
+}
+
 func truth(v any) string {
 	if _, ok := v.(bool); !ok {
 		return "true or false"
@@ -121,8 +130,11 @@ var forms = map[string]func(any) string{
 	"runs": wholeNumber, "exit": wholeNumber, "error": someText, "stdout": patterns, "stderr": patterns, "operations": objects, "metrics": objects, "calls": words,
 	"admission":  with(map[string]func(any) string{"allowed": truth, "message": someText, "warnings": patterns, "patch": objects}),
 	"conversion": with(map[string]func(any) string{"objects": objects, "failure": someText}),
-	"http":       with(map[string]func(any) string{"status": wholeNumber, "headers": someMap, "body": anything}),
-	"after":      named, "absent": patterns,
+	"result": with(map[string]func(any) string{
+		"requeueAfter": durationText, "requeue": objects, "retryAfter": durationText, "giveUp": someText, "message": someText,
+	}),
+	"http":  with(map[string]func(any) string{"status": wholeNumber, "headers": someMap, "body": anything}),
+	"after": named, "absent": patterns,
 }
 
 func (r *fileReader) expect(n *yaml.Node) Expect {
@@ -164,6 +176,8 @@ type Actual struct {
 	Calls               [][]string
 	// Admission, Conversion and HTTP are nil without such a request.
 	Admission, Conversion, HTTP map[string]any
+	// Result is the result file of the last run.
+	Result map[string]any
 	// Failed is the error of a run, other than the last one, that had no further attempt.
 	Failed string
 	// Object returns the object of the simulated cluster for an expected one, by kind, namespace and name; nil if there is none.
@@ -225,6 +239,9 @@ func (e *Expect) Compare(a *Actual, line int) (failures []Failure) {
 				}
 			}
 		default:
+			if x.Key == "result" {
+				expected = alikeDurations(expected, actual)
+			}
 			m := e.matcher(x.Key)
 			if !m.match(expected, actual) {
 				message := x.Key + " is different"
@@ -285,6 +302,8 @@ func (a *Actual) of(x Expected) any {
 		return orNil(a.Admission)
 	case "conversion":
 		return orNil(a.Conversion)
+	case "result":
+		return a.Result
 	case "http":
 		return a.http(x.Value)
 	case "after":
@@ -311,6 +330,34 @@ func (a *Actual) http(expected any) any {
 		response["body"] = tree
 	}
 	return response
+}
+
+// alikeDurations returns the expected value with durations written as the actual ones, where they are equal: 5m and 300s.
+func alikeDurations(expected, actual any) any {
+	switch want := expected.(type) {
+	case map[string]any:
+		got, _ := actual.(map[string]any)
+		alike := map[string]any{}
+		for key, value := range want {
+			alike[key] = alikeDurations(value, got[key])
+		}
+		return alike
+	case []any:
+		got, _ := actual.([]any)
+		alike := slices.Clone(want)
+		for i := range min(len(want), len(got)) {
+			alike[i] = alikeDurations(want[i], got[i])
+		}
+		return alike
+	case string:
+		text, _ := actual.(string)
+		a, aErr := time.ParseDuration(want)
+		b, bErr := time.ParseDuration(text)
+		if aErr == nil && bErr == nil && a == b {
+			return text
+		}
+	}
+	return expected
 }
 
 func orEmpty(list []any) any {

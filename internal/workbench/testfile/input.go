@@ -39,14 +39,14 @@ type Input struct {
 type Event struct {
 	// Type is one of EventTypes.
 	Type string
-	// Ref is a manifest, or KIND/NAME or KIND/NAMESPACE/NAME.
+	// Ref is a manifest, or KIND/NAME or KIND/NAMESPACE/NAME; of a Requeue also a binding or group.
 	Ref string
 	// Place is shown in errors.
 	Place string
 }
 
 // EventTypes are the values of Event.Type.
-var EventTypes = []string{"Added", "Modified", "Deleted", "Deleting"}
+var EventTypes = []string{"Added", "Modified", "Deleted", "Deleting", "Requeue"}
 
 // Review is an admission request for the objects of a file. UPDATE has two files, the old and the new object.
 type Review struct {
