@@ -228,17 +228,17 @@ func (r *Runner) recovered(ctx context.Context, a *attempt) (err error) {
 			err = fmt.Errorf("%s FAILED: the operator panicked, which is a bug in it: the log has the stack", a.task.Hook().Name)
 		}
 	}()
-	return r.report(ctx, a, r.attempt(ctx, a))
+	return r.attempt(ctx, a)
 }
 
-// attempt runs the process with the task's contexts and hands its outputs to the effects.
+// attempt runs the process with the task's contexts, hands its outputs to the effects, and reports the outcome.
 func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	ctx, endTrace := r.startHookSpan(ctx, a.task)
 	defer func() { endTrace(err) }()
 	t, log := a.task, a.log
 	f, err := r.opts.Workspace.Create(t.Hook().Name, t.runID())
 	if err != nil {
-		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
+		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
 	}
 	defer func() {
 		if cerr := r.opts.Workspace.Delete(f); cerr != nil {
@@ -248,10 +248,10 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	frames := r.frames(t)
 	err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, t.contexts(frames)) })
 	if err != nil {
-		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
+		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
 	}
 	a.lists = initialLists(frames)
-	err = r.perform(ctx, a, f)
+	err = r.report(ctx, a, r.perform(ctx, a, f))
 	r.keepRecording(ctx, a, f, err)
 	return err
 }
