@@ -173,6 +173,9 @@ func TestRecordings(t *testing.T) {
 		if info, err := os.Stat(saved); err != nil || info.Mode() != 0o600 {
 			t.Errorf("the saved recording: %v, %v", info, err)
 		}
+		if out, err := ask("runs", "save", run.ID, saved); err == nil || !strings.Contains(out, "exists, it is not overwritten") {
+			t.Errorf("a second time it is saved: %v, %s", err, out)
+		}
 		replay, _ := ask("run", run.Hook, "--hooks-dir", dir, "--from", saved)
 		outputs["replay of "+run.Hook], replays[run.Hook] = replay, replay
 		shown, err := ask("runs", "show", run.ID)

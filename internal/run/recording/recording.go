@@ -22,7 +22,7 @@ import (
 // Version is that of the format. Older versions are read, newer ones rejected.
 const Version = 1
 
-// Recording is a run: what the hook got, and what came of it.
+// Recording is the input and the result of a run.
 type Recording struct {
 	Version int    `json:"version"`
 	Hook    string `json:"hook"`
@@ -38,7 +38,7 @@ type Recording struct {
 	Contexts json.RawMessage `json:"contexts"`
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	// Exit is the end of the process or of the run: "exit status 1".
 	Exit  string `json:"exit"`
