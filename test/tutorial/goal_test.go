@@ -14,6 +14,7 @@ import (
 // goals are pages that promise a short path, with the text after its last step. TestPages follows them.
 var goals = map[string]string{
 	"docs/how-to/reproduce-a-failure.md": "<!-- the end of the path -->",
+	"docs/tutorial/tested-hook.md":       "<!-- the end of the path -->",
 }
 
 // TestGoals counts what a reader types: at most six commands, and ten edited lines.
