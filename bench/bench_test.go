@@ -33,6 +33,7 @@ var scenarios = []scenario{
 	{"kubectl", "calls of kubectl in hooks, trimmed and complete", kubectlCalls},
 	{"kubectl-list", "kubectl get of 10,000 Pods, trimmed and complete", kubectlList},
 	{"typical-hook", "bash, three jq, a kubectl get and a kubectl apply", typicalHook},
+	{"test-cases", "100 cases of a sh hook, with a stub", testCases},
 	{"record", "1,000 runs that succeed, with --record=failures and with none", record},
 	{"patches", "200 and 5,000 operations from one run", patches},
 	{"storm", "3,000 updates of 100 objects by 8 writers", storm},
