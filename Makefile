@@ -78,10 +78,11 @@ LICENSES := bin/dist/third-party-licenses.txt
 $(LICENSES): go.mod go.sum scripts/licenses.sh
 	@mkdir -p $(@D) && scripts/licenses.sh . ./cmd/shell-operator >$@
 
-dist: $(BINARIES) $(LICENSES) delivery-tools ## build bin/dist: binaries for Linux and macOS with SBOMs, licences, the chart, checksums
-	@rm -f bin/dist/*.tgz bin/dist/*.cdx.json bin/dist/SHA256SUMS
+dist: $(BINARIES) $(LICENSES) delivery-tools ## build bin/dist: binaries for Linux and macOS with SBOMs, licences, the chart, the wheel of the Python library, checksums
+	@rm -f bin/dist/*.tgz bin/dist/*.whl bin/dist/*.cdx.json bin/dist/SHA256SUMS
 	@for binary in $(BINARIES); do bin/tools/image sbom --version '$(VERSION)' "$$binary" >"$$binary.cdx.json"; done
 	@bin/tools/chart package --version '$(CHART_VERSION)' --app-version '$(VERSION)' --to bin/dist deploy/chart
+	@scripts/build-wheel.py '$(VERSION)' bin/dist
 	@cd bin/dist && sha256sum * >SHA256SUMS
 
 image: bin/dist/shell-operator-linux-amd64 bin/dist/shell-operator-linux-arm64 $(LICENSES) delivery-tools ## build bin/image: a static image for amd64 and arm64 as an OCI layout, without Docker

@@ -99,7 +99,11 @@ func TestVerifyPage(t *testing.T) {
 func release(t *testing.T, version string) (dist, layout string) {
 	t.Helper()
 	dist, layout = t.TempDir(), t.TempDir()
-	names := []string{"shell-operator-" + strings.TrimPrefix(version, "v") + ".tgz", "third-party-licenses.txt"}
+	wheel, err := exec.Command("../scripts/build-wheel.py", "--name", version).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"shell-operator-" + strings.TrimPrefix(version, "v") + ".tgz", strings.TrimSpace(string(wheel)), "third-party-licenses.txt"}
 	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
 		names = append(names, "shell-operator-"+platform, "shell-operator-"+platform+".cdx.json")
 	}

@@ -40,12 +40,29 @@ __on_startup() { echo "the first binding is $(context::jq -r .binding), found by
 hook::run "$@"
 HOOK
 chmod 0755 "$dir/hooks/hook.sh"
+cat >"$dir/hooks/library.py" <<'HOOK'
+#!/usr/bin/env python3
+from shell_operator_hook import Hook
+
+hook = Hook({"configVersion": "v1", "onStartup": 2})
+
+
+@hook.on_startup
+def started(context):
+    print("the library is there")
+
+
+hook.run()
+HOOK
+chmod 0755 "$dir/hooks/library.py"
 printf 'FROM %s\nRUN apk add --no-cache python3\nADD hooks /hooks\n' "$image" >"$dir/Dockerfile"
 "$engine" build -t shell-operator:derived "$dir"
 for user in 0 65532:65532 12345:0; do
 	run --user "$user" shell-operator:derived lint --strict
 	run --user "$user" shell-operator:derived run hook.sh | tee "$dir/said"
 	grep -q 'the first binding is onStartup, found by python' "$dir/said"
+	run --user "$user" shell-operator:derived run library.py | tee "$dir/said"
+	grep -q 'the library is there' "$dir/said"
 done
 # A start gets as far as the API server, which is not there.
 if run --user 65532:65532 shell-operator:derived >"$dir/said" 2>&1 || ! grep -q 'API server' "$dir/said"; then

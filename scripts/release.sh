@@ -27,13 +27,14 @@ publish() {
 candidate=
 [[ $version != *-* ]] || candidate=--prerelease
 chart=shell-operator-${version#v}.tgz
+wheel=$(scripts/build-wheel.py --name "$version")
 
 # What is delivered, and nothing else. GitHub's list of files is compared with the same names.
 names() {
 	for platform in linux-amd64 linux-arm64 darwin-amd64 darwin-arm64; do
 		printf '%s\n' "shell-operator-$platform" "shell-operator-$platform.cdx.json"
 	done
-	printf '%s\n' "$chart" third-party-licenses.txt SHA256SUMS "$@"
+	printf '%s\n' "$chart" "$wheel" third-party-licenses.txt SHA256SUMS "$@"
 }
 diff <(names | sort) <(cd "$dist" && printf '%s\n' * | sort) >&2 || fail "$dist has not the files of a release (<: missing, >: unexpected)"
 (cd "$dist" && sha256sum --quiet --check SHA256SUMS) || fail "files in $dist have changed since SHA256SUMS was written"

@@ -177,8 +177,10 @@ func testFiles(paths []string) (files []string, err error) {
 // caseEnvironment is what the hook of a case gets, but for what is its own.
 func caseEnvironment(env []string) []string {
 	own := []string{"LANG=C.UTF-8", "TZ=UTC"}
-	for _, name := range []string{"PATH", "SHELL_LIB", "FRAMEWORK_DIR"} {
-		own = append(own, name+"="+valueOf(env, name))
+	for _, name := range []string{"PATH", "SHELL_LIB", "FRAMEWORK_DIR", "PYTHONPATH"} {
+		if value := valueOf(env, name); value != "" {
+			own = append(own, name+"="+value)
+		}
 	}
 	return own
 }
