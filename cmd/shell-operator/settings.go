@@ -215,7 +215,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.restartHookCounters, false), usage: "reset counters and histograms of hooks with each run that names their group"},
 			{flag: "hook-series-limit", env: "SHELL_OPERATOR_HOOK_SERIES_LIMIT", bind: number(&s.hookSeriesLimit, 1_000_000), usage: "maximum of metric series per hook; further series are dropped, 0 means no limit"},
 			{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.profiling, false), usage: "serve profiles below /debug/pprof"},
-			{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.kubernetesEvents, true), usage: "report failing hooks as Events on the operator's Pod"},
+			{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.kubernetesEvents, true), usage: "report failing hooks as Events on the operator's Pod, and exhausted tasks on their objects"},
 		}},
 		{"Webhooks", []setting{
 			{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""), usage: "base URL of webhooks for the API server, instead of a Service; default outside a cluster: own address and the server's port"},

@@ -13,6 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
+	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 )
 
 // hookMeter is the Meter of the lifecycle.
@@ -55,11 +56,16 @@ func (op *operator) gaveUp(e lifecycle.Exhausted) {
 		fate = "parked"
 		op.meter.Operator.TaskParked(e.Hook.Name, e.Binding, e.Queue)
 	}
-	about := ""
-	if o := e.Object; o != nil {
-		about = fmt.Sprintf(" for %s %s", o.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
+	note := func(about string) string {
+		return fmt.Sprintf("Hook %q has no attempt left after %d%s, its contexts are %s: %s", e.Hook.Name, e.Attempts, about, fate, run.PublicReason(e.Err))
 	}
-	op.events.Exhausted(e.Hook.Name, fmt.Sprintf("Hook %q has no attempt left after %d%s, its contexts are %s: %s", e.Hook.Name, e.Attempts, about, fate, run.PublicReason(e.Err)))
+	o := e.Object
+	if o == nil {
+		op.events.Exhausted(e.Hook.Name, note(""))
+		return
+	}
+	op.events.Exhausted(e.Hook.Name, note(fmt.Sprintf(" for %s %s", o.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))))
+	op.events.ExhaustedFor(kubeevent.Reference{APIVersion: e.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, note(""))
 }
 
 // dropReasons are the values of the metric's label.

@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 )
 
-// newKubeEvents makes what publishes Events of hooks and, if there is a Pod that they could be about and they are not disabled, about failing hooks.
+// newKubeEvents makes what publishes Events of hooks and, unless they are disabled, about failing hooks.
 func (op *operator) newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recorder, error) {
 	config := rest.CopyConfig(cl.Config)
 	op.meter.Count(config, "main")
@@ -20,7 +20,8 @@ func (op *operator) newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recor
 		return nil, fmt.Errorf("cannot make a client for Events: %w", err)
 	}
 	with := kubeevent.Options{Client: client, Instance: cl.Instance(o.Installation), Dropped: op.meter.Operator.EventDropped, Log: o.Log}
-	if p := cl.OwnPod(o.Pod, o.Webhooks.Namespace); o.KubernetesEvents && p.Name != "" {
+	with.NoFailures = !o.KubernetesEvents
+	if p := cl.OwnPod(o.Pod, o.Webhooks.Namespace); p.Name != "" {
 		with.Pod = kubeevent.Reference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(o.PodUID)}
 	}
 	return kubeevent.New(with), nil

@@ -19,8 +19,9 @@ type Exhausted struct {
 	Err                 error
 	// Parked: the contexts are kept, otherwise they were dropped.
 	Parked bool
-	// Object is set if the task is about one object.
-	Object *event.Object
+	// Object is set if the task is about one object. APIVersion is that of its binding, and may be empty.
+	Object     *event.Object
+	APIVersion string
 }
 
 // Exhausted ends a task that has no attempt left. The queue calls it before the task leaves its lane.
@@ -32,7 +33,7 @@ func (l *Lifecycle) Exhausted(f queue.Failed) {
 	e := Exhausted{Hook: t.Hook(), Binding: t.Binding(), Queue: f.Queue, Key: f.Key, Attempts: f.Failures, Err: f.Err}
 	for ev := range t.Events() {
 		if e.Contexts++; e.Contexts == 1 && ev.Type == event.Change && ev.Object.Name != "" {
-			e.Object = &ev.Object
+			e.Object, e.APIVersion = &ev.Object, ev.Hook.Kubernetes[ev.Index].APIVersion
 		} else if e.Object != nil && (ev.Type != event.Change || !sameObject(e.Object, &ev.Object)) {
 			e.Object = nil
 		}

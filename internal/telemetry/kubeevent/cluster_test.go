@@ -59,11 +59,12 @@ func TestHookEvents(t *testing.T) {
 	r := New(Options{Client: client, Instance: "ops.shell-operator", Log: slog.New(slog.DiscardHandler), Dropped: func(string) { t.Error("dropped") }})
 	r.Record("a.sh", Event{Reference{"v1", "ConfigMap", namespace, "settings", ""}, "Warning", "Stale", "Check", "two days old"})
 	r.Record("a.sh", Event{Reference{"v1", "Namespace", "", namespace, ""}, "Normal", "Counted", "Count", ""})
+	r.ExhaustedFor(Reference{"", "ConfigMap", namespace, "settings", ""}, "no attempt is left")
 	if next := r.Flush(context.Background()); next != 0 {
 		t.Errorf("%s left", next)
 	}
 	got := cluster.Kubectl(t, "-n", namespace, "describe", "configmap", "settings")
-	if !strings.Contains(got, "Stale") || !strings.Contains(got, "two days old") {
+	if !strings.Contains(got, "Stale") || !strings.Contains(got, "two days old") || !strings.Contains(got, "no attempt is left") {
 		t.Error(got)
 	}
 	got = cluster.Kubectl(t, "get", "events.events.k8s.io", "-n", "default", "-o",

@@ -1,4 +1,5 @@
-// Package kubeevent publishes Kubernetes Events: those that hooks request, and those about failing hooks on the operator's Pod.
+// Package kubeevent publishes Kubernetes Events: those that hooks request, and those about failing hooks, on the operator's Pod and on objects for which no
+// attempt is left.
 //
 // Callers may rely on this:
 //   - Nothing waits for the API server: what happens is counted, and Run sends it.
@@ -33,8 +34,10 @@ type Options struct {
 	Client rest.Interface
 	// Instance reports the Events if there is no Pod.
 	Instance string
-	// Pod is that of the operator. Without a Name nothing is published about failing hooks.
+	// Pod is that of the operator. Without a Name it has no Events.
 	Pod Reference
+	// NoFailures publishes nothing about failing hooks.
+	NoFailures bool
 	// Dropped, if set, receives the hook of an Event that is not published. It is called with a lock held.
 	Dropped func(hook string)
 	Log     *slog.Logger
@@ -170,6 +173,16 @@ func (r *Recorder) Exhausted(hook, note string) {
 	r.own(hook, "Warning", "RetriesExhausted", note)
 }
 
+// ExhaustedFor publishes the same about the object of the task. Without an APIVersion, that which the API server prefers for the kind is published.
+func (r *Recorder) ExhaustedFor(object Reference, note string) {
+	if r == nil || r.opts.NoFailures {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record("", Event{Regarding: object, Type: "Warning", Reason: "RetriesExhausted", Action: "RunHook", Note: note})
+}
+
 // Succeeded receives a run that succeeded. A hook has recovered when it fails in no queue any more.
 func (r *Recorder) Succeeded(hook, queue string) {
 	if r == nil {
@@ -188,7 +201,7 @@ func (r *Recorder) Succeeded(hook, queue string) {
 
 // own counts an Event about the operator's Pod. It requires mu.
 func (r *Recorder) own(hook, kind, reason, note string) {
-	if r.opts.Pod.Name != "" && !r.mute[r.opts.Pod.Namespace] {
+	if r.opts.Pod.Name != "" && !r.opts.NoFailures && !r.mute[r.opts.Pod.Namespace] {
 		r.add(series{Event{Regarding: r.opts.Pod, Type: kind, Reason: reason, Action: "RunHook"}, hook}, note, "")
 	}
 }
@@ -310,7 +323,7 @@ func (r *Recorder) next(now time.Time) (l *line, copied line, wait time.Duration
 func (r *Recorder) sent(ctx context.Context, l *line, copied line, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.sending, l.Regarding.UID = false, copied.Regarding.UID
+	l.sending, l.Regarding = false, copied.Regarding
 	now := time.Now()
 	switch {
 	case ctx.Err() != nil:

@@ -133,8 +133,8 @@ func (s *sender) send(ctx context.Context, l *line) error {
 		return s.Client.Patch(types.MergePatchType).AbsPath(append(path, l.name)...).Body(body).Do(ctx).Error()
 	}
 	about := &l.Regarding
-	if about.UID == "" {
-		about.UID = s.uid(ctx, *about)
+	if about.UID == "" || about.APIVersion == "" {
+		s.complete(ctx, about)
 	}
 	name := eventName(about.Name, about.Kind, time.Now())
 	body, err := json.Marshal(eventObject{
@@ -162,18 +162,21 @@ func eventName(object, kind string, now time.Time) string {
 	return name
 }
 
-// uid reads the uid of an object. Without the permission, Events have none.
-func (s *sender) uid(ctx context.Context, r Reference) types.UID {
+// complete reads the version and the uid of an object. Without the permission, Events have none.
+func (s *sender) complete(ctx context.Context, r *Reference) {
 	res, err := s.resolver.Resolve(ctx, r.APIVersion, r.Kind)
 	if err != nil || res.Namespaced && r.Namespace == "" {
-		return ""
+		return
+	}
+	r.APIVersion = res.GroupVersion().String()
+	if r.UID != "" {
+		return
 	}
 	text, err := kube.Send(ctx, s.Client.Get().AbsPath(append(res.Path(r.Namespace), r.Name)...))
 	var object struct{ Metadata metadata }
-	if err != nil || json.Unmarshal(text, &object) != nil {
-		return ""
+	if err == nil && json.Unmarshal(text, &object) == nil {
+		r.UID = object.Metadata.UID
 	}
-	return object.Metadata.UID
 }
 
 func cut(text string, limit int) string {

@@ -94,6 +94,9 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 				errs = append(errs, fmt.Errorf("hook %q, binding %q: %w", h.Name, h.Kubernetes[i].Name, err))
 			}
 			all = append(all, needs...)
+			if o.Events && !h.Kubernetes[i].AllowFailure && h.Policy(hook.Address{Kind: hook.OnKubernetes, Index: i}, 0, 0).Limit > 0 {
+				all = append(all, events(h, &h.Kubernetes[i])...)
+			}
 			if err == nil && o.Syncs != nil && o.Syncs(h) {
 				all = append(all, sets(h, needs, o)...)
 			}
@@ -159,6 +162,18 @@ func sets(h *hook.Hook, watched []need, o Options) (all []need) {
 		}
 		record(w.namespace)
 		all = append(all, need{w.namespace, w.group, w.resource + "/finalizers", w.name, "update", []string{h.Name + ", objects of sets block the deletion of their owner"}})
+	}
+	return all
+}
+
+// events is what Events about objects need for which no attempt is left.
+func events(h *hook.Hook, b *hook.Kubernetes) (all []need) {
+	namespaces := b.Namespaces.Names
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		all = append(all, need{namespace, "events.k8s.io", "events", "", "create patch", []string{fmt.Sprintf("%s, kubernetes %q: Events on objects without an attempt left", h.Name, b.Name)}})
 	}
 	return all
 }

@@ -85,9 +85,11 @@ func TestWiderCoversNarrower(t *testing.T) {
 
 func TestConditions(t *testing.T) {
 	roles, err := Plan([]*hook.Hook{{Name: "h", Kubernetes: []hook.Kubernetes{{
-		Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}, Condition: "Ready",
-	}}}}, Known, Options{})
+		Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}, Condition: "Ready", Retry: &hook.Retry{Limit: new(3)},
+	}}}}, Known, Options{Events: true, Namespace: "ops"})
 	want := "x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/status [] patch (h, kubernetes \"a\" reports its runs in the condition Ready)\n"
+	want = "ops: events [] create,patch (Events that report failing hooks)\n" + want +
+		"x: events [] create,patch (h, kubernetes \"a\": Events on objects without an attempt left)\n"
 	if got := text(roles); err != nil || got != want {
 		t.Errorf("got\n%s%v", got, err)
 	}
