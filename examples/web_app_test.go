@@ -28,9 +28,12 @@ func webApp(e *example) {
 	e.input(app("second", "image: second"), "create", "-f", "-")
 	reaches("the objects of both", `ConfigMap/first={"COLOR":"blue"}`, "ConfigMap/second=", "Deployment/first=first", "Deployment/second=second", "Service/first=80")
 
-	// Replicas are left to other clients, and the rest is not.
+	// Replicas are left to other clients, and the rest is restored.
 	e.kubectl("scale", "deployment", "first", "--replicas=3")
 	e.kubectl("patch", "configmap", "first", "--type=merge", "-p", `{"data":{"COLOR":"red"}}`)
+	e.kubectl("wait", "--for=jsonpath={.data.COLOR}=blue", "configmap/first", "--timeout=60s")
+	e.kubectl("delete", "service", "first")
+	e.kubectl("wait", "--for=create", "service/first", "--timeout=60s")
 	e.kubectl("patch", "webapp", "first", "--type=merge", "-p", `{"spec":{"port":null,"image":"newer","settings":{"COLOR":"green"}}}`)
 	reaches("no Service without a port", `ConfigMap/first={"COLOR":"green"}`, "ConfigMap/second=", "Deployment/first=newer", "Deployment/second=second")
 	if got := e.kubectl("get", "deployment", "first", "-o", "jsonpath={.spec.replicas}"); got != "3" {

@@ -171,7 +171,7 @@ func TestFlagsOfPages(t *testing.T) {
 	// Of kubectl.
 	foreign = append(foreign, "--cache-dir", "--edit", "--interactive", "--kuberc", "--profile", "--prune", "--raw", "--v", "--vmodule", "--watch-only")
 	// Of the shell library.
-	foreign = append(foreign, "--allow-empty", "--force", "--migrate", "--prune-kind")
+	foreign = append(foreign, "--allow-empty", "--force", "--migrate", "--drift", "--prune-kind")
 	// In the description of what is the same for all flags.
 	foreign = append(foreign, "--flag", "--workers", "--selector", "--program") // the last two are of the plugin of kubectl
 	known := map[string]bool{"help": true, "version": true}

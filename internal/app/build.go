@@ -124,10 +124,28 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	op.meter.Count(client, "object_patcher")
 	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
+	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Differs: op.meter.Operator.MemberDiffers}
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
 	}
 	return apply.New(with)
+}
+
+// active reports whether a hook is loaded, and neither it nor one of its queues is paused.
+func (op *operator) active(name string) bool {
+	paused := op.queues.PausedQueues()
+	for _, h := range op.life.Hooks() {
+		if h.Name != name {
+			continue
+		}
+		for _, b := range h.Bindings() {
+			if slices.Contains(paused, b.Queue) {
+				return false
+			}
+		}
+		return !op.queues.OwnerPaused(name)
+	}
+	return false
 }
 
 // load loads the first hooks, and makes what needs them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -104,5 +105,11 @@ func (op *operator) lead(ctx, runs context.Context, lose func(error)) error {
 func (op *operator) runQueues(ctx, runs context.Context) error {
 	op.meter.Operator.Leads()
 	close(op.leading)
+	restoring, end := context.WithCancel(runs) // what it sends is fenced like operations
+	defer context.AfterFunc(ctx, end)()
+	var restores sync.WaitGroup
+	defer restores.Wait()
+	defer end()
+	restores.Go(func() { op.effects.Restore(restoring) })
 	return op.queues.Run(ctx, runs)
 }

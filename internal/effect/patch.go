@@ -54,7 +54,7 @@ var operations = map[Operation]traits{
 	JQPatch:            {word: "JQPatch", verbs: []string{"get", "update"}},
 	SetCondition:       {word: "Condition", verbs: []string{"get", "patch"}},
 	RecordEvent:        {word: "Event"},
-	Sync:               {word: "Sync", verbs: []string{"create", "delete", "get", "list", "patch"}},
+	Sync:               {word: "Sync", verbs: []string{"create", "delete", "get", "list", "patch", "watch"}},
 }
 
 // String returns the word that hooks write.

@@ -11,6 +11,8 @@ type ObjectSet struct {
 	Objects []Member
 	// Force adopts existing objects and takes fields from other managers. Migrate adopts what other operations of the operator made.
 	Force, Migrate bool
+	// Restore applies members again that other clients have changed.
+	Restore bool
 	// PruneKinds are those of KeptKinds that are pruned nevertheless.
 	PruneKinds []string
 }

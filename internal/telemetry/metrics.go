@@ -57,6 +57,7 @@ type Metrics struct {
 	reloads             *prometheus.CounterVec
 	parked, dropped     *prometheus.CounterVec
 	lostEvents          *prometheus.CounterVec
+	differences         *prometheus.CounterVec
 
 	admissions, conversions             *prometheus.CounterVec
 	admissionSeconds, conversionSeconds *prometheus.HistogramVec
@@ -109,6 +110,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		parked:        r.counter("tasks_parked_total"),
 		dropped:       r.counter("parked_contexts_dropped_total"),
 		lostEvents:    r.counter("hook_events_dropped_total"),
+		differences:   r.counter("drift_differences_total"),
 		oldLatency:    r.histogram("kubernetes_client_rate_limiter_latency_seconds"),
 
 		admissions:        r.counter("admission_reviews_total"),
@@ -283,6 +285,11 @@ func (m *Metrics) TaskParked(hook, binding, queue string) {
 // ParkedContextDropped counts a parked context that was dropped for a reason.
 func (m *Metrics) ParkedContextDropped(hook, binding, queue, reason string) {
 	m.dropped.WithLabelValues(valid(hook), binding, queue, reason).Inc()
+}
+
+// MemberDiffers counts an object of a set that another client has changed.
+func (m *Metrics) MemberDiffers(hook, set, kind string) {
+	m.differences.WithLabelValues(valid(hook), valid(set), valid(kind)).Inc()
 }
 
 // EventDropped counts an Event of a hook that was not published.

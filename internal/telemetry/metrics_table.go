@@ -107,6 +107,9 @@ var definitions = []definition{
 	{name: "hook_events_dropped_total", typ: counter, labels: hookLabels,
 		help: "Events of a hook that were not published: more than the limit for one object, or rejected by the API server."},
 
+	{name: "drift_differences_total", typ: counter, labels: []string{"hook", "set", "kind"},
+		help: "Objects of sets that differed from what was applied, because another client has changed or deleted them."},
+
 	{name: "admission_reviews_total", typ: counter, labels: reviewLabels,
 		help: "Admission reviews by result: allowed or denied by the hook, or failed: the hook gave no verdict."},
 	{name: "admission_review_duration_seconds", typ: histogram, labels: []string{"hook", "binding"}, buckets: apiBuckets,

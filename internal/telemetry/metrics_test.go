@@ -55,6 +55,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	m.TaskParked("a.sh", "pods", "main")
 	m.ParkedContextDropped("a.sh", "pods", "main", "superseded")
 	m.EventDropped("a.sh")
+	m.MemberDiffers("a.sh", "web", "ConfigMap")
 	m.BindingsEnabled("a.sh", 1500*time.Millisecond)
 	m.QueueAction("main", "Add", 3*time.Microsecond)
 	m.Merged("slow", "a.sh", 3)

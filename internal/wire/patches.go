@@ -86,6 +86,7 @@ type patchDocument struct {
 	PruneKinds json.RawMessage
 	AllowEmpty bool
 	Migrate    bool
+	Drift      string
 
 	// unknown are keys without a meaning.
 	unknown []string
@@ -150,6 +151,8 @@ func (d *patchDocument) field(key string) field {
 		return field{own: &d.Note}
 	case "set":
 		return field{text: &d.Set}
+	case "drift":
+		return field{text: &d.Drift}
 	case "owner":
 		return field{part: &d.Owner}
 	case "objects":

@@ -53,7 +53,7 @@ var keys = []string{
 	"operation", "apiVersion", "kind", "namespace", "name", "subresource", "jqFilter",
 	"ignoreMissingObject", "ignoreHookError", "force", "object", "mergePatch", "jsonPatch",
 	"regarding", "type", "status", "reason", "message", "action", "note",
-	"set", "owner", "objects", "pruneKinds", "allowEmpty", "migrate",
+	"set", "owner", "objects", "pruneKinds", "allowEmpty", "migrate", "drift",
 }
 
 // jsonDocument reads a document that is valid JSON. The last of duplicate keys counts.

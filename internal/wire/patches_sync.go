@@ -18,8 +18,11 @@ import (
 // maxSetName keeps the set's name and the name of its hook readable beside each other.
 const maxSetName = 40
 
+// The values of drift; the first is the default.
+const driftRestore, driftIgnore = "restore", "ignore"
+
 // syncKeys are the keys of a Sync.
-var syncKeys = []string{"operation", "set", "owner", "objects", "allowEmpty", "force", "migrate", "pruneKinds"}
+var syncKeys = []string{"operation", "set", "owner", "objects", "drift", "allowEmpty", "force", "migrate", "pruneKinds"}
 
 // set reads a Sync. Unlike the other operations it rejects unknown keys: a mistyped one could delete or overwrite objects.
 func (p *patchParser) set(out *effect.Patch, d patchDocument) {
@@ -39,13 +42,16 @@ func (p *patchParser) set(out *effect.Patch, d patchDocument) {
 			p.unknownKey(number, other.key)
 		}
 	}
-	s := &effect.ObjectSet{Name: d.Set, Force: d.Force, Migrate: d.Migrate}
+	s := &effect.ObjectSet{Name: d.Set, Force: d.Force, Migrate: d.Migrate, Restore: d.Drift != driftIgnore}
 	out.Name, out.Set = d.Set, s
 	switch problems := content.IsDNS1123Label(d.Set); {
 	case d.Set == "":
 		p.wrong(number, "set", "is required for Sync", "write a name that is unique for this hook and owner")
 	case len(d.Set) > maxSetName || len(problems) > 0:
 		p.wrong(number, "set", fmt.Sprintf("%.100q is not a DNS label of at most %d characters", d.Set, maxSetName), "")
+	}
+	if d.Drift != "" && d.Drift != driftRestore && d.Drift != driftIgnore {
+		p.wrong(number, "drift", notOneOf(d.Drift, []string{driftRestore, driftIgnore}), "")
 	}
 	p.owner(number, s, d.Owner)
 	p.pruneKinds(number, s, d.PruneKinds)

@@ -539,6 +539,9 @@ func setTree(s *effect.ObjectSet) (any, error) {
 			tree[key] = true
 		}
 	}
+	if !s.Restore {
+		tree["drift"] = "ignore"
+	}
 	if len(s.PruneKinds) > 0 {
 		kinds := make([]any, len(s.PruneKinds))
 		for i, kind := range s.PruneKinds {

@@ -61,6 +61,8 @@ type Options struct {
 	Instance, Namespace, Version string
 	// Events publishes the Events of hooks. If it is nil, Flush publishes them.
 	Events *kubeevent.Recorder
+	// Restores are about members of sets that other clients change.
+	Restores Restores
 	// Now is the clock of conditions; nil means time.Now.
 	Now func() time.Time
 	// Client is that of Settings, possibly with more around it.
@@ -74,12 +76,23 @@ type Options struct {
 	Log       *slog.Logger
 }
 
+// Restores are about members of sets that other clients change. The zero value restores none.
+type Restores struct {
+	// Watch is the configuration of a client that watches, without a time limit of requests.
+	Watch *rest.Config
+	// Active reports whether a hook runs.
+	Active func(hook string) bool
+	// Differs is called for each member that was changed.
+	Differs func(hook, set, kind string)
+}
+
 // Effects apply what hooks return.
 type Effects struct {
 	// Metrics has the metrics of hooks.
 	Metrics *metric.Store
 	filters *jq.Compiler
 	patches *patch.Applier
+	sets    *applyset.Applier
 	events  *kubeevent.Recorder
 	tracer  trace.Tracer
 	sent    ledger
@@ -99,11 +112,25 @@ func New(o Options) (*Effects, error) {
 		o.Events = kubeevent.New(kubeevent.Options{Client: client, Instance: o.Instance, Log: o.Log})
 	}
 	resolver := kube.NewResolver(client)
-	sets := applyset.New(applyset.Options{
+	of := applyset.Options{
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
-	})
+		Log: o.Log, Active: o.Restores.Active, Differs: o.Restores.Differs,
+		Warn: func(hook string, about effect.Owner, reason, note string) {
+			o.Events.Record(hook, kubeevent.Event{
+				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name, UID: types.UID(about.UID)},
+				Type:      "Warning", Reason: reason, Action: "RestoreObject", Note: note,
+			})
+		},
+	}
+	if o.Restores.Watch != nil {
+		if of.Watch, err = kube.NewClient(o.Restores.Watch); err != nil {
+			return nil, fmt.Errorf("cannot make a client for watches of sets: %w", err)
+		}
+	}
+	sets := applyset.New(of)
 	return &Effects{
 		events:  o.Events,
+		sets:    sets,
 		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxSeries: o.MaxSeries}),
 		filters: o.Filters,
 		patches: patch.New(patch.Options{
@@ -113,6 +140,9 @@ func New(o Options) (*Effects, error) {
 		tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace,
 	}, nil
 }
+
+// Restore restores members of sets until ctx ends.
+func (e *Effects) Restore(ctx context.Context) { e.sets.Run(ctx) }
 
 // Flush publishes the Events so far. It is for callers that have no Recorder which does.
 func (e *Effects) Flush(ctx context.Context) { e.events.Flush(ctx) }

@@ -9,8 +9,9 @@
 //     leaves exactly the wanted set.
 //   - Nothing is pruned unless all objects were applied, and all recorded places were listed.
 //   - Syncs of one set do not overlap in a process.
+//   - While Run runs, members that other clients change are applied again, with back-off.
 //
-// Not attempted: waiting for the readiness of members; corrections between two Syncs. The reasons are in docs/explanation/sets-of-objects.md.
+// Not attempted: waiting for the readiness of members. The reasons are in docs/explanation/sets-of-objects.md.
 package applyset
 
 import (
@@ -22,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -46,6 +48,16 @@ type Options struct {
 	DryRun bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+
+	// Watch is a client without time limits that watches members. If it is nil, changes of members are corrected by Syncs only; otherwise Run
+	// is called. Log is that of restores.
+	Watch rest.Interface
+	Log   *slog.Logger
+	// Active reports whether a hook runs. Differs is called for each member that differs from what was applied, Warn reports what is not
+	// restored. They may be nil.
+	Active  func(hook string) bool
+	Differs func(hook, set, kind string)
+	Warn    func(hook string, about effect.Owner, reason, note string)
 }
 
 // Applier makes sets complete. It is safe for concurrent use.
@@ -58,6 +70,14 @@ type Applier struct {
 	narrow map[schema.GroupResource]bool
 	// copied are the objects with a copied label that were logged.
 	copied map[types.UID]bool
+	// followers are the watches that run, unwatched the scopes whose missing permission was logged.
+	followers map[scope]*follower
+	unwatched map[scope]bool
+	// unstarted are the watches that Run starts when it is woken.
+	unstarted []*follower
+	wake      chan struct{}
+	// drifted has the members to check. Run sets it before anything uses it.
+	drifted workqueue.TypedDelayingInterface[suspicion]
 }
 
 // state is what a process knows of a set.
@@ -72,13 +92,29 @@ type state struct {
 	places places
 	// unblocked: the owner may not be blocked, because a permission is missing.
 	unblocked bool
+	// def is nil before the first Sync and after an empty one.
+	def      *definition
+	restores map[ref]*restores
+	// complete: the last Sync has succeeded. differing are members that were reported as changed since then.
+	complete  bool
+	differing map[ref]bool
 }
 
 // applied is the last successful apply of an object.
 type applied struct {
 	manifest []byte
 	uid      types.UID
-	mark     string
+	// mark and fields are what the set owns, version is that of the object.
+	mark, fields string
+	version      uint64
+}
+
+func (n *names) applied(manifest []byte, answer *live) applied {
+	a := applied{manifest: manifest, uid: answer.UID, mark: n.mark(answer), version: versionOf(answer.ResourceVersion)}
+	if at := entryOf(answer, n.manager); at >= 0 && answer.ManagedFields[at].FieldsV1 != nil {
+		a.fields = answer.ManagedFields[at].FieldsV1.GetRawString()
+	}
+	return a
 }
 
 // New returns an Applier.
@@ -86,7 +122,10 @@ func New(o Options) *Applier {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Applier{opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{}, copied: map[types.UID]bool{}}
+	return &Applier{
+		opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{}, copied: map[types.UID]bool{},
+		followers: map[scope]*follower{}, unwatched: map[scope]bool{}, wake: make(chan struct{}, 1),
+	}
 }
 
 // Sync makes a set of a hook complete. It reports the RBAC rules that its requests need.
@@ -101,7 +140,9 @@ func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, set *
 	}
 	defer release()
 	s.state = state
-	return s.run(ctx)
+	err = s.run(ctx)
+	s.follow()
+	return err
 }
 
 // begin waits until no other Sync of the set runs.

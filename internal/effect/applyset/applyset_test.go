@@ -85,6 +85,7 @@ func (c *traffic) String() string {
 // operator is an Applier as a process of an operator has it.
 type operator struct {
 	*Applier
+	options Options
 	traffic *traffic
 	log     *bytes.Buffer
 }
@@ -95,7 +96,8 @@ func newOperator(t testing.TB, config *rest.Config, namespace, instance string, 
 	config = rest.CopyConfig(config)
 	config.Wrap(o.traffic.wrap)
 	client := testenv.Client(t, config)
-	o.Applier = New(Options{Client: client, Resolver: kube.NewResolver(client), Instance: instance, Namespace: namespace, Version: "v0", DryRun: dryRun})
+	o.options = Options{Client: client, Resolver: kube.NewResolver(client), Instance: instance, Namespace: namespace, Version: "v0", DryRun: dryRun}
+	o.Applier = New(o.options)
 	return o
 }
 

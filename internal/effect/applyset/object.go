@@ -301,7 +301,7 @@ func (s *session) send(ctx context.Context, o *object, uid types.UID, force bool
 	}
 	if err == nil && (created || uid != "") && !s.opts.DryRun {
 		s.state.mu.Lock()
-		s.state.applied[o.ref] = applied{manifest, answer.UID, s.mark(answer)}
+		s.state.applied[o.ref] = s.applied(manifest, answer)
 		s.state.mu.Unlock()
 	}
 	return answer, created, err

@@ -91,14 +91,14 @@ type step struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// unchanged are the tests that an object is still the one that was read.
-func unchanged(o *live) []step {
+// testsOf are the tests that an object is still the one that was read.
+func testsOf(o *live) []step {
 	return []step{{"test", "/metadata/uid", o.UID}, {"test", "/metadata/resourceVersion", o.ResourceVersion}}
 }
 
 // release makes an object that is not pruned independent of the set.
 func (s *session) release(ctx context.Context, r ref, path []string, current *live) error {
-	steps := append(unchanged(current), step{Op: "remove", Path: "/metadata/labels/" + strings.ReplaceAll(partOfLabel, "/", "~1")})
+	steps := append(testsOf(current), step{Op: "remove", Path: "/metadata/labels/" + strings.ReplaceAll(partOfLabel, "/", "~1")})
 	if at := slices.IndexFunc(current.OwnerReferences, s.isOwner); at >= 0 {
 		steps = append(steps, step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)})
 	}

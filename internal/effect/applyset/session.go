@@ -74,6 +74,9 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	s.reportNeeds()
+	if s.unchanged() {
+		return nil
+	}
 	if err := s.readOwner(ctx); err != nil {
 		return err
 	}
@@ -109,6 +112,7 @@ func (s *session) run(ctx context.Context) error {
 		}
 	}
 	s.remember(recorded)
+	s.define()
 	err := s.apply(ctx)
 	if err = errors.Join(append([]error{err}, s.incomplete...)...); err == nil {
 		err = s.prune(ctx)
@@ -118,6 +122,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	case err == nil && len(places) == 0:
 		s.remember(places)
+		s.forget()
 		return s.deleteParent(ctx)
 	case err == nil:
 		recorded, ownsNow = places, owned
@@ -126,11 +131,14 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	s.remember(recorded)
-	return errors.Join(err, s.record(ctx, recorded, ownsNow, false))
+	if err = errors.Join(err, s.record(ctx, recorded, ownsNow, false)); err == nil {
+		s.succeeded()
+	}
+	return err
 }
 
 // memberVerbs are what RBAC has to allow for members.
-var memberVerbs = []string{"create", "delete", "get", "list", "patch"}
+var memberVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
 
 func (s *session) reportNeeds() {
 	s.needs(s.namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"create", "delete", "get", "patch"}})

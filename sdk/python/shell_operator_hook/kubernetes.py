@@ -114,13 +114,14 @@ def sync(
     allow_empty: bool = False,
     force: bool = False,
     migrate: bool = False,
+    drift: str = "",
     prune_kinds: Iterable[str] = (),
 ) -> None:
     """Makes a set of objects complete: applies objects, and deletes those of earlier calls that are not among them.
 
     name is unique for the hook and the owner. owner is an object, or its apiVersion, kind, namespace and name. allow_empty: no objects delete
     the whole set. force: adopts existing objects, and takes fields from other field managers. migrate: adopts objects that other
-    operations of this operator made. prune_kinds: kinds with data that are deleted, too, such as "PersistentVolumeClaim".
+    operations of this operator made. drift: "restore" (default) or "ignore" what other clients change. prune_kinds: kinds with data that are deleted, too, such as "PersistentVolumeClaim".
     """
     if not name:
         raise ValueError("the name of the set is empty")
@@ -130,6 +131,8 @@ def sync(
     for key, flag in (("allowEmpty", allow_empty), ("force", force), ("migrate", migrate)):
         if flag:
             document[key] = True
+    if drift:
+        document["drift"] = drift
     kinds = list(prune_kinds)
     if kinds:
         document["pruneKinds"] = kinds

@@ -152,6 +152,7 @@ kubernetes::delete() {
 #   --allow-empty         deletes the whole set if MANIFEST has no objects
 #   --force               adopts existing objects, and takes fields from other field managers
 #   --migrate             adopts objects that other operations of this operator made
+#   --drift MODE          restore (default) or ignore: what happens when other clients change the objects
 #   --prune-kind KIND     deletes objects of a kind with data, too, such as PersistentVolumeClaim (repeatable)
 #
 #   kubernetes::sync web --owner "$(context::get object)" <<YAML
@@ -164,25 +165,25 @@ kubernetes::sync() {
   local -a words=() objects=()
   while (($#)); do
     case $1 in
-    --owner=* | --prune-kind=*)
+    --owner=* | --prune-kind=* | --drift=*)
       set -- "${1%%=*}" "${1#*=}" "${@:2}"
       continue
       ;;
     --allow-empty) flags+=',"allowEmpty":true' ;;
     --force) flags+=',"force":true' ;;
     --migrate) flags+=',"migrate":true' ;;
-    --owner | --prune-kind)
+    --owner | --prune-kind | --drift)
       kubernetes::_value "$@" || return 1
-      if [[ $1 == --owner ]]; then
-        owner=$2
-      else
-        shell_lib::json_string "$2"
-        kinds+=",$REPLY"
-      fi
+      shell_lib::json_string "$2"
+      case $1 in
+      --owner) owner=$2 ;;
+      --drift) flags+=",\"drift\":$REPLY" ;;
+      *) kinds+=",$REPLY" ;;
+      esac
       shift
       ;;
     --[!-]*)
-      shell_lib::_complain "there is no option $1; there are --owner --allow-empty --force --migrate --prune-kind"
+      shell_lib::_complain "there is no option $1; there are --owner --allow-empty --force --migrate --drift --prune-kind"
       return 1
       ;;
     *) words+=("$1") ;;

@@ -1,0 +1,439 @@
+package applyset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// parallelRestores is the maximum of members that are restored at the same time.
+const parallelRestores = 4
+
+// suspicion is a member that may differ from what was applied.
+type suspicion struct {
+	id string
+	ref
+}
+
+// definition is what a set is restored by: its last Sync.
+type definition struct {
+	names
+	hook      string
+	set       effect.ObjectSet // without objects
+	ownerKind kube.Resource
+	resources map[schema.GroupKind]kube.Resource
+	// ended: the owner is gone, so nothing is restored until the next Sync.
+	ended bool
+}
+
+// define makes the set what its members are compared with.
+func (s *session) define() {
+	set := *s.set
+	set.Objects = nil
+	if set.Owner != nil && s.owner != nil { // one that is recreated is another one
+		owner := *set.Owner
+		owner.UID = string(s.owner.UID)
+		set.Owner = &owner
+	}
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	s.state.def = &definition{names: s.names, hook: s.hook, set: set, ownerKind: s.ownerKind, resources: s.resources}
+	s.state.restores = map[ref]*restores{}
+	s.state.complete, s.state.differing = false, map[ref]bool{}
+}
+
+// succeeded stores that the set is complete.
+func (s *session) succeeded() {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	s.state.complete = true
+}
+
+// unchanged reports whether the set is as the last Sync has left it: it has the same objects and options, and the watches, which have delivered
+// what was applied then, have reported no difference.
+func (s *session) unchanged() bool {
+	if s.opts.Watch == nil || s.opts.DryRun {
+		return false
+	}
+	s.state.mu.Lock()
+	def, complete := s.state.def, s.state.complete && len(s.state.differing) == 0 && len(s.state.applied) == len(s.objects)
+	s.state.mu.Unlock()
+	if !complete || def == nil || !sameOptions(s.set, &def.set) {
+		return false
+	}
+	if def.set.Owner != nil {
+		s.owner = &live{ObjectMeta: metav1.ObjectMeta{UID: types.UID(def.set.Owner.UID)}}
+		s.owner.Name = def.set.Owner.Name
+		defer func() { s.owner = nil }()
+	}
+	s.state.mu.Lock()
+	all := maps.Clone(s.state.applied)
+	s.state.mu.Unlock()
+	for _, o := range s.objects {
+		last, known := all[o.ref]
+		if !known || o.err != nil || !bytes.Equal(last.manifest, s.manifest(o)) || !s.delivered(o, last.version) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameOptions(a, b *effect.ObjectSet) bool {
+	if a.Force != b.Force || a.Migrate != b.Migrate || a.Restore != b.Restore || !slices.Equal(a.PruneKinds, b.PruneKinds) || (a.Owner == nil) != (b.Owner == nil) {
+		return false
+	}
+	return a.Owner == nil || a.Owner.UID == "" || a.Owner.UID == b.Owner.UID
+}
+
+// delivered reports whether a watch has delivered all changes up to a version.
+func (s *session) delivered(o *object, version uint64) bool {
+	s.mu.Lock()
+	f := s.followers[scope{o.resource, ""}]
+	if f == nil {
+		f = s.followers[scope{o.resource, o.namespace}]
+	}
+	s.mu.Unlock()
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return version > 0 && f.reached >= version
+}
+
+// forget ends the comparison: the set is empty.
+func (s *session) forget() {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	s.state.def = nil
+}
+
+// compare suspects a member that is not as the last apply has left it.
+func (a *Applier) compare(kind schema.GroupKind, o *live) {
+	id, r := o.Labels[partOfLabel], ref{kind, o.Namespace, o.Name}
+	a.mu.Lock()
+	s := a.sets[id]
+	a.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	last, known := s.applied[r]
+	same := s.def == nil || !known || last.uid == o.UID && last.mark == s.def.mark(o)
+	if !same {
+		s.differing[r] = true
+	}
+	s.mu.Unlock()
+	if !same {
+		a.drifted.Add(suspicion{id, r})
+	}
+}
+
+// suspect suspects a member that is gone, or has lost its label.
+func (a *Applier) suspect(id string, r ref) {
+	a.mu.Lock()
+	s := a.sets[id]
+	a.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	_, known := s.applied[r]
+	if known = known && s.def != nil; known {
+		s.differing[r] = true
+	}
+	s.mu.Unlock()
+	if known {
+		a.drifted.Add(suspicion{id, r})
+	}
+}
+
+// missing suspects the members in a scope that are not in a list of it, and were applied before it was made.
+func (a *Applier) missing(at scope, present map[ref]bool, version uint64) {
+	a.mu.Lock()
+	sets := make(map[string]*state, len(a.sets))
+	for id, s := range a.sets {
+		sets[id] = s
+	}
+	a.mu.Unlock()
+	for id, s := range sets {
+		s.mu.Lock()
+		for r, last := range s.applied {
+			if s.def != nil && r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && !present[r] && last.version <= version {
+				s.differing[r] = true
+				a.drifted.Add(suspicion{id, r})
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// restoreAll restores members until the queue ends.
+func (a *Applier) restoreAll(ctx context.Context) {
+	for {
+		item, over := a.drifted.Get()
+		if over {
+			return
+		}
+		if ctx.Err() == nil {
+			a.check(ctx, item)
+		}
+		a.drifted.Done(item)
+	}
+}
+
+// restores are the latest restores of a member.
+type restores struct {
+	// times are those of the last minute, last is that of the last one.
+	times []time.Time
+	last  time.Time
+	// delay is that before the next restore that follows another one; until is the end of a delay.
+	delay time.Duration
+	until time.Time
+	// stopped: another manager has applied a field, so the next Sync decides.
+	stopped bool
+}
+
+const (
+	// freeRestores in a restoreWindow are made without a delay.
+	freeRestores  = 5
+	restoreWindow = time.Minute
+	maxDelay      = time.Hour
+)
+
+// next returns the delay before a restore, and whether it begins now.
+func (r *restores) next(now time.Time) (delay time.Duration, begins bool) {
+	if now.Before(r.until) {
+		return r.until.Sub(now), false
+	}
+	waited := !r.until.IsZero()
+	r.until = time.Time{}
+	if now.Sub(r.last) > maxDelay {
+		r.delay = 0
+	}
+	r.times = slices.DeleteFunc(r.times, func(t time.Time) bool { return now.Sub(t) >= restoreWindow })
+	if !waited && (r.delay > 0 || len(r.times) >= freeRestores) {
+		r.delay = min(max(2*r.delay, restoreWindow), maxDelay)
+		r.until = now.Add(r.delay)
+		return r.delay, true
+	}
+	r.times, r.last = append(r.times, now), now
+	return 0, false
+}
+
+// errStopped ends a restore without a result.
+var errStopped = errors.New("the member is not restored")
+
+// check compares a member with what was applied, and restores it.
+func (a *Applier) check(ctx context.Context, item suspicion) {
+	a.mu.Lock()
+	s := a.sets[item.id]
+	a.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s, release, err := a.begin(ctx, item.id)
+	if err != nil {
+		return
+	}
+	defer release()
+	s.mu.Lock()
+	def, last, known := s.def, applied{}, false
+	if def != nil && !def.ended {
+		last, known = s.applied[item.ref]
+	}
+	s.mu.Unlock()
+	if !known {
+		return
+	}
+	c := &correction{
+		session: &session{Applier: a, names: def.names, hook: def.hook, set: &def.set, needs: func(string, ...kube.Rule) {}, state: s, ownerKind: def.ownerKind, resources: def.resources},
+		ref:     item.ref, last: last, item: item,
+	}
+	c.log = a.opts.Log.With("hook", def.hook, "set", def.set.Name, "object", item.ref.String())
+	if err := c.restore(ctx); err != nil && !errors.Is(err, errStopped) && ctx.Err() == nil {
+		c.log.Warn("A changed object of a set is not restored, the next run corrects it", "error", err.Error())
+	}
+}
+
+// correction restores one member.
+type correction struct {
+	*session
+	ref  ref
+	last applied
+	item suspicion
+}
+
+func (c *correction) restore(ctx context.Context) error {
+	res, known := c.resources[c.ref.GroupKind]
+	if !known {
+		return nil
+	}
+	current, err := c.get(ctx, res, c.ref.namespace, c.ref.name)
+	if err != nil {
+		return err
+	}
+	if current != nil && current.UID == c.last.uid && c.mark(current) == c.last.mark {
+		c.same()
+		return nil
+	}
+	if current != nil && current.UID == c.last.uid && current.DeletionTimestamp != nil {
+		return nil // its end follows
+	}
+	if c.opts.Differs != nil {
+		c.opts.Differs(c.hook, c.set.Name, c.ref.Kind)
+	}
+	if !c.set.Restore || c.opts.Active != nil && !c.opts.Active(c.hook) {
+		return nil
+	}
+	if err := c.may(ctx, current); err != nil {
+		return err
+	}
+	if err := c.apply(ctx, current); err != nil {
+		return err
+	}
+	c.log.Info("A changed object of a set is restored", "changedBy", changers(current, c.manager))
+	return nil
+}
+
+// may decides whether a member is restored now.
+func (c *correction) may(ctx context.Context, current *live) error {
+	c.state.mu.Lock()
+	r := c.state.restores[c.ref]
+	if r == nil {
+		r = &restores{}
+		c.state.restores[c.ref] = r
+	}
+	stopped := r.stopped
+	c.state.mu.Unlock()
+	if stopped {
+		return errStopped
+	}
+	if by := c.takenBy(current); by != "" {
+		c.state.mu.Lock()
+		r.stopped = true
+		c.state.mu.Unlock()
+		c.warn("ObjectNotRestored", fmt.Sprintf("%s is not restored until the next run, because %s has applied its fields", c.ref, by))
+		return errStopped
+	}
+	if o := c.set.Owner; o != nil {
+		owner, err := c.get(ctx, c.ownerKind, o.Namespace, o.Name)
+		if err != nil {
+			return err
+		}
+		if owner == nil || owner.DeletionTimestamp != nil || string(owner.UID) != o.UID {
+			c.state.mu.Lock()
+			c.state.def.ended = true
+			c.state.mu.Unlock()
+			return errStopped
+		}
+	}
+	c.state.mu.Lock()
+	delay, begins := r.next(c.opts.Now())
+	c.state.mu.Unlock()
+	if begins {
+		c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s is changed repeatedly, by %s: the next restore follows in %s", c.ref, changers(current, c.manager), delay))
+	}
+	if delay > 0 {
+		c.drifted.AddAfter(c.item, delay)
+		return errStopped
+	}
+	return nil
+}
+
+func (c *correction) warn(reason, note string) {
+	c.log.Warn("An object of a set is not restored", "reason", note)
+	if c.opts.Warn != nil {
+		about := effect.Owner{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.namespace, Name: c.names.parent}
+		if c.set.Owner != nil {
+			about = *c.set.Owner
+		}
+		c.opts.Warn(c.hook, about, reason, note)
+	}
+}
+
+// apply applies the last manifest again: only fields that it has are taken back.
+func (c *correction) apply(ctx context.Context, current *live) error {
+	res := c.resources[c.ref.GroupKind]
+	uid := c.last.uid
+	switch {
+	case current == nil:
+		uid = ""
+	case current.UID != uid:
+		return errors.New("another client has created it again")
+	}
+	answer, created, err := c.patchApply(ctx, res, c.ref.namespace, c.ref.name, withUID(c.last.manifest, uid), uid != "")
+	switch {
+	case apierrors.HasStatusCause(err, "NamespaceTerminating"), isReplaced(err):
+		return errStopped // a further event follows
+	case err != nil:
+		return err
+	case uid == "" && !created:
+		return errors.Join(errors.New("another client has created it at the same time"), c.undo(ctx, c.ref, res, answer))
+	}
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	c.state.applied[c.ref] = c.applied(c.last.manifest, answer)
+	delete(c.state.differing, c.ref)
+	return nil
+}
+
+// same stores that the member is as it was applied.
+func (c *correction) same() {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	delete(c.state.differing, c.ref)
+}
+
+// takenBy returns the manager whose apply has taken fields from the set, or "".
+func (c *correction) takenBy(current *live) string {
+	if current == nil {
+		return ""
+	}
+	had := setOf(&metav1.FieldsV1{Raw: []byte(c.last.fields)})
+	if at := entryOf(current, c.manager); at >= 0 {
+		had = had.Difference(setOf(current.ManagedFields[at].FieldsV1))
+	}
+	for _, e := range current.ManagedFields {
+		if e.Operation == metav1.ManagedFieldsOperationApply && e.Manager != c.manager && !had.Intersection(setOf(e.FieldsV1)).Empty() {
+			return e.Manager
+		}
+	}
+	return ""
+}
+
+func setOf(fields *metav1.FieldsV1) *fieldpath.Set {
+	s := &fieldpath.Set{}
+	if fields != nil && s.FromJSON(fields.GetRawReader()) != nil {
+		return &fieldpath.Set{}
+	}
+	return s
+}
+
+// changers names the managers of an object but the set's, the latest first.
+func changers(o *live, manager string) string {
+	if o == nil {
+		return "a deletion"
+	}
+	var names []string
+	for _, e := range o.ManagedFields {
+		if e.Manager != manager {
+			names = append(names, e.Manager)
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,145 @@
+package applyset
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// follower of a test: an operator that restores, and what it reports.
+type restorer struct {
+	*operator
+	differs chan string
+	warned  chan string
+}
+
+func newRestorer(t *testing.T, cluster *testenv.Cluster, namespace string) *restorer {
+	t.Helper()
+	r := &restorer{newOperator(t, cluster.Config(t), namespace, namespace, false), make(chan string, 100), make(chan string, 100)}
+	r.options.Watch = testenv.Client(t, cluster.Config(t))
+	r.options.Log = slog.New(slog.DiscardHandler)
+	r.options.Differs = func(hook, set, kind string) { r.differs <- fmt.Sprint(hook, " ", set, " ", kind) }
+	r.options.Warn = func(_ string, _ effect.Owner, reason, note string) { r.warned <- reason + ": " + note }
+	r.Applier = New(r.options)
+	ctx, end := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx) })
+	t.Cleanup(func() { end(); running.Wait() })
+	return r
+}
+
+func until(t *testing.T, from <-chan string, want string) {
+	t.Helper()
+	select {
+	case got := <-from:
+		if !strings.Contains(got, want) {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	case <-time.After(testenv.Patience):
+		t.Fatalf("%q did not come", want)
+	}
+}
+
+// Changes by other clients are restored, as far as the set has applied the fields.
+func TestDrift(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := newRestorer(t, cluster, namespace)
+	kubectl := func(args ...string) string {
+		t.Helper()
+		return cluster.Kubectl(t, append([]string{"-n", namespace}, args...)...)
+	}
+	sync := func(rest string) {
+		t.Helper()
+		document := `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace + `, name: owner}, ` + rest + `objects: [
+			{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}},
+			{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {selector: {matchLabels: {a: d}}, template: {metadata: {labels: {a: d}}, spec: {containers: [{name: d, image: d}]}}}}]}`
+		if err := r.sync(t.Context(), "web.sh", document); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubectl("create", "configmap", "owner")
+	sync("")
+
+	kubectl("patch", "configmap", "a", "--type=merge", "-p", `{"data": {"k": "by hand", "theirs": "1"}}`)
+	kubectl("wait", "--for=jsonpath={.data.k}=1", "configmap/a", "--timeout=60s")
+	until(t, r.differs, "web.sh web ConfigMap")
+	if got := kubectl("get", "configmap", "a", "-o", "jsonpath={.data}"); got != `{"k":"1","theirs":"1"}` {
+		t.Errorf("data %s", got)
+	}
+	// The watch has delivered the restore, so a Sync that changes nothing needs no request.
+	for deadline := time.Now().Add(testenv.Patience); ; {
+		_ = r.traffic.String()
+		sync("")
+		if r.traffic.String() == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a Sync that changes nothing sends requests")
+		}
+	}
+	uid := kubectl("get", "configmap", "a", "-o", "jsonpath={.metadata.uid}")
+	kubectl("delete", "configmap", "a")
+	until(t, r.differs, "web.sh web ConfigMap")
+	kubectl("wait", "--for=create", "configmap/a", "--timeout=60s")
+	if uid == kubectl("get", "configmap", "a", "-o", "jsonpath={.metadata.uid}") {
+		t.Error("the ConfigMap was not deleted")
+	}
+	kubectl("label", "configmap", "a", "applyset.kubernetes.io/part-of-")
+	until(t, r.differs, "web.sh web ConfigMap")
+	kubectl("wait", "--for=jsonpath={.metadata.labels.applyset\\.kubernetes\\.io/part-of}", "configmap/a", "--timeout=60s")
+
+	// Fields that are not in the manifest, and the status, are no differences. The next one shows that they were delivered.
+	kubectl("scale", "deployment", "d", "--replicas=3")
+	kubectl("patch", "deployment", "d", "--subresource=status", "--type=merge", "-p", `{"status": {"observedGeneration": 9}}`)
+	kubectl("set", "image", "deployment/d", "d=other")
+	until(t, r.differs, "web.sh web Deployment")
+	kubectl("wait", "--for=jsonpath={.spec.template.spec.containers[0].image}=d", "deployment/d", "--timeout=60s")
+	if got := kubectl("get", "deployment", "d", "-o", "jsonpath={.spec.replicas}"); got != "3" {
+		t.Errorf("%s replicas, not 3", got)
+	}
+
+	// Another manager that applies is not fought.
+	cluster.KubectlInput(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: theirs}}`, "-n", namespace, "apply", "--server-side", "--force-conflicts", "--field-manager=rival", "-f", "-")
+	until(t, r.warned, "ObjectNotRestored: ConfigMap/"+namespace+"/a is not restored until the next run, because rival has applied its fields")
+	if got := kubectl("get", "configmap", "a", "-o", "jsonpath={.data.k}"); got != "theirs" {
+		t.Errorf("k is %s", got)
+	}
+	until(t, r.differs, "ConfigMap")
+	sync("force: true, ")
+
+	// Counted, and left alone.
+	sync("force: true, drift: ignore, ")
+	kubectl("patch", "configmap", "a", "--type=merge", "-p", `{"data": {"k": "by hand"}}`)
+	until(t, r.differs, "web.sh web ConfigMap")
+	sync("force: true, ")
+	if got := kubectl("get", "configmap", "a", "-o", "jsonpath={.data.k}"); got != "1" {
+		t.Errorf("k is %s after the next run", got)
+	}
+
+	// The garbage collector is not fought either.
+	kubectl("delete", "configmap", "owner")
+	kubectl("wait", "--for=delete", "configmap/a", "deployment/d", "--timeout=60s")
+}
+
+func TestBackOffOfRestores(t *testing.T) {
+	var r restores
+	now := time.Unix(0, 0)
+	var got []string
+	for _, after := range []time.Duration{0, 1, 1, 1, 1, 1, 30, 30, 1, 120, 1, 3599, 3601, 1} {
+		now = now.Add(after * time.Second)
+		delay, begins := r.next(now)
+		got = append(got, fmt.Sprint(delay, begins))
+	}
+	want := "0s false, 0s false, 0s false, 0s false, 0s false, 1m0s true, 30s false, 0s false, 2m0s true, 0s false, 4m0s true, 0s false, 0s false, 0s false"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+}
