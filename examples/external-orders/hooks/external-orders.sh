@@ -19,6 +19,7 @@ kubernetes:
   jqFilter: "[.metadata.namespace, .metadata.name, .metadata.uid, (.spec | tojson)]" # not the status
   keepFullObjectsInMemory: false
   queue: {name: orders, key: object, concurrency: 8}
+  conditions: Accepted # whether the last request has succeeded
 YAML
 }
 
