@@ -56,8 +56,8 @@ func (r *redactor) begin(secretBindings map[string]bool, contexts []byte, result
 	}
 	result.Outcome = d.outcome(result.Outcome)
 	result.Error = d.replace(result.Error)
-	for i, line := range result.Output {
-		result.Output[i] = d.replace(line)
+	if len(result.Output) > 0 { // together: base64 may be wrapped
+		result.Output = strings.Split(d.replace(strings.Join(result.Output, "\n")), "\n")
 	}
 	for _, list := range [][]any{result.Operations, result.Metrics} {
 		for i := range list {

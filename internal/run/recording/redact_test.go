@@ -117,6 +117,10 @@ func attacks(t testing.TB, value string) map[string]struct {
 	output("basic authentication", "Authorization: Basic "+in64("admin:"+value))
 	output("wrapped base64", wrap(in64(value), 76)...)
 	output("base64 wrapped as PEM is", wrap(in64(value), 64)...)
+	around := strings.Repeat("user=admin&", 4) + "&password=" + value + strings.Repeat("&more", 20) // the value is in two lines
+	output("wrapped base64 with something around it", wrap(in64(around), 76)...)
+	output("the same in 64 columns", append([]string{"-----BEGIN-----"}, append(wrap(in64(around[8:]), 64), "-----END-----")...)...)
+	output("the same in JSON", quote(strings.Join(wrap(in64("xy"+around), 76), "\n")))
 	output("lines", strings.Split(value, "\n")...)
 	output("lines with spaces around", strings.Split("  "+strings.ReplaceAll(value, "\n", "  \r\n\t")+"  ", "\n")...)
 	output("JSON", `{"password":`+quote(value)+`}`)
@@ -185,7 +189,8 @@ func TestRedact(t *testing.T) {
 		for attack, run := range attacks(t, value) {
 			t.Run(name+"/"+attack, func(t *testing.T) {
 				text, rec := redactedText(t, newRedactor(), run.contexts, run.result)
-				shown := text + strings.Join(rec.Result.Output, "\n") + rec.Result.Error
+				// Also without line ends: wrapped base64 is decoded as a whole.
+				shown := text + strings.Join(rec.Result.Output, "\n") + rec.Result.Error + "\n" + strings.ReplaceAll(strings.Join(rec.Result.Output, ""), `\n`, "")
 				once := quote(value)[1 : len(quote(value))-1]
 				forms := append(strings.Split(value, "\n"), value, strings.NewReplacer("ü", `\u00fc`, "ß", `\u00df`).Replace(value), "geheim", once, quote(once)[1:len(quote(once))-1], in64(value))
 				for _, form := range append(forms, wrap(in64(value), 76)...) {

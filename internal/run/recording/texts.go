@@ -277,17 +277,41 @@ var isEncoded = func() (is [256]bool) {
 	return is
 }()
 
+// leastWrapped is the length from which a line of base64 may continue in the next one.
+const leastWrapped = 60
+
+// run returns the end of a run of base64 that begins at i, and its characters without line ends.
+func run(s string, i int) (end int, piece string) {
+	var lines strings.Builder
+	end = i
+	for line := i; ; {
+		for end < len(s) && isEncoded[s[end]] {
+			end++
+		}
+		next := end
+		for _, lineEnd := range []string{"\r", "\n", `\r`, `\n`} { // also escaped in JSON
+			next += len(s[next:]) - len(strings.TrimPrefix(s[next:], lineEnd))
+		}
+		goesOn := end-line >= leastWrapped && next > end && next < len(s) && isEncoded[s[next]]
+		if line == i && !goesOn {
+			return end, s[i:end] // most runs
+		}
+		lines.WriteString(s[line:end])
+		if !goesOn {
+			return end, lines.String()
+		}
+		line, end = next, next
+	}
+}
+
 // encoded finds texts in base64. What is around a text may be encoded with it.
 func (t *texts) encoded(s string, layer int) (found []match) {
 	for i := 0; i < len(s); i++ {
 		if !isEncoded[s[i]] {
 			continue
 		}
-		end := i
-		for end < len(s) && isEncoded[s[end]] {
-			end++
-		}
-		if piece := s[i:end]; len(piece) >= leastEncoded && !t.ours[piece] {
+		end, piece := run(s, i)
+		if len(piece) >= leastEncoded && !t.ours[piece] {
 			if replaced := t.piece(piece, layer); replaced != piece {
 				from := i
 				for end < len(s) && s[end] == '=' { // the new piece has its own
