@@ -169,9 +169,7 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", o.Operation, strings.TrimSpace(o.APIVersion+" "+o.Kind+suffix("/", o.Subresource)),
 			strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
-		if len(r.Diffs) == 0 { // differences mask what is secret
-			printPayload(t, o)
-		}
+		printPayload(t, o)
 	}
 	for _, d := range r.Diffs {
 		fmt.Fprintf(t, "%s:\n", d.Object)

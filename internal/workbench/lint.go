@@ -417,7 +417,9 @@ func (l *linter) together(all []linted) (found []lint.Finding) {
 		}
 	}
 	for _, d := range lint.Duplicates(hooks) {
-		found = append(found, lint.Finding{Path: l.show(d.Second.Name), Level: lint.Warning, Message: d.String(), Hint: "remove one of them"})
+		one := byName[d.Second.Name]
+		line, column := l.place(one.source, one.answer, d.Path, "")
+		found = append(found, lint.Finding{Path: l.show(d.Second.Name), Line: line, Column: column, Level: lint.Warning, Message: d.String(), Hint: "remove one of them"})
 	}
 	return found
 }

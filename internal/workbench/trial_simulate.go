@@ -58,7 +58,11 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 	r.Seconds, r.MaxRSSBytes = result.usage.Wall.Seconds(), result.usage.MaxRSS
 	r.CPUSeconds = (result.usage.User + result.usage.System).Seconds()
 	for _, p := range slices.Concat(result.patches, result.despite) {
-		r.Operations = append(r.Operations, recording.OperationOf(p))
+		o := recording.OperationOf(p)
+		if t.Diff { // the differences are masked, so nothing else has values of Secrets
+			o.Object, o.Patch, o.JQFilter, o.Objects = nil, nil, "", nil
+		}
+		r.Operations = append(r.Operations, o)
 	}
 	for _, m := range result.metrics {
 		r.Metrics = append(r.Metrics, recording.MetricOf(m))

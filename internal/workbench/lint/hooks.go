@@ -10,6 +10,8 @@ import (
 type Duplicate struct {
 	CRD, From, To string
 	First, Second *hook.Hook
+	// Path is the place in the configuration of Second.
+	Path string
 }
 
 func (d Duplicate) String() string {
@@ -24,11 +26,12 @@ func Duplicates(hooks []*hook.Hook) (found []Duplicate) {
 	}
 	seen := map[key]*hook.Hook{}
 	for _, h := range hooks {
-		for _, c := range h.Conversions {
-			for _, step := range c.Steps {
+		for i, c := range h.Conversions {
+			for j, step := range c.Steps {
 				k := key{c.CRDName, step}
 				if first := seen[k]; first != nil {
-					found = append(found, Duplicate{c.CRDName, step.From, step.To, first, h})
+					path := fmt.Sprintf("kubernetesCustomResourceConversion[%d].conversions[%d]", i, j)
+					found = append(found, Duplicate{c.CRDName, step.From, step.To, first, h, path})
 					continue
 				}
 				seen[k] = h
