@@ -59,6 +59,7 @@ var directions = []struct {
 	{"internal/run", []string{"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/run/kubectl", "internal/run/pending", "internal/run/process", "internal/run/recording", "internal/run/workspace"}, "a stage; queues, snapshots and effects are interfaces to it, the result of a run is a value of effect"},
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/kube"}, "a stage that changes the cluster"},
 	{"internal/effect/applyset", []string{"internal/effect", "internal/kube"}, "a stage that makes sets of objects complete"},
+	{"internal/effect/finalizer", []string{"internal/hook", "internal/kube"}, "the record of finalizers; package watch decides when one is added"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
 	{"internal/effect/apply", []string{"internal/hook", "internal/effect", "internal/jq", "internal/kube", "internal/wire", "internal/run", "internal/effect/patch", "internal/effect/applyset", "internal/effect/metric", "internal/telemetry/kubeevent"}, "all effects of a run; it validates the files of runs"},
 	{"internal/workbench/lint", []string{"internal/hook", "internal/script"}, "findings about files; workbench provides files and programs"},
@@ -90,7 +91,7 @@ var reserved = []struct {
 	{"k8s.io/client-go", []string{
 		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
 		"internal/source/webhook", "internal/source/http",
-		"internal/effect/patch", "internal/effect/applyset", "internal/kube", "internal/replica", "internal/telemetry/kubeevent", "internal/telemetry/meter", "internal/effect/apply", "internal/app", "internal/test/testenv",
+		"internal/effect/patch", "internal/effect/applyset", "internal/effect/finalizer", "internal/kube", "internal/replica", "internal/telemetry/kubeevent", "internal/telemetry/meter", "internal/effect/apply", "internal/app", "internal/test/testenv",
 	}, "few packages use the API server; kube connects to it, and packages above pass the connection on"},
 	{"sigs.k8s.io/yaml", []string{"internal/wire", "internal/debug", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, debug writes its answers, cmd prints results"},
 	{"go.yaml.in/yaml/v3", []string{"internal/wire", "internal/workbench/testfile", "cmd/shell-operator"}, "wire alone knows hook-facing YAML, testfile the YAML of tests, cmd reads the file with settings"},

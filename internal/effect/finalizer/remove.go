@@ -1,0 +1,303 @@
+package finalizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// inFlight bounds the requests that remove finalizers concurrently.
+const inFlight = 16
+
+// rounds bounds how often a resource is listed again, because a running operator adds the finalizer meanwhile.
+const rounds = 10
+
+// Orphan is an entry of this installation without an active binding.
+type Orphan struct {
+	Entry
+	// Objects is the number of objects that have the finalizer.
+	Objects int
+}
+
+// Orphans are those that the last CheckOrphans found.
+func (r *Record) Orphans() []Orphan {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.orphans)
+}
+
+// CheckOrphans finds the finalizers of this installation whose hook or binding is gone. With remove they are removed, otherwise reported.
+func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bool) error {
+	all, err := r.List(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	owned := maps.Clone(r.owned)
+	r.mu.Unlock()
+	var orphans []Orphan
+	var done []Entry
+	var errs []error
+	for _, e := range all {
+		if e.Instance != r.o.Instance || r.active(e, hooks) {
+			continue
+		}
+		objects, err := r.find(ctx, e)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case remove || len(objects) == 0:
+			if err := r.strip(ctx, e); err != nil {
+				errs = append(errs, err)
+				break
+			}
+			r.o.Log.Info("An orphaned finalizer is removed", "finalizer", e.Finalizer, "resource", e.Resource, "hook", e.Hook, "binding", e.Binding, "objects", len(objects))
+			done = append(done, e)
+		default:
+			r.o.Log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", e.Finalizer, "resource", e.Resource,
+				"hook", e.Hook, "binding", e.Binding, "objects", len(objects), "hint", "run 'finalizers remove "+e.Finalizer+"', or bring the hook back")
+			orphans = append(orphans, Orphan{e, len(objects)})
+		}
+	}
+	r.mu.Lock()
+	r.orphans = orphans
+	r.mu.Unlock()
+	return errors.Join(append(errs, r.forget(ctx, done, owned))...)
+}
+
+// active reports whether a hook has a binding with the finalizer for the resource. A binding that has not claimed its finalizer may be for any.
+func (r *Record) active(e Entry, hooks []*hook.Hook) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if by, ok := r.owned[e.key()]; ok && slices.Contains(hooks, by.hook) {
+		return true
+	}
+	for _, h := range hooks {
+		for i := range h.Kubernetes {
+			claimed := false
+			for _, by := range r.owned {
+				claimed = claimed || by == owner{h, i}
+			}
+			if h.Kubernetes[i].Finalizer == e.Finalizer && !claimed {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// find returns the objects with the finalizer of an entry; none if the kind is not served any more.
+func (r *Record) find(ctx context.Context, e Entry) ([]kube.Finalized, error) {
+	res := e.resource()
+	objects, err := r.findIn(ctx, e, res)
+	if apierrors.IsNotFound(err) { // the version, at least
+		var unknown *kube.UnknownKindError
+		res, err = kube.NewResolver(r.o.Client).Resolve(ctx, "", e.Resource, "list", "patch")
+		if errors.As(err, &unknown) || err == nil && res.Group != e.resource().Group {
+			return nil, nil
+		}
+		if err == nil {
+			objects, err = r.findIn(ctx, e, res)
+		}
+	}
+	if kube.IsPermissionMissing(err) {
+		err = fmt.Errorf("%w: %s", err, kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list", "get", "patch"}}))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the objects with the finalizer %s: %w", e.Finalizer, err)
+	}
+	return objects, nil
+}
+
+// findIn lists in all namespaces or, if that is forbidden, in those of the binding.
+func (r *Record) findIn(ctx context.Context, e Entry, res kube.Resource) ([]kube.Finalized, error) {
+	all, err := kube.WithFinalizer(ctx, r.o.Client, res, "", e.Finalizer)
+	if !apierrors.IsForbidden(err) || len(e.Namespaces) == 0 {
+		return all, err
+	}
+	for _, namespace := range e.Namespaces {
+		some, err := kube.WithFinalizer(ctx, r.o.Client, res, namespace, e.Finalizer)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// strip removes the finalizer of an entry from all objects.
+func (r *Record) strip(ctx context.Context, e Entry) error {
+	for range rounds {
+		objects, err := r.find(ctx, e)
+		if err != nil || len(objects) == 0 {
+			return err
+		}
+		if err := r.stripObjects(ctx, e.Finalizer, objects); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("objects of %s keep getting the finalizer %s: is an operator running?", e.Resource, e.Finalizer)
+}
+
+func (r *Record) stripObjects(ctx context.Context, name string, objects []kube.Finalized) error {
+	errs := make([]error, len(objects))
+	places := make(chan struct{}, inFlight)
+	var sending sync.WaitGroup
+	for i, o := range objects {
+		places <- struct{}{}
+		sending.Go(func() {
+			defer func() { <-places }()
+			_, err := kube.RemoveFinalizer(ctx, r.o.Client, o, name)
+			if kube.IsPermissionMissing(err) {
+				err = fmt.Errorf("%w: %s", err, kube.Grant("", kube.Rule{Group: o.Resource.Group, Resource: o.Resource.Resource, Verbs: []string{"list", "get", "patch"}}))
+			}
+			if err != nil && !apierrors.IsNotFound(err) {
+				errs[i] = fmt.Errorf("cannot remove the finalizer %s of %s %s: %w", name, o.Resource.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
+				return
+			}
+			r.o.Log.Debug("Finalizer removed", "finalizer", name, "namespace", o.Namespace, "name", o.Name)
+		})
+	}
+	sending.Wait()
+	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if more := len(failed) - 10; more > 0 {
+		failed = append(failed[:10], fmt.Errorf("and %d more objects failed", more))
+	}
+	return errors.Join(failed...)
+}
+
+// forget removes entries, and with the last one the record. An entry that a hook has claimed since the owners were read is kept; with nil
+// owners all are removed, and so is the mark.
+func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]owner) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	unmark := owned == nil
+	namespace, err := r.o.Namespace()
+	if err != nil {
+		return err
+	}
+	last := ""
+	err = r.edit(ctx, namespace, func(now *configMap) (*configMap, error) {
+		last = ""
+		if now == nil {
+			return nil, nil
+		}
+		diff := &configMap{Data: map[string]*string{}}
+		left := len(now.Data)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, e := range entries {
+			if now.Data[e.key()] != nil && (unmark || r.owned[e.key()] == owned[e.key()]) {
+				diff.Data[e.key()] = nil
+				left--
+			}
+		}
+		marked := slices.DeleteFunc(now.marked(), func(i string) bool { return unmark && i == r.o.Instance })
+		if left == 0 && len(marked) == 0 {
+			last, r.written = now.Metadata.ResourceVersion, false
+			return nil, nil
+		}
+		if unmark {
+			diff.Metadata.Annotations = map[string]*string{markAnnotation: marks(marked)}
+		}
+		return diff, nil
+	})
+	if err != nil || last == "" {
+		return err
+	}
+	body := fmt.Appendf(nil, `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"resourceVersion":%q}}`, last)
+	if err := r.o.Client.Delete().AbsPath(r.path(namespace, RecordName)...).Body(body).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return explain(namespace, err)
+	}
+	return nil // a conflict: a hook has claimed its finalizer meanwhile
+}
+
+// marks is the annotation for installations; nil removes it.
+func marks(instances []string) *string {
+	if len(instances) == 0 {
+		return nil
+	}
+	text := strings.Join(instances, ",")
+	return &text
+}
+
+// Remove removes a finalizer of an installation from all objects, and its entries. It returns how many entries there were.
+func (r *Record) Remove(ctx context.Context, name, instance string) (removed int, err error) {
+	all, err := r.List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var done []Entry
+	for _, e := range all {
+		if e.Finalizer != name || e.Instance != instance {
+			continue
+		}
+		if err = r.strip(ctx, e); err != nil {
+			break
+		}
+		r.o.Log.Warn("Finalizer removed from all objects on request", "finalizer", name, "resource", e.Resource, "instance", instance)
+		done = append(done, e)
+	}
+	if len(done) > 0 {
+		r.mu.Lock()
+		r.orphans = slices.DeleteFunc(r.orphans, func(o Orphan) bool {
+			return slices.ContainsFunc(done, func(e Entry) bool { return e.key() == o.key() })
+		})
+		r.mu.Unlock()
+	}
+	return len(done), errors.Join(err, r.forget(ctx, done, nil))
+}
+
+// Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries.
+func Uninstall(ctx context.Context, o Options) error {
+	r := New(o)
+	namespace, err := o.Namespace()
+	if err != nil {
+		return err
+	}
+	var own []Entry
+	err = r.edit(ctx, namespace, func(now *configMap) (*configMap, error) {
+		own = nil
+		if now == nil {
+			return nil, nil
+		}
+		all, err := now.entries()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range all {
+			if e.Instance == o.Instance {
+				own = append(own, e)
+			}
+		}
+		marked := now.marked()
+		if len(own) == 0 || slices.Contains(marked, o.Instance) {
+			return nil, nil
+		}
+		return &configMap{Metadata: metadata{Annotations: map[string]*string{markAnnotation: marks(append(marked, o.Instance))}}}, nil
+	})
+	if kube.IsPermissionMissing(err) && len(own) == 0 {
+		o.Log.Warn("Cannot find out whether objects have finalizers of this installation", "error", err.Error())
+		return nil
+	}
+	if err != nil || len(own) == 0 {
+		return err
+	}
+	for _, e := range own {
+		if err := r.strip(ctx, e); err != nil {
+			return err
+		}
+		o.Log.Info("Finalizer removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource)
+	}
+	return r.forget(ctx, own, nil)
+}

@@ -1,0 +1,151 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// Finalized is an object whose finalizers are changed. The uid distinguishes it from another one of its name.
+type Finalized struct {
+	Resource             Resource
+	Namespace, Name, UID string
+	// Finalizers are those that the object had when it was read.
+	Finalizers []string
+}
+
+func (o *Finalized) path() []string { return append(o.Resource.Path(o.Namespace), o.Name) }
+
+// AddFinalizer adds a finalizer, and returns the object as JSON. An object that is being deleted is returned as it is: no finalizer can be
+// added to it. The error of an object that is gone, or has another uid, is IsNotFound.
+func AddFinalizer(ctx context.Context, client rest.Interface, o Finalized, finalizer string) ([]byte, error) {
+	return changeFinalizers(ctx, client, o, func(live *metav1.ObjectMeta) []string {
+		if live.DeletionTimestamp != nil || slices.Contains(live.Finalizers, finalizer) {
+			return live.Finalizers
+		}
+		return append(slices.Clone(live.Finalizers), finalizer)
+	})
+}
+
+// RemoveFinalizer removes a finalizer, and returns the object as JSON. The error of an object that is gone, or has another uid, is IsNotFound.
+func RemoveFinalizer(ctx context.Context, client rest.Interface, o Finalized, finalizer string) ([]byte, error) {
+	return changeFinalizers(ctx, client, o, func(live *metav1.ObjectMeta) []string {
+		return slices.DeleteFunc(slices.Clone(live.Finalizers), func(f string) bool { return f == finalizer })
+	})
+}
+
+// finalizerAttempts bounds how often an object is read again because other clients change its finalizers at the same time.
+const finalizerAttempts = 8
+
+// changeFinalizers sends a patch that succeeds only if uid and finalizers are as expected. Otherwise it reads the object and decides again.
+func changeFinalizers(ctx context.Context, client rest.Interface, o Finalized, change func(*metav1.ObjectMeta) []string) ([]byte, error) {
+	live := metav1.ObjectMeta{Finalizers: o.Finalizers}
+	var text []byte // of the object as it was read last
+	for attempt := 1; ; attempt++ {
+		before, wanted := live.Finalizers, change(&live)
+		if text != nil && slices.Equal(wanted, before) {
+			return text, nil
+		}
+		var rejected error
+		if !slices.Equal(wanted, before) {
+			body, err := finalizersPatch(o.UID, before, wanted)
+			if err != nil {
+				return nil, err
+			}
+			patched, err := Send(ctx, client.Patch(types.JSONPatchType).AbsPath(o.path()...).Param("fieldManager", "shell-operator").Body(body))
+			if err == nil || !isTestFailure(err) || attempt == finalizerAttempts {
+				return patched, err
+			}
+			rejected = err
+		}
+		read := text != nil
+		var err error
+		if text, live, err = o.read(ctx, client); err != nil {
+			return nil, err
+		}
+		if rejected != nil && read && slices.Equal(before, live.Finalizers) && live.DeletionTimestamp == nil {
+			return nil, rejected // and not because of the tests
+		}
+	}
+}
+
+func (o *Finalized) read(ctx context.Context, client rest.Interface) (text []byte, live metav1.ObjectMeta, err error) {
+	if text, err = Send(ctx, client.Get().AbsPath(o.path()...)); err != nil {
+		return nil, live, err
+	}
+	var object struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(text, &object, json.MatchCaseInsensitiveNames(true)); err != nil {
+		return nil, live, fmt.Errorf("cannot read the metadata of %s: %w", o.Name, err)
+	}
+	if live = object.Metadata; string(live.UID) != o.UID {
+		return nil, live, apierrors.NewNotFound(schema.GroupResource{Group: o.Resource.Group, Resource: o.Resource.Resource}, o.Name)
+	}
+	return text, live, nil
+}
+
+// isTestFailure reports whether a test of a patch may have failed: the status is that of an invalid object, too.
+func isTestFailure(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && (status.Status().Code == http.StatusUnprocessableEntity || apierrors.IsConflict(err))
+}
+
+type patchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+func finalizersPatch(uid string, before, after []string) ([]byte, error) {
+	const path = "/metadata/finalizers"
+	patch := []patchOperation{{"test", "/metadata/uid", uid}, {"test", path, before}, {"replace", path, after}}
+	switch {
+	case len(before) == 0:
+		patch[1].Value = nil // an absent member
+		patch[2].Op = "add"
+	case len(after) == 0:
+		patch[2] = patchOperation{Op: "remove", Path: path}
+	}
+	return json.Marshal(patch)
+}
+
+// WithFinalizer lists the objects of a resource that have a finalizer, in a namespace or all, without their content.
+func WithFinalizer(ctx context.Context, client rest.Interface, res Resource, namespace, finalizer string) (all []Finalized, err error) {
+	opts := metav1.ListOptions{Limit: 500}
+	for {
+		text, err := Send(ctx, client.Get().AbsPath(res.Path(namespace)...).
+			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").
+			SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}))
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []struct {
+				Metadata metav1.ObjectMeta `json:"metadata"`
+			} `json:"items"`
+		}
+		if err := json.Unmarshal(text, &page, json.MatchCaseInsensitiveNames(true)); err != nil {
+			return nil, fmt.Errorf("cannot read a list of %s: %w", res.Resource, err)
+		}
+		for _, o := range page.Items {
+			if m := o.Metadata; slices.Contains(m.Finalizers, finalizer) {
+				all = append(all, Finalized{Resource: res, Namespace: m.Namespace, Name: m.Name, UID: string(m.UID), Finalizers: m.Finalizers})
+			}
+		}
+		if page.Metadata.Continue == "" {
+			return all, nil
+		}
+		opts.Continue = page.Metadata.Continue
+	}
+}
