@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -105,7 +106,8 @@ func TestConfigMapLabels(t *testing.T) {
 func TestUninstall(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
-	const values = "webhooks: {validating: true, mutating: true}\nkubernetesEvents: false\nargs: [--hook-timeout, 5m]"
+	const values = "webhooks: {validating: true, mutating: true}\nkubernetesEvents: false\nargs: [--hook-timeout, 5m]\nfinalizers: {enabled: true}\n" +
+		"rbac: {rules: [{apiGroups: [''], resources: [configmaps], verbs: [get, list, watch, patch]}]}"
 	installed, problem := render(t, namespace, values, "--no-hooks")
 	if problem != "" {
 		t.Fatal(problem)
@@ -125,6 +127,13 @@ func TestUninstall(t *testing.T) {
   "webhooks": [{"name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
     "clientConfig": {"service": {"name": "shop-shell-operator-admission", "namespace": "`+namespace+`", "path": "/hooks/validating/a/b"}}}]}`, "create", "-f", "-")
 	}
+
+	entry := `{"instance": "` + namespace + `.shop-shell-operator", "finalizer": "example.com/f", "apiVersion": "v1", "resource": "configmaps", "kind": "ConfigMap", "namespaced": true,
+  "namespaces": ["` + namespace + `"], "hook": "h", "binding": "b"}`
+	cluster.KubectlInput(t, `{"apiVersion": "v1", "kind": "List", "items": [
+  {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "namespace": "`+namespace+`", "finalizers": ["example.com/f", "example.com/other"]}},
+  {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shell-operator-finalizers", "namespace": "`+namespace+`", "annotations": {"shell-operator/format": "1"}},
+   "data": {"example.com_f_configmaps": `+strconv.Quote(entry)+`}}]}`, "create", "-f", "-")
 
 	var spec struct {
 		Template struct {
@@ -156,7 +165,10 @@ func TestUninstall(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "its Pods have ended") {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, left := range append(configurations, "deployment/shop-shell-operator") {
+	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/owned", "-o", "jsonpath={.metadata.finalizers}"); got != `["example.com/other"]` {
+		t.Errorf("the object has the finalizers %s", got)
+	}
+	for _, left := range append(configurations, "deployment/shop-shell-operator", "configmap/shell-operator-finalizers") {
 		if got := cluster.Kubectl(t, "-n", namespace, "get", left, "--ignore-not-found"); got != "" {
 			t.Errorf("this was not uninstalled: %s", got)
 		}

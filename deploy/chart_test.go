@@ -154,6 +154,9 @@ func TestRights(t *testing.T) {
 - {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations], verbs: [create]}`},
 		{"webhooks: {conversion: {enabled: true, crds: [a.example.com]}, certificates: {from: CertManager}}", "", `
 - {apiGroups: [apiextensions.k8s.io], resourceNames: [a.example.com], resources: [customresourcedefinitions], verbs: [list, watch, patch]}`},
+		{"finalizers: {enabled: true}", `
+- {apiGroups: [""], resourceNames: [shell-operator-finalizers], resources: [configmaps], verbs: [get, watch, patch, delete]}
+- {apiGroups: [""], resources: [configmaps], verbs: [create]}`, ""},
 		{"http: {enabled: true, secretName: tls}", "", `
 - {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}
 - {apiGroups: [authorization.k8s.io], resources: [subjectaccessreviews], verbs: [create]}`},

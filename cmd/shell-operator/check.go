@@ -73,6 +73,9 @@ func (s *settings) check() error {
 	if e := s.v0Existing; e != "add" && e != "skip" {
 		wrong("v0-existing-objects", "%q: use add or skip", e)
 	}
+	if o := s.orphanFinalizers; o != "report" && o != "remove" {
+		wrong("orphan-finalizers", "%q: use report or remove", o)
+	}
 	if k := s.kubectl; k != kubectl.Auto && k != kubectl.Process {
 		wrong("kubectl", "%q: use auto or process", k)
 	}

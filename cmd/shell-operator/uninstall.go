@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,16 +19,17 @@ func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
 	c := uses(&cobra.Command{
 		Use:     "uninstall",
 		Aliases: []string{"uninstall-webhooks"},
-		Short:   "Remove the webhook configurations of an operator",
+		Short:   "Remove the webhook configurations and finalizers of an operator",
 		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the API
-server no longer calls an operator that is gone.
+server no longer calls an operator that is gone, and the finalizers that it has added, so that objects can be deleted
+without it. No hook runs for objects that are deleted afterwards.
 
 Pass the flags of the operator's start. For an operator in a Pod, run the command there or pass --namespace; outside a
 Pod, configurations of this name that were registered by URL are removed. With --webhook-create-services the command
 also deletes the Services that the operator has created. Configurations of other addresses are kept, and so is
 spec.conversion of CRDs: without it their objects could not be read.
 
-A running operator registers its webhooks again. With --deployment the command first deletes its Deployment and
+A running operator registers its webhooks again; it adds no finalizer any more, and bindings with one deliver nothing. With --deployment the command first deletes its Deployment and
 waits for the end of its Pods.`,
 		Example: "  shell-operator uninstall --namespace shell-operator --deployment shell-operator",
 		Args:    cobra.NoArgs,
@@ -36,7 +38,7 @@ waits for the end of its Pods.`,
 			defer stop()
 			return uninstall(ctx, s.options(logger(s, stdout)), deployment)
 		},
-	}, "namespace", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name", "kube-config", "kube-context", "kube-server", "log-level")
+	}, "namespace", "instance", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name", "kube-config", "kube-context", "kube-server", "log-level")
 	c.Flags().StringVar(&deployment, "deployment", "", "Deployment of the operator in --namespace, which is deleted first")
 	return c
 }
@@ -56,7 +58,11 @@ func uninstall(ctx context.Context, o app.Options, deployment string) error {
 			return err
 		}
 	}
-	return webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: o.Log})
+	// Both are tried: neither must keep the other from objects that nobody could change or delete.
+	return errors.Join(
+		app.UninstallFinalizers(ctx, cl, o),
+		webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: o.Log}),
+	)
 }
 
 func deleteDeployment(ctx context.Context, cl *kube.Cluster, o app.Options, name string) error {

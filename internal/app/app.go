@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hookset"
@@ -59,6 +60,9 @@ type operator struct {
 	effects *apply.Effects
 	servers *webhook.Servers
 	life    *lifecycle.Lifecycle
+	// finalizers is their record. orphanSearch has a signal when the hooks have changed.
+	finalizers   *finalizer.Record
+	orphanSearch chan struct{}
 	// events publishes Events of hooks, and about them.
 	events *kubeevent.Recorder
 	// tracers are nil without an endpoint for traces.
@@ -141,6 +145,8 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		asides.Go(func() { cl.WarnOfReplicas(aside, cl.OwnPod(o.Pod, o.Webhooks.Namespace), o.Log) })
 	}
 	op.insight.built()
+	asides.Go(func() { op.finalizers.Run(aside) })
+	asides.Go(func() { op.findOrphans(aside, o.RemoveOrphans && !o.Patches.DryRun) })
 	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, o.Watchdog)
 }
 

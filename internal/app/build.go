@@ -55,10 +55,11 @@ func surroundings(o *Options, w *workspace.Workspace) (*kube.Cluster, error) {
 func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *workspace.Workspace, filters *jq.Compiler, tracers *run.Tracers) (op *operator, err error) {
 	op = &operator{
 		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.Log), leading: make(chan struct{}), tracers: tracers,
+		orphanSearch: make(chan struct{}, 1),
 	}
-	op.health = health.New(op.missing)
+	op.health = health.New(op.missing, op.finalizerNotes)
 	op.insight = newInsight(op, o)
-	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries, Parked: op.parked})
+	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries, Parked: op.parked, Orphans: op.orphanedObjects})
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +80,14 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if op.election, err = newElection(op, cl, o); err != nil {
 		return nil, err
 	}
+	changes, err := op.newFinalizers(cl, o)
+	if err != nil {
+		return nil, err
+	}
 	op.requests = kube.NewRequests(cl.Config, o.Log)
 	op.watcher, err = watch.New(watch.Options{
 		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
-		Standby: op.election != nil,
+		Standby: op.election != nil, Changes: changes, Record: op.claim,
 	})
 	if err != nil {
 		return nil, err
@@ -109,7 +114,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.runner = run.New(run.Options{
 		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
-		Snapshots: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments, Files: op.store,
+		Snapshots: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments, Files: op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped),
 		Observe: op.runEnded, Begin: op.insight.begin, Recorder: op.recorder, Tracers: op.tracers,
@@ -162,7 +167,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, filters *j
 	}
 	op.life = lifecycle.New(lifecycle.Options{
 		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op}, Health: op.health, Log: o.Log,
-		Store: op.store, Load: loading, Watch: o.WatchHooks, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts, Exhausted: op.gaveUp,
+		Store: op.store, Load: loading, Watch: o.WatchHooks, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts, Exhausted: op.gaveUp, Changed: op.hooksChanged,
 		Prepare: func(ctx context.Context, hooks []*hook.Hook) (lifecycle.Renewal, error) {
 			return op.servers.Prepare(ctx, hooks)
 		},

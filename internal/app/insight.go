@@ -14,6 +14,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
@@ -65,7 +66,7 @@ func newInsight(op *operator, o Options) *insight {
 
 // built marks the operator as complete.
 func (i *insight) built() {
-	i.api.Actions = actions{i.op.life, i.op.recorder}
+	i.api.Actions = actions{i.op.life, i.op.recorder, i.op}
 	i.ready.Store(true)
 }
 
@@ -171,7 +172,7 @@ func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
 	return debug.Binding{
 		Objects: s.Objects, Total: debug.Changes(s.Total), Recent: debug.Changes(s.Recent),
 		Complete: s.Complete, Unlocked: s.Unlocked, Held: s.Held, Troubles: s.Troubles,
-		FilterFails: s.FilterFails, FilterError: s.FilterError,
+		FilterFails: s.FilterFails, FilterError: s.FilterError, Finalizing: s.Finalizing,
 	}
 }
 
@@ -210,6 +211,36 @@ func (i *insight) PausedHooks() []string { return i.op.queues.PausedOwners() }
 // Recording is the recording of a run.
 func (i *insight) Recording(run string) ([]byte, error) { return i.op.recorder.Read(run) }
 
+// Finalizers reads the record of finalizers.
+func (i *insight) Finalizers(ctx context.Context) ([]debug.Finalizer, error) {
+	entries, err := i.op.finalizers.List(ctx)
+	all := make([]debug.Finalizer, len(entries))
+	orphans := i.Orphans()
+	for n, e := range entries {
+		all[n] = i.finalizer(e)
+		for _, o := range orphans {
+			if o.Finalizer == e.Finalizer && o.Resource == e.Resource && all[n].Own {
+				all[n].Orphan, all[n].Objects = true, o.Objects
+			}
+		}
+	}
+	return all, err
+}
+
+func (i *insight) finalizer(e finalizer.Entry) debug.Finalizer {
+	return debug.Finalizer{Finalizer: e.Finalizer, Resource: e.Resource, Instance: e.Instance, Own: e.Instance == i.op.finalizers.Instance(), Hook: e.Hook, Binding: e.Binding}
+}
+
+// Orphans are the finalizers of hooks that are gone.
+func (i *insight) Orphans() (all []debug.Finalizer) {
+	for _, o := range i.op.finalizers.Orphans() {
+		f := i.finalizer(o.Entry)
+		f.Orphan, f.Objects = true, o.Objects
+		all = append(all, f)
+	}
+	return all
+}
+
 // shownContexts limits the contexts of a parked task that are described.
 const shownContexts = 10
 
@@ -238,6 +269,15 @@ func (i *insight) Parked() (all []debug.ParkedTask) {
 type actions struct {
 	*lifecycle.Lifecycle
 	*recording.Recorder
+	op *operator
+}
+
+func (a actions) RemoveFinalizer(ctx context.Context, name, instance string) (int, error) {
+	return a.op.finalizers.Remove(ctx, name, instance)
+}
+
+func (a actions) ReleaseObject(ctx context.Context, kind, namespace, name string) ([]string, error) {
+	return a.op.releaseObject(ctx, kind, namespace, name)
 }
 
 func (a actions) SkipTask(queue, key string) (string, bool) {

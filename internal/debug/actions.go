@@ -31,6 +31,10 @@ type Actions interface {
 	// RetryParked and DropParked report whether there is such a parked task.
 	RetryParked(id string) bool
 	DropParked(id string) bool
+	// RemoveFinalizer removes a finalizer of an installation from all objects, and returns of how many resources.
+	RemoveFinalizer(ctx context.Context, name, instance string) (resources int, err error)
+	// ReleaseObject removes the finalizers of hooks from one object, and returns them.
+	ReleaseObject(ctx context.Context, kind, namespace, name string) (finalizers []string, err error)
 }
 
 // ParkedTask is a task that has failed for the last time and is kept.

@@ -2,6 +2,7 @@ package debug
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,6 +53,19 @@ func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
 func (f *fakeActions) RetryParked(id string) bool { return f.note("retry parked %s", id) }
 func (f *fakeActions) DropParked(id string) bool  { return f.note("drop parked %s", id) }
 
+func (f *fakeActions) RemoveFinalizer(_ context.Context, name, instance string) (int, error) {
+	f.note("remove %s of %s", name, instance)
+	return 1, nil
+}
+
+func (f *fakeActions) ReleaseObject(_ context.Context, kind, namespace, name string) ([]string, error) {
+	if name == "other" {
+		return nil, errors.New("there is none")
+	}
+	f.note("release %s %s/%s", kind, namespace, name)
+	return []string{"example.com/f"}, nil
+}
+
 // busyOperator has a keyed queue, pauses and parked tasks.
 func busyOperator() *fake {
 	op := theOperator()
@@ -60,6 +74,12 @@ func busyOperator() *fake {
 		{Key: "a", Length: 2, Phase: Sleeping, Left: 2 * time.Second, Failures: 3, LastError: "boom", Task: task},
 		{Key: "b", Length: 1, Phase: Running, Failures: 1, Task: task}, {Key: "c", Length: 1, Phase: Waiting, Task: task},
 	}})
+	op.hooks[0].Kubernetes[0].Finalizer = "example.com/active"
+	op.orphans = []Finalizer{
+		{Finalizer: "example.com/gone", Resource: "databases", Instance: "shop.operator", Own: true, Hook: "gone.sh", Binding: "dbs", Orphan: true, Objects: 3},
+		{Finalizer: "example.com/active", Resource: "pods", Instance: "shop.operator", Own: true, Hook: op.hooks[0].Name, Binding: "pods"},
+		{Finalizer: "example.com/active", Resource: "pods", Instance: "other.operator", Hook: "h", Binding: "pods"},
+	}
 	op.paused = []string{"tidy.sh"}
 	since := time.Now().Add(-time.Hour)
 	op.parked = []ParkedTask{
@@ -113,6 +133,16 @@ func TestActions(t *testing.T) {
 		{"/parked/drop", "all=true&dryRun=true", 200, "parked task p2", ""},
 		{"/parked/drop", "", 400, "give an id or --all", ""},
 		{"/parked/drop", "id=p1&all=true", 400, "give an id or --all", ""},
+		{"/finalizers/remove", "name=example.com/gone", 200, "the finalizer example.com/gone of installation shop.operator is removed from all objects of 1 resource", "remove example.com/gone of shop.operator"},
+		{"/finalizers/remove", "name=example.com/gone&dryRun=true", 200, "dry run: the finalizer", ""},
+		{"/finalizers/remove", "name=example.com/active", 409, "is in use by hook", ""},
+		{"/finalizers/remove", "name=example.com/active&instance=shop.operator", 409, "is in use by hook", ""},
+		{"/finalizers/remove", "name=example.com/active&instance=other.operator", 200, "of installation other.operator", "remove example.com/active of other.operator"},
+		{"/finalizers/remove", "name=example.com/none", 400, `the record has no finalizer "example.com/none" of that installation: shell-operator finalizers list shows all`, ""},
+		{"/finalizers/remove", "kind=Database&object=shop/orders", 200, "Database shop/orders has lost example.com/f; no hook ran for that", "release Database shop/orders"},
+		{"/finalizers/remove", "kind=Node&object=one&dryRun=true", 200, "would lose the finalizers of hooks", ""},
+		{"/finalizers/remove", "kind=Node&object=other", 409, "there is none", ""},
+		{"/finalizers/remove", "kind=Node", 400, "name the object as NAMESPACE/NAME", ""},
 		{"/parked/retry", "id=p9", 400, `there is no parked task "p9", or no longer: shell-operator parked list shows all`, ""},
 	} {
 		t.Run(test.path+" "+test.form, func(t *testing.T) {
@@ -174,9 +204,11 @@ func TestActionsAreForTheSocket(t *testing.T) {
 func TestParkedAndPauses(t *testing.T) {
 	api := New(options(busyOperator()))
 	for path, want := range map[string]string{
-		"/parked/list":     "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  ",
-		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- tidy.sh is paused (shell-operator hook resume tidy.sh)\n",
-		"/hook/big.py/why": "- queue \"orders\" is paused",
+		"/parked/list":      "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  ",
+		"/status":           "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- tidy.sh is paused (shell-operator hook resume tidy.sh)\n",
+		"/finalizers/list":  "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", orphaned with 3 objects\n",
+		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n",
+		"/hook/big.py/why":  "- queue \"orders\" is paused",
 	} {
 		if path == "/hook/big.py/why" {
 			want = "- queue \"orders\", key \"a\": HookRun:orders:kubernetes:big.py:cms has failed 3 times, the next attempt is in 2s: boom\n"

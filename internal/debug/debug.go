@@ -12,6 +12,7 @@
 package debug
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -40,6 +41,9 @@ type Operator interface {
 	Parked() []ParkedTask
 	// Sent are the kinds of operations that were sent, in the order of their first one, and the number of operations of further kinds.
 	Sent() (all []Sent, dropped int)
+	// Finalizers reads the record of finalizers. Orphans are those whose hook or binding is gone, as of the last search.
+	Finalizers(context.Context) ([]Finalizer, error)
+	Orphans() []Finalizer
 	// OneByOne is the place in its script because of which a hook runs once per context; empty if it does not.
 	OneByOne(h *hook.Hook) string
 	// Recording is the recording of a run, as JSON, by the id of the run or of its task; nil if there is none.
@@ -119,8 +123,8 @@ type Binding struct {
 	// FilterFails is the number of objects for which the filter fails; FilterError is one of its errors.
 	FilterFails int
 	FilterError string
-	// Troubles are the requests that fail now, each with a remedy.
-	Troubles []string
+	// Troubles are the requests that fail now, each with a remedy. Finalizing is why objects lack the finalizer of the binding, or keep it.
+	Troubles, Finalizing []string
 }
 
 // Progress is how far a hook has come since the start.

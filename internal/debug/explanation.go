@@ -34,6 +34,8 @@ const (
 	IsStandby Verdict = "standby"
 	// IsListening hooks run when an event arrives.
 	IsListening Verdict = "waiting for events"
+	// IsGone hooks have been removed, and their finalizers are left.
+	IsGone Verdict = "gone"
 	// IsIdle hooks have no events left to wait for.
 	IsIdle Verdict = "idle"
 )
@@ -63,6 +65,7 @@ const (
 	ByRateLimit  ReasonKind = "rate limit"
 	ByPause      ReasonKind = "pause"
 	ByParked     ReasonKind = "parked"
+	ByFinalizer  ReasonKind = "finalizer"
 	ByShutdown   ReasonKind = "shutdown"
 	ByItsOwnRun  ReasonKind = "run"
 	ByEvents     ReasonKind = "events"

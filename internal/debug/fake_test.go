@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"testing"
@@ -27,6 +28,7 @@ type fake struct {
 	paused   []string
 	parked   []ParkedTask
 	sent     []Sent
+	orphans  []Finalizer
 }
 
 var _ Operator = (*fake)(nil)
@@ -52,13 +54,18 @@ func (f *fake) Binding(h *hook.Hook, index int) Binding {
 	return Binding{Objects: event.NoObjects{}}
 }
 
-func (f *fake) Progress(h *hook.Hook) Progress    { return f.progress[h.Name] }
-func (f *fake) PausedHooks() []string             { return slices.Clone(f.paused) }
-func (f *fake) Parked() []ParkedTask              { return slices.Clone(f.parked) }
-func (f *fake) Sent() ([]Sent, int)               { return f.sent, 0 }
+func (f *fake) Progress(h *hook.Hook) Progress { return f.progress[h.Name] }
+func (f *fake) PausedHooks() []string          { return slices.Clone(f.paused) }
+func (f *fake) Parked() []ParkedTask           { return slices.Clone(f.parked) }
+func (f *fake) Sent() ([]Sent, int)            { return f.sent, 0 }
+func (f *fake) Orphans() []Finalizer {
+	return slices.DeleteFunc(slices.Clone(f.orphans), func(o Finalizer) bool { return !o.Orphan })
+}
 func (f *fake) OneByOne(*hook.Hook) string        { return "" }
 func (f *fake) Recording(string) ([]byte, error)  { return nil, nil }
 func (f *fake) NextTick(crontab string) time.Time { return f.ticks[crontab] }
+
+func (f *fake) Finalizers(context.Context) ([]Finalizer, error) { return f.orphans, nil }
 
 // objects is a snapshot.
 type objects []event.Object

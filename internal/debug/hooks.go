@@ -161,6 +161,7 @@ type kubernetesDump struct {
 	Wait            bool       `json:"waitForSynchronization"`
 	FullObjects     bool       `json:"keepFullObjectsInMemory"`
 	Previous        bool       `json:"includePrevious,omitempty"`
+	Finalizer       string     `json:"finalizer,omitempty"`
 	JQFilter        string     `json:"jqFilter,omitempty"`
 	Names           []string   `json:"names,omitempty"`
 	Namespaces      []string   `json:"namespaces,omitempty"`
@@ -294,7 +295,7 @@ func kubernetesOf(k *hook.Kubernetes, common bindingDump) kubernetesDump {
 	d := kubernetesDump{
 		bindingDump: common, Queue: k.Queue, AllowFailure: k.AllowFailure, Retry: retryOf(k.Retry), APIVersion: k.APIVersion, Kind: k.Kind,
 		Events: events(k), Synchronization: k.Initial == hook.InitialList, Wait: k.WaitForSynchronization,
-		FullObjects: k.KeepFullObjects, JQFilter: k.JQFilter, Names: k.Names, Namespaces: k.Namespaces.Names,
+		FullObjects: k.KeepFullObjects, JQFilter: k.JQFilter, Finalizer: k.Finalizer, Names: k.Names, Namespaces: k.Namespaces.Names,
 		Labels: k.Labels, Fields: k.Fields, Condition: k.Condition, Previous: k.IncludePrevious,
 	}
 	if k.Lanes.Keyed() {
@@ -318,7 +319,7 @@ func events(k *hook.Kubernetes) []string {
 	for _, e := range []struct {
 		wanted bool
 		watch  event.Watch
-	}{{k.Added, event.Added}, {k.Modified, event.Modified}, {k.Deleted, event.Deleted}} {
+	}{{k.Added, event.Added}, {k.Modified, event.Modified}, {k.Deleted, event.Deleted}, {k.Finalizer != "", event.Deleting}} {
 		if e.wanted {
 			list = append(list, e.watch.String())
 		}

@@ -48,6 +48,8 @@ var routes = []route{
 	{method: "GET", path: "/parked/list", about: "parked tasks", answer: parkedList},
 	{method: "POST", path: "/parked/retry", about: "queue parked tasks again: form field `id`, or `all=true`", answer: act(parkedRetry)},
 	{method: "POST", path: "/parked/drop", about: "drop parked tasks: form fields as above", answer: act(parkedDrop)},
+	{method: "GET", path: "/finalizers/list", about: "the record of finalizers", answer: finalizersList},
+	{method: "POST", path: "/finalizers/remove", about: "remove a finalizer from all objects: form fields `name` and optionally `instance`; or those of hooks from one object: `kind` and `object`", answer: act(finalizersRemove)},
 	{method: "GET", path: "/run/list", about: "the last runs of all hooks; `?failed=true` as above", answer: runList},
 	{method: "GET", path: "/run/*/recording", about: "the recording of a run", answer: runRecording},
 	{method: "GET", path: "/run/*/context", about: "the binding contexts of a recorded run", answer: runContext},

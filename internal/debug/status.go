@@ -128,6 +128,9 @@ func statusOf(o *Options, now time.Time) Status {
 			for _, t := range b.Troubles {
 				d.Troubles = append(d.Troubles, troubleStatus{h.Name, k.Name, oneLine(t)})
 			}
+			for _, t := range b.Finalizing {
+				d.Troubles = append(d.Troubles, troubleStatus{h.Name, k.Name, oneLine(t)})
+			}
 		}
 		s.Bindings = append(s.Bindings, otherBindings(h, p)...)
 		if s.State == "ready" && slices.ContainsFunc(s.Bindings, func(b bindingStatus) bool { return b.State == "synchronizing" }) {
@@ -137,6 +140,9 @@ func statusOf(o *Options, now time.Time) Status {
 			s.Bindings = append(s.Bindings, bindingStatus{Name: "no bindings"})
 		}
 		d.Hooks = append(d.Hooks, s)
+	}
+	for _, f := range o.Operator.Orphans() {
+		d.Troubles = append(d.Troubles, troubleStatus{f.Hook, f.Binding, f.orphaned() + ": " + removeOrphan + f.Finalizer})
 	}
 	d.Healthy = !d.Loading && len(d.Rejected)+len(d.Troubles)+len(d.PausedHooks)+len(d.Parked) == 0 && !slices.ContainsFunc(d.Queues, queueStatus.inTrouble)
 	return d

@@ -23,6 +23,8 @@ type facts struct {
 	// paused reports that the hook is; parked are its parked tasks.
 	paused bool
 	parked []ParkedTask
+	// orphans are about finalizers of bindings that are gone.
+	orphans []Reason
 	// runs are those of the hook, the latest first.
 	runs []history.Run
 	// rejected are the hooks that made the last reload fail, with the cause.
@@ -37,6 +39,9 @@ type facts struct {
 func why(a *API, r request) (answer, error) {
 	h, err := a.hook(r)
 	if err != nil {
+		if e, ok := orphanedHook(a.Operator, r.name); ok {
+			return answer{value: e, text: e.text(time.Now())}, nil
+		}
 		return answer{}, err
 	}
 	f := facts{
@@ -45,6 +50,7 @@ func why(a *API, r request) (answer, error) {
 	}
 	f.paused = slices.Contains(a.Operator.PausedHooks(), h.Name)
 	f.parked = slices.DeleteFunc(a.Operator.Parked(), func(p ParkedTask) bool { return p.Hook != h.Name })
+	f.orphans = orphansOf(a.Operator, h.Name)
 	for i := range h.Kubernetes {
 		f.bindings = append(f.bindings, a.Operator.Binding(h, i))
 	}
@@ -58,7 +64,7 @@ func why(a *API, r request) (answer, error) {
 // explain is a pure function, so that every case has a row in a test.
 func explain(f facts) Explanation {
 	e := Explanation{Hook: f.hook.Name}
-	e.Reasons = slices.Concat(f.pauses(), f.inQueues(), f.givenUp(), f.starting(), f.watching(), f.listening(), f.notReloaded(), f.limited(), f.calling())
+	e.Reasons = slices.Concat(f.pauses(), f.inQueues(), f.givenUp(), f.starting(), f.watching(), f.finalizing(), f.listening(), f.notReloaded(), f.limited(), f.calling())
 	slices.SortStableFunc(e.Reasons, func(a, b Reason) int {
 		switch {
 		case a.Blocks == b.Blocks:

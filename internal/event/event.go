@@ -60,9 +60,11 @@ const (
 	Deleted
 	// Requeued: nothing has changed, a run has requested the event. Also of ticks and Synchronizations.
 	Requeued
+	// Deleting: the object waits for the removal of the binding's finalizer.
+	Deleting
 )
 
-// String is the value of watchEvent: "Added", "Modified" or "Deleted".
+// String is the value of watchEvent: "Added", "Modified", "Deleted" or "Deleting".
 func (w Watch) String() string {
 	switch w {
 	case Added:
@@ -73,6 +75,8 @@ func (w Watch) String() string {
 		return "Deleted"
 	case Requeued:
 		return "Requeued"
+	case Deleting:
+		return "Deleting"
 	}
 	return "Unknown"
 }
@@ -86,6 +90,10 @@ type Object struct {
 	Full Payload
 	// Filtered is the result of the filter as JSON text; nil without a filter.
 	Filtered Payload
+	// UID is set in events whose successful run removes the finalizer of the binding: Deleting, and Deleted of an object that may still exist.
+	UID string
+	// Deleting is set in snapshots: the object is being deleted and has the finalizer of the binding.
+	Deleting bool
 }
 
 // Payload is JSON text in memory or on disk.

@@ -36,13 +36,13 @@ type record struct {
 	initial        bool
 }
 
-// place has the key, too: in most queues it is empty and takes nothing here.
-type place struct{ namespace, kind, key string }
+// place has the key and the uid, too: for most events both are empty and take nothing here.
+type place struct{ namespace, kind, key, uid string }
 
 func recordOf(ev *Event) record {
 	o := &ev.Object
 	return record{
-		full: o.Full, filtered: o.Filtered, place: unique.Make(place{o.Namespace, o.Kind, ev.Key}), name: unique.Make(o.Name),
+		full: o.Full, filtered: o.Filtered, place: unique.Make(place{o.Namespace, o.Kind, ev.Key, o.UID}), name: unique.Make(o.Name),
 		index: int32(ev.Index), typ: uint8(ev.Type), watch: uint8(ev.Watch), initial: ev.Initial,
 	}
 }
@@ -51,7 +51,7 @@ func (r *record) event(h *hook.Hook) Event {
 	where := r.place.Value()
 	return Event{
 		Type: Type(r.typ), Hook: h, Index: int(r.index), Watch: Watch(r.watch), Initial: r.initial, Key: where.key,
-		Object: Object{Namespace: where.namespace, Name: r.name.Value(), Kind: where.kind, Full: r.full, Filtered: r.filtered},
+		Object: Object{Namespace: where.namespace, Name: r.name.Value(), Kind: where.kind, Full: r.full, Filtered: r.filtered, UID: where.uid},
 	}
 }
 

@@ -24,6 +24,8 @@ type Health struct {
 	// missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment, one entry per binding
 	// and cause. It is called without the lock.
 	missing func(*hook.Hook) []string
+	// notes are about finalizers that cannot be added, or whose hook is gone. They do not affect readiness.
+	notes func() []string
 
 	mu sync.Mutex
 	// active are the hooks of the current set.
@@ -48,9 +50,9 @@ type Health struct {
 }
 
 // New returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
-// hook from being enabled.
-func New(missing func(*hook.Hook) []string) *Health {
-	return &Health{missing: missing, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
+// hook from being enabled, notes what else is to be shown when hooks are loaded.
+func New(missing func(*hook.Hook) []string, notes func() []string) *Health {
+	return &Health{missing: missing, notes: notes, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
 }
 
 const (
@@ -222,6 +224,7 @@ func (s *Health) Ready() (notes []string, err error) {
 		notes = append(notes, note(h, why))
 	}
 	slices.Sort(notes)
+	notes = append(notes, s.notes()...)
 	if role != "" {
 		notes = slices.Insert(notes, 0, role)
 	}

@@ -93,7 +93,7 @@ func (h *Hook) Merges() bool {
 	}
 	for _, b := range h.Kubernetes {
 		// A Synchronization comes alone, or as the one context of its group.
-		if b.Added || b.Modified || b.Deleted {
+		if b.Added || b.Modified || b.Deleted || b.Finalizer != "" {
 			groups[b.Group] = true
 		}
 	}
@@ -157,6 +157,8 @@ type Kubernetes struct {
 
 	// Added, Modified and Deleted select the events that run the hook.
 	Added, Modified, Deleted bool
+	// Finalizer is added to each object before its first event, and makes Deleting events; empty means none.
+	Finalizer string
 
 	// Initial is how the initial list is delivered.
 	Initial Initial

@@ -124,7 +124,7 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 // checkTogether adds the errors of hooks that contradict each other. Hooks that have an error are nil.
 func checkTogether(hooks []*hook.Hook, errs []error) {
 	loaded := slices.DeleteFunc(slices.Clone(hooks), func(h *hook.Hook) bool { return h == nil })
-	for _, err := range CheckQueues(loaded) {
+	for _, err := range Check(loaded) {
 		i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h != nil && h.Name == err.Hook })
 		errs[i] = err
 	}

@@ -24,12 +24,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 )
 
 // Watcher watches for kubernetes bindings. See package watch.
 type Watcher interface {
 	Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
+	// Finalize adds the finalizers of the bindings to their objects, and returns when that has been tried.
+	Finalize(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
 	Announce(h *hook.Hook, index int)
 	// Object returns an object of a binding as an event; false if there is none.
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
@@ -56,7 +59,7 @@ type Renewal interface {
 	Abort()
 }
 
-// Options of a Lifecycle. Trace and Exhausted may be nil.
+// Options of a Lifecycle. Trace, Exhausted and Changed may be nil.
 type Options struct {
 	Queues  *queue.Set
 	Runner  *run.Runner
@@ -77,6 +80,8 @@ type Options struct {
 	Standby bool
 	// Exhausted receives each task that has no attempt left.
 	Exhausted func(Exhausted)
+	// Changed is called with the active hooks after a reload. It must not block.
+	Changed func([]*hook.Hook)
 	// Trace follows the enabling of a hook's kubernetes bindings until the returned function is called.
 	Trace func(context.Context, *hook.Hook) (context.Context, func())
 }
@@ -113,8 +118,10 @@ type life struct {
 	// ctx ends when the hook is retired.
 	ctx context.Context
 	end context.CancelFunc
-	// enabling: a goroutine enables the kubernetes bindings. listed: they all have their initial lists.
+	// enabling: a goroutine enables the kubernetes bindings, or adds their finalizers. listed: they all have their initial lists.
 	enabling, listed bool
+	// finalized: the objects have the finalizers of the bindings, or there are none.
+	finalized bool
 	// passed: later hooks do not wait for this one's Synchronization, because a binding is in trouble or slow.
 	passed atomic.Bool
 
@@ -244,6 +251,9 @@ func (l *Lifecycle) add(all, fresh []*hook.Hook) {
 	l.o.Health.Expect(all)
 	l.measure()
 	l.publish()
+	if l.o.Changed != nil {
+		l.o.Changed(all)
+	}
 }
 
 // measure lets all hooks have metrics whose runs may still end.
@@ -259,6 +269,9 @@ func (l *Lifecycle) measure() {
 
 // Queue queues a task for an event. It may be called by any goroutine, also with locks held.
 func (l *Lifecycle) Queue(ev event.Event) {
+	if ev.Watch == event.Deleting { // no requeue may follow it: its success would drop a Deleting that is parked
+		l.o.Runner.Pending().Requeues.Cancel(pending.SubjectOf(&ev))
+	}
 	t, key := l.task(ev)
 	l.o.Log.Info("queue task", "event.id", t.ID(), "hook", ev.Hook.Name, "binding", ev.Type.String(), "queue", t.Queue(), "name", "HookRun")
 	l.o.Queues.Add(t.Queue(), key, t)

@@ -44,6 +44,9 @@ func (l *Lifecycle) advance() {
 			l.enable(x)
 		}
 		if x.state == Started && x.listed {
+			l.finalize(x)
+		}
+		if x.state == Started && x.finalized {
 			l.step(x, bindingsEnabled)
 		}
 	}
@@ -114,6 +117,30 @@ func (l *Lifecycle) enable(x *life) {
 		// The end of the operator may come first, but that of the hook does not matter: it has to be known that this has ended.
 		l.post(l.ctx, func() {
 			x.enabling, x.listed = false, ok
+			l.settle(x)
+		})
+	})
+}
+
+// finalize adds the finalizers of a hook's bindings to their objects, once. Later hooks do not wait for the requests.
+func (l *Lifecycle) finalize(x *life) {
+	switch {
+	case x.enabling || x.finalized:
+		return
+	case !slices.ContainsFunc(x.hook.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" }):
+		x.finalized = true
+		return
+	}
+	x.enabling = true
+	x.passed.Store(true)
+	l.work.Go(func() {
+		err := l.o.Watcher.Finalize(x.ctx, x.hook, func(index int, err error) {
+			l.o.Meter.BindingsFailed(x.hook.Name)
+			l.o.Log.Error("Cannot add the finalizer of the binding. Will retry after delay.", "hook", x.hook.Name,
+				"binding", x.hook.Kubernetes[index].Name, "error", err.Error())
+		})
+		l.post(l.ctx, func() {
+			x.enabling, x.finalized = false, err == nil
 			l.settle(x)
 		})
 	})

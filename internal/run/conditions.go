@@ -67,7 +67,7 @@ func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
 		last[ev.Index] = ev
 	}
 	for _, index := range slices.Sorted(maps.Keys(last)) {
-		if ev := last[index]; ev.Type == event.Change && ev.Watch != event.Deleted {
+		if ev := last[index]; ev.Type == event.Change && ev.Watch != event.Deleted && ev.Watch != event.Deleting {
 			add(index, ev.Object)
 		}
 	}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -43,6 +44,17 @@ func (t *Task) leave() {
 		}
 	}
 	t.Forget()
+}
+
+// finalized yields the events whose success removes a finalizer.
+func (t *Task) finalized() iter.Seq[event.Event] {
+	return func(yield func(event.Event) bool) {
+		for ev := range t.Events() {
+			if ev.Object.UID != "" && !yield(ev) {
+				return
+			}
+		}
+	}
 }
 
 // Forget lets the objects of the task get another lane. It is called for a task that is dropped with its hook.

@@ -9,6 +9,7 @@
 //   - A panic during a run is a failure of that run.
 //   - Operations of one hook on one object are sent in the order in which the processes of its runs ended.
 //   - Conditions of objects that report the outcome of a run are set before the run ends. If that fails, the run has failed.
+//   - Only a successful run, or one that is allowed to fail, with the Deleting of an object removes its finalizer.
 //   - A successful run drops older parked contexts of what it contained, and sets or cancels its requeues.
 //   - The files of a run are private to the operator's user, and are deleted at its end.
 //
@@ -20,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
@@ -56,6 +58,16 @@ type Snapshots interface {
 	Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string))
 }
 
+// Finalizers are those of objects, which package watch adds.
+type Finalizers interface {
+	// Release removes them after a successful run with these events.
+	Release(ctx context.Context, events iter.Seq[event.Event])
+}
+
+type noFinalizers struct{}
+
+func (noFinalizers) Release(context.Context, iter.Seq[event.Event]) {}
+
 // Effects apply the output of hooks.
 type Effects interface {
 	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields. It
@@ -84,6 +96,8 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// Random returns a number in [0, 1) for the jitter of requeues.
 	Random func() float64
+	// Finalizers, if set, removes those of deleted objects.
+	Finalizers Finalizers
 	// Pending has what hooks get again. By default it is empty.
 	Pending *pending.Pending
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
@@ -113,6 +127,9 @@ type Runner struct {
 func New(opts Options) *Runner {
 	if opts.Files == nil {
 		opts.Files = ownPaths{}
+	}
+	if opts.Finalizers == nil {
+		opts.Finalizers = noFinalizers{}
 	}
 	if opts.Random == nil {
 		opts.Random = rand.Float64
@@ -187,6 +204,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		r.decide(t, a.result)
 		r.saw(t, a.lists)
 	}
+	r.opts.Finalizers.Release(ctx, t.finalized())
 	t.leave()
 	return nil
 }

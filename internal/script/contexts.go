@@ -34,7 +34,7 @@ type Place struct {
 func (p Place) String() string { return fmt.Sprintf("%s:%d: %s", p.Path, p.Line, p.Text) }
 
 // eventData are the members that differ between the contexts of one run.
-var eventData = []string{"object", "objects", "filterResult", "watchEvent"}
+var eventData = []string{"object", "objects", "deleting", "filterResult", "watchEvent"}
 
 // EventData returns the first place that reads event data of the first context.
 func (r Reading) EventData() (at Place, ok bool) {

@@ -26,6 +26,8 @@ type MetricsOptions struct {
 	HookSeries func() map[string]int
 	// Parked returns the parked tasks. It is called by scrapes.
 	Parked func() []ParkedTasks
+	// Orphans returns the finalizers whose hook is gone. It is called by scrapes.
+	Orphans func() []OrphanedFinalizer
 
 	now func() time.Time
 }

@@ -20,6 +20,13 @@ type ParkedTasks struct {
 	Tasks                int
 }
 
+// OrphanedFinalizer is a finalizer whose hook or binding is gone.
+type OrphanedFinalizer struct {
+	Finalizer, Resource string
+	// Objects is the number of objects that have it.
+	Objects int
+}
+
 // crowd is how many tasks of one hook in a queue are worth a series.
 const crowd = 20
 
@@ -32,6 +39,7 @@ type scraped struct {
 	started               time.Time
 	ticks, length, byHook *prometheus.Desc
 	series, parked        *prometheus.Desc
+	orphans               *prometheus.Desc
 }
 
 func newScraped(o MetricsOptions) *scraped {
@@ -46,6 +54,8 @@ func newScraped(o MetricsOptions) *scraped {
 		byHook: describe("tasks_queue_compaction_tasks_by_hook", gauge),
 		series: describe("hook_metric_series", gauge),
 		parked: describe("parked_tasks", gauge),
+
+		orphans: describe("orphaned_finalizer_objects", gauge),
 	}
 }
 
@@ -55,6 +65,7 @@ func (s *scraped) Describe(to chan<- *prometheus.Desc) {
 	to <- s.byHook
 	to <- s.series
 	to <- s.parked
+	to <- s.orphans
 }
 
 func (s *scraped) Collect(to chan<- prometheus.Metric) {
@@ -68,6 +79,11 @@ func (s *scraped) Collect(to chan<- prometheus.Metric) {
 	if s.opts.Parked != nil {
 		for _, p := range s.opts.Parked() {
 			to <- prometheus.MustNewConstMetric(s.parked, prometheus.GaugeValue, float64(p.Tasks), valid(p.Hook), p.Binding, p.Queue)
+		}
+	}
+	if s.opts.Orphans != nil {
+		for _, o := range s.opts.Orphans() {
+			to <- prometheus.MustNewConstMetric(s.orphans, prometheus.GaugeValue, float64(o.Objects), o.Finalizer, o.Resource)
 		}
 	}
 	if s.opts.Queues == nil {

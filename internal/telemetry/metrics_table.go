@@ -80,6 +80,9 @@ var definitions = []definition{
 	{name: "parked_contexts_dropped_total", typ: counter, labels: []string{"hook", "binding", "queue", "reason"},
 		help: "Parked contexts that were dropped, by reason: superseded, limit, request, reload."},
 
+	{name: "orphaned_finalizer_objects", typ: gauge, labels: []string{"finalizer", "resource"},
+		help: "Objects with a finalizer whose hook or binding is gone."},
+
 	{name: "hook_enable_kubernetes_bindings_seconds", typ: gauge, labels: hookLabels,
 		help: "Time until all kubernetes bindings of a hook were enabled."},
 	{name: "hook_enable_kubernetes_bindings_errors_total", typ: counter, labels: hookLabels,

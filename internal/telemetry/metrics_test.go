@@ -37,6 +37,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 		Registry: registry, Prefix: prefix, now: func() time.Time { return now },
 		HookSeries: func() map[string]int { return map[string]int{"a.sh": 7, "b\xff.sh": 1} },
 		Parked:     func() []ParkedTasks { return []ParkedTasks{{"a.sh", "pods", "main", 2}} },
+		Orphans:    func() []OrphanedFinalizer { return []OrphanedFinalizer{{"example.com/a", "databases", 3}} },
 		Queues: func() []QueueTasks {
 			return []QueueTasks{
 				{Queue: "main", Tasks: 2, Hooks: map[string]int{"a.sh": 2}},

@@ -30,6 +30,7 @@ func (p *parser) kubernetes(o *object, all *bindings) hook.Kubernetes {
 	k.Queue, k.Lanes = p.queue(o)
 	k.AllowFailure = o.truth("allowFailure", false)
 	k.Retry = p.retry(o, all.hook.Settings.Retry)
+	k.Finalizer = o.text("finalizer")
 	p.watchEvents(o, &k)
 	p.initial(o, &k)
 	p.initialObjects(o, &k)
@@ -48,6 +49,7 @@ func (p *parser) kubernetes(o *object, all *bindings) hook.Kubernetes {
 	if k.IncludePrevious = o.truth("includePrevious", false); k.IncludePrevious && k.Group != "" {
 		o.violation("includePrevious", "is set together with group", "remove one of them: the contexts of a group have no object")
 	}
+	p.finalizer(o, &k, all)
 	o.close()
 	return k
 }
@@ -69,13 +71,22 @@ func (p *parser) condition(o *object, k *hook.Kubernetes) {
 
 func (p *parser) watchEvents(o *object, k *hook.Kubernetes) {
 	allowed := []string{"Added", "Modified", "Deleted"}
+	if k.Finalizer != "" {
+		allowed = append(allowed, "Deleting")
+	}
 	events := allowed
 	// The older key is checked even when the newer one takes precedence.
 	for _, key := range []string{"watchEvent", "executeHookOnEvent"} {
 		if !o.has(key) {
 			continue
 		}
-		events = o.texts(key, 0, allowed...)
+		if list, _ := o.fields[key].([]any); k.Finalizer == "" && slices.Contains(list, any("Deleting")) {
+			o.violation(key, "has Deleting, but the binding has no finalizer", "add finalizer, such as example.com/cleanup, or remove Deleting")
+			continue
+		}
+		if events = o.texts(key, 0, allowed...); k.Finalizer != "" && !slices.Contains(events, "Deleting") {
+			o.violation(key, "has no Deleting, but the binding has a finalizer", "add Deleting: only its run removes the finalizer")
+		}
 	}
 	k.Added = slices.Contains(events, "Added")
 	k.Modified = slices.Contains(events, "Modified")

@@ -129,7 +129,7 @@ func (p *parser) initialObjects(o *object, k *hook.Kubernetes) {
 
 // newerFields rejects fields in a binding of version 0, which ignores unknown ones otherwise.
 func newerFields(o *object) {
-	for _, key := range []string{"queue", "retry", "initialObjects", "conditions", "includePrevious"} {
+	for _, key := range []string{"queue", "retry", "initialObjects", "finalizer", "conditions", "includePrevious"} {
 		if v, ok := o.lookup(key); ok && (key != "queue" || typeOf(v) == "object") {
 			o.violation(key, "needs configVersion v1", `write "configVersion: v1", or remove it`)
 		}

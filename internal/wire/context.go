@@ -133,7 +133,11 @@ func (o *contextWriter) full(c *Context) {
 		o.raw(`,"type":"Schedule"`)
 	case c.Event.Type == event.Synchronization:
 		o.raw(`,"type":"Synchronization","objects":`)
-		o.snapshot(c.Objects)
+		o.snapshot(c.Objects, false)
+		if c.Event.Hook.Kubernetes[c.Event.Index].Finalizer != "" {
+			o.raw(`,"deleting":`)
+			o.snapshot(c.Objects, true)
+		}
 	case c.Event.Type == event.Change:
 		if c.Event.Watch == event.Requeued {
 			o.raw(`,"type":"Requeue"`)
@@ -159,7 +163,7 @@ func (o *contextWriter) full(c *Context) {
 			}
 			o.quoted(s.Name)
 			o.raw(":")
-			o.snapshot(s.Snapshot)
+			o.snapshot(s.Snapshot, false)
 		}
 		o.raw("}")
 	}
@@ -221,10 +225,14 @@ func groups(t event.Type) bool {
 	return t == event.Tick || t == event.Synchronization || t == event.Change
 }
 
-func (o *contextWriter) snapshot(s event.Snapshot) {
+// snapshot writes all objects, or only those that are being deleted.
+func (o *contextWriter) snapshot(s event.Snapshot, deleting bool) {
 	o.raw("[")
 	first := true
 	s.Each(func(obj event.Object) bool {
+		if deleting && !obj.Deleting {
+			return true
+		}
 		if !first {
 			o.raw(",")
 		}

@@ -407,7 +407,7 @@ func (l *linter) together(all []linted) (found []lint.Finding) {
 			byName[h.Name] = one
 		}
 	}
-	for _, err := range hookset.CheckQueues(hooks) {
+	for _, err := range hookset.Check(hooks) {
 		one := byName[err.Hook]
 		found = append(found, l.failed(err.Hook, one.source, hookset.Answer{Stdout: one.answer.Stdout}, err)...)
 	}

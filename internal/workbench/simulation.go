@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"net/http"
 	"os"
@@ -168,9 +169,20 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 	if err := s.connectEffects(); err != nil {
 		return nil, err
 	}
-	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.filters, Sink: simulatedSink{s}, Resolve: s.resolve, Excluded: s.exclude})
+	to := kube.Over(s.server)
+	switch {
+	case s.live != nil:
+		to = s.live.Config
+	case s.origin != nil:
+		to = kube.Over(s.origin)
+	}
+	changes, err := kube.NewClient(to)
+	if err != nil {
+		return nil, err
+	}
+	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.filters, Sink: simulatedSink{s}, Resolve: s.resolve, Excluded: s.exclude, Changes: changes})
 	s.runner = run.New(run.Options{
-		Executor: simulatedExecutor{s, process.New(process.Options{})}, Snapshots: s.watched, Effects: simulatedEffects{s}, Workspace: files,
+		Executor: simulatedExecutor{s, process.New(process.Options{})}, Snapshots: s.watched, Finalizers: simulatedFinalizers{s}, Effects: simulatedEffects{s}, Workspace: files,
 		Log: silent(), Env: env, Timeout: o.timeout, Observe: s.observe,
 	})
 	s.runner.Add([]*hook.Hook{h})
@@ -293,7 +305,10 @@ func (s *simulation) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.watched.Enable(ctx, s.hook)
+	if err := s.watched.Enable(ctx, s.hook); err != nil {
+		return err
+	}
+	return s.refresh(ctx) // the finalizers
 }
 
 // create creates the objects, except for those that an event adds later.
@@ -509,6 +524,17 @@ func (s *simulation) add(ev event.Event) {
 
 // refresh makes the bindings follow the changes of the cluster.
 func (s *simulation) refresh(ctx context.Context) error {
+	finalizes := slices.ContainsFunc(s.hook.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" })
+	if err := s.follow(ctx); err != nil || s.live == nil || !finalizes {
+		return err
+	}
+	if err := s.live.readBack(ctx); err != nil { // finalizers were added
+		return err
+	}
+	return s.follow(ctx)
+}
+
+func (s *simulation) follow(ctx context.Context) error {
 	for _, c := range s.server.Changes() {
 		if s.collecting {
 			if err := s.collect(c); err != nil {
@@ -890,6 +916,18 @@ func (s *simulation) lines(stream string, into *[]string) func([]byte) {
 		if s.line != nil {
 			s.line(stream, string(line))
 		}
+	}
+}
+
+// simulatedFinalizers remove finalizers. The deletion of an object that has none left is an event.
+type simulatedFinalizers struct{ *simulation }
+
+func (f simulatedFinalizers) Release(ctx context.Context, events iter.Seq[event.Event]) {
+	f.listening = true
+	defer func() { f.listening = false }()
+	f.watched.Release(ctx, events)
+	if err := f.readBack(ctx); err != nil && ctx.Err() == nil {
+		f.result.notes = append(f.result.notes, "the finalizers: "+err.Error())
 	}
 }
 

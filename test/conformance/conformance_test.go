@@ -219,7 +219,7 @@ func matches(pattern *regexp.Regexp, records []testenv.Record) (n int) {
 
 // signal NAME: send a signal to the operator.
 func signalCommand(ts *testscript.TestScript, _ bool, args []string) {
-	of(ts).operator.Signal(map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]])
+	of(ts).operator.Signal(map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}[args[0]])
 }
 
 // ends STATUS: wait for the operator's end.

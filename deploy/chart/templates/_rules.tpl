@@ -15,6 +15,7 @@
   resourceNames: [{{ include "name" . }}-webhook]
   verbs: [get, watch, patch]
 {{- end }}
+{{- include "recordRules" . }}
 {{- if .Values.kubernetesEvents }}
 - apiGroups: [events.k8s.io]
   resources: [events]
@@ -22,6 +23,19 @@
 {{- end }}
 {{- with .Values.rbac.rules }}
 {{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Rules for the record of finalizers. */}}
+{{- define "recordRules" -}}
+{{- if .Values.finalizers.enabled }}
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [shell-operator-finalizers]
+  verbs: [get, watch, patch, delete]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create] # cannot be limited to a name
 {{- end }}
 {{- end -}}
 

@@ -10,6 +10,7 @@ leader-election-lease: leaderElection.lease
 log-level: log.level
 log-type: log.type
 namespace: the namespace of the release
+instance: the namespace and the name of the release
 prometheus-metrics-prefix: metrics.prefix
 run-dir: runFiles
 tracing-otlp-auth-token: the variable TRACING_OTLP_AUTH_TOKEN in env, from a Secret

@@ -165,7 +165,7 @@ func (p *partWriter) context() error {
 	var binding, kind string
 	return p.object(func(name string) error {
 		switch name {
-		case "objects":
+		case "objects", "deleting":
 			return p.list(func() error { return p.part(part{binding, kind, ""}) })
 		case "snapshots":
 			return p.object(func(of string) error { return p.list(func() error { return p.part(part{of, kind, ""}) }) })

@@ -159,6 +159,8 @@ func attacks(t testing.TB, value string) map[string]struct {
 	context("a field that is new", `[{"binding": "secrets", "type": "Event", "copy": {"a": `+quote(value)+`}}]`)
 	context("a new field of an item", `[{"binding": "secrets", "type": "Synchronization", "objects": [{"copy": [`+quote(value)+`]}]}]`)
 	context("Synchronization", `[{"binding": "secrets", "type": "Synchronization", "objects": [{"object": `+fmt.Sprintf(secretObject, "", in64(value))+`, "filterResult": `+quote(value)+`}]}]`)
+	context("deleting", `[{"binding": "secrets", "type": "Synchronization", "objects": [], "deleting": [{"object": `+fmt.Sprintf(secretObject, "", in64(value))+`, "filterResult": `+quote(value)+`}]}]`)
+	context("what was before", `[{"binding": "secrets", "type": "Event", "watchEvent": "Modified", "object": `+fmt.Sprintf(secretObject, "", in64("another"))+`, "previousObject": `+fmt.Sprintf(secretObject, "", in64(value))+`, "previousFilterResult": `+quote("x"+value)+`}]`)
 	context("snapshot in another binding", `[{"binding": "pods", "type": "Event", "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"env": [{"name": "PASSWORD", "value": `+quote(value)+`}]}}, "snapshots": {"secrets": [{"filterResult": {"a": `+quote(value)+`}}]}}]`)
 	context("snapshot of a group", `[{"binding": "pods", "type": "Group", "groupName": "g", "snapshots": {"pods": [{"filterResult": {"copy": `+quote("x"+value)+`}}], "secrets": [{"object": `+fmt.Sprintf(secretObject, "", in64(value))+`}]}}]`)
 	context("review", `[{"binding": "check", "type": "Validating", "review": {"request": {"uid": "1", "kind": {"kind": "Secret"}, "object": `+fmt.Sprintf(secretObject, "", in64(value))+`, "oldObject": {"kind": "Secret", "stringData": {"a": `+quote("old "+value)+`}}}}}]`)

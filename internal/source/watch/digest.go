@@ -64,14 +64,17 @@ func (d *digester) digest(raw []byte, deleted bool) (*arrival, error) {
 		return a, nil
 	}
 	a.subs = d.subs(a.version)
-	var keep, decode bool
+	var keep, decode, lifetime bool
 	for _, sub := range a.subs {
 		if sub.gone.Load() || !sub.wants(o) {
 			continue
 		}
 		filters, json := sub.needs()
-		keep = keep || json
+		keep, lifetime = keep || json, lifetime || sub.finalizes()
 		decode = decode || len(filters) > 0 && !deleted
+	}
+	if lifetime {
+		o.lifetime = readLifetime(raw)
 	}
 	text := d.scratch
 	switch {

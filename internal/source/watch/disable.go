@@ -21,6 +21,10 @@ func (m *monitor) mute() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held, m.muted = event.Log{}, true
+	if f := m.finalizing; f != nil {
+		f.active = false // the next version of the hook adds the finalizer
+		m.leaveClaims(func(*request) bool { return true })
+	}
 }
 
 // Disable ends a binding without any further event. It waits for the sink if that is receiving one. Streams that other bindings share continue. Enable must not be running for it.
@@ -49,6 +53,9 @@ func (m *monitor) end() []*subscription {
 			sub.left = true // a follower cannot subscribe any more
 		}
 		subs = append(subs, sub)
+	}
+	if m.finalizing != nil && !m.ended {
+		close(m.finalizing.ended)
 	}
 	m.subs, m.held, m.unlocked, m.ended = nil, event.Log{}, false, true
 	m.items.Clear()

@@ -15,6 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
@@ -86,6 +87,9 @@ type monitor struct {
 	ended bool
 
 	failures filterFailures
+	// finalizing is nil without a finalizer. blocked is set while the permission to add it is missing: events are held.
+	finalizing *finalizing
+	blocked    bool
 }
 
 type failure struct {
@@ -104,6 +108,8 @@ type fired struct {
 	entry
 	initial     bool
 	undelivered string
+	// release: a successful run removes the finalizer.
+	release bool
 }
 
 // item is an object of a binding and the subscription that delivered it.
@@ -114,6 +120,8 @@ type item struct {
 }
 
 var _ consumer = (*monitor)(nil)
+
+func (m *monitor) finalizes() bool { return m.finalizing != nil }
 
 func (m *monitor) needs() (filters []*jq.Filter, json bool) {
 	return m.filters, m.binding.KeepFullObjects
@@ -216,6 +224,7 @@ func (m *monitor) arrived(sub *subscription) {
 	}
 	if len(m.retired) > 0 {
 		m.dropAll(func(_ string, it item) bool { return m.retired[it.from] })
+		m.leaveClaims(func(r *request) bool { return m.retired[r.sub] })
 		m.retired = nil
 	}
 	if m.filling {
@@ -231,12 +240,22 @@ func (m *monitor) update(change func()) {
 	m.mu.Lock()
 	change()
 	n := m.items.Len()
+	held := event.Log{}
+	if m.unlocked && !m.blocked {
+		held, m.held = m.held, held
+	}
 	m.mu.Unlock()
 	m.sink.Objects(m.hook, m.index, n)
 	for _, o := range m.gone {
 		m.sink.Gone(m.hook, m.index, event.Object{Namespace: o.namespace, Name: o.name, Kind: o.kind})
 	}
 	m.gone = nil
+	for ev := range held.All(m.hook) {
+		if m.isMuted() {
+			break
+		}
+		m.sink.Event(ev)
+	}
 	for _, f := range m.fired {
 		m.send(f)
 	}
@@ -251,12 +270,13 @@ func (m *monitor) replace(sub *subscription, entries []entry, except map[string]
 			return
 		}
 		m.quiet = m.filling
-		if m.items.Len() > 0 {
+		if m.items.Len() > 0 || m.finalizing != nil {
 			present := make(map[string]bool, len(entries))
 			for _, e := range entries {
 				present[e.object.key] = true
 			}
 			m.dropAll(func(key string, it item) bool { return it.from == sub && !present[key] && !except[key] })
+			m.leaveClaims(func(r *request) bool { return r.sub == sub && !present[r.key] && !except[r.key] })
 		}
 		for _, e := range entries {
 			if !except[e.object.key] {
@@ -284,6 +304,9 @@ func (m *monitor) handled(since time.Time) {
 func (m *monitor) remove(sub *subscription, o *object) {
 	defer m.handled(time.Now())
 	m.update(func() {
+		if !sub.left {
+			m.leaveClaims(func(r *request) bool { return r.key == o.key })
+		}
 		if it, ok := m.items.Get(o.key); ok && !sub.left {
 			// The filter is not applied: the hook has the last result.
 			m.drop(it, o)
@@ -299,6 +322,7 @@ func (m *monitor) abandon(sub *subscription) {
 		delete(m.subs, sub)
 		maps.DeleteFunc(m.troubles, func(key requestKey, _ failure) bool { return key.stream == sub.stream })
 		m.dropAll(func(_ string, it item) bool { return it.from == sub })
+		m.leaveClaims(func(r *request) bool { return r.sub == sub })
 		m.arrived(sub)
 	})
 }
@@ -320,6 +344,9 @@ func (m *monitor) dropAll(which func(key string, it item) bool) {
 // put stores an entry and fires the event that follows from the comparison with the stored one.
 func (m *monitor) put(sub *subscription, e entry) {
 	old, had := m.items.Get(e.object.key)
+	if m.finalizing != nil && !m.admit(sub, e, old, had) {
+		return
+	}
 	switch {
 	case had && old.object.uid == e.object.uid && old.object.resourceVersion == e.object.resourceVersion:
 		e.object = old.object // other bindings share its bytes
@@ -340,7 +367,7 @@ func (m *monitor) put(sub *subscription, e entry) {
 		m.items.Set(e.object.key, it)
 		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
-	case m.same(old, it):
+	case m.same(old, it) && e.object.terminating() == old.object.terminating():
 		if m.program != nil {
 			m.undelivered(event.Modified, e, "the result of jqFilter is the same")
 		}
@@ -373,7 +400,9 @@ func (m *monitor) drop(it item, last *object) {
 	}
 	m.gone = append(m.gone, last)
 	m.count(Changes{Deleted: 1})
-	m.fire(event.Deleted, entry{last, it.filtered, m.keys[it.object.key]})
+	if e := (entry{last, it.filtered, m.keys[it.object.key]}); m.finalizing == nil || !m.dropFinalized(it, e) {
+		m.fire(event.Deleted, e)
+	}
 	delete(m.keys, it.object.key)
 }
 
@@ -382,10 +411,12 @@ func (m *monitor) fire(watch event.Watch, e entry) {
 	b := m.binding
 	switch {
 	case m.muted:
-	case m.filling:
+	case m.filling || m.finalizing != nil && m.finalizing.starting:
 		m.undelivered(watch, e, "the Synchronization will contain it")
 	case m.resting:
 		m.undelivered(watch, e, "this replica is on standby")
+	case m.finalizing != nil && watch != event.Deleted && e.object.terminating():
+		m.startsDeleting(watch, e)
 	case watch == event.Added && !b.Added || watch == event.Modified && !b.Modified || watch == event.Deleted && !b.Deleted:
 		m.undelivered(watch, e, "executeHookOnEvent does not include its type")
 	default:
@@ -410,8 +441,8 @@ func (m *monitor) send(f fired) {
 	}
 	ev := m.event(f)
 	m.mu.Lock()
-	deliver := m.unlocked && !m.muted
-	if !m.unlocked && !m.muted {
+	deliver := m.unlocked && !m.blocked && !m.muted
+	if !deliver && !m.muted {
 		m.held.Add(ev)
 	}
 	m.mu.Unlock()
@@ -434,6 +465,9 @@ func (m *monitor) event(f fired) event.Event {
 	}
 	if m.binding.Group != "" {
 		return ev // its binding context has snapshots only
+	}
+	if f.release {
+		ev.Object.UID = o.uid
 	}
 	if lanes := m.binding.Lanes; lanes.Keyed() {
 		name := event.ObjectName{Group: m.group(), Kind: o.kind, Namespace: o.namespace, Name: o.name}
@@ -477,10 +511,13 @@ func (m *monitor) group() string {
 	return m.apiGroup
 }
 
-func (m *monitor) setGroup(name string) {
+func (m *monitor) setResource(res kube.Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.apiGroup = name
+	m.apiGroup = res.Group
+	if m.finalizing != nil {
+		m.finalizing.resource = res
+	}
 }
 
 // snapshot returns the objects.
@@ -496,12 +533,14 @@ func (m *monitor) synchronize() event.Snapshot {
 	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held = event.Log{}
+	if !m.unlocked {
+		m.held = event.Log{}
+	}
 	return m.copy()
 }
 
 func (m *monitor) copy() event.Snapshot {
-	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil}
+	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil, finalizer: m.binding.Finalizer}
 }
 
 // lead ends the rest of a standby.
@@ -513,31 +552,26 @@ func (m *monitor) lead() {
 
 // unlock delivers the events that were held; later ones are delivered immediately.
 func (m *monitor) unlock() {
-	m.order.Lock()
-	defer m.order.Unlock()
-	m.mu.Lock()
-	held := m.held
-	m.held, m.unlocked = event.Log{}, true
-	m.mu.Unlock()
-	for ev := range held.All(m.hook) {
-		if m.isMuted() {
-			return
-		}
-		m.sink.Event(ev)
-	}
+	m.update(func() {
+		m.unlocked = true
+		m.fireDelayed()
+	})
 }
 
 // announce delivers Added for every object, marked as initial, and then events.
 func (m *monitor) announce() {
 	m.update(func() {
-		m.held, m.unlocked = event.Log{}, true
+		if !m.unlocked {
+			m.held, m.unlocked = event.Log{}, true
+		}
 		m.items.Scan(func(_ string, it item) bool {
 			m.fire(event.Added, entry{it.object, it.filtered, m.keys[it.object.key]})
 			return true
 		})
 		for i := range m.fired {
-			m.fired[i].initial = true
+			m.fired[i].initial = m.fired[i].watch == event.Added
 		}
+		m.fireDelayed()
 	})
 }
 
@@ -620,6 +654,7 @@ func (m *monitor) complain(filling bool, err error) {
 type snapshot struct {
 	items          *btree.Map[string, item]
 	full, filtered bool
+	finalizer      string
 }
 
 func (s *snapshot) Len() int { return s.items.Len() }
@@ -633,6 +668,7 @@ func (s *snapshot) Each(yield func(event.Object) bool) {
 		if s.filtered {
 			o.Filtered = event.Memory(it.filtered)
 		}
+		o.Deleting = s.finalizer != "" && it.object.terminating() && it.object.has(s.finalizer)
 		return yield(o)
 	})
 }

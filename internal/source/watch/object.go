@@ -24,6 +24,8 @@ type object struct {
 	resourceVersion string
 	// json is nil if no consumer keeps objects.
 	json []byte
+	// lifetime is set only if a consumer has a finalizer.
+	lifetime *lifetime
 }
 
 // The reflector requires a runtime.Object and calls four getters of its metadata.

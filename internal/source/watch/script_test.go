@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,9 +14,13 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
@@ -48,9 +53,19 @@ import (
 //	unlock B                the Synchronization was delivered
 //	announce B              let each object be added
 //	lead B                  it was a standby and leads now
+//	mute B                  its hook is changed
+//
+// Commands for a binding with the option finalizer:
+//
+//	finalize B              the finalizer is added to its objects; shows the requests
+//	requests B              shows the requests that are due within an hour
+//	added B OBJECT          the answer to the request to add it
+//	failed B NAME WHY       the request to add it has failed: forbidden, missing, other
+//	removed B OBJECT        the answer to the request to remove it
+//	release B WATCH OBJECT  a run with this event has succeeded; the finalizer is removed in version 50
 //
 // An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each
-// mention, or that of OBJECT@VERSION. Its uid is that of NAME#UID. The text is its field .text, which the filter of
+// mention, or that of OBJECT@VERSION. Its uid is that of NAME#UID. NAME+f has the finalizer, NAME+d is being deleted. The text is its field .text, which the filter of
 // a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which narrow the
 // stream, events=Added,Deleted, slim (no full objects), key=KEY of the queue, group and
 // standby.
@@ -92,6 +107,8 @@ type staged struct {
 	filled       bool
 
 	logged bytes.Buffer
+	// sent are the requests without an answer, by key.
+	sent map[string]*request
 
 	mu       sync.Mutex
 	happened []string
@@ -211,6 +228,35 @@ func (w *stage) do(words []string) {
 		b.monitor.announce()
 	case "lead":
 		b.monitor.lead()
+	case "mute":
+		b.monitor.mute()
+	case "finalize":
+		b.monitor.activate()
+		b.send()
+	case "requests":
+		b.send()
+	case "added":
+		o := w.text(args[0])
+		b.monitor.finalizerAdded(w.t.Context(), b.answered(o.key), o.json, nil)
+	case "removed":
+		o := w.text(args[0])
+		b.monitor.finalizerRemoved(b.answered(o.key), o.json, nil)
+	case "failed":
+		r := b.answered(w.text(args[0]).key)
+		err := map[string]error{
+			"forbidden": apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)), "missing": apierrors.NewNotFound(schema.GroupResource{}, "a"),
+			"other": errors.New("the webhook denied it"),
+		}[args[1]]
+		if r.remove {
+			b.monitor.finalizerRemoved(r, nil, err)
+		} else {
+			b.monitor.finalizerAdded(w.t.Context(), r, nil, err)
+		}
+	case "release":
+		o := w.text(args[1])
+		ev := event.Event{Watch: map[string]event.Watch{"Deleting": event.Deleting, "Deleted": event.Deleted}[args[0]]}
+		ev.Object = event.Object{Namespace: o.namespace, Name: o.name, UID: o.uid}
+		b.monitor.release(w.t.Context(), &ev)
 	default:
 		w.t.Fatalf("unknown command %q", command)
 	}
@@ -232,6 +278,30 @@ func (w *stage) do(words []string) {
 		default:
 		}
 	}
+}
+
+// send shows the requests that are due, as the dispatcher would send them.
+func (b *staged) send() {
+	for {
+		r, o, _ := b.monitor.next(time.Now().Add(time.Hour))
+		if r == nil {
+			return
+		}
+		b.monitor.landed()
+		verb := map[bool]string{true: "remove", false: "add"}[r.remove]
+		b.log("%s: %s %s/%s %s", b.name, verb, o.Namespace, o.Name, o.UID)
+		b.sent[r.key] = r
+	}
+}
+
+// answered takes the request about an object.
+func (b *staged) answered(key string) *request {
+	r := b.sent[key]
+	if r == nil {
+		b.t.Fatalf("%s: no request about %q", b.name, key)
+	}
+	delete(b.sent, key)
+	return r
 }
 
 // stagedFeed is a stream whose reflector is the script.
@@ -256,37 +326,44 @@ func (w *stage) feed(name string) *stagedFeed {
 }
 
 func (w *stage) binding(name string, options []string) *staged {
-	kube := hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
-	b := &staged{stage: w, name: name, subs: map[string]*subscription{}}
+	k := hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
+	b := &staged{stage: w, name: name, subs: map[string]*subscription{}, sent: map[string]*request{}}
 	b.monitor = &monitor{
 		address: address{hook: &hook.Hook{Name: name}}, meter: noMeter{},
-		binding: &kube, sink: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
+		binding: &k, sink: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
 		filled: make(chan struct{}), filling: true,
 	}
 	for _, option := range options {
 		option, value, _ := strings.Cut(option, "=")
 		switch option {
 		case "jq":
-			kube.JQFilter = `if .text == "bad" then error("it is bad") else .text end`
+			k.JQFilter = `if .text == "bad" then error("it is bad") else .text end`
 		case "key":
-			kube.Lanes = hook.Lanes{Key: hook.Key(value), Concurrency: 1}
+			k.Lanes = hook.Lanes{Key: hook.Key(value), Concurrency: 1}
 		case "names":
 			b.only = set(strings.Split(value, ","))
 		case "in":
 			b.onlyIn = set(strings.Split(value, ","))
 		case "events":
-			kube.Added, kube.Modified, kube.Deleted = strings.Contains(value, "Added"), strings.Contains(value, "Modified"), strings.Contains(value, "Deleted")
+			k.Added, k.Modified, k.Deleted = strings.Contains(value, "Added"), strings.Contains(value, "Modified"), strings.Contains(value, "Deleted")
 		case "slim":
-			kube.KeepFullObjects = false
+			k.KeepFullObjects = false
 		case "standby":
 			b.monitor.resting = true
+		case "finalizer":
+			k.Finalizer = finalizerOfScripts
+			b.monitor.finalizing = newFinalizing(k.Finalizer)
+			b.monitor.finalizing.remove = func(_ context.Context, o kube.Finalized) ([]byte, error) {
+				b.log("%s: remove %s/%s %s", b.name, o.Namespace, o.Name, o.UID)
+				return w.text(fmt.Sprintf("%s/%s#%s@50", o.Namespace, o.Name, o.UID)).json, nil
+			}
 		case "group":
-			kube.Group = "group"
+			k.Group = "group"
 		default:
 			w.t.Fatalf("unknown option %q", option)
 		}
 	}
-	b.monitor.setGroup("example.com")
+	b.monitor.setResource(kube.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com"}})
 	if err := b.monitor.compile(w.compiler); err != nil {
 		w.t.Fatal(err)
 	}
@@ -301,11 +378,23 @@ func onlyFilterFields(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// object reads NAMESPACE/NAME#UID@VERSION:TEXT.
+const finalizerOfScripts = "example.com/f"
+
+// object reads NAMESPACE/NAME+FLAGS#UID@VERSION:TEXT.
 func (w *stage) object(f *stagedFeed, subs func(uint64) []*subscription, arg string, gone bool) any {
 	if arg == "nonsense" {
 		return "nonsense"
 	}
+	d := &digester{indexer: newIndexer(true), ctx: f.ctx, subs: subs}
+	a, err := d.digest(w.text(arg).json, gone)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// text returns an object with its JSON.
+func (w *stage) text(arg string) *object {
 	w.version++
 	id, text, _ := strings.Cut(arg, ":")
 	id, version, given := strings.Cut(id, "@")
@@ -313,17 +402,21 @@ func (w *stage) object(f *stagedFeed, subs func(uint64) []*subscription, arg str
 		version = fmt.Sprint(w.version)
 	}
 	id, uid, _ := strings.Cut(id, "#")
+	id, flags, _ := strings.Cut(id, "+")
 	namespace, name, namespaced := strings.Cut(id, "/")
 	if !namespaced {
 		namespace, name = "", id
 	}
-	d := &digester{indexer: newIndexer(true), ctx: f.ctx, subs: subs}
-	a, err := d.digest(fmt.Appendf(nil, `{"kind":"Thing","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q},"text":%q}`,
-		namespace, name, uid, version, text), gone)
-	if err != nil {
-		w.t.Fatal(err)
+	lifetime := ""
+	if strings.Contains(flags, "f") {
+		lifetime += fmt.Sprintf(`,"finalizers":["example.com/other",%q]`, finalizerOfScripts)
 	}
-	return a
+	if strings.Contains(flags, "d") {
+		lifetime += `,"deletionTimestamp":"2026-01-02T03:04:05Z"`
+	}
+	return &object{key: objectKey(namespace, name), namespace: namespace, name: name, uid: uid, json: fmt.Appendf(nil,
+		`{"kind":"Thing","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q%s},"text":%q}`,
+		namespace, name, uid, version, lifetime, text)}
 }
 
 func (b *staged) show(s event.Snapshot) string {
@@ -353,6 +446,9 @@ func (b *staged) describe(o event.Object) string {
 		}
 		text += "@" + object.Metadata.ResourceVersion
 	}
+	if o.Deleting {
+		text += " (deleting)"
+	}
 	if o.Filtered != nil {
 		filtered, _ := o.Filtered.Bytes()
 		text += " " + string(filtered)
@@ -372,6 +468,9 @@ func (b *staged) Event(ev event.Event) {
 	}
 	if ev.Initial {
 		text += " (initial)"
+	}
+	if ev.Object.UID != "" {
+		text += " (its run removes the finalizer)"
 	}
 	b.log("%s: %s %s", b.name, ev.Watch, text)
 }

@@ -5,13 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -41,6 +44,8 @@ type SimulationOptions struct {
 	Excluded func(h *hook.Hook, index int, reason string)
 	// KeepManagedFields is the default of bindings.
 	KeepManagedFields bool
+	// Changes sends the requests that add and remove finalizers.
+	Changes rest.Interface
 }
 
 type simulatedKey struct {
@@ -121,8 +126,33 @@ func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 		if err := s.list(ctx, b); err != nil {
 			return err
 		}
+		if b.monitor.finalizing != nil {
+			b.monitor.activate()
+			b.finalize(ctx)
+		}
 	}
 	return nil
+}
+
+// finalize sends the requests that are due.
+func (b *simulatedBinding) finalize(ctx context.Context) {
+	for b.monitor.finalizing != nil {
+		r, o, _ := b.monitor.next(time.Now())
+		if r == nil {
+			return
+		}
+		b.monitor.transmit(ctx, r, o)
+		b.monitor.landed()
+	}
+}
+
+// Release removes the finalizers of objects after a successful run with these events.
+func (s *Simulation) Release(ctx context.Context, events iter.Seq[event.Event]) {
+	for ev := range events {
+		if b := s.bindings[address{ev.Hook, ev.Index}]; b != nil && b.monitor.finalizing != nil {
+			b.monitor.release(ctx, &ev)
+		}
+	}
 }
 
 func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error) {
@@ -152,7 +182,8 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	if err := b.monitor.compile(s.opts.JQ); err != nil {
 		return nil, err
 	}
-	b.monitor.setGroup(b.resource.Group)
+	b.monitor.setFinalizer(s.opts.Changes)
+	b.monitor.setResource(b.resource)
 	b.subs = []*subscription{{consumer: b.monitor}}
 	b.monitor.expect(b.subs[0], 0)
 	return b, nil
@@ -235,6 +266,7 @@ func (s *Simulation) list(ctx context.Context, b *simulatedBinding) error {
 	}
 	slices.SortFunc(list, func(a, b *arrival) int { return cmp.Compare(a.key, b.key) })
 	b.subs[0].apply(ctx, delivery{isList: true, list: list}, &b.decoder)
+	b.finalize(ctx)
 	return ctx.Err()
 }
 
@@ -247,6 +279,7 @@ func (b *simulatedBinding) change(ctx context.Context, raw []byte, deleted bool)
 	a, err := b.digest(ctx, raw, deleted)
 	if err == nil {
 		b.subs[0].apply(ctx, delivery{changed: a, isDeletion: deleted}, &b.decoder)
+		b.finalize(ctx)
 	}
 	return err
 }

@@ -31,6 +31,8 @@ type State struct {
 	FilterError string
 	// Troubles are the requests that fail, sorted, each with a hint.
 	Troubles []string
+	// Finalizing is why objects lack the finalizer of the binding, or keep it.
+	Finalizing []string
 }
 
 // State returns the state of a binding. Before it has a monitor, that is only the reason.
@@ -73,7 +75,7 @@ func (m *monitor) state() State {
 	s := State{
 		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: !m.filling, Unlocked: m.unlocked, Held: m.held.Len(),
 	}
-	s.Troubles = m.failing()
+	s.Troubles, s.Finalizing = m.failing(), m.finalizing.troubles()
 	s.FilterFails, s.FilterError = m.failures.of(func(key string) bool { _, has := m.items.Get(key); return has })
 	return s
 }

@@ -281,7 +281,9 @@ func (s *stream) reuse(list []*arrival) {
 	}
 	for _, a := range list {
 		if it, ok := most.Get(a.key); ok && a.json != nil && it.object.uid == a.uid && it.object.resourceVersion == a.resourceVersion {
-			a.object = it.object
+			shared := *it.object
+			shared.lifetime = a.lifetime // the other consumer may not have it
+			a.object = &shared
 		}
 	}
 }

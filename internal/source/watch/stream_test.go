@@ -19,6 +19,8 @@ type eye struct {
 	sets          int
 }
 
+func (e *eye) finalizes() bool { return false }
+
 func (e *eye) needs() (filters []*jq.Filter, json bool) {
 	if e.decoded {
 		filter, _ := jq.NewCompiler(jq.Options{}).Compile(".metadata.name")

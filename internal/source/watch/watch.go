@@ -83,6 +83,10 @@ type Options struct {
 	KeepManagedFields bool
 	// Standby bindings follow their objects without events until Lead.
 	Standby bool
+	// Changes sends the requests that add and remove finalizers; nil for none, as in a dry run. Record records that a binding has its
+	// finalizer on a resource, before it is added to the first object.
+	Changes rest.Interface
+	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
 }
 
 // Watcher watches for all kubernetes bindings of all hooks.
@@ -168,6 +172,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if err := m.compile(w.opts.JQ); err != nil {
 		return err
 	}
+	m.setFinalizer(w.opts.Changes)
 	var res kube.Resource
 	var p plan
 	err := w.retry(ctx, address{h, index}, stuck, func() (err error) {
@@ -182,7 +187,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if !res.Namespaced && (b.Namespaces.ByLabels || len(b.Namespaces.Names) > 0) {
 		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
 	}
-	m.setGroup(res.Group)
+	m.setResource(res)
 	m.replan = w.replanner(m, res)
 	w.mu.Lock()
 	m.resting = w.resting
@@ -251,7 +256,7 @@ func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
 		}
 		m.log.Info("The kind is served differently: the binding follows", "before", res.GroupVersionResource.String(), "now", found.GroupVersionResource.String())
 		res = found
-		m.setGroup(res.Group)
+		m.setResource(res)
 		w.follow(m, p)
 	}
 	return func(kind troubleKind) {

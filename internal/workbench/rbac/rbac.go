@@ -106,6 +106,7 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 		return nil, err
 	}
 	all = append(all, webhooks(hooks, o)...)
+	all = append(all, record(hooks, o)...)
 	if o.Lease != "" {
 		const why = "leader election"
 		all = append(all,
@@ -147,6 +148,17 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 			}
 		}
 	}
+	if b.Finalizer != "" {
+		// Objects that have left the selectors, or were removed from the configuration, are among all of the kind.
+		finds := []string{fmt.Sprintf("%s adds and removes the finalizer %s", why[0], b.Finalizer)}
+		if !kind.Namespaced || len(b.Namespaces.Names) == 0 {
+			all = append(all, need{"", kind.Group, kind.Resource, "", watching + " patch", finds})
+		} else {
+			for _, namespace := range b.Namespaces.Names {
+				all = append(all, need{namespace, kind.Group, kind.Resource, "", watching + " patch", finds})
+			}
+		}
+	}
 	return all, nil
 }
 
@@ -176,6 +188,22 @@ func events(h *hook.Hook, b *hook.Kubernetes) (all []need) {
 		all = append(all, need{namespace, "events.k8s.io", "events", "", "create patch", []string{fmt.Sprintf("%s, kubernetes %q: Events on objects without an attempt left", h.Name, b.Name)}})
 	}
 	return all
+}
+
+// record is what the record of finalizers needs.
+func record(hooks []*hook.Hook, o Options) []need {
+	for _, h := range hooks {
+		for _, k := range h.Kubernetes {
+			if k.Finalizer != "" {
+				const why = "record of the finalizers of bindings"
+				return []need{
+					{o.Namespace, "", "configmaps", "shell-operator-finalizers", "get watch patch delete", []string{why}},
+					{o.Namespace, "", "configmaps", "", "create", []string{why + "; creating cannot be limited to a name"}},
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // names are those that a binding is limited to. The API server checks them, because the operator requests one name at a

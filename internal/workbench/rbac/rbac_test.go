@@ -67,6 +67,7 @@ func TestWiderCoversNarrower(t *testing.T) {
 	named := func(name string, ns hook.Namespaces, names ...string) hook.Kubernetes {
 		return hook.Kubernetes{Binding: hook.Binding{Name: name}, Kind: "Pod", Namespaces: ns, Names: names}
 	}
+	finalizing := func(k hook.Kubernetes) hook.Kubernetes { k.Finalizer = "example.com/f"; return k }
 	for _, test := range []struct {
 		bindings []hook.Kubernetes
 		want     string
@@ -74,9 +75,12 @@ func TestWiderCoversNarrower(t *testing.T) {
 		{[]hook.Kubernetes{named("a", in("x"), "one"), named("b", in("x"), "two")}, "x: pods [one two] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\n"},
 		{[]hook.Kubernetes{named("a", in("x"), "one"), named("b", in("x", "y"))}, "x: pods [] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\ny: pods [] get,list,watch (h, kubernetes \"b\")\n"},
 		{[]hook.Kubernetes{named("a", in()), named("b", in("x"), "one")}, ": pods [] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\n"},
+		{[]hook.Kubernetes{finalizing(named("a", in("x"), "one"))}, "own: configmaps [shell-operator-finalizers] get,watch,patch,delete (record of the finalizers of bindings)\n" +
+			"own: configmaps [] create (record of the finalizers of bindings; creating cannot be limited to a name)\n" +
+			"x: pods [] get,list,watch,patch (h, kubernetes \"a\"; h, kubernetes \"a\" adds and removes the finalizer example.com/f)\n"},
 		{[]hook.Kubernetes{named("b", in("x")), named("a", in(), "one")}, ": pods [one] get,list,watch (h, kubernetes \"a\")\nx: pods [] get,list,watch (h, kubernetes \"b\")\n"},
 	} {
-		roles, err := Plan([]*hook.Hook{{Name: "h", Kubernetes: test.bindings}}, Known, Options{})
+		roles, err := Plan([]*hook.Hook{{Name: "h", Kubernetes: test.bindings}}, Known, Options{Namespace: "own"})
 		if got := text(roles); err != nil || got != test.want {
 			t.Errorf("got\n%swant\n%s(%v)", got, test.want, err)
 		}

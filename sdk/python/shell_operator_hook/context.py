@@ -49,7 +49,7 @@ class Context(Item):
 
     @property
     def watch_event(self) -> str:
-        """Of an Event: Added, Modified or Deleted."""
+        """Of an Event: Added, Modified, Deleted or Deleting."""
         return self._text("watchEvent")
 
     @property
@@ -74,6 +74,11 @@ class Context(Item):
         if self.type in ("Event", "Requeue"):
             return [self]
         return [Item(raw) for raw in self.raw.get("objects") or []]
+
+    @property
+    def deleting(self) -> List[Item]:
+        """Of a Synchronization of a binding with a finalizer: the items that are being deleted and have it."""
+        return [Item(raw) for raw in self.raw.get("deleting") or []]
 
     @property
     def snapshots(self) -> Dict[str, List[Item]]:

@@ -17,7 +17,7 @@ _C = TypeVar("_C", bound=Converter)
 # versions of a conversion. An empty name or detail matches all.
 _Key = Tuple[str, str, str]
 
-_DETAILS = ("Synchronization", "Added", "Modified", "Deleted", "Requeue")
+_DETAILS = ("Synchronization", "Added", "Modified", "Deleted", "Deleting", "Requeue")
 
 
 class Hook:
@@ -34,8 +34,8 @@ class Hook:
         return self._add(("onStartup", "", ""), handler)
 
     def on_kubernetes(self, binding: str, *events: str) -> Callable[[_H], _H]:
-        """Handles a binding under kubernetes. events are some of Synchronization, Added, Modified, Deleted and Requeue;
-        without them, those that no other handler of the binding names."""
+        """Handles a binding under kubernetes. events are some of Synchronization, Added, Modified, Deleted, Deleting and
+        Requeue; without them, those that no other handler of the binding names."""
         for event in events:
             if event not in _DETAILS:
                 raise ValueError(f"{event!r} is not an event; there are: {', '.join(_DETAILS)}")

@@ -8,6 +8,7 @@
 #   type Event, Added         __on_kubernetes::BINDING::added, …::added_or_modified, __on_kubernetes::BINDING
 #   type Event, Modified      __on_kubernetes::BINDING::modified, …::added_or_modified, __on_kubernetes::BINDING
 #   type Event, Deleted       __on_kubernetes::BINDING::deleted, __on_kubernetes::BINDING
+#   type Event, Deleting      __on_kubernetes::BINDING::deleting, __on_kubernetes::BINDING
 #   type Requeue              __on_kubernetes::BINDING::requeue, …::added_or_modified, __on_kubernetes::BINDING, __on_schedule::BINDING
 #   type Group                __on_group::GROUP
 #   type Schedule             __on_schedule::BINDING
@@ -77,6 +78,7 @@ hook::_candidates() {
     Event:Added) found=("$name::added" "$name::added_or_modified" "$name") ;;
     Event:Modified) found=("$name::modified" "$name::added_or_modified" "$name") ;;
     Event:Deleted) found=("$name::deleted" "$name") ;;
+    Event:Deleting) found=("$name::deleting" "$name") ;;
     Requeue:*) found=("$name::requeue" "$name::added_or_modified" "$name" "__on_schedule::$binding") ;;
     Group:*) found=("__on_group::$group") ;;
     Schedule:*) found=("__on_schedule::$binding") ;;

@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
+)
+
+// newFinalizers makes the record of finalizers, and the client that adds and removes them; no client in a dry run.
+func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (rest.Interface, error) {
+	config := o.Patches.Client(cl.Config)
+	o.Election.fence(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaderTransport{next, op} })
+	op.meter.Count(config, "finalizers")
+	client, err := kube.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client for finalizers: %w", err)
+	}
+	op.finalizers = finalizer.New(finalizer.Options{
+		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) }, Instance: cl.Instance(o.Installation), Log: o.Log,
+		Halted: func(reason string, than uint64) { op.watcher.Halt(reason, than) },
+	})
+	if o.Patches.DryRun {
+		return nil, nil
+	}
+	return client, nil
+}
+
+// leaderTransport sends requests as those of the leader, which a fence can hold back.
+type leaderTransport struct {
+	next http.RoundTripper
+	op   *operator
+}
+
+func (t leaderTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.op.election != nil {
+		req = req.WithContext(t.op.election.Fence(req.Context()))
+	}
+	return t.next.RoundTrip(req)
+}
+
+// WrappedRoundTripper returns the transport below.
+func (t leaderTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// claim records a finalizer of a binding, and then searches for orphans: the binding may have had another one.
+func (op *operator) claim(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error {
+	err := op.finalizers.Claim(ctx, h, index, res)
+	if err == nil {
+		op.hooksChanged([]*hook.Hook{h})
+	}
+	return err
+}
+
+// hooksChanged makes findOrphans search. It does not block.
+func (op *operator) hooksChanged([]*hook.Hook) {
+	select {
+	case op.orphanSearch <- struct{}{}:
+	default:
+	}
+}
+
+// orphanRetry is the delay before a search that failed is repeated.
+const orphanRetry = time.Minute
+
+// findOrphans searches for finalizers without a hook when this replica leads, and after each change of the hooks, until ctx ends.
+func (op *operator) findOrphans(ctx context.Context, remove bool) {
+	select {
+	case <-op.leading:
+	case <-ctx.Done():
+		return
+	}
+	last := ""
+	for {
+		hooks := op.life.Hooks()
+		err := op.finalizers.CheckOrphans(ctx, hooks, remove)
+		var again <-chan time.Time
+		switch uses := slices.ContainsFunc(hooks, hasFinalizer); {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			last = ""
+		case !uses && kube.IsPermissionMissing(err): // nothing has ever been recorded
+		default:
+			again = time.After(orphanRetry)
+			if err.Error() != last {
+				op.log.Warn("Cannot search for finalizers whose hook is gone", "error", err.Error())
+			}
+			last = err.Error()
+		}
+		select {
+		case <-op.orphanSearch:
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func hasFinalizer(h *hook.Hook) bool {
+	return slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" })
+}
+
+// finalizerNotes are about finalizers that cannot be added or removed, and those whose hook is gone.
+func (op *operator) finalizerNotes() (notes []string) {
+	if !op.insight.ready.Load() {
+		return nil
+	}
+	for _, h := range op.life.Hooks() {
+		for i := range h.Kubernetes {
+			if h.Kubernetes[i].Finalizer == "" {
+				continue
+			}
+			for _, text := range op.watcher.State(h, i).Finalizing {
+				notes = append(notes, fmt.Sprintf("hook %q, binding %q: %s", h.Name, h.Kubernetes[i].Name, text))
+			}
+		}
+	}
+	for _, o := range op.finalizers.Orphans() {
+		notes = append(notes, fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone", o.Objects, o.Resource, o.Finalizer, o.Hook))
+	}
+	return notes
+}
+
+// orphanedObjects counts the objects with a finalizer whose hook is gone, for a scrape.
+func (op *operator) orphanedObjects() (all []telemetry.OrphanedFinalizer) {
+	for _, o := range op.finalizers.Orphans() {
+		all = append(all, telemetry.OrphanedFinalizer{Finalizer: o.Finalizer, Resource: o.Resource, Objects: o.Objects})
+	}
+	return all
+}
+
+// releaseObject removes the finalizer of one object. The kind is that of a binding, or its resource.
+func (op *operator) releaseObject(ctx context.Context, kind, namespace, name string) (finalizers []string, err error) {
+	err = fmt.Errorf("no binding of kind %s has a finalizer", kind)
+	for _, h := range op.life.Hooks() {
+		for i := range h.Kubernetes {
+			k := &h.Kubernetes[i]
+			if k.Finalizer == "" || !op.watcher.IsKind(h, i, kind) {
+				continue
+			}
+			if err = op.watcher.ReleaseObject(ctx, h, i, namespace, name); err == nil {
+				finalizers = append(finalizers, k.Finalizer)
+			}
+		}
+	}
+	if len(finalizers) > 0 {
+		return finalizers, nil
+	}
+	return nil, fmt.Errorf("%s: %w", strings.TrimPrefix(namespace+"/"+name, "/"), err)
+}
+
+// UninstallFinalizers removes the finalizers of an installation from all objects.
+func UninstallFinalizers(ctx context.Context, cl *kube.Cluster, o Options) error {
+	namespace := func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) }
+	if _, err := namespace(); err != nil && !cl.Inside {
+		return nil // no operator has found it, either
+	}
+	client, err := kube.NewClient(cl.Config)
+	if err != nil {
+		return err
+	}
+	return finalizer.Uninstall(ctx, finalizer.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation), Log: o.Log})
+}

@@ -1,0 +1,125 @@
+package debug
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Finalizer is an entry of the record of finalizers.
+type Finalizer struct {
+	Finalizer string `json:"finalizer"`
+	Resource  string `json:"resource"`
+	Instance  string `json:"instance"`
+	// Own: the installation is that of this operator.
+	Own     bool   `json:"own"`
+	Hook    string `json:"hook"`
+	Binding string `json:"binding"`
+	// Orphan: the hook or binding is gone. Objects is the number of objects that have the finalizer; it is known of orphans only.
+	Orphan  bool `json:"orphan"`
+	Objects int  `json:"objects,omitempty"`
+}
+
+func (f *Finalizer) orphaned() string {
+	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone: they cannot be deleted", count(f.Objects, "object"), f.Resource, f.Finalizer)
+}
+
+const removeOrphan = "bring the hook back, or shell-operator finalizers remove "
+
+func finalizersList(a *API, r request) (answer, error) {
+	all, err := a.Operator.Finalizers(r.Context())
+	if err != nil {
+		return answer{}, err
+	}
+	if len(all) == 0 {
+		return answer{value: []Finalizer{}, text: "no finalizers\n"}, nil
+	}
+	var b strings.Builder
+	for _, f := range all {
+		fmt.Fprintf(&b, "%s  %s, installation %s: hook %q, binding %q", f.Finalizer, f.Resource, f.Instance, f.Hook, f.Binding)
+		if f.Orphan {
+			fmt.Fprintf(&b, ", orphaned with %s", count(f.Objects, "object"))
+		}
+		b.WriteString("\n")
+	}
+	return answer{value: all, text: b.String()}, nil
+}
+
+// finalizersRemove removes a finalizer from all objects, or those of hooks from one object.
+func finalizersRemove(a *API, r request, dryRun bool) (acted, error) {
+	form := r.PostForm
+	if kind := form.Get("kind"); kind != "" {
+		return a.releaseObject(r, kind, form.Get("object"), dryRun)
+	}
+	name, instance := form.Get("name"), form.Get("instance")
+	all, err := a.Operator.Finalizers(r.Context())
+	if err != nil {
+		return acted{}, err
+	}
+	n, own := 0, false
+	for _, f := range all {
+		if f.Finalizer == name && (f.Instance == instance || instance == "" && f.Own) {
+			n, instance, own = n+1, f.Instance, f.Own
+		}
+	}
+	for _, h := range a.Operator.Hooks() {
+		for _, k := range h.Kubernetes {
+			if k.Finalizer == name && own {
+				return acted{}, refuse(http.StatusConflict, "the finalizer %s is in use by hook %q, binding %q: remove the hook first, or release single objects with finalizers remove KIND NAMESPACE/NAME", name, h.Name, k.Name)
+			}
+		}
+	}
+	if n == 0 {
+		return acted{}, refuse(http.StatusBadRequest, "the record has no finalizer %q of that installation: shell-operator finalizers list shows all", name)
+	}
+	if !dryRun {
+		if n, err = a.Actions.RemoveFinalizer(r.Context(), name, instance); err != nil {
+			return acted{}, refuse(http.StatusConflict, "%v", err)
+		}
+	}
+	return acted{Count: n, Message: fmt.Sprintf("the finalizer %s of installation %s is removed from all objects of %s", name, instance, count(n, "resource"))}, nil
+}
+
+func (a *API) releaseObject(r request, kind, object string, dryRun bool) (acted, error) {
+	namespace, name, ok := strings.Cut(object, "/")
+	if !ok {
+		namespace, name = "", object
+	}
+	if name == "" {
+		return acted{}, refuse(http.StatusBadRequest, "name the object as NAMESPACE/NAME, a cluster-scoped one as NAME")
+	}
+	if dryRun {
+		return acted{Count: 1, Message: fmt.Sprintf("%s %s would lose the finalizers of hooks; no hook runs for that", kind, object)}, nil
+	}
+	removed, err := a.Actions.ReleaseObject(r.Context(), kind, namespace, name)
+	if err != nil {
+		return acted{}, refuse(http.StatusConflict, "%v", err)
+	}
+	return acted{Count: len(removed), Message: fmt.Sprintf("%s %s has lost %s; no hook ran for that", kind, object, strings.Join(removed, ", "))}, nil
+}
+
+// orphansOf are the orphaned finalizers of a hook by its name.
+func orphansOf(o Operator, name string) (reasons []Reason) {
+	for _, f := range o.Orphans() {
+		if f.Hook == name {
+			reasons = append(reasons, Reason{ByFinalizer, false, f.orphaned(), removeOrphan + f.Finalizer})
+		}
+	}
+	return reasons
+}
+
+// orphanedHook explains a hook that is gone and has left finalizers.
+func orphanedHook(o Operator, name string) (Explanation, bool) {
+	reasons := orphansOf(o, name)
+	return Explanation{Hook: name, Verdict: IsGone, Reasons: reasons}, len(reasons) > 0
+}
+
+// finalizing covers objects that wait for their finalizer, or keep it.
+func (f *facts) finalizing() (reasons []Reason) {
+	for i, b := range f.bindings {
+		for _, t := range b.Finalizing {
+			reasons = append(reasons, Reason{ByFinalizer, true, fmt.Sprintf("binding %q: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
+		}
+	}
+	return append(reasons, f.orphans...)
+}

@@ -1,0 +1,244 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// Finalize adds the finalizers of a hook's bindings to their objects. It returns when all requests have been answered, whatever the answers;
+// while the permission is missing it calls stuck with each new reason and retries, until ctx ends. From now on the bindings get each
+// object with the finalizer only.
+func (w *Watcher) Finalize(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
+	errs := make([]error, len(h.Kubernetes))
+	var working sync.WaitGroup
+	for i := range h.Kubernetes {
+		if m := w.monitor(h, i); m != nil && m.finalizing != nil {
+			working.Go(func() { errs[i] = w.finalize(ctx, m, func(err error) { stuck(i, err) }) })
+		}
+	}
+	working.Wait()
+	return errors.Join(errs...)
+}
+
+func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) error {
+	f := m.finalizing
+	m.mu.Lock()
+	res := f.resource
+	m.mu.Unlock()
+	if err := m.record(ctx, w.opts.Record, res, stuck); err != nil {
+		return err
+	}
+	w.spawn(m.dispatch)
+	m.activate()
+	select {
+	case <-f.settled:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := m.findLeft(ctx, w.opts.Changes, res); err != nil && ctx.Err() == nil {
+		m.log.Warn("Cannot find the objects that have left the selectors of the binding with its finalizer: they keep it", "error", err.Error())
+	}
+	return ctx.Err()
+}
+
+// record retries until the record has the finalizer.
+func (m *monitor) record(ctx context.Context, record func(context.Context, *hook.Hook, int, kube.Resource) error, res kube.Resource, stuck func(error)) error {
+	delay, last := minFinalizerDelay, ""
+	for {
+		err := record(ctx, m.hook, m.index, res)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if text := err.Error(); text != last {
+			last = text
+			m.mu.Lock()
+			m.finalizing.trouble = text
+			m.mu.Unlock()
+			stuck(err)
+		}
+		delay = min(2*delay, forbiddenDelay)
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// findLeft finds the objects that have the finalizer and are not selected any more. They are delivered as Deleted after the Synchronization.
+func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.Resource) error {
+	b := m.binding
+	if b.Labels == "" && b.Fields == "" && len(b.Names) == 0 && len(b.Namespaces.Names) == 0 && !b.Namespaces.ByLabels {
+		return nil
+	}
+	found, err := m.withFinalizer(ctx, client, res)
+	if err != nil {
+		return err
+	}
+	var sub *subscription
+	m.mu.Lock()
+	for s := range m.subs {
+		if s.consumer == consumer(m) {
+			sub = s
+		}
+	}
+	m.mu.Unlock()
+	if sub == nil {
+		sub = &subscription{consumer: m}
+	}
+	for _, o := range found {
+		if m.holds(o) {
+			continue
+		}
+		text, err := kube.Send(ctx, client.Get().AbsPath(append(res.Path(o.Namespace), o.Name)...))
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		e, err := m.digest(ctx, sub, text)
+		if err != nil {
+			return err
+		}
+		m.mu.Lock()
+		if e.object.uid == o.UID && e.object.has(m.finalizing.name) {
+			m.finalizing.left = append(m.finalizing.left, e)
+		}
+		m.mu.Unlock()
+	}
+	return nil
+}
+
+// withFinalizer lists what has the finalizer: in all namespaces or, if that is forbidden, in those of the binding.
+func (m *monitor) withFinalizer(ctx context.Context, client rest.Interface, res kube.Resource) ([]kube.Finalized, error) {
+	name, namespaces := m.finalizing.name, m.binding.Namespaces.Names
+	found, err := kube.WithFinalizer(ctx, client, res, "", name)
+	if !apierrors.IsForbidden(err) || len(namespaces) == 0 || !res.Namespaced {
+		if kube.IsPermissionMissing(err) {
+			err = fmt.Errorf("%w: %s", err, kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list"}}))
+		}
+		return found, err
+	}
+	for _, namespace := range namespaces {
+		some, err := kube.WithFinalizer(ctx, client, res, namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+	}
+	return found, nil
+}
+
+// holds reports whether the binding has an object.
+func (m *monitor) holds(o kube.Finalized) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	it, ok := m.items.Get(objectKey(o.Namespace, o.Name))
+	return ok && it.object.uid == o.UID
+}
+
+// setFinalizer is called before the binding has objects.
+func (m *monitor) setFinalizer(client rest.Interface) {
+	name := m.binding.Finalizer
+	if name == "" || client == nil {
+		return
+	}
+	m.finalizing = newFinalizing(name)
+	m.finalizing.add = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
+		return kube.AddFinalizer(ctx, client, o, name)
+	}
+	m.finalizing.remove = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
+		return kube.RemoveFinalizer(ctx, client, o, name)
+	}
+}
+
+// Release removes the finalizers of objects after a successful run with these events. It returns when each request has been answered once;
+// those that fail are retried in the background.
+func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	places := make(chan struct{}, finalizersInFlight)
+	for ev := range events {
+		m := w.monitor(ev.Hook, ev.Index)
+		if m == nil || m.finalizing == nil {
+			continue
+		}
+		places <- struct{}{}
+		sending.Go(func() {
+			defer func() { <-places }()
+			m.release(ctx, &ev)
+		})
+	}
+}
+
+// ReleaseObject removes the finalizer of one object without a run. The object gets it again when the hook starts again.
+func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, namespace, name string) error {
+	m := w.monitor(h, index)
+	if m == nil || m.finalizing == nil {
+		return errNoFinalizer
+	}
+	return m.releaseObject(ctx, namespace, name)
+}
+
+// IsKind reports whether a binding is for a kind: by its own text, or by the kind or resource that it has turned out to be.
+func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
+	m := w.monitor(h, index)
+	if m == nil || m.finalizing == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	res := m.finalizing.resource
+	return strings.EqualFold(kind, m.binding.Kind) || strings.EqualFold(kind, res.Kind) || strings.EqualFold(kind, res.Resource) ||
+		strings.EqualFold(kind, res.GroupResource().String())
+}
+
+var errNoFinalizer = errors.New("the binding has no finalizer")
+
+func (m *monitor) releaseObject(ctx context.Context, namespace, name string) error {
+	f := m.finalizing
+	m.mu.Lock()
+	key := objectKey(namespace, name)
+	it, ok := m.items.Get(key)
+	if !ok || !it.object.has(f.name) {
+		m.mu.Unlock()
+		return errNotFinalized
+	}
+	f.released[it.object.uid] = true
+	o := f.object(it.object)
+	m.mu.Unlock()
+	r := &request{remove: true, key: key, object: o}
+	text, err := f.remove(ctx, o)
+	if err == nil || apierrors.IsNotFound(err) {
+		m.finalizerRemoved(r, text, err)
+		return nil
+	}
+	return err
+}
+
+var errNotFinalized = errors.New("the binding has no such object with its finalizer")
+
+// Halt ends the events of all bindings with a finalizer, which is not added to any object from now on. Objects whose version is newer than the
+// given one lose it: it may have been added after somebody has begun to remove all of them.
+func (w *Watcher) Halt(reason string, than uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.monitors {
+		if m.finalizing != nil {
+			m.halt(reason, than)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package watch
+
+import (
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/jsonwalk"
+)
+
+// lifetime is what bindings with a finalizer read of an object. It is nil for an object without finalizers that is not being deleted.
+type lifetime struct {
+	terminating bool
+	finalizers  []string
+}
+
+// readLifetime reads the object's JSON, which scan has found valid.
+func readLifetime(raw []byte) *lifetime {
+	l := &lifetime{}
+	w := jsonwalk.On(raw)
+	w.Enter('{')
+	for name := w.Member(); name != nil; name = w.Member() {
+		if string(name) != `"metadata"` || !w.Enter('{') {
+			w.Skip()
+			continue
+		}
+		for key := w.Member(); key != nil; key = w.Member() {
+			switch string(key) {
+			case `"deletionTimestamp"`:
+				at, err := text(&w)
+				l.terminating = err == nil && len(at) > 0
+			case `"finalizers"`:
+				l.finalizers = texts(&w)
+			default:
+				w.Skip()
+			}
+		}
+	}
+	if !l.terminating && len(l.finalizers) == 0 {
+		return nil
+	}
+	return l
+}
+
+// texts reads a list of strings; null is an empty one.
+func texts(w *jsonwalk.Walker) (list []string) {
+	if !w.Enter('[') {
+		w.Skip()
+		return nil
+	}
+	for w.Element() {
+		item, err := text(w)
+		if err != nil {
+			return nil
+		}
+		list = append(list, string(item))
+	}
+	return list
+}
+
+func (o *object) terminating() bool { return o.lifetime != nil && o.lifetime.terminating }
+
+func (o *object) finalizers() []string {
+	if o.lifetime == nil {
+		return nil
+	}
+	return o.lifetime.finalizers
+}
+
+func (o *object) has(finalizer string) bool { return slices.Contains(o.finalizers(), finalizer) }
