@@ -8,9 +8,9 @@ MYSQL_PORT       its port; 3306 when it is empty
 MYSQL_USER       the user there; root when it is empty
 MYSQL_PWD        the password; the mysql client reads this variable, so no argument and no log contains it
 
-An object with the finalizer owns its database. It gets the finalizer before the database is created, and loses it
-after the database was dropped. So the next run completes the work of a killed hook or operator. Foreign databases
-are never dropped.
+The operator adds a finalizer to each object before the hook gets it, and removes it when a run for its deletion has
+succeeded. An object whose status names its database owns that database: this is written before the database is created.
+So the next run completes the work of a killed hook or operator. Foreign databases are never dropped.
 """
 
 import json
@@ -33,8 +33,9 @@ def config():
                 "apiVersion": API_VERSION,
                 "kind": KIND,
                 "namespace": {"nameSelector": {"matchNames": [NAMESPACE]}},
-                # The input of all decisions. It excludes the status, so writing the status causes no run.
-                "jqFilter": "{spec} + (.metadata | {name, finalizers, deletionTimestamp})",
+                "finalizer": FINALIZER,
+                # The input of all decisions. It excludes the rest of the status, so writing that causes no run.
+                "jqFilter": "{spec, name: .metadata.name, database: .status.database}",
                 "keepFullObjectsInMemory": False,
             }
         ],
@@ -85,12 +86,12 @@ def deleted(obj):
     return "deletionTimestamp" in obj["metadata"]
 
 
-def finalizers(obj):
-    return obj["metadata"].get("finalizers", [])
+def owns(obj):
+    return obj.get("status", {}).get("database") == obj["spec"]["database"]
 
 
 def age(obj):
-    """Orders objects by their age. Timestamps count seconds; versions tell apart what came within one of them."""
+    """Orders objects by their age. Timestamps count seconds; of objects that came within one of them, any is the first."""
     return obj["metadata"]["creationTimestamp"], int(obj["metadata"]["resourceVersion"])
 
 
@@ -116,24 +117,18 @@ def patch(obj, **what):
         print(json.dumps(operation), file=file)
 
 
-def set_status(obj, phase, message=None):
-    status = {"phase": phase, "message": message}  # null removes a message
+def set_status(obj, phase, message=None, **more):
+    status = {"phase": phase, "message": message, **more}  # null removes a message
     now = obj.get("status", {})
     if any(now.get(key) != value for key, value in status.items()):
         # ignoreHookError: also if this run fails, because then the status has the reason.
         patch(obj, operation="MergePatch", subresource="status", mergePatch={"status": status}, ignoreHookError=True)
 
 
-def set_finalizers(obj, wanted):
-    # If the object has changed since the snapshot, the patch fails, and the run is retried.
-    same = {"op": "test", "path": "/metadata/resourceVersion", "value": obj["metadata"]["resourceVersion"]}
-    patch(obj, operation="JSONPatch", jsonPatch=[same, {"op": "add", "path": "/metadata/finalizers", "value": wanted}])
-
-
 def owner_of(claims, exists):
     """Returns which of the objects that name one database owns it or gets it; None if none of them does."""
     claims = sorted(claims, key=age)
-    owners = [obj for obj in claims if FINALIZER in finalizers(obj)]
+    owners = [obj for obj in claims if owns(obj)]
     # A database that existed before must not be dropped.
     could_own = [obj for obj in claims if not deleted(obj) and (retains(obj) or not exists)]
     return next(iter(owners + could_own), None)
@@ -143,12 +138,9 @@ def settle(obj, owner, exists):
     """Does the next step for one object."""
     database = obj["spec"]["database"]
     if deleted(obj):
-        if FINALIZER not in finalizers(obj):
-            return
-        if obj is owner and exists and not retains(obj):
+        if obj is owner and owns(obj) and exists and not retains(obj):
             mysql(f"DROP DATABASE IF EXISTS {quoted(database)}")
             say(f"Dropped database '{database}'")
-        set_finalizers(obj, [f for f in finalizers(obj) if f != FINALIZER])
     elif owner is None:
         set_status(
             obj,
@@ -157,8 +149,8 @@ def settle(obj, owner, exists):
         )
     elif obj is not owner:
         set_status(obj, "Conflict", f"database '{database}' belongs to {KIND} '{name(owner)}'")
-    elif FINALIZER not in finalizers(obj):
-        set_finalizers(obj, finalizers(obj) + [FINALIZER])  # this change of the object causes the next run
+    elif not owns(obj):
+        set_status(obj, "Creating", database=database)  # this change of the object causes the next run
     else:
         if not exists:
             mysql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
@@ -191,6 +183,7 @@ def main():
                 set_status(obj, "Failed", str(error))
         sys.exit(f"cannot look at the server: {error}")  # the run fails, and the operator retries it after a back-off
 
+    failed = False
     claims = {}
     for obj in objects:
         claims.setdefault(obj["spec"]["database"], []).append(obj)
@@ -203,6 +196,9 @@ def main():
                 # The other databases continue. The next check of the server retries this one.
                 print(f"{KIND} '{name(obj)}': {error}", file=sys.stderr)
                 set_status(obj, "Failed", str(error))
+                failed = failed or deleted(obj)
+    if failed:
+        sys.exit("a database could not be dropped")  # a run that succeeds would remove the finalizer
 
 
 if __name__ == "__main__":
