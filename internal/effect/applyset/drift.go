@@ -52,7 +52,14 @@ func (s *session) define() {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
 	s.state.def = &definition{names: s.names, hook: s.hook, set: set, ownerKind: s.ownerKind, resources: s.resources}
-	s.state.restores = map[ref]*restores{}
+	restoring := map[ref]*restores{}
+	for r, latest := range s.state.restores { // their delays stay
+		if s.wanted[r] {
+			latest.stopped = false
+			restoring[r] = latest
+		}
+	}
+	s.state.restores = restoring
 	s.state.complete, s.state.differing = false, map[ref]bool{}
 }
 
@@ -96,7 +103,8 @@ func sameOptions(a, b *effect.ObjectSet) bool {
 	if a.Force != b.Force || a.Migrate != b.Migrate || a.Restore != b.Restore || !slices.Equal(a.PruneKinds, b.PruneKinds) || (a.Owner == nil) != (b.Owner == nil) {
 		return false
 	}
-	return a.Owner == nil || a.Owner.UID == "" || a.Owner.UID == b.Owner.UID
+	// Without a uid only a request shows whether the owner is still the same: the garbage collector deletes the members of an earlier one.
+	return a.Owner == nil || a.Owner.UID != "" && a.Owner.UID == b.Owner.UID
 }
 
 // delivered reports whether a watch has delivered all changes up to a version.

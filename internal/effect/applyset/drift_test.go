@@ -56,9 +56,10 @@ func TestDrift(t *testing.T) {
 		t.Helper()
 		return cluster.Kubectl(t, append([]string{"-n", namespace}, args...)...)
 	}
+	owner := ""
 	sync := func(rest string) {
 		t.Helper()
-		document := `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace + `, name: owner}, ` + rest + `objects: [
+		document := `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace + `, name: owner` + owner + `}, ` + rest + `objects: [
 			{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}},
 			{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {selector: {matchLabels: {a: d}}, template: {metadata: {labels: {a: d}}, spec: {containers: [{name: d, image: d}]}}}}]}`
 		if err := r.sync(t.Context(), "web.sh", document); err != nil {
@@ -67,6 +68,7 @@ func TestDrift(t *testing.T) {
 	}
 	kubectl("create", "configmap", "owner")
 	sync("")
+	owner = ", uid: " + kubectl("get", "configmap", "owner", "-o", "jsonpath={.metadata.uid}")
 
 	kubectl("patch", "configmap", "a", "--type=merge", "-p", `{"data": {"k": "by hand", "theirs": "1"}}`)
 	kubectl("wait", "--for=jsonpath={.data.k}=1", "configmap/a", "--timeout=60s")
@@ -124,7 +126,13 @@ func TestDrift(t *testing.T) {
 		t.Errorf("k is %s after the next run", got)
 	}
 
-	// The garbage collector is not fought either.
+	// The garbage collector is not fought either, and a recreated owner gets members of its own.
+	kubectl("delete", "configmap", "owner")
+	kubectl("create", "configmap", "owner")
+	owner = ""
+	sync("force: true, ")
+	uid = kubectl("get", "configmap", "owner", "-o", "jsonpath={.metadata.uid}")
+	kubectl("wait", "--for=jsonpath={.metadata.ownerReferences[0].uid}="+uid, "configmap/a", "deployment/d", "--timeout=60s")
 	kubectl("delete", "configmap", "owner")
 	kubectl("wait", "--for=delete", "configmap/a", "deployment/d", "--timeout=60s")
 }

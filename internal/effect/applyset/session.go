@@ -282,10 +282,16 @@ func (s *session) readMembers(ctx context.Context, recorded places) error {
 	return ctx.Err()
 }
 
+// maxCopied bounds the memory for objects that were logged: controllers recreate them.
+const maxCopied = 10_000
+
 // reportCopy logs an object that has the label of the set, but is no member.
 func (s *session) reportCopy(r ref, o *live) {
 	s.mu.Lock()
 	known := s.copied[o.UID]
+	if len(s.copied) == maxCopied {
+		clear(s.copied)
+	}
 	s.copied[o.UID] = true
 	s.mu.Unlock()
 	if !known {
