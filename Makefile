@@ -6,7 +6,11 @@ SHELL := bash
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
 VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
-KUBERNETES := $(shell sed -n 's/^\tk8s.io\/kubernetes //p' testcluster/go.mod)
+# The version of the test cluster. make testcluster KUBERNETES=v1.35.4 builds bin/testcluster-1.35 from the same sources.
+CURRENT := $(shell sed -n 's/^\tk8s.io\/kubernetes //p' testcluster/go.mod)
+KUBERNETES := $(CURRENT)
+# Tested by make long, too: docs/reference/kubernetes-versions.md.
+OLDER := v1.35.4 v1.34.4
 LINT_VERSION := v2.12.2
 VULN_VERSION := v1.8.0
 
@@ -21,15 +25,19 @@ build: ## build bin/shell-operator
 	@echo 'building bin/shell-operator' >&2
 	@CGO_ENABLED=0 go build -ldflags '-X main.version=$(VERSION)' -o bin/shell-operator ./cmd/shell-operator
 
-testcluster: bin/testcluster ## build bin/testcluster: etcd, API server, controller manager and kubectl in one binary
+TESTCLUSTER := bin/testcluster$(if $(filter-out $(CURRENT),$(KUBERNETES)),-$(basename $(KUBERNETES:v%=%)))
+testcluster: $(TESTCLUSTER) ## build bin/testcluster: etcd, API server, controller manager and kubectl in one binary; KUBERNETES=v1.35.4
 
 # Clients parse the version that the API server reports.
 STAMP := k8s.io/component-base/version
 TESTCLUSTER_FLAGS := -s -w -X $(STAMP).gitVersion=$(KUBERNETES) -X $(STAMP).gitTreeState=clean
 TESTCLUSTER_FLAGS += -X $(STAMP).gitMajor=$(patsubst v%,%,$(word 1,$(subst ., ,$(KUBERNETES))))
 TESTCLUSTER_FLAGS += -X $(STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
-bin/testcluster: $(wildcard testcluster/*.go) testcluster/go.mod testcluster/go.sum
-	@scripts/build-testcluster.sh '$(TESTCLUSTER_FLAGS)'
+$(TESTCLUSTER): $(wildcard testcluster/*.go) testcluster/go.mod testcluster/go.sum
+	@scripts/build-testcluster.sh '$(KUBERNETES)' $@ '$(TESTCLUSTER_FLAGS)'
+
+test-kubernetes: testcluster tools ## run the conformance scripts on the control plane of KUBERNETES=v1.35.4
+	@scripts/with-cluster.sh $(TESTCLUSTER) go test -count=1 -timeout 30m ./test/conformance
 
 tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl bin/kubectl ## build bin/tools: jq, kubectl and other programs that hooks call
 
@@ -49,7 +57,7 @@ bin/tools/kubectl: bin/kubectl
 kubectl: bin/kubectl ## build bin/kubectl and bin/kubectl-trimmed, with which hooks call it
 
 # After bin/testcluster, with which it shares most packages: that one shows how far the build is.
-bin/kubectl: scripts/build-kubectl.sh kubectl/go.mod kubectl/go.sum $(shell find kubectl -name '*.go') | bin/testcluster
+bin/kubectl: scripts/build-kubectl.sh kubectl/go.mod kubectl/go.sum $(shell find kubectl -name '*.go') | $(TESTCLUSTER)
 	@echo 'building bin/kubectl' >&2
 	@scripts/build-kubectl.sh bin
 
@@ -115,8 +123,9 @@ test: testcluster tools delivery-tools ## run all tests, with the race detector 
 # The large numbers: each promise is tested by make test with small ones. Nightly, and by hand before a release. test-browser is
 # left out where there is no browser.
 long: export LONG := 1
-long: ## run every test with its large numbers, for hours: all of test, chaos, fuzz, test-clone, test-reproducible, test-browser
+long: ## run every test with its large numbers, for hours: all of test, older Kubernetes, chaos, fuzz, test-clone, test-reproducible, test-browser
 	@$(MAKE) --no-print-directory test
+	@for version in $(OLDER); do $(MAKE) --no-print-directory test-kubernetes KUBERNETES=$$version; done
 	@$(MAKE) --no-print-directory chaos
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory test-clone
@@ -177,4 +186,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster tools kubectl delivery-tools dist image test-reproducible release image-shell test-image demo test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-kubernetes tools kubectl delivery-tools dist image test-reproducible release image-shell test-image demo test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE

@@ -226,3 +226,35 @@ func TestConfigurations(t *testing.T) {
 		t.Errorf("only %d hooks and %d configurations found", hooks, plain)
 	}
 }
+
+// TestKubernetesVersions: the page names the versions that the Makefile and the module of the test cluster have, and no others.
+func TestKubernetesVersions(t *testing.T) {
+	var want []string
+	for file, expr := range map[string]string{
+		filepath.Join("..", "testcluster", "go.mod"): `(?m)^\tk8s\.io/kubernetes (v\S+)$`,
+		filepath.Join("..", "Makefile"):              `(?m)^OLDER := (.*)$`,
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(expr).FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("%s has no version", file)
+		}
+		want = append(want, strings.Fields(string(m[1]))...)
+	}
+	page := pageTexts(t, "reference")["reference/kubernetes-versions.md"]
+	var got []string
+	for _, m := range regexp.MustCompile(`(?m)^\| (1\.\d+) \| .* the control plane of (v\S+),`).FindAllStringSubmatch(page, -1) {
+		if !strings.HasPrefix(m[2], "v"+m[1]+".") {
+			t.Errorf("the row of %s names %s", m[1], m[2])
+		}
+		got = append(got, m[2])
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the page has %q, tested are %q", got, want)
+	}
+}

@@ -3,22 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-dir=$(mktemp -d "${TMPDIR:-/tmp}/testcluster-XXXXXX")
-ready=$dir/ready
-mkfifo "$ready"
-bin/testcluster start --dir "$dir/cluster" >"$ready" &
-cluster=$!
-stop() {
-	kill -TERM "$cluster" 2>/dev/null || true
-	wait "$cluster" 2>/dev/null || true
-	rm -rf "$dir"
-}
-trap stop EXIT
-read -r line <"$ready" || true
-if [[ $line != ready ]]; then
-	echo 'the test cluster did not start' >&2
-	exit 1
-fi
+dir=$(mktemp -d "${TMPDIR:-/tmp}/test-XXXXXX")
+trap 'rm -rf "$dir"' EXIT
 
 race=
 if [[ " $* " == *' -race '* ]]; then
@@ -38,7 +24,7 @@ export GORACE=${GORACE:-atexit_sleep_ms=0}
 # Tests wait for leases, delays and control planes more than they compute, so there are more of them than processors. The
 # packages that take longest start first.
 processors=$(getconf _NPROCESSORS_ONLN)
-TESTCLUSTER=required TESTCLUSTER_DIR=$dir/cluster \
+scripts/with-cluster.sh bin/testcluster \
 	go test -count=1 -p $((processors * 2)) -parallel $((processors * 2)) "$@" ./test/... ./examples ./internal/source/... ./...
 # Without the race detector, for which all libraries of the tools would be compiled again.
 (cd tools && go test -count=1 ./...)

@@ -101,7 +101,7 @@ func Require(t testing.TB) {
 	if testing.Short() {
 		t.Skip("needs a control plane, which -short leaves out")
 	}
-	if _, err := os.Stat(testclusterBinary()); err == nil {
+	if _, err := os.Stat(testclusterBinary()); err == nil || os.Getenv("TESTCLUSTER_DIR") != "" {
 		return
 	}
 	const how = "needs a control plane: run 'make testcluster' once, or all tests with 'make test'"

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs a command with a control plane for the tests of all packages: with-cluster.sh bin/testcluster COMMAND…
+set -euo pipefail
+cd "$(dirname "$0")/.."
+testcluster=$1
+shift
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/testcluster-XXXXXX")
+ready=$dir/ready
+mkfifo "$ready"
+"$testcluster" start --dir "$dir/cluster" >"$ready" &
+cluster=$!
+stop() {
+	kill -TERM "$cluster" 2>/dev/null || true
+	wait "$cluster" 2>/dev/null || true
+	rm -rf "$dir"
+}
+trap stop EXIT
+read -r line <"$ready" || true
+if [[ $line != ready ]]; then
+	echo 'the test cluster did not start' >&2
+	exit 1
+fi
+TESTCLUSTER=required TESTCLUSTER_DIR=$dir/cluster "$@"
