@@ -51,6 +51,9 @@ func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropaga
 // most objects have no finalizers.
 const deletePause = time.Second
 
+// lastRead is how long the last read may take, including the wait for the rate limiter.
+const lastRead = 30 * time.Second
+
 // deleteAndWait returns when the object is gone, or another object has its name.
 //
 // It polls. A watch would need one more permission, which the Roles of existing installations do not grant, and so the
@@ -60,14 +63,17 @@ func (r *request) deleteAndWait(ctx context.Context) error {
 	if err != nil || uid == "" || r.DryRun {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.DeleteTimeout)
+	expired := time.After(r.DeleteTimeout)
+	// The client's rate limiter rejects a read that it would begin after the deadline, long before it.
+	reads, cancel := context.WithTimeout(ctx, r.DeleteTimeout+lastRead)
 	defer cancel()
 	progress := time.NewTicker(5 * time.Second)
 	defer progress.Stop()
 	pause := 10 * time.Millisecond
+	var finalizers []string
 	for {
 		var live metav1.PartialObjectMetadata
-		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
+		text, err := kube.Send(reads, r.Client.Get().AbsPath(r.object("")...))
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
@@ -80,12 +86,15 @@ func (r *request) deleteAndWait(ctx context.Context) error {
 			if live.UID != uid {
 				return nil
 			}
+			finalizers = live.Finalizers
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it is still there after %s, with finalizers %q: check the controllers that remove them, or use DeleteInBackground", r.DeleteTimeout, live.Finalizers)
+			return context.Cause(ctx)
+		case <-expired:
+			return fmt.Errorf("it is still there after %s, with finalizers %q: check the controllers that remove them, or use DeleteInBackground", r.DeleteTimeout, finalizers)
 		case <-progress.C:
-			r.log.Info("Wait for the object to be gone", "finalizers", live.Finalizers)
+			r.log.Info("Wait for the object to be gone", "finalizers", finalizers)
 		case <-time.After(pause):
 			pause = min(2*pause, deletePause)
 		}

@@ -107,8 +107,19 @@ func TestDeleteWaits(t *testing.T) {
 	a, _ := newApplier(t, cluster, nil)
 	cluster.KubectlInput(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}`, "-n", namespace, "apply", "-f", "-")
 	del := fmt.Sprintf(`{"operation": "Delete", "kind": "cm", "namespace": %q, "name": "held"}`, namespace)
-	if got := apply(t, a, del); !strings.Contains(got, "it is still there after 1s") || !strings.Contains(got, "example.com/hold") {
-		t.Errorf("error %q", got)
+	// The client's rate limiter would reject a read that it begins after the timeout.
+	slow, _ := newApplier(t, cluster, func(o *Options) {
+		config := cluster.Config(t)
+		config.QPS, config.Burst = 0.5, 1
+		var err error
+		if o.Client, err = kube.NewClient(config); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, a := range []*applier{a, slow} {
+		if got := apply(t, a, del); !strings.Contains(got, "it is still there after 1s") || !strings.Contains(got, "example.com/hold") {
+			t.Errorf("error %q", got)
+		}
 	}
 	cluster.Kubectl(t, "-n", namespace, "patch", "configmap", "held", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	if got := apply(t, a, del); got != "" {
