@@ -165,7 +165,7 @@ func UninstallFinalizers(ctx context.Context, cl *kube.Cluster, o Options) error
 	if _, err := namespace(); err != nil && !cl.Inside {
 		return nil // no operator has found it, either
 	}
-	client, err := kube.NewClient(cl.Config)
+	client, err := kube.NewClient(o.Patches.Client(cl.Config)) // many changes, as of hooks
 	if err != nil {
 		return err
 	}
