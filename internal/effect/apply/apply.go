@@ -114,7 +114,7 @@ func New(o Options) (*Effects, error) {
 	resolver := kube.NewResolver(client)
 	of := applyset.Options{
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
-		Log: o.Log, Active: o.Restores.Active, Differs: o.Restores.Differs,
+		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Differs: o.Restores.Differs,
 		Warn: func(hook string, about effect.Owner, reason, note string) {
 			o.Events.Record(hook, kubeevent.Event{
 				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name, UID: types.UID(about.UID)},

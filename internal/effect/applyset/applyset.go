@@ -15,6 +15,7 @@
 package applyset
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -122,6 +123,7 @@ func New(o Options) *Applier {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Version = cmp.Or(o.Version, "v0.0.0") // KEP-3659 requires one
 	return &Applier{
 		opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{}, copied: map[types.UID]bool{},
 		followers: map[scope]*follower{}, unwatched: map[scope]bool{}, wake: make(chan struct{}, 1),
