@@ -63,7 +63,7 @@ func TestMysqlDatabase(t *testing.T) {
 	// Two concurrent objects for one name: one of them has it.
 	e.input(mysqlDatabase("two", "shared", "Delete")+mysqlDatabase("one", "shared", "Delete"), "create", "-f", "-")
 	e.until("a conflict of two objects", func() bool {
-		phases := strings.Fields(e.kubectl("get", "mysqldatabase", "one", "two", "-o", "jsonpath={.items[*].status.phase}"))
+		phases := strings.Fields(e.kubectl("get", "mysqldatabase", "one", "two", "-o", "jsonpath={.items[*].status.conditions[0].reason}"))
 		slices.Sort(phases)
 		return slices.Equal(phases, []string{"Conflict", "Ready"})
 	})
@@ -183,15 +183,15 @@ func mysqlDatabase(name, database, policy string) string {
 		name, database, policy)
 }
 
-// phase waits until objects are in a phase.
-func (e *example) phase(phase string, names ...string) {
+// phase waits until objects have a reason of the condition Ready.
+func (e *example) phase(reason string, names ...string) {
 	e.t.Helper()
-	e.kubectl(append([]string{"wait", "--for=jsonpath={.status.phase}=" + phase, "--timeout=60s", "mysqldatabase"}, names...)...)
+	e.kubectl(append([]string{"wait", "--for=jsonpath={.status.conditions[0].reason}=" + reason, "--timeout=60s", "mysqldatabase"}, names...)...)
 }
 
 func (e *example) message(name string) string {
 	e.t.Helper()
-	return e.kubectl("get", "mysqldatabase", name, "-o", "jsonpath={.status.message}")
+	return e.kubectl("get", "mysqldatabase", name, "-o", "jsonpath={.status.conditions[0].message}")
 }
 
 func (e *example) says(name, want string) {

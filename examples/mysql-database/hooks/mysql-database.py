@@ -117,12 +117,17 @@ def patch(obj, **what):
         print(json.dumps(operation), file=file)
 
 
-def set_status(obj, phase, message=None, **more):
-    status = {"phase": phase, "message": message, **more}  # null removes a message
-    now = obj.get("status", {})
-    if any(now.get(key) != value for key, value in status.items()):
-        # ignoreHookError: also if this run fails, because then the status has the reason.
-        patch(obj, operation="MergePatch", subresource="status", mergePatch={"status": status}, ignoreHookError=True)
+def report(obj, reason, message=""):
+    """Sets the condition Ready, whose reason is Ready, Creating, Conflict or Failed. If nothing but the time would change, the operator
+    writes nothing."""
+    status = {"Ready": "True", "Creating": "Unknown"}.get(reason, "False")
+    # ignoreHookError: also if this run fails, because then the condition has the reason.
+    patch(obj, operation="Condition", type="Ready", status=status, reason=reason, message=message, ignoreHookError=True)
+
+
+def is_ready(obj):
+    conditions = obj.get("status", {}).get("conditions", [])
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def owner_of(claims, exists):
@@ -142,20 +147,22 @@ def settle(obj, owner, exists):
             mysql(f"DROP DATABASE IF EXISTS {quoted(database)}")
             say(f"Dropped database '{database}'")
     elif owner is None:
-        set_status(
+        report(
             obj,
             "Conflict",
             f"database '{database}' was on the server before; an object with deletionPolicy Retain would take it over",
         )
     elif obj is not owner:
-        set_status(obj, "Conflict", f"database '{database}' belongs to {KIND} '{name(owner)}'")
+        report(obj, "Conflict", f"database '{database}' belongs to {KIND} '{name(owner)}'")
     elif not owns(obj):
-        set_status(obj, "Creating", database=database)  # this change of the object causes the next run
+        # This change of the object causes the next run.
+        patch(obj, operation="MergePatch", subresource="status", mergePatch={"status": {"database": database}}, ignoreHookError=True)
+        report(obj, "Creating")
     else:
         if not exists:
             mysql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
             say(f"Created database '{database}'")
-        set_status(obj, "Ready")
+        report(obj, "Ready")
 
 
 def main():
@@ -179,8 +186,8 @@ def main():
         existing = set(mysql("SHOW DATABASES"))
     except MysqlError as error:
         for obj in objects:
-            if deleted(obj) or obj.get("status", {}).get("phase") != "Ready":
-                set_status(obj, "Failed", str(error))
+            if deleted(obj) or not is_ready(obj):
+                report(obj, "Failed", str(error))
         sys.exit(f"cannot look at the server: {error}")  # the run fails, and the operator retries it after a back-off
 
     failed = False
@@ -195,7 +202,7 @@ def main():
             except MysqlError as error:
                 # The other databases continue. The next check of the server retries this one.
                 print(f"{KIND} '{name(obj)}': {error}", file=sys.stderr)
-                set_status(obj, "Failed", str(error))
+                report(obj, "Failed", str(error))
                 failed = failed or deleted(obj)
     if failed:
         sys.exit("a database could not be dropped")  # a run that succeeds would remove the finalizer
