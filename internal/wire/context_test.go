@@ -93,11 +93,13 @@ func TestWriteContexts(t *testing.T) {
 			"what was before", hook.FullContexts,
 			[]Context{
 				{Event: change(3, event.Modified, kept(`{"a":2}`, `"y"`)), Previous: &shapes[1]},
+				{Event: change(3, event.Deleting, kept(`{"a":2}`, `"y"`)), Previous: &shapes[1]},
 				{Event: change(3, event.Deleted, kept(`{"a":2}`, `"y"`))},
 				{Event: change(3, event.Added, shapes[1]), Previous: &shapes[1]}, {Event: change(3, event.Requeued, shapes[1]), Previous: &shapes[1]},
 				{Event: change(4, event.Modified, kept("", `"y"`)), Previous: &shapes[2]},
 			},
 			`[{"binding":"both","type":"Event","watchEvent":"Modified","object":{"a":2},"filterResult":"y","previousFilterResult":"x","previousObject":{"a":1}},` +
+				`{"binding":"both","type":"Event","watchEvent":"Deleting","object":{"a":2},"filterResult":"y","previousFilterResult":"x","previousObject":{"a":1}},` +
 				`{"binding":"both","type":"Event","watchEvent":"Deleted","object":{"a":2},"filterResult":"y","previousFilterResult":null,"previousObject":null},` +
 				`{"binding":"both","type":"Event","watchEvent":"Added","object":{"a":1},"filterResult":"x","previousFilterResult":null,"previousObject":null},` +
 				`{"binding":"both","type":"Requeue","object":{"a":1},"filterResult":"x","previousFilterResult":null,"previousObject":null},` +
