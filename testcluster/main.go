@@ -23,7 +23,7 @@ import (
 const help = `testcluster is a Kubernetes control plane for tests: etcd, kube-apiserver, kube-controller-manager and kubectl.
 
 Usage:
-  testcluster start --dir DIR               start a control plane, print "ready", run until SIGTERM or SIGINT
+  testcluster start --dir DIR [--remove]    start a control plane, print "ready", run until SIGTERM or SIGINT
   testcluster restart --dir DIR COMPONENT   start (or stop and start) one component, return when it is healthy
   testcluster kubectl ARGUMENTS             kubectl; also when this file is called kubectl
 
@@ -36,7 +36,7 @@ What 'start' leaves in DIR:
   COMPONENT.log     what the component said
   etcd.address      where etcd listens
 
-Nothing is removed at the end. Started again on the same DIR, the cluster has the same ports, certificates and
+--remove removes DIR at the end. Without it nothing is removed: started again on the same DIR, the cluster has the same ports, certificates and
 objects; remove DIR to forget it.
 
 Example:
@@ -110,6 +110,8 @@ func parseDir(args []string) (dir string, rest []string, err error) {
 		case args[i] == "--dir" && i+1 < len(args):
 			i++
 			dir = args[i]
+		case args[i] == "--remove":
+			rest = append(rest, args[i])
 		case strings.HasPrefix(args[i], "-"):
 			return "", nil, usageError(fmt.Sprintf("unknown flag or missing value: %s", args[i]))
 		default:

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -22,8 +23,12 @@ func start(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if len(rest) > 0 {
+	remove := slices.Equal(rest, []string{"--remove"})
+	if len(rest) > 0 && !remove {
 		return usageError(fmt.Sprintf("unexpected argument %q", rest[0]))
+	}
+	if remove {
+		defer os.RemoveAll(dir)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

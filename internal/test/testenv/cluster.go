@@ -61,8 +61,7 @@ var shared = sync.OnceValues(func() (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The pipe that the process reads ends it: the kernel closes the pipe when this process ends, however that happens.
-	_, err = start(dir, true)
+	_, err = start(dir, true, "--remove")
 	return open(dir), err
 })
 
@@ -132,8 +131,8 @@ var Root = sync.OnceValue(func() string {
 })
 
 // start returns when the control plane is ready.
-func start(dir string, endWithUs bool) (*exec.Cmd, error) {
-	cmd := exec.Command(testclusterBinary(), "start", "--dir", dir)
+func start(dir string, endWithUs bool, flags ...string) (*exec.Cmd, error) {
+	cmd := exec.Command(testclusterBinary(), append([]string{"start", "--dir", dir}, flags...)...)
 	if endWithUs {
 		cmd.SysProcAttr = endWithParent()
 	}
