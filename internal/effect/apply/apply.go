@@ -15,6 +15,7 @@ import (
 	"iter"
 	"log/slog"
 	"runtime"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -165,6 +166,12 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	}
 	if err != nil {
 		return nil, err
+	}
+	finalizer := slices.ContainsFunc(h.Kubernetes, func(b hook.Kubernetes) bool { return b.Finalizer != "" })
+	for _, p := range requests.Patches {
+		if p.Set != nil {
+			p.Set.Finalizer = finalizer
+		}
 	}
 	large := len(out.Patch) > largeFile
 	out = run.Outputs{} // requests has what is still needed

@@ -93,6 +93,8 @@ type state struct {
 	places places
 	// unblocked: the owner may not be blocked, because a permission is missing.
 	unblocked bool
+	// leftWarned: the warning that members outlive their owner is logged.
+	leftWarned bool
 	// def is nil before the first Sync and after an empty one.
 	def      *definition
 	restores map[ref]*restores

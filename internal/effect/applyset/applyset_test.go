@@ -88,6 +88,8 @@ type operator struct {
 	options Options
 	traffic *traffic
 	log     *bytes.Buffer
+	// finalizer: a binding of the hook has one.
+	finalizer bool
 }
 
 func newOperator(t testing.TB, config *rest.Config, namespace, instance string, dryRun bool) *operator {
@@ -108,6 +110,7 @@ func (o *operator) sync(ctx context.Context, hook, text string) error {
 		return err
 	}
 	for _, p := range patches {
+		p.Set.Finalizer = o.finalizer
 		if err := o.Sync(ctx, slog.New(slog.NewTextHandler(o.log, nil)), hook, p.Set, func(string, ...kube.Rule) {}); err != nil {
 			return err
 		}
@@ -117,10 +120,10 @@ func (o *operator) sync(ctx context.Context, hook, text string) error {
 
 // TestScripts runs the files of testdata: their parts are steps, in order. $NS is a namespace of the test.
 //
-//	sync [hook=NAME] [instance=NAME] [as=alice] [dry]   syncs the set
+//	sync [hook=NAME] [instance=NAME] [as=alice] [dry] [finalizer]   syncs the set
 //	error                                      a part of the error that the last sync returned; it must return none otherwise
 //	requests                                   those of the last sync
-//	log                                        a part of the log
+//	log                                        a part of the log of the last sync's operator; absent: what is not in it
 //	allowed USER VERB RESOURCE                 waits until a Role is effective
 //	restart                                    all that the processes know is lost
 //	kubectl ARGS                               with standard input; want is its output
@@ -180,6 +183,7 @@ func runScript(t *testing.T, cluster *testenv.Cluster, steps []txtar.File) {
 			last = operators[who]
 			_ = last.traffic.String()
 			failure = ""
+			_, last.finalizer = options["finalizer"]
 			if err := last.sync(t.Context(), options["hook"], text); err != nil {
 				failure = err.Error()
 			}
@@ -191,6 +195,8 @@ func runScript(t *testing.T, cluster *testenv.Cluster, steps []txtar.File) {
 			expect("the requests", got, got == text)
 		case "log":
 			expect("the log", last.log.String(), strings.Contains(last.log.String(), text))
+		case "absent":
+			expect("the log", last.log.String(), !strings.Contains(last.log.String(), text))
 		case "allowed":
 			words := strings.Fields(args)
 			cluster.UntilAllowed(t, words[0], namespace, words[1], words[2])

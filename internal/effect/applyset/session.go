@@ -101,6 +101,9 @@ func (s *session) run(ctx context.Context) error {
 			creates = creates || s.members[o.ref] == nil
 		}
 	}
+	if s.owner != nil && !owned && !s.set.Finalizer {
+		s.warnLeft()
+	}
 	ownsNow := owned
 	for r, member := range s.members {
 		ownsNow = ownsNow && (s.wanted[r] || s.owner != nil && slices.ContainsFunc(member.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == s.owner.UID }))
@@ -155,6 +158,19 @@ func (s *session) reportNeeds() {
 // blocking is what members need that block the deletion of the owner.
 func (s *session) blocking() kube.Rule {
 	return kube.Rule{Group: s.ownerKind.Group, Resource: s.ownerKind.Resource + "/finalizers", Verbs: []string{"update"}}
+}
+
+// warnLeft warns that members outlive their owner: without a reference to it the API server does not delete them, and without a finalizer
+// no run can be sure to prune them.
+func (s *session) warnLeft() {
+	s.state.mu.Lock()
+	first := !s.state.leftWarned
+	s.state.leftWarned = true
+	s.state.mu.Unlock()
+	if first {
+		s.log.Warn("Members without a reference to their owner stay when it is deleted", "owner", s.ownerKind.Kind+"/"+s.set.Owner.Name,
+			"hint", "add finalizer to the binding of the owner, and on Deleting return a Sync without objects")
+	}
 }
 
 // unsettled reports that the outcome of an earlier creation is unknown.
