@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -149,10 +150,14 @@ func (b *bench) each(workers, n int, do func(client *kubernetes.Clientset, i int
 
 // watches counts the watches on a resource that the API server serves.
 func (b *bench) watches(resource string) float64 {
-	sum := 0.0
-	for line := range bytes.Lines([]byte(b.cluster.Kubectl(b.T, "get", "--raw", "/metrics"))) {
-		text := strings.TrimSpace(string(line))
-		if strings.HasPrefix(text, "apiserver_longrunning_requests{") && strings.Contains(text, `resource="`+resource+`"`) && strings.Contains(text, `verb="WATCH"`) {
+	return sumOf(b.cluster.Kubectl(b.T, "get", "--raw", "/metrics"), "apiserver_longrunning_requests{", `resource="`+resource+`"`, `verb="WATCH"`)
+}
+
+// sumOf adds up the values of a metric with these labels.
+func sumOf(page string, metric string, labels ...string) (sum float64) {
+	for line := range strings.Lines(page) {
+		text := strings.TrimSpace(line)
+		if strings.HasPrefix(text, metric) && !slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(text, l) }) {
 			n, _ := strconv.ParseFloat(text[strings.LastIndex(text, " ")+1:], 64)
 			sum += n
 		}
