@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 )
@@ -12,14 +13,11 @@ import (
 type Seen func(group, kind, namespace, name string) (uid string, generation int64)
 
 // seen finds objects in the contexts of the task: in its events, the last one first, and in initial lists. It looks only when it is called: few runs
-// set conditions.
+// set conditions. The result is safe for concurrent use.
 func (t *Task) seen(lists []event.Snapshot) Seen {
-	var found map[objectName][]event.Payload
+	found := sync.OnceValue(func() map[objectName][]event.Payload { return t.fullObjects(lists) })
 	return func(group, kind, namespace, name string) (uid string, generation int64) {
-		if found == nil {
-			found = t.fullObjects(lists)
-		}
-		for _, payload := range found[objectName{namespace, name}] {
+		for _, payload := range found()[objectName{namespace, name}] {
 			var o struct {
 				APIVersion, Kind string
 				Metadata         struct {
