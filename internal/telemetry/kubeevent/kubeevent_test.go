@@ -167,16 +167,18 @@ func TestLimit(t *testing.T) {
 		about := func(name, note string) Event {
 			return Event{Reference{"v1", "Pod", "shop", name, ""}, "Normal", "Done", "Do", note}
 		}
-		for n := range 15 {
+		d.Record("a.sh", about("one", "0"))
+		d.expect(t, "0s create Done ×1 0")
+		for n := 1; n < 15; n++ {
 			d.Record("a.sh", about("one", fmt.Sprint(n/9)))
 		}
 		d.Record("a.sh", about("two", "other"))
-		d.expect(t, "0s create Done ×9 0", "0s create Done ×1 1", "0s create Done ×1 other")
+		d.expect(t, "0s create Done ×1 1", "0s create Done ×1 other")
 		time.Sleep(61 * time.Second)
 		for range 2 {
 			d.Record("a.sh", about("one", "late"))
 		}
-		d.expect(t, "1m1s create Done ×1 late")
+		d.expect(t, "1m0s update Done ×9 0", "1m1s create Done ×1 late")
 		if d.lost != 5+1 {
 			t.Errorf("%d dropped", d.lost)
 		}
