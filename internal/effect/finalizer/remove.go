@@ -63,14 +63,16 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bo
 			r.o.Log.Info("An orphaned finalizer is removed", "finalizer", e.Finalizer, "resource", e.Resource, "hook", e.Hook, "binding", e.Binding, "objects", len(objects))
 			done = append(done, e)
 		default:
-			r.o.Log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", e.Finalizer, "resource", e.Resource,
-				"hook", e.Hook, "binding", e.Binding, "objects", len(objects), "hint", "run 'finalizers remove "+e.Finalizer+"', or bring the hook back")
 			orphans = append(orphans, Orphan{e, len(objects)})
 		}
 	}
 	r.mu.Lock()
 	r.orphans = orphans
 	r.mu.Unlock()
+	for _, o := range orphans {
+		r.o.Log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", o.Finalizer, "resource", o.Resource,
+			"hook", o.Hook, "binding", o.Binding, "objects", o.Objects, "hint", "run 'finalizers remove "+o.Finalizer+"', or bring the hook back")
+	}
 	return errors.Join(append(errs, r.forget(ctx, done, owned))...)
 }
 
