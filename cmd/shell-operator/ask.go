@@ -34,7 +34,7 @@ type asking struct {
 func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 	commands := []*cobra.Command{}
 	for _, make := range []func(*asking) *cobra.Command{
-		newStatusCommand, newWhyCommand, newRunsCommand, newTailCommand, newHookCommand, newQueueCommand, newParkedCommand, newFinalizersCommand, newConfigCommand, newRawCommand,
+		newStatusCommand, newWhyCommand, newRunsCommand, newTailCommand, newHookCommand, newQueueCommand, newParkedCommand, newFinalizersCommand, newSetsCommand, newConfigCommand, newRawCommand,
 	} {
 		a := &asking{settings: s, stdout: stdout}
 		c := uses(make(a), "debug-unix-socket")

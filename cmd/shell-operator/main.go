@@ -51,10 +51,8 @@ func newRootCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "shell-operator",
 		Short: "Run hook scripts on Kubernetes events",
-		Long: `shell-operator runs executable files ("hooks") on Kubernetes events, schedules, webhook and HTTP requests.
-
-A hook prints its bindings when it is called with --config. It is then run for each event, with the events as
-JSON in the file $BINDING_CONTEXT_PATH. Without a command, the operator is started.`,
+		Long: `shell-operator runs executable files ("hooks") on Kubernetes events, schedules, webhook and HTTP requests. Called with
+--config, a hook prints its bindings. It is then run for each event, with the events as JSON in the file $BINDING_CONTEXT_PATH.`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -16,6 +16,7 @@ import (
 
 func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
 	var deployment string
+	var deleteSets bool
 	c := uses(&cobra.Command{
 		Use:     "uninstall",
 		Aliases: []string{"uninstall-webhooks"},
@@ -30,20 +31,24 @@ also deletes the Services that the operator has created. Configurations of other
 spec.conversion of CRDs: without it their objects could not be read.
 
 A running operator registers its webhooks again; it adds no finalizer any more, and bindings with one deliver nothing. With --deployment the command first deletes its Deployment and
-waits for the end of its Pods.`,
+waits for the end of its Pods.
+
+With --delete-sets the command also deletes the sets of objects of all hooks, but for kinds with data, such as
+PersistentVolumeClaims. A running operator creates them again.`,
 		Example: "  shell-operator uninstall --namespace shell-operator --deployment shell-operator",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			return uninstall(ctx, s.options(logger(s, stdout)), deployment)
+			return uninstall(ctx, s.options(logger(s, stdout)), deployment, deleteSets)
 		},
 	}, "namespace", "instance", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name", "kube-config", "kube-context", "kube-server", "log-level")
 	c.Flags().StringVar(&deployment, "deployment", "", "Deployment of the operator in --namespace, which is deleted first")
+	c.Flags().BoolVar(&deleteSets, "delete-sets", false, "delete the sets of objects of hooks")
 	return c
 }
 
-func uninstall(ctx context.Context, o app.Options, deployment string) error {
+func uninstall(ctx context.Context, o app.Options, deployment string, deleteSets bool) error {
 	dir, err := os.MkdirTemp("", "shell-operator-")
 	if err != nil {
 		return err
@@ -58,8 +63,13 @@ func uninstall(ctx context.Context, o app.Options, deployment string) error {
 			return err
 		}
 	}
-	// Both are tried: neither must keep the other from objects that nobody could change or delete.
+	// All are tried: none must keep the others from objects that nobody could change or delete.
+	var sets error
+	if deleteSets {
+		sets = app.UninstallSets(ctx, cl, o)
+	}
 	return errors.Join(
+		sets,
 		app.UninstallFinalizers(ctx, cl, o),
 		webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: o.Log}),
 	)

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -63,6 +64,8 @@ type operator struct {
 	// finalizers is their record. orphanSearch has a signal when the hooks have changed.
 	finalizers   *finalizer.Record
 	orphanSearch chan struct{}
+	// lostSets are the sets whose hook is gone.
+	lostSets atomic.Pointer[[]debug.Set]
 	// events publishes Events of hooks, and about them.
 	events *kubeevent.Recorder
 	// tracers are nil without an endpoint for traces.

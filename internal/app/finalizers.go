@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -72,7 +73,7 @@ func (op *operator) hooksChanged([]*hook.Hook) {
 // orphanRetry is the delay before a search that failed is repeated.
 const orphanRetry = time.Minute
 
-// findOrphans searches for finalizers without a hook when this replica leads, and after each change of the hooks, until ctx ends.
+// findOrphans searches for finalizers and sets without a hook when this replica leads, and after each change of the hooks, until ctx ends.
 func (op *operator) findOrphans(ctx context.Context, remove bool) {
 	select {
 	case <-op.leading:
@@ -83,17 +84,20 @@ func (op *operator) findOrphans(ctx context.Context, remove bool) {
 	for {
 		hooks := op.life.Hooks()
 		err := op.finalizers.CheckOrphans(ctx, hooks, remove)
+		if kube.IsPermissionMissing(err) && !slices.ContainsFunc(hooks, hasFinalizer) { // nothing has ever been recorded
+			err = nil
+		}
+		err = errors.Join(err, op.findLostSets(ctx, hooks))
 		var again <-chan time.Time
-		switch uses := slices.ContainsFunc(hooks, hasFinalizer); {
+		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			last = ""
-		case !uses && kube.IsPermissionMissing(err): // nothing has ever been recorded
 		default:
 			again = time.After(orphanRetry)
 			if err.Error() != last {
-				op.log.Warn("Cannot search for finalizers whose hook is gone", "error", err.Error())
+				op.log.Warn("Cannot search for finalizers and sets whose hook is gone", "error", err.Error())
 			}
 			last = err.Error()
 		}

@@ -35,6 +35,8 @@ type Actions interface {
 	RemoveFinalizer(ctx context.Context, name, instance string) (resources int, err error)
 	// ReleaseObject removes the finalizers of hooks from one object, and returns them.
 	ReleaseObject(ctx context.Context, kind, namespace, name string) (finalizers []string, err error)
+	// DeleteSet prunes a set, and returns how many objects were deleted, and how many released and kept.
+	DeleteSet(ctx context.Context, set Set) (deleted, released int, err error)
 }
 
 // ParkedTask is a task that has failed for the last time and is kept.

@@ -66,6 +66,11 @@ func (f *fakeActions) ReleaseObject(_ context.Context, kind, namespace, name str
 	return []string{"example.com/f"}, nil
 }
 
+func (f *fakeActions) DeleteSet(_ context.Context, s Set) (int, int, error) {
+	f.note("delete set %s", s.ID)
+	return 2, 1, nil
+}
+
 // busyOperator has a keyed queue, pauses and parked tasks.
 func busyOperator() *fake {
 	op := theOperator()
@@ -79,6 +84,16 @@ func busyOperator() *fake {
 		{Finalizer: "example.com/gone", Resource: "databases", Instance: "shop.operator", Own: true, Hook: "gone.sh", Binding: "dbs", Orphan: true, Objects: 3},
 		{Finalizer: "example.com/active", Resource: "pods", Instance: "shop.operator", Own: true, Hook: op.hooks[0].Name, Binding: "pods"},
 		{Finalizer: "example.com/active", Resource: "pods", Instance: "other.operator", Hook: "h", Binding: "pods"},
+	}
+	one, two := 1, 2
+	op.sets = []Set{
+		{ID: "pages-1", Name: "pages", Hook: "gone.sh", Owner: "ConfigMap default/a", Members: &one, HookAbsent: true},
+		{ID: "pages-2", Name: "pages", Hook: "gone.sh", Owner: "ConfigMap default/b", Members: &two, HookAbsent: true},
+		{ID: "web-3", Name: "web", Hook: "big.py", Members: &one},
+	}
+	op.members = []SetMember{
+		{Kind: "ConfigMap", Namespace: "a", Name: "b", State: "drifted", Reason: "changed by x"},
+		{Kind: "PersistentVolumeClaim", Namespace: "a", Name: "c", State: "unknown", Kept: true},
 	}
 	op.paused = []string{"tidy.sh"}
 	since := time.Now().Add(-time.Hour)
@@ -142,6 +157,13 @@ func TestActions(t *testing.T) {
 		{"/finalizers/remove", "kind=Database&object=shop/orders", 200, "Database shop/orders has lost example.com/f; no hook ran for that", "release Database shop/orders"},
 		{"/finalizers/remove", "kind=Node&object=one&dryRun=true", 200, "would lose the finalizers of hooks", ""},
 		{"/finalizers/remove", "kind=Node&object=other", 409, "there is none", ""},
+		{"/sets/delete", "set=gone.sh/pages", 400, `2 sets are called "gone.sh/pages": name one by its id`, ""},
+		{"/sets/delete", "set=pages-2", 200, "set pages-2 is deleted with 2 objects; 1 object released and kept", "delete set pages-2"},
+		{"/sets/delete", "hook=gone.sh&dryRun=true", 200, "dry run: set pages-1 is deleted with 1 object; 1 object released and kept\nset pages-2", ""},
+		{"/sets/delete", "set=web", 409, "is active: remove the hook first, or use --force", ""},
+		{"/sets/delete", "set=web&force=true", 200, "set web-3 is deleted", "delete set web-3"},
+		{"/sets/delete", "set=none", 400, `there is no set "none": shell-operator sets list shows all`, ""},
+		{"/sets/delete", "hook=none", 400, `there is no set of a hook "none"`, ""},
 		{"/finalizers/remove", "kind=Node", 400, "name the object as NAMESPACE/NAME", ""},
 		{"/parked/retry", "id=p9", 400, `there is no parked task "p9", or no longer: shell-operator parked list shows all`, ""},
 	} {
@@ -204,11 +226,14 @@ func TestActionsAreForTheSocket(t *testing.T) {
 func TestParkedAndPauses(t *testing.T) {
 	api := New(options(busyOperator()))
 	for path, want := range map[string]string{
-		"/parked/list":      "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  ",
-		"/status":           "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- tidy.sh is paused (shell-operator hook resume tidy.sh)\n",
-		"/finalizers/list":  "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", orphaned with 3 objects\n",
-		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n",
-		"/hook/big.py/why":  "- queue \"orders\" is paused",
+		"/parked/list":     "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  ",
+		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- tidy.sh is paused (shell-operator hook resume tidy.sh)\n",
+		"/finalizers/list": "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", orphaned with 3 objects\n",
+		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
+			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets delete --hook gone.sh\n",
+		"/sets/list":       "pages-2  set \"pages\" of hook \"gone.sh\", owner ConfigMap default/b: 2 objects, the hook is gone\nweb-3  set \"web\" of hook \"big.py\": 1 object\n",
+		"/sets/web":        "web-3  set \"web\" of hook \"big.py\": 1 object\n  ConfigMap a/b: drifted, changed by x\n  PersistentVolumeClaim a/c: unknown, not deleted with the set\n",
+		"/hook/big.py/why": "- queue \"orders\" is paused",
 	} {
 		if path == "/hook/big.py/why" {
 			want = "- queue \"orders\", key \"a\": HookRun:orders:kubernetes:big.py:cms has failed 3 times, the next attempt is in 2s: boom\n"

@@ -44,6 +44,10 @@ type Operator interface {
 	// Finalizers reads the record of finalizers. Orphans are those whose hook or binding is gone, as of the last search.
 	Finalizers(context.Context) ([]Finalizer, error)
 	Orphans() []Finalizer
+	// Sets are those of this installation; hidden is why there may be more. LostSets are those whose hook is gone, as of the last search.
+	Sets(context.Context) (all []Set, hidden string, err error)
+	LostSets() []Set
+	SetMembers(context.Context, Set) ([]SetMember, error)
 	// OneByOne is the place in its script because of which a hook runs once per context; empty if it does not.
 	OneByOne(h *hook.Hook) string
 	// Recording is the recording of a run, as JSON, by the id of the run or of its task; nil if there is none.

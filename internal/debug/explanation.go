@@ -34,7 +34,7 @@ const (
 	IsStandby Verdict = "standby"
 	// IsListening hooks run when an event arrives.
 	IsListening Verdict = "waiting for events"
-	// IsGone hooks have been removed, and their finalizers are left.
+	// IsGone hooks have been removed, and their finalizers or sets are left.
 	IsGone Verdict = "gone"
 	// IsIdle hooks have no events left to wait for.
 	IsIdle Verdict = "idle"
@@ -66,6 +66,7 @@ const (
 	ByPause      ReasonKind = "pause"
 	ByParked     ReasonKind = "parked"
 	ByFinalizer  ReasonKind = "finalizer"
+	BySet        ReasonKind = "set"
 	ByShutdown   ReasonKind = "shutdown"
 	ByItsOwnRun  ReasonKind = "run"
 	ByEvents     ReasonKind = "events"

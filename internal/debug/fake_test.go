@@ -29,6 +29,8 @@ type fake struct {
 	parked   []ParkedTask
 	sent     []Sent
 	orphans  []Finalizer
+	sets     []Set
+	members  []SetMember
 }
 
 var _ Operator = (*fake)(nil)
@@ -66,6 +68,14 @@ func (f *fake) Recording(string) ([]byte, error)  { return nil, nil }
 func (f *fake) NextTick(crontab string) time.Time { return f.ticks[crontab] }
 
 func (f *fake) Finalizers(context.Context) ([]Finalizer, error) { return f.orphans, nil }
+
+func (f *fake) Sets(context.Context) ([]Set, string, error) {
+	return slices.Clone(f.sets), "", nil
+}
+func (f *fake) LostSets() []Set {
+	return slices.DeleteFunc(slices.Clone(f.sets), func(s Set) bool { return !s.HookAbsent })
+}
+func (f *fake) SetMembers(context.Context, Set) ([]SetMember, error) { return f.members, nil }
 
 // objects is a snapshot.
 type objects []event.Object

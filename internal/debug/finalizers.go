@@ -108,9 +108,12 @@ func orphansOf(o Operator, name string) (reasons []Reason) {
 	return reasons
 }
 
-// orphanedHook explains a hook that is gone and has left finalizers.
+// orphanedHook explains a hook that is gone and has left finalizers or sets.
 func orphanedHook(o Operator, name string) (Explanation, bool) {
 	reasons := orphansOf(o, name)
+	if _, lost := lostSets(o); lost[name].Text != "" {
+		reasons = append(reasons, lost[name])
+	}
 	return Explanation{Hook: name, Verdict: IsGone, Reasons: reasons}, len(reasons) > 0
 }
 

@@ -144,6 +144,10 @@ func statusOf(o *Options, now time.Time) Status {
 	for _, f := range o.Operator.Orphans() {
 		d.Troubles = append(d.Troubles, troubleStatus{f.Hook, f.Binding, f.orphaned() + ": " + removeOrphan + f.Finalizer})
 	}
+	hooksOfSets, lost := lostSets(o.Operator)
+	for _, name := range hooksOfSets {
+		d.Troubles = append(d.Troubles, troubleStatus{Hook: name, Text: lost[name].Text + ": " + lost[name].Hint})
+	}
 	d.Healthy = !d.Loading && len(d.Rejected)+len(d.Troubles)+len(d.PausedHooks)+len(d.Parked) == 0 && !slices.ContainsFunc(d.Queues, queueStatus.inTrouble)
 	return d
 }
@@ -217,7 +221,11 @@ func (s *Status) problems() (lines []string) {
 		lines = append(lines, strings.TrimPrefix(name+": the last reload was rejected: ", ": ")+oneLine(s.Rejected[name]))
 	}
 	for _, t := range s.Troubles {
-		lines = append(lines, fmt.Sprintf("%s, binding %q: %s", t.Hook, t.Binding, t.Text))
+		where := t.Hook
+		if t.Binding != "" {
+			where += fmt.Sprintf(", binding %q", t.Binding)
+		}
+		lines = append(lines, where+": "+t.Text)
 	}
 	for _, p := range s.Parked {
 		lines = append(lines, fmt.Sprintf("%s, queue %q: %s parked after the last attempt (shell-operator parked list)", p.Hook, p.Queue, count(p.Tasks, "task")))

@@ -145,6 +145,9 @@ func New(o Options) (*Effects, error) {
 // Restore restores members of sets until ctx ends.
 func (e *Effects) Restore(ctx context.Context) { e.sets.Run(ctx) }
 
+// Sets are the sets of objects.
+func (e *Effects) Sets() *applyset.Applier { return e.sets }
+
 // Flush publishes the Events so far. It is for callers that have no Recorder which does.
 func (e *Effects) Flush(ctx context.Context) { e.events.Flush(ctx) }
 

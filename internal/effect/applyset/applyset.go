@@ -98,6 +98,8 @@ type state struct {
 	// def is nil before the first Sync and after an empty one.
 	def      *definition
 	restores map[ref]*restores
+	// failed are the objects that the last Sync could not apply.
+	failed map[ref]error
 	// complete: the last Sync has succeeded. differing are members that were reported as changed since then.
 	complete  bool
 	differing map[ref]bool

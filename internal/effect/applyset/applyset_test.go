@@ -121,6 +121,7 @@ func (o *operator) sync(ctx context.Context, hook, text string) error {
 // TestScripts runs the files of testdata: their parts are steps, in order. $NS is a namespace of the test.
 //
 //	sync [hook=NAME] [instance=NAME] [as=alice] [dry] [finalizer]   syncs the set
+//	sets                                       lists the sets of the last sync's operator; want is the list
 //	error                                      a part of the error that the last sync returned; it must return none otherwise
 //	requests                                   those of the last sync
 //	log                                        a part of the log of the last sync's operator; absent: what is not in it
@@ -190,6 +191,17 @@ func runScript(t *testing.T, cluster *testenv.Cluster, steps []txtar.File) {
 		case "error":
 			expect("the error", failure, failure != "" && strings.Contains(failure, text))
 			failure = ""
+		case "sets":
+			sets, hidden, err := last.List(t.Context())
+			if failure = ""; err != nil {
+				failure = err.Error()
+			}
+			last.Count(t.Context(), sets)
+			var lines []string
+			for _, s := range sets {
+				lines = append(lines, fmt.Sprintf("%s of %s: %d members", s.Name, s.Hook, s.Members))
+			}
+			output, _, _ = strings.Cut(strings.Join(append(lines, hidden), "\n"), ": give")
 		case "requests":
 			got := last.traffic.String()
 			expect("the requests", got, got == text)

@@ -60,7 +60,7 @@ func (s *session) define() {
 		}
 	}
 	s.state.restores = restoring
-	s.state.complete, s.state.differing = false, map[ref]bool{}
+	s.state.complete, s.state.differing, s.state.failed = false, map[ref]bool{}, map[ref]error{}
 }
 
 // succeeded stores that the set is complete.

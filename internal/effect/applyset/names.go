@@ -54,7 +54,7 @@ func namesOf(instance, namespace, hook string, set *effect.ObjectSet, ownerGroup
 			n.namespace = set.Owner.Namespace
 		}
 	}
-	n.parent = "shell-operator-" + set.Name + "-" + digest(strings.Join([]string{instance, hook, set.Name, n.owner}, "\n"))[:10]
+	n.parent = parentPrefix + set.Name + "-" + digest(strings.Join([]string{instance, hook, set.Name, n.owner}, "\n"))[:10]
 	sum := sha256.Sum256([]byte(n.parent + "." + n.namespace + ".ConfigMap."))
 	n.id = "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 	return n

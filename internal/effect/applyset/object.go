@@ -121,6 +121,9 @@ func (s *session) apply(ctx context.Context) error {
 		kube.Concurrently(len(objects), parallel, func(i int) {
 			if err := s.one(ctx, objects[i]); err != nil {
 				errs[i] = fmt.Errorf("objects[%d] (%s): %w", objects[i].index, objects[i].ref, err)
+				s.state.mu.Lock()
+				s.state.failed[objects[i].ref] = err
+				s.state.mu.Unlock()
 			}
 		})
 		if err := joined(errs); err != nil {
@@ -379,11 +382,11 @@ func (s *session) get(ctx context.Context, res kube.Resource, namespace, name st
 	return &found, nil
 }
 
-// list returns the metadata of the objects with the set's label.
-func (s *session) list(ctx context.Context, res kube.Resource, namespace string) (items []live, err error) {
+// list returns the metadata of the objects that a selector of labels selects.
+func (a *Applier) list(ctx context.Context, res kube.Resource, namespace, selector string) (items []live, err error) {
 	next := ""
 	for {
-		req := s.opts.Client.Get().AbsPath(res.Path(namespace)...).Param("labelSelector", partOfLabel+"="+s.id).Param("limit", "500").
+		req := a.opts.Client.Get().AbsPath(res.Path(namespace)...).Param("labelSelector", selector).Param("limit", "500").
 			SetHeader("Accept", strings.ReplaceAll(metadataOnly, "PartialObjectMetadata", "PartialObjectMetadataList"))
 		if next != "" {
 			req = req.Param("continue", next)

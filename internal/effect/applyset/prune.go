@@ -45,8 +45,11 @@ func (s *session) remove(ctx context.Context, r ref, current *live) error {
 	for attempt := 1; ; attempt++ {
 		var err error
 		if s.keeps(r, current.Annotations) {
-			err = s.release(ctx, r, path, current)
+			if err = s.release(ctx, r, path, current); err == nil {
+				s.released.Add(1)
+			}
 		} else if err = s.deleteObject(ctx, path, current); err == nil {
+			s.deleted.Add(1)
 			s.log.Info("An object of a set is pruned", "object", r.String())
 		}
 		changed := apierrors.IsConflict(err) || apierrors.IsInvalid(err)

@@ -43,6 +43,8 @@ type session struct {
 	incomplete []error
 	// uncertain: the outcome of a creation is unknown.
 	uncertain atomic.Bool
+	// deleted and released count members that were pruned.
+	deleted, released atomic.Int64
 }
 
 // identify finds the names of the set.
@@ -265,7 +267,7 @@ func (s *session) readMembers(ctx context.Context, recorded places) error {
 	}
 	kube.Concurrently(len(lists), parallel, func(i int) {
 		l := lists[i]
-		l.items, l.err = s.list(ctx, l.res, l.namespace)
+		l.items, l.err = s.list(ctx, l.res, l.namespace, partOfLabel+"="+s.id)
 		if !l.res.Namespaced || l.namespace != "" || !kube.IsPermissionMissing(l.err) {
 			return
 		}
@@ -274,7 +276,7 @@ func (s *session) readMembers(ctx context.Context, recorded places) error {
 		s.mu.Unlock()
 		l.items, l.err = nil, nil
 		for _, namespace := range recorded[l.kind] {
-			items, err := s.list(ctx, l.res, namespace)
+			items, err := s.list(ctx, l.res, namespace, partOfLabel+"="+s.id)
 			l.items, l.err = append(l.items, items...), errors.Join(l.err, s.explain(err, l.res, namespace, "list"))
 		}
 	})

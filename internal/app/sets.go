@@ -1,0 +1,129 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// findLostSets searches for sets whose hook is gone. An operator that may not list ConfigMaps finds none.
+func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error {
+	before := op.lostSets.Load()
+	all, _, err := op.effects.Sets().List(ctx)
+	if kube.IsPermissionMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lost, counts := []debug.Set{}, map[string]int{}
+	for _, s := range all {
+		if !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook }) {
+			lost = append(lost, shownSet(&s))
+			counts[s.Hook]++
+		}
+	}
+	if !op.lostSets.CompareAndSwap(before, &lost) { // one was deleted meanwhile, and the next search follows
+		return nil
+	}
+	for name, n := range counts {
+		op.log.Warn("Sets of objects have no hook any more: their objects stay", "hook", name, "sets", n, "hint", "run 'sets delete --hook "+name+"', or bring the hook back")
+	}
+	return nil
+}
+
+func shownSet(s *applyset.Set) debug.Set {
+	shown := debug.Set{ID: s.ID, Name: s.Name, Hook: s.Hook, Namespace: s.Namespace, Problem: s.Problem}
+	if s.Owner != nil {
+		shown.Owner = s.Owner.String()
+	}
+	return shown
+}
+
+// Sets are those of this installation.
+func (i *insight) Sets(ctx context.Context) (all []debug.Set, hidden string, err error) {
+	sets, hidden, err := i.op.effects.Sets().List(ctx)
+	i.op.effects.Sets().Count(ctx, sets)
+	for _, s := range sets {
+		shown := shownSet(&s)
+		if s.Members >= 0 {
+			shown.Members = &s.Members
+		}
+		all = append(all, shown)
+	}
+	return all, hidden, err
+}
+
+// LostSets are those whose hook is gone, as of the last search.
+func (i *insight) LostSets() []debug.Set {
+	if lost := i.op.lostSets.Load(); lost != nil {
+		return *lost
+	}
+	return nil
+}
+
+// SetMembers are the objects of a set.
+func (i *insight) SetMembers(ctx context.Context, set debug.Set) (all []debug.SetMember, err error) {
+	members, err := i.op.effects.Sets().Show(ctx, i.op.log, set.Namespace, set.ID)
+	for _, m := range members {
+		all = append(all, debug.SetMember{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, State: string(m.State), Reason: m.Reason, Kept: m.Kept})
+	}
+	return all, err
+}
+
+// DeleteSet prunes a set.
+func (a actions) DeleteSet(ctx context.Context, set debug.Set) (deleted, released int, err error) {
+	if a.op.election != nil {
+		ctx = a.op.election.Fence(ctx)
+	}
+	deleted, released, err = a.op.effects.Sets().Delete(ctx, a.op.log, set.Namespace, set.ID)
+	if err == nil {
+		for stored := false; !stored; {
+			before, left := a.op.lostSets.Load(), []debug.Set{}
+			if before != nil {
+				left = slices.DeleteFunc(slices.Clone(*before), func(s debug.Set) bool { return s.ID == set.ID })
+			}
+			stored = a.op.lostSets.CompareAndSwap(before, &left)
+		}
+		a.op.hooksChanged(nil)
+	}
+	return deleted, released, err
+}
+
+// UninstallSets prunes the sets of an installation.
+func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
+	namespace, err := cl.OwnNamespace(o.Installation.Namespace)
+	if err != nil {
+		return err
+	}
+	client, err := kube.NewClient(o.Patches.Client(cl.Config))
+	if err != nil {
+		return err
+	}
+	sets := applyset.New(applyset.Options{
+		Client: client, Resolver: kube.NewResolver(client), Instance: cl.Instance(o.Installation), Namespace: namespace, Version: o.Version, DryRun: o.Patches.DryRun, Log: o.Log,
+	})
+	all, hidden, err := sets.List(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if hidden != "" {
+		errs = append(errs, errors.New(hidden))
+	}
+	for _, s := range all {
+		deleted, released, err := sets.Delete(ctx, o.Log, s.Namespace, s.ID)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s of hook %q: %w", s.Name, s.Hook, err))
+			continue
+		}
+		o.Log.Info("A set of objects is deleted", "hook", s.Hook, "set", s.Name, "deleted", deleted, "released", released)
+	}
+	return errors.Join(errs...)
+}

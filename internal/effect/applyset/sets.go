@@ -1,0 +1,314 @@
+package applyset
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// parentPrefix begins the names of parents.
+const parentPrefix = "shell-operator-"
+
+// Set is a set of this installation, as its parent describes it.
+type Set struct {
+	// ID is the name of the parent without its prefix, Namespace that of the parent.
+	ID, Namespace string
+	Name, Hook    string
+	// Owner is nil for a set without one.
+	Owner *SetOwner
+	// Members is the number of members; below 0 it is unknown.
+	Members int
+	// Problem is why this version cannot use the parent.
+	Problem string
+
+	places places
+}
+
+// SetOwner is the owner of a set. A version is not part of its identity.
+type SetOwner struct{ Group, Kind, Namespace, Name string }
+
+func (o SetOwner) String() string {
+	return schema.GroupKind{Group: o.Group, Kind: o.Kind}.String() + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+}
+
+// MemberState is an object of a set.
+type MemberState struct {
+	Kind, Namespace, Name string
+	State                 State
+	// Reason explains the state. Kept objects are released when the set is deleted.
+	Reason string
+	Kept   bool
+}
+
+// State is what the process knows of a member.
+type State string
+
+const (
+	Applied       State = "applied"
+	Drifted       State = "drifted"
+	WaitingForCRD State = "waiting for CRD"
+	Rejected      State = "rejected"
+	// Unknown members have not been applied since the start.
+	Unknown State = "unknown"
+)
+
+// parse returns the set of a parent; false for those of other installations and other programs.
+func (a *Applier) parse(p *live) (Set, bool) {
+	path, own := strings.CutPrefix(p.Annotations[setAnnotation], a.opts.Instance+"/")
+	at := strings.LastIndexByte(path, '/')
+	id, named := strings.CutPrefix(p.Name, parentPrefix)
+	if !own || !named || at < 0 {
+		return Set{}, false
+	}
+	set := Set{ID: id, Namespace: p.Namespace, Hook: path[:at], Name: path[at+1:], places: places{}}
+	if is := p.Annotations[formatAnnotation]; is != format {
+		set.Problem = fmt.Sprintf("has format %q, this operator knows format %q: upgrade the operator", is, format)
+		return set, true
+	}
+	if parts := strings.SplitN(p.Annotations[ownerAnnotation], "/", 4); len(parts) == 4 {
+		set.Owner = &SetOwner{parts[0], parts[1], parts[2], parts[3]}
+	}
+	if n := a.namesOf(&set); n.parent != p.Name || n.namespace != p.Namespace || n.id != p.Labels[idLabel] { // a copy
+		return Set{}, false
+	}
+	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &set.places); err != nil {
+		set.Problem = fmt.Sprintf("has an invalid annotation %s: %v", placesAnnotation, err)
+	}
+	return set, true
+}
+
+func (a *Applier) namesOf(set *Set) names {
+	objects, group, kind := &effect.ObjectSet{Name: set.Name}, "", ""
+	if o := set.Owner; o != nil {
+		objects.Owner = &effect.Owner{Namespace: o.Namespace, Name: o.Name}
+		group, kind = o.Group, o.Kind
+	}
+	return namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, objects, group, kind)
+}
+
+// List returns the sets of this installation, of all hooks. Hidden is not empty if a permission limits them to some namespaces.
+func (a *Applier) List(ctx context.Context) (sets []Set, hidden string, err error) {
+	parents, err := a.list(ctx, parentResource, "", idLabel)
+	if kube.IsPermissionMissing(err) {
+		grant := kube.Grant("", kube.Rule{Resource: parentResource.Resource, Verbs: []string{"list"}})
+		listed, failed := false, err
+		for _, namespace := range a.namespaces() {
+			some, err := a.list(ctx, parentResource, namespace, idLabel)
+			if err != nil && !kube.IsPermissionMissing(err) {
+				return nil, "", fmt.Errorf("cannot list the sets: %w", err)
+			}
+			parents, listed = append(parents, some...), listed || err == nil
+		}
+		if !listed {
+			return nil, "", fmt.Errorf("cannot list the sets: %w: %s", failed, grant)
+		}
+		hidden, err = "sets in other namespaces are not listed: "+grant, nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot list the sets: %w", err)
+	}
+	for i := range parents {
+		if set, ok := a.parse(&parents[i]); ok {
+			sets = append(sets, set)
+		}
+	}
+	slices.SortFunc(sets, func(x, y Set) int { return cmp.Or(cmp.Compare(x.Hook, y.Hook), cmp.Compare(x.ID, y.ID)) })
+	return sets, hidden, nil
+}
+
+// namespaces are the operator's own one, and those of parents that this process has written.
+func (a *Applier) namespaces() []string {
+	a.mu.Lock()
+	states := slices.Collect(maps.Values(a.sets))
+	a.mu.Unlock()
+	all := map[string]bool{a.opts.Namespace: true}
+	for _, s := range states {
+		s.mu.Lock()
+		if s.def != nil {
+			all[s.def.namespace] = true
+		}
+		s.mu.Unlock()
+	}
+	delete(all, "")
+	return slices.Sorted(maps.Keys(all))
+}
+
+// Count sets the numbers of members, by one list for each kind, or for each of its namespaces where all may not be listed.
+func (a *Applier) Count(ctx context.Context, sets []Set) {
+	type of struct {
+		*Set
+		names
+	}
+	byID, all := map[string]of{}, places{}
+	for i := range sets {
+		n := a.namesOf(&sets[i])
+		byID[n.id] = of{&sets[i], n}
+		all = all.union(sets[i].places)
+		if sets[i].Members = 0; sets[i].Problem != "" {
+			sets[i].Members = -1
+		}
+	}
+	var mu sync.Mutex
+	kinds := slices.Collect(maps.Keys(all))
+	kube.Concurrently(len(kinds), parallel, func(i int) {
+		kind := kinds[i]
+		res, err := a.opts.Resolver.ResolveGroup(ctx, kind)
+		if errors.As(err, new(*kube.UnknownKindError)) {
+			return
+		}
+		var items []live
+		if err == nil {
+			items, err = a.list(ctx, res, "", partOfLabel)
+		}
+		if res.Namespaced && kube.IsPermissionMissing(err) {
+			items, err = nil, nil
+			for _, namespace := range all[kind] {
+				some, failed := a.list(ctx, res, namespace, partOfLabel)
+				items, err = append(items, some...), errors.Join(err, failed)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for j := range sets {
+			if err != nil && sets[j].places[kind] != nil {
+				sets[j].Members = -1
+			}
+		}
+		for j := range items {
+			r := ref{kind, items[j].Namespace, items[j].Name}
+			if s, ok := byID[items[j].Labels[partOfLabel]]; ok && s.Members >= 0 && s.Set.places.has(r) && s.isMember(&items[j]) {
+				s.Members++
+			}
+		}
+	})
+}
+
+// find returns an empty Sync of a set.
+func (a *Applier) find(ctx context.Context, log *slog.Logger, namespace, id string) (*session, error) {
+	where := "the set " + id
+	text, err := kube.Send(ctx, a.opts.Client.Get().AbsPath(append(parentResource.Path(namespace), parentPrefix+id)...))
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%s does not exist any more", where)
+	}
+	var p live
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", where, err)
+	}
+	set, ok := a.parse(&p)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s is not of this installation", where)
+	case set.Problem != "":
+		return nil, fmt.Errorf("%s %s", where, set.Problem)
+	}
+	s := &session{
+		Applier: a, names: a.namesOf(&set), hook: set.Hook, set: &effect.ObjectSet{Name: set.Name},
+		needs: func(string, ...kube.Rule) {}, log: log.With("hook", set.Hook, "set", set.Name),
+	}
+	if o := set.Owner; o != nil {
+		res, err := a.opts.Resolver.ResolveGroup(ctx, schema.GroupKind{Group: o.Group, Kind: o.Kind})
+		switch {
+		case errors.As(err, new(*kube.UnknownKindError)): // its CRD is deleted, and the owner with it
+			res = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Group: o.Group}, Kind: o.Kind, Namespaced: o.Namespace != ""}
+		case err != nil:
+			return nil, fmt.Errorf("cannot find the kind of the owner of %s: %w", where, err)
+		}
+		s.ownerKind = res
+		s.set.Owner = &effect.Owner{APIVersion: res.GroupVersion().String(), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	}
+	return s, nil
+}
+
+// Delete prunes a set as an empty Sync does. It returns how many objects were deleted, and how many were released.
+func (a *Applier) Delete(ctx context.Context, log *slog.Logger, namespace, id string) (deleted, released int, err error) {
+	s, err := a.find(ctx, log, namespace, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	state, release, err := a.begin(ctx, s.id)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer release()
+	s.state = state
+	if err = s.run(ctx); err != nil {
+		err = fmt.Errorf("the set %s is not deleted completely, repeat the command: %w", id, err)
+	}
+	return int(s.deleted.Load()), int(s.released.Load()), err
+}
+
+// Show returns the members of a set, and the objects that its last Sync could not apply.
+func (a *Applier) Show(ctx context.Context, log *slog.Logger, namespace, id string) ([]MemberState, error) {
+	s, err := a.find(ctx, log, namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	s.state = a.sets[s.id]
+	a.mu.Unlock()
+	if s.state == nil {
+		s.state = &state{}
+	}
+	if err = s.plan(ctx); err == nil {
+		err = s.readParent(ctx)
+	}
+	if err == nil {
+		err = s.readMembers(ctx, s.recorded())
+	}
+	if err = errors.Join(append([]error{err}, s.incomplete...)...); err != nil {
+		return nil, fmt.Errorf("cannot list the members of the set %s: %w", id, err)
+	}
+	s.state.mu.Lock()
+	known, failed := maps.Clone(s.state.applied), maps.Clone(s.state.failed)
+	s.state.mu.Unlock()
+	return s.states(known, failed), nil
+}
+
+// states compares the members with what the process has applied, and could not apply.
+func (s *session) states(known map[ref]applied, failed map[ref]error) []MemberState {
+	all := map[ref]MemberState{}
+	for r := range known {
+		if s.members[r] == nil {
+			all[r] = MemberState{State: Drifted, Reason: "it is gone, or no member any more"}
+		}
+	}
+	for r, member := range s.members {
+		m := MemberState{State: Unknown, Kept: s.keeps(r, member.Annotations)}
+		if last, ok := known[r]; ok {
+			if m.State = Applied; last.uid != member.UID || last.mark != s.mark(member) {
+				m.State, m.Reason = Drifted, "changed by "+cmp.Or(changers(member, s.manager), "an unknown manager")
+			}
+		}
+		all[r] = m
+	}
+	for r, err := range failed {
+		m := all[r]
+		if m.State, m.Reason = Rejected, err.Error(); errors.As(err, new(*kube.UnknownKindError)) {
+			m.State = WaitingForCRD
+		}
+		all[r] = m
+	}
+	var list []MemberState
+	for _, r := range slices.SortedFunc(maps.Keys(all), func(a, b ref) int { return strings.Compare(a.String(), b.String()) }) {
+		m := all[r]
+		m.Kind, m.Namespace, m.Name = r.GroupKind.String(), r.namespace, r.name
+		list = append(list, m)
+	}
+	return list
+}
