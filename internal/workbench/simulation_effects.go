@@ -1,0 +1,104 @@
+package workbench
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// simulatedExecutor observes the process of a run.
+type simulatedExecutor struct {
+	*simulation
+	run.Executor
+}
+
+func (e simulatedExecutor) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
+	s := e.simulation
+	if s.result.exhausted != nil {
+		s.result.failed, s.result.exhausted = s.result.exhausted, nil
+	}
+	s.result.runs++
+	if s.started != nil {
+		if contexts, err := os.ReadFile(valueOf(in.Env, "BINDING_CONTEXT_PATH")); err == nil {
+			s.started(contexts)
+		}
+	}
+	in.Stdout, in.Stderr = s.lines("stdout", &s.result.stdout), s.lines("stderr", &s.result.stderr)
+	return e.Executor.Execute(ctx, in)
+}
+
+func (s *simulation) lines(stream string, into *[]string) func([]byte) {
+	return func(line []byte) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		*into = append(*into, string(line))
+		if s.line != nil {
+			s.line(stream, string(line))
+		}
+	}
+}
+
+// simulatedFinalizers remove finalizers. The deletion of an object that has none left is an event.
+type simulatedFinalizers struct{ *simulation }
+
+func (f simulatedFinalizers) Release(ctx context.Context, events iter.Seq[event.Event]) {
+	f.listening = true
+	defer func() { f.listening = false }()
+	f.watched.Release(ctx, events)
+	if err := f.readBack(ctx); err != nil && ctx.Err() == nil {
+		f.result.notes = append(f.result.notes, "the finalizers: "+err.Error())
+	}
+}
+
+// simulatedEffects apply what runs return to the simulated cluster.
+type simulatedEffects struct{ *simulation }
+
+func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
+	requests, err := apply.Check(h, out, e.filters)
+	if err != nil {
+		return nil, err
+	}
+	e.learnPatches(ctx, requests.Patches)
+	for _, w := range requests.Warnings {
+		e.result.notes = append(e.result.notes, "the metrics: "+w.String())
+	}
+	if e.dry != nil {
+		changes, err := e.dry.Apply(ctx, log, h, out, turn, seen)
+		e.result.diffs = append(e.result.diffs, e.dryRuns.take()...)
+		if err != nil {
+			return changes, err
+		}
+	}
+	changes, err := e.effects.Apply(ctx, log, h, out, turn, seen)
+	e.effects.Flush(ctx)
+	if err == nil {
+		e.result.patches = append(e.result.patches, requests.Patches...)
+		e.result.metrics = append(e.result.metrics, requests.Metrics...)
+	}
+	return changes, errors.Join(err, e.readBack(ctx))
+}
+
+func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
+	if patches, err := wire.ParsePatches(out.Patch, e.filters); err == nil {
+		e.learnPatches(ctx, patches)
+		e.result.despite = slices.DeleteFunc(patches, func(p effect.Patch) bool { return !p.IgnoreHookError })
+	}
+	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, seen)
+	return changes, errors.Join(err, e.readBack(ctx))
+}
+
+func (e simulatedEffects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome, seen run.Seen) error {
+	err := e.effects.SetConditions(ctx, log, h, outcomes, seen)
+	return errors.Join(err, e.refresh(ctx))
+}

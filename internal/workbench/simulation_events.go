@@ -1,0 +1,293 @@
+package workbench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/workbench/memory"
+	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+)
+
+// trigger makes the events of the input, or the Synchronization of all bindings.
+func (s *simulation) trigger(ctx context.Context) error {
+	switch in := &s.in; {
+	case in.From != "":
+		return s.replay(ctx)
+	case !in.Triggered():
+		for i := range s.hook.Kubernetes {
+			if s.hook.Kubernetes[i].Initial == hook.InitialEvents {
+				s.listening = true
+				s.watched.Announce(s.hook, i)
+				s.listening = false
+				continue
+			}
+			s.add(event.Event{Type: event.Synchronization, Hook: s.hook, Index: i})
+		}
+		return s.drain(ctx)
+	}
+	for i := range s.hook.Kubernetes {
+		s.watched.Unlock(s.hook, i)
+	}
+	switch in := &s.in; {
+	case in.Startup:
+		if s.hook.OnStartup == nil {
+			return errors.New("startup: the hook has no onStartup")
+		}
+		s.add(event.Event{Type: event.Startup, Hook: s.hook})
+		return s.drain(ctx)
+	case in.Tick != "":
+		return s.tick(ctx)
+	case in.Review != nil:
+		return s.review(ctx)
+	case in.Convert != nil:
+		return s.convert(ctx)
+	case in.HTTP != "":
+		return s.request(ctx)
+	}
+	for _, ev := range s.in.Events {
+		if err := s.event(ctx, ev); err != nil {
+			return fmt.Errorf("%s: %w", ev.Place, err)
+		}
+		if s.in.Together {
+			continue
+		}
+		if err := s.drain(ctx); err != nil {
+			return err
+		}
+		if err := s.finalize(ctx, ev); err != nil {
+			return err
+		}
+	}
+	if !s.in.Together {
+		return nil
+	}
+	if err := s.drain(ctx); err != nil {
+		return err
+	}
+	for _, ev := range s.in.Events {
+		if err := s.finalize(ctx, ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *simulation) tick(ctx context.Context) error {
+	var names []string
+	for i, b := range s.hook.Schedules {
+		if b.Name == s.in.Tick || b.Crontab == s.in.Tick {
+			s.add(event.Event{Type: event.Tick, Hook: s.hook, Index: i})
+		}
+		names = append(names, b.Name)
+	}
+	if len(s.waiting) == 0 {
+		return fmt.Errorf("tick: the hook has no schedule %q; it has %s", s.in.Tick, listed(names))
+	}
+	return s.drain(ctx)
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// event changes the cluster.
+func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
+	s.listening = true
+	defer func() { s.listening = false }()
+	switch {
+	case isManifest(ev.Ref):
+		return s.fileEvent(ctx, ev)
+	case ev.Type == "Requeue" && !strings.Contains(ev.Ref, "/"):
+		return s.requeueBinding(ev.Ref)
+	}
+	if ev.Type == "Added" {
+		for ref, text := range s.absent {
+			if named(ref, ev.Ref, s.server) {
+				delete(s.absent, ref)
+				return s.added(ctx, text)
+			}
+		}
+	}
+	o, err := s.server.Find(ev.Ref)
+	if err != nil && s.origin != nil {
+		o, err = s.origin.find(ctx, ev.Ref)
+		s.server.Changes() // it is no event that the object was read
+	}
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, ev.Type, o)
+}
+
+// requeueBinding delivers a requeue of a binding that is about no object: its Synchronization, a tick, or the context of a group.
+func (s *simulation) requeueBinding(name string) error {
+	names := []string{}
+	for i, k := range s.hook.Kubernetes {
+		switch {
+		case k.Group == name:
+			s.add(event.Event{Type: event.Change, Hook: s.hook, Index: i, Watch: event.Requeued})
+			return nil
+		case k.Name == name && k.Group == "" && k.Initial == hook.InitialList:
+			s.add(event.Event{Type: event.Synchronization, Hook: s.hook, Index: i, Watch: event.Requeued})
+			return nil
+		}
+		names = append(names, cmp.Or(k.Group, k.Name))
+	}
+	for i, b := range s.hook.Schedules {
+		if b.Name == name || b.Group == name {
+			s.add(event.Event{Type: event.Tick, Hook: s.hook, Index: i, Watch: event.Requeued})
+			return nil
+		}
+		names = append(names, cmp.Or(b.Group, b.Name))
+	}
+	return fmt.Errorf("there is no binding or group %q with a Synchronization or ticks; the hook has %s", name, listed(names))
+}
+
+// requeueObject delivers a requeue of an object by each binding that has it.
+func (s *simulation) requeueObject(o memory.Object) error {
+	for i, k := range s.hook.Kubernetes {
+		res, err := s.resolve(k.APIVersion, k.Kind)
+		if err != nil {
+			return err
+		}
+		if res.GroupResource() != o.Kind.GroupResource() || k.Group != "" {
+			continue
+		}
+		ev, ok := s.watched.Object(s.hook, i, o.Namespace, o.Name)
+		if !ok {
+			s.exclude(s.hook, i, "its selectors do not match the object")
+			continue
+		}
+		ev.Watch = event.Requeued
+		s.add(ev)
+	}
+	return nil
+}
+
+func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
+	manifests, err := readManifests([]string{ev.Ref})
+	if err != nil {
+		return err
+	}
+	if len(manifests) == 0 {
+		return errors.New("the file has no object")
+	}
+	if err := s.learn(manifests...); err != nil {
+		return err
+	}
+	for _, m := range manifests {
+		switch ev.Type {
+		case "Added":
+			err = s.added(ctx, m.text)
+		case "Modified":
+			if s.live != nil {
+				err = s.live.replace(ctx, m.text)
+			} else {
+				_, err = s.server.Replace(m.text)
+			}
+			if err == nil {
+				err = s.refresh(ctx)
+			}
+		default:
+			head, _ := headOf(m.text)
+			var o memory.Object
+			if o, err = s.server.Find(head.ref()); err == nil {
+				err = s.change(ctx, ev.Type, o)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *simulation) added(ctx context.Context, text []byte) error {
+	if err := s.createObject(ctx, text); err != nil {
+		return err
+	}
+	return s.refresh(ctx)
+}
+
+// change makes an event of an object that exists.
+func (s *simulation) change(ctx context.Context, typ string, o memory.Object) error {
+	switch typ {
+	case "Added": // a run has created it, which was no event
+		s.listening = false
+		if err := s.watched.Remove(ctx, o.Kind.Resource, o.JSON); err != nil {
+			return err
+		}
+		s.listening = true
+		return s.watched.Set(ctx, o.Kind.Resource, o.JSON)
+	case "Requeue":
+		return s.requeueObject(o)
+	case "Deleting":
+		if s.live == nil {
+			s.server.MarkDeleted(o)
+		} else if err := s.live.markDeleted(ctx, o); err != nil {
+			return err
+		}
+	default:
+		if err := s.removeObject(ctx, o); err != nil {
+			return err
+		}
+	}
+	return s.refresh(ctx)
+}
+
+// removeObject removes an object, whatever finalizers it has.
+func (s *simulation) removeObject(ctx context.Context, o memory.Object) error {
+	if s.live != nil {
+		return s.live.remove(ctx, o)
+	}
+	if s.origin != nil {
+		s.origin.forget(o)
+	}
+	s.server.Remove(o)
+	return nil
+}
+
+// finalize removes an object that was marked as deleted, once no finalizer is left.
+func (s *simulation) finalize(ctx context.Context, ev testfile.Event) error {
+	if ev.Type != "Deleting" || s.result.err != nil {
+		return nil
+	}
+	refs := []string{ev.Ref}
+	if isManifest(ev.Ref) {
+		manifests, err := readManifests(refs)
+		if err != nil {
+			return err
+		}
+		refs = nil
+		for _, m := range manifests {
+			head, _ := headOf(m.text)
+			refs = append(refs, head.ref())
+		}
+	}
+	s.listening = true
+	for _, ref := range refs {
+		o, err := s.server.Find(ref)
+		if err != nil {
+			continue // the hook has removed it
+		}
+		if head, err := headOf(o.JSON); err != nil || len(head.Metadata.Finalizers) > 0 {
+			continue
+		}
+		if err := s.removeObject(ctx, o); err != nil {
+			return err
+		}
+		if err := s.refresh(ctx); err != nil {
+			return err
+		}
+	}
+	s.listening = false
+	return s.drain(ctx)
+}
