@@ -60,8 +60,11 @@ func (r *Runner) startRunSpan(ctx context.Context, t *Task) (context.Context, fu
 	for _, other := range m.origins[min(1, len(m.origins)):min(maxLinks+1, len(m.origins))] {
 		links = append(links, trace.Link{SpanContext: other})
 	}
-	ctx, span := operator.Start(ctx, "taskHandleHookRun", trace.WithLinks(links...), trace.WithAttributes(append(t.attributes(),
-		attribute.String("task.id", t.ID()), attribute.Int("attempt", m.attempts), attribute.Int("contexts", t.events.Len()))...))
+	attributes := append(t.attributes(), attribute.String("task.id", t.ID()), attribute.Int("attempt", m.attempts), attribute.Int("contexts", t.events.Len()))
+	if m.key != "" {
+		attributes = append(attributes, attribute.String("key", m.key))
+	}
+	ctx, span := operator.Start(ctx, "taskHandleHookRun", trace.WithLinks(links...), trace.WithAttributes(attributes...))
 	return ctx, endOf(span)
 }
 

@@ -17,7 +17,7 @@ import (
 // events can gather.
 const hookText = `#!/bin/bash
 if [ "$1" = --config ]; then
-  echo '{configVersion: v1, kubernetes: [{kind: Secret, executeHookOnEvent: [Added], executeHookOnSynchronization: false, namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
+  echo '{configVersion: v1, kubernetes: [{kind: Secret, executeHookOnEvent: [Added], executeHookOnSynchronization: false, queue: {name: tenants, key: namespace}, namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
   exit
 fi
 echo "traceparent $TRACEPARENT"
@@ -101,6 +101,9 @@ func TestTraces(t *testing.T) {
 	}
 	if run.StartTimeUnixNano < queue.EndTimeUnixNano {
 		t.Error("the run began before the wait had ended")
+	}
+	if run.Attributes["key"] != namespace {
+		t.Errorf("the key of the run is %q", run.Attributes["key"])
 	}
 	hook := childOf(all, *run, "Run")
 	if hook == nil || hook.Tracer != "hook" || hook.Attributes["name"] != "hook.sh" {
