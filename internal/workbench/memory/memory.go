@@ -139,15 +139,13 @@ func (s *Server) Learn(k Kind) {
 func (s *Server) Add(manifest []byte) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tree, k, err := s.manifest(manifest)
+	at, o, err := s.manifest(manifest)
 	if err != nil {
 		return Object{}, err
 	}
-	at := keyOf(k, tree)
 	if s.objects[at] != nil {
-		return Object{}, fmt.Errorf("%s is there twice", (&Object{Kind: k, Namespace: at.namespace, Name: at.name}).Ref())
+		return Object{}, fmt.Errorf("%s is there twice", (&Object{Kind: o.kind, Namespace: at.namespace, Name: at.name}).Ref())
 	}
-	o := &stored{kind: k, tree: tree}
 	s.store(at, o)
 	return s.object(at, o), nil
 }
@@ -156,64 +154,60 @@ func (s *Server) Add(manifest []byte) (Object, error) {
 func (s *Server) Replace(manifest []byte) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tree, k, err := s.manifest(manifest)
+	at, o, err := s.manifest(manifest)
 	if err != nil {
 		return Object{}, err
 	}
-	at := keyOf(k, tree)
-	o := s.objects[at]
-	if o == nil {
-		return Object{}, fmt.Errorf("there is no %s that could be modified%s", (&Object{Kind: k, Namespace: at.namespace, Name: at.name}).Ref(), s.names(k))
+	live := s.objects[at]
+	if live == nil {
+		return Object{}, fmt.Errorf("there is no %s that could be modified%s", (&Object{Kind: o.kind, Namespace: at.namespace, Name: at.name}).Ref(), s.names(o.kind))
 	}
-	s.update(at, o, tree)
-	return s.object(at, o), nil
+	s.update(at, live, o.tree)
+	return s.object(at, live), nil
 }
 
 // Mirror makes an object equal to one that an API server has returned.
 func (s *Server) Mirror(text []byte) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tree, k, err := s.manifest(text)
+	at, o, err := s.manifest(text)
 	if err != nil {
 		return Object{}, err
 	}
-	at := keyOf(k, tree)
-	o := s.objects[at]
-	if o != nil && reflect.DeepEqual(o.tree, tree) {
-		return s.object(at, o), nil
-	}
 	before := []byte(nil)
-	if o != nil {
-		before = s.object(at, o).JSON
+	if live := s.objects[at]; live != nil {
+		if reflect.DeepEqual(live.tree, o.tree) {
+			return s.object(at, live), nil
+		}
+		before = s.object(at, live).JSON
 	}
-	o = &stored{kind: k, tree: tree}
 	s.objects[at] = o
 	s.changes = append(s.changes, Change{Object: s.object(at, o), Before: before})
 	return s.object(at, o), nil
 }
 
 // manifest reads an object. It requires mu.
-func (s *Server) manifest(text []byte) (map[string]any, Kind, error) {
+func (s *Server) manifest(text []byte) (key, *stored, error) {
 	tree, err := decode(text)
 	if err != nil {
-		return nil, Kind{}, err
+		return key{}, nil, err
 	}
 	apiVersion, _ := tree["apiVersion"].(string)
 	kind, _ := tree["kind"].(string)
 	k, ok := s.resolve(apiVersion, kind)
 	if !ok {
-		return nil, Kind{}, fmt.Errorf("the kind %q of %q is not known", kind, apiVersion)
+		return key{}, nil, fmt.Errorf("the kind %q of %q is not known", kind, apiVersion)
 	}
 	metadata := metadataOf(tree)
 	if name, _ := metadata["name"].(string); name == "" {
-		return nil, Kind{}, fmt.Errorf("a %s has no metadata.name", kind)
+		return key{}, nil, fmt.Errorf("a %s has no metadata.name", kind)
 	}
 	if namespace, _ := metadata["namespace"].(string); k.Namespaced && namespace == "" {
 		metadata["namespace"] = "default"
 	} else if !k.Namespaced {
 		delete(metadata, "namespace")
 	}
-	return tree, k, nil
+	return keyOf(k, tree), &stored{kind: k, tree: tree}, nil
 }
 
 // MarkDeleted sets the time of deletion of an object.
