@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,16 +63,6 @@ func TestFailedReviews(t *testing.T) {
 	})
 	op.UntilLog("Webhooks are registered", "kind", "ValidatingWebhookConfiguration")
 	op.UntilLog("The CRD leads to the conversion hooks now")
-	ask := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command(testenv.Binary(t), args...)
-		cmd.Env = append(os.Environ(), "DEBUG_UNIX_SOCKET="+op.Socket)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v: %s", args, err, out)
-		}
-		return string(out)
-	}
 	create := func(name string) string {
 		out, _ := c.TryKubectl("", "-n", namespace, "create", "configmap", "verdict-"+name, "--from-literal=password=swordfish")
 		return out
@@ -111,14 +100,14 @@ func TestFailedReviews(t *testing.T) {
 			})
 		}
 		var runs []struct{ ID, Status, Exit string }
-		if err := json.Unmarshal([]byte(ask("runs", "review.sh", "-o", "json")), &runs); err != nil {
+		if err := json.Unmarshal([]byte(op.Ask("runs", "review.sh", "-o", "json")), &runs); err != nil {
 			t.Fatal(err)
 		}
 		status := map[bool]string{true: "failed", false: "succeeded"}[test.failed != ""]
 		if runs[0].Status != status || runs[0].Exit != test.exit {
 			t.Errorf("%s: the run has %+v", test.name, runs[0])
 		}
-		shown := ask("runs", "show", runs[0].ID)
+		shown := op.Ask("runs", "show", runs[0].ID)
 		subject := fmt.Sprintf("CREATE ConfigMap %s/verdict-%s (maps.example.com)", namespace, test.name)
 		for _, want := range []string{subject, test.answer, test.failed} {
 			if !strings.Contains(shown, want) {
@@ -129,7 +118,7 @@ func TestFailedReviews(t *testing.T) {
 			t.Errorf("%s: runs show has values:\n%s", test.name, shown)
 		}
 	}
-	if why := ask("why", "review.sh"); !strings.Contains(why, "failed") {
+	if why := op.Ask("why", "review.sh"); !strings.Contains(why, "failed") {
 		t.Errorf("why says\n%s", why)
 	}
 
@@ -138,7 +127,7 @@ func TestFailedReviews(t *testing.T) {
 	if out, err := c.TryKubectl("", "-n", namespace, "get", "things.v2."+namespace+".example.com", "one"); err == nil || !strings.Contains(out, "it wrote no answer to the file") {
 		t.Errorf("the conversion: %v: %s", err, out)
 	}
-	failed := ask("runs", "--failed")
+	failed := op.Ask("runs", "--failed")
 	for _, want := range []string{"1 objects of " + crd + " from v1 to v2", "verdict-silent", "verdict-slow"} {
 		if !strings.Contains(failed, want) {
 			t.Errorf("runs --failed says\n%s\nwant %q", failed, want)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -152,17 +151,7 @@ true
 	for _, name := range []string{"calls.sh", "hidden.sh"} {
 		op.UntilLog("Hook executed successfully", "hook", name)
 	}
-	ask := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command(testenv.Binary(t), args...)
-		cmd.Env = append(os.Environ(), "DEBUG_UNIX_SOCKET="+op.Socket)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v: %s", args, err, out)
-		}
-		return string(out)
-	}
-	run, _, _ := strings.Cut(strings.Split(ask("runs", "calls.sh"), "\n")[1], " ")
+	run, _, _ := strings.Cut(strings.Split(op.Ask("runs", "calls.sh"), "\n")[1], " ")
 	at := op.UntilLog("base http server started")
 	res, err := http.Get("http://" + at.Fields["address"] + ":" + at.Fields["port"] + "/metrics")
 	if err != nil {
@@ -175,16 +164,16 @@ true
 	}
 	const counter = `shell_operator_hook_kubectl_calls_total{hook="calls.sh",verb=`
 	for where, text := range map[string]struct{ got, want string }{
-		"why":       {ask("why", "calls.sh"), "- run " + run + " called kubectl: 2 × get, trimmed; 1 × delete, complete (flag); 1 × other, complete (command)\n"},
-		"runs show": {ask("runs", "show", run), "\ncalls of kubectl:\n  2 × get, trimmed\n  1 × delete, complete (flag)\n  1 × other, complete (command)\n"},
-		"JSON":      {ask("runs", "show", run, "-o", "json"), `"kubectl":`},
+		"why":       {op.Ask("why", "calls.sh"), "- run " + run + " called kubectl: 2 × get, trimmed; 1 × delete, complete (flag); 1 × other, complete (command)\n"},
+		"runs show": {op.Ask("runs", "show", run), "\ncalls of kubectl:\n  2 × get, trimmed\n  1 × delete, complete (flag)\n  1 × other, complete (command)\n"},
+		"JSON":      {op.Ask("runs", "show", run, "-o", "json"), `"kubectl":`},
 		"metrics":   {string(metrics), counter + `"delete",way="complete"} 1` + "\n" + counter + `"get",way="trimmed"} 2` + "\n" + counter + `"other",way="complete"} 1` + "\n"},
 	} {
 		if !strings.Contains(text.got, text.want) {
 			t.Errorf("%s lacks %q:\n%s", where, text.want, text.got)
 		}
 	}
-	if text := ask("why", "hidden.sh") + string(metrics); strings.Contains(text, `calls_total{hook="hidden.sh"`) || strings.Contains(text, "called kubectl") {
+	if text := op.Ask("why", "hidden.sh") + string(metrics); strings.Contains(text, `calls_total{hook="hidden.sh"`) || strings.Contains(text, "called kubectl") {
 		t.Errorf("calls of the complete kubectl are counted:\n%s", text)
 	}
 }

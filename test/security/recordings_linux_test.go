@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -110,8 +109,8 @@ func TestRecordings(t *testing.T) {
 	op.UntilLog("Hook failed. Will retry after delay.", "hook", "operations.sh")
 	op.UntilLog("Webhooks are registered")
 	ask := func(line ...string) (string, error) {
-		cmd := exec.Command(testenv.Binary(t), line...)
-		cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), "DEBUG_UNIX_SOCKET="+op.Socket)
+		cmd := op.Command(line...)
+		cmd.Env = append(cmd.Env, "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"))
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		return string(out), err

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -258,9 +257,7 @@ func TestErrorsHaveNoValues(t *testing.T) {
 		}
 	}
 	run := func(line string) {
-		cmd := exec.Command(testenv.Binary(t), strings.Fields(line)...)
-		cmd.Env = append(os.Environ(), "DEBUG_UNIX_SOCKET="+op.Socket)
-		out, err := cmd.CombinedOutput()
+		out, err := op.Command(strings.Fields(line)...).CombinedOutput()
 		if err != nil || len(out) == 0 {
 			t.Errorf("%s: %v", line, err)
 		}

@@ -296,6 +296,23 @@ func (r Record) Has(message string, fields ...string) bool {
 	return true
 }
 
+// Command is a command of the binary that asks the operator.
+func (op *Operator) Command(args ...string) *exec.Cmd {
+	cmd := exec.Command(Binary(op.t), args...)
+	cmd.Env = append(os.Environ(), "DEBUG_UNIX_SOCKET="+op.Socket)
+	return cmd
+}
+
+// Ask returns the output of a command that asks the operator.
+func (op *Operator) Ask(args ...string) string {
+	op.t.Helper()
+	out, err := op.Command(args...).CombinedOutput()
+	if err != nil {
+		op.t.Fatalf("%v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
 // Signal sends a signal to the operator, if it still runs.
 func (op *Operator) Signal(s os.Signal) { _ = op.cmd.Process.Signal(s) }
 
