@@ -63,7 +63,7 @@ func uninstall(ctx context.Context, o app.Options, deployment string, deleteSets
 			return err
 		}
 	}
-	// All are tried: none must keep the others from objects that nobody could change or delete.
+	// All are tried: none must keep the others from objects that could not be changed or deleted.
 	var sets error
 	if deleteSets {
 		sets = app.UninstallSets(ctx, cl, o)

@@ -14,7 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// reading is a hook that reads what was before, and fails if it is told to. Its cluster has the objects in there.
+// reading is a hook that reads what was before, and fails if the test asks for it. Its cluster has the objects in there.
 type reading struct {
 	panics
 	there map[string]bool

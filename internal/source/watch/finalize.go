@@ -232,7 +232,7 @@ func (m *monitor) releaseObject(ctx context.Context, namespace, name string) err
 var errNotFinalized = errors.New("the binding has no such object with its finalizer")
 
 // Halt ends the events of all bindings with a finalizer, which is not added to any object from now on. Objects whose version is newer than the
-// given one lose it: it may have been added after somebody has begun to remove all of them.
+// given one lose it: it may have been added after an uninstall has begun to remove all of them.
 func (w *Watcher) Halt(reason string, than uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
