@@ -185,15 +185,32 @@ func (f *follower) console(b pages.Block) {
 	}
 }
 
-// examples types the lines after the first empty one. Those that would go on are ended after a moment.
+// examples types the lines after the first empty one. Those that would go on are interrupted when they have begun to print.
 func (f *follower) examples(b pages.Block) {
 	_, lines, _ := strings.Cut(b.Text, "\n\n")
 	for line := range strings.Lines(lines) {
 		if strings.Contains(line, " tail") || strings.Contains(line, " --watch") {
-			line = "timeout --foreground --signal INT --preserve-status 0.5 " + line
+			line = f.interrupted(b, line)
 		}
 		f.do(pages.Block{Line: b.Line, Text: line})
 	}
+}
+
+// interrupted types the first command of a line and Ctrl-C once it prints, and returns a line that has the rest read the output.
+func (f *follower) interrupted(b pages.Block, line string) string {
+	command, rest, filtered := strings.Cut(line, " | ")
+	p := f.start(command)
+	if err := p.has(func(text string) bool { return strings.HasSuffix(text, "\n") }); err != nil {
+		f.t.Fatalf("line %d: %v", b.Line, err)
+	}
+	f.stop(p)
+	if !filtered {
+		return "true"
+	}
+	text, _ := p.printed()
+	_, entries, _ := strings.Cut(text, "until Ctrl-C\n")
+	write(f.t, filepath.Join(f.dir, "entries"), entries, 0o600)
+	return "<entries " + rest
 }
 
 // manifest lets the API server take it.
