@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,8 +49,10 @@ type object struct {
 	// resource has no version until the API server serves the kind.
 	resource kube.Resource
 	// err is why the object cannot be applied.
-	err         error
-	tree, meta  map[string]json.RawMessage
+	err error
+	// rest is what the object has beside its metadata.
+	rest        []byte
+	meta        map[string]json.RawMessage
 	labels      map[string]string
 	annotations map[string]string
 	references  []metav1.OwnerReference
@@ -57,9 +61,13 @@ type object struct {
 func (o *object) served() bool { return o.resource.Version != "" }
 
 func (o *object) decode() error {
-	err := json.Unmarshal(o.member.Object, &o.tree)
+	var tree map[string]json.RawMessage
+	err := json.Unmarshal(o.member.Object, &tree)
 	if err == nil {
-		err = json.Unmarshal(o.tree["metadata"], &o.meta)
+		err = json.Unmarshal(tree["metadata"], &o.meta)
+	}
+	if delete(tree, "metadata"); err == nil {
+		o.rest, err = json.Marshal(tree)
 	}
 	for key, into := range map[string]any{"labels": &o.labels, "annotations": &o.annotations, "ownerReferences": &o.references} {
 		if text := o.meta[key]; err == nil && text != nil {
@@ -88,23 +96,20 @@ func (s *session) manifest(o *object) []byte {
 	if o.namespace != "" {
 		o.meta["namespace"], _ = json.Marshal(o.namespace)
 	}
-	o.tree["metadata"], _ = json.Marshal(o.meta)
-	text, _ := json.Marshal(o.tree) // all of it came from JSON
-	return text
+	meta, _ := json.Marshal(o.meta) // all of it came from JSON
+	return slices.Concat([]byte(manifestStart[:len(manifestStart)-1]), meta, []byte{','}, o.rest[1:])
 }
 
-// withUID adds the uid of an existing object to a manifest.
+// manifestStart begins all manifests: the metadata, which is not empty, comes first.
+const manifestStart = `{"metadata":{`
+
+// withUID adds the uid of an existing object to a manifest. It decodes nothing: after a restart that was a fifth of a Sync's CPU time.
 func withUID(manifest []byte, uid types.UID) []byte {
 	if uid == "" {
 		return manifest
 	}
-	var tree, meta map[string]json.RawMessage
-	if json.Unmarshal(manifest, &tree) == nil && json.Unmarshal(tree["metadata"], &meta) == nil {
-		meta["uid"], _ = json.Marshal(uid)
-		tree["metadata"], _ = json.Marshal(meta)
-		manifest, _ = json.Marshal(tree)
-	}
-	return manifest
+	text, _ := json.Marshal(uid)
+	return slices.Concat([]byte(manifestStart+`"uid":`), text, []byte{','}, manifest[len(manifestStart):])
 }
 
 // apply applies all objects, phase by phase.
@@ -160,7 +165,7 @@ func (s *session) decide(ctx context.Context, o *object) error {
 			err = s.create(ctx, o)
 		case current.DeletionTimestamp != nil:
 			return errors.New("it is being deleted: the next run applies it again")
-		case s.isMember(current):
+		case known || s.isMember(current):
 			err = s.update(ctx, o, current)
 		default:
 			err = s.adopt(ctx, o, current)
@@ -348,13 +353,21 @@ func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, 
 		return nil, false, err
 	}
 	var answer live
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, false, fmt.Errorf("cannot read the answer of the API server: %w", err)
+	if err := decode(text, &answer); err != nil {
+		return nil, false, err
 	}
 	if isCRD && !established(text) && !s.opts.DryRun {
 		err = s.untilEstablished(ctx, res, name)
 	}
 	return &answer, code == http.StatusCreated, err
+}
+
+// decode reads an answer of the API server.
+func decode(text []byte, into any) error {
+	if err := jsonv2.Unmarshal(text, into, jsonv2.MatchCaseInsensitiveNames(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		return fmt.Errorf("cannot read the answer of the API server: %w", err)
+	}
+	return nil
 }
 
 // write completes a request that writes.
@@ -376,8 +389,8 @@ func (s *session) get(ctx context.Context, res kube.Resource, namespace, name st
 		return nil, err
 	}
 	var found live
-	if err := json.Unmarshal(text, &found); err != nil {
-		return nil, fmt.Errorf("cannot read the answer of the API server: %w", err)
+	if err := decode(text, &found); err != nil {
+		return nil, err
 	}
 	return &found, nil
 }
@@ -396,8 +409,8 @@ func (a *Applier) list(ctx context.Context, res kube.Resource, namespace, select
 			return nil, err
 		}
 		var list metav1.PartialObjectMetadataList
-		if err := json.Unmarshal(text, &list); err != nil {
-			return nil, fmt.Errorf("cannot read the answer of the API server: %w", err)
+		if err := decode(text, &list); err != nil {
+			return nil, err
 		}
 		items = append(items, list.Items...)
 		if next = list.Continue; next == "" {

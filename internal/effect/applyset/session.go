@@ -79,10 +79,10 @@ func (s *session) run(ctx context.Context) error {
 	if s.unchanged() {
 		return nil
 	}
-	if err := s.readOwner(ctx); err != nil {
-		return err
-	}
-	if err := s.readParent(ctx); err != nil {
+	// Neither depends on the other.
+	reads, errs := []func(context.Context) error{s.readOwner, s.readParent}, [2]error{}
+	kube.Concurrently(len(reads), len(reads), func(i int) { errs[i] = reads[i](ctx) })
+	if err := cmp.Or(errs[0], errs[1]); err != nil {
 		return err
 	}
 	recorded := s.recorded()
