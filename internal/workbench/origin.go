@@ -16,7 +16,7 @@ import (
 )
 
 // origin is a real cluster that is read for a simulation: the objects of the bindings at its start, any other object before the first
-// request for it.
+// request for it, or for a list by labels.
 type origin struct {
 	*cluster
 	server *memory.Server
@@ -60,12 +60,24 @@ func (o *origin) load(ctx context.Context, h *hook.Hook) error {
 
 // learn serves the kinds of operations.
 func (o *origin) learn(ctx context.Context, patches []effect.Patch) {
+	learn := func(apiVersion, kind string) {
+		if _, known := o.server.Resolve(apiVersion, kind); known {
+			return
+		}
+		if res, err := o.resolver.Resolve(ctx, apiVersion, kind); err == nil { // otherwise the operation fails
+			o.server.Learn(memory.Kind{Resource: res, Guessed: true})
+		}
+	}
 	for _, p := range patches {
-		if _, known := o.server.Resolve(p.APIVersion, p.Kind); known {
+		if p.Set == nil {
+			learn(p.APIVersion, p.Kind)
 			continue
 		}
-		if res, err := o.resolver.Resolve(ctx, p.APIVersion, p.Kind); err == nil { // otherwise the operation fails
-			o.server.Learn(memory.Kind{Resource: res, Guessed: true})
+		for _, m := range p.Set.Objects {
+			learn(m.APIVersion, m.Kind)
+		}
+		if p.Set.Owner != nil {
+			learn(p.Set.Owner.APIVersion, p.Set.Owner.Kind)
 		}
 	}
 }
@@ -102,12 +114,56 @@ func (o *origin) forget(gone memory.Object) {
 	o.seen[strings.Join(append(gone.Kind.Path(gone.Namespace), gone.Name), "/")] = true
 }
 
-// RoundTrip passes a request to the simulated cluster. Its object is read before.
+// RoundTrip passes a request to the simulated cluster. Its object is read before, and so are those of a list by labels: the members of a set.
 func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := o.read(r); err != nil {
+	read := o.read
+	if r.Method == http.MethodGet && r.URL.Query().Get("labelSelector") != "" {
+		read = o.readList
+	}
+	if err := read(r); err != nil {
 		return nil, err
 	}
 	return o.server.RoundTrip(r)
+}
+
+// unread returns the kind of an object that the simulation does not know yet. From then on it does.
+func (o *origin) unread(path string) (k memory.Kind, unread bool) {
+	res, namespace, name := pathParts(path)
+	o.mu.Lock()
+	seen := o.seen[path]
+	o.seen[path] = true
+	o.mu.Unlock()
+	if k, unread = o.server.ResolveResource(res); seen || !unread {
+		return k, false
+	}
+	_, there := o.server.Get(memory.Object{Kind: k, Namespace: namespace, Name: name})
+	return k, !there
+}
+
+// readList reads the objects of a list that the simulation does not know.
+func (o *origin) readList(r *http.Request) error {
+	res, namespace, _ := pathParts(r.URL.Path + "/any")
+	k, known := o.server.ResolveResource(res)
+	if !known {
+		return nil
+	}
+	all, err := o.list(r.Context(), k.Resource, namespace, r.URL.Query().Get("labelSelector"), "", 0)
+	if err != nil {
+		return err
+	}
+	for _, text := range all {
+		h, err := headOf(text)
+		if err != nil {
+			return err
+		}
+		if _, unread := o.unread(strings.Join(append(k.Path(h.Metadata.Namespace), h.Metadata.Name), "/")); !unread {
+			continue
+		}
+		if _, err := o.server.Mirror(text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (o *origin) read(r *http.Request) error {
@@ -115,22 +171,12 @@ func (o *origin) read(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	res, namespace, name := pathParts(path)
+	_, namespace, name := pathParts(path)
 	if name == "" {
 		return nil
 	}
-	o.mu.Lock()
-	seen := o.seen[path]
-	o.seen[path] = true
-	o.mu.Unlock()
-	if seen {
-		return nil
-	}
-	k, known := o.server.ResolveResource(res)
-	if !known {
-		return nil
-	}
-	if _, there := o.server.Get(memory.Object{Kind: k, Namespace: namespace, Name: name}); there {
+	k, unread := o.unread(path)
+	if !unread {
 		return nil
 	}
 	text, err := o.get(r.Context(), k.Resource, namespace, name)

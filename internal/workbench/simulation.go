@@ -69,6 +69,8 @@ type simulationOptions struct {
 	// cluster is a real one: read for a simulation, or, with store, in place of the simulated one.
 	cluster *kube.Cluster
 	store   bool
+	// installation is the operator whose sets are in the cluster that is read.
+	installation kube.Installation
 	// changes are those of the operator.
 	changes apply.Settings
 	// diff collects what operations change.
@@ -212,7 +214,8 @@ func (s *simulation) connectEffects() (err error) {
 		o.Settings, o.Client, o.Now = s.changes, s.live.Config, nil
 		o.DryRun = false
 	case s.origin != nil:
-		o.Client = kube.Over(s.origin)
+		o.Client, o.Instance = kube.Over(s.origin), s.cluster.Instance(s.installation)
+		o.Namespace, _ = s.cluster.OwnNamespace(s.installation.Namespace) // without one, Sync returns an error
 	}
 	if s.effects, err = apply.New(o); err != nil || s.origin == nil || !s.diff {
 		return err

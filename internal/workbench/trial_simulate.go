@@ -36,7 +36,7 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 	}
 	s, err := simulate(ctx, answer.Hook, *t.Input, simulationOptions{
 		filters: discover.Filters, env: o.Env, timeout: o.HookTimeout, dir: own, started: t.Started,
-		cluster: cl, changes: o.Changes, diff: t.Diff,
+		cluster: cl, installation: o.Installation, changes: o.Changes, diff: t.Diff,
 		line: func(stream, text string) {
 			r.Output = append(r.Output, TrialLine{stream, text})
 			if t.Line != nil {

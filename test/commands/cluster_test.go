@@ -328,3 +328,49 @@ JSON
 		t.Errorf("the cluster has changed: %q", now)
 	}
 }
+
+// TestRunClusterSet shows what a Sync changes in the set of the operator: it adopts, changes and prunes objects by a dry run.
+func TestRunClusterSet(t *testing.T) {
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	dir := hooksDir(t, map[string]string{"set.sh": `#!/bin/sh
+if [ "${1:-}" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+echo '{"operation": "Sync", "set": "web", "force": true, "objects": ['"$OBJECTS"']}' >"$KUBERNETES_PATCH_PATH"
+`})
+	object := func(name, data string) string {
+		return `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "` + name + `"}, "data": {"k": "` + data + `"}}`
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		out, _ := try(t, c.Kubeconfig, append([]string{"run", "set.sh", "--hooks-dir", dir, "--namespace", ns}, args...)...)
+		return out
+	}
+	t.Setenv("OBJECTS", object("changed", "1")+","+object("same", "1")+","+object("pruned", "1"))
+	if out := run("--apply"); !strings.Contains(out, "1 operation, applied") {
+		t.Fatal(out)
+	}
+	c.Kubectl(t, "-n", ns, "create", "configmap", "adopted", "--from-literal=theirs=1")
+	state := func() string {
+		return c.Kubectl(t, "-n", ns, "get", "configmaps", "-o", "jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion},{end}")
+	}
+	before := state()
+	t.Setenv("OBJECTS", object("changed", "2")+","+object("same", "1")+","+object("adopted", "1"))
+	out := run("--cluster", "--startup", "--diff")
+	for _, part := range []string{"ConfigMap/" + ns + "/changed:", `-   k: "1"`, `+   k: "2"`, "ConfigMap/" + ns + "/adopted:", "ConfigMap/" + ns + "/pruned:", "- kind: ConfigMap"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q is not in\n%s", part, out)
+		}
+	}
+	for _, part := range []string{"/same:", "/shell-operator-web"} {
+		if strings.Contains(out, part) {
+			t.Errorf("%q is in\n%s", part, out)
+		}
+	}
+	// To another installation the objects are foreign.
+	if out := run("--cluster", "--startup", "--diff", "--instance", "other"); !strings.Contains(out, "the last one failed") || strings.Contains(out, "/changed:") || strings.Contains(out, "/pruned:") {
+		t.Errorf("with another instance:\n%s", out)
+	}
+	if after := state(); after != before {
+		t.Errorf("the cluster has changed:\n%s\n%s", before, after)
+	}
+}
