@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // operatorManager is the field manager of the operations that are no Sync.
@@ -71,20 +72,34 @@ func (n *names) mark(o *live) string {
 }
 
 // created reports whether the set's apply has created the member, rather than changed an object that another client had created before. It is
-// asked about members of a short time only: an object that was adopted is not created by us either.
+// asked about members of a short time only: an object that was adopted is not created by us either. Times have no fractions of a second, so a
+// controller's first update may have that of the creation; unlike a creator, it owns neither fields of the set nor what they are in.
 func (n *names) created(o *live) bool {
 	entry := entryOf(o, n.manager)
 	if entry < 0 {
 		return false
 	}
-	sole, first := true, notAfter(o.ManagedFields[entry].Time, o.CreationTimestamp)
-	for i, e := range o.ManagedFields {
-		if i != entry && e.Subresource == "" {
-			sole = false
-			first = first && !notAfter(e.Time, o.CreationTimestamp)
+	ours := setOf(o.ManagedFields[entry].FieldsV1)
+	first := notAfter(o.ManagedFields[entry].Time, o.CreationTimestamp)
+	for _, e := range o.ManagedFields {
+		if e.Manager == n.manager || e.Subresource != "" || first && !notAfter(e.Time, o.CreationTimestamp) {
+			continue // what an admission webhook changes in our request is an update of ours
+		}
+		if !first || e.Operation == metav1.ManagedFieldsOperationApply || contains(setOf(e.FieldsV1), ours) {
+			return false
 		}
 	}
-	return sole || first
+	return true
+}
+
+// contains reports whether a set of fields has a path of another one, or a field that such a path is in.
+func contains(some, paths *fieldpath.Set) (found bool) {
+	paths.Iterate(func(path fieldpath.Path) {
+		for n := 1; n <= len(path) && !found; n++ {
+			found = some.Has(path[:n])
+		}
+	})
+	return found
 }
 
 // notAfter compares times of the API server, which have no fractions of a second.
