@@ -58,6 +58,12 @@ func (e *UnknownKindError) Error() string {
 	return fmt.Sprintf("the API server knows no kind, plural or short name %q in %s: %s", e.Kind, where, why)
 }
 
+// IsUnserved reports whether the API server does not serve the path of a request any more: the CRD is gone, or has another version or scope. It
+// is true also for a missing subresource, and for no request that only lacks an object.
+func IsUnserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // Resolver finds the resource of a kind as users write it. It is safe for concurrent use.
 //
 // client-go has a discovery client, but it brings all types of the Kubernetes API into the process: more memory than a
@@ -82,7 +88,7 @@ func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs .
 	if err == nil {
 		return res, nil
 	}
-	r.forget()
+	r.Forget()
 	var unknown *UnknownKindError
 	if !errors.As(err, &unknown) {
 		return Resource{}, err // the caller backs off
@@ -147,7 +153,7 @@ func (r *Resolver) ResolveGroup(ctx context.Context, kind schema.GroupKind) (Res
 	if err == nil {
 		return res, nil
 	}
-	r.forget()
+	r.Forget()
 	return r.searchGroup(ctx, kind)
 }
 
@@ -171,7 +177,7 @@ func (r *Resolver) searchGroup(ctx context.Context, kind schema.GroupKind) (Reso
 
 // ResolveAgain is Resolve without what is cached.
 func (r *Resolver) ResolveAgain(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
-	r.forget()
+	r.Forget()
 	return r.search(ctx, apiVersion, kind, verbs)
 }
 
@@ -207,7 +213,8 @@ func (r *Resolver) HasSubresource(ctx context.Context, res Resource, subresource
 	return slices.ContainsFunc(list, func(served metav1.APIResource) bool { return served.Name == res.Resource+"/"+subresource }), err
 }
 
-func (r *Resolver) forget() {
+// Forget drops what is cached.
+func (r *Resolver) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.groups, r.lists = nil, nil

@@ -360,7 +360,7 @@ func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, 
 	}
 	var code int
 	result := req.Body(manifest).Do(ctx).StatusCode(&code)
-	if err := result.Error(); err != nil {
+	if err := s.notice(result.Error()); err != nil {
 		return nil, false, err
 	}
 	text, err := result.Raw()
@@ -397,7 +397,7 @@ func (s *session) write(req *rest.Request) *rest.Request {
 // get returns the metadata of an object, or nil.
 func (s *session) get(ctx context.Context, res kube.Resource, namespace, name string) (*live, error) {
 	text, err := kube.Send(ctx, s.opts.Client.Get().AbsPath(append(res.Path(namespace), name)...).SetHeader("Accept", metadataOnly))
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(s.notice(err)) {
 		return nil, nil
 	}
 	if err != nil {
@@ -408,6 +408,14 @@ func (s *session) get(ctx context.Context, res kube.Resource, namespace, name st
 		return nil, err
 	}
 	return &found, nil
+}
+
+// notice has the next Sync look again where a kind is served, after a request to where it is not served any more.
+func (a *Applier) notice(err error) error {
+	if kube.IsUnserved(err) {
+		a.opts.Resolver.Forget()
+	}
+	return err
 }
 
 // list returns the metadata of the objects that a selector of labels selects.
@@ -421,7 +429,7 @@ func (a *Applier) list(ctx context.Context, res kube.Resource, namespace, select
 		}
 		text, err := kube.Send(ctx, req)
 		if err != nil {
-			return nil, err
+			return nil, a.notice(err)
 		}
 		var list metav1.PartialObjectMetadataList
 		if err := decode(text, &list); err != nil {

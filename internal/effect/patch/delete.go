@@ -27,7 +27,7 @@ func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropaga
 		return "", err
 	}
 	text, err := kube.Send(ctx, r.Client.Delete().AbsPath(r.object("")...).SetHeader("Content-Type", "application/json").Body(body))
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !kube.IsUnserved(err) {
 		return "", nil
 	}
 	if err != nil {

@@ -171,7 +171,20 @@ func (a *Applier) announce(ctx context.Context, log *slog.Logger, p *effect.Patc
 
 func (a *Applier) one(ctx context.Context, log *slog.Logger, run Run, p *effect.Patch, res kube.Resource) error {
 	log = a.announce(ctx, log, p)
-	return explain((&request{Options: &a.opts, run: run, patch: p, resource: res, log: log}).do(ctx), p, res)
+	do := func() error { return (&request{Options: &a.opts, run: run, patch: p, resource: res, log: log}).do(ctx) }
+	err := do()
+	if kube.IsUnserved(err) && p.Operation != effect.Create {
+		// The resource was found earlier. Without this, a Delete in a version that is not served any more would seem to succeed.
+		served, unknown := a.opts.Resolver.ResolveAgain(ctx, p.APIVersion, p.Kind)
+		if unknown == nil && served != res {
+			res = served
+			return explain(do(), p, res)
+		}
+		if p.IgnoreMissingObject || p.Operation.Deletes() {
+			return nil
+		}
+	}
+	return explain(err, p, res)
 }
 
 // explain adds the RBAC rule to an error about a missing permission.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -194,6 +197,39 @@ func TestNamesLeadNowhereElse(t *testing.T) {
 	}
 	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/first", "secret/token", "-o", "jsonpath={.items[*].metadata.name} {.items[*].data} {.items[*].metadata.deletionTimestamp}"); strings.TrimSpace(got) != "first token" {
 		t.Errorf("left is %q", got)
+	}
+}
+
+// A CRD serves another version than the operator has seen: a Delete that names none does not succeed without deleting anything.
+func TestServedElsewhere(t *testing.T) {
+	version, deleted := "v1", ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/apis":
+			fmt.Fprintf(w, `{"groups": [{"name": "example.com", "preferredVersion": {"groupVersion": "example.com/%[1]s"}, "versions": [{"groupVersion": "example.com/%[1]s"}]}]}`, version)
+		case r.URL.Path == "/apis/example.com/"+version:
+			fmt.Fprint(w, `{"resources": [{"name": "things", "kind": "Thing", "namespaced": true, "verbs": ["get", "delete"]}]}`)
+		case r.URL.Path == "/api/v1":
+			fmt.Fprint(w, `{"resources": []}`)
+		case strings.HasPrefix(r.URL.Path, "/apis/example.com/"+version+"/") && r.Method == http.MethodDelete:
+			deleted += r.URL.Path
+			fmt.Fprint(w, `{"kind": "Status", "status": "Success"}`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	client, err := kube.NewClient(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &applier{New(Options{Client: client, Resolver: kube.NewResolver(client), Filters: jq.NewCompiler(jq.Options{})}), slog.New(slog.DiscardHandler)}
+	for _, step := range []struct{ version, want string }{{"v1", "/apis/example.com/v1/namespaces/a/things/b"}, {"v2", "/apis/example.com/v2/namespaces/a/things/b"}} {
+		version, deleted = step.version, ""
+		if got := apply(t, a, `{operation: Delete, kind: Thing, namespace: a, name: b}`); got != "" || deleted != step.want {
+			t.Errorf("%s: error %q, deleted is %q, want %q", step.version, got, deleted, step.want)
+		}
 	}
 }
 

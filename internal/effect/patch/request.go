@@ -199,7 +199,7 @@ func (r *request) send(ctx context.Context, kind types.PatchType) error {
 
 // forgive ignores that the object is missing, if the patch says so.
 func (r *request) forgive(err error) error {
-	if r.patch.IgnoreMissingObject && apierrors.IsNotFound(err) {
+	if r.patch.IgnoreMissingObject && apierrors.IsNotFound(err) && !kube.IsUnserved(err) {
 		return nil
 	}
 	return err
