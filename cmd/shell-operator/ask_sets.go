@@ -20,7 +20,7 @@ var liveSets = live{"/sets/list.json", func(text []byte) (names []string) {
 }}
 
 func newSetsCommand(a *asking) *cobra.Command {
-	c := &cobra.Command{Use: "sets", Short: "Show and delete the sets of objects of hooks"}
+	c := &cobra.Command{Use: "sets", Short: "Show, move and delete the sets of objects of hooks"}
 	list := &cobra.Command{
 		Use: "list", Short: "Show the sets of objects of all hooks",
 		Long:    "Show the sets of objects of this installation: the id, the hook, the owner, the number of objects, and whether the hook is gone.",
@@ -64,6 +64,44 @@ are released and kept. The set of an active hook is deleted with --force only. S
 			fields.Set("force", "true")
 		}
 		return fields
-	}))
+	}), newSetsAdopt(a))
 	return c
+}
+
+func newSetsAdopt(a *asking) *cobra.Command {
+	c := &cobra.Command{
+		Use: "adopt [SET]", Short: "Move a set of objects to another hook or name",
+		Long: `Move a set of objects, or all sets of --hook, to another hook or name: after a hook was renamed, or the set in it. No object is
+deleted or created. SET is the id, or the name or HOOK/NAME for the sets of all owners. An interrupted command is completed by running
+it again. With --force the earlier hook may be active, the other one may be missing, and its set may have objects already.`,
+		Example:           "  shell-operator sets adopt --hook sites.sh --to-hook shops.sh\n  shell-operator sets adopt sites.sh/pages --to-set articles --dry-run",
+		ValidArgsFunction: a.fromOperator(liveSets),
+	}
+	var hook, toHook, toSet string
+	var force bool
+	c.Flags().StringVar(&hook, "hook", "", "move all sets of this hook")
+	c.Flags().StringVar(&toHook, "to-hook", "", "hook that gets the sets; default: the same")
+	c.Flags().StringVar(&toSet, "to-set", "", "name of the set afterwards; default: the same")
+	c.Flags().BoolVar(&force, "force", false, "also move sets of an active hook, and to a set that has objects")
+	c.Args = func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 1 || (hook == "") == (len(args) == 0):
+			return errors.New("name one set, or with --hook a hook: shell-operator sets list shows the ids")
+		case toHook == "" && toSet == "":
+			return errors.New("name the hook or the set that gets the objects: use --to-hook, --to-set or both")
+		case toSet != "" && hook != "":
+			return errors.New("--hook can have sets of several names, and --to-set would join them: name the set")
+		}
+		return nil
+	}
+	return a.newAction(c, func([]string) (string, string) { return "/sets/adopt", "" }, func(args []string) url.Values {
+		fields := url.Values{"toHook": {toHook}, "toSet": {toSet}, "hook": {hook}}
+		if len(args) == 1 {
+			fields.Set("set", args[0])
+		}
+		if force {
+			fields.Set("force", "true")
+		}
+		return fields
+	})
 }

@@ -33,7 +33,7 @@ func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error 
 		return nil
 	}
 	for name, n := range counts {
-		op.log.Warn("Sets of objects have no hook any more: their objects stay", "hook", name, "sets", n, "hint", "run 'sets delete --hook "+name+"', or bring the hook back")
+		op.log.Warn("Sets of objects have no hook any more: their objects stay", "hook", name, "sets", n, "hint", "run 'sets adopt' or 'sets delete' with --hook "+name+", or bring the hook back")
 	}
 	return nil
 }
@@ -79,21 +79,40 @@ func (i *insight) SetMembers(ctx context.Context, set debug.Set) (all []debug.Se
 
 // DeleteSet prunes a set.
 func (a actions) DeleteSet(ctx context.Context, set debug.Set) (deleted, released int, err error) {
-	if a.op.election != nil {
-		ctx = a.op.election.Fence(ctx)
-	}
-	deleted, released, err = a.op.effects.Sets().Delete(ctx, a.op.log, set.Namespace, set.ID)
+	deleted, released, err = a.op.effects.Sets().Delete(a.op.fenced(ctx), a.op.log, set.Namespace, set.ID)
 	if err == nil {
-		for stored := false; !stored; {
-			before, left := a.op.lostSets.Load(), []debug.Set{}
-			if before != nil {
-				left = slices.DeleteFunc(slices.Clone(*before), func(s debug.Set) bool { return s.ID == set.ID })
-			}
-			stored = a.op.lostSets.CompareAndSwap(before, &left)
-		}
-		a.op.hooksChanged(nil)
+		a.op.setEnded(set.ID)
 	}
 	return deleted, released, err
+}
+
+// AdoptSet moves a set to another hook or name.
+func (a actions) AdoptSet(ctx context.Context, set, to debug.Set, join, dryRun bool) (id string, moved int, err error) {
+	id, moved, err = a.op.effects.Sets().Adopt(a.op.fenced(ctx), a.op.log, set.Namespace, set.ID, applyset.Move{Hook: to.Hook, Name: to.Name, Join: join, Check: dryRun})
+	if err == nil && !dryRun {
+		a.op.setEnded(set.ID)
+	}
+	return id, moved, err
+}
+
+// fenced makes the requests of a command those of the leader.
+func (op *operator) fenced(ctx context.Context) context.Context {
+	if op.election == nil {
+		return ctx
+	}
+	return op.election.Fence(ctx)
+}
+
+// setEnded removes a set from the lost ones.
+func (op *operator) setEnded(id string) {
+	for stored := false; !stored; {
+		before, left := op.lostSets.Load(), []debug.Set{}
+		if before != nil {
+			left = slices.DeleteFunc(slices.Clone(*before), func(s debug.Set) bool { return s.ID == id })
+		}
+		stored = op.lostSets.CompareAndSwap(before, &left)
+	}
+	op.hooksChanged(nil)
 }
 
 // UninstallSets prunes the sets of an installation.

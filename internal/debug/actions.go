@@ -37,6 +37,8 @@ type Actions interface {
 	ReleaseObject(ctx context.Context, kind, namespace, name string) (finalizers []string, err error)
 	// DeleteSet prunes a set, and returns how many objects were deleted, and how many released and kept.
 	DeleteSet(ctx context.Context, set Set) (deleted, released int, err error)
+	// AdoptSet moves a set to another hook or name, and returns the new id and the number of objects. With join that set may have objects already.
+	AdoptSet(ctx context.Context, set, to Set, join, dryRun bool) (id string, moved int, err error)
 }
 
 // ParkedTask is a task that has failed for the last time and is kept.

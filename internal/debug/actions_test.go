@@ -71,6 +71,13 @@ func (f *fakeActions) DeleteSet(_ context.Context, s Set) (int, int, error) {
 	return 2, 1, nil
 }
 
+func (f *fakeActions) AdoptSet(_ context.Context, set, to Set, join, dryRun bool) (string, int, error) {
+	if !dryRun {
+		f.note("adopt set %s as %s/%s %t", set.ID, to.Hook, to.Name, join)
+	}
+	return to.Name + "-9", 2, nil
+}
+
 // busyOperator has a keyed queue, pauses and parked tasks.
 func busyOperator() *fake {
 	op := theOperator()
@@ -164,6 +171,13 @@ func TestActions(t *testing.T) {
 		{"/sets/delete", "set=web&force=true", 200, "set web-3 is deleted", "delete set web-3"},
 		{"/sets/delete", "set=none", 400, `there is no set "none": shell-operator sets list shows all`, ""},
 		{"/sets/delete", "hook=none", 400, `there is no set of a hook "none"`, ""},
+		{"/sets/adopt", "hook=gone.sh&toHook=big.py", 200, "set pages-1 is moved to pages-9, set \"pages\" of hook \"big.py\", with 2 objects\nset pages-2", "adopt set pages-1 as big.py/pages false adopt set pages-2 as big.py/pages false"},
+		{"/sets/adopt", "set=pages&toHook=big.py&toSet=w&dryRun=true", 200, "dry run: set pages-1 is moved to w-9, set \"w\" of hook \"big.py\", with 2 objects\nset pages-2", ""},
+		{"/sets/adopt", "set=web&toSet=w", 200, "set web-3 is moved to w-9", "adopt set web-3 as big.py/w false"},
+		{"/sets/adopt", "set=web&toHook=tidy.sh", 409, `the hook "big.py" of set web-3 is active: remove the hook first, or use --force`, ""},
+		{"/sets/adopt", "set=web&toHook=tidy.sh&force=true", 200, "set web-3 is moved", "adopt set web-3 as tidy.sh/web true"},
+		{"/sets/adopt", "hook=gone.sh&toHook=none", 409, `the operator has no hook "none" that could get the sets: add the hook first, or use --force`, ""},
+		{"/sets/adopt", "set=none&toHook=big.py", 400, `there is no set "none"`, ""},
 		{"/finalizers/remove", "kind=Node", 400, "name the object as NAMESPACE/NAME", ""},
 		{"/parked/retry", "id=p9", 400, `there is no parked task "p9", or no longer: shell-operator parked list shows all`, ""},
 	} {
@@ -230,7 +244,7 @@ func TestParkedAndPauses(t *testing.T) {
 		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- tidy.sh is paused (shell-operator hook resume tidy.sh)\n",
 		"/finalizers/list": "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", orphaned with 3 objects\n",
 		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
-			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets delete --hook gone.sh\n",
+			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets adopt or delete --hook gone.sh\n",
 		"/sets/list":       "pages-2  set \"pages\" of hook \"gone.sh\", owner ConfigMap default/b: 2 objects, the hook is gone\nweb-3  set \"web\" of hook \"big.py\": 1 object\n",
 		"/sets/web":        "web-3  set \"web\" of hook \"big.py\": 1 object\n  ConfigMap a/b: drifted, changed by x\n  PersistentVolumeClaim a/c: unknown, not deleted with the set\n",
 		"/hook/big.py/why": "- queue \"orders\" is paused",

@@ -53,6 +53,7 @@ var routes = []route{
 	{method: "GET", path: "/sets/list", about: "the sets of objects of this installation", answer: setsList},
 	{method: "GET", path: "/sets/*", about: "a set, by its id or name, with its objects", answer: setShow},
 	{method: "POST", path: "/sets/delete", about: "prune a set: form field `set`, or those of `hook`; with `force=true` also those of an active hook", answer: act(setsDelete)},
+	{method: "POST", path: "/sets/adopt", about: "move sets to another hook or name: form fields `set` or `hook`, and `toHook`, `toSet` or both; with `force=true` also those of an active hook, and to a set that has objects", answer: act(setsAdopt)},
 	{method: "GET", path: "/run/list", about: "the last runs of all hooks; `?failed=true` as above", answer: runList},
 	{method: "GET", path: "/run/*/recording", about: "the recording of a run", answer: runRecording},
 	{method: "GET", path: "/run/*/context", about: "the binding contexts of a recorded run", answer: runContext},

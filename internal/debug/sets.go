@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -75,26 +76,47 @@ func (a *API) sets(ctx context.Context) (all []Set, hidden string, err error) {
 
 // oneSet finds the set that a request names by its id, its name, or hook and name.
 func (a *API) oneSet(ctx context.Context, name string) (Set, error) {
+	found, err := a.namedSets(ctx, name)
+	switch {
+	case err != nil:
+		return Set{}, err
+	case len(found) > 1:
+		return Set{}, refuse(http.StatusBadRequest, "%d sets are called %q: name one by its id, shell-operator sets list shows the ids", len(found), name)
+	}
+	return found[0], nil
+}
+
+// namedSets finds all sets that a request names, at least one: of several owners, or of several hooks.
+func (a *API) namedSets(ctx context.Context, name string) (found []Set, err error) {
 	all, _, err := a.sets(ctx)
 	if err != nil {
-		return Set{}, err
+		return nil, err
 	}
-	var found []Set
 	for _, s := range all {
 		switch name {
 		case s.ID:
-			return s, nil
+			return []Set{s}, nil
 		case s.Name, s.Hook + "/" + s.Name:
 			found = append(found, s)
 		}
 	}
-	switch len(found) {
-	case 0:
-		return Set{}, refuse(http.StatusBadRequest, "there is no set %q: shell-operator sets list shows all", name)
-	case 1:
-		return found[0], nil
+	if len(found) == 0 {
+		return nil, refuse(http.StatusBadRequest, "there is no set %q: shell-operator sets list shows all", name)
 	}
-	return Set{}, refuse(http.StatusBadRequest, "%d sets are called %q: name one by its id, shell-operator sets list shows the ids", len(found), name)
+	return found, nil
+}
+
+// setsOf finds the sets of a hook, at least one.
+func (a *API) setsOf(ctx context.Context, name string) ([]Set, error) {
+	all, _, err := a.sets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(s Set) bool { return s.Hook != name })
+	if len(all) == 0 {
+		return nil, refuse(http.StatusBadRequest, "there is no set of a hook %q: shell-operator sets list shows all", name)
+	}
+	return all, nil
 }
 
 func setsList(a *API, r request) (answer, error) {
@@ -145,14 +167,11 @@ func setShow(a *API, r request) (answer, error) {
 func setsDelete(a *API, r request, dryRun bool) (acted, error) {
 	var chosen []Set
 	if of := r.PostForm.Get("hook"); of != "" {
-		all, _, err := a.sets(r.Context())
+		all, err := a.setsOf(r.Context(), of)
 		if err != nil {
 			return acted{}, err
 		}
-		chosen = slices.DeleteFunc(all, func(s Set) bool { return s.Hook != of })
-		if len(chosen) == 0 {
-			return acted{}, refuse(http.StatusBadRequest, "there is no set of a hook %q: shell-operator sets list shows all", of)
-		}
+		chosen = all
 	} else {
 		s, err := a.oneSet(r.Context(), r.PostForm.Get("set"))
 		if err != nil {
@@ -193,6 +212,45 @@ func setsDelete(a *API, r request, dryRun bool) (acted, error) {
 	return acted{Count: len(lines), Message: strings.Join(lines, "\n")}, nil
 }
 
+// setsAdopt moves sets to another hook or name: all sets of a hook, or one, of all owners.
+func setsAdopt(a *API, r request, dryRun bool) (acted, error) {
+	form := r.PostForm
+	toHook, toSet, force := form.Get("toHook"), form.Get("toSet"), form.Get("force") == "true"
+	choose, name := a.namedSets, form.Get("set")
+	if of := form.Get("hook"); of != "" {
+		choose, name = a.setsOf, of
+	}
+	chosen, err := choose(r.Context(), name)
+	if err != nil {
+		return acted{}, err
+	}
+	hooks, err := a.hooks()
+	if err != nil {
+		return acted{}, err
+	}
+	first := chosen[0]
+	toHook = cmp.Or(toHook, first.Hook)
+	switch {
+	case slices.ContainsFunc(chosen, func(s Set) bool { return s.Hook != first.Hook }):
+		return acted{}, refuse(http.StatusBadRequest, "several hooks have sets called %q: name them as HOOK/NAME", name)
+	case force || toHook == first.Hook:
+	case !first.HookAbsent:
+		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active: remove the hook first, or use --force; its next run fails, because the objects belong to another set", first.Hook, first.ID)
+	case !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == toHook }):
+		return acted{}, refuse(http.StatusConflict, "the operator has no hook %q that could get the sets: add the hook first, or use --force", toHook)
+	}
+	var lines []string
+	for _, s := range chosen {
+		to := Set{Hook: toHook, Name: cmp.Or(toSet, s.Name)}
+		id, moved, err := a.Actions.AdoptSet(r.Context(), s, to, force, dryRun)
+		if err != nil {
+			return acted{}, refuse(http.StatusConflict, "%v", err)
+		}
+		lines = append(lines, fmt.Sprintf("set %s is moved to %s, set %q of hook %q, with %s", s.ID, id, to.Name, to.Hook, count(moved, "object")))
+	}
+	return acted{Count: len(lines), Message: strings.Join(lines, "\n")}, nil
+}
+
 // shownLost limits the ids in one text.
 const shownLost = 5
 
@@ -211,7 +269,7 @@ func lostSets(o Operator) (hooks []string, reasons map[string]Reason) {
 		if more := len(of) - shownLost; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		reasons[name] = Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(of), "set"), text), "bring the hook back, or shell-operator sets delete --hook " + name}
+		reasons[name] = Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(of), "set"), text), "bring the hook back, or shell-operator sets adopt or delete --hook " + name}
 	}
 	return hooks, reasons
 }

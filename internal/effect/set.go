@@ -1,6 +1,18 @@
 package effect
 
-import "slices"
+import (
+	"regexp"
+	"slices"
+)
+
+// MaxSetName keeps the set's name and the name of its hook readable beside each other.
+const MaxSetName = 40
+
+// dnsLabel is the name of a DNS label.
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+// IsSetName reports whether a set may have a name: it is a part of that of its parent.
+func IsSetName(name string) bool { return len(name) <= MaxSetName && dnsLabel.MatchString(name) }
 
 // ObjectSet is a complete list of objects: those that are not in it are pruned.
 type ObjectSet struct {

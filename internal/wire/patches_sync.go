@@ -8,15 +8,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/spelling"
 )
-
-// maxSetName keeps the set's name and the name of its hook readable beside each other.
-const maxSetName = 40
 
 // The values of drift; the first is the default.
 const driftRestore, driftIgnore = "restore", "ignore"
@@ -44,11 +40,11 @@ func (p *patchParser) set(out *effect.Patch, d patchDocument) {
 	}
 	s := &effect.ObjectSet{Name: d.Set, Force: d.Force, Migrate: d.Migrate, Restore: d.Drift != driftIgnore}
 	out.Name, out.Set = d.Set, s
-	switch problems := content.IsDNS1123Label(d.Set); {
+	switch {
 	case d.Set == "":
 		p.wrong(number, "set", "is required for Sync", "write a name that is unique for this hook and owner")
-	case len(d.Set) > maxSetName || len(problems) > 0:
-		p.wrong(number, "set", fmt.Sprintf("%.100q is not a DNS label of at most %d characters", d.Set, maxSetName), "")
+	case !effect.IsSetName(d.Set):
+		p.wrong(number, "set", fmt.Sprintf("%.100q is not a DNS label of at most %d characters", d.Set, effect.MaxSetName), "")
 	}
 	if d.Drift != "" && d.Drift != driftRestore && d.Drift != driftIgnore {
 		p.wrong(number, "drift", notOneOf(d.Drift, []string{driftRestore, driftIgnore}), "")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -131,6 +132,89 @@ func TestKilledAtEachRequest(t *testing.T) {
 				}
 				if n > 500 {
 					t.Fatal("the Sync never ends")
+				}
+			}
+		})
+	}
+}
+
+// A move that is killed at any request leaves what the next one completes. The renamed hook then has exactly the wanted set, and nothing was deleted or created
+// meanwhile: all objects keep their uid and their values.
+func TestMoveKilledAtEachRequest(t *testing.T) {
+	cluster := testenv.Shared(t)
+	client := testenv.Client(t, cluster.Config(t))
+	for _, test := range []struct {
+		name     string
+		sent     bool
+		hook, to string
+	}{{"request lost", false, "site.sh", "web"}, {"response lost", true, "site.sh", "web"}, {"only the name", true, "web.sh", "site"}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			for n := 1; ; n++ {
+				namespace, away := cluster.Namespace(t), cluster.Namespace(t)
+				document := func(set string, value int) string {
+					return fmt.Sprintf(`{"operation": "Sync", "set": %q, "owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, "name": "owner"}, "objects": [
+						{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"mine": "x"}}, "data": {"v": "%d"}},
+						{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bare"}},
+						{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "away", "namespace": %q}}]}`, set, namespace, value, away)
+				}
+				post(t, client, namespace, "configmaps", `{"metadata": {"name": "owner"}}`)
+				first := newOperator(t, cluster.Config(t), namespace, namespace, false)
+				if err := first.sync(t.Context(), "web.sh", document("web", 1)); err != nil {
+					t.Fatal(err)
+				}
+				sets, _, err := first.List(t.Context())
+				if err != nil || len(sets) != 1 {
+					t.Fatal(sets, err)
+				}
+				id := sets[0].ID
+				post(t, client, namespace, "configmaps", `{"metadata": {"name": "copy", "labels": {"`+partOfLabel+`": "`+configMaps(t, client, namespace)["a"].Labels[partOfLabel]+`"}}}`)
+				before := configMaps(t, client, namespace)
+				move := func(o *operator) error {
+					_, _, err := o.Adopt(t.Context(), slog.New(slog.DiscardHandler), namespace, id, Move{Hook: test.hook, Name: test.to})
+					return err
+				}
+				killed := newOperator(t, cluster.Config(t), namespace, namespace, false)
+				killed.traffic.kill(n, test.sent)
+				ended := move(killed) == nil
+				if !ended && n > 100 {
+					t.Fatal("the move never ends")
+				}
+				if err := move(newOperator(t, cluster.Config(t), namespace, namespace, false)); err != nil && !strings.Contains(err.Error(), "does not exist any more") {
+					t.Fatalf("killed at %d: %v", n, err)
+				}
+				moved := configMaps(t, client, namespace)
+				for name, o := range before {
+					after := moved[name]
+					switch isMember := name == "a" || name == "bare"; {
+					case after.UID != o.UID:
+						t.Fatalf("killed at %d: %s is another object", n, name)
+					case isMember == (after.ResourceVersion == o.ResourceVersion):
+						t.Fatalf("killed at %d: %s was changed: %t", n, name, !isMember)
+					case isMember && (after.Labels[partOfLabel] == o.Labels[partOfLabel] || len(after.OwnerReferences) != 1):
+						t.Fatalf("killed at %d: %s has the labels %v and references %v", n, name, after.Labels, after.OwnerReferences)
+					}
+				}
+				next := newOperator(t, cluster.Config(t), namespace, namespace, false)
+				if sets, _, err = next.List(t.Context()); err != nil || len(sets) != 1 || sets[0].Hook != test.hook || sets[0].Name != test.to {
+					t.Fatalf("killed at %d: the sets are %v, %v", n, sets, err)
+				}
+				if next.Count(t.Context(), sets); sets[0].Members != 3 {
+					t.Fatalf("killed at %d: %d members", n, sets[0].Members)
+				}
+				// Without force: the values are owned by the moved set.
+				if err := next.sync(t.Context(), test.hook, document(test.to, 2)); err != nil {
+					t.Fatalf("killed at %d: %v", n, err)
+				}
+				empty := fmt.Sprintf(`{"operation": "Sync", "set": %q, "owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, "name": "owner"}, "objects": [], "allowEmpty": true}`, test.to, namespace)
+				if err := next.sync(t.Context(), test.hook, empty); err != nil {
+					t.Fatalf("killed at %d: %v", n, err)
+				}
+				if left := configMaps(t, client, namespace); len(left) != 2 || len(configMaps(t, client, away)) != 0 {
+					t.Fatalf("killed at %d: %d objects are left", n, len(left))
+				}
+				if ended {
+					return
 				}
 			}
 		})

@@ -38,18 +38,20 @@ func entryOf(o *live, manager string) int {
 	})
 }
 
-// isMember reports whether the set has applied the label of the object. The label alone is no evidence: controllers copy labels.
+// isMember reports whether the manager of the set has written the label of the object: by an apply, or by the patch of a move. The label alone is no
+// evidence: controllers copy labels.
 func (n *names) isMember(o *live) bool {
-	entry := entryOf(o, n.manager)
-	if o.Labels[partOfLabel] != n.id || entry < 0 {
-		return false
-	}
+	return o.Labels[partOfLabel] == n.id && slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == n.manager && e.Subresource == "" && ownsLabel(e.FieldsV1)
+	})
+}
+
+func ownsLabel(owned *metav1.FieldsV1) bool {
 	var fields struct {
 		Metadata struct {
 			Labels map[string]json.RawMessage `json:"f:labels"`
 		} `json:"f:metadata"`
 	}
-	owned := o.ManagedFields[entry].FieldsV1
 	if owned == nil || json.Unmarshal(owned.GetRawBytes(), &fields) != nil {
 		return false
 	}
@@ -108,7 +110,7 @@ func notAfter(t *metav1.Time, limit metav1.Time) bool { return t == nil || !t.Af
 // foreign returns why an object can never be adopted, or "".
 func (n *names) foreign(o *live, owner types.UID) string {
 	if set := o.Labels[partOfLabel]; set != "" && set != n.id {
-		return "it belongs to another set, " + set
+		return "it belongs to another set, " + set + " (after a rename of the hook or set: shell-operator sets adopt)"
 	}
 	for _, r := range o.OwnerReferences {
 		if r.Controller != nil && *r.Controller && r.UID != owner {

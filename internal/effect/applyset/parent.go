@@ -162,8 +162,11 @@ func (s *session) tryRecord(ctx context.Context, recorded places, owned bool, cr
 		// Each value differs, so that the API server records the time of this write.
 		annotations[creatingAnnotation] = s.opts.Now().UTC().Format(time.RFC3339Nano)
 	}
+	if s.adopts != "" {
+		annotations[adoptedAnnotation] = s.adopts
+	}
 	references := s.parentReferences(owned)
-	if s.parent != nil && s.parent.places.equal(recorded) && !creating && s.parent.Annotations[creatingAnnotation] == "" &&
+	if s.parent != nil && (s.adopts == "" || s.parent.Annotations[adoptedAnnotation] == s.adopts) && s.parent.places.equal(recorded) && !creating && s.parent.Annotations[creatingAnnotation] == "" &&
 		slices.EqualFunc(references, s.parent.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
 		return nil
 	}

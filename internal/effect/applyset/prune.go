@@ -38,20 +38,31 @@ func (s *session) prune(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes or releases a member. When another client has changed it, it decides again.
+// remove deletes or releases a member.
 func (s *session) remove(ctx context.Context, r ref, current *live) error {
-	res := s.resources[r.GroupKind]
-	path := append(res.Path(r.namespace), r.name)
-	for attempt := 1; ; attempt++ {
-		var err error
+	path := append(s.resources[r.GroupKind].Path(r.namespace), r.name)
+	return s.unlessReplaced(ctx, r, current, func(current *live) error {
 		if s.keeps(r, current.Annotations) {
-			if err = s.release(ctx, r, path, current); err == nil {
+			err := s.release(ctx, r, path, current)
+			if err == nil {
 				s.released.Add(1)
 			}
-		} else if err = s.deleteObject(ctx, path, current); err == nil {
+			return err
+		}
+		err := s.deleteObject(ctx, path, current)
+		if err == nil {
 			s.deleted.Add(1)
 			s.log.Info("An object of a set is pruned", "object", r.String())
 		}
+		return err
+	})
+}
+
+// unlessReplaced changes a member. When another client has changed it, it is read and changed again, if it is still a member.
+func (s *session) unlessReplaced(ctx context.Context, r ref, current *live, change func(current *live) error) error {
+	uid := current.UID
+	for attempt := 1; ; attempt++ {
+		err := change(current)
 		changed := apierrors.IsConflict(err) || apierrors.IsInvalid(err)
 		switch {
 		case err == nil, apierrors.IsNotFound(err):
@@ -59,8 +70,7 @@ func (s *session) remove(ctx context.Context, r ref, current *live) error {
 		case !changed || attempt == maxAttempts:
 			return err
 		}
-		uid := current.UID
-		if current, err = s.get(ctx, res, r.namespace, r.name); err != nil {
+		if current, err = s.get(ctx, s.resources[r.GroupKind], r.namespace, r.name); err != nil {
 			return err
 		}
 		if current == nil || current.UID != uid || current.DeletionTimestamp != nil || !s.isMember(current) {
@@ -94,6 +104,9 @@ type step struct {
 	Value any    `json:"value,omitempty"`
 }
 
+// labelPath is that of the label of members in a JSON patch.
+var labelPath = "/metadata/labels/" + strings.ReplaceAll(partOfLabel, "/", "~1")
+
 // testsOf are the tests that an object is still the one that was read.
 func testsOf(o *live) []step {
 	return []step{{"test", "/metadata/uid", o.UID}, {"test", "/metadata/resourceVersion", o.ResourceVersion}}
@@ -101,7 +114,7 @@ func testsOf(o *live) []step {
 
 // release makes an object that is not pruned independent of the set.
 func (s *session) release(ctx context.Context, r ref, path []string, current *live) error {
-	steps := append(testsOf(current), step{Op: "remove", Path: "/metadata/labels/" + strings.ReplaceAll(partOfLabel, "/", "~1")})
+	steps := append(testsOf(current), step{Op: "remove", Path: labelPath})
 	if at := slices.IndexFunc(current.OwnerReferences, s.isOwner); at >= 0 {
 		steps = append(steps, step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)})
 	}

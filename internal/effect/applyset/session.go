@@ -43,6 +43,8 @@ type session struct {
 	incomplete []error
 	// uncertain: the outcome of a creation is unknown.
 	uncertain atomic.Bool
+	// adopts is the id of the set whose members become those of this one.
+	adopts string
 	// deleted and released count members that were pruned.
 	deleted, released atomic.Int64
 }

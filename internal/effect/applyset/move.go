@@ -1,0 +1,195 @@
+package applyset
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// Move is a move of a set to another hook or name. The owner stays.
+type Move struct {
+	// Hook and Name are those of the set afterwards.
+	Hook, Name string
+	// Join allows that this set has members already.
+	Join bool
+	// Check only finds out what would be moved.
+	Check bool
+}
+
+// Adopt moves a set: its places to the parent of the new one, then each member, then it deletes its parent. It may be repeated after an interruption.
+// It returns the id of the new set, and how many members were moved.
+func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, namespace, id string, to Move) (newID string, moved int, err error) {
+	old, err := a.find(ctx, log, namespace, id)
+	if err != nil {
+		return "", 0, err
+	}
+	m := &move{old: old, next: old.renamed(to), join: to.Join, check: to.Check}
+	newID = strings.TrimPrefix(m.next.names.parent, parentPrefix)
+	switch {
+	case m.next.id == old.id:
+		return "", 0, fmt.Errorf("the set %s is already %q of hook %q", id, to.Name, to.Hook)
+	case !effect.IsSetName(to.Name):
+		return "", 0, fmt.Errorf("%.100q is not the name of a set: use a DNS label of at most %d characters", to.Name, effect.MaxSetName)
+	}
+	// All moves take turns in the same order, so that two of them do not wait for each other.
+	both := []*session{m.old, m.next}
+	slices.SortFunc(both, func(x, y *session) int { return cmp.Compare(x.id, y.id) })
+	for _, s := range both {
+		state, release, err := a.begin(ctx, s.id)
+		if err != nil {
+			return "", 0, err
+		}
+		defer release()
+		s.state = state
+	}
+	for attempt := 1; ; attempt++ {
+		err = m.try(ctx)
+		if err == nil || !apierrors.IsConflict(err) || attempt == maxAttempts {
+			break
+		}
+	}
+	if err != nil && m.begun {
+		err = fmt.Errorf("the set %s is not moved completely, repeat the command: %w", id, err)
+	}
+	return newID, m.moved, err
+}
+
+// renamed returns the session of the set under another hook or name.
+func (s *session) renamed(to Move) *session {
+	set := *s.set
+	set.Name = to.Name
+	n := namesOf(s.opts.Instance, s.opts.Namespace, to.Hook, &set, s.ownerKind.Group, s.ownerKind.Kind)
+	return &session{Applier: s.Applier, names: n, hook: to.Hook, set: &set, ownerKind: s.ownerKind, needs: s.needs, log: s.log.With("toHook", to.Hook, "toSet", to.Name)}
+}
+
+// move is one call of Adopt.
+type move struct {
+	old, next   *session
+	join, check bool
+	// begun: something was changed.
+	begun bool
+	moved int
+}
+
+func (m *move) try(ctx context.Context) error {
+	if err := m.old.readOwner(ctx); err != nil {
+		return err
+	}
+	m.next.owner = m.old.owner
+	var recorded [2]places
+	for i, s := range []*session{m.old, m.next} {
+		err := s.plan(ctx)
+		if err == nil {
+			err = s.readParent(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		recorded[i] = s.recorded()
+		if err = s.readMembers(ctx, recorded[i]); err != nil {
+			return err
+		}
+		if err = errors.Join(s.incomplete...); err != nil {
+			return fmt.Errorf("cannot list the members: %w", err)
+		}
+	}
+	refs := slices.SortedFunc(maps.Keys(m.old.members), func(a, b ref) int { return strings.Compare(a.String(), b.String()) })
+	begun := m.next.parent != nil && m.next.parent.Annotations[adoptedAnnotation] == m.old.id
+	switch {
+	case len(m.next.members) > 0 && len(refs) > 0 && !m.join && !begun:
+		return fmt.Errorf("the set %q of hook %q is not empty: its next Sync deletes those objects of both sets that the hook does not return; use --force to join them", m.next.set.Name, m.next.hook)
+	case m.check:
+		m.moved = len(refs)
+		return nil
+	}
+	// What an ended process has left uncertain is not carried into the other set.
+	for _, s := range []*session{m.old, m.next} {
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
+	}
+	m.begun = true
+	m.old.forget() // nothing is restored from now on
+	m.next.state.mu.Lock()
+	m.next.state.complete = false // the next Sync sends requests, also for an unchanged manifest
+	m.next.state.mu.Unlock()
+	if len(refs) > 0 {
+		m.next.adopts = m.old.id
+		if err := m.next.record(ctx, recorded[1].union(recorded[0]), m.owned(), false); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, len(refs))
+	moved := make([]bool, len(refs))
+	kube.Concurrently(len(refs), parallel, func(i int) {
+		if member := m.old.members[refs[i]]; member != nil { // not settled
+			moved[i], errs[i] = m.one(ctx, refs[i], member)
+		}
+	})
+	for _, done := range moved {
+		if done {
+			m.moved++
+		}
+	}
+	if err := joined(errs); err != nil {
+		return err
+	}
+	if m.old.parent != nil {
+		// In the version that was read before the members were listed: a later one may have more.
+		err := m.old.deleteObject(ctx, m.old.parentPath(), &m.old.parent.live)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("cannot delete the earlier parent: %w", m.old.explain(err, parentResource, m.old.namespace, "delete"))
+		}
+	}
+	m.old.remember(places{})
+	return nil
+}
+
+// owned reports whether all members have a reference to the owner.
+func (m *move) owned() bool {
+	owner := m.old.owner
+	for _, s := range []*session{m.old, m.next} {
+		for _, member := range s.members {
+			if owner == nil || !slices.ContainsFunc(member.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// one moves a member: one patch changes its label and the manager of its fields.
+func (m *move) one(ctx context.Context, r ref, current *live) (moved bool, err error) {
+	res := m.old.resources[r.GroupKind]
+	path := append(res.Path(r.namespace), r.name)
+	err = m.old.unlessReplaced(ctx, r, current, func(current *live) error {
+		entries := slices.Clone(current.ManagedFields)
+		for i := range entries {
+			if e := &entries[i]; e.Manager == m.old.manager && e.Subresource == "" {
+				e.Manager = m.next.manager
+			}
+		}
+		// The API server makes the label an update by the new manager.
+		steps := append(testsOf(current), step{"replace", labelPath, m.next.id}, step{"replace", "/metadata/managedFields", entries})
+		err := m.next.patchJSON(ctx, path, steps)
+		if err == nil {
+			moved = true
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("cannot move %s: %w", r, m.old.explain(err, res, r.namespace, memberVerbs...))
+	}
+	return moved, nil
+}
