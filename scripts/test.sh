@@ -25,7 +25,7 @@ export GORACE=${GORACE:-atexit_sleep_ms=0}
 # packages that take longest start first.
 processors=$(getconf _NPROCESSORS_ONLN)
 scripts/with-cluster.sh bin/testcluster \
-	go test -count=1 -p $((processors * 2)) -parallel $((processors * 2)) "$@" ./test/... ./examples ./internal/source/... ./...
+	go test -count=1 ${LONG:+-timeout 4h} -p $((processors * 2)) -parallel $((processors * 2)) "$@" ./test/... ./examples ./internal/source/... ./...
 # Without the race detector, for which all libraries of the tools would be compiled again.
 (cd tools && go test -count=1 ./...)
 (cd kubectl && go test -count=1 ./...)

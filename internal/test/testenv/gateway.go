@@ -143,17 +143,29 @@ func (g *Gateway) Made() (refused, broken int) {
 // Until waits for a request for which done returns true.
 func (g *Gateway) Until(t testing.TB, what string, done func(Change) bool) {
 	t.Helper()
+	g.until(t, what, func(all []Change) bool { return slices.ContainsFunc(all, done) })
+}
+
+// UntilMore waits for so many requests that may change something.
+func (g *Gateway) UntilMore(t testing.TB, n int) {
+	t.Helper()
+	g.until(t, fmt.Sprint(n, " requests"), func(all []Change) bool { return len(all) >= n })
+}
+
+func (g *Gateway) until(t testing.TB, what string, done func([]Change) bool) {
+	t.Helper()
 	late := time.NewTimer(Patience)
 	defer late.Stop()
 	for {
 		g.mu.Lock()
-		found, more := slices.ContainsFunc(g.changes, done), g.more
+		found, more := done(g.changes), g.more
 		g.mu.Unlock()
 		if found {
 			return
 		}
 		select {
 		case <-more:
+			late.Reset(Patience)
 		case <-late.C:
 			t.Fatalf("waited for %s: it did not come", what)
 		}
