@@ -9,7 +9,7 @@
 //     leaves exactly the wanted set.
 //   - Nothing is pruned unless all objects were applied, and all recorded places were listed.
 //   - Syncs of one set do not overlap in a process.
-//   - While Run runs, members that other clients change are applied again, with back-off.
+//   - While Run runs, members that other clients change are applied again, with back-off. A watch ends with the last set that has members there.
 //
 // Not attempted: waiting for the readiness of members. The reasons are in docs/explanation/sets-of-objects.md.
 package applyset
@@ -83,9 +83,11 @@ type Applier struct {
 
 // state is what a process knows of a set.
 type state struct {
-	// turn holds one value while a Sync of the set runs. users counts those that run or wait; it is guarded by Applier.mu.
-	turn  chan struct{}
-	users int
+	// turn holds one value while a Sync of the set runs.
+	turn chan struct{}
+	// users counts the Syncs that run or wait, watched are the watches of the members. Applier.mu guards both.
+	users   int
+	watched map[scope]bool
 
 	mu      sync.Mutex
 	applied map[ref]applied

@@ -2,6 +2,7 @@ package applyset
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -302,13 +303,16 @@ func (c *correction) restore(ctx context.Context) error {
 	if current != nil && current.UID == c.last.uid && current.DeletionTimestamp != nil {
 		return nil // its end follows
 	}
+	if gone, err := c.ownerGone(ctx); err != nil || gone {
+		return cmp.Or(err, errStopped)
+	}
 	if c.opts.Differs != nil {
 		c.opts.Differs(c.hook, c.set.Name, c.ref.Kind)
 	}
 	if !c.set.Restore || c.opts.Active != nil && !c.opts.Active(c.hook) {
 		return nil
 	}
-	if err := c.may(ctx, current); err != nil {
+	if err := c.may(current); err != nil {
 		return err
 	}
 	if err := c.apply(ctx, current); err != nil {
@@ -318,8 +322,35 @@ func (c *correction) restore(ctx context.Context) error {
 	return nil
 }
 
+// ownerGone ends the drift of a set whose owner is gone or terminating: its members follow. Of one that is gone nothing is kept, because perhaps
+// no Sync of it follows.
+func (c *correction) ownerGone(ctx context.Context) (bool, error) {
+	o := c.set.Owner
+	if o == nil {
+		return false, nil
+	}
+	owner, err := c.get(ctx, c.ownerKind, o.Namespace, o.Name)
+	if err != nil {
+		return false, err
+	}
+	gone := owner == nil || string(owner.UID) != o.UID
+	if !gone && owner.DeletionTimestamp == nil {
+		return false, nil
+	}
+	c.state.mu.Lock()
+	c.state.def.ended = true
+	if gone {
+		c.state.def, c.state.places, c.state.applied = nil, places{}, map[ref]applied{}
+	}
+	c.state.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watchOnly(c.state, nil)
+	return true, nil
+}
+
 // may decides whether a member is restored now.
-func (c *correction) may(ctx context.Context, current *live) error {
+func (c *correction) may(current *live) error {
 	c.state.mu.Lock()
 	r := c.state.restores[c.ref]
 	if r == nil {
@@ -337,18 +368,6 @@ func (c *correction) may(ctx context.Context, current *live) error {
 		c.state.mu.Unlock()
 		c.warn("ObjectNotRestored", fmt.Sprintf("%s is not restored until the next run, because %s has applied its fields", c.ref, by))
 		return errStopped
-	}
-	if o := c.set.Owner; o != nil {
-		owner, err := c.get(ctx, c.ownerKind, o.Namespace, o.Name)
-		if err != nil {
-			return err
-		}
-		if owner == nil || owner.DeletionTimestamp != nil || string(owner.UID) != o.UID {
-			c.state.mu.Lock()
-			c.state.def.ended = true
-			c.state.mu.Unlock()
-			return errStopped
-		}
 	}
 	c.state.mu.Lock()
 	delay, begins := r.next(c.opts.Now())

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,12 +21,31 @@ type restorer struct {
 	*operator
 	differs chan string
 	warned  chan string
+	// watches receives the beginnings and ends of watches.
+	watches chan string
+}
+
+// watching reports the watches that a client sends.
+type watching struct {
+	next http.RoundTripper
+	to   chan<- string
+}
+
+func (w watching) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Has("watch") {
+		what := path.Base(r.URL.Path)
+		w.to <- "begin of " + what
+		context.AfterFunc(r.Context(), func() { w.to <- "end of " + what })
+	}
+	return w.next.RoundTrip(r)
 }
 
 func newRestorer(t *testing.T, cluster *testenv.Cluster, namespace string) *restorer {
 	t.Helper()
-	r := &restorer{newOperator(t, cluster.Config(t), namespace, namespace, false), make(chan string, 100), make(chan string, 100)}
-	r.options.Watch = testenv.Client(t, cluster.Config(t))
+	r := &restorer{newOperator(t, cluster.Config(t), namespace, namespace, false), make(chan string, 100), make(chan string, 100), make(chan string, 100)}
+	config := cluster.Config(t)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return watching{next, r.watches} })
+	r.options.Watch = testenv.Client(t, config)
 	r.options.Log = slog.New(slog.DiscardHandler)
 	r.options.Differs = func(hook, set, kind string) { r.differs <- fmt.Sprint(hook, " ", set, " ", kind) }
 	r.options.Warn = func(_ string, _ effect.Owner, reason, note string) { r.warned <- reason + ": " + note }
@@ -135,6 +157,42 @@ func TestDrift(t *testing.T) {
 	kubectl("wait", "--for=jsonpath={.metadata.ownerReferences[0].uid}="+uid, "configmap/a", "deployment/d", "--timeout=60s")
 	kubectl("delete", "configmap", "owner")
 	kubectl("wait", "--for=delete", "configmap/a", "deployment/d", "--timeout=60s")
+}
+
+// A watch ends with the last set that has members there: when it is empty, and when its owner is gone.
+func TestWatchesEnd(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := newRestorer(t, cluster, namespace)
+	sync := func(rest string) {
+		t.Helper()
+		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, `+rest+`}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const both = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, {apiVersion: v1, kind: ServiceAccount, metadata: {name: a}}`
+	sync(`set: a, objects: [` + both + `]`)
+	begun := []string{<-r.watches, <-r.watches}
+	if slices.Sort(begun); strings.Join(begun, ", ") != "begin of configmaps, begin of serviceaccounts" {
+		t.Fatal(begun)
+	}
+	cluster.Kubectl(t, "-n", namespace, "create", "configmap", "owner")
+	sync(`set: b, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace + `, name: owner}, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]`)
+	sync(`set: a, objects: [], allowEmpty: true`)
+	until(t, r.watches, "end of serviceaccounts")
+	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "b")
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/b", "--timeout=60s")
+	until(t, r.differs, "web.sh b ConfigMap")
+	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "owner")
+	until(t, r.watches, "end of configmaps")
+	select {
+	case difference := <-r.differs:
+		t.Errorf("the garbage collector is a difference: %s", difference)
+	default:
+	}
+	sync(`set: a, objects: [` + both + `]`)
+	until(t, r.watches, "begin of")
+	until(t, r.watches, "begin of")
 }
 
 func TestBackOffOfRestores(t *testing.T) {

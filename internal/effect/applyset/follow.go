@@ -37,8 +37,9 @@ func (s scope) kind() schema.GroupKind { return schema.GroupKind{Group: s.Group,
 type follower struct {
 	*Applier
 	scope
-	// stop ends the watch.
-	stop context.CancelFunc
+	// users are the sets that it is for; without one it ends. stop ends it, and is nil before Run has started it. Applier.mu guards both.
+	users int
+	stop  context.CancelFunc
 
 	mu sync.Mutex
 	// reached is the version up to which changes were delivered.
@@ -61,12 +62,16 @@ func (a *Applier) Run(ctx context.Context) {
 	}
 	for {
 		a.mu.Lock()
-		starting := a.unstarted
+		for _, f := range a.unstarted {
+			watching, stop := context.WithCancel(ctx)
+			f.stop = stop
+			running.Go(func() {
+				defer stop()
+				f.run(watching)
+			})
+		}
 		a.unstarted = nil
 		a.mu.Unlock()
-		for _, f := range starting {
-			running.Go(func() { f.run(ctx) })
-		}
 		select {
 		case <-a.wake:
 		case <-ctx.Done():
@@ -75,7 +80,7 @@ func (a *Applier) Run(ctx context.Context) {
 	}
 }
 
-// follow watches the members of a set, unless they are watched.
+// follow watches the members of a set where they are, and nowhere else.
 func (s *session) follow() {
 	if s.opts.Watch == nil || s.opts.DryRun {
 		return
@@ -83,41 +88,72 @@ func (s *session) follow() {
 	s.state.mu.Lock()
 	all := s.state.places
 	s.state.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	scopes := map[scope]bool{}
 	for kind, namespaces := range all {
 		res, known := s.resources[kind]
-		if !known {
-			continue
+		for at := range s.state.watched { // of a kind that the API server does not serve just now
+			if at.kind() == kind && !known {
+				scopes[at] = true
+			}
 		}
-		s.mu.Lock()
-		narrow := s.narrow[res.GroupResource()] || kind == schema.GroupKind{Kind: "Secret"}
-		s.mu.Unlock()
-		if !narrow {
-			namespaces = []string{""}
+		if known {
+			s.spread(scopes, res, namespaces)
 		}
-		for _, namespace := range namespaces {
-			s.watch(scope{res, namespace})
-		}
+	}
+	s.watchOnly(s.state, scopes)
+}
+
+// spread adds the scopes that cover a kind in namespaces. It requires mu.
+func (a *Applier) spread(scopes map[scope]bool, res kube.Resource, namespaces []string) {
+	if !a.narrow[res.GroupResource()] && res.GroupResource() != (schema.GroupResource{Resource: "secrets"}) {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		scopes[scope{res, namespace}] = true
 	}
 }
 
-// watch has Run start a watch, unless there is one.
-func (a *Applier) watch(at scope) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.followers[at] != nil {
-		return
+// watchOnly makes the scopes of a set the given ones. Run starts watches that are missing; those without a set end. It requires mu.
+func (a *Applier) watchOnly(s *state, scopes map[scope]bool) {
+	for at := range scopes {
+		f := a.followers[at]
+		if f == nil {
+			f = &follower{Applier: a, scope: at}
+			a.followers[at] = f
+			a.unstarted = append(a.unstarted, f)
+			select {
+			case a.wake <- struct{}{}:
+			default:
+			}
+		}
+		if !s.watched[at] {
+			f.users++
+		}
 	}
-	a.followers[at] = &follower{Applier: a, scope: at}
-	a.unstarted = append(a.unstarted, a.followers[at])
-	select {
-	case a.wake <- struct{}{}:
-	default:
+	for at := range s.watched {
+		f := a.followers[at]
+		if scopes[at] || f == nil {
+			continue
+		}
+		if f.users--; f.users == 0 {
+			a.endWatch(f)
+		}
+	}
+	s.watched = scopes
+}
+
+// endWatch ends a watch. It requires mu.
+func (a *Applier) endWatch(f *follower) {
+	delete(a.followers, f.scope)
+	a.unstarted = slices.DeleteFunc(a.unstarted, func(u *follower) bool { return u == f })
+	if f.stop != nil {
+		f.stop()
 	}
 }
 
 func (f *follower) run(ctx context.Context) {
-	ctx, f.stop = context.WithCancel(ctx)
-	defer f.stop()
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
 	r := cache.NewReflectorWithOptions(f, nil, f, cache.ReflectorOptions{Name: "sets", TypeDescription: f.GroupVersionResource.Resource, Backoff: backoff, Clock: kube.Clock(ctx)})
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard())) // refused has reported what goes wrong
@@ -125,14 +161,23 @@ func (f *follower) run(ctx context.Context) {
 
 // refused ends a watch that is not permitted. One of all namespaces is replaced by those of single ones.
 func (f *follower) refused() {
-	defer f.stop()
 	f.Applier.mu.Lock()
-	delete(f.followers, f.scope)
+	if f.followers[f.scope] != f { // it has ended
+		f.Applier.mu.Unlock()
+		return
+	}
+	f.endWatch(f)
 	wide := f.Namespaced && f.namespace == "" && !f.narrow[f.GroupResource()]
 	warn := !wide && !f.unwatched[f.scope]
 	f.unwatched[f.scope] = f.unwatched[f.scope] || warn
 	f.narrow[f.GroupResource()] = f.narrow[f.GroupResource()] || wide
-	sets := slices.Collect(maps.Values(f.sets))
+	var users []*state
+	for _, s := range f.sets {
+		if s.watched[f.scope] {
+			delete(s.watched, f.scope)
+			users = append(users, s)
+		}
+	}
 	f.Applier.mu.Unlock()
 	if warn {
 		rule := kube.Rule{Group: f.Group, Resource: f.GroupVersionResource.Resource, Verbs: []string{"list", "watch"}}
@@ -141,13 +186,15 @@ func (f *follower) refused() {
 	if !wide {
 		return
 	}
-	for _, s := range sets {
+	for _, s := range users {
 		s.mu.Lock()
 		namespaces := slices.Clone(s.places[f.kind()])
 		s.mu.Unlock()
-		for _, namespace := range namespaces {
-			f.watch(scope{f.Resource, namespace})
-		}
+		f.Applier.mu.Lock()
+		scopes := maps.Clone(s.watched)
+		f.spread(scopes, f.Resource, namespaces)
+		f.watchOnly(s, scopes)
+		f.Applier.mu.Unlock()
 	}
 }
 
