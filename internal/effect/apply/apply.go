@@ -275,6 +275,11 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 			return err
 		}
 	}
+	for i := range patches {
+		if p := &patches[i]; p.Set == nil && p.Name != "" && p.Subresource == "" {
+			e.sets.Touch(of.Hook, cmp.Or(p.Namespace, "default"), p.Name, p.Operation.Deletes())
+		}
+	}
 	of.Sent = e.sent.of(of.Hook)
 	if e.tracer == nil || len(patches) == 0 {
 		return e.patches.Apply(ctx, log, of, patches)

@@ -21,8 +21,16 @@ type restorer struct {
 	*operator
 	differs chan string
 	warned  chan string
-	// watches receives the beginnings and ends of watches.
-	watches chan string
+	// watches receives the beginnings and ends of watches, logged the log of restores.
+	watches, logged chan string
+}
+
+// lines receives the lines of a log.
+type lines chan<- string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
 }
 
 // watching reports the watches that a client sends.
@@ -42,11 +50,11 @@ func (w watching) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func newRestorer(t *testing.T, cluster *testenv.Cluster, namespace string) *restorer {
 	t.Helper()
-	r := &restorer{newOperator(t, cluster.Config(t), namespace, namespace, false), make(chan string, 100), make(chan string, 100), make(chan string, 100)}
+	r := &restorer{newOperator(t, cluster.Config(t), namespace, namespace, false), make(chan string, 100), make(chan string, 100), make(chan string, 100), make(chan string, 100)}
 	config := cluster.Config(t)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return watching{next, r.watches} })
 	r.options.Watch = testenv.Client(t, config)
-	r.options.Log = slog.New(slog.DiscardHandler)
+	r.options.Log = slog.New(slog.NewTextHandler(lines(r.logged), nil))
 	r.options.Differs = func(hook, set, kind string) { r.differs <- fmt.Sprint(hook, " ", set, " ", kind) }
 	r.options.Warn = func(_ string, _ effect.Owner, reason, note string) { r.warned <- reason + ": " + note }
 	r.Applier = New(r.options)
@@ -109,9 +117,12 @@ func TestDrift(t *testing.T) {
 			t.Fatal("a Sync that changes nothing sends requests")
 		}
 	}
+	until(t, r.logged, "changedBy=kubectl-patch\n")
 	uid := kubectl("get", "configmap", "a", "-o", "jsonpath={.metadata.uid}")
+	r.Touch("other.sh", namespace, "a", true)
 	kubectl("delete", "configmap", "a")
 	until(t, r.differs, "web.sh web ConfigMap")
+	until(t, r.logged, `changedBy="a deletion (hook other.sh)"`)
 	kubectl("wait", "--for=create", "configmap/a", "--timeout=60s")
 	if uid == kubectl("get", "configmap", "a", "-o", "jsonpath={.metadata.uid}") {
 		t.Error("the ConfigMap was not deleted")
