@@ -27,7 +27,9 @@ type asking struct {
 	settings *settings
 	stdout   io.Writer
 	timeout  time.Duration
-	output   string
+	// direct is a client that needs no operator.
+	direct *debug.Client
+	output string
 }
 
 // newAskCommands returns all commands that need a running operator.
@@ -39,7 +41,9 @@ func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 		a := &asking{settings: s, stdout: stdout}
 		c := uses(make(a), "debug-unix-socket")
 		for _, sub := range c.Commands() {
-			uses(sub, "debug-unix-socket")
+			if sub.Annotations == nil {
+				uses(sub, "debug-unix-socket")
+			}
 		}
 		c.PersistentFlags().DurationVar(&a.timeout, "timeout", 10*time.Second, "time limit for the operator's answer to begin")
 		commands = append(commands, c)
@@ -91,6 +95,9 @@ func isTerminal(w io.Writer) bool {
 }
 
 func (a *asking) client() *debug.Client {
+	if a.direct != nil {
+		return a.direct
+	}
 	return debug.NewClient(a.settings.place(), a.timeout)
 }
 

@@ -3,11 +3,16 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/url"
+	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 var liveSets = live{"/sets/list.json", func(text []byte) (names []string) {
@@ -19,8 +24,38 @@ var liveSets = live{"/sets/list.json", func(text []byte) (names []string) {
 	return names
 }}
 
+// clusterFlags make a command use a cluster in place of a running operator.
+var clusterFlags = []string{"kube-config", "kube-context", "kube-server", "namespace", "instance"}
+
+// needsNoOperator is the help about these flags.
+const needsNoOperator = `With --kube-config, --kube-context, --kube-server, --namespace or --instance the command uses the cluster, and the operator need not run.
+It is not known then which hooks are active.`
+
+// useCluster makes the command one of a cluster.
+func (a *asking) useCluster() error {
+	dir, err := os.MkdirTemp("", "shell-operator-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	o := a.settings.options(slog.New(slog.DiscardHandler))
+	cl, err := kube.Connect(o.Cluster, dir)
+	if err == nil {
+		a.direct, err = app.NewSetsClient(cl, o)
+	}
+	return err
+}
+
 func newSetsCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{Use: "sets", Short: "Show, move and delete the sets of objects of hooks"}
+	c.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		direct := slices.ContainsFunc(clusterFlags, cmd.Flags().Changed) // later, a variable is a changed flag, too
+		err := a.settings.complete(cmd.Flags())
+		if err == nil && direct {
+			err = a.useCluster()
+		}
+		return err
+	}
 	list := &cobra.Command{
 		Use: "list", Short: "Show the sets of objects of all hooks",
 		Long:    "Show the sets of objects of this installation: the id, the hook, the owner, the number of objects, and whether the hook is gone.",
@@ -65,6 +100,10 @@ are released and kept. The set of an active hook is deleted with --force only. S
 		}
 		return fields
 	}), newSetsAdopt(a))
+	for _, sub := range c.Commands() {
+		uses(sub, append([]string{"debug-unix-socket"}, clusterFlags...)...)
+		sub.Long += "\n\n" + needsNoOperator
+	}
 	return c
 }
 

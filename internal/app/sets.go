@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
@@ -47,9 +48,13 @@ func shownSet(s *applyset.Set) debug.Set {
 }
 
 // Sets are those of this installation.
-func (i *insight) Sets(ctx context.Context) (all []debug.Set, hidden string, err error) {
-	sets, hidden, err := i.op.effects.Sets().List(ctx)
-	i.op.effects.Sets().Count(ctx, sets)
+func (i *insight) Sets(ctx context.Context) ([]debug.Set, string, error) {
+	return listSets(ctx, i.op.effects.Sets())
+}
+
+func listSets(ctx context.Context, in *applyset.Applier) (all []debug.Set, hidden string, err error) {
+	sets, hidden, err := in.List(ctx)
+	in.Count(ctx, sets)
 	for _, s := range sets {
 		shown := shownSet(&s)
 		if s.Members >= 0 {
@@ -69,8 +74,12 @@ func (i *insight) LostSets() []debug.Set {
 }
 
 // SetMembers are the objects of a set.
-func (i *insight) SetMembers(ctx context.Context, set debug.Set) (all []debug.SetMember, err error) {
-	members, err := i.op.effects.Sets().Show(ctx, i.op.log, set.Namespace, set.ID)
+func (i *insight) SetMembers(ctx context.Context, set debug.Set) ([]debug.SetMember, error) {
+	return showSet(ctx, i.op.effects.Sets(), i.op.log, set)
+}
+
+func showSet(ctx context.Context, in *applyset.Applier, log *slog.Logger, set debug.Set) (all []debug.SetMember, err error) {
+	members, err := in.Show(ctx, log, set.Namespace, set.ID)
 	for _, m := range members {
 		all = append(all, debug.SetMember{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, State: string(m.State), Reason: m.Reason, Kept: m.Kept})
 	}
@@ -88,11 +97,15 @@ func (a actions) DeleteSet(ctx context.Context, set debug.Set) (deleted, release
 
 // AdoptSet moves a set to another hook or name.
 func (a actions) AdoptSet(ctx context.Context, set, to debug.Set, join, dryRun bool) (id string, moved int, err error) {
-	id, moved, err = a.op.effects.Sets().Adopt(a.op.fenced(ctx), a.op.log, set.Namespace, set.ID, applyset.Move{Hook: to.Hook, Name: to.Name, Join: join, Check: dryRun})
+	id, moved, err = adoptSet(a.op.fenced(ctx), a.op.effects.Sets(), a.op.log, set, to, join, dryRun)
 	if err == nil && !dryRun {
 		a.op.setEnded(set.ID)
 	}
 	return id, moved, err
+}
+
+func adoptSet(ctx context.Context, in *applyset.Applier, log *slog.Logger, set, to debug.Set, join, dryRun bool) (id string, moved int, err error) {
+	return in.Adopt(ctx, log, set.Namespace, set.ID, applyset.Move{Hook: to.Hook, Name: to.Name, Join: join, Check: dryRun})
 }
 
 // fenced makes the requests of a command those of the leader.
@@ -115,19 +128,64 @@ func (op *operator) setEnded(id string) {
 	op.hooksChanged(nil)
 }
 
-// UninstallSets prunes the sets of an installation.
-func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
+// clusterSets are the sets of an installation whose operator need not run.
+type clusterSets struct {
+	debug.Operator
+	debug.Actions
+	sets *applyset.Applier
+	log  *slog.Logger
+}
+
+// NewSetsClient returns a client for the routes of sets, and no others, that sends their requests to a cluster.
+func NewSetsClient(cl *kube.Cluster, o Options) (*debug.Client, error) {
+	sets, err := newSets(cl, o)
+	if err != nil {
+		return nil, err
+	}
+	c := &clusterSets{sets: sets, log: o.Log}
+	return debug.NewLocalClient(debug.New(debug.Options{Operator: c, Actions: c, NoOperator: true, Log: o.Log})), nil
+}
+
+// Hooks are not known.
+func (c *clusterSets) Hooks() []*hook.Hook { return []*hook.Hook{} }
+
+func (c *clusterSets) Sets(ctx context.Context) ([]debug.Set, string, error) {
+	return listSets(ctx, c.sets)
+}
+
+func (c *clusterSets) SetMembers(ctx context.Context, set debug.Set) ([]debug.SetMember, error) {
+	return showSet(ctx, c.sets, c.log, set)
+}
+
+func (c *clusterSets) DeleteSet(ctx context.Context, set debug.Set) (deleted, released int, err error) {
+	return c.sets.Delete(ctx, c.log, set.Namespace, set.ID)
+}
+
+func (c *clusterSets) AdoptSet(ctx context.Context, set, to debug.Set, join, dryRun bool) (id string, moved int, err error) {
+	return adoptSet(ctx, c.sets, c.log, set, to, join, dryRun)
+}
+
+// newSets makes an Applier without an operator.
+func newSets(cl *kube.Cluster, o Options) (*applyset.Applier, error) {
 	namespace, err := cl.OwnNamespace(o.Installation.Namespace)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	client, err := kube.NewClient(o.Patches.Client(cl.Config))
 	if err != nil {
+		return nil, err
+	}
+	return applyset.New(applyset.Options{
+		Client: client, Resolver: kube.NewResolver(client), Instance: cl.Instance(o.Installation), Namespace: namespace, Version: o.Version, DryRun: o.Patches.DryRun, Log: o.Log,
+	}), nil
+}
+
+// UninstallSets prunes the sets of an installation.
+func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
+	sets, err := newSets(cl, o)
+	if err != nil {
 		return err
 	}
-	sets := applyset.New(applyset.Options{
-		Client: client, Resolver: kube.NewResolver(client), Instance: cl.Instance(o.Installation), Namespace: namespace, Version: o.Version, DryRun: o.Patches.DryRun, Log: o.Log,
-	})
 	all, hidden, err := sets.List(ctx)
 	if err != nil {
 		return err

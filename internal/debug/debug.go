@@ -149,9 +149,11 @@ type Progress struct {
 type Options struct {
 	Operator Operator
 	Actions  Actions
-	History  *history.History
-	LogLevel *LogLevel
-	Version  string
+	// NoOperator: the API is that of a cluster, so it is not known which hooks are active.
+	NoOperator bool
+	History    *history.History
+	LogLevel   *LogLevel
+	Version    string
 	// HookTimeout is the time limit of runs of hooks without one of their own; 0 means none.
 	HookTimeout time.Duration
 	// Profiling reports that profiles are served.

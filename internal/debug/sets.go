@@ -69,7 +69,7 @@ func (a *API) sets(ctx context.Context) (all []Set, hidden string, err error) {
 	}
 	all, hidden, err = a.Operator.Sets(ctx)
 	for i := range all {
-		all[i].HookAbsent = !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == all[i].Hook })
+		all[i].HookAbsent = !a.NoOperator && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == all[i].Hook })
 	}
 	return all, hidden, err
 }
@@ -179,7 +179,7 @@ func setsDelete(a *API, r request, dryRun bool) (acted, error) {
 		}
 		chosen = []Set{s}
 	}
-	if s := chosen[0]; !s.HookAbsent && r.PostForm.Get("force") != "true" {
+	if s := chosen[0]; !s.HookAbsent && !a.NoOperator && r.PostForm.Get("force") != "true" {
 		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active: remove the hook first, or use --force; its next run creates the objects again", s.Hook, s.ID)
 	}
 	var lines []string
@@ -233,7 +233,7 @@ func setsAdopt(a *API, r request, dryRun bool) (acted, error) {
 	switch {
 	case slices.ContainsFunc(chosen, func(s Set) bool { return s.Hook != first.Hook }):
 		return acted{}, refuse(http.StatusBadRequest, "several hooks have sets called %q: name them as HOOK/NAME", name)
-	case force || toHook == first.Hook:
+	case force || a.NoOperator || toHook == first.Hook:
 	case !first.HookAbsent:
 		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active: remove the hook first, or use --force; its next run fails, because the objects belong to another set", first.Hook, first.ID)
 	case !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == toHook }):
