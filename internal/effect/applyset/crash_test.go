@@ -1,7 +1,6 @@
 package applyset
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -282,40 +281,30 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 	}
 }
 
-// A controller or an admission webhook changes a member in the second in which it is created, and the process is killed: it stays a member.
+// A controller changes a member in the second in which it is created, and the process is killed: it stays a member.
 func TestTouchedAndKilled(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
-	for _, test := range []struct{ name, manager, change, want string }{
-		{"controller", "controller", `{"metadata": {"annotations": {"a": "b"}}}`, `{"a":"b"}{"k":"1"}`},
-		// The API server records what a webhook changes as an update of the manager whose request it was.
-		{"webhook", "", `{"data": {"k": "2"}}`, `{"k":"1"}`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			namespace := cluster.Namespace(t)
-			manager := cmp.Or(test.manager, kube.FieldManager(namespace, "web.sh"))
-			o := newOperator(t, cluster.Config(t), namespace, namespace, false)
-			o.traffic.after = func(n int, r *http.Request) error {
-				if !strings.HasSuffix(r.URL.Path, "/mine") || r.Method != http.MethodPatch {
-					return nil
-				}
-				o.traffic.mu.Lock()
-				defer o.traffic.mu.Unlock()
-				o.traffic.kill(n, true)
-				_, err := kube.Send(t.Context(), client.Patch(types.MergePatchType).AbsPath(r.URL.Path).Param("fieldManager", manager).Body([]byte(test.change)))
-				return errors.Join(err, errKilled)
-			}
-			const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"k": "1"}}]}`
-			if err := o.sync(t.Context(), "web.sh", document); !errors.Is(err, errKilled) {
-				t.Fatal(err)
-			}
-			if err := newOperator(t, cluster.Config(t), namespace, namespace, false).sync(t.Context(), "web.sh", document); err != nil {
-				t.Error(err)
-			}
-			if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "mine", "-o", "jsonpath={.metadata.annotations}{.data}"); got != test.want {
-				t.Errorf("it is now %s, want %s", got, test.want)
-			}
-		})
+	namespace := cluster.Namespace(t)
+	o := newOperator(t, cluster.Config(t), namespace, namespace, false)
+	o.traffic.after = func(n int, r *http.Request) error {
+		if !strings.HasSuffix(r.URL.Path, "/mine") || r.Method != http.MethodPatch {
+			return nil
+		}
+		o.traffic.mu.Lock()
+		defer o.traffic.mu.Unlock()
+		o.traffic.kill(n, true)
+		_, err := kube.Send(t.Context(), client.Patch(types.MergePatchType).AbsPath(r.URL.Path).Param("fieldManager", "controller").Body([]byte(`{"metadata": {"annotations": {"a": "b"}}}`)))
+		return errors.Join(err, errKilled)
+	}
+	const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"k": "1"}}]}`
+	if err := o.sync(t.Context(), "web.sh", document); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	if err := newOperator(t, cluster.Config(t), namespace, namespace, false).sync(t.Context(), "web.sh", document); err != nil {
+		t.Error(err)
+	}
+	if got, want := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "mine", "-o", "jsonpath={.metadata.annotations}{.data}"), `{"a":"b"}{"k":"1"}`; got != want {
+		t.Errorf("it is now %s, want %s", got, want)
 	}
 }

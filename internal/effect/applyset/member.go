@@ -85,7 +85,7 @@ func (n *names) created(o *live) bool {
 	first := notAfter(o.ManagedFields[entry].Time, o.CreationTimestamp)
 	for _, e := range o.ManagedFields {
 		if e.Manager == n.manager || e.Subresource != "" || first && !notAfter(e.Time, o.CreationTimestamp) {
-			continue // what an admission webhook changes in our request is an update of ours
+			continue
 		}
 		if !first || e.Operation == metav1.ManagedFieldsOperationApply || contains(setOf(e.FieldsV1), ours) {
 			return false

@@ -259,9 +259,6 @@ func (s *session) update(ctx context.Context, o *object, current *live) error {
 		return nil
 	}
 	_, _, err := s.send(ctx, o, current.UID, s.set.Force)
-	if s.ownsAll(err) {
-		_, _, err = s.send(ctx, o, current.UID, true)
-	}
 	if isOwned(err) && known {
 		// Another client has taken fields that this process has applied: they are taken back, and only they.
 		if _, _, err := s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(last.manifest, current.UID), true); err != nil {
@@ -270,18 +267,6 @@ func (s *session) update(ctx context.Context, o *object, current *live) error {
 		_, _, err = s.send(ctx, o, current.UID, s.set.Force)
 	}
 	return ownedHint(err)
-}
-
-// ownsAll reports that a conflict is with the set's manager only: an admission webhook has changed the fields in an earlier request of the set, and
-// will do so again.
-func (n *names) ownsAll(err error) bool {
-	var status apierrors.APIStatus
-	if !isOwned(err) || !errors.As(err, &status) {
-		return false
-	}
-	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
-		return !strings.HasPrefix(c.Message, fmt.Sprintf("conflict with %q", n.manager))
-	})
 }
 
 func ownedHint(err error) error {
