@@ -51,6 +51,7 @@ done
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	live := map[string]bool{}
+	var deleted []string
 	for kill := range kills {
 		op := start(-1)
 		op.UntilLog("base http server started")
@@ -64,6 +65,7 @@ done
 		for name := range live {
 			if random.IntN(3) == 0 {
 				delete(live, name)
+				deleted = append(deleted, "configmap/"+name)
 				c.Kubectl(t, "-n", namespace, "delete", "configmap", name, "--wait=false")
 			}
 		}
@@ -79,6 +81,9 @@ done
 	err := op.TryUntil(testenv.Patience, func([]testenv.Record) bool { return slices.Equal(names(t, files), sorted(live)) })
 	if err != nil {
 		t.Fatalf("%v\nfiles   %v\nobjects %v\n%s", err, names(t, files), sorted(live), op.Log())
+	}
+	if len(deleted) > 0 { // the file goes before the finalizer
+		c.Kubectl(t, append([]string{"-n", namespace, "wait", "--for=delete", "--timeout=60s"}, deleted...)...)
 	}
 	const show = `{range .items[*]}{.metadata.name} {.metadata.finalizers[0]}{"\n"}{end}`
 	for name := range live {
