@@ -52,7 +52,7 @@ func newStage(t *testing.T, slow string) *stage {
 	s := &stage{t: t, cluster: testenv.Shared(t), dir: t.TempDir(), hooks: t.TempDir()}
 	s.namespace = s.cluster.Namespace(t)
 	// The controllers make this one at some time; later it would be one more object.
-	s.cluster.Kubectl(t, "-n", s.namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=30s")
+	s.cluster.Kubectl(t, "-n", s.namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=60s")
 	if err := os.WriteFile(filepath.Join(s.hooks, "hook.sh"), fmt.Appendf(nil, hookText, s.namespace, s.dir, slow), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ last run: none since the operator started, or no longer remembered
 	done := a.UntilLog("The Lease is given back").At
 	t.Logf("from SIGTERM to the next leader: %s, of which the running hook took most; after its end: %s",
 		began.Sub(signalled).Round(time.Millisecond), began.Sub(done).Round(time.Millisecond))
-	if gap := began.Sub(done); gap > time.Second {
+	if gap := began.Sub(done); gap > longBefore {
 		t.Errorf("the next leader began %s after the Lease was given back", gap)
 	}
 	if status := a.Wait(); status != 0 {
@@ -189,7 +189,10 @@ last run: none since the operator started, or no longer remembered
 	}
 }
 
-// Nothing keeps a leader that has nothing to do but ticks: the other one leads within a second of the signal.
+// longBefore is a part of the Lease's default duration: who waited for its end would take longer.
+const longBefore = 10 * time.Second
+
+// Nothing keeps a leader that has nothing to do but ticks: the other one does not wait until the Lease has run out.
 func TestSIGTERMAtRest(t *testing.T) {
 	s := newStage(t, "1")
 	a, b := s.startBoth()
@@ -197,7 +200,7 @@ func TestSIGTERMAtRest(t *testing.T) {
 	a.Signal(syscall.SIGTERM)
 	took := b.UntilLog(leads).At.Sub(signalled)
 	t.Logf("from SIGTERM to the next leader: %s", took.Round(time.Millisecond))
-	if took > time.Second {
+	if took > longBefore {
 		t.Errorf("the next leader began %s after the signal", took)
 	}
 	b.Until("a tick", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("ticks"), " "), "tick-b") })
@@ -206,18 +209,24 @@ func TestSIGTERMAtRest(t *testing.T) {
 // The first operator dies without a word: the second one begins when the Lease runs out.
 func TestSIGKILL(t *testing.T) {
 	s := newStage(t, "1")
-	short := []string{"--leader-election-lease-duration", "4s", "--leader-election-renew-deadline", "3s", "--leader-election-retry-period", "500ms"}
-	a := s.start("a", s.cluster.Kubeconfig, short...)
+	a := s.start("a", s.cluster.Kubeconfig, shortLease()...)
 	synchronized(a)
-	b := s.start("b", s.cluster.Kubeconfig, short...)
+	b := s.start("b", s.cluster.Kubeconfig, shortLease()...)
 	b.UntilLog("Another replica runs the hooks", "leader", "a")
+	renewed, err := time.Parse(time.RFC3339, s.cluster.Kubectl(t, "-n", s.namespace, "get", "lease", "shell-operator", "-o", "jsonpath={.spec.renewTime}"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	a.Expect(-1)
 	a.Signal(syscall.SIGKILL)
 	killed := time.Now()
 	s.create("meanwhile")
 	began := b.UntilLog(leads).At
-	t.Logf("from SIGKILL to the next leader, with a Lease of 4 s: %s", began.Sub(killed).Round(time.Millisecond))
-	if took := began.Sub(killed); took < 3*time.Second || took > 6*time.Second {
+	t.Logf("from SIGKILL to the next leader, with a Lease of %s: %s", leaseDuration, began.Sub(killed).Round(time.Millisecond))
+	if took := began.Sub(renewed); took < leaseDuration {
+		t.Errorf("the next leader began %s after a renewal", took)
+	}
+	if took := began.Sub(killed); took > 2*leaseDuration {
 		t.Errorf("the next leader began after %s", took)
 	}
 	b.Until("the object", func([]testenv.Record) bool {
@@ -245,8 +254,8 @@ func TestLeaseTaken(t *testing.T) {
 				t.Errorf("status %d", status)
 			}
 			t.Logf("ended %s after the Lease was lost", time.Since(taken).Round(time.Millisecond))
-			if took := time.Since(taken); took > 5*time.Second {
-				t.Errorf("it went on for %s", took)
+			if took := time.Since(taken); took > 30*time.Second {
+				t.Errorf("it went on for %s, and the hook takes 60 s", took)
 			}
 			if text := a.Errors.String(); !strings.Contains(text, "the Lease is lost") {
 				t.Errorf("it said %q", text)
@@ -269,12 +278,11 @@ func (s *stage) notPatched() {
 // The line of the leader is cut while a hook runs. It kills the hook before the next one begins.
 func TestLineCut(t *testing.T) {
 	s := newStage(t, "60")
-	short := []string{"--leader-election-lease-duration", "6s", "--leader-election-renew-deadline", "3s", "--leader-election-retry-period", "500ms"}
 	proxy, kubeconfig := testenv.NewProxy(t, s.cluster, s.cluster.Kubeconfig)
-	a := s.start("a", kubeconfig, short...)
+	a := s.start("a", kubeconfig, shortLease()...)
 	a.Expect(1)
 	synchronized(a)
-	b := s.start("b", s.cluster.Kubeconfig, short...)
+	b := s.start("b", s.cluster.Kubeconfig, shortLease()...)
 	b.UntilLog("Another replica runs the hooks", "leader", "a")
 	s.create("slow")
 	a.UntilLog("slow run")

@@ -35,7 +35,7 @@ func TestPod(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "-n", namespace, "create", "deployment", "operator", "--image=operator", "--replicas=2")
-	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "pod", "-l", "app=operator", "--timeout=30s")
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "pod", "-l", "app=operator", "--timeout=60s")
 	pod := strings.Fields(cluster.Kubectl(t, "-n", namespace, "get", "pods", "-o", "name"))[0]
 	name := strings.TrimPrefix(pod, "pod/")
 
@@ -52,7 +52,7 @@ func TestPod(t *testing.T) {
 	if err := os.WriteFile(fixed, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "event", "--field-selector", "reason=HookRecovered", "--timeout=30s")
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "event", "--field-selector", "reason=HookRecovered", "--timeout=60s")
 	got := cluster.Kubectl(t, "-n", namespace, "describe", "pod", name)
 	if !strings.Contains(got, "HookFailed") || !strings.Contains(got, "exit status 3") || strings.Contains(got, "hunter2") {
 		t.Errorf("the Pod is described as\n%s", got)
