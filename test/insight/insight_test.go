@@ -222,7 +222,7 @@ func TestCompletion(t *testing.T) {
 func TestLogLevel(t *testing.T) {
 	op, _ := started(t)
 	a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string { return text }}
-	if got := a.ask(t, "config set log.level trace 1s"); strings.Contains(got, "exit status") {
+	if got := a.ask(t, "config set log.level trace 5s"); strings.Contains(got, "exit status") {
 		t.Fatal(got)
 	}
 	if r := op.UntilLog("Change log level", "value", "trace"); r.Fields["source"] == "" {

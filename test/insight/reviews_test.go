@@ -21,7 +21,7 @@ if [[ $1 == --config ]]; then
 configVersion: v1
 kubernetesValidating:
 - name: maps.example.com
-  timeoutSeconds: 1
+  timeoutSeconds: 10
   namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}
   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
 kubernetesCustomResourceConversion:
@@ -83,7 +83,7 @@ func TestFailedReviews(t *testing.T) {
 		{"patch", `answered with an invalid patch`, "exit status 0, but no valid answer", "denied: Hook failed: hook \"review.sh\" answered with an invalid patch", "only kubernetesMutating bindings may return one"},
 		{"garbage", `could not review the request`, "exit status 0, but no valid answer", "denied: Hook failed", "got bad validating response"},
 		{"crash", `could not review the request`, "exit status 3", "denied: Hook failed", "exit status 3"},
-		{"slow", `gave no answer in time`, "no answer in time", `denied: Hook failed: hook "review.sh" gave no answer in time`, "the hook gave no answer within 900ms"},
+		{"slow", `gave no answer in time`, "no answer in time", `denied: Hook failed: hook "review.sh" gave no answer in time`, "the hook gave no answer within 9s"},
 	} {
 		if got := create(test.name); !strings.Contains(got, test.user) {
 			t.Errorf("%s: the user sees %s, want %q", test.name, got, test.user)
