@@ -21,7 +21,7 @@ func TestRBAC(t *testing.T) {
 			{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
 			{"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`, crd), "create", "-f", "-")
 	t.Cleanup(func() { c.Kubectl(t, "delete", "crd", crd+".rbac.example.com", "--wait=false") })
-	c.Kubectl(t, "wait", "--for=condition=Established", "crd/"+crd+".rbac.example.com")
+	c.Kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd/"+crd+".rbac.example.com")
 
 	dir := hooksDir(t, map[string]string{
 		"wide": fmt.Sprintf(`#!/bin/sh
@@ -75,6 +75,9 @@ YAML
 	c.KubectlInput(t, manifests, "apply", "-f", "-")
 	t.Cleanup(func() { c.Kubectl(t, "delete", "clusterrole,clusterrolebinding", own) })
 
+	for _, allowed := range [][3]string{{own, "get", "leases.coordination.k8s.io/baton"}, {shop, "list", "pods"}, {bank, "list", "pods"}, {"default", "list", crd + ".rbac.example.com"}} {
+		c.UntilAllowed(t, "system:serviceaccount:"+own+":operator", allowed[0], allowed[1], allowed[2])
+	}
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: kubeconfigOf(t, c, own, "operator"),
 		Args: []string{"--validating-webhook-configuration-name", own, "--leader-election", "--leader-election-lease", "baton", "--namespace", own},
