@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -123,7 +124,16 @@ func TestRecordings(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	op.UntilLog("Hook failed. Will retry after delay.", "hook", "objects.sh")
-	cluster.Kubectl(t, "-n", ns, "patch", "secret", "words", "--patch", `{"stringData": {"word": "`+marker+`-new"}}`)
+	// The API server hears of the registration a moment later: the first review is the only one.
+	for late := time.Now().Add(testenv.Patience); ; {
+		out := cluster.Kubectl(t, "-n", ns, "patch", "secret", "words", "--patch", `{"stringData": {"word": "`+marker+`-new"}, "metadata": {"annotations": {"at": "`+time.Now().String()+`"}}}`)
+		if strings.Contains(out, "Hook failed") {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("there is no review: %s", out)
+		}
+	}
 	op.UntilLog("Hook failed", "hook", "review.sh")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+op.UntilLog("HTTP hooks are served").Fields["address"]+"/things/7?token="+marker+"-in-the-query&also="+marker,
 		strings.NewReader(`{"password": "`+marker+`-in-the-body"}`))

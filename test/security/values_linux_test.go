@@ -219,6 +219,7 @@ func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *test
 		cluster.Kubectl(t, "delete", "namespace", ns+"-sets", "--wait=false")
 	})
 	cluster.UntilAllowed(t, ns, ns, "create", "secrets")
+	cluster.Kubectl(t, "-n", ns, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
 	cluster.Kubectl(t, "-n", ns, "run", "operator-0", "--image=operator", "--overrides", `{"spec":{"automountServiceAccountToken":false}}`)
 	until(t, cluster, ns)
 	return testenv.Start(t, testenv.OperatorOptions{
