@@ -234,10 +234,10 @@ var calls = map[string]string{
 	"patch":                      `kubectl patch cm settings -p '{"data": {"n": "N"}}'`,
 	"replace":                    "sed s/NAME/second/ cm.yaml | kubectl replace -f -",
 	"rollout restart":            "kubectl rollout restart deployment missing",
-	"rollout status":             "kubectl rollout status deployment quiet --timeout=30s",
+	"rollout status":             "kubectl rollout status deployment quiet --timeout=60s",
 	"scale":                      "kubectl scale deployment web --replicas=0",
 	"version":                    "kubectl version",
-	"wait":                       "kubectl wait --for=jsonpath='{.data.mode}'=fast cm/settings --timeout=5s",
+	"wait":                       "kubectl wait --for=jsonpath='{.data.mode}'=fast cm/settings --timeout=60s",
 	// Flags of all commands.
 	"options": "kubectl get cm settings -o name",
 }
@@ -245,7 +245,7 @@ var calls = map[string]string{
 // values of flags that accept only some.
 var values = map[string][]string{
 	"aggregation-rule": {"a=b"}, "as-user-extra": {"a=b"}, "cascade": {"orphan", "background"}, "dry-run": {"client", "server"}, "field-selector": {"metadata.name=settings"},
-	"for": {"delete"}, "from-env-file": {"settings.env"}, "from-file": {"cm.yaml"}, "output": {"json", "yaml", "name"}, "patch": {`'{"data": {}}'`},
+	"for": {"delete"}, "from-env-file": {"settings.env"}, "from-file": {"cm.yaml"}, "output": {"json", "yaml", "name"}, "patch": {`'{"data": {}}'`}, "request-timeout": {"1m"}, "timeout": {"1m"},
 	"selector": {"app=web"}, "sort-by": {".metadata.name"}, "type": {"merge"}, "username": {"someone"}, "v": {"0"}, "validate": {"ignore", "warn"},
 }
 
