@@ -10,6 +10,7 @@ package testenv
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +25,8 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/connrotation"
@@ -248,15 +251,58 @@ var namespaces atomic.Int64
 // UntilAllowed waits until a permission of a user is effective: the API server watches Roles, so it lags.
 func (c *Cluster) UntilAllowed(t testing.TB, user, namespace, verb, resource string) {
 	t.Helper()
+	c.untilAnswer(t, "yes", user, namespace, verb, resource)
+}
+
+// UntilDenied waits until a user has lost a permission.
+func (c *Cluster) UntilDenied(t testing.TB, user, namespace, verb, resource string) {
+	t.Helper()
+	c.untilAnswer(t, "no", user, namespace, verb, resource)
+}
+
+func (c *Cluster) untilAnswer(t testing.TB, want, user, namespace, verb, resource string) {
+	t.Helper()
 	deadline := time.Now().Add(Patience)
 	for {
-		answer, err := c.TryKubectl("", "auth", "can-i", verb, resource, "--as="+user, "-n", namespace)
+		answer, _ := c.TryKubectl("", "auth", "can-i", verb, resource, "--as="+user, "-n", namespace)
+		lines := strings.Split(strings.TrimSpace(answer), "\n") // the first may be a warning about resources without a namespace
 		switch {
-		case strings.HasSuffix(strings.TrimSpace(answer), "yes"): // behind a warning about resources without a namespace
+		case strings.HasPrefix(lines[len(lines)-1], want):
 			return
 		case time.Now().After(deadline):
-			t.Fatalf("%s may not %s %s in %s: %s%v", user, verb, resource, namespace, answer, err)
+			t.Fatalf("may %s %s %s in %s? %s", user, verb, resource, namespace, answer)
 		}
+	}
+}
+
+// UntilRoles waits until the Roles and ClusterRoles of a manifest are effective, by their first rules.
+func (c *Cluster) UntilRoles(t testing.TB, user, namespace, manifest string) {
+	t.Helper()
+	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
+	for {
+		var role rbacv1.Role
+		err := documents.Decode(&role)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(role.Rules) == 0 {
+			continue
+		}
+		rule, in := role.Rules[0], namespace
+		resource := rule.Resources[0]
+		if group := rule.APIGroups[0]; group != "" {
+			resource += "." + group
+		}
+		if len(rule.ResourceNames) > 0 {
+			resource += "/" + rule.ResourceNames[0]
+		}
+		if role.Namespace != "" {
+			in = role.Namespace
+		}
+		c.UntilAllowed(t, user, in, rule.Verbs[0], resource)
 	}
 }
 

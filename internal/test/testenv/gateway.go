@@ -33,7 +33,9 @@ type Gateway struct {
 	changes []Change
 	// refused and broken count the answers that were not those of the API server, or not whole.
 	refused, broken int
-	// more is closed and replaced whenever there are more changes.
+	// watches are those of refused that were watches.
+	watches int
+	// more is closed and replaced whenever there are more of these.
 	more chan struct{}
 }
 
@@ -143,31 +145,50 @@ func (g *Gateway) Made() (refused, broken int) {
 // Until waits for a request for which done returns true.
 func (g *Gateway) Until(t testing.TB, what string, done func(Change) bool) {
 	t.Helper()
-	g.until(t, what, func(all []Change) bool { return slices.ContainsFunc(all, done) })
+	g.until(t, what, func() bool { return slices.ContainsFunc(g.changes, done) })
 }
 
 // UntilMore waits for so many requests that may change something.
 func (g *Gateway) UntilMore(t testing.TB, n int) {
 	t.Helper()
-	g.until(t, fmt.Sprint(n, " requests"), func(all []Change) bool { return len(all) >= n })
+	g.until(t, fmt.Sprint(n, " requests"), func() bool { return len(g.changes) >= n })
 }
 
-func (g *Gateway) until(t testing.TB, what string, done func([]Change) bool) {
+func (g *Gateway) until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	late := time.NewTimer(Patience)
+	if !g.within(Patience, true, done) {
+		t.Fatalf("waited for %s: it did not come", what)
+	}
+}
+
+// WatchRefused waits until a watch has been refused, but not longer than this.
+func (g *Gateway) WatchRefused(within time.Duration) bool {
+	return g.within(within, false, func() bool { return g.watches > 0 })
+}
+
+// AnswerBroken waits until an answer has been broken off, but not longer than this.
+func (g *Gateway) AnswerBroken(within time.Duration) bool {
+	return g.within(within, false, func() bool { return g.broken > 0 })
+}
+
+// within calls done with the lock held. The time begins again with all that happens if it is to be renewed.
+func (g *Gateway) within(patience time.Duration, renewed bool, done func() bool) bool {
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
 		g.mu.Lock()
-		found, more := done(g.changes), g.more
+		found, more := done(), g.more
 		g.mu.Unlock()
 		if found {
-			return
+			return true
 		}
 		select {
 		case <-more:
-			late.Reset(Patience)
+			if renewed {
+				late.Reset(patience)
+			}
 		case <-late.C:
-			t.Fatalf("waited for %s: it did not come", what)
+			return false
 		}
 	}
 }
@@ -181,8 +202,7 @@ func (g *Gateway) note(r *http.Request) func(status int) {
 	defer g.mu.Unlock()
 	at := len(g.changes)
 	g.changes = append(g.changes, Change{At: time.Now(), Method: r.Method, Path: r.URL.Path})
-	close(g.more)
-	g.more = make(chan struct{})
+	g.tell()
 	return func(status int) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -196,6 +216,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pause(r, trouble.Delay)
 	if trouble.Status != 0 && chance < trouble.Share {
 		g.count(&g.refused)
+		if r.URL.Query().Get("watch") != "" {
+			g.count(&g.watches)
+		}
 		w.Header().Set("Content-Type", "application/json")
 		if trouble.Status == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "1")
@@ -207,11 +230,18 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.to.ServeHTTP(&troubled{ResponseWriter: w, gateway: g, request: r, left: limit, answered: answered}, r)
 }
 
-// count adds one to refused or broken.
+// tell wakes those who wait. The caller holds mu.
+func (g *Gateway) tell() {
+	close(g.more)
+	g.more = make(chan struct{})
+}
+
+// count adds one to refused, watches or broken.
 func (g *Gateway) count(what *int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	*what++
+	g.tell()
 }
 
 func pause(r *http.Request, d time.Duration) {
