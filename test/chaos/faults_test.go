@@ -71,7 +71,7 @@ var faults = []fault{
 		time.Sleep(1500 * time.Millisecond)
 		w.gateway.Make(testenv.Trouble{Status: 429, Share: 1})
 		w.gateway.Cut()
-		time.Sleep(time.Second)
+		w.gateway.WatchRefused(20 * time.Second) // beside another fault there may be none
 		w.cluster.Kill(w.t, "kube-apiserver")
 		w.cluster.Compact(w.t)
 	}, end: func(w *world) {
@@ -82,8 +82,8 @@ var faults = []fault{
 		begin: func(w *world) { w.cluster.Pause(w.t, "etcd") },
 		end:   func(w *world) { w.cluster.Continue(w.t, "etcd") }},
 	{name: "slow", strict: true, begin: trouble(testenv.Trouble{Delay: 150 * time.Millisecond}), end: peace},
-	{name: "cut-in-the-middle", short: true, lasts: 5 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000}), end: peace, met: wasBroken},
-	{name: "slow-and-cut", lasts: 8 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000, Delay: 30 * time.Millisecond}), end: peace, met: wasBroken},
+	{name: "cut-in-the-middle", short: true, lasts: 5 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000}), end: peaceAfterBroken, met: wasBroken},
+	{name: "slow-and-cut", lasts: 8 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000, Delay: 30 * time.Millisecond}), end: peaceAfterBroken, met: wasBroken},
 	{name: "too-many-requests", begin: refuse(429), end: peace, met: wasRefused},
 	{name: "internal-errors", begin: refuse(500), end: peace, met: wasRefused},
 	{name: "token-revoked", lasts: 12 * time.Second, end: nothing, begin: func(w *world) {
@@ -94,6 +94,7 @@ var faults = []fault{
 	}},
 	{name: "permission-withdrawn", short: true, begin: func(w *world) {
 		w.allow(nil)
+		w.cluster.UntilDenied(w.t, "system:serviceaccount:"+w.mirrors+":operator", w.namespace, "list", "configmaps")
 		w.gateway.Cut()
 		if !w.down {
 			w.op.UntilLog("Watch Failed")
@@ -144,6 +145,11 @@ func refuse(status int) func(*world) {
 }
 
 func peace(w *world) { w.gateway.Make(testenv.Trouble{}) }
+
+func peaceAfterBroken(w *world) {
+	w.gateway.AnswerBroken(20 * time.Second) // beside another fault there may be none
+	peace(w)
+}
 
 func wasRefused(w *world) string {
 	if n, _ := w.gateway.Made(); n == 0 {

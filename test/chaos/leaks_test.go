@@ -77,7 +77,7 @@ func (w *world) page(path string) string { return pageOf(w.op, path) }
 
 func pageOf(op *testenv.Operator, path string) string {
 	at := op.UntilLog("base http server started")
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: testenv.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + net.JoinHostPort(at.Fields["address"], at.Fields["port"]) + path)
 	if err != nil {
 		return err.Error()
@@ -92,7 +92,7 @@ func (w *world) leaks() []string { return leaksOf(w.op, w.tmp, w.rest) }
 
 func leaksOf(op *testenv.Operator, tmp string, rest usage) (wrong []string) {
 	// The kernel removes ended processes from its tables with a delay, without a notification.
-	for range 50 {
+	for range 300 {
 		u := usageOf(op, tmp)
 		wrong = nil
 		for _, c := range []struct {

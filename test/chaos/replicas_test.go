@@ -32,8 +32,8 @@ func (w *world) elect() (*testenv.Operator, start) {
 	w.t.Helper()
 	s := start{name: fmt.Sprint(len(w.starts) + 1), at: time.Now()}
 	return w.run(s, []string{"POD_NAME=" + s.name}, "--kubernetes-events=false",
-		"--leader-election", "--namespace", w.mirrors, "--leader-election-lease-duration", "5s",
-		"--leader-election-renew-deadline", "4s", "--leader-election-retry-period", "500ms",
+		"--leader-election", "--namespace", w.mirrors, "--leader-election-lease-duration", "12s",
+		"--leader-election-renew-deadline", "9s", "--leader-election-retry-period", "500ms",
 	), s
 }
 
