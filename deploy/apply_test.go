@@ -64,6 +64,7 @@ func TestApply(t *testing.T) {
 			hooks := helmHooks(whole)
 			cluster.KubectlInput(t, hooks, "apply", "--dry-run=server", "--server-side", "--validate=strict", "-f", "-")
 			if job := parse(t, hooks)["Job/shop-shell-operator-uninstall"]; job != nil {
+				cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
 				if err := unstructured.SetNestedField(job.Object, "default", "spec", "template", "spec", "serviceAccountName"); err != nil { // its own was a dry run
 					t.Fatal(err)
 				}
@@ -154,6 +155,7 @@ func TestUninstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := spec.Template.Spec
+	cluster.UntilRoles(t, "system:serviceaccount:"+namespace+":"+pod.ServiceAccountName, namespace, hooks)
 	cmd := exec.CommandContext(t.Context(), testenv.Binary(t), pod.Containers[0].Args...)
 	cmd.Env = []string{"KUBECONFIG=" + kubeconfigOf(t, cluster, namespace, pod.ServiceAccountName), "TMPDIR=" + t.TempDir()}
 	for _, e := range pod.Containers[0].Env {
@@ -251,11 +253,8 @@ func TestRolesOfBoth(t *testing.T) {
 			for _, f := range apply {
 				f()
 			}
-			for _, question := range []string{"list configmaps", "create events.events.k8s.io"} {
-				args := append([]string{"auth", "can-i", "--as=system:serviceaccount:" + namespace + ":shell-operator", "-n", namespace}, strings.Fields(question)...)
-				if got := canI(t, cluster, args); got != "yes" {
-					t.Errorf("can it %s? %s", question, got)
-				}
+			for verb, resource := range map[string]string{"list": "configmaps", "create": "events.events.k8s.io"} {
+				cluster.UntilAllowed(t, "system:serviceaccount:"+namespace+":shell-operator", namespace, verb, resource)
 			}
 		})
 	}
@@ -275,8 +274,8 @@ rbac: {rules: [{apiGroups: [""], resources: [pods], verbs: [list, watch]}]}
 	}
 	t.Cleanup(func() { cluster.KubectlInput(t, manifest, "delete", "--wait=false", "-f", "-") })
 	cluster.KubectlInput(t, manifest, "apply", "--server-side", "-f", "-")
-	account := "--as=system:serviceaccount:" + namespace + ":shop-shell-operator"
-	for question, want := range map[string]string{
+	account := "system:serviceaccount:" + namespace + ":shop-shell-operator"
+	questions := map[string]string{
 		"list pods":                              "yes",
 		"delete pods":                            "no",
 		"list pods -n default":                   "no",
@@ -288,8 +287,14 @@ rbac: {rules: [{apiGroups: [""], resources: [pods], verbs: [list, watch]}]}
 		"update validatingwebhookconfigurations/" + namespace + "-shop-shell-operator-hooks": "yes",
 		"update validatingwebhookconfigurations/another":                                     "no",
 		"list mutatingwebhookconfigurations":                                                 "no",
-	} {
-		args := append([]string{"auth", "can-i", account, "-n", namespace}, strings.Fields(question)...)
+	}
+	for question, want := range questions {
+		if verb, resource, _ := strings.Cut(question, " "); want == "yes" {
+			cluster.UntilAllowed(t, account, namespace, verb, resource)
+		}
+	}
+	for question, want := range questions {
+		args := append([]string{"auth", "can-i", "--as=" + account, "-n", namespace}, strings.Fields(question)...)
 		if got := canI(t, cluster, args); got != want {
 			t.Errorf("may it %s? %s, want %s", question, got, want)
 		}
