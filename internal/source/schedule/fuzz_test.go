@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 			}
 			last = next
 		}
-		if took := time.Since(started); took > 2*time.Second {
+		if took := time.Since(started); took > 20*time.Second {
 			t.Errorf("%q: %d activations took %s", text, steps, took)
 		}
 	})

@@ -60,6 +60,7 @@ func TestForbiddenWideWatchFallsBack(t *testing.T) {
 		allow(t, c, user, ns, group, "things", "get", "list", "watch")
 	}
 	allow(t, c, user, "", group, "things", "get", "list", "watch")
+	c.UntilAllowed(t, user, "default", "list", "things."+group)
 	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
 	o := observe(t, kubeconfig, as(user))
 	h := o.unlocked(bindings("wide", hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: inNamespaces(all...)}))
@@ -69,6 +70,7 @@ func TestForbiddenWideWatchFallsBack(t *testing.T) {
 	proxy.Cut()
 	name := fmt.Sprintf("%s-things.%s", user, group)
 	c.Kubectl(t, "delete", "clusterrolebinding/"+name)
+	c.UntilDenied(t, user, "default", "list", "things."+group)
 	c.Kubectl(t, "-n", all[1], "delete", "thing."+group, "a")
 	proxy.Restore()
 	o.expect("Deleted " + all[1] + "/a") // and nothing else

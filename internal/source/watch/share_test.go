@@ -82,6 +82,7 @@ func TestPlan(t *testing.T) {
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: watch, namespace: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watch}, subjects: [{kind: User, name: alice}]}
 `, ns, few, many), "apply", "-f", "-")
+		c.UntilAllowed(t, "alice", ns, "list", "things."+few)
 	}
 	admin, alice := c.Kubeconfig, c.UserKubeconfig
 	names := []string{"a", "n0", "n1", "n2", "n3"}

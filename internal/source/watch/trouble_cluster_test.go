@@ -75,6 +75,7 @@ func TestWatchForbidden(t *testing.T) {
 	crd(t, c, group, "Thing", "Namespaced", "v1")
 	custom(t, c, group+"/v1", "Thing", ns, "a")
 	allow(t, c, "alice", ns, group, "things", "get", "list")
+	c.UntilAllowed(t, "alice", ns, "list", "things."+group)
 	o := observe(t, c.UserKubeconfig)
 	h := o.unlocked(bindings("alice", hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: inNamespaces(ns)}))
 	o.sees(h, 0, ns+"/a")

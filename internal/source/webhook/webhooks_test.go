@@ -48,7 +48,7 @@ func TestWebhooksInside(t *testing.T) {
 		defer close(ended)
 		w.run(ctx, stop)
 	}()
-	c.Kubectl(t, "wait", "--for=create", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=30s")
+	c.Kubectl(t, "wait", "--for=create", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=60s")
 	got := c.Kubectl(t, "get", "validatingwebhookconfiguration", namespace+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.service}{.webhooks[0].failurePolicy}")
 	if !strings.Contains(got, `"name":"admission-svc","namespace":"`+namespace+`"`) || !strings.HasSuffix(got, "Ignore") {
 		t.Errorf("registered as %s", got)
@@ -75,7 +75,7 @@ func TestWebhooksInside(t *testing.T) {
 		defer close(ended)
 		w.run(ctx, stop)
 	}()
-	c.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=30s")
+	c.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=60s")
 	stop(nil)
 	<-ended
 }

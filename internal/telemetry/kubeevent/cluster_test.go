@@ -16,10 +16,11 @@ import (
 func TestDescribe(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
-	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
 	cluster.Kubectl(t, "-n", namespace, "run", "operator-0", "--image=operator")
 	cluster.Kubectl(t, "-n", namespace, "create", "role", "events", "--verb=create,patch", "--resource=events.events.k8s.io")
 	cluster.Kubectl(t, "-n", namespace, "create", "rolebinding", "events", "--role=events", "--serviceaccount="+namespace+":default")
+	cluster.UntilAllowed(t, "system:serviceaccount:"+namespace+":default", namespace, "create", "events.events.k8s.io")
 	config := cluster.Config(t)
 	config.Impersonate.UserName = "system:serviceaccount:" + namespace + ":default"
 	client, err := kube.NewClient(config)

@@ -200,9 +200,11 @@ func (e *env) allow(user, name, rule string) {
 	e.t.Cleanup(func() {
 		e.Kubectl(e.t, "delete", "clusterrole/"+name, "clusterrolebinding/"+name, "--ignore-not-found")
 	})
-	e.KubectlInput(e.t, fmt.Sprintf(`
+	manifest := fmt.Sprintf(`
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %[1]q}, rules: [%[2]s]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: %[1]q}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]q}, subjects: [{kind: User, name: %[3]q}]}
-`, name, rule, user), "create", "-f", "-")
+`, name, rule, user)
+	e.KubectlInput(e.t, manifest, "create", "-f", "-")
+	e.UntilRoles(e.t, user, "default", manifest)
 }

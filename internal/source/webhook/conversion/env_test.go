@@ -174,7 +174,7 @@ func (e *env) create() {
 	e.KubectlInput(e.t, fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %s},
   spec: {group: %s, scope: Namespaced, names: {kind: Job, listKind: JobList, plural: jobs, singular: job}, versions: [%s, %s, %s]}}`,
 		e.crd, e.group, version("v1alpha1"), version("v1beta1"), version("v1")), "create", "-f", "-")
-	e.Kubectl(e.t, "wait", "--for=condition=Established", "crd/"+e.crd)
+	e.Kubectl(e.t, "wait", "--for=condition=Established", "--timeout=60s", "crd/"+e.crd)
 }
 
 // ready waits until the API server asks the hooks: it takes a moment for it to see a change of the CRD. There is
