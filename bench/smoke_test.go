@@ -352,7 +352,7 @@ func runHere(t *testing.T, server *fakeServer, hookTexts ...string) *here {
 // until waits for a message of the log.
 func (op *here) until(message string) {
 	op.t.Helper()
-	late := time.NewTimer(time.Minute)
+	late := time.NewTimer(3 * time.Minute)
 	defer late.Stop()
 	for {
 		select {
@@ -363,7 +363,7 @@ func (op *here) until(message string) {
 		case err := <-op.ended:
 			op.t.Fatalf("the operator has ended: %v", err)
 		case <-late.C:
-			op.t.Fatalf("waited for %q for a minute", message)
+			op.t.Fatalf("waited for %q for three minutes", message)
 		}
 	}
 }

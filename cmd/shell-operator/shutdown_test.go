@@ -50,7 +50,7 @@ func launch(t *testing.T, hook, user string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p.lines = bufio.NewScanner(out)
-	hung := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
+	hung := time.AfterFunc(3*time.Minute, func() { _ = p.cmd.Process.Kill() })
 	t.Cleanup(func() { hung.Stop(); _ = p.cmd.Process.Kill() })
 	return p
 }
@@ -85,7 +85,7 @@ const (
 	watches = "if [ \"$1\" = --config ]; then echo '{configVersion: v1, kubernetes: [{kind: Pod}]}'; fi\n"
 	hangs   = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: ['-c', 'echo asks for credentials >&2; exec sleep 60 2>&-'], interactiveMode: Never}"
 	// longest is the shutdown timeout, what the watchdog adds, and a machine that is busy.
-	longest = 20 * time.Second
+	longest = 45 * time.Second
 )
 
 // A credential plugin that hangs is named, and does not keep the operator from ending.

@@ -78,7 +78,7 @@ func TestFloodsOfMetrics(t *testing.T) {
 			started := time.Now()
 			store.Apply("a.sh", flood(120_000, test.change))
 			status, text := scrape(t, handlerOf(store))
-			if took := time.Since(started); took > time.Minute {
+			if took := time.Since(started); took > 5*time.Minute {
 				t.Errorf("it took %s", took)
 			}
 			if got := store.Series()["a.sh"]; got != test.kept {

@@ -161,7 +161,7 @@ func TestConditionWithoutStatus(t *testing.T) {
 		fmt.Sprintf(`{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", "ignoreMissingObject": true, `, namespace):                                                                                                                                           "",
 		fmt.Sprintf(`{"operation": "Event", "regarding": {"apiVersion": "no/v1", "kind": "No", "name": "none"}, "action": "A", "type": "Normal", "reason": "R"}{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", "ignoreMissingObject": true, `, namespace): "",
 	} {
-		cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=30s")
+		cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=60s")
 		if got := apply(t, a, document+condition); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%s\n got %q\nwant %q", document, got, want)
 		}

@@ -19,11 +19,11 @@ func TestEndWithoutPidfd(t *testing.T) {
 		{name: "success", script: "echo one; echo two", stdout: "one|two"},
 		{name: "failure", script: "echo one; echo bad >&2; exit 3", stdout: "one", err: "hook.sh FAILED: bad"},
 		{name: "closed output", script: "echo one; exec >&- 2>&-; sleep 0.05", stdout: "one"},
-		{name: "held open", script: "sleep 1 & echo one", stdout: "one", heldOpen: true},
+		{name: "held open", script: "sleep 20 & echo one", stdout: "one", heldOpen: true},
 		{name: "too long", script: "sleep 60", timeout: 50 * time.Millisecond, err: "hook.sh FAILED: still running after 50ms, killed: raise settings.executionTimeout of the hook or --hook-timeout, or make the hook faster"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := New(Options{DrainDelay: 50 * time.Millisecond})
+			e := New(Options{DrainDelay: 500 * time.Millisecond})
 			e.endOf = signalEnd
 			var stdout []string
 			result, err := e.Execute(t.Context(), Invocation{

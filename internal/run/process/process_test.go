@@ -220,13 +220,12 @@ func alive(pid int) bool {
 
 // gone waits until a process that was killed has ended.
 func gone(pid int) bool {
-	for range 200 {
-		if !alive(pid) {
-			return true
+	for late := time.Now().Add(time.Minute); alive(pid); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			return false
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
-	return false
+	return true
 }
 
 // limited runs a script that prints so many lines and then goes on, with a time limit that comes after them: the limit
@@ -338,7 +337,7 @@ func TestKillDoesNotWaitForTheDelay(t *testing.T) {
 
 // The run does not wait for a child that keeps running.
 func TestOutputHeldOpen(t *testing.T) {
-	got := execute(t, Options{DrainDelay: 30 * time.Millisecond}, child+"echo done", nil)
+	got := execute(t, Options{DrainDelay: 500 * time.Millisecond}, child+"echo done", nil)
 	if got.err != nil || !got.result.HeldOpen || len(got.stdout) != 2 || got.stdout[1] != "done" {
 		t.Errorf("stdout %q, result %+v, error %v", got.stdout, got.result, got.err)
 	}
@@ -350,7 +349,7 @@ func TestOutputHeldOpen(t *testing.T) {
 // The error text is complete although a child continues to write.
 func TestStderrHeldOpenByAWriter(t *testing.T) {
 	script := "(while echo more >&2; do :; done) & echo reason >&2; exit 1"
-	got := execute(t, Options{DrainDelay: 30 * time.Millisecond}, script, nil)
+	got := execute(t, Options{DrainDelay: 500 * time.Millisecond}, script, nil)
 	var exit *ExitError
 	if !errors.As(got.err, &exit) || !strings.Contains(exit.Stderr, "reason") && !strings.HasPrefix(exit.Stderr, "… ") {
 		t.Errorf("got %.200v", got.err)

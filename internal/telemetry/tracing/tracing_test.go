@@ -104,7 +104,7 @@ func TestReceiverUnreachable(t *testing.T) {
 	defer cancel()
 	started := time.Now()
 	tracing.Close(ctx)
-	if took := time.Since(started); took > 5*time.Second {
+	if took := time.Since(started); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	if !strings.Contains(log.String(), "level=WARN") {
