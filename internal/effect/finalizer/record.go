@@ -401,8 +401,8 @@ func (r *Record) seen(now *configMap) {
 	r.halted = reason != ""
 	r.mu.Unlock()
 	if reason != "" {
+		r.o.Halted(reason, than) // first: the log reports what is so
 		r.o.Log.Error("Bindings with a finalizer deliver nothing any more", "reason", reason)
-		r.o.Halted(reason, than)
 	}
 }
 
