@@ -75,9 +75,7 @@ YAML
 	c.KubectlInput(t, manifests, "apply", "-f", "-")
 	t.Cleanup(func() { c.Kubectl(t, "delete", "clusterrole,clusterrolebinding", own) })
 
-	for _, allowed := range [][3]string{{own, "get", "leases.coordination.k8s.io/baton"}, {shop, "list", "pods"}, {bank, "list", "pods"}, {"default", "list", crd + ".rbac.example.com"}} {
-		c.UntilAllowed(t, "system:serviceaccount:"+own+":operator", allowed[0], allowed[1], allowed[2])
-	}
+	c.UntilRoles(t, "system:serviceaccount:"+own+":operator", own, manifests)
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: kubeconfigOf(t, c, own, "operator"),
 		Args: []string{"--validating-webhook-configuration-name", own, "--leader-election", "--leader-election-lease", "baton", "--namespace", own},
