@@ -191,9 +191,9 @@ func prepareWebhooks(t *testing.T, name string) *example {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.input(strings.NewReplacer(
-		"  namespace: "+name, "  namespace: "+e.namespace, name+"-hooks", e.namespace+"-hooks",
-	).Replace(string(rbac)), "apply", "-f", "-")
+	own := strings.NewReplacer("  namespace: "+name, "  namespace: "+e.namespace, name+"-hooks", e.namespace+"-hooks").Replace(string(rbac))
+	e.input(own, "apply", "-f", "-")
+	e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace, own)
 	e.kubectl("label", "namespace", e.namespace, "example.com/"+name+"=enabled")
 	e.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
 	return e

@@ -89,8 +89,10 @@ func prepareOn(t *testing.T, name string, cluster *testenv.Cluster) *example {
 		}
 		// kubectl -n does not set this namespace.
 		e.input(regexp.MustCompile(`(?m)^  namespace: .*$`).ReplaceAllString(string(text), "  namespace: "+e.namespace), "apply", "-f", "-")
-		if file == "crd.yaml" {
-			e.input(string(text), "wait", "--for=condition=established", "-f", "-")
+		if file == "rbac.yaml" { // a run that is refused would be one that has failed
+			e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace, regexp.MustCompile(`(?m)^  namespace: .*\n`).ReplaceAllString(string(text), ""))
+		} else {
+			e.input(string(text), "wait", "--for=condition=established", "--timeout=60s", "-f", "-")
 		}
 	}
 	return e

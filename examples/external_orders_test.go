@@ -93,6 +93,7 @@ func TestExternalOrders(t *testing.T) {
 		t.Errorf("%d requests for a unicorn, at most %d requests in flight, %d failures", s.unicorns, s.most, s.failures)
 	}
 	s.mu.Unlock()
+	e.kubectl("wait", "--for=jsonpath={.status.conditions[0].status}=True", "orders.example.com/order-00", "--timeout=60s") // after the state
 	condition := func(name string) string {
 		return e.kubectl("get", "orders.example.com", name, "-o", `jsonpath={.status.conditions[0]['status', 'reason', 'message']}`)
 	}
