@@ -59,7 +59,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.health = health.New(op.missing, op.finalizerNotes)
 	op.insight = newInsight(op, o)
-	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries, Parked: op.parked, Orphans: op.orphanedObjects})
+	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries, Parked: op.parked, Orphans: op.orphanedObjects, OrphanedSets: op.orphanedSets})
 	if err != nil {
 		return nil, err
 	}

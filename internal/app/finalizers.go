@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -114,7 +115,7 @@ func hasFinalizer(h *hook.Hook) bool {
 	return slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" })
 }
 
-// finalizerNotes are about finalizers that cannot be added or removed, and those whose hook is gone.
+// finalizerNotes are about finalizers that cannot be added or removed, and finalizers and sets whose hook is gone.
 func (op *operator) finalizerNotes() (notes []string) {
 	if !op.insight.ready.Load() {
 		return nil
@@ -131,6 +132,10 @@ func (op *operator) finalizerNotes() (notes []string) {
 	}
 	for _, o := range op.finalizers.Orphans() {
 		notes = append(notes, fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone", o.Objects, o.Resource, o.Finalizer, o.Hook))
+	}
+	sets := op.orphanedSets()
+	for _, name := range slices.Sorted(maps.Keys(sets)) {
+		notes = append(notes, fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", name, sets[name]))
 	}
 	return notes
 }

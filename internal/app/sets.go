@@ -39,6 +39,17 @@ func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error 
 	return nil
 }
 
+// orphanedSets counts the sets whose hook is gone, by hook.
+func (op *operator) orphanedSets() map[string]int {
+	counts := map[string]int{}
+	if lost := op.lostSets.Load(); lost != nil {
+		for _, s := range *lost {
+			counts[s.Hook]++
+		}
+	}
+	return counts
+}
+
 func shownSet(s *applyset.Set) debug.Set {
 	shown := debug.Set{ID: s.ID, Name: s.Name, Hook: s.Hook, Namespace: s.Namespace, Problem: s.Problem}
 	if s.Owner != nil {

@@ -28,6 +28,8 @@ type MetricsOptions struct {
 	Parked func() []ParkedTasks
 	// Orphans returns the finalizers whose hook is gone. It is called by scrapes.
 	Orphans func() []OrphanedFinalizer
+	// OrphanedSets counts the sets of objects whose hook is gone, by hook.
+	OrphanedSets func() map[string]int
 
 	now func() time.Time
 }

@@ -39,7 +39,7 @@ type scraped struct {
 	started               time.Time
 	ticks, length, byHook *prometheus.Desc
 	series, parked        *prometheus.Desc
-	orphans               *prometheus.Desc
+	orphans, orphanedSets *prometheus.Desc
 }
 
 func newScraped(o MetricsOptions) *scraped {
@@ -55,7 +55,8 @@ func newScraped(o MetricsOptions) *scraped {
 		series: describe("hook_metric_series", gauge),
 		parked: describe("parked_tasks", gauge),
 
-		orphans: describe("orphaned_finalizer_objects", gauge),
+		orphans:      describe("orphaned_finalizer_objects", gauge),
+		orphanedSets: describe("orphaned_sets", gauge),
 	}
 }
 
@@ -66,6 +67,7 @@ func (s *scraped) Describe(to chan<- *prometheus.Desc) {
 	to <- s.series
 	to <- s.parked
 	to <- s.orphans
+	to <- s.orphanedSets
 }
 
 func (s *scraped) Collect(to chan<- prometheus.Metric) {
@@ -84,6 +86,11 @@ func (s *scraped) Collect(to chan<- prometheus.Metric) {
 	if s.opts.Orphans != nil {
 		for _, o := range s.opts.Orphans() {
 			to <- prometheus.MustNewConstMetric(s.orphans, prometheus.GaugeValue, float64(o.Objects), o.Finalizer, o.Resource)
+		}
+	}
+	if s.opts.OrphanedSets != nil {
+		for hook, n := range s.opts.OrphanedSets() {
+			to <- prometheus.MustNewConstMetric(s.orphanedSets, prometheus.GaugeValue, float64(n), valid(hook))
 		}
 	}
 	if s.opts.Queues == nil {

@@ -82,6 +82,8 @@ var definitions = []definition{
 
 	{name: "orphaned_finalizer_objects", typ: gauge, labels: []string{"finalizer", "resource"},
 		help: "Objects with a finalizer whose hook or binding is gone."},
+	{name: "orphaned_sets", typ: gauge, labels: []string{"hook"},
+		help: "Sets of objects of Sync whose hook is gone."},
 
 	{name: "hook_enable_kubernetes_bindings_seconds", typ: gauge, labels: hookLabels,
 		help: "Time until all kubernetes bindings of a hook were enabled."},

@@ -38,6 +38,8 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 		HookSeries: func() map[string]int { return map[string]int{"a.sh": 7, "b\xff.sh": 1} },
 		Parked:     func() []ParkedTasks { return []ParkedTasks{{"a.sh", "pods", "main", 2}} },
 		Orphans:    func() []OrphanedFinalizer { return []OrphanedFinalizer{{"example.com/a", "databases", 3}} },
+
+		OrphanedSets: func() map[string]int { return map[string]int{"gone.sh": 2} },
 		Queues: func() []QueueTasks {
 			return []QueueTasks{
 				{Queue: "main", Tasks: 2, Hooks: map[string]int{"a.sh": 2}},
