@@ -88,6 +88,10 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	var all []need
 	var errs []error
 	for _, h := range hooks {
+		syncs := o.Syncs != nil && o.Syncs(h)
+		if syncs {
+			all = append(all, setRecords(h, o.Namespace))
+		}
 		for i := range h.Kubernetes {
 			needs, err := watches(h, &h.Kubernetes[i], lookup)
 			if err != nil {
@@ -97,8 +101,8 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 			if o.Events && !h.Kubernetes[i].AllowFailure && h.Policy(hook.Address{Kind: hook.OnKubernetes, Index: i}, 0, 0).Limit > 0 {
 				all = append(all, events(h, &h.Kubernetes[i])...)
 			}
-			if err == nil && o.Syncs != nil && o.Syncs(h) {
-				all = append(all, sets(h, needs, o)...)
+			if err == nil && syncs {
+				all = append(all, sets(h, needs)...)
 			}
 		}
 	}
@@ -162,18 +166,18 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 	return all, nil
 }
 
-// sets is what the records of a hook's sets need, whose owners may be the watched objects. The kinds of the sets' objects are unknown.
-func sets(h *hook.Hook, watched []need, o Options) (all []need) {
-	record := func(namespace string) {
-		all = append(all, need{namespace, "", "configmaps", "", "create delete get patch", []string{h.Name + ", records of the sets of Sync; add the kinds of their objects"}})
-	}
-	record(o.Namespace)
+// setRecords is what the records of a hook's sets need in a namespace. The kinds of the sets' objects are unknown.
+func setRecords(h *hook.Hook, namespace string) need {
+	return need{namespace, "", "configmaps", "", "create delete get list patch", []string{h.Name + ", records of the sets of Sync; add the kinds of their objects"}}
+}
+
+// sets is what sets need whose owners may be the watched objects.
+func sets(h *hook.Hook, watched []need) (all []need) {
 	for _, w := range watched {
 		if w.group == "" && w.resource == "namespaces" {
 			continue
 		}
-		record(w.namespace)
-		all = append(all, need{w.namespace, w.group, w.resource + "/finalizers", w.name, "update", []string{h.Name + ", objects of sets block the deletion of their owner"}})
+		all = append(all, setRecords(h, w.namespace), need{w.namespace, w.group, w.resource + "/finalizers", w.name, "update", []string{h.Name + ", objects of sets block the deletion of their owner"}})
 	}
 	return all
 }

@@ -87,6 +87,27 @@ func TestWiderCoversNarrower(t *testing.T) {
 	}
 }
 
+// A hook with Sync needs the records of its sets: in the operator's namespace, also without a kubernetes binding, and where owners may be.
+func TestSets(t *testing.T) {
+	const why = "h, records of the sets of Sync; add the kinds of their objects"
+	for name, test := range map[string]struct {
+		hook hook.Hook
+		want string
+	}{
+		"startup": {hook.Hook{Name: "h"}, "own: configmaps [] create,delete,get,list,patch (" + why + ")\n"},
+		"owners": {
+			hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}}}},
+			"own: configmaps [] create,delete,get,list,patch (" + why + ")\nx: configmaps [] create,delete,get,list,patch (" + why + ")\n" +
+				"x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/finalizers [] update (h, objects of sets block the deletion of their owner)\n",
+		},
+	} {
+		roles, err := Plan([]*hook.Hook{&test.hook}, Known, Options{Namespace: "own", Syncs: func(*hook.Hook) bool { return true }})
+		if got := text(roles); err != nil || got != test.want {
+			t.Errorf("%s: got\n%swant\n%s(%v)", name, got, test.want, err)
+		}
+	}
+}
+
 func TestConditions(t *testing.T) {
 	roles, err := Plan([]*hook.Hook{{Name: "h", Kubernetes: []hook.Kubernetes{{
 		Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}, Condition: "Ready", Retry: &hook.Retry{Limit: new(3)},
