@@ -78,7 +78,7 @@ HOOK/NAME.`,
 	remove := &cobra.Command{
 		Use: "delete [SET]", Short: "Delete the objects of a set whose hook is gone",
 		Long: `Delete the objects of a set, or of all sets of --hook, as an empty Sync does: kinds with data, such as PersistentVolumeClaims,
-are released and kept. The set of an active hook is deleted with --force only. SET is the id, the name, or HOOK/NAME.`,
+are released and kept, unless the last Sync had them in pruneKinds. The set of an active hook is deleted with --force only. SET is the id, the name, or HOOK/NAME.`,
 		Example:           "  shell-operator sets delete pages --dry-run\n  shell-operator sets delete --hook sites.sh",
 		ValidArgsFunction: a.fromOperator(liveSets),
 	}

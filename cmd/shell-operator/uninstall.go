@@ -34,7 +34,7 @@ A running operator registers its webhooks again; it adds no finalizer any more, 
 waits for the end of its Pods.
 
 With --delete-sets the command also deletes the sets of objects of all hooks, but for kinds with data, such as
-PersistentVolumeClaims. A running operator creates them again.`,
+PersistentVolumeClaims, that are not in pruneKinds. A running operator creates them again.`,
 		Example: "  shell-operator uninstall --namespace shell-operator --deployment shell-operator",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,6 +28,8 @@ const (
 	placesAnnotation = "shell-operator/places"
 	// creatingAnnotation is there while it is not known of each object whether it was created or existed.
 	creatingAnnotation = "shell-operator/creating"
+	// pruneKindsAnnotation has the pruneKinds of the last Sync, for commands that delete the set.
+	pruneKindsAnnotation = "shell-operator/prune-kinds"
 	// adoptedAnnotation has the id of the set whose members were moved to this one last.
 	adoptedAnnotation = "shell-operator/adopted"
 	// pruneAnnotation on a member, with the value "disabled", keeps it.

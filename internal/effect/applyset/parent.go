@@ -153,7 +153,11 @@ func (s *session) tryRecord(ctx context.Context, recorded places, owned bool, cr
 	annotations := map[string]any{
 		toolingAnnotation: "shell-operator/" + s.opts.Version, groupKindsAnnotation: strings.Join(recorded.kinds(), ","),
 		namespacesAnnotation: strings.Join(recorded.namespaces(s.namespace), ","), placesAnnotation: string(text),
-		setAnnotation: s.names.set, formatAnnotation: format, creatingAnnotation: nil,
+		setAnnotation: s.names.set, formatAnnotation: format, creatingAnnotation: nil, pruneKindsAnnotation: nil,
+	}
+	pruneKinds := strings.Join(s.set.PruneKinds, ",")
+	if pruneKinds != "" {
+		annotations[pruneKindsAnnotation] = pruneKinds
 	}
 	if s.names.owner != "" {
 		annotations[ownerAnnotation] = s.names.owner
@@ -166,7 +170,7 @@ func (s *session) tryRecord(ctx context.Context, recorded places, owned bool, cr
 		annotations[adoptedAnnotation] = s.adopts
 	}
 	references := s.parentReferences(owned)
-	if s.parent != nil && (s.adopts == "" || s.parent.Annotations[adoptedAnnotation] == s.adopts) && s.parent.places.equal(recorded) && !creating && s.parent.Annotations[creatingAnnotation] == "" &&
+	if s.parent != nil && (s.adopts == "" || s.parent.Annotations[adoptedAnnotation] == s.adopts) && s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) && !creating && s.parent.Annotations[creatingAnnotation] == "" &&
 		slices.EqualFunc(references, s.parent.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
 		return nil
 	}

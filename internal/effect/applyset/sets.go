@@ -218,7 +218,7 @@ func (a *Applier) find(ctx context.Context, log *slog.Logger, namespace, id stri
 		return nil, fmt.Errorf("%s %s", where, set.Problem)
 	}
 	s := &session{
-		Applier: a, names: a.namesOf(&set), hook: set.Hook, set: &effect.ObjectSet{Name: set.Name},
+		Applier: a, names: a.namesOf(&set), hook: set.Hook, set: &effect.ObjectSet{Name: set.Name, PruneKinds: strings.FieldsFunc(p.Annotations[pruneKindsAnnotation], func(r rune) bool { return r == ',' })},
 		needs: func(string, ...kube.Rule) {}, log: log.With("hook", set.Hook, "set", set.Name),
 	}
 	if o := set.Owner; o != nil {
