@@ -107,8 +107,8 @@ func TestConfigMapLabels(t *testing.T) {
 func TestUninstall(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
-	const values = "webhooks: {validating: true, mutating: true}\nkubernetesEvents: false\nargs: [--hook-timeout, 5m]\nfinalizers: {enabled: true}\n" +
-		"rbac: {rules: [{apiGroups: [''], resources: [configmaps], verbs: [get, list, watch, patch]}]}"
+	const values = "webhooks: {validating: true, mutating: true}\nkubernetesEvents: false\nargs: [--hook-timeout, 5m]\nfinalizers: {enabled: true}\nsets: {deleteOnUninstall: true}\n" +
+		"rbac: {rules: [{apiGroups: [''], resources: [configmaps], verbs: [get, list, watch, patch, create, delete]}]}"
 	installed, problem := render(t, namespace, values, "--no-hooks")
 	if problem != "" {
 		t.Fatal(problem)
@@ -135,6 +135,19 @@ func TestUninstall(t *testing.T) {
   {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "namespace": "`+namespace+`", "finalizers": ["example.com/f", "example.com/other"]}},
   {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shell-operator-finalizers", "namespace": "`+namespace+`", "annotations": {"shell-operator/format": "1"}},
    "data": {"example.com_f_configmaps": `+strconv.Quote(entry)+`}}]}`, "create", "-f", "-")
+
+	hook := filepath.Join(t.TempDir(), "hook")
+	if err := os.WriteFile(hook, []byte(`#!/bin/sh
+if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: of-a-set}}]}' >"$KUBERNETES_PATCH_PATH"
+`), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := exec.CommandContext(t.Context(), testenv.Binary(t), "run", hook, "--apply", "--kube-config", cluster.Kubeconfig, "--namespace", namespace, "--instance", namespace+".shop-shell-operator")
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cluster.Kubectl(t, "-n", namespace, "get", "configmap/of-a-set")
 
 	var spec struct {
 		Template struct {
@@ -170,7 +183,7 @@ func TestUninstall(t *testing.T) {
 	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/owned", "-o", "jsonpath={.metadata.finalizers}"); got != `["example.com/other"]` {
 		t.Errorf("the object has the finalizers %s", got)
 	}
-	for _, left := range append(configurations, "deployment/shop-shell-operator", "configmap/shell-operator-finalizers") {
+	for _, left := range append(configurations, "deployment/shop-shell-operator", "configmap/shell-operator-finalizers", "configmap/of-a-set") {
 		if got := cluster.Kubectl(t, "-n", namespace, "get", left, "--ignore-not-found"); got != "" {
 			t.Errorf("this was not uninstalled: %s", got)
 		}
