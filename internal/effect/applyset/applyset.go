@@ -170,6 +170,7 @@ func (a *Applier) begin(ctx context.Context, id string) (*state, func(), error) 
 		defer a.mu.Unlock()
 		if s.users--; s.users == 0 && len(s.places) == 0 {
 			delete(a.sets, id)
+			a.watchOnly(s, nil)
 		}
 	}
 	select {

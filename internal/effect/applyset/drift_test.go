@@ -170,7 +170,7 @@ func TestDrift(t *testing.T) {
 	kubectl("wait", "--for=delete", "configmap/a", "deployment/d", "--timeout=60s")
 }
 
-// A watch ends with the last set that has members there: when it is empty, and when its owner is gone.
+// A watch ends with the last set that has members there: when it is empty or deleted, and when its owner is gone.
 func TestWatchesEnd(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
@@ -204,6 +204,17 @@ func TestWatchesEnd(t *testing.T) {
 	sync(`set: a, objects: [` + both + `]`)
 	until(t, r.watches, "begin of")
 	until(t, r.watches, "begin of")
+	sets, _, err := r.List(t.Context())
+	for _, set := range sets {
+		if err == nil && set.Hook == "web.sh" {
+			_, _, err = r.Delete(t.Context(), slog.New(slog.DiscardHandler), namespace, set.ID)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, r.watches, "end of")
+	until(t, r.watches, "end of")
 }
 
 func TestBackOffOfRestores(t *testing.T) {

@@ -247,9 +247,7 @@ func (a *Applier) Delete(ctx context.Context, log *slog.Logger, namespace, id st
 	}
 	defer release()
 	s.state = state
-	err = s.run(ctx)
-	s.follow()
-	if err != nil {
+	if err = s.run(ctx); err != nil {
 		err = fmt.Errorf("the set %s is not deleted completely, repeat the command: %w", id, err)
 	}
 	return int(s.deleted.Load()), int(s.released.Load()), err
