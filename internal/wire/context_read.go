@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,10 @@ func ReadContexts(text []byte) (file []byte, heads []ContextHead, err error) {
 		if errors.As(err, &syntax) {
 			line := 1 + bytes.Count(file[:min(int(syntax.Offset), len(file))], []byte("\n"))
 			return nil, nil, fmt.Errorf("it is not JSON: %w in line %d", err, line)
+		}
+		var typed *json.UnmarshalTypeError
+		if errors.As(err, &typed) { // its text has types of Go
+			err = fmt.Errorf("%s is of type %s", cmp.Or(typed.Field, "a part of it"), typed.Value)
 		}
 		return nil, nil, fmt.Errorf("it is not an array of binding contexts: %w", err)
 	}

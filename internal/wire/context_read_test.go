@@ -23,7 +23,7 @@ func TestReadContexts(t *testing.T) {
 		"":                  "not JSON",
 		"[{]":               "not JSON: .* in line 1",
 		"[]":                "no binding context",
-		"[1]":               "not an array of binding contexts",
+		"[1]":               "not an array of binding contexts: a part of it is of type number",
 		`[{"binding": ""}]`: `context 1 has no "binding"`,
 		`[{"binding": "a", "type": "Validating"}]`:                                         "has no review",
 		`[{"binding": "a"}, {"binding": "b", "type": "Validating", "review": {}}]`:         "not the only one",
