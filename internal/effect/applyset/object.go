@@ -26,6 +26,7 @@ import (
 var (
 	crdKind       = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	namespaceKind = schema.GroupKind{Kind: "Namespace"}
+	secretKind    = schema.GroupKind{Kind: "Secret"}
 )
 
 // phases: what others need is applied first, and what may reject others last.
@@ -66,6 +67,9 @@ func (o *object) decode() error {
 	if err == nil {
 		err = json.Unmarshal(tree["metadata"], &o.meta)
 	}
+	if err == nil && o.GroupKind == secretKind {
+		err = encode(tree)
+	}
 	if delete(tree, "metadata"); err == nil {
 		o.rest, err = json.Marshal(tree)
 	}
@@ -80,6 +84,28 @@ func (o *object) decode() error {
 		o.labels = map[string]string{}
 	}
 	return err
+}
+
+// encode moves stringData of a Secret to data. The API server does that as well, but records the set as the manager of stringData only: then nobody
+// sees that another client changes a value, and a key that the set does not want any more stays.
+func encode(secret map[string]json.RawMessage) error {
+	if secret["stringData"] == nil {
+		return nil
+	}
+	var texts map[string]string
+	data := map[string]json.RawMessage{}
+	if json.Unmarshal(secret["stringData"], &texts) != nil {
+		return errors.New("stringData is not a mapping of texts")
+	}
+	if text := secret["data"]; text != nil && (json.Unmarshal(text, &data) != nil || data == nil) {
+		return errors.New("data is not a mapping")
+	}
+	for key, text := range texts {
+		data[key], _ = json.Marshal([]byte(text))
+	}
+	delete(secret, "stringData")
+	secret["data"], _ = json.Marshal(data)
+	return nil
 }
 
 // manifest returns what is applied of an object. Equal sets have equal manifests.
