@@ -280,6 +280,16 @@ func (a actions) ReleaseObject(ctx context.Context, kind, namespace, name string
 	return a.op.releaseObject(ctx, kind, namespace, name)
 }
 
+func (a actions) ResumeQueue(name string) {
+	a.Lifecycle.ResumeQueue(name)
+	a.op.effects.Sets().Recheck()
+}
+
+func (a actions) ResumeHook(name string) {
+	a.Lifecycle.ResumeHook(name)
+	a.op.effects.Sets().Recheck()
+}
+
 func (a actions) SkipTask(queue, key string) (string, bool) {
 	skipped, ok := a.Lifecycle.SkipTask(queue, key)
 	if !ok {

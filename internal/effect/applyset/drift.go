@@ -174,16 +174,29 @@ func (a *Applier) suspect(id string, r ref) {
 // missing suspects the members in a scope that are not in a list of it, and were applied before it was made.
 func (a *Applier) missing(at scope, present map[ref]bool, version uint64) {
 	a.mu.Lock()
-	sets := make(map[string]*state, len(a.sets))
-	for id, s := range a.sets {
-		sets[id] = s
-	}
+	sets := maps.Clone(a.sets)
 	a.mu.Unlock()
 	for id, s := range sets {
 		s.mu.Lock()
 		for r, last := range s.applied {
 			if s.def != nil && r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && !present[r] && last.version <= version {
 				s.differing[r] = true
+				a.drifted.Add(suspicion{id, r})
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Recheck restores what was left alone while a hook did not run.
+func (a *Applier) Recheck() {
+	a.mu.Lock()
+	sets := maps.Clone(a.sets)
+	a.mu.Unlock()
+	for id, s := range sets {
+		s.mu.Lock()
+		if s.def != nil && s.def.set.Restore {
+			for r := range s.differing {
 				a.drifted.Add(suspicion{id, r})
 			}
 		}
@@ -215,6 +228,8 @@ type restores struct {
 	until time.Time
 	// stopped: another manager has applied a field, so the next Sync decides.
 	stopped bool
+	// failures counts the failed attempts since the last restore.
+	failures int
 }
 
 const (
@@ -222,6 +237,8 @@ const (
 	freeRestores  = 5
 	restoreWindow = time.Minute
 	maxDelay      = time.Hour
+	// minFailureDelay is the delay after the first failed restore. Each further failure doubles it.
+	minFailureDelay = time.Second
 )
 
 // next returns the delay before a restore, and whether it begins now.
@@ -240,12 +257,26 @@ func (r *restores) next(now time.Time) (delay time.Duration, begins bool) {
 		r.until = now.Add(r.delay)
 		return r.delay, true
 	}
-	r.times, r.last = append(r.times, now), now
 	return 0, false
 }
 
-// errStopped ends a restore without a result.
-var errStopped = errors.New("the member is not restored")
+// made counts a restore.
+func (r *restores) made(now time.Time) {
+	r.times, r.last, r.failures = append(r.times, now), now, 0
+}
+
+// failed returns the delay after a failed restore.
+func (r *restores) failed() time.Duration {
+	r.failures = min(r.failures+1, 20)
+	return min(minFailureDelay<<(r.failures-1), maxDelay)
+}
+
+var (
+	// errStopped ends a restore without a result.
+	errStopped = errors.New("the member is not restored")
+	// errForeign ends one for good.
+	errForeign = errors.New("another client has created it again")
+)
 
 // check compares a member with what was applied, and restores it.
 func (a *Applier) check(ctx context.Context, item suspicion) {
@@ -274,8 +305,16 @@ func (a *Applier) check(ctx context.Context, item suspicion) {
 		ref:     item.ref, last: last, item: item,
 	}
 	c.log = a.opts.Log.With("hook", def.hook, "set", def.set.Name, "object", item.ref.String())
-	if err := c.restore(ctx); err != nil && !errors.Is(err, errStopped) && ctx.Err() == nil {
-		c.log.Warn("A changed object of a set is not restored, the next run corrects it", "error", err.Error())
+	switch err := c.restore(ctx); {
+	case err == nil, errors.Is(err, errStopped), ctx.Err() != nil:
+	case errors.Is(err, errForeign):
+		c.log.Warn("An object of a set is not restored", "reason", err.Error())
+	default:
+		s.mu.Lock()
+		delay := c.restores().failed()
+		s.mu.Unlock()
+		c.log.Warn("A changed object of a set is not restored yet", "error", err.Error(), "delay", delay.String())
+		a.drifted.AddAfter(item, delay)
 	}
 }
 
@@ -306,10 +345,13 @@ func (c *correction) restore(ctx context.Context) error {
 	if gone, err := c.ownerGone(ctx); err != nil || gone {
 		return cmp.Or(err, errStopped)
 	}
+	if c.set.Restore && c.opts.Active != nil && !c.opts.Active(c.hook) {
+		return nil // Recheck follows
+	}
 	if c.opts.Differs != nil {
 		c.opts.Differs(c.hook, c.set.Name, c.ref.Kind)
 	}
-	if !c.set.Restore || c.opts.Active != nil && !c.opts.Active(c.hook) {
+	if !c.set.Restore {
 		return nil
 	}
 	if err := c.may(current); err != nil {
@@ -349,14 +391,20 @@ func (c *correction) ownerGone(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// may decides whether a member is restored now.
-func (c *correction) may(current *live) error {
-	c.state.mu.Lock()
+// restores are those of the member. It requires state.mu.
+func (c *correction) restores() *restores {
 	r := c.state.restores[c.ref]
 	if r == nil {
 		r = &restores{}
 		c.state.restores[c.ref] = r
 	}
+	return r
+}
+
+// may decides whether a member is restored now.
+func (c *correction) may(current *live) error {
+	c.state.mu.Lock()
+	r := c.restores()
 	stopped := r.stopped
 	c.state.mu.Unlock()
 	if stopped {
@@ -401,7 +449,7 @@ func (c *correction) apply(ctx context.Context, current *live) error {
 	case current == nil:
 		uid = ""
 	case current.UID != uid:
-		return errors.New("another client has created it again")
+		return errForeign
 	}
 	answer, created, err := c.patchApply(ctx, res, c.ref.namespace, c.ref.name, withUID(c.last.manifest, uid), uid != "")
 	switch {
@@ -410,11 +458,12 @@ func (c *correction) apply(ctx context.Context, current *live) error {
 	case err != nil:
 		return err
 	case uid == "" && !created:
-		return errors.Join(errors.New("another client has created it at the same time"), c.undo(ctx, c.ref, res, answer))
+		return errors.Join(errForeign, c.undo(ctx, c.ref, res, answer))
 	}
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	c.state.applied[c.ref] = c.applied(c.last.manifest, answer)
+	c.restores().made(c.opts.Now())
 	delete(c.state.differing, c.ref)
 	return nil
 }
@@ -423,6 +472,9 @@ func (c *correction) apply(ctx context.Context, current *live) error {
 func (c *correction) same() {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
+	if r := c.state.restores[c.ref]; r != nil {
+		r.failures = 0
+	}
 	delete(c.state.differing, c.ref)
 }
 

@@ -2,6 +2,7 @@ package applyset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +25,9 @@ type restorer struct {
 	warned  chan string
 	// watches receives the beginnings and ends of watches, logged the log of restores.
 	watches, logged chan string
+	// While the hook is paused, asked receives each question whether it runs. While requests are cut off, none is answered.
+	paused, cutOff atomic.Bool
+	asked          chan string
 }
 
 // lines receives the lines of a log.
@@ -31,6 +36,19 @@ type lines chan<- string
 func (l lines) Write(line []byte) (int, error) {
 	l <- string(line)
 	return len(line), nil
+}
+
+// gate fails requests while it is closed.
+type gate struct {
+	next   http.RoundTripper
+	closed *atomic.Bool
+}
+
+func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
+	if g.closed.Load() {
+		return nil, errors.New("the gate is closed")
+	}
+	return g.next.RoundTrip(r)
 }
 
 // watching reports the watches that a client sends.
@@ -50,11 +68,23 @@ func (w watching) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func newRestorer(t *testing.T, cluster *testenv.Cluster, namespace string) *restorer {
 	t.Helper()
-	r := &restorer{newOperator(t, cluster.Config(t), namespace, namespace, false), make(chan string, 100), make(chan string, 100), make(chan string, 100), make(chan string, 100)}
+	r := &restorer{
+		differs: make(chan string, 100), warned: make(chan string, 100), watches: make(chan string, 100), logged: make(chan string, 100), asked: make(chan string, 100),
+	}
 	config := cluster.Config(t)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return gate{next, &r.cutOff} })
+	r.operator = newOperator(t, config, namespace, namespace, false)
+	config = cluster.Config(t)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return watching{next, r.watches} })
 	r.options.Watch = testenv.Client(t, config)
 	r.options.Log = slog.New(slog.NewTextHandler(lines(r.logged), nil))
+	r.options.Active = func(hook string) bool {
+		if r.paused.Load() {
+			r.asked <- hook
+			return false
+		}
+		return true
+	}
 	r.options.Differs = func(hook, set, kind string) { r.differs <- fmt.Sprint(hook, " ", set, " ", kind) }
 	r.options.Warn = func(_ string, _ effect.Owner, reason, note string) { r.warned <- reason + ": " + note }
 	r.Applier = New(r.options)
@@ -217,6 +247,30 @@ func TestWatchesEnd(t *testing.T) {
 	until(t, r.watches, "end of")
 }
 
+// What was left alone during a pause is restored after it, and what could not be restored is tried again.
+func TestRestoresLater(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := newRestorer(t, cluster, namespace)
+	if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}}]}`); err != nil {
+		t.Fatal(err)
+	}
+	until(t, r.watches, "begin of configmaps")
+	r.paused.Store(true)
+	cluster.Kubectl(t, "-n", namespace, "patch", "configmap", "a", "--patch", `{"data": {"k": "by hand"}}`)
+	until(t, r.asked, "web.sh")
+	r.paused.Store(false)
+	r.Recheck()
+	until(t, r.logged, "A changed object of a set is restored")
+	until(t, r.differs, "web.sh web ConfigMap")
+
+	r.cutOff.Store(true)
+	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "a")
+	until(t, r.logged, "A changed object of a set is not restored yet")
+	r.cutOff.Store(false)
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/a", "--timeout=60s")
+}
+
 func TestBackOffOfRestores(t *testing.T) {
 	var r restores
 	now := time.Unix(0, 0)
@@ -224,6 +278,9 @@ func TestBackOffOfRestores(t *testing.T) {
 	for _, after := range []time.Duration{0, 1, 1, 1, 1, 1, 30, 30, 1, 120, 1, 3599, 3601, 1} {
 		now = now.Add(after * time.Second)
 		delay, begins := r.next(now)
+		if delay == 0 {
+			r.made(now)
+		}
 		got = append(got, fmt.Sprint(delay, begins))
 	}
 	want := "0s false, 0s false, 0s false, 0s false, 0s false, 1m0s true, 30s false, 0s false, 2m0s true, 0s false, 4m0s true, 0s false, 0s false, 0s false"
