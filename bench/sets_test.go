@@ -30,11 +30,15 @@ type syncer struct {
 	runs      int
 }
 
-// sets syncs sets of 100 objects, in turns with a loop that applies the same objects in another namespace.
+// sets syncs sets of 100 objects, in turns with a loop that applies the same objects in another namespace. They have a label and an owner there, too:
+// the API server needs longer for those.
 func sets(b *bench) {
 	const times, size, deletions = 21, 100, 3
-	other := b.cluster.Namespace(b.T)
 	s := b.syncer()
+	other, err := s.client.CoreV1().ConfigMaps(b.cluster.Namespace(b.T)).Create(b.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
 	s.write("warm-up", members("warm-up", 1))
 	s.restart()
 	var created, createdByLoop, restarted, appliedByLoop, one, none []float64
@@ -148,11 +152,14 @@ func (s *syncer) requests() float64 {
 	return sumOf(s.op.page("metrics"), "shell_operator_kubernetes_client_request_result_total{", `component="object_patcher"`)
 }
 
-// loop applies objects by 16 workers on one connection, as the operator has.
-func (s *syncer) loop(namespace string, list []*corev1.ConfigMap) (ms float64) {
+// loop applies objects beside their owner by 16 workers on one connection, as the operator has.
+func (s *syncer) loop(owner *corev1.ConfigMap, list []*corev1.ConfigMap) (ms float64) {
 	s.Helper()
 	bodies := make([][]byte, len(list))
 	for i, o := range list {
+		o = o.DeepCopy()
+		metav1.SetMetaDataLabel(&o.ObjectMeta, "bench.example.com/part-of", "applyset-"+strings.Repeat("x", 43)+"-v1")
+		o.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
 		var err error
 		if bodies[i], err = json.Marshal(o); err != nil {
 			s.Fatal(err)
@@ -160,7 +167,7 @@ func (s *syncer) loop(namespace string, list []*corev1.ConfigMap) (ms float64) {
 	}
 	started := time.Now()
 	kube.Concurrently(len(list), 16, func(i int) {
-		if _, err := s.client.CoreV1().ConfigMaps(namespace).Patch(s.Context(), list[i].Name, types.ApplyPatchType, bodies[i], metav1.PatchOptions{FieldManager: "bench"}); err != nil {
+		if _, err := s.client.CoreV1().ConfigMaps(owner.Namespace).Patch(s.Context(), list[i].Name, types.ApplyPatchType, bodies[i], metav1.PatchOptions{FieldManager: "bench"}); err != nil {
 			s.Error(err)
 		}
 	})
