@@ -90,15 +90,15 @@ func act(do action) func(*API, request) (answer, error) {
 		}
 		dryRun := r.PostForm.Get("dryRun") == "true"
 		done, err := do(a, r, dryRun)
+		done.Action, done.DryRun = strings.TrimPrefix(r.URL.Path, "/"), dryRun
+		if done.Count > 0 && !dryRun { // also a part of what was requested
+			a.Log.Info("A command has changed the operator", "command", done.Action, "arguments", r.PostForm.Encode(), "uid", uid, "result", done.Message)
+		}
 		if err != nil {
 			return answer{}, err
 		}
-		done.Action, done.DryRun = strings.TrimPrefix(r.URL.Path, "/"), dryRun
-		switch {
-		case dryRun:
+		if dryRun {
 			done.Message = "dry run: " + done.Message
-		case done.Count > 0:
-			a.Log.Info("A command has changed the operator", "command", done.Action, "arguments", r.PostForm.Encode(), "uid", uid, "result", done.Message)
 		}
 		return answer{value: done, text: done.Message + "\n"}, nil
 	}

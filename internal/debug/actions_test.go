@@ -72,6 +72,9 @@ func (f *fakeActions) DeleteSet(_ context.Context, s Set) (int, int, error) {
 }
 
 func (f *fakeActions) AdoptSet(_ context.Context, set, to Set, join, dryRun bool) (string, int, error) {
+	if set.ID == "pages-2" && to.Name == "taken" {
+		return "", 0, errors.New("it is taken")
+	}
 	if !dryRun {
 		f.note("adopt set %s as %s/%s %t", set.ID, to.Hook, to.Name, join)
 	}
@@ -173,6 +176,7 @@ func TestActions(t *testing.T) {
 		{"/sets/delete", "hook=none", 400, `there is no set of a hook "none"`, ""},
 		{"/sets/adopt", "hook=gone.sh&toHook=big.py", 200, "set pages-1 is moved to pages-9, set \"pages\" of hook \"big.py\", with 2 objects\nset pages-2", "adopt set pages-1 as big.py/pages false adopt set pages-2 as big.py/pages false"},
 		{"/sets/adopt", "set=pages&toHook=big.py&toSet=w&dryRun=true", 200, "dry run: set pages-1 is moved to w-9, set \"w\" of hook \"big.py\", with 2 objects\nset pages-2", ""},
+		{"/sets/adopt", "set=pages&toSet=taken", 409, "set pages-1 is moved to taken-9, set \"taken\" of hook \"gone.sh\", with 2 objects; it is taken", "adopt set pages-1 as gone.sh/taken false"},
 		{"/sets/adopt", "set=web&toSet=w", 200, "set web-3 is moved to w-9", "adopt set web-3 as big.py/w false"},
 		{"/sets/adopt", "set=web&toHook=tidy.sh", 409, `the hook "big.py" of set web-3 is active: remove the hook first, or use --force`, ""},
 		{"/sets/adopt", "set=web&toHook=tidy.sh&force=true", 200, "set web-3 is moved", "adopt set web-3 as tidy.sh/web true"},

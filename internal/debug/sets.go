@@ -200,7 +200,7 @@ func setsDelete(a *API, r request, dryRun bool) (acted, error) {
 		} else {
 			var err error
 			if deleted, released, err = a.Actions.DeleteSet(r.Context(), s); err != nil {
-				return acted{}, refuse(http.StatusConflict, "%v", err)
+				return stopped(lines, fmt.Errorf("set %s: %w", s.ID, err))
 			}
 		}
 		line := fmt.Sprintf("set %s is deleted with %s", s.ID, count(deleted, "object"))
@@ -210,6 +210,11 @@ func setsDelete(a *API, r request, dryRun bool) (acted, error) {
 		lines = append(lines, line)
 	}
 	return acted{Count: len(lines), Message: strings.Join(lines, "\n")}, nil
+}
+
+// stopped is the result of an action on several sets that has failed for one: what was done before, and the error.
+func stopped(done []string, err error) (acted, error) {
+	return acted{Count: len(done), Message: strings.Join(done, "\n")}, refuse(http.StatusConflict, "%s", strings.Join(append(done, err.Error()), "; "))
 }
 
 // setsAdopt moves sets to another hook or name: all sets of a hook, or one, of all owners.
@@ -244,7 +249,7 @@ func setsAdopt(a *API, r request, dryRun bool) (acted, error) {
 		to := Set{Hook: toHook, Name: cmp.Or(toSet, s.Name)}
 		id, moved, err := a.Actions.AdoptSet(r.Context(), s, to, force, dryRun)
 		if err != nil {
-			return acted{}, refuse(http.StatusConflict, "%v", err)
+			return stopped(lines, err)
 		}
 		lines = append(lines, fmt.Sprintf("set %s is moved to %s, set %q of hook %q, with %s", s.ID, id, to.Name, to.Hook, count(moved, "object")))
 	}
