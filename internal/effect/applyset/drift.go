@@ -131,42 +131,35 @@ func (s *session) forget() {
 	s.state.def = nil
 }
 
-// compare suspects a member that is not as the last apply has left it.
-func (a *Applier) compare(kind schema.GroupKind, o *live) {
-	id, r := o.Labels[partOfLabel], ref{kind, o.Namespace, o.Name}
+// stateOf returns what is known of a set, or nil.
+func (a *Applier) stateOf(id string) *state {
 	a.mu.Lock()
-	s := a.sets[id]
-	a.mu.Unlock()
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	last, known := s.applied[r]
-	same := s.def == nil || !known || last.uid == o.UID && last.mark == s.def.mark(o)
-	if !same {
-		s.differing[r] = true
-	}
-	s.mu.Unlock()
-	if !same {
-		a.drifted.Add(suspicion{id, r})
-	}
+	defer a.mu.Unlock()
+	return a.sets[id]
 }
 
-// suspect suspects a member that is gone, or has lost its label.
-func (a *Applier) suspect(id string, r ref) {
-	a.mu.Lock()
-	s := a.sets[id]
-	a.mu.Unlock()
+// compare suspects a member that is not as the last apply has left it.
+func (a *Applier) compare(kind schema.GroupKind, o *live) {
+	a.suspect(o.Labels[partOfLabel], ref{kind, o.Namespace, o.Name}, func(def *definition, last applied) bool {
+		return last.uid != o.UID || last.mark != def.mark(o)
+	})
+}
+
+// gone suspects a member that is gone, or has lost its label.
+func (a *Applier) gone(id string, r ref) {
+	a.suspect(id, r, func(*definition, applied) bool { return true })
+}
+
+// suspect has an object checked if the set has applied it, and it differs from that.
+func (a *Applier) suspect(id string, r ref, differs func(*definition, applied) bool) {
+	s := a.stateOf(id)
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
-	_, known := s.applied[r]
-	if known = known && s.def != nil; known {
+	defer s.mu.Unlock()
+	if last, known := s.applied[r]; known && s.def != nil && differs(s.def, last) {
 		s.differing[r] = true
-	}
-	s.mu.Unlock()
-	if known {
 		a.drifted.Add(suspicion{id, r})
 	}
 }
@@ -280,10 +273,7 @@ var (
 
 // check compares a member with what was applied, and restores it.
 func (a *Applier) check(ctx context.Context, item suspicion) {
-	a.mu.Lock()
-	s := a.sets[item.id]
-	a.mu.Unlock()
-	if s == nil {
+	if a.stateOf(item.id) == nil {
 		return
 	}
 	s, release, err := a.begin(ctx, item.id)

@@ -275,7 +275,7 @@ func (f *follower) changed(obj any) error {
 
 func (f *follower) Delete(obj any) error {
 	if o, ok := obj.(*live); ok {
-		f.suspect(o.Labels[partOfLabel], ref{f.kind(), o.Namespace, o.Name})
+		f.gone(o.Labels[partOfLabel], ref{f.kind(), o.Namespace, o.Name})
 		f.UpdateResourceVersion(o.ResourceVersion)
 	}
 	return nil
