@@ -475,7 +475,7 @@ func TestReloadWebhooks(t *testing.T) {
 	create := func() (string, error) {
 		return cluster.TryKubectl("", "-n", d.ns, "create", "configmap", "x", "--dry-run=server")
 	}
-	// The API server hears of a registration, and of its end, a moment later.
+	// The API server applies a registration, and its end, a moment later.
 	heard := func(done func(out string, err error) bool) {
 		t.Helper()
 		for late := time.Now().Add(testenv.Patience); ; {

@@ -124,7 +124,7 @@ func TestRecordings(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	op.UntilLog("Hook failed. Will retry after delay.", "hook", "objects.sh")
-	// The API server hears of the registration a moment later: the first review is the only one.
+	// The API server applies the registration a moment later: the first review is the only one.
 	for late := time.Now().Add(testenv.Patience); ; {
 		out := cluster.Kubectl(t, "-n", ns, "patch", "secret", "words", "--patch", `{"stringData": {"word": "`+marker+`-new"}, "metadata": {"annotations": {"at": "`+time.Now().String()+`"}}}`)
 		if strings.Contains(out, "Hook failed") {

@@ -86,8 +86,8 @@ func (o *object) decode() error {
 	return err
 }
 
-// encode moves stringData of a Secret to data. The API server does that as well, but records the set as the manager of stringData only: then nobody
-// sees that another client changes a value, and a key that the set does not want any more stays.
+// encode moves stringData of a Secret to data. The API server does that as well, but records the set as the manager of stringData only: then the
+// change of a value by another client is no difference, and a key that the set does not want any more stays.
 func encode(secret map[string]json.RawMessage) error {
 	if secret["stringData"] == nil {
 		return nil

@@ -202,7 +202,7 @@ func (g *Gateway) note(r *http.Request) func(status int) {
 	defer g.mu.Unlock()
 	at := len(g.changes)
 	g.changes = append(g.changes, Change{At: time.Now(), Method: r.Method, Path: r.URL.Path})
-	g.tell()
+	g.wake()
 	return func(status int) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -230,8 +230,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.to.ServeHTTP(&troubled{ResponseWriter: w, gateway: g, request: r, left: limit, answered: answered}, r)
 }
 
-// tell wakes those who wait. The caller holds mu.
-func (g *Gateway) tell() {
+// wake wakes the waiting tests. The caller holds mu.
+func (g *Gateway) wake() {
 	close(g.more)
 	g.more = make(chan struct{})
 }
@@ -241,7 +241,7 @@ func (g *Gateway) count(what *int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	*what++
-	g.tell()
+	g.wake()
 }
 
 func pause(r *http.Request, d time.Duration) {
