@@ -3,6 +3,8 @@ module github.com/shell-operator/shell-operator/tools
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/go-mysql-org/go-mysql v1.13.0

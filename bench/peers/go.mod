@@ -3,6 +3,8 @@ module github.com/shell-operator/shell-operator/bench/peers
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	k8s.io/api v0.36.3
 	sigs.k8s.io/controller-runtime v0.24.1
