@@ -55,20 +55,51 @@ manifests=$written/shell-operator.yaml
 sed "s|\(image: .*\):latest|\1:$version|" deploy/manifests/shell-operator.yaml >"$manifests"
 grep -q "image: .*:$version\$" "$manifests" || fail 'deploy/manifests/shell-operator.yaml names no image :latest'
 
+# What another job has built is what its attestation says: the files, and the index of the static image.
+builder=(--repo "$repository" --signer-workflow "$repository/.github/workflows/release.yml" --source-ref "refs/tags/$version")
+for file in $covered; do publish gh attestation verify "$dist/$file" "${builder[@]}"; done
+verify_static() {
+	local digest
+	digest=$(bin/tools/image digest "$layout")
+	gh attestation verify "$layout/blobs/${digest/:/\/}" "$@"
+}
+publish verify_static "${builder[@]}"
+
 build() {
 	local tag=$1
 	shift
-	publish docker buildx build --push --sbom=true --provenance=mode=max --platform "$platforms" --build-arg "VERSION=$version" "$@" -t "$image:$tag" -f deploy/image/Dockerfile .
+	publish docker buildx build --push --sbom=true --provenance=mode=max --platform "$platforms" --build-arg "VERSION=$version" "$@" -t "$image:$tag" \
+		--metadata-file "$written/$tag.json" -f deploy/image/Dockerfile .
 }
+push_chart() { helm push "$dist/$chart" "oci://$charts" 2>&1 | tee "$written/chart.txt"; }
 build "$version"
 build "$version-jq1.8" --build-arg JQ_VERSION=1.8.2
 publish bin/tools/image push "$layout" "$image:$version-static"
 # A repository of its own: a tag of the chart is not a tag of the image.
-publish helm push "$dist/$chart" "oci://$charts"
+publish push_chart
 
-# A signature is for a digest: a tag can be moved. --recursive signs the image of each platform, too.
-sign() { cosign sign --yes --recursive "$1@$(bin/tools/image digest "$1:$2")"; }
-attest() { cosign attest --yes --type "$3" --predicate "$4" "$1@$(bin/tools/image digest "$1:$2")"; }
+# The digest of what has been built here, not of what a tag in the registry names at this moment: a tag can be moved.
+built() {
+	local digest
+	case $1 in
+	"$version-static") digest=$(bin/tools/image digest "$layout") ;;
+	"${version#v}") digest=$(sed -n 's/^Digest: *//p' "$written/chart.txt") ;;
+	*) digest=$(bin/tools/jq -r '."containerimage.digest"' "$written/$1.json") ;;
+	esac
+	[[ $digest =~ ^sha256:[0-9a-f]{64}$ ]] || fail "there is no digest of $1: \"$digest\""
+	printf '%s' "$digest"
+}
+# --recursive signs the image of each platform, too.
+sign() {
+	local digest
+	digest=$(built "$2")
+	cosign sign --yes --recursive "$1@$digest"
+}
+attest() {
+	local digest
+	digest=$(built "$2")
+	cosign attest --yes --type "$3" --predicate "$4" "$1@$digest"
+}
 publish sign "$image" "$version"
 publish sign "$image" "$version-jq1.8"
 publish sign "$image" "$version-static"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities that the program can reach. Without the database the script prints a message, and
+# Looks for known vulnerabilities that the program, or kubectl in its images, can reach. Without the database the script prints a message, and
 # fails only with VULN=required.
 set -uo pipefail
 version=$1
@@ -10,7 +10,11 @@ if [ ! -x "$tool" ]; then
 	GOBIN="$PWD/bin/tools" go install "golang.org/x/vuln/cmd/govulncheck@$version" || exit 1
 	mv bin/tools/govulncheck "$tool"
 fi
-out=$("$tool" ./cmd/... 2>&1)
+# scan looks at the program, then at kubectl, which is in the images.
+scan() {
+	"$tool" ./cmd/... && "$tool" -C kubectl ./...
+}
+out=$(scan 2>&1)
 status=$?
 if [ $status -ne 0 ] && [ "${VULN:-}" != required ] && grep -q 'fetching vulnerabilities' <<<"$out"; then
 	echo "vuln: skipped, the database of vulnerabilities cannot be reached from here (VULN=required fails then)"
