@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/shell-operator/shell-operator/internal/replica"
 )
@@ -138,6 +139,10 @@ func (p *plugin) pod() (string, error) {
 			return "", fmt.Errorf("cannot read the Lease %s: %w", p.lease, err)
 		}
 		if holder := replica.HolderName(&lease); holder != "" {
+			// Whoever writes Leases would otherwise choose options of kubectl exec.
+			if len(validation.IsDNS1123Subdomain(holder)) > 0 {
+				return "", fmt.Errorf("the Lease %s has the holder %q, which is no name of a Pod: check which client writes it", p.lease, holder)
+			}
 			return holder, nil
 		}
 	}
