@@ -111,8 +111,9 @@ func TestPod(t *testing.T) {
 		"settings: {listen-port: 9200}":       {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
 		"hostNetwork: true\nwebhooks: {mutating: true}\nsettings: {validating-webhook-listen-port: 10250}":      {"hostNetwork: true", "dnsPolicy: ClusterFirstWithHostNet", "containerPort: 10250\n    name: admission"},
 		"dnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]": {"dnsPolicy: None", "- 10.0.0.1", "- db"},
-		"webhooks: {validating: true}":                                                                {"value: kube-system,shop"},
-		"webhooks: {validating: true, excludeReleaseNamespace: false}":                                {"value: kube-system\n"},
+		"webhooks: {validating: true}":                                                                {"value: kube-system,kube-node-lease,kube-public,shop"},
+		"webhooks: {validating: true, excludeReleaseNamespace: false}":                                {"value: kube-system,kube-node-lease,kube-public\n"},
+		"image: {tag: v1.2.3, variant: jq1.8}":                                                        {"image: ghcr.io/shell-operator/shell-operator:v1.2.3-jq1.8\n"},
 		"extraContainers: [{name: more, image: more}]\ninitContainers: [{name: first, image: first}]": {"image: more", "image: first"},
 	} {
 		spec := rendered(t, values).at(t, "Deployment/shop-shell-operator", "spec", "template", "spec")
@@ -131,6 +132,57 @@ func TestPod(t *testing.T) {
 	extra := rendered(t, "extraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: a}}, 'kind: ConfigMap\n\napiVersion: v1\n\nmetadata: {name: \"{{ .Release.Name }}-b\"}']")
 	if extra["Secret/a"] == nil || extra["ConfigMap/shop-b"] == nil {
 		t.Error("the objects of the user are missing")
+	}
+}
+
+// TestToken: the ServiceAccount's token is in the operator's container only, at its usual path.
+func TestToken(t *testing.T) {
+	o := rendered(t, `
+hooks: {git: {repository: "https://git.example.com/hooks.git"}}
+extraContainers: [{name: more, image: more}]
+initContainers: [{name: first, image: first}]
+`)
+	spec := o["Deployment/shop-shell-operator"].Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	if spec["automountServiceAccountToken"] != false {
+		t.Error("every container has the token")
+	}
+	var with []string
+	for _, key := range []string{"initContainers", "containers"} {
+		for _, c := range spec[key].([]any) {
+			container := c.(map[string]any)
+			mounts, _ := container["volumeMounts"].([]any)
+			for _, m := range mounts {
+				if m.(map[string]any)["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount" {
+					with = append(with, container["name"].(string))
+				}
+			}
+		}
+	}
+	if !slices.Equal(with, []string{"operator"}) {
+		t.Errorf("%q have the token, want the operator", with)
+	}
+}
+
+// TestReplicas: an autoscaler, or whoever else sets the number of replicas, is not fought.
+func TestReplicas(t *testing.T) {
+	if got := rendered(t, "replicas: null")["Deployment/shop-shell-operator"].Object["spec"].(map[string]any)["replicas"]; got != nil {
+		t.Errorf("replicas is %v, want none", got)
+	}
+}
+
+// TestNotes: what a combination of values does not do is said at the installation.
+func TestNotes(t *testing.T) {
+	for values, want := range map[string]string{
+		"networkPolicy: {enabled: true}\nhostNetwork: true": "The NetworkPolicy has no effect",
+		"webhooks: {validating: true}":                      "with failurePolicy Fail the\nAPI server rejects",
+		"":                                                  "image.variant=jq1.8",
+	} {
+		if notes, _ := render(t, "shop", values, "--notes"); !strings.Contains(notes, want) {
+			t.Errorf("the notes of %q lack %q:\n%s", values, want, notes)
+		}
+	}
+	if notes, _ := render(t, "shop", "image: {variant: jq1.8}\nreplicas: 2", "--notes"); strings.Contains(notes, "jq 1.7.1") || strings.Contains(notes, "no effect") {
+		t.Errorf("notes about what is not so:\n%s", notes)
 	}
 }
 
@@ -292,7 +344,7 @@ func TestVariables(t *testing.T) {
 // TestRefusals checks that invalid values are rejected with an error that names the value and the fix.
 func TestRefusals(t *testing.T) {
 	for values, want := range map[string]string{
-		"replicas: two":                     "at '/replicas': got string, want integer",
+		"replicas: two":                     "at '/replicas': got string, want null or integer",
 		"replica: 2":                        "additional properties 'replica' not allowed",
 		"image: {tagg: v1}":                 "at '/image': additional properties 'tagg' not allowed",
 		"image: {digest: v1}":               "at '/image/digest': 'v1' does not match pattern",

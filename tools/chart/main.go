@@ -1,6 +1,6 @@
 // Program chart does with a Helm chart what tests and releases need, with Helm's own libraries:
 //
-//	chart render [--name NAME] [--namespace NAME] [--values FILE]… [--no-hooks] [--kubeconfig FILE] DIR
+//	chart render [--name NAME] [--namespace NAME] [--values FILE]… [--no-hooks] [--notes] [--kubeconfig FILE] DIR
 //	                                                                      prints the manifests, as helm template does
 //	chart package [--version V] [--app-version V] [--to DIR] DIR          writes shell-operator-V.tgz, as helm package does
 //
@@ -77,6 +77,7 @@ func render(args []string, stdout io.Writer) error {
 	var valueFiles files
 	flags.Var(&valueFiles, "values", "file with values; later ones win")
 	noHooks := flags.Bool("no-hooks", false, "leave out Helm's hooks: tests, and Jobs around an installation")
+	notes := flags.Bool("notes", false, "only the notes, which Helm prints after an installation")
 	kubeconfig := flags.String("kubeconfig", "", "cluster for lookups")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -105,6 +106,12 @@ func render(args []string, stdout io.Writer) error {
 	}
 	for _, file := range slices.Sorted(maps.Keys(texts)) {
 		text := strings.TrimSpace(texts[file])
+		if *notes {
+			if path.Base(file) == "NOTES.txt" {
+				fmt.Fprintln(stdout, text)
+			}
+			continue
+		}
 		if text == "" || path.Ext(file) != ".yaml" {
 			continue
 		}
