@@ -281,14 +281,8 @@ func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.
 		more, _ := tree.([]any)
 		verdict["patch"] = append(list, more...)
 	}
-	patch, err := jsonpatch.DecodePatch(r.Patch)
-	if err != nil {
-		return false, err
-	}
-	if q.Object, err = patch.Apply(q.Object); err != nil {
-		return false, fmt.Errorf("the patch of the hook does not apply to the object: %w", err)
-	}
-	return r.Allowed, nil
+	q.Object, err = admission.ApplyPatch(q.Object, r.Patch)
+	return r.Allowed, err
 }
 
 // convert sends a conversion review for the objects of a file.

@@ -383,7 +383,7 @@ func checkReview(h *hook.Hook, head wire.ContextHead, admitted *effect.Admission
 	bindings := map[event.Type][]hook.Admission{event.Validating: h.Validating, event.Mutating: h.Mutating}[head.Type]
 	for i, b := range bindings {
 		if b.Name == head.Binding {
-			return admission.CheckAnswer(h, head.Type, i, head.Operation, admitted)
+			return admission.CheckAnswer(h, head.Type, i, head.Operation, head.Review, admitted)
 		}
 	}
 	return nil

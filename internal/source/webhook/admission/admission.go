@@ -8,13 +8,13 @@
 //   - The hook decides. A hook without a valid answer (it crashes, exceeds the timeout, or writes something invalid)
 //     denies, unless its failure policy is Ignore: then the request is allowed with a warning for its user. Either way the
 //     run and the review count as failed.
+//   - A patch that does not apply to the reviewed object is no valid answer: the API server would reject the request without
+//     the name of the hook.
 //   - Logs and answers contain nothing of the objects, except what the hook itself says to the user.
 //   - The webhook configurations in the cluster match the bindings, also after someone edits or deletes them, and keep
 //     the order of the hooks, because the API server calls mutating webhooks in order.
 //
 // Handler answers reviews, Registrar keeps the configurations. Neither listens nor makes certificates.
-//
-// Not attempted: applying patches to check them. The API server does that, and reports what does not apply.
 package admission
 
 import (

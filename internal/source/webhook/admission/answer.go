@@ -8,12 +8,12 @@ import (
 
 // CheckAnswer returns why a hook's answer to a review by its binding number index gives no verdict, with the text of the
 // log. A nil answer means that the hook wrote none.
-func CheckAnswer(h *hook.Hook, typ event.Type, index int, operation string, answer *effect.AdmissionAnswer) error {
+func CheckAnswer(h *hook.Hook, typ event.Type, index int, operation string, review []byte, answer *effect.AdmissionAnswer) error {
 	bindings := h.Validating
 	if typ == event.Mutating {
 		bindings = h.Mutating
 	}
-	return newWebhook(h, typ, index, &bindings[index], policyFail).judge(operation, answer, nil).err()
+	return newWebhook(h, typ, index, &bindings[index], policyFail).judge(operation, review, answer, nil).err()
 }
 
 // Path is where a Handler answers reviews of a hook's binding.

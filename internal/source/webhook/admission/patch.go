@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	apipatch "gopkg.in/evanphx/json-patch.v4"
 )
 
 // checkPatch finds errors for which the API server would reject a JSON patch of any object, with a clearer message. The
@@ -61,4 +62,30 @@ func orNothing(patch []byte) []byte {
 		return nil
 	}
 	return patch
+}
+
+// checkApplies returns why the API server could not apply a patch to the object of a review. The error contains paths of the
+// patch, and no values.
+func checkApplies(review, patch []byte) error {
+	var r struct {
+		Request struct{ Object json.RawMessage }
+	}
+	if err := json.Unmarshal(review, &r); err != nil || r.Request.Object == nil {
+		return nil //nolint:nilerr // it is no review with an object, so there is nothing to compare with
+	}
+	_, err := ApplyPatch(r.Request.Object, patch)
+	return err
+}
+
+// ApplyPatch applies the patch of a hook as the API server does, by the same library: later versions of it reject other patches.
+func ApplyPatch(object, patch []byte) ([]byte, error) {
+	decoded, err := apipatch.DecodePatch(patch)
+	if err != nil {
+		return nil, err
+	}
+	patched, err := decoded.Apply(object)
+	if err != nil {
+		return nil, fmt.Errorf("it does not apply to the object: %w", err)
+	}
+	return patched, nil
 }

@@ -37,6 +37,32 @@ func TestPatches(t *testing.T) {
 	}
 }
 
+// TestPatchAppliesAsInAPIServer covers patches that later versions of the library reject, and those that do not apply.
+func TestPatchAppliesAsInAPIServer(t *testing.T) {
+	const review = `{"request":{"object":{"metadata":{"labels":{"a":"b"}},"spec":{"list":[1]}}}}`
+	for _, row := range []struct{ review, patch, want string }{
+		{review, `[{"op":"add","path":"/metadata/labels/c","value":"d"}]`, ""},
+		{review, `[{"op":"copy","from":"/metadata/none","path":"/metadata/labels/c"}]`, ""},
+		{review, `[{"op":"add","path":"/spec/list/-1","value":2}]`, ""},
+		{review, `[{"op":"add","path":"/metadata/annotations/c","value":"secret"}]`, "it does not apply to the object: add operation does not apply: doc is missing path"},
+		{review, `[{"op":"remove","path":"/spec/none"}]`, "it does not apply to the object: error in remove for path: '/spec/none'"},
+		{review, `[{"op":"test","path":"/metadata/labels/a","value":"secret"}]`, "it does not apply to the object: testing value /metadata/labels/a failed"},
+		{review, `[{"op":"replace","path":"/spec/list/7","value":"secret"}]`, "it does not apply to the object: replace operation does not apply: doc is missing key"},
+		{`{"request":{}}`, `[{"op":"remove","path":"/spec/none"}]`, ""},
+	} {
+		got := ""
+		if err := checkApplies([]byte(row.review), []byte(row.patch)); err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, row.want) || (got == "") != (row.want == "") {
+			t.Errorf("%s: got %q, want %q", row.patch, got, row.want)
+		}
+		if strings.Contains(got, "secret") {
+			t.Errorf("%s: the error has a value: %s", row.patch, got)
+		}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	long := strings.Repeat("ж", 300)
 	var many []string

@@ -82,7 +82,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		log.Info("The API server no longer waits for the answer", "elapsed", elapsed)
 		return
 	}
-	j := hook.judge(review.Request.Operation, answer, err)
+	j := hook.judge(review.Request.Operation, body, answer, err)
 	verdict, result := j.verdict, j.result()
 	report(result)
 	log.Info("AdmissionResponse from hook", "result", result, "allowed", verdict.allowed, "code", verdict.code, "failurePolicy", hook.policy,
@@ -148,7 +148,7 @@ func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte,
 		out.answer, out.err = h.opts.Runner.Admit(ctx, Review{
 			Hook: w.hook, Type: w.typ, Index: w.index, Body: body, Subject: r.subject(w),
 			Judge: func(answer *effect.AdmissionAnswer, err error) (string, error) {
-				j := w.judge(r.Request.Operation, answer, err)
+				j := w.judge(r.Request.Operation, body, answer, err)
 				return j.verdict.String(), j.err()
 			},
 		})

@@ -73,11 +73,11 @@ type failure struct {
 func (f *failure) Error() string { return f.cause.Error() }
 func (f *failure) Unwrap() error { return f.cause }
 
-// judge turns the outcome of a run into a verdict. Without a valid answer the failure policy decides.
-func (w *webhook) judge(operation string, answer *effect.AdmissionAnswer, err error) *judgement {
+// judge turns the outcome of a run for a review into a verdict. Without a valid answer the failure policy decides.
+func (w *webhook) judge(operation string, review []byte, answer *effect.AdmissionAnswer, err error) *judgement {
 	f := w.failed(answer, err)
 	if f == nil && answer.Allowed {
-		f = w.checkPatch(operation, answer.Patch)
+		f = w.checkPatch(operation, review, answer.Patch)
 	}
 	switch {
 	case f == nil && !answer.Allowed:
@@ -108,7 +108,7 @@ func (w *webhook) failed(answer *effect.AdmissionAnswer, err error) *failure {
 	return nil
 }
 
-func (w *webhook) checkPatch(operation string, patch []byte) *failure {
+func (w *webhook) checkPatch(operation string, review, patch []byte) *failure {
 	if len(patch) == 0 {
 		return nil
 	}
@@ -118,6 +118,8 @@ func (w *webhook) checkPatch(operation string, patch []byte) *failure {
 		err = errors.New("only kubernetesMutating bindings may return one")
 	case err == nil && operation == "DELETE" && orNothing(patch) != nil:
 		err = errors.New("a DELETE request cannot be changed")
+	case err == nil:
+		err = checkApplies(review, patch)
 	}
 	if err == nil {
 		return nil
