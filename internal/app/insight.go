@@ -298,9 +298,6 @@ func (a actions) SkipTask(queue, key string) (string, bool) {
 	return skipped.Task.String(), true
 }
 
-func (a actions) RetryParked(id string) bool { _, ok := a.Lifecycle.RetryParked(id); return ok }
-func (a actions) DropParked(id string) bool  { _, ok := a.Lifecycle.DropParked(id); return ok }
-
 // Sent are the kinds of operations that were sent.
 func (i *insight) Sent() (all []debug.Sent, dropped int) {
 	sent, dropped := i.op.effects.Sent()
@@ -328,7 +325,7 @@ func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(cr
 func (i *insight) begin(b run.Begun) run.Record {
 	i.op.watcher.Executed(b.Hook)
 	return record{i.history.Begin(history.Run{
-		Task: b.Task, Hook: b.Hook.Name, Queue: b.Queue, Binding: b.Binding, Event: b.Event,
+		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Queue: b.Queue, Binding: b.Binding, Event: b.Event,
 		Why: b.Why, Events: b.Events, Attempt: b.Attempt, Waited: history.Duration(b.Waited),
 	})}
 }

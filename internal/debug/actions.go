@@ -28,9 +28,9 @@ type Actions interface {
 	Trigger(h *hook.Hook, a hook.Address) (task string, err error)
 	// RecordAll records all runs of a hook until a time; false if nothing of the hook is recorded. A dry run only checks that.
 	RecordAll(h *hook.Hook, until time.Time, dryRun bool) bool
-	// RetryParked and DropParked report whether there is such a parked task.
-	RetryParked(id string) bool
-	DropParked(id string) bool
+	// RetryParked and DropParked return the ids of those parked tasks that there were. The oldest come first.
+	RetryParked(ids ...string) []string
+	DropParked(ids ...string) []string
 	// RemoveFinalizer removes a finalizer of an installation from all objects, and returns of how many resources.
 	RemoveFinalizer(ctx context.Context, name, instance string) (resources int, err error)
 	// ReleaseObject removes the finalizers of hooks from one object, and returns them.
@@ -346,15 +346,15 @@ func (p *ParkedTask) line(now time.Time) string {
 }
 
 func parkedRetry(a *API, r request, dryRun bool) (acted, error) {
-	return a.onParked(r, dryRun, "is queued again", func(id string) bool { return a.Actions.RetryParked(id) })
+	return a.onParked(r, dryRun, "is queued again", func(ids []string) []string { return a.Actions.RetryParked(ids...) })
 }
 
 func parkedDrop(a *API, r request, dryRun bool) (acted, error) {
-	return a.onParked(r, dryRun, "is dropped; the log has its contexts", func(id string) bool { return a.Actions.DropParked(id) })
+	return a.onParked(r, dryRun, "is dropped; the log has its contexts", func(ids []string) []string { return a.Actions.DropParked(ids...) })
 }
 
 // onParked acts on the parked task with the id of the form, or on all.
-func (a *API) onParked(r request, dryRun bool, done string, do func(id string) bool) (acted, error) {
+func (a *API) onParked(r request, dryRun bool, done string, do func(ids []string) []string) (acted, error) {
 	id, all := r.PostForm.Get("id"), r.PostForm.Get("all") == "true"
 	if all == (id != "") {
 		return acted{}, refuse(http.StatusBadRequest, "name one parked task or all of them: give an id or --all")
@@ -365,8 +365,9 @@ func (a *API) onParked(r request, dryRun bool, done string, do func(id string) b
 			ids = append(ids, p.ID)
 		}
 	}
-	if !dryRun {
-		ids = slices.DeleteFunc(ids, func(id string) bool { return !do(id) })
+	slices.Reverse(ids) // the oldest first
+	if !dryRun && len(ids) > 0 {
+		ids = do(ids)
 	}
 	switch {
 	case len(ids) == 0 && !all:

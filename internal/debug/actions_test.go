@@ -50,8 +50,8 @@ func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
 	f.note("trigger %s %s", h.Name, h.At(a).Name)
 	return "42", nil
 }
-func (f *fakeActions) RetryParked(id string) bool { return f.note("retry parked %s", id) }
-func (f *fakeActions) DropParked(id string) bool  { return f.note("drop parked %s", id) }
+func (f *fakeActions) RetryParked(ids ...string) []string { f.note("retry parked %s", ids); return ids }
+func (f *fakeActions) DropParked(ids ...string) []string  { f.note("drop parked %s", ids); return ids }
 
 func (f *fakeActions) RemoveFinalizer(_ context.Context, name, instance string) (int, error) {
 	f.note("remove %s of %s", name, instance)
@@ -153,8 +153,8 @@ func TestActions(t *testing.T) {
 		{"/hook/shop/watch.sh/record", "for=2h&dryRun=true", 200, "dry run: ", ""},
 		{"/hook/shop/watch.sh/record", "for=48h", 400, `"48h" is not a time to record: write for instance 10m, at most 24h0m0s`, ""},
 		{"/hook/big.py/record", "", 409, `nothing is recorded of hook "big.py": --record or its settings.record is none`, ""},
-		{"/parked/retry", "id=p1", 200, "parked task p1 is queued again", "retry parked p1"},
-		{"/parked/drop", "all=true", 200, "parked task p2 is dropped; the log has its contexts\nparked task p1 is dropped", "drop parked p2 drop parked p1"},
+		{"/parked/retry", "id=p1", 200, "parked task p1 is queued again", "retry parked [p1]"},
+		{"/parked/drop", "all=true", 200, "parked task p1 is dropped; the log has its contexts\nparked task p2 is dropped", "drop parked [p1 p2]"},
 		{"/parked/drop", "all=true&dryRun=true", 200, "parked task p2", ""},
 		{"/parked/drop", "", 400, "give an id or --all", ""},
 		{"/parked/drop", "id=p1&all=true", 400, "give an id or --all", ""},

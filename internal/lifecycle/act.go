@@ -90,27 +90,42 @@ func (l *Lifecycle) Parked(events int) []pending.ParkedTask {
 	return l.o.Runner.Pending().Parked.List(events)
 }
 
-// RetryParked puts the contexts of a parked task before those that wait in its lane. Their attempts begin at 0.
-func (l *Lifecycle) RetryParked(id string) (pending.ParkedTask, bool) {
-	p, ok := l.o.Runner.Pending().Parked.Take(id)
-	if !ok {
-		return p, false
+// RetryParked puts the contexts of parked tasks, in order, before those that wait in their lanes. Their attempts begin at 0. It returns the ids
+// of those that there were.
+func (l *Lifecycle) RetryParked(ids ...string) (retried []string) {
+	type lane struct{ queue, key string }
+	var lanes []lane
+	tasks := map[lane][]queue.Task{}
+	for _, id := range ids {
+		p, ok := l.o.Runner.Pending().Parked.Take(id)
+		if !ok {
+			continue
+		}
+		retried = append(retried, id)
+		at := lane{p.Queue, p.Key}
+		if tasks[at] == nil {
+			lanes = append(lanes, at)
+		}
+		for _, t := range l.o.Runner.Revive(p) {
+			tasks[at] = append(tasks[at], Task{t})
+		}
+		l.o.Log.Info("Parked task retried on request", "hook", p.Hook.Name, "queue", p.Queue, "key", p.Key, "parked", id, "contexts", p.Contexts)
 	}
-	tasks := l.o.Runner.Revive(p)
-	for i := len(tasks) - 1; i >= 0; i-- { // each goes before the others
-		l.o.Queues.Revive(p.Queue, p.Key, Task{tasks[i]})
+	for _, at := range lanes { // in one step each: the first task may start immediately
+		l.o.Queues.Revive(at.queue, at.key, tasks[at]...)
 	}
-	l.o.Log.Info("Parked task retried on request", "hook", p.Hook.Name, "queue", p.Queue, "key", p.Key, "parked", id, "contexts", p.Contexts)
-	return p, true
+	return retried
 }
 
-// DropParked drops the contexts of a parked task.
-func (l *Lifecycle) DropParked(id string) (pending.ParkedTask, bool) {
-	p, ok := l.o.Runner.Pending().Parked.Drop(id, 0)
-	if ok {
-		l.o.Log.Warn("Parked task dropped on request", "hook", p.Hook.Name, "queue", p.Queue, "key", p.Key, "parked", id, "contexts", p.Contexts)
+// DropParked drops the contexts of parked tasks. It returns the ids of those that there were.
+func (l *Lifecycle) DropParked(ids ...string) (dropped []string) {
+	for _, id := range ids {
+		if p, ok := l.o.Runner.Pending().Parked.Drop(id, 0); ok {
+			dropped = append(dropped, id)
+			l.o.Log.Warn("Parked task dropped on request", "hook", p.Hook.Name, "queue", p.Queue, "key", p.Key, "parked", id, "contexts", p.Contexts)
+		}
 	}
-	return p, ok
+	return dropped
 }
 
 // Left counts what a shutdown ends: failed tasks that wait for their next attempt, parked contexts, requeues.

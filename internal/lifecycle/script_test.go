@@ -42,7 +42,7 @@ import (
 //	half RUN [RESULT]                     the process succeeds, but one of its operations fails
 //	wait 5s                               let time pass
 //	parked, requeues, queues              show them
-//	parked-retry ID, parked-drop ID       act
+//	parked-retry ID..., parked-drop ID... act
 //	retry-queue Q/K, skip Q/K, pause Q, resume Q, pause-hook H, resume-hook H, trigger H/B
 //	remove HOOK                           a reload removes the hook
 //
@@ -353,9 +353,9 @@ func (w *world) do(words []string) {
 			}
 		})
 	case "parked-retry":
-		w.life.RetryParked(args[0])
+		w.life.RetryParked(words[1:]...)
 	case "parked-drop":
-		w.life.DropParked(args[0])
+		w.life.DropParked(words[1:]...)
 	case "retry-queue":
 		queue, key := lane()
 		w.record("%d delays ended", w.life.RetryQueue(queue, key, false))

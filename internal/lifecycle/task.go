@@ -14,6 +14,9 @@ type Task struct{ *run.Task }
 
 var _ queue.Starter = Task{}
 
+// Starting implements queue.Starter.
+func (t Task) Starting(s queue.Start) { t.Task.Starting(s.Key, s.Failures, s.Waited) }
+
 // Absorb implements queue.Task.
 func (t Task) Absorb(behind queue.Task) bool {
 	next, ok := behind.(Task)

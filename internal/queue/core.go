@@ -133,24 +133,37 @@ func (c *core) addFirst(now time.Duration, key string, t Task) {
 	c.added(now, l)
 }
 
-// revive puts a task before all others of its lane, but behind a running one, and starts their attempts from the beginning.
-func (c *core) revive(now time.Duration, key string, t Task) {
+// revive puts tasks, in order, before all others of their lane, but behind a running one, and starts their attempts from the beginning.
+func (c *core) revive(now time.Duration, key string, tasks []Task) {
 	l := c.open(key)
-	c.length++
-	switch {
-	case c.away[t.Owner()]:
-		l.bypassed = slices.Insert(l.bypassed, 0, entry{t, now})
-	case l.phase == Running:
-		l.tasks.insert(1, entry{t, now})
-		l.revived++
-		l.first++
-	default:
-		l.tasks.insert(0, entry{t, now})
-		l.first++
-		if l.busy {
-			l.first++
+	c.length += len(tasks)
+	var away []entry
+	ready := false
+	for _, t := range slices.Backward(tasks) { // each goes before those behind it
+		if l.phase == Running {
+			l.mark(t)
 		}
-		l.busy, l.failed = false, nil
+		switch {
+		case c.away[t.Owner()]:
+			away = append(away, entry{t, now})
+		case l.phase == Running:
+			l.tasks.insert(1, entry{t, now})
+			l.first++
+		default:
+			l.tasks.insert(0, entry{t, now})
+			l.first++
+			if l.busy {
+				l.first++
+			}
+			l.busy, ready = false, true
+		}
+	}
+	if len(away) > 0 {
+		slices.Reverse(away)
+		l.reviveAway(away)
+	}
+	if ready {
+		l.failed = nil
 		c.settle(now, l)
 	}
 }
@@ -183,7 +196,7 @@ func (c *core) settle(now time.Duration, l *lane) {
 		c.queue(l)
 		return
 	}
-	l.busy, l.first, l.revived = false, 0, 0
+	l.busy, l.first, l.revived = false, 0, nil
 	if len(l.bypassed) == 0 && l.key != "" {
 		delete(c.lanes, l.key)
 	}
@@ -331,7 +344,11 @@ func (c *core) begin(now time.Duration, l *lane) {
 	c.enter(now, l, Running)
 	c.running++
 	if s, ok := head.Task.(Starter); ok {
-		s.Starting(l.key, now-head.since)
+		start := Start{Key: l.key, Waited: now - head.since}
+		if f := l.failure(head.Task); f != nil {
+			start.Failures = f.failures
+		}
+		s.Starting(start)
 	}
 }
 
@@ -345,7 +362,7 @@ func (c *core) done(now time.Duration, l *lane) {
 func (c *core) drop(now time.Duration, l *lane) Task {
 	t := l.remove(0)
 	l.forget(t)
-	l.busy, l.revived = false, 0
+	l.busy, l.revived = false, nil
 	c.length--
 	c.settle(now, l)
 	return t
@@ -389,27 +406,35 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 	return time.Duration(min(grown, float64(p.MaxDelay)) * (0.9 + 0.2*o.Random()))
 }
 
-// sleep delays the next attempt of the head. Tasks that were revived during its run go before it.
+// sleep delays the next attempt of the head. Tasks that were revived during its run go before it. The head of a paused owner leaves the lane.
 func (c *core) sleep(now time.Duration, l *lane, delay time.Duration) {
 	c.running--
 	l.tasks.setSince(0, now)
-	if l.revived > 0 {
-		l.tasks.insert(l.revived+1, l.tasks.at(0))
+	head := l.tasks.at(0)
+	behind := l.behindRevived()
+	switch {
+	case c.away[head.Owner()]:
+		at := l.behindRevivedAway(head.Owner())
+		l.remove(0)
+		if behind > 1 || at > 0 {
+			l.failed = nil
+		}
+		l.bypassed = slices.Insert(l.bypassed, at, head)
+		l.busy = false
+		c.settle(now, l)
+	case behind > 1:
+		l.tasks.insert(behind, head)
 		l.tasks.removeAt(0)
 		l.first++
-		l.busy, l.revived, l.failed = false, 0, nil
+		l.busy, l.failed = false, nil
 		c.settle(now, l)
-		return
+	default:
+		c.seq++
+		l.delay, l.due, l.seq = delay, now+delay, c.seq
+		c.enter(now, l, Sleeping)
+		c.sleeping.push(l)
 	}
-	if c.away[l.head().Owner()] {
-		c.enter(now, l, Idle)
-		c.setAside(now, l, l.head().Owner())
-		return
-	}
-	c.seq++
-	l.delay, l.due, l.seq = delay, now+delay, c.seq
-	c.enter(now, l, Sleeping)
-	c.sleeping.push(l)
+	l.revived = nil
 }
 
 // wake returns when next may start more without another input; false for never.
@@ -472,7 +497,7 @@ func (c *core) edit(now time.Duration, keep func(Task) bool) {
 // sift takes the tasks out of a lane that keep refuses, but not one that runs. A lane whose head leaves starts from the beginning.
 func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool, out func(entry)) {
 	var kept deque
-	first, revived, headLeft, dropped := l.first, l.revived, false, false
+	first, headLeft, dropped := l.first, false, false
 	for i := range l.tasks.len() {
 		e := l.tasks.at(i)
 		if i == 0 && l.phase == Running || keep(e.Task) {
@@ -489,13 +514,10 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool, out func(e
 		case i < l.first || i == l.first && l.busy:
 			first--
 		}
-		if i > 0 && i <= l.revived {
-			revived--
-		}
 		out(e)
 	}
 	if dropped {
-		l.tasks, l.first, l.revived = kept, first, revived
+		l.tasks, l.first = kept, first
 	}
 	if headLeft {
 		l.busy = false
@@ -539,10 +561,7 @@ func (c *core) readmit(now time.Duration, owner string) {
 		if !slices.ContainsFunc(l.bypassed, func(e entry) bool { return e.Owner() == owner }) {
 			continue
 		}
-		at := l.revived
-		if l.busy {
-			at++
-		}
+		at := l.behindRevived()
 		for i := len(l.bypassed) - 1; i >= 0; i-- {
 			if l.bypassed[i].Owner() == owner {
 				l.tasks.insert(at, l.bypassed[i])

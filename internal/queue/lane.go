@@ -15,8 +15,10 @@ type lane struct {
 	busy  bool
 	phase Phase
 	began time.Duration
-	// first is how many tasks behind the busy head came by addFirst; revived how many behind the running one came by revive.
-	first, revived int
+	// first is how many tasks behind the busy head came by addFirst.
+	first int
+	// revived are the tasks that came by revive during the run of the head. They are directly behind it, or bypassed.
+	revived map[Task]bool
 	// failed are the tasks that have failed, nearly always none or the head.
 	failed []failed
 	// delay is the time between the head's last failure and its next attempt, which is due, while it sleeps.
@@ -85,6 +87,49 @@ func (l *lane) remove(i int) Task {
 		l.first = max(0, l.first-1)
 	}
 	return t
+}
+
+// reviveAway puts tasks of paused owners before all that is bypassed, and starts the attempts of these owners from the beginning.
+func (l *lane) reviveAway(tasks []entry) {
+	owners := map[string]bool{}
+	for _, e := range tasks {
+		owners[e.Owner()] = true
+	}
+	for _, e := range l.bypassed {
+		if owners[e.Owner()] {
+			l.forget(e.Task)
+		}
+	}
+	l.bypassed = append(tasks, l.bypassed...)
+}
+
+// mark notes that a task was revived during the run of the head.
+func (l *lane) mark(t Task) {
+	if l.revived == nil {
+		l.revived = map[Task]bool{}
+	}
+	l.revived[t] = true
+}
+
+// behindRevived returns the place behind the busy head and what was revived during its run.
+func (l *lane) behindRevived() (at int) {
+	if l.busy {
+		at = 1
+	}
+	for at < l.tasks.len() && l.revived[l.tasks.at(at).Task] {
+		at++
+	}
+	return at
+}
+
+// behindRevivedAway returns the place in bypassed behind what was revived of an owner during the run of the head.
+func (l *lane) behindRevivedAway(owner string) (at int) {
+	for i, e := range l.bypassed {
+		if l.revived[e.Task] && e.Owner() == owner {
+			at = i + 1
+		}
+	}
+	return at
 }
 
 // initial reports whether all tasks hold initial objects only. The newest task is the likeliest one to hold a change.

@@ -20,20 +20,21 @@ import (
 
 // step is one thing that happens in TestAgainstModel.
 type step struct {
-	// kind is "add", "first" or "revive" (hook), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the
+	// kind is "add" or "first" (hook), "revive" (hook and another one), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the
 	// lane), "wait" (until all delays are over), or toggles a pause of the queue or the hook.
-	kind, queue, key, hook string
+	kind, queue, key, hook, other string
 }
 
 // steps draw hooks and lanes of a FIFO queue and of one with two runs in flight.
 var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 	s := step{
 		kind: rapid.SampledFrom([]string{
-			"add", "add", "add", "add", "add", "first", "revive", "finish", "finish", "finish", "fail", "fail", "giveup", "skip", "drop", "retry", "wait", "wait", "pause", "away",
+			"add", "add", "add", "add", "add", "first", "revive", "revive", "finish", "finish", "finish", "fail", "fail", "giveup", "skip", "drop", "retry", "wait", "wait", "pause", "away",
 		}).Draw(t, "kind"),
 		queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
 		key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
 		hook:  rapid.SampledFrom([]string{"x", "y", "-"}).Draw(t, "hook"), // "-" absorbs nothing; "y" has three attempts
+		other: rapid.SampledFrom([]string{"", "x", "-", "-"}).Draw(t, "other"),
 	}
 	if s.queue == "main" {
 		s.key = ""
@@ -98,6 +99,8 @@ func play(t *testing.T, steps []step) []string {
 			set.Add(s.queue, s.key, task)
 		case s.kind == "first":
 			set.AddFirst(s.queue, s.key, task)
+		case s.kind == "revive" && s.other != "":
+			set.Revive(s.queue, s.key, task, &gatedTask{queue: s.queue, hook: s.other, events: []int{-i}, gates: gates})
 		case s.kind == "revive":
 			set.Revive(s.queue, s.key, task)
 		case s.kind == "finish" && gate != nil:
@@ -187,9 +190,9 @@ func (g *gates) set(queue, key string, gate chan error) {
 	g.of[queue+"/"+key] = gate
 }
 
-func (g *gatedTask) String() string                       { return fmt.Sprint(g.hook, g.events) }
-func (g *gatedTask) Owner() string                        { return g.hook }
-func (g *gatedTask) Starting(key string, _ time.Duration) { g.key = key }
+func (g *gatedTask) String() string   { return fmt.Sprint(g.hook, g.events) }
+func (g *gatedTask) Owner() string    { return g.hook }
+func (g *gatedTask) Starting(s Start) { g.key = s.Key }
 
 func (g *gatedTask) Policy() Policy {
 	if g.hook == "y" {
@@ -235,9 +238,16 @@ func playModel(steps []step) (seen []string) {
 			l = &modelLane{seq: m.next()}
 		}
 		switch t := (&modelTask{hook: s.hook, events: []int{i}}); s.kind {
-		case "add", "first", "revive":
+		case "add", "first":
 			q.lanes[s.key] = l
 			q.add(l, t, s.kind)
+		case "revive":
+			q.lanes[s.key] = l
+			if s.other != "" {
+				q.revive(l, t, &modelTask{hook: s.other, events: []int{-i}})
+			} else {
+				q.revive(l, t)
+			}
 		case "finish":
 			if l.runs {
 				q.leave(l)
@@ -325,28 +335,10 @@ func (q *modelQueue) ready(l *modelLane) { l.runs, l.sleeps, l.seq = false, fals
 func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
 	empty := len(l.tasks) == 0
 	switch {
-	case q.away[t.hook] && how == "revive":
-		l.away = slices.Insert(l.away, 0, t)
-		return
 	case q.away[t.hook]:
 		if last := len(l.away) - 1; how != "add" || last < 0 || !l.away[last].absorbs(t) {
 			l.away = append(l.away, t)
 		}
-		return
-	case how == "revive" && l.runs:
-		t.first, t.revived = true, true
-		l.tasks = slices.Insert(l.tasks, 1, t)
-		return
-	case how == "revive":
-		t.first = true
-		if !empty {
-			l.tasks[0].first = l.tasks[0].first || l.taken
-		}
-		for _, other := range l.tasks {
-			other.failures = 0
-		}
-		l.tasks, l.taken = slices.Insert(l.tasks, 0, t), false
-		q.ready(l)
 		return
 	case how == "first":
 		t.first = true
@@ -366,39 +358,84 @@ func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
 	}
 }
 
+// revive puts tasks before those that wait. None starts before all of them are in the lane.
+func (q *modelQueue) revive(l *modelLane, tasks ...*modelTask) {
+	var here, away []*modelTask
+	for _, t := range tasks {
+		t.first, t.revived = true, l.runs
+		if q.away[t.hook] {
+			away = append(away, t)
+		} else {
+			here = append(here, t)
+		}
+	}
+	for _, t := range away {
+		for _, other := range l.away {
+			if other.hook == t.hook {
+				other.failures = 0
+			}
+		}
+	}
+	l.away = append(away, l.away...)
+	switch {
+	case len(here) == 0:
+	case l.runs:
+		l.tasks = slices.Insert(l.tasks, 1, here...)
+	default:
+		if len(l.tasks) > 0 {
+			l.tasks[0].first = l.tasks[0].first || l.taken
+		}
+		l.tasks, l.taken = append(here, l.tasks...), false
+		l.forgive()
+		q.ready(l)
+	}
+}
+
+// forgive starts all attempts from the beginning, and ends what revive began.
+func (l *modelLane) forgive() {
+	for _, t := range append(slices.Clone(l.tasks), l.away...) {
+		t.failures, t.revived = 0, false
+	}
+}
+
 // leave removes the first task.
 func (q *modelQueue) leave(l *modelLane) {
 	l.tasks, l.taken = l.tasks[1:], false
-	for _, t := range l.tasks {
+	for _, t := range append(slices.Clone(l.tasks), l.away...) {
 		t.revived = false
 	}
 	q.ready(l)
 }
 
+// fail ends a run of the first task. Tasks that were revived since it began go before it.
 func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 	head := l.tasks[0]
 	head.failures++
-	revived := 0
-	for revived+1 < len(l.tasks) && l.tasks[revived+1].revived {
-		revived++
-	}
-	switch {
-	case giveUp || head.hook == "y" && head.failures >= 3:
+	if giveUp || head.hook == "y" && head.failures >= 3 {
 		q.exhausted = append(q.exhausted, head.String())
 		q.leave(l)
-	case revived > 0:
-		l.tasks = slices.Insert(l.tasks[1:], revived, head)
-		for _, t := range l.tasks {
-			t.failures, t.revived = 0, false
+		return
+	}
+	waiting, away := &l.tasks, q.away[head.hook]
+	l.tasks, head.first = l.tasks[1:], true
+	if away {
+		waiting = &l.away
+	}
+	at := 0 // behind what was revived: of its hook, if that is paused
+	for i, t := range *waiting {
+		if t.revived && (!away || t.hook == head.hook) {
+			at = i + 1
 		}
-		head.first, l.taken = true, false
-		q.ready(l)
-	case q.away[head.hook]:
-		l.away = slices.Insert(l.away, 0, head)
-		l.tasks, l.taken = l.tasks[1:], false
-		q.ready(l)
-	default:
+	}
+	revived := at > 0 || len(l.tasks) > 0 && l.tasks[0].revived
+	*waiting = slices.Insert(*waiting, at, head)
+	if revived {
+		l.forgive()
+	}
+	if l.taken = !away && !revived; l.taken {
 		l.runs, l.sleeps, l.seq = false, true, q.next()
+	} else {
+		q.ready(l)
 	}
 }
 
@@ -410,7 +447,6 @@ func (q *modelQueue) extract(l *modelLane, hook string) (taken []*modelTask) {
 		case t.hook != hook || i == 0 && l.runs:
 			kept = append(kept, t)
 		default:
-			t.revived = false
 			taken = append(taken, t)
 		}
 	}

@@ -324,12 +324,12 @@ func (s *scriptTask) Initial() bool {
 	return !slices.ContainsFunc(s.events, func(name string) bool { return !s.w.initial[name] })
 }
 
-func (s *scriptTask) Starting(key string, d time.Duration) {
-	if label, _, _ := strings.Cut(s.queue, "/"); s.queue != label && !strings.HasSuffix(s.queue, "/"+key) {
-		s.w.log(s.queue, "%s has the key %q", s, key)
+func (s *scriptTask) Starting(start Start) {
+	if label, _, _ := strings.Cut(s.queue, "/"); s.queue != label && !strings.HasSuffix(s.queue, "/"+start.Key) {
+		s.w.log(s.queue, "%s has the key %q", s, start.Key)
 	}
-	if d > 0 {
-		s.w.log(s.queue, "%s has waited %s", s, d)
+	if start.Waited > 0 {
+		s.w.log(s.queue, "%s has waited %s", s, start.Waited)
 	}
 }
 

@@ -46,9 +46,16 @@ type Task interface {
 	String() string
 }
 
-// Starter is a Task that receives its key, and how long it has waited since it was added or since its last failure, directly before Run.
-type Starter interface {
-	Starting(key string, waited time.Duration)
+// Starter is a Task that receives its start directly before Run.
+type Starter interface{ Starting(Start) }
+
+// Start describes an attempt.
+type Start struct {
+	Key string
+	// Failures is how often the task has failed since its attempts began.
+	Failures int
+	// Waited is the time since the task was added, or since its last failure.
+	Waited time.Duration
 }
 
 // Policy decides what follows a failure. The zero value is Options.Backoff, without a limit.
@@ -206,10 +213,10 @@ func (s *Set) AddFirst(name, key string, t Task) {
 	s.change(name, func(q *queue, now time.Duration) { q.core.addFirst(now, key, t) })
 }
 
-// Revive puts a task before everything in a lane, but behind the one that is running. It ends the delay of the lane, and its attempts
-// begin at 0.
-func (s *Set) Revive(name, key string, t Task) {
-	s.change(name, func(q *queue, now time.Duration) { q.core.revive(now, key, t) })
+// Revive puts tasks, in order and in one step, before everything in a lane, but behind the one that is running. It ends the delay of the
+// lane, and its attempts begin at 0.
+func (s *Set) Revive(name, key string, tasks ...Task) {
+	s.change(name, func(q *queue, now time.Duration) { q.core.revive(now, key, tasks) })
 }
 
 // change changes a queue, which it makes if there is none.

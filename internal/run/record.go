@@ -19,9 +19,9 @@ type Outputs = workspace.Outputs
 // Begun describes a run before its process starts.
 type Begun struct {
 	Hook *hook.Hook
-	// Task is the task's id; Attempt counts its runs from 1.
-	Task    string
-	Attempt int
+	// ID is the run's id, Task the task's. Attempt counts from 1 since the attempts of the task began.
+	ID, Task string
+	Attempt  int
 	// Queue and Event name the queue, or nothing, and the type of the first event; Binding that event's binding.
 	Queue, Binding, Event string
 	// Why describes the first few of all Events.
@@ -49,7 +49,7 @@ type Report struct {
 	Hook           *hook.Hook
 	Binding, Queue string
 	Waited         time.Duration
-	// Attempt counts the runs of the task, from 1.
+	// Attempt counts from 1 since the attempts of the task began.
 	Attempt int
 	// Merged is the number of other tasks in the run.
 	Merged int
@@ -109,7 +109,7 @@ func (r *Runner) begin(t *Task) Record {
 		return noRecord{}
 	}
 	return r.opts.Begin(Begun{
-		Hook: t.Hook(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Binding: t.Binding(), Event: t.EventType(),
+		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Binding: t.Binding(), Event: t.EventType(),
 		Why: t.why(), Events: t.events.Len(), Waited: t.readExtra().waited,
 	})
 }

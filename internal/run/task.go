@@ -67,9 +67,10 @@ type extra struct {
 	origins []trace.SpanContext
 
 	// ids are those of the first merged tasks.
-	ids      []int64
-	attempts int
-	waited   time.Duration
+	ids []int64
+	// attempts counts the runs since the attempts began, runs all of them.
+	attempts, runs int
+	waited         time.Duration
 	// key is that of the task's lane.
 	key string
 	// run is the number of the last run.
@@ -233,10 +234,11 @@ func (t *Task) Ready() (wait time.Duration, cancel func()) {
 	return token.Delay(), token.Cancel
 }
 
-// Starting records the key of the task's lane, and how long it has waited since it was queued, or since its last failure.
-func (t *Task) Starting(key string, waited time.Duration) {
+// Starting records the key of the task's lane, how often it has failed since its attempts began, and how long it has waited since it was
+// queued, or since its last failure.
+func (t *Task) Starting(key string, failures int, waited time.Duration) {
 	m := t.ensureExtra()
-	m.key, m.waited = key, waited
+	m.key, m.attempts, m.waited = key, failures, waited
 }
 
 // Run runs the hook once. It does nothing for a hook that has been removed, and does not fail for one that is removed
@@ -245,6 +247,7 @@ func (t *Task) Run(ctx context.Context) (err error) {
 	m := t.ensureExtra()
 	if m.review != nil {
 		m.attempts++
+		m.runs++
 		return t.runner.run(ctx, t)
 	}
 	if !t.runner.hooks.enter(t.Hook()) {
@@ -259,6 +262,7 @@ func (t *Task) Run(ctx context.Context) (err error) {
 		}
 	}()
 	m.attempts++
+	m.runs++
 	return t.runner.run(ctx, t)
 }
 
@@ -314,4 +318,4 @@ func (t *Task) eventIDs() string {
 func (t *Task) ID() string { return strconv.FormatInt(t.id, 10) }
 
 // runID identifies the attempt that is running: in the log, in the history of runs, and in the name of its directory.
-func (t *Task) runID() string { return t.ID() + "-" + strconv.Itoa(t.readExtra().attempts) }
+func (t *Task) runID() string { return t.ID() + "-" + strconv.Itoa(t.readExtra().runs) }

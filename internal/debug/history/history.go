@@ -61,9 +61,9 @@ type Record struct {
 	tail tail
 }
 
-// Begin adds a run that begins. It sets ID, Status and Started.
+// Begin adds a run that begins. It sets Status and Started, and ID if it is empty.
 func (h *History) Begin(r Run) *Record {
-	r.ID = r.Task + "-" + strconv.Itoa(r.Attempt)
+	r.ID = cmp.Or(r.ID, r.Task+"-"+strconv.Itoa(r.Attempt))
 	r.Status, r.Started = Running, time.Now()
 	r.Why = cutList(r.Why, maxWhy)
 	rec := &Record{history: h, run: r, tail: tail{limit: h.output}}

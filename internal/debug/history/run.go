@@ -9,7 +9,7 @@ import (
 
 // Run is one attempt to run a hook.
 type Run struct {
-	// ID is the task's id and the attempt: "17-2".
+	// ID is the task's id and the number of its run: "17-2".
 	ID string `json:"id"`
 	// Task is task.id of the log.
 	Task string `json:"task"`
