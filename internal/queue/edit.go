@@ -48,6 +48,8 @@ func (s *Set) Pause(name string) { s.setPaused(name, true) }
 func (s *Set) Resume(name string) { s.setPaused(name, false) }
 
 func (s *Set) setPaused(name string, paused bool) {
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
 	s.mu.Lock()
 	if s.paused[name] = paused; !paused {
 		delete(s.paused, name)
@@ -61,6 +63,8 @@ func (s *Set) setPaused(name string, paused bool) {
 
 // PauseOwner makes all queues bypass the tasks of an owner until ResumeOwner. A run of it ends.
 func (s *Set) PauseOwner(owner string) {
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
 	s.mu.Lock()
 	s.away[owner] = true
 	s.mu.Unlock()
@@ -71,6 +75,8 @@ func (s *Set) PauseOwner(owner string) {
 
 // ResumeOwner ends a PauseOwner: the tasks go before all that waits in their lanes.
 func (s *Set) ResumeOwner(owner string) {
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
 	s.mu.Lock()
 	delete(s.away, owner)
 	s.mu.Unlock()

@@ -133,6 +133,9 @@ type Set struct {
 	opts   Options
 	places places
 
+	// pausing makes a pause, or the end of one, a single step for the Set and its queues. It comes before mu.
+	pausing sync.Mutex
+
 	mu     sync.Mutex
 	queues map[string]*queue
 	// shapes are those of the queues that stay when they are empty; nil means that all stay.

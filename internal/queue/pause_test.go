@@ -1,0 +1,33 @@
+package queue
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// Pauses and their ends at the same time leave the Set and all its queues with one opinion.
+func TestPausesAtTheSameTime(t *testing.T) {
+	set := NewSet(Options{})
+	for i := range 4 {
+		set.Add(fmt.Sprint(i), "", &hookTask{hook: i})
+	}
+	for round := range 500 {
+		var both sync.WaitGroup
+		for _, do := range []func(string){set.PauseOwner, set.ResumeOwner, set.PauseOwner, set.ResumeOwner, set.Pause, set.Resume, set.Pause, set.Resume} {
+			both.Go(func() { do("0") })
+		}
+		both.Wait()
+		paused := len(set.PausedQueues()) > 0
+		set.mu.Lock()
+		for name, q := range set.queues {
+			if q.core.away["0"] != set.away["0"] {
+				t.Fatalf("round %d: the owner is paused %t, in queue %s %t", round, set.away["0"], name, q.core.away["0"])
+			}
+		}
+		if q := set.queues["0"]; q.core.paused != paused {
+			t.Fatalf("round %d: the queue is paused %t, in itself %t", round, paused, q.core.paused)
+		}
+		set.mu.Unlock()
+	}
+}
