@@ -34,7 +34,7 @@ type Watcher interface {
 	// Finalize adds the finalizers of the bindings to their objects, and returns when that has been tried.
 	Finalize(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
 	Announce(h *hook.Hook, index int)
-	// Object returns an object of a binding as an event; false if there is none.
+	// Object returns an object of a binding as an event; false if there is none to deliver.
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
 	Mute(h *hook.Hook)
 	Disable(h *hook.Hook, index int)

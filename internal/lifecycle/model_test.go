@@ -170,6 +170,7 @@ func (emptySnapshot) Each(func(event.Object) bool) {}
 func (noSnapshots) Object(*hook.Hook, int, string, string) (event.Event, bool) {
 	return event.Event{}, false
 }
+func (noSnapshots) Has(*hook.Hook, int, string, string) bool   { return false }
 func (noSnapshots) Snapshot(*hook.Hook, int) event.Snapshot    { return emptySnapshot{} }
 func (noSnapshots) Synchronize(*hook.Hook, int) event.Snapshot { return emptySnapshot{} }
 func (noSnapshots) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {

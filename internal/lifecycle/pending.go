@@ -86,7 +86,7 @@ func (l *Lifecycle) requeue(ctx context.Context) {
 	}
 }
 
-// deliver queues a requeue that is due, unless its object is gone.
+// deliver queues a requeue that is due, unless its object is gone or is being deleted.
 func (l *Lifecycle) deliver(ev event.Event) {
 	if ev.Type == event.Change && ev.Binding().Group == "" {
 		now, ok := l.o.Watcher.Object(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)

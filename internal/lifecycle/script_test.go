@@ -29,12 +29,13 @@ import (
 // TestScripts runs the files in testdata. A file has blocks, with an empty line between them: commands, and below the dashes what happened.
 // The first block declares hooks and calls "start". Commands are:
 //
-//	binding HOOK/NAME [OPTION=VALUE...]   a kubernetes binding: queue, key, width, group, limit, min, max, exhausted, allow, perrun
+//	binding HOOK/NAME [OPTION=VALUE...]   a kubernetes binding: queue, key, width, group, limit, min, max, exhausted, allow, perrun, finalizer
 //	schedule HOOK/NAME [OPTION=VALUE...]  a schedule binding
 //	retry HOOK [OPTION=VALUE...]          the hook's own policy: limit, min, max, exhausted
 //	start [parked=N] [runs=N]             begin, with these bounds
 //	object HOOK/NAME a/x [KEY]            an object exists; "gone" ends it
 //	added|modified|deleted HOOK/NAME a/x  a change of it
+//	deleting HOOK/NAME a/x                it is being deleted, and has the finalizer
 //	sync HOOK/NAME                        a Synchronization is next in its queue
 //	tick HOOK/NAME                        a schedule is due
 //	ok RUN [RESULT]                       the run succeeds, having written a result file
@@ -208,7 +209,7 @@ func (w *world) declare(kind, name string, o options) {
 	case "binding":
 		h.Kubernetes = append(h.Kubernetes, hook.Kubernetes{
 			Binding: b, Queue: queue, Lanes: hook.Lanes{Key: hook.Key(o["key"]), Concurrency: o.number("width")}, AllowFailure: allow, Retry: o.retry(),
-			WaitForSynchronization: true, Added: true, Modified: true, Deleted: true,
+			WaitForSynchronization: true, Added: true, Modified: true, Deleted: true, Finalizer: o["finalizer"],
 		})
 		h.Settings.ContextsPerRun = max(h.Settings.ContextsPerRun, o.number("perrun"))
 	case "schedule":
@@ -281,7 +282,7 @@ func objectText(o event.Object) string {
 	return " " + o.Namespace + "/" + o.Name
 }
 
-var watches = map[string]event.Watch{"added": event.Added, "modified": event.Modified, "deleted": event.Deleted}
+var watches = map[string]event.Watch{"added": event.Added, "modified": event.Modified, "deleted": event.Deleted, "deleting": event.Deleting}
 
 func (w *world) do(words []string) {
 	command, args := words[0], append(words[1:], "", "")
@@ -300,8 +301,13 @@ func (w *world) do(words []string) {
 			delete(w.objects, id)
 			w.life.ObjectGone(h, a.Index, objectOf(args[1]))
 		}
-	case "added", "modified", "deleted":
+	case "added", "modified", "deleted", "deleting":
 		h, a := w.find(args[0])
+		if command == "deleting" {
+			w.mu.Lock()
+			delete(w.objects, fmt.Sprint(h.Name, a.Index, args[1]))
+			w.mu.Unlock()
+		}
 		ev := event.Event{Type: event.Change, Hook: h, Index: a.Index, Watch: watches[command], Object: objectOf(args[1])}
 		ev.Key = keyOf(h, a, args)
 		if h.At(a).Group != "" {
@@ -460,6 +466,11 @@ func (c cluster) Object(h *hook.Hook, index int, namespace, name string) (event.
 	defer c.mu.Unlock()
 	key, ok := c.objects[fmt.Sprint(h.Name, index, namespace+"/"+name)]
 	return event.Event{Type: event.Change, Hook: h, Index: index, Object: objectOf(namespace + "/" + name), Key: key}, ok
+}
+
+func (c cluster) Has(h *hook.Hook, index int, namespace, name string) bool {
+	_, ok := c.Object(h, index, namespace, name)
+	return ok
 }
 
 func (c cluster) Snapshot(h *hook.Hook, index int) event.Snapshot {

@@ -104,7 +104,8 @@ func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
 		if ev.Type == event.Synchronization { // its bindings were unlocked when it was parked
 			next.ensureExtra().unlocks = nil
 		}
-		next.ensureExtra().queue = p.Queue
+		m := next.ensureExtra()
+		m.queue, m.revived = p.Queue, true
 		if last := len(tasks) - 1; last < 0 || !tasks[last].Absorb(next) {
 			tasks = append(tasks, next)
 		}
@@ -112,25 +113,33 @@ func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
 	return tasks
 }
 
-// refresh reads the objects of requeues. One that is gone leaves the task.
+// refresh reads the objects of requeues. One that is gone or is being deleted leaves the task; so do other changes of it that may come after its
+// Deleting, because they were parked: the hook would make again what it has cleaned up.
 func (t *Task) refresh() {
 	m := t.readExtra()
-	if !m.requeued {
+	if !m.requeued && !m.revived {
 		return
 	}
 	var events event.Log
 	for ev := range t.Events() {
-		if ev.Watch == event.Requeued && ev.Type == event.Change && ev.Binding().Group == "" {
+		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" && (requeue || m.revived && precedesDeleting(&ev)) {
 			now, ok := t.runner.opts.Snapshots.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
 			if !ok {
 				t.runner.opts.Pending.Places.Leave(&ev)
 				continue
 			}
-			ev.Object = now.Object
+			if requeue {
+				ev.Object = now.Object
+			}
 		}
 		events.Add(ev)
 	}
 	t.events = events
+}
+
+// precedesDeleting reports whether an event must not be delivered after the Deleting of its object.
+func precedesDeleting(ev *event.Event) bool {
+	return ev.Hook.Kubernetes[ev.Index].Finalizer != "" && (ev.Watch == event.Added || ev.Watch == event.Modified)
 }
 
 // decide sets or cancels the requeues of everything that a successful run contained, and drops what was parked before.
@@ -144,8 +153,7 @@ func (r *Runner) decide(t *Task, result effect.Result) {
 		return
 	}
 	for ev := range t.Events() {
-		s := pending.SubjectOf(&ev)
-		p.Parked.Supersede(s, m.run)
+		p.Parked.Supersede(&ev, m.run)
 		if quiet {
 			continue
 		}
@@ -160,7 +168,7 @@ func (r *Runner) decide(t *Task, result effect.Result) {
 		if after := requeueAfter(&ev, result); after > 0 && r.exists(&ev) {
 			r.requeue(ev, after, m.run)
 		} else {
-			p.Requeues.Cancel(s)
+			p.Requeues.Cancel(pending.SubjectOf(&ev))
 		}
 	}
 }

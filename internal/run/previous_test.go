@@ -54,6 +54,8 @@ func (r *reading) Execute(_ context.Context, in process.Invocation) (process.Res
 func (r *reading) Object(_ *hook.Hook, _ int, _, name string) (event.Event, bool) {
 	return event.Event{Object: event.Object{Name: name, Filtered: event.Memory("7")}}, r.there[name]
 }
+func (r *reading) Has(_ *hook.Hook, _ int, _, name string) bool { return r.there[name] }
+
 func (r *reading) Synchronize(*hook.Hook, int) event.Snapshot { return r.list }
 
 // What the hook has seen before is what it has seen in a run that succeeded, or earlier in the same run.

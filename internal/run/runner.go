@@ -48,8 +48,11 @@ type Executor interface {
 
 // Snapshots are those of kubernetes bindings, with the guarantees of package watch.
 type Snapshots interface {
-	// Object returns a current object as an event would carry it; false if the binding has no such object.
+	// Object returns a current object as an event would carry it; false if the binding has no such object, or the object is being deleted and has
+	// to get nothing but Deleting.
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
+	// Has reports whether the binding has an object, also one that is being deleted.
+	Has(h *hook.Hook, index int, namespace, name string) bool
 	Snapshot(h *hook.Hook, index int) event.Snapshot
 	Synchronize(h *hook.Hook, index int) event.Snapshot
 	Unlock(h *hook.Hook, index int)

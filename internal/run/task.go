@@ -50,8 +50,8 @@ type extra struct {
 	unlocks []int
 	// retried is true if a merged task must not lose its events when the run fails.
 	retried bool
-	// requeued is true if a requeue is among the events: its object is read at the start of each attempt.
-	requeued bool
+	// requeued is true if a requeue is among the events: its object is read at the start of each attempt. revived is true if one was parked.
+	requeued, revived bool
 	// once is true for a task that was triggered: one failure drops it.
 	once bool
 	// queue replaces the queue of the first event, unless it is empty.
@@ -199,7 +199,7 @@ func (t *Task) Absorb(next *Task) bool {
 	m, behind := t.ensureExtra(), next.readExtra()
 	m.unlocks = append(m.unlocks, behind.unlocks...)
 	m.retried = m.retried || !next.mayFail()
-	m.requeued = m.requeued || behind.requeued
+	m.requeued, m.revived = m.requeued || behind.requeued, m.revived || behind.revived
 	t.first.initial = t.first.initial && next.first.initial
 	if len(m.origins) <= maxLinks {
 		m.origins = append(m.origins, behind.origins...)

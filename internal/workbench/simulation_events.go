@@ -162,7 +162,12 @@ func (s *simulation) requeueObject(o memory.Object) error {
 			continue
 		}
 		ev, ok := s.watched.Object(s.hook, i, o.Namespace, o.Name)
-		if !ok {
+		switch {
+		case ok:
+		case s.watched.Has(s.hook, i, o.Namespace, o.Name):
+			s.exclude(s.hook, i, "the object is being deleted: Deleting is delivered, a requeue is not")
+			continue
+		default:
 			s.exclude(s.hook, i, "its selectors do not match the object")
 			continue
 		}

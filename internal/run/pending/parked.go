@@ -96,15 +96,22 @@ func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) {
 	}
 }
 
-// Supersede drops the contexts of a subject whose last run began before the run-th, which has succeeded.
-func (p *Parked) Supersede(s Subject, run uint64) {
+// Supersede drops the contexts with the subject of an event whose last run began before the run-th, which has succeeded with the event. A Deleting
+// stays until its object is gone: nothing else removes the finalizer.
+func (p *Parked) Supersede(ev *event.Event, run uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range slices.Clone(p.about[s]) {
-		if e.Value.(*context).run < run {
+	for _, e := range slices.Clone(p.about[SubjectOf(ev)]) {
+		c := e.Value.(*context)
+		if c.run < run && (c.event.Watch != event.Deleting || endsDeleting(ev.Watch)) {
 			p.drop(e, Superseded)
 		}
 	}
+}
+
+// endsDeleting reports whether an event can follow Deleting only when that has succeeded, or its object is gone.
+func endsDeleting(w event.Watch) bool {
+	return w == event.Deleting || w == event.Deleted || w == event.Added
 }
 
 func (p *Parked) drop(e *list.Element, why Reason) {

@@ -89,7 +89,7 @@ func TestParkedAgainstModel(t *testing.T) {
 				}
 			case "succeed":
 				ev, before := anyEvent(hooks).Draw(t, "event"), uint64(rapid.IntRange(0, step).Draw(t, "run"))
-				p.Supersede(SubjectOf(&ev), before)
+				p.Supersede(&ev, before)
 				drop(func(c parkedContext) bool { return subjectText(c.event) == subjectText(ev) && c.run < before })
 			case "drop":
 				id := fmt.Sprint(rapid.IntRange(0, step).Draw(t, "id"))

@@ -482,12 +482,13 @@ func (m *monitor) event(f fired) event.Event {
 	return ev
 }
 
-// current returns an object as an event would carry it.
+// current returns an object as an event would carry it. There is none for one that is being deleted, if the binding has a finalizer: nothing but
+// Deleting is delivered then.
 func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	it, ok := m.items.Get(objectKey(namespace, name))
-	if !ok || m.muted {
+	if !ok || m.muted || m.finalizing != nil && it.object.terminating() {
 		return ev, false
 	}
 	o := event.Object{Namespace: namespace, Name: name, Kind: it.object.kind}
@@ -503,6 +504,14 @@ func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
 		ev.Key = event.KeyOf(lanes.Key, of, m.keys[it.object.key])
 	}
 	return ev, true
+}
+
+// has reports whether the binding has an object, also one that is being deleted.
+func (m *monitor) has(namespace, name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.items.Get(objectKey(namespace, name))
+	return ok
 }
 
 func (m *monitor) group() string {

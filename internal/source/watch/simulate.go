@@ -114,6 +114,12 @@ func (s *Simulation) Object(h *hook.Hook, index int, namespace, name string) (ev
 	return event.Event{}, false
 }
 
+// Has is Watcher.Has.
+func (s *Simulation) Has(h *hook.Hook, index int, namespace, name string) bool {
+	b := s.bindings[address{h, index}]
+	return b != nil && b.monitor.has(namespace, name)
+}
+
 // Enable starts the bindings of a hook. Their initial lists have the objects so far; events are held until Unlock or Announce.
 func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 	for i := range h.Kubernetes {

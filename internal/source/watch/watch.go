@@ -403,12 +403,19 @@ func (w *Watcher) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	return event.NoObjects{}
 }
 
-// Object returns an object of a binding as an event of it would carry it; false if there is none.
+// Object returns an object of a binding as an event of it would carry it; false if there is none, or if the object is being deleted and the binding
+// has a finalizer.
 func (w *Watcher) Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool) {
 	if m := w.monitor(h, index); m != nil {
 		return m.current(namespace, name)
 	}
 	return event.Event{}, false
+}
+
+// Has reports whether a binding has an object, also one that is being deleted.
+func (w *Watcher) Has(h *hook.Hook, index int, namespace, name string) bool {
+	m := w.monitor(h, index)
+	return m != nil && m.has(namespace, name)
 }
 
 // Synchronize returns the objects of a binding and drops the events held so far: they led to these objects.
