@@ -27,7 +27,8 @@ the case expects. docs/reference/test-files.md has all keys.
 With --cluster, which needs --kube-config, the objects are created in that cluster, one case after the other, and the hook gets them as
 the cluster returns them. What cases and their operations have created is deleted at their end. Use clusters that may be discarded.
 
---update replaces expectations that are not met by what came of the case. Check the difference before you commit it.
+--update replaces expectations that are not met by the results, except those that would check nothing any more. Check the difference before
+you commit it.
 
 With --from and --name, no case is run: a case for a recording of "shell-operator runs save" is added to the test file PATH, which is created
 if there is none, and the recording is copied to the directory fixtures beside it.

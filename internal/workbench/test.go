@@ -1,6 +1,7 @@
 package workbench
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -247,28 +248,49 @@ func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updat
 func (t *tester) update(f *testfile.File, path string, text []byte, cases []TestCase, outcomes []testfile.Outcome) ([]TestCase, bool, error) {
 	possible := slices.DeleteFunc(slices.Clone(outcomes), func(o testfile.Outcome) bool { return o.Actual == nil })
 	newText := f.Update(possible)
-	if string(newText) == string(text) {
-		return cases, false, nil
-	}
-	info, err := os.Stat(path)
-	if err == nil {
-		err = os.WriteFile(path, newText, info.Mode().Perm())
-	}
-	if err != nil {
-		return cases, false, fmt.Errorf("cannot update the test file: %w", err)
+	if bytes.Equal(newText, text) {
+		return withHints(cases, outcomes), false, nil
 	}
 	again, problems := testfile.Parse(f.Path, newText)
-	if len(problems) > 0 {
-		return cases, false, fmt.Errorf("%s:%d: the updated file is invalid, which is a bug: %s", path, problems[0].Line, problems[0].Message)
+	if len(problems) > 0 || len(again.Cases) != len(f.Cases) {
+		return cases, false, fmt.Errorf("%s is not updated, because of a bug: the new text is no test file", path)
+	}
+	if err := rewrite(path, text, newText); err != nil {
+		return cases, false, fmt.Errorf("cannot update the test file: %w", err)
 	}
 	for i, o := range outcomes {
 		if o.Actual == nil {
 			continue
 		}
-		at := slices.IndexFunc(again.Cases, func(c *testfile.Case) bool { return c.Name == o.Case.Name })
-		cases[i].Failures = failuresOf(again.Cases[at], o.Actual)
+		cases[i].Failures = failuresOf(again.Cases[slices.Index(f.Cases, o.Case)], o.Actual)
 	}
-	return cases, true, nil
+	return withHints(cases, outcomes), true, nil
+}
+
+// withHints names the next step for failures that an update leaves.
+func withHints(cases []TestCase, outcomes []testfile.Outcome) []TestCase {
+	for i := range cases {
+		for j := range cases[i].Failures {
+			if f := &cases[i].Failures[j]; outcomes[i].Actual != nil && f.Hint == "" {
+				f.Hint = "--update leaves this: correct the hook, or the test by hand"
+			}
+		}
+	}
+	return cases
+}
+
+// rewrite replaces the text of a file that still has the text which was read.
+func rewrite(path string, text, newText []byte) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if now, err := os.ReadFile(path); err != nil {
+		return err
+	} else if !bytes.Equal(now, text) {
+		return fmt.Errorf("%s has changed since its cases were started: run the command again", path)
+	}
+	return os.WriteFile(path, newText, info.Mode().Perm())
 }
 
 // hookOf returns the hook of a test file: the one that it names, or the executable with its stem.

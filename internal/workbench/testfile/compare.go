@@ -49,6 +49,8 @@ type matcher struct {
 	subset bool
 	// patterns are the paths whose texts are patterns: "" is the value, "*" an item of a list, a name a field.
 	patterns []string
+	// keepNames: a projection names all fields that are expected; those that are absent are null.
+	keepNames bool
 }
 
 func (e *Expect) matcher(key string) matcher {
@@ -170,7 +172,7 @@ func (m *matcher) reduce(expected, actual any, path string) any {
 			}
 		}
 		for key, value := range want {
-			if value == nil && reduced[key] == nil {
+			if (value == nil || m.keepNames) && reduced[key] == nil {
 				reduced[key] = nil
 			}
 		}

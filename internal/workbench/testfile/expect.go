@@ -11,14 +11,14 @@ import (
 
 // Expect is what a case expects.
 type Expect struct {
-	// Line and Column are those of the value of expect; Line is 0 without one.
-	Line, Column int
 	// Exact compares all fields of objects, Subset permits further operations, metrics and calls.
 	Exact, Subset bool
 	// Keys are the expectations in their order.
 	Keys []Expected
-	// flow: the value is in braces; empty: there is none, and Column is that after the colon.
-	flow, empty bool
+	// key and node are where the expectations are written; they are nil without any.
+	key, node *yaml.Node
+	// flow: the value is in braces; inFlow: the case is; empty: there is no value.
+	flow, inFlow, empty bool
 }
 
 // Expected is one expectation.
@@ -26,7 +26,8 @@ type Expected struct {
 	Key  string
 	Line int
 	// Value is a tree of JSON.
-	Value any
+	Value     any
+	key, node *yaml.Node
 }
 
 // Has reports whether there is an expectation of a key.
@@ -137,10 +138,10 @@ var forms = map[string]func(any) string{
 	"after": named, "absent": patterns,
 }
 
-func (r *fileReader) expect(n *yaml.Node) Expect {
-	e := Expect{Line: n.Line, Column: n.Column, flow: n.Style&yaml.FlowStyle != 0}
+func (r *fileReader) expect(n *yaml.Node, inFlow bool) Expect {
+	e := Expect{key: r.key, node: n, flow: n.Style&yaml.FlowStyle != 0, inFlow: inFlow}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
-		e.Line, e.Column, e.flow, e.empty = r.key.Line, r.key.Column+len("expect:"), true, true
+		e.flow, e.empty = true, n.Value == ""
 		return e
 	}
 	known := map[string]func(*yaml.Node){"exact": r.truth("exact", &e.Exact), "subset": r.truth("subset", &e.Subset)}
@@ -158,7 +159,7 @@ func (r *fileReader) expect(n *yaml.Node) Expect {
 				r.problem(n, "", "expect.%s must be %s", key, want)
 				return
 			}
-			e.Keys = append(e.Keys, Expected{key, n.Line, v})
+			e.Keys = append(e.Keys, Expected{key, n.Line, v, r.key, n})
 		}
 	}
 	r.keys(n, "expect", known)
@@ -214,43 +215,55 @@ func (e *Expect) Compare(a *Actual, line int) (failures []Failure) {
 		fail(line, "the run failed: "+a.Error)
 	}
 	for _, x := range e.Keys {
-		actual := a.of(x)
 		if x.Key == "exit" && a.Error != "" && exit == 0 && !e.Has("error") && a.Exit != 0 {
 			continue // reported already, with its reason
 		}
-		expected := x.Value
-		switch x.Key {
-		case "error":
-			if a.Error == "" {
-				fail(x.Line, "the run succeeded, it should have failed")
-			} else if !matches(expected.(string), a.Error) {
-				fail(x.Line, "error is different", diff([]string{expected.(string)}, strings.Split(a.Error, "\n"))...)
-			}
-		case "stdout", "stderr":
-			for _, pattern := range expected.([]any) {
-				if lines := actual.([]string); !slices.ContainsFunc(lines, func(l string) bool { return matches(pattern.(string), l) }) {
-					fail(x.Line, "no line of "+x.Key+" is "+pattern.(string), printed(lines)...)
-				}
-			}
-		case "absent":
-			for _, ref := range expected.([]any) {
-				if a.Present(ref.(string)) {
-					fail(x.Line, ref.(string)+" exists, it should not")
-				}
-			}
-		default:
-			if x.Key == "result" {
-				expected = alikeDurations(expected, actual)
-			}
-			m := e.matcher(x.Key)
-			if !m.match(expected, actual) {
-				message := x.Key + " is different"
-				if x.Key == "after" {
-					message = a.approximated(message)
-				}
-				fail(x.Line, message, diff(render(expected), render(m.project(expected, actual)))...)
+		failures = append(failures, e.compare(x, a)...)
+	}
+	return failures
+}
+
+// met reports whether one expectation is met.
+func (e *Expect) met(x Expected, a *Actual) bool { return len(e.compare(x, a)) == 0 }
+
+// compare returns the failures of one expectation.
+func (e *Expect) compare(x Expected, a *Actual) (failures []Failure) {
+	fail := func(message string, diff ...string) {
+		failures = append(failures, Failure{x.Line, message, diff})
+	}
+	actual, expected := a.of(x), x.Value
+	switch x.Key {
+	case "error":
+		if a.Error == "" {
+			fail("the run succeeded, it should have failed")
+		} else if !matches(expected.(string), a.Error) {
+			fail("error is different", diff([]string{expected.(string)}, strings.Split(a.Error, "\n"))...)
+		}
+	case "stdout", "stderr":
+		for _, pattern := range expected.([]any) {
+			if lines := actual.([]string); !slices.ContainsFunc(lines, func(l string) bool { return matches(pattern.(string), l) }) {
+				fail("no line of "+x.Key+" is "+pattern.(string), printed(lines)...)
 			}
 		}
+	case "absent":
+		for _, ref := range expected.([]any) {
+			if a.Present(ref.(string)) {
+				fail(ref.(string) + " exists, it should not")
+			}
+		}
+	default:
+		if x.Key == "result" {
+			expected = alikeDurations(expected, actual)
+		}
+		m := e.matcher(x.Key)
+		if m.match(expected, actual) {
+			break
+		}
+		message := x.Key + " is different"
+		if x.Key == "after" {
+			message = a.approximated(message)
+		}
+		fail(message, diff(render(expected), render(m.project(expected, actual)))...)
 	}
 	return failures
 }

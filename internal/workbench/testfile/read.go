@@ -162,11 +162,9 @@ func value(n *yaml.Node) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if from, ok := v.(map[string]any); ok && n.Content[i].ShortTag() == "!!merge" {
-				for key, inherited := range from {
-					if _, own := tree[key]; !own {
-						tree[key] = inherited
-					}
+			if n.Content[i].ShortTag() == "!!merge" {
+				if !merge(tree, v) {
+					return nil, fmt.Errorf("line %d: << needs a mapping or a list of mappings", n.Content[i].Line)
 				}
 				continue
 			}
@@ -186,6 +184,26 @@ func value(n *yaml.Node) (any, error) {
 		return scalar(n)
 	}
 	return nil, fmt.Errorf("line %d: a value is missing", n.Line)
+}
+
+// merge adds the fields of one mapping, or of several, that a mapping lacks: the first one that has a field wins.
+func merge(into map[string]any, from any) bool {
+	sources, isList := from.([]any)
+	if !isList {
+		sources = []any{from}
+	}
+	for _, source := range sources {
+		fields, ok := source.(map[string]any)
+		if !ok {
+			return false
+		}
+		for key, inherited := range fields {
+			if _, own := into[key]; !own {
+				into[key] = inherited
+			}
+		}
+	}
+	return true
 }
 
 func scalar(n *yaml.Node) (any, error) {

@@ -3,7 +3,7 @@
 // Callers may rely on this:
 //   - Every error in a file is reported, with its line and column.
 //   - Comparison and update are functions of values: nothing here runs hooks or reads files.
-//   - An update changes the bytes of the expectation and no others.
+//   - An update changes the bytes of expectations that are not met and no others; what is not certain stays.
 package testfile
 
 import (
@@ -99,7 +99,8 @@ func (r *fileReader) one(n *yaml.Node, defaults Case) *Case {
 	c := &Case{Line: n.Line}
 	known := r.inputs(c)
 	known["name"] = r.text("name", &c.Name)
-	known["expect"] = func(n *yaml.Node) { c.Expect = r.expect(n) }
+	inFlow := n.Style&yaml.FlowStyle != 0
+	known["expect"] = func(n *yaml.Node) { c.Expect = r.expect(n, inFlow) }
 	before := len(r.problems)
 	set := r.keys(n, "a case", known)
 	if c.Name == "" && len(r.problems) == before {

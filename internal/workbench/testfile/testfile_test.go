@@ -63,11 +63,16 @@ kind: ConfigMap
 metadata: &m {name: a, creationTimestamp: 2024-01-01}
 spec: {mode: 0644, on: yes, ratio: 1.50, none: ~}
 ---
+a: &a {kind: A, spec: {n: 1}}
+b: &b {kind: B, apiVersion: v1}
+<<: [*a, *b]
+---
 ---
 {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod", "n": 9007199254740993}]}
 `))
 	want := []string{
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"creationTimestamp":"2024-01-01","name":"a"},"spec":{"mode":420,"none":null,"on":"yes","ratio":1.5}}`,
+		`{"a":{"kind":"A","spec":{"n":1}},"apiVersion":"v1","b":{"apiVersion":"v1","kind":"B"},"kind":"A","spec":{"n":1}}`,
 		`{"apiVersion":"v1","kind":"Pod","n":9007199254740993}`,
 	}
 	var texts []string
@@ -83,6 +88,7 @@ spec: {mode: 0644, on: yes, ratio: 1.50, none: ~}
 		"apiVersion: v1\n":   "line 1: an object has no kind",
 		"\n\nkind: Pod\n":    "line 3: an object has no apiVersion",
 		"a: !!binary aGk=\n": "line 1: binary values have no form in JSON",
+		"a: 1\n<<: [5]\n":    "line 2: << needs a mapping or a list of mappings",
 	} {
 		if _, err := Manifests([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v", text, err)
@@ -95,6 +101,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("cases:\n- name: a\n  tick: b\n  expect: {runs: 2}\n"))
 	f.Add([]byte("cases:\n- name: a\n  tick: b\n  expect:\n    stdout: [x]\n  # c\n- {name: b, expect: }\n"))
 	f.Add([]byte("cases:\n- {name: a, tick: b, expect: {after: [{kind: a, metadata: {name: b}}]}}\n"))
+	f.Add([]byte("cases:\n- name: a\n  expect: {stdout: [5\" disk], runs: 3} # 'tis\n- name: b\n  expect:\n    error: |\n      x\n    exit: 1\n"))
 	f.Add([]byte("cases: [{name: 'it''s', event: [{Added: a/b}], expect: {error: \"}\"}}]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		file, problems := Parse("/tests/a_test.yaml", text)
@@ -115,6 +122,13 @@ func FuzzParse(f *testing.F) {
 			if c.Name != file.Cases[i].Name || !reflect.DeepEqual(c.Input, file.Cases[i].Input) {
 				t.Errorf("%q was updated to %q: case %d is different", text, updated, i)
 			}
+		}
+		outcomes = nil
+		for _, c := range again.Cases {
+			outcomes = append(outcomes, Outcome{c, actual})
+		}
+		if twice := again.Update(outcomes); !bytes.Equal(twice, updated) {
+			t.Errorf("%q was updated to %q, and then to %q", text, updated, twice)
 		}
 		if bytes.Count(text, []byte("#")) == 0 && bytes.Contains(updated, []byte("#")) {
 			t.Errorf("%q was updated to %q", text, updated)
