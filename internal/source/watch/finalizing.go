@@ -518,6 +518,20 @@ func (m *monitor) startsDeleting(watch event.Watch, e entry) {
 	}
 }
 
+// isUnannounced reports whether an object that is new in an unlocked binding makes no event: it is being deleted, and there is nothing to clean up,
+// or that has been requested before the object left the selectors, and Deleted has followed.
+func (f *finalizing) isUnannounced(o *object) bool {
+	return f.active && o.terminating() && (!o.has(f.name) || f.deleting[o.uid])
+}
+
+// forget drops what is known of an object whose finalizer has been removed.
+func (f *finalizing) forget(uid string) {
+	if f.removed[uid] {
+		delete(f.removed, uid)
+		delete(f.deleting, uid)
+	}
+}
+
 // fireLeft delivers that an object is gone, or has left the selectors of the binding with its finalizer.
 func (m *monitor) fireLeft(e entry) {
 	f, n := m.finalizing, len(m.fired)
@@ -535,8 +549,7 @@ func (m *monitor) dropFinalized(it item, e entry) bool {
 	f, uid := m.finalizing, it.object.uid
 	switch {
 	case f.removed[uid]:
-		delete(f.removed, uid)
-		delete(f.deleting, uid)
+		f.forget(uid)
 		return false
 	case !f.active || m.muted || !it.object.has(f.name):
 		return false
@@ -580,8 +593,8 @@ func (m *monitor) release(ctx context.Context, ev *event.Event) {
 		r.object.Finalizers = it.object.finalizers()
 	}
 	m.mu.Unlock()
-	if present && ev.Watch == event.Deleted {
-		return // it has come back
+	if present && ev.Watch == event.Deleted && !it.unannounced {
+		return // it has come back: another event follows
 	}
 	m.transmit(ctx, r, r.object)
 }

@@ -117,6 +117,8 @@ type item struct {
 	object   *object
 	filtered []byte
 	from     *subscription
+	// unannounced: the hook does not know the object and gets no event of it, because it was being deleted when the binding got it.
+	unannounced bool
 }
 
 var _ consumer = (*monitor)(nil)
@@ -355,7 +357,12 @@ func (m *monitor) put(sub *subscription, e entry) {
 		slim.json = nil
 		e.object = &slim
 	}
-	it := item{e.object, e.filtered, sub}
+	it := item{object: e.object, filtered: e.filtered, from: sub}
+	if had && old.object.uid == e.object.uid {
+		it.unannounced = old.unannounced
+	} else {
+		it.unannounced = m.finalizing != nil && m.unlocked && m.finalizing.isUnannounced(e.object)
+	}
 	switch {
 	case !had:
 		m.items.Load(e.object.key, it) // Set, but faster for keys in order
@@ -400,7 +407,12 @@ func (m *monitor) drop(it item, last *object) {
 	}
 	m.gone = append(m.gone, last)
 	m.count(Changes{Deleted: 1})
-	if e := (entry{last, it.filtered, m.keys[it.object.key]}); m.finalizing == nil || !m.dropFinalized(it, e) {
+	e := entry{last, it.filtered, m.keys[it.object.key]}
+	switch {
+	case it.unannounced:
+		m.finalizing.forget(it.object.uid)
+		m.undelivered(event.Deleted, e, "the object was being deleted when the binding got it, the hook does not know it")
+	case m.finalizing == nil || !m.dropFinalized(it, e):
 		m.fire(event.Deleted, e)
 	}
 	delete(m.keys, it.object.key)
