@@ -1,0 +1,443 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	"pgregory.net/rapid"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/health"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/source/schedule"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// TestFinalizersAgainstModel runs a hook that keeps a bucket for each object, with a real Watcher on a model of an API server. Whatever happens,
+// an object that is being deleted and has the finalizer waits for a run or is parked; in the end each object is released by a run that has
+// removed its bucket, and no other run makes it again.
+func TestFinalizersAgainstModel(t *testing.T) {
+	seeds := "500"
+	if testenv.Long() {
+		seeds = "30000"
+	}
+	if err := flag.Set("rapid.checks", seeds); err != nil {
+		t.Fatal(err)
+	}
+	// They bound errors by the time since the last one, which another bubble may have had.
+	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
+	utilruntime.ErrorHandlers = nil
+	rapid.Check(t, func(rt *rapid.T) {
+		s := scenario{
+			keyed:    rapid.Bool().Draw(rt, "keyed"),
+			modified: rapid.Bool().Draw(rt, "Modified"),
+			seed:     rapid.Uint64().Draw(rt, "seed"),
+			steps:    finalizerSteps.Draw(rt, "steps"),
+		}
+		var faults []string
+		synctest.Test(t, func(t *testing.T) { faults = s.play(t) })
+		if len(faults) > 0 {
+			rt.Fatalf("%v\n%s", s.steps, strings.Join(faults, "\n"))
+		}
+	})
+}
+
+// scenario is a configuration of the hook, and what happens.
+type scenario struct {
+	keyed, modified bool
+	seed            uint64
+	steps           []finalizerStep
+}
+
+type finalizerStep struct{ kind, object string }
+
+func (s finalizerStep) String() string { return s.kind + " " + s.object }
+
+var finalizerSteps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) finalizerStep {
+	return finalizerStep{
+		kind: rapid.SampledFrom([]string{
+			"create", "create", "create", "change", "change", "delete", "delete", "delete", "leave", "join", "wait", "wait", "wait", "moment", "moment",
+			"break", "repair", "poll", "rest", "outage", "recovery", "retry", "reload", "pause-hook", "resume-hook",
+		}).Draw(t, "kind"),
+		object: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "object"),
+	}
+}), 1, 50)
+
+const modelFinalizer = "example.com/bucket"
+
+// buckets is a hook that has a bucket for each object. It ends up to eight seconds after its start.
+type buckets struct {
+	server *apiServer
+
+	mu     sync.Mutex
+	random *rand.Rand
+	// broken, polling and slow are what the runs that end now do.
+	broken, polling, slow bool
+	// of are the uids of the objects that have one, by name.
+	of map[string]string
+	// deleting are the uids whose Deleting has been delivered to this version of the hook. ended are those whose Deleted was made.
+	deleting, ended map[string]bool
+	// log is what happened; faults is the log with what was wrong, or nothing.
+	log, faults []string
+}
+
+func (b *buckets) record(text string, args ...any) {
+	b.log = append(b.log, time.Now().Format(time.TimeOnly)+" "+fmt.Sprintf(text, args...))
+}
+
+func (b *buckets) fault(text string, args ...any) {
+	b.record("FAULT "+text, args...)
+	b.faults = b.log
+}
+
+type bucketObject struct {
+	Metadata struct {
+		Name, UID         string
+		DeletionTimestamp string
+	}
+}
+
+func (b *buckets) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
+	env := optionsOf(in.Env)
+	text, err := os.ReadFile(env["BINDING_CONTEXT_PATH"])
+	if err != nil {
+		return process.Result{}, err
+	}
+	var contexts []struct {
+		Type, WatchEvent  string
+		Object            bucketObject
+		Objects, Deleting []struct{ Object bucketObject }
+	}
+	if err := json.Unmarshal(text, &contexts); err != nil {
+		return process.Result{}, fmt.Errorf("%w in %s", err, text)
+	}
+	b.mu.Lock()
+	var words []string
+	last := map[string]string{}
+	for _, c := range contexts {
+		uid := c.Object.Metadata.UID
+		words = append(words, c.Type+c.WatchEvent+" "+uid)
+		if last[uid] = c.WatchEvent; c.WatchEvent == "Deleting" {
+			b.deleting[uid] = true
+		}
+	}
+	b.record("run %s", strings.Join(words, ", "))
+	for uid, watch := range last {
+		if b.deleting[uid] && watch != "Deleting" && watch != "Deleted" {
+			b.fault("%q of %s after its Deleting", watch, uid)
+		}
+	}
+	length := time.Duration(0)
+	if b.slow {
+		length = time.Duration(b.random.IntN(8000)) * time.Millisecond
+	}
+	b.mu.Unlock()
+	time.Sleep(length)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.broken {
+		b.record("failed")
+		return process.Result{}, errors.New("exit status 1")
+	}
+	b.record("done")
+	for _, c := range contexts {
+		o := c.Object.Metadata
+		switch {
+		case c.Type == "Synchronization":
+			for _, one := range c.Objects {
+				if one.Object.Metadata.DeletionTimestamp == "" {
+					b.of[one.Object.Metadata.Name] = one.Object.Metadata.UID
+				}
+			}
+		case c.WatchEvent == "Deleting" || c.WatchEvent == "Deleted":
+			delete(b.of, o.Name)
+		default:
+			b.of[o.Name] = o.UID
+		}
+	}
+	if b.polling && b.random.IntN(3) > 0 {
+		return process.Result{}, os.WriteFile(env["RUN_RESULT_PATH"], []byte("requeueAfter: 3s"), 0o600)
+	}
+	return process.Result{}, nil
+}
+
+// Event checks that Deleted comes once.
+func (b *buckets) Event(ev event.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text, _ := ev.Object.Full.Bytes()
+	var o bucketObject
+	if err := json.Unmarshal(text, &o); err != nil {
+		b.fault("%v", err)
+	}
+	uid := o.Metadata.UID
+	b.record("event %s %s", ev.Watch, uid)
+	switch ev.Watch {
+	case event.Deleted:
+		if b.ended[uid] {
+			b.fault("Deleted of %s twice", uid)
+		}
+		b.ended[uid] = true
+	case event.Added:
+		delete(b.ended, uid)
+	}
+}
+
+// finalizerWorld is an operator with one hook.
+type finalizerWorld struct {
+	*buckets
+	life    *Lifecycle
+	watcher *watch.Watcher
+	hook    func() *hook.Hook
+}
+
+func (w finalizerWorld) Event(ev event.Event)                     { w.buckets.Event(ev); w.life.Queue(ev) }
+func (finalizerWorld) Keep(b []byte) event.Payload                { return event.Memory(b) }
+func (finalizerWorld) Objects(*hook.Hook, int, int)               {}
+func (w finalizerWorld) Gone(h *hook.Hook, i int, o event.Object) { w.life.ObjectGone(h, i, o) }
+func (finalizerWorld) FilterFailed(*hook.Hook, int)               {}
+func (finalizerWorld) KeyFailed(*hook.Hook, int)                  {}
+func (finalizerWorld) SetHooks([]*hook.Hook)                      {}
+func (finalizerWorld) BindingsEnabled(string, time.Duration)      {}
+func (finalizerWorld) BindingsFailed(string)                      {}
+func (finalizerWorld) HooksReloaded(bool)                         {}
+func (finalizerWorld) HookRemoved(string)                         {}
+
+// reload replaces the hook by another version of it.
+func (w *finalizerWorld) reload() {
+	done := make(chan struct{})
+	w.life.post(w.life.ctx, func() {
+		defer close(done)
+		w.mu.Lock()
+		clear(w.deleting)
+		clear(w.ended)
+		w.mu.Unlock()
+		x, next := w.life.lives[0], w.hook()
+		w.life.lives = nil
+		w.life.retire(x)
+		w.life.add([]*hook.Hook{next}, []*hook.Hook{next})
+		w.life.keepQueues()
+	})
+	<-done
+}
+
+// retryAll revives what is parked, and returns false if nothing is.
+func (w *finalizerWorld) retryAll() (any bool) {
+	for _, p := range w.life.Parked(0) {
+		w.life.RetryParked(p.ID)
+		any = true
+	}
+	return any
+}
+
+// pendingObjects are the uids of the objects that events are about which wait, run or are parked.
+func (w *finalizerWorld) pendingObjects() map[string]bool {
+	uids := map[string]bool{}
+	add := func(ev event.Event) {
+		if ev.Watch == event.Deleting || ev.Watch == event.Deleted {
+			uids[ev.Object.UID] = true
+		}
+	}
+	w.life.o.Queues.Visit(func(_ string, tasks []queue.Task) {
+		for _, t := range tasks {
+			if t, ok := t.(Task); ok {
+				for ev := range t.Events() {
+					add(ev)
+				}
+			}
+		}
+	})
+	for _, p := range w.life.Parked(1000) {
+		for _, ev := range p.Events {
+			add(ev)
+		}
+	}
+	return uids
+}
+
+func (s *scenario) newHook() *hook.Hook {
+	limit, shortest, longest := 2, time.Second, 5*time.Second
+	k := hook.Kubernetes{
+		Binding: hook.Binding{Name: "b"}, APIVersion: "v1", Kind: "ConfigMap", Labels: "app=x", Queue: "q", Finalizer: modelFinalizer,
+		Added: true, Modified: s.modified, Deleted: true, KeepFullObjects: true, WaitForSynchronization: true,
+		Retry: &hook.Retry{Limit: &limit, MinDelay: &shortest, MaxDelay: &longest, Exhausted: hook.Park},
+	}
+	if s.keyed {
+		k.Lanes = hook.Lanes{Key: "object", Concurrency: 2}
+	}
+	return &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{k}}
+}
+
+func (s *scenario) play(t *testing.T) []string {
+	server := &apiServer{changed: make(chan struct{}), objects: map[string]*apiObject{}, random: rand.New(rand.NewPCG(s.seed, 1))}
+	b := &buckets{server: server, random: rand.New(rand.NewPCG(s.seed, 2)), of: map[string]string{}, deleting: map[string]bool{}, ended: map[string]bool{}, slow: true}
+	w := &finalizerWorld{buckets: b, hook: s.newHook}
+	log := slog.New(slog.DiscardHandler)
+	config := &rest.Config{Host: "http://api.example.com", Transport: server, QPS: -1}
+	client, err := kube.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.watcher, err = watch.New(watch.Options{
+		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: w, Log: log, Changes: client,
+		Record: func(context.Context, *hook.Hook, int, kube.Resource) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := workspace.Open(workspace.Options{Dir: t.TempDir(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues := queue.NewSet(queue.Options{
+		Backoff: func(int) time.Duration { return 2 * time.Second }, OnExhausted: func(f queue.Failed) { w.life.Exhausted(f) },
+	})
+	leading := make(chan struct{})
+	close(leading)
+	first := s.newHook()
+	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
+		Queues: queues, Log: log, Watcher: w.watcher, Meter: w, Health: health.New(func(*hook.Hook) []string { return nil }, func() []string { return nil }),
+		Store: hookset.NewStore(hookset.StoreOptions{Log: log}), Clock: schedule.New(schedule.Options{}), Leading: leading,
+		Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
+		Runner: run.New(run.Options{
+			Executor: b, Snapshots: w.watcher, Effects: noEffects{}, Workspace: files, Log: log, RetryMin: time.Second, RetryMax: 5 * time.Second,
+			Finalizers: w.watcher, Pending: pending.New(0, nil),
+		}),
+	}}
+	w.life.add([]*hook.Hook{first}, []*hook.Hook{first})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.watcher.Run(ctx) })
+	running.Go(func() { _ = queues.Run(ctx, ctx) })
+	running.Go(func() { w.life.Run(ctx) })
+	defer func() {
+		cancel()
+		running.Wait()
+		if err := files.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	synctest.Wait()
+	for _, step := range s.steps {
+		w.do(step)
+		synctest.Wait()
+	}
+	defer func() {
+		if testing.Verbose() {
+			fmt.Println(strings.Join(w.log, "\n"))
+		}
+	}()
+	return w.finish()
+}
+
+func (w *finalizerWorld) do(s finalizerStep) {
+	set := func(change func()) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		change()
+	}
+	set(func() { w.record("step %s", s) })
+	switch s.kind {
+	case "create", "change", "delete", "leave", "join":
+		w.server.write(s.kind, s.object)
+	case "moment":
+		time.Sleep(700 * time.Millisecond)
+	case "wait":
+		time.Sleep(5 * time.Second)
+	case "break", "repair":
+		set(func() { w.broken = s.kind == "break" })
+	case "poll", "rest":
+		set(func() { w.polling = s.kind == "poll" })
+	case "outage", "recovery":
+		w.server.setOutage(s.kind == "outage")
+	case "retry":
+		w.retryAll()
+	case "reload":
+		w.reload()
+	case "pause-hook":
+		w.life.PauseHook("h")
+	case "resume-hook":
+		w.life.ResumeHook("h")
+	}
+}
+
+// finish checks what is left: while the hook is as it is, when it works again, and after what is parked has been retried.
+func (w *finalizerWorld) finish() []string {
+	w.life.ResumeHook("h")
+	w.server.setOutage(false)
+	time.Sleep(5 * time.Minute)
+	synctest.Wait()
+	check := func(when string) {
+		visible := w.pendingObjects()
+		for _, o := range w.server.terminating() {
+			if !visible[o.uid] {
+				w.fault("%s: %s is being deleted, has the finalizer, and neither waits nor is parked", when, o.uid)
+			}
+		}
+	}
+	check("after the steps")
+	w.mu.Lock()
+	w.broken, w.polling, w.slow = false, false, false
+	w.mu.Unlock()
+	time.Sleep(5 * time.Minute)
+	synctest.Wait()
+	check("when the hook works")
+	for range 100 {
+		if !w.retryAll() {
+			break
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+	}
+	for _, o := range w.server.terminating() {
+		w.fault("%s has not been released", o.uid)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.server.check(w.buckets)
+	return w.faults
+}
+
+// check compares the objects with the buckets.
+func (s *apiServer) check(b *buckets) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, o := range s.objects {
+		has := slices.Contains(o.finalizers, modelFinalizer)
+		switch {
+		case o.deleted: // another finalizer keeps it
+		case has != o.selected:
+			b.fault("%s is selected: %t, and has the finalizer: %t", o.uid, o.selected, has)
+		case o.selected && b.of[name] != o.uid:
+			b.fault("%s has the bucket of %q", o.uid, b.of[name])
+		}
+	}
+	for name, uid := range b.of {
+		if o := s.objects[name]; o == nil || o.uid != uid || o.deleted || !o.selected {
+			b.fault("the bucket of %s is left", uid)
+		}
+	}
+}
