@@ -7,6 +7,7 @@
 //     not trust: a CA is in the Bundle before it signs, and as long as anything that it signed is valid.
 //   - All replicas with one Secret share one CA and one certificate. The first writer wins, the others adopt its state.
 //   - No log record and no error contains keys or the content of Secrets.
+//   - Replicas with the same private key agree on the token of a path. It changes with the key, and the last one stays valid.
 //
 // There are three kinds of Source: Files of the user, certificates Managed in a Secret, and InMemory for one process. With
 // cert-manager, use Files without a CA: the Bundle is empty, and the webhook configurations get the annotation
@@ -29,7 +30,11 @@ type Source interface {
 	Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Bundle is the PEM of the CAs that clients must trust; empty means that cert-manager injects it. Read-only.
 	Bundle() []byte
-	// Changed returns a channel that is closed when Bundle changes. Call Changed before Bundle, to miss no change.
+	// Token is a text of 64 hexadecimal digits that belongs to a path, derived from the private key.
+	Token(path string) string
+	// Valid reports whether a token is that of a path, or was until the private key changed for the last time.
+	Valid(path, token string) bool
+	// Changed returns a channel that is closed when Bundle or the tokens change. Call Changed before them, to miss no change.
 	Changed() <-chan struct{}
 	// Run rotates certificates until ctx ends.
 	Run(ctx context.Context) error
@@ -40,7 +45,9 @@ type shown struct {
 	mu          sync.Mutex // guards what follows
 	certificate *tls.Certificate
 	bundle      []byte
-	// changed is closed when bundle is replaced by another one.
+	// keys are those of tokens: the current one, and the one before.
+	keys [2][]byte
+	// changed is closed when bundle or the current key is replaced by another one.
 	changed chan struct{}
 }
 
@@ -69,7 +76,12 @@ func (s *shown) show(certificate *tls.Certificate, bundle []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.certificate = certificate
-	if bytes.Equal(bundle, s.bundle) {
+	key := tokenKey(certificate)
+	sameKey := bytes.Equal(key, s.keys[0])
+	if !sameKey {
+		s.keys = [2][]byte{key, s.keys[0]}
+	}
+	if sameKey && bytes.Equal(bundle, s.bundle) {
 		return
 	}
 	s.bundle = bundle

@@ -1,0 +1,45 @@
+package cert
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+)
+
+// Token implements Source.
+func (s *shown) Token(path string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return token(s.keys[0], path)
+}
+
+// Valid implements Source.
+func (s *shown) Valid(path, text string) bool {
+	s.mu.Lock()
+	keys := s.keys
+	s.mu.Unlock()
+	valid := false
+	for _, key := range keys {
+		valid = len(key) > 0 && hmac.Equal([]byte(text), []byte(token(key, path))) || valid
+	}
+	return valid
+}
+
+// tokenKey derives a key from the private key of a certificate, so that a token says nothing about that.
+func tokenKey(c *tls.Certificate) []byte {
+	private, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		panic("a certificate in use has an unknown kind of private key: " + err.Error()) // tls.X509KeyPair rejects it
+	}
+	mac := hmac.New(sha256.New, private)
+	mac.Write([]byte("shell-operator: tokens of webhook paths"))
+	return mac.Sum(nil)
+}
+
+func token(key []byte, path string) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(path))
+	return hex.EncodeToString(mac.Sum(nil))
+}
