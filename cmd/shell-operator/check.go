@@ -85,6 +85,9 @@ func (s *settings) check() error {
 	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("validating-webhook-failure-policy", "%q: use Fail or Ignore", p)
 	}
+	if e := s.reviewEffects; e != "known" && e != "all" {
+		wrong("review-effects", "%q: use known or all", e)
+	}
 	for _, d := range []struct {
 		flag  string
 		value time.Duration

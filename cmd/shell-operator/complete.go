@@ -12,6 +12,7 @@ func completeSettings(root *cobra.Command) {
 		"log-type":                          {"text", "json", "color"},
 		"record":                            recordModes,
 		"validating-webhook-failure-policy": {"Fail", "Ignore"},
+		"review-effects":                    {"known", "all"},
 	} {
 		// It fails only for flags that do not exist, or that are registered already.
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

@@ -58,6 +58,8 @@ type settings struct {
 	webhookParallel            int
 	webhookQueue               int
 	webhookExclude             []string
+	webhookClients             []string
+	reviewEffects              string
 	configurationName          string
 	failurePolicy              string
 	validating, conversion     webhookServer
@@ -228,6 +230,8 @@ func (s *settings) groups() []settingGroup {
 			{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "maximum of concurrent webhook requests; 0 means the default"},
 			{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "maximum of waiting webhook requests, more are rejected; 0 means the default"},
 			{flag: "webhook-exclude-namespaces", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES", bind: texts(&s.webhookExclude), usage: "namespaces that admission webhooks do not review (repeatable); bindings that select kubernetes.io/metadata.name themselves are not affected"},
+			{flag: "webhook-client-names", env: "SHELL_OPERATOR_WEBHOOK_CLIENT_NAMES", bind: texts(&s.webhookClients), usage: "accepted names of client certificates, as their common name or a DNS name (repeatable); default: all certificates of the client CA"},
+			{flag: "review-effects", env: "SHELL_OPERATOR_REVIEW_EFFECTS", bind: text(&s.reviewEffects, "known"), usage: "callers whose reviews change the cluster and metrics, if hooks write operations or metrics: known is the API server, all is every client of the port"},
 			{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&s.configurationName, "shell-operator-hooks"), usage: "prefix of the names of the webhook configurations"},
 			{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&s.validating.service, "shell-operator-validating-svc"), usage: "Service of admission webhooks"},
 			{flag: "validating-webhook-url", env: "VALIDATING_WEBHOOK_URL", bind: text(&s.validating.url, ""), usage: "base URL of admission webhooks; default: that of --webhook-url"},

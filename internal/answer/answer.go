@@ -30,7 +30,7 @@ var (
 
 func (a Runner) Admit(ctx context.Context, r admission.Review) (answer *effect.AdmissionAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
-		Event: event.Event{Type: r.Type, Hook: r.Hook, Index: r.Index}, Body: r.Body, Subject: r.Subject,
+		Event: event.Event{Type: r.Type, Hook: r.Hook, Index: r.Index}, Body: r.Body, Subject: r.Subject, NoEffects: r.NoEffects,
 		Judge: func(out run.Outputs, err error) (string, error) {
 			if err == nil && out.Admission != nil {
 				answer = new(effect.AdmissionAnswer)
@@ -45,7 +45,7 @@ func (a Runner) Admit(ctx context.Context, r admission.Review) (answer *effect.A
 
 func (a Runner) Convert(ctx context.Context, r conversion.Review) (answer *effect.ConversionAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
-		Event: event.Event{Type: event.Conversion, Hook: r.Hook, Index: r.Index}, Body: r.Body, Step: r.Step, Subject: r.Subject, Quiet: true,
+		Event: event.Event{Type: event.Conversion, Hook: r.Hook, Index: r.Index}, Body: r.Body, Step: r.Step, Subject: r.Subject, Quiet: true, NoEffects: r.NoEffects,
 		Judge: func(out run.Outputs, err error) (string, error) {
 			if err == nil && out.Conversion != nil {
 				answer = new(effect.ConversionAnswer)

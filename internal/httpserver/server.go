@@ -4,7 +4,8 @@
 // Callers may rely on this:
 //   - New binds the address; Run serves until its context ends, and then gives requests a grace period.
 //   - A server with a Component logs each request after its response, except for probes.
-//   - With client CAs every request except GET /healthz needs a client certificate signed by one of them.
+//   - With client CAs every request except GET /healthz needs a client certificate signed by one of them, with an allowed name.
+//   - Known reports which requests are those of known callers. Handlers and logs never get the token of a path.
 //   - Limiter rejects excess requests immediately, and BodyReads keeps slow senders from locking others out.
 //   - The operator's own pages are read-only and show nothing secret.
 //
@@ -32,6 +33,10 @@ type Options struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// ClientCAs must have signed the clients' certificates; nil admits every client.
 	ClientCAs *x509.CertPool
+	// ClientNames are the accepted names of their certificates; empty accepts every name.
+	ClientNames []string
+	// Token reports whether a token belongs to a path: then the caller is known. Nil: paths have no tokens.
+	Token func(path, token string) bool
 	// Grace is how long requests may take to finish at shutdown; 0 means 10 s.
 	Grace time.Duration
 	// ReadTimeout bounds reading a request, 0 means 30 s. WriteTimeout bounds the response, 0 means no limit.
@@ -77,27 +82,17 @@ func New(o Options) (*Server, error) {
 	if o.ClientCAs != nil {
 		// Probes have no certificate, so the handshake admits every client and the handler checks.
 		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, o.ClientCAs
-		handler = requireCertificate(handler)
+		handler = requireKnown(handler)
 	}
 	if o.Component != "" {
 		handler = logRequests(o.Log, o.Component, handler)
 	}
+	handler = o.identify(handler)
 	return &Server{listener: listener, grace: o.Grace, server: &http.Server{
 		Handler: Harden(handler), TLSConfig: config,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}}, nil
-}
-
-// requireCertificate rejects clients without a certificate.
-func requireCertificate(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TLS.PeerCertificates) == 0 && r.URL.Path != "/healthz" {
-			http.Error(w, "a client certificate is required", http.StatusUnauthorized)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // Close releases the address of a server whose Run is not called.

@@ -192,6 +192,8 @@ func (noEffects) SetConditions(context.Context, *slog.Logger, *hook.Hook, []run.
 	return nil
 }
 
+func (noEffects) Check(*hook.Hook, run.Outputs) error { return nil }
+
 func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
 	return nil, nil
 }

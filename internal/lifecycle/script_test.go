@@ -99,6 +99,8 @@ func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *r
 	return nil, nil
 }
 
+func (w *world) Check(*hook.Hook, run.Outputs) error { return nil }
+
 func (w *world) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
 	return nil, nil
 }

@@ -23,6 +23,8 @@ type Review struct {
 	// Judge turns what the hook wrote, or the error of its run, into the response that the client gets. An error fails the
 	// run before anything that the hook asked for is carried out; Judge may be called again with it. Nil accepts everything.
 	Judge func(out Outputs, err error) (response string, failure error)
+	// NoEffects drops operations and metrics, after they have been checked like others.
+	NoEffects bool
 	// Quiet leaves the log record of a failure to the caller.
 	Quiet bool
 }
@@ -82,4 +84,19 @@ func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 // passed is a failure of the hook instead.
 func interrupted(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded)
+}
+
+// withoutEffects reports whether the task is a review whose operations and metrics are dropped.
+func (t *Task) withoutEffects() bool {
+	review := t.readExtra().review
+	return review != nil && review.NoEffects
+}
+
+// check checks the outputs of a review without effects, so that its verdict is that of a review with them.
+func (r *Runner) check(a *attempt, out Outputs) error {
+	if len(out.Patch)+len(out.Metrics) == 0 {
+		return nil
+	}
+	a.log.Info("The operations and metrics of a review are not applied: it is a dry run, or its caller is not known to be the API server")
+	return r.opts.Effects.Check(a.task.Hook(), out)
 }

@@ -76,6 +76,8 @@ type Effects interface {
 	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields. It
 	// waits for the turn before the first change.
 	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, seen Seen) ([]Change, error)
+	// Check checks out as Apply does, and applies nothing.
+	Check(h *hook.Hook, out Outputs) error
 	// ApplyFailed applies the patches with ignoreHookError of a failed hook.
 	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, seen Seen) ([]Change, error)
 	// SetConditions reports the outcome of a run in objects that exist and are not being deleted.
@@ -295,7 +297,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 		if invalid != nil {
 			log.Warn("The result file of a failed hook is ignored", "error", invalid.Error())
 		}
-		if outErr == nil && out.Patch != nil && ctx.Err() == nil {
+		if outErr == nil && out.Patch != nil && ctx.Err() == nil && !t.withoutEffects() {
 			var failed error
 			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.seen(a.lists))
 			err = errors.Join(err, failed)
@@ -317,6 +319,9 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 		review.outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
 		if a.response, err = review.judge(review.outputs, nil); err != nil {
 			return &answerError{err}
+		}
+		if review.NoEffects {
+			return r.check(a, out)
 		}
 	}
 	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.seen(a.lists))

@@ -98,7 +98,7 @@ func (s *simulation) review(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, Log: silent()})
+	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, AllEffects: true, Log: silent()})
 	if err != nil {
 		return err
 	}
@@ -322,7 +322,7 @@ func (s *simulation) convert(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler := conversion.NewHandler(conversion.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, Log: silent()})
+	handler := conversion.NewHandler(conversion.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, AllEffects: true, Log: silent()})
 	w, err := ask(ctx, handler, http.MethodPost, "/"+crd, jsonBody, body)
 	if err != nil {
 		return err

@@ -89,6 +89,8 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	return changes, errors.Join(err, e.readBack(ctx))
 }
 
+func (e simulatedEffects) Check(h *hook.Hook, out run.Outputs) error { return e.effects.Check(h, out) }
+
 func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
 	if patches, err := wire.ParsePatches(out.Patch, e.filters); err == nil {
 		e.learnPatches(ctx, patches)

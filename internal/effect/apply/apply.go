@@ -161,6 +161,12 @@ func (e events) Record(hook string, p *effect.Patch) {
 	})
 }
 
+// Check implements run.Effects.
+func (e *Effects) Check(h *hook.Hook, out run.Outputs) error {
+	_, err := Check(h, out, e.filters)
+	return err
+}
+
 // Apply applies what a successful run returns.
 func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
 	requests, err := Check(h, out, e.filters)

@@ -35,6 +35,10 @@ type WebhookOptions struct {
 	SecretName string
 	// NoRegistration serves and registers no webhooks.
 	NoRegistration bool
+	// ClientNames are the accepted names of client certificates; empty accepts every certificate of the client CA.
+	ClientNames []string
+	// AllEffects applies the operations and metrics of reviews of unknown callers, too.
+	AllEffects bool
 	// Parallel limits the reviews in flight, and Queue those waiting; 0 means the default.
 	Parallel, Queue int
 }

@@ -47,12 +47,15 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 		if clients, err = cert.ClientCAs(server.ClientCA); err != nil {
 			return nil, err
 		}
+		if len(o.Webhooks.ClientNames) == 0 {
+			o.Log.Warn("Every certificate of the client CA is accepted: name the clients with --webhook-client-names, above all if the CA signs certificates of other programs", "server", component)
+		}
 	}
 	s := &served{}
 	// The first handshake needs the certificate, and no client knows the address before it is registered.
 	listening, err := httpserver.New(httpserver.Options{
-		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, Component: component, Log: o.Log,
-		Certificate: certificateOf(s),
+		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames, Component: component, Log: o.Log,
+		Certificate: certificateOf(s), Token: func(path, token string) bool { return s.certificates.Valid(path, token) },
 	})
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Hooks: hooks, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
-		DefaultFailurePolicy: o.Webhooks.FailurePolicy,
+		DefaultFailurePolicy: o.Webhooks.FailurePolicy, AllEffects: o.Webhooks.AllEffects,
 	})
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
 		Client: w.client, Hooks: hooks, ConfigurationName: o.Webhooks.ConfigurationName,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager,
+		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces, Log: o.Log,
 	})
 	if err != nil {
@@ -123,6 +123,7 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
 		Hooks: hooks, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		AllEffects: o.Webhooks.AllEffects,
 	})
 	s := w.conversion
 	if s == nil {
@@ -134,7 +135,7 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 	}
 	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
 		Client: w.client, Hooks: hooks, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, CertManager: o.Webhooks.CertManager, Log: o.Log,
+		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager, Log: o.Log,
 	})
 	if err != nil {
 		return err

@@ -41,6 +41,8 @@ type Review struct {
 	Body []byte
 	// Subject names what is reviewed: `CREATE Pod demo/web-0`.
 	Subject string
+	// NoEffects drops operations and metrics: the request is a dry run, or its caller is not known.
+	NoEffects bool
 	// Judge returns the verdict that the API server gets for an answer (nil: the hook wrote none) or for the error of a run.
 	// An error means that the hook has failed.
 	Judge func(answer *effect.AdmissionAnswer, err error) (verdict string, failure error)
@@ -81,6 +83,8 @@ type Options struct {
 	// DefaultFailurePolicy is that of validating bindings without one: "Fail" (also when empty) or "Ignore". That of
 	// mutating bindings is always Fail.
 	DefaultFailurePolicy string
+	// AllEffects applies the operations and metrics of hooks for unknown callers, too.
+	AllEffects bool
 }
 
 func (o *Options) setDefaults() {

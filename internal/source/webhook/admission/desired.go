@@ -84,11 +84,15 @@ func (k *keeper) register(w *webhook, bundle []byte) admissionregistration.Mutat
 }
 
 func (k *keeper) clientConfig(w *webhook, bundle []byte) admissionregistration.WebhookClientConfig {
+	path := w.path
+	if k.opts.Token != nil {
+		path += "/" + k.opts.Token(w.path)
+	}
 	if k.opts.URL != "" {
-		return admissionregistration.WebhookClientConfig{CABundle: bundle, URL: pointer(k.opts.URL + w.path)}
+		return admissionregistration.WebhookClientConfig{CABundle: bundle, URL: pointer(k.opts.URL + path)}
 	}
 	return admissionregistration.WebhookClientConfig{CABundle: bundle, Service: &admissionregistration.ServiceReference{
-		Name: k.opts.Service.Name, Namespace: k.opts.Service.Namespace, Path: &w.path, Port: pointer(int32(443)),
+		Name: k.opts.Service.Name, Namespace: k.opts.Service.Namespace, Path: &path, Port: pointer(int32(443)),
 	}}
 }
 

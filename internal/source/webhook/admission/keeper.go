@@ -80,7 +80,7 @@ func (k *keeper) run(ctx context.Context) error {
 				watching.Go(func() { k.watch(ctx) })
 			}
 		case len(k.webhooks) == 0 && apierrors.IsForbidden(err):
-			k.log.Debug("No permission to remove a configuration without bindings, if there is one", "error", err.Error())
+			k.log.Debug("No permission to remove a configuration without bindings, if there is one", "error", k.explain(err).Error())
 			if !done {
 				close(k.ready)
 			}
@@ -130,7 +130,7 @@ func (k *keeper) poke() {
 }
 
 func (k *keeper) bundleChanged() <-chan struct{} {
-	if k.opts.BundleChanged == nil || k.opts.CertManager != "" {
+	if k.opts.BundleChanged == nil {
 		return nil
 	}
 	return k.opts.BundleChanged()

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -70,6 +71,7 @@ func refused(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBa
 
 // explain adds the missing RBAC rule to an error.
 func (k *keeper) explain(err error) error {
+	err = httpserver.WithoutTokens(err)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("no permission for %s: %s: %w", k.kind.resource, k.kind.rule(), err)
 	}

@@ -35,6 +35,8 @@ type RegistrarOptions struct {
 	Bundle func() []byte
 	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
 	BundleChanged func() <-chan struct{}
+	// Token returns the secret last segment of a registered path, and changes with BundleChanged. Nil means that paths have none.
+	Token func(path string) string
 	// CertManager is a Certificate of cert-manager, as "namespace/name". Then cert-manager injects the CAs, and Bundle is not
 	// used.
 	CertManager string

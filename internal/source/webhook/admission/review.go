@@ -28,6 +28,7 @@ type request struct {
 	Operation   string `json:"operation"`
 	Namespace   string `json:"namespace"`
 	Name        string `json:"name"`
+	DryRun      bool   `json:"dryRun"`
 }
 
 // subject names what is reviewed, as far as metadata says: never values.

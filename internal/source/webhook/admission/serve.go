@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // largestReview is the size limit of a review; an update has two objects. The API server itself accepts 3 MiB, but
@@ -45,9 +46,9 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	hook := h.webhooks[r.URL.Path]
 	if hook == nil {
 		if h.unknownPaths.Allow() {
-			h.opts.Log.Warn("No hook reviews requests for this path: is a webhook configuration of another operator, or of an earlier version, still there?", "path", r.URL.Path)
+			h.opts.Log.Warn("No hook reviews requests for this path: is a webhook configuration of another operator, or of an earlier version, still there?", "path", httpserver.HideTokens(r.URL.Path))
 		}
-		reject(w, http.StatusNotFound, fmt.Sprintf("no hook found for %q", r.URL.Path))
+		reject(w, http.StatusNotFound, fmt.Sprintf("no hook found for %q", httpserver.HideTokens(r.URL.Path)))
 		return
 	}
 	if r.ContentLength != 0 && !isJSON(r.Header.Get("Content-Type")) {
@@ -147,6 +148,7 @@ func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte,
 		}()
 		out.answer, out.err = h.opts.Runner.Admit(ctx, Review{
 			Hook: w.hook, Type: w.typ, Index: w.index, Body: body, Subject: r.subject(w),
+			NoEffects: r.Request.DryRun || !h.opts.AllEffects && !httpserver.Known(ctx),
 			Judge: func(answer *effect.AdmissionAnswer, err error) (string, error) {
 				j := w.judge(r.Request.Operation, body, answer, err)
 				return j.verdict.String(), j.err()

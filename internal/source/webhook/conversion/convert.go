@@ -21,6 +21,8 @@ type Review struct {
 	Body []byte
 	// Subject names what is converted: "3 objects of widgets.acme.dev from v1beta1 to v1".
 	Subject string
+	// NoEffects drops operations and metrics: the caller is not known.
+	NoEffects bool
 	// Judge returns what comes of an answer (nil: the hook wrote none) or of the error of a run. An error means that the hook
 	// has failed.
 	Judge func(answer *effect.ConversionAnswer, err error) (response string, failure error)
@@ -54,9 +56,10 @@ func (f *failure) Unwrap() error { return f.cause }
 
 // conversion converts the objects of one review to the desired version.
 type conversion struct {
-	crd    string
-	steps  []step
-	review *review
+	crd       string
+	steps     []step
+	review    *review
+	noEffects bool
 	// objects keep their places; a step replaces those that it converts.
 	objects []object
 }
@@ -128,7 +131,7 @@ func (c *conversion) do(ctx context.Context, runner Runner, s step, places []int
 		return "failed: " + f.message, f
 	}
 	answer, err := runner.Convert(ctx, Review{
-		Hook: s.hook, Index: s.index, Step: s.declared, Body: c.review.forHook(given), Judge: judge,
+		Hook: s.hook, Index: s.index, Step: s.declared, Body: c.review.forHook(given), Judge: judge, NoEffects: c.noEffects,
 		Subject: fmt.Sprintf("%d objects of %s from %s to %s", len(given), c.crd, s.declared.From, s.declared.To),
 	})
 	if f := s.judge(c.review, answer, err); f != nil {

@@ -45,7 +45,9 @@ type Options struct {
 	MaxBytes int64
 	// Timeout is the time limit of reviews without one, by default 30 s, the maximum of the API server.
 	Timeout time.Duration
-	Log     *slog.Logger
+	// AllEffects applies the operations and metrics of hooks for unknown callers, too.
+	AllEffects bool
+	Log        *slog.Logger
 }
 
 func (o *Options) setDefaults() {
@@ -188,7 +190,7 @@ func (h *Handler) log(crd, uid, message string, reason error) {
 // convert returns the objects of a review in the desired version. An error is a *failure.
 func (h *Handler) convert(r *http.Request, rv *review) (_ []object, err error) {
 	crd := r.PathValue("crd")
-	c := &conversion{crd: crd, steps: h.steps[crd], review: rv}
+	c := &conversion{crd: crd, steps: h.steps[crd], review: rv, noEffects: !h.opts.AllEffects && !httpserver.Known(r.Context())}
 	if c.objects, err = readObjects(rv.Request.Objects); err != nil {
 		return nil, c.failed(err.Error())
 	}

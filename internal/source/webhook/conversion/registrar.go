@@ -23,6 +23,8 @@ type RegistrarOptions struct {
 	Bundle func() []byte
 	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
 	BundleChanged func() <-chan struct{}
+	// Token returns the secret last segment of a registered path, and changes with BundleChanged. Nil means that paths have none.
+	Token func(path string) string
 	// CertManager is the "<namespace>/<name>" of a Certificate of cert-manager, which then fills in caBundle.
 	CertManager string
 	Log         *slog.Logger

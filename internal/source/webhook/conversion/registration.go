@@ -74,11 +74,15 @@ func checkTarget(o *RegistrarOptions) error {
 func registration(o *RegistrarOptions, crd string) ([]byte, error) {
 	s := stanza{Strategy: "Webhook"}
 	s.Webhook.Versions = reviewVersions
+	path := "/" + crd
+	if o.Token != nil {
+		path += "/" + o.Token(path)
+	}
 	if o.URL != "" {
-		target := strings.TrimRight(o.URL, "/") + "/" + crd
+		target := strings.TrimRight(o.URL, "/") + path
 		s.Webhook.ClientConfig.URL = &target
 	} else {
-		s.Webhook.ClientConfig.Service = &serviceReference{o.Service.Namespace, o.Service.Name, "/" + crd, 443}
+		s.Webhook.ClientConfig.Service = &serviceReference{o.Service.Namespace, o.Service.Name, path, 443}
 	}
 	var d definition
 	if o.CertManager != "" {

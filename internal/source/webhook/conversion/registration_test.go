@@ -1,6 +1,9 @@
 package conversion
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestRegistration(t *testing.T) {
 	bundle := func(text string) func() []byte { return func() []byte { return []byte(text) } }
@@ -11,6 +14,8 @@ func TestRegistration(t *testing.T) {
 	}{
 		{"a Service", RegistrarOptions{Service: Service{"hooks", "ops"}, Bundle: bundle("ca")},
 			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev","port":443},"url":null,"caBundle":"Y2E="}}}}}`},
+		{"with a token", RegistrarOptions{Service: Service{"hooks", "ops"}, Token: func(path string) string { return "token-of" + strings.ReplaceAll(path, "/", "-") }},
+			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev/token-of-widgets.acme.dev","port":443},"url":null}}}}}`},
 		{"a URL", RegistrarOptions{URL: "https://127.0.0.1:9681/", Bundle: bundle("ca")},
 			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":null,"url":"https://127.0.0.1:9681/widgets.acme.dev","caBundle":"Y2E="}}}}}`},
 		{"certificates of another program", RegistrarOptions{URL: "https://hooks.acme.dev/x", Bundle: bundle("")},
@@ -18,6 +23,9 @@ func TestRegistration(t *testing.T) {
 		{"cert-manager", RegistrarOptions{Service: Service{"hooks", "ops"}, CertManager: "ops/hooks", Bundle: bundle("ca")},
 			`{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/hooks"}},"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev","port":443},"url":null}}}}}`},
 	} {
+		if test.o.Bundle == nil {
+			test.o.Bundle = bundle("")
+		}
 		got, err := registration(&test.o, widgets)
 		if err != nil || string(got) != test.want {
 			t.Errorf("%s: %v, got\n%s\nwant\n%s", test.about, err, got, test.want)

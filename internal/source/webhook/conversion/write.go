@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shell-operator/shell-operator/internal/httpserver"
+
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -61,6 +63,7 @@ func (f *follower) wrote(patch []byte) {
 
 // failed logs an error, except during a shutdown.
 func (f *follower) failed(ctx context.Context, message string, err error) {
+	err = httpserver.WithoutTokens(err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 	case apierrors.IsForbidden(err):

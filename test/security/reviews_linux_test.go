@@ -1,0 +1,133 @@
+package security
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// counting denies, counts what it denies, and writes an object with the name of the user.
+const counting = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{"configVersion": "v1", "kubernetesValidating": [{"name": "%[1]s.example.com",
+    "namespace": {"labelSelector": {"matchLabels": {"kubernetes.io/metadata.name": "%[1]s"}}},
+    "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["CREATE"]}]}]}'
+  exit
+fi
+jq -c '.[0].review.request | {operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "denied-\(.name)", namespace: "%[1]s"}, data: {user: .userInfo.username}}}' $BINDING_CONTEXT_PATH > $KUBERNETES_PATCH_PATH
+jq -c '.[0].review.request | {name: "denied_total", add: 1, labels: {name}}' $BINDING_CONTEXT_PATH > $METRICS_PATH
+jq -c '.[0].review.request | {allowed: false, message: "\(.name) is denied"}' $BINDING_CONTEXT_PATH > $VALIDATING_RESPONSE_PATH
+`
+
+var registeredToken = regexp.MustCompile(`/[0-9a-f]{64}$`)
+
+// forge sends a review, as any Pod can, and returns the status and the response.
+func forge(t *testing.T, url, namespace, name string) (int, string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	res, err := client.Post(url, "application/json", strings.NewReader(fmt.Sprintf(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
+  "kind": {"version": "v1", "kind": "Secret"}, "resource": {"version": "v1", "resource": "secrets"}, "namespace": %q, "name": %q, "userInfo": {"username": "system:admin"}}}`, namespace, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// Line "reviews": a client that does not know the registered path gets a verdict, and changes nothing; neither does a dry run.
+// What the operator shows of itself has no token.
+func TestForgedReviews(t *testing.T) {
+	cluster := testenv.Shared(t)
+	ns := cluster.Namespace(t)
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: hooks(t, map[string]string{"count.sh": fmt.Sprintf(counting, ns)}), Kubeconfig: cluster.Kubeconfig,
+		Args: []string{"--validating-webhook-configuration-name", ns, "--record", "all", "--log-level", "debug"},
+	})
+	op.UntilLog("Webhooks are registered")
+	url := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.url}"))
+	token := registeredToken.FindString(url)
+	if token == "" {
+		t.Fatalf("registered is %s, without a token", url)
+	}
+	create := func(name string, args ...string) string {
+		out, _ := cluster.TryKubectl("", append([]string{"-n", ns, "create", "secret", "generic", name}, args...)...)
+		return out
+	}
+	// The API server applies the registration a moment later.
+	for late := time.Now().Add(testenv.Patience); !strings.Contains(create("known"), "known is denied"); cluster.Kubectl(t, "-n", ns, "delete", "secret", "known", "--ignore-not-found") {
+		if time.Now().After(late) {
+			t.Fatal("there is no review")
+		}
+	}
+	if out := create("dry", "--dry-run=server"); !strings.Contains(out, "dry is denied") {
+		t.Errorf("the dry run: %s", out)
+	}
+	plain := strings.TrimSuffix(url, token)
+	for name, target := range map[string]string{"forged": plain, "guessed": plain + "/" + strings.Repeat("0", 64), "upstream": plain[:strings.Index(plain, "/validating/")] + "/" + ns + "-example-com"} {
+		if status, text := forge(t, target, ns, name); status != 200 || !strings.Contains(text, name+" is denied") {
+			t.Errorf("%s: %d %s", target, status, text)
+		}
+	}
+	if made := cluster.Kubectl(t, "-n", ns, "get", "configmaps", "-o", "name"); !strings.Contains(made, "denied-known") || regexp.MustCompile("denied-(dry|forged|guessed|upstream)").MatchString(made) {
+		t.Errorf("made by reviews: %s", made)
+	}
+	shown := map[string]string{
+		"log": op.Log(), "hook config": op.Ask("hook", "config", "count.sh"), "status": op.Ask("status", "-o", "json"), "runs": op.Ask("runs", "-o", "json"),
+		"why": op.Ask("why", "count.sh"), "debug API": op.Ask("raw", "/hook/list.json"),
+	}
+	for what, text := range shown {
+		if strings.Contains(text, token[1:33]) {
+			t.Errorf("%s has the token:\n%s", what, text)
+		}
+	}
+	metrics := pageOf(t, op, "/metrics/hooks")
+	if !strings.Contains(metrics, `name="known"`) || regexp.MustCompile(`name="(dry|forged|guessed|upstream)"`).MatchString(metrics) {
+		t.Errorf("metrics of reviews:\n%s", metrics)
+	}
+	if strings.Contains(metrics+pageOf(t, op, "/metrics")+pageOf(t, op, "/"), token[1:33]) {
+		t.Error("a page has the token")
+	}
+}
+
+// With --review-effects=all every client is trusted, as upstream does, but dry runs change nothing.
+func TestReviewEffectsOfAll(t *testing.T) {
+	cluster := testenv.Shared(t)
+	ns := cluster.Namespace(t)
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: hooks(t, map[string]string{"count.sh": fmt.Sprintf(counting, ns)}), Kubeconfig: cluster.Kubeconfig,
+		Args: []string{"--validating-webhook-configuration-name", ns, "--review-effects", "all"},
+	})
+	op.UntilLog("Webhooks are registered")
+	url := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.url}"))
+	if status, text := forge(t, strings.TrimSuffix(url, registeredToken.FindString(url)), ns, "old"); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	cluster.Kubectl(t, "-n", ns, "get", "configmap", "denied-old")
+}
+
+// pageOf is one of the operator's own pages.
+func pageOf(t *testing.T, op *testenv.Operator, path string) string {
+	t.Helper()
+	res, err := http.Get("http://127.0.0.1:" + op.UntilLog("base http server started").Fields["port"] + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
