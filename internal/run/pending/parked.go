@@ -17,10 +17,12 @@ type Parked struct {
 	dropped func(ev event.Event, why Reason)
 
 	mu sync.Mutex
-	// contexts are all of them, the oldest first; about finds those of a subject.
+	// contexts are all of them, about those of a subject; the oldest come first.
 	contexts *list.List
-	about    map[Subject][]*list.Element
-	tasks    map[lane]*parked
+	about    map[Subject]*list.List
+	// tasks and ids have the same tasks.
+	tasks map[lane]*parked
+	ids   map[string]*parked
 }
 
 // lane identifies a parked task.
@@ -29,10 +31,11 @@ type lane struct {
 	queue, key string
 }
 
+// parked is a task with its contexts, in order.
 type parked struct {
 	lane
 	task     ParkedTask
-	contexts int
+	contexts *list.List
 }
 
 // context is a parked context. Its last run was the run-th of the operator.
@@ -40,6 +43,8 @@ type context struct {
 	event event.Event
 	task  *parked
 	run   uint64
+	// inAll, inTask and inSubject are its places in the three lists.
+	inAll, inTask, inSubject *list.Element
 }
 
 // ParkedTask describes the parked contexts of a hook in one lane.
@@ -69,7 +74,9 @@ const (
 // NewParked returns Parked for at most limit contexts; 0 means no limit. Dropped is called, with a lock held, for each context
 // that is dropped.
 func NewParked(limit int, dropped func(ev event.Event, why Reason)) *Parked {
-	return &Parked{limit: limit, dropped: dropped, contexts: list.New(), about: map[Subject][]*list.Element{}, tasks: map[lane]*parked{}}
+	return &Parked{
+		limit: limit, dropped: dropped, contexts: list.New(), about: map[Subject]*list.List{}, tasks: map[lane]*parked{}, ids: map[string]*parked{},
+	}
 }
 
 // Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, which keep their ID.
@@ -79,20 +86,38 @@ func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) {
 	at := lane{t.Hook, t.Queue, t.Key}
 	task := p.tasks[at]
 	if task == nil {
-		task = &parked{lane: at}
-		p.tasks[at] = task
+		task = &parked{lane: at, contexts: list.New()}
+		p.tasks[at], p.ids[t.ID] = task, task
 	} else {
 		t.ID = task.task.ID
 	}
 	task.task = t
 	for ev := range events {
-		e := p.contexts.PushBack(&context{ev, task, run})
 		s := SubjectOf(&ev)
-		p.about[s] = append(p.about[s], e)
-		task.contexts++
+		if p.about[s] == nil {
+			p.about[s] = list.New()
+		}
+		c := &context{event: ev, task: task, run: run}
+		c.inAll, c.inTask, c.inSubject = p.contexts.PushBack(c), task.contexts.PushBack(c), p.about[s].PushBack(c)
 	}
 	for p.limit > 0 && p.contexts.Len() > p.limit {
-		p.drop(p.contexts.Front(), BeyondMax)
+		p.drop(p.contexts.Front().Value.(*context), BeyondMax)
+	}
+}
+
+// each yields the contexts of a list, which may be removed meanwhile.
+func each(l *list.List) iter.Seq[*context] {
+	return func(yield func(*context) bool) {
+		if l == nil {
+			return
+		}
+		for e := l.Front(); e != nil; {
+			next := e.Next()
+			if !yield(e.Value.(*context)) {
+				return
+			}
+			e = next
+		}
 	}
 }
 
@@ -101,10 +126,9 @@ func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) {
 func (p *Parked) Supersede(ev *event.Event, run uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range slices.Clone(p.about[SubjectOf(ev)]) {
-		c := e.Value.(*context)
+	for c := range each(p.about[SubjectOf(ev)]) {
 		if c.run < run && (c.event.Watch != event.Deleting || endsDeleting(ev.Watch)) {
-			p.drop(e, Superseded)
+			p.drop(c, Superseded)
 		}
 	}
 }
@@ -114,50 +138,43 @@ func endsDeleting(w event.Watch) bool {
 	return w == event.Deleting || w == event.Deleted || w == event.Added
 }
 
-func (p *Parked) drop(e *list.Element, why Reason) {
-	p.remove(e)
-	p.dropped(e.Value.(*context).event, why)
+func (p *Parked) drop(c *context, why Reason) {
+	p.remove(c)
+	p.dropped(c.event, why)
 }
 
-func (p *Parked) remove(e *list.Element) {
-	c := e.Value.(*context)
-	p.contexts.Remove(e)
+func (p *Parked) remove(c *context) {
+	p.contexts.Remove(c.inAll)
 	s := SubjectOf(&c.event)
-	p.about[s] = slices.DeleteFunc(p.about[s], func(other *list.Element) bool { return other == e })
-	if len(p.about[s]) == 0 {
+	if p.about[s].Remove(c.inSubject); p.about[s].Len() == 0 {
 		delete(p.about, s)
 	}
-	if c.task.contexts--; c.task.contexts == 0 {
+	if c.task.contexts.Remove(c.inTask); c.task.contexts.Len() == 0 {
 		delete(p.tasks, c.task.lane)
+		delete(p.ids, c.task.task.ID)
 	}
 }
 
 // Take removes a parked task and returns it with all its events.
 func (p *Parked) Take(id string) (ParkedTask, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	task := p.find(id)
-	if task == nil {
-		return ParkedTask{}, false
-	}
-	t := p.describe(task, -1)
-	for _, e := range p.of(task) {
-		p.remove(e)
-	}
-	return t, true
+	return p.end(id, -1, p.remove)
 }
 
 // Drop drops a parked task, and returns it as List does.
 func (p *Parked) Drop(id string, events int) (ParkedTask, bool) {
+	return p.end(id, events, func(c *context) { p.drop(c, OnRequest) })
+}
+
+func (p *Parked) end(id string, events int, do func(*context)) (ParkedTask, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	task := p.find(id)
+	task := p.ids[id]
 	if task == nil {
 		return ParkedTask{}, false
 	}
-	t := p.describe(task, events)
-	for _, e := range p.of(task) {
-		p.drop(e, OnRequest)
+	t := task.describe(events)
+	for c := range each(task.contexts) {
+		do(c)
 	}
 	return t, true
 }
@@ -166,12 +183,10 @@ func (p *Parked) Drop(id string, events int) (ParkedTask, bool) {
 func (p *Parked) Retain(keep func(*hook.Hook) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for e := p.contexts.Front(); e != nil; {
-		next := e.Next()
-		if !keep(e.Value.(*context).task.hook) {
-			p.drop(e, HookGone)
+	for c := range each(p.contexts) {
+		if !keep(c.task.hook) {
+			p.drop(c, HookGone)
 		}
-		e = next
 	}
 }
 
@@ -179,17 +194,9 @@ func (p *Parked) Retain(keep func(*hook.Hook) bool) {
 func (p *Parked) List(events int) (all []ParkedTask) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	index := map[*parked]int{}
-	for e := p.contexts.Front(); e != nil; e = e.Next() {
-		c := e.Value.(*context)
-		i, ok := index[c.task]
-		if !ok {
-			i = len(all)
-			index[c.task] = i
-			all = append(all, p.describe(c.task, 0))
-		}
-		if len(all[i].Events) < events {
-			all[i].Events = append(all[i].Events, c.event)
+	for c := range each(p.contexts) {
+		if c.task.contexts.Front() == c.inTask {
+			all = append(all, c.task.describe(events))
 		}
 	}
 	return all
@@ -203,36 +210,18 @@ func (p *Parked) Len() int {
 }
 
 // describe returns a task with at most so many of its events; -1 means all.
-func (p *Parked) describe(task *parked, events int) ParkedTask {
+func (task *parked) describe(events int) ParkedTask {
 	t := task.task
-	t.Contexts = task.contexts
-	if events == 0 {
-		return t
+	t.Contexts = task.contexts.Len()
+	if events < 0 || events > t.Contexts {
+		events = t.Contexts
 	}
-	for _, e := range p.of(task) {
-		if events >= 0 && len(t.Events) == events {
+	t.Events = slices.Grow(t.Events, events)
+	for c := range each(task.contexts) {
+		if len(t.Events) == events {
 			break
 		}
-		t.Events = append(t.Events, e.Value.(*context).event)
+		t.Events = append(t.Events, c.event)
 	}
 	return t
-}
-
-func (p *Parked) find(id string) *parked {
-	for _, task := range p.tasks {
-		if task.task.ID == id {
-			return task
-		}
-	}
-	return nil
-}
-
-// of returns the contexts of a task, in order.
-func (p *Parked) of(task *parked) (all []*list.Element) {
-	for e := p.contexts.Front(); e != nil; e = e.Next() {
-		if e.Value.(*context).task == task {
-			all = append(all, e)
-		}
-	}
-	return all
 }
