@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -12,8 +13,12 @@ import (
 const Small = 256
 
 const (
-	// segmentSize is where a segment ends and the next one begins. Space returns to the disk by whole segments.
+	// segmentSize is where a segment ends and the next one begins. On a file system without holes, space returns to the disk by whole segments.
 	segmentSize = 64 << 20
+	// sparseSize is that of a segment from which single pages return to the disk.
+	sparseSize = 64 << 30
+	// page is a block of common file systems.
+	page = 4 << 10
 	// spoolRetry is how long nothing is written after a write has failed.
 	spoolRetry = 10 * time.Second
 )
@@ -23,15 +28,16 @@ const (
 //   - A payload comes out unchanged.
 //   - About limit bytes stay in memory. The rest is in segments: private files without a name, which the system removes
 //     with the process.
-//   - A segment is removed when the garbage collector has found all its payloads unreachable; there is nothing to release.
-//     The disk holds what waits and one segment more, as long as payloads end in about the order in which they came.
+//   - A payload leaves the disk when the garbage collector has found it unreachable; there is nothing to release. The disk holds what
+//     waits, in pages. On a file system without holes it holds one segment more, as long as payloads end in about the order in which they came.
 //   - If the disk cannot be written, payloads stay in memory, and the log says so.
 type Spool struct {
 	dir   string
 	limit int
 	log   *slog.Logger
-	// segmentSize is the constant but in tests.
-	segmentSize int64
+	// segmentSize, sparseSize and punch are those of the package but in tests.
+	segmentSize, sparseSize int64
+	punch                   func(f *os.File, at, n int64) error
 
 	mu sync.Mutex
 	// inMemory is the number of bytes that payloads hold in memory.
@@ -48,11 +54,16 @@ type segment struct {
 	end  int64
 	// payloads in the file, those that are being written included.
 	payloads int
+	// size is where it ends. sparse: pages return to the disk.
+	size   int64
+	sparse bool
+	// shared counts the payloads that begin or end in a page, and are not alone in it.
+	shared map[int64]int
 }
 
 // NewSpool returns a Spool that keeps limit bytes in memory and the rest in files below dir.
 func NewSpool(dir string, limit int, log *slog.Logger) *Spool {
-	return &Spool{dir: dir, limit: limit, log: log, segmentSize: segmentSize}
+	return &Spool{dir: dir, limit: limit, log: log, segmentSize: segmentSize, sparseSize: sparseSize, punch: punch}
 }
 
 type counted struct{ Memory }
@@ -103,7 +114,9 @@ func (s *Spool) write(b []byte) (*spooled, error) {
 	s.failed = time.Time{}
 	if err != nil {
 		s.failed = time.Now()
-		s.release(seg)
+		if seg != nil {
+			s.release(seg, at, int64(len(b)))
+		}
 	}
 	s.mu.Unlock()
 	switch {
@@ -116,15 +129,15 @@ func (s *Spool) write(b []byte) (*spooled, error) {
 		return nil, err
 	}
 	p := &spooled{seg, at, len(b)}
-	runtime.AddCleanup(p, s.freeDisk, seg)
+	runtime.AddCleanup(p, s.freeDisk, *p)
 	return p, nil
 }
 
 // reserve finds room for n bytes.
 func (s *Spool) reserve(n int64) (seg *segment, at int64, err error) {
 	seg = s.current
-	if seg == nil || seg.end > 0 && seg.end+n > s.segmentSize {
-		if seg, err = newSegment(s.dir); err != nil {
+	if seg == nil || seg.end > 0 && seg.end+n > seg.size {
+		if seg, err = s.newSegment(); err != nil {
 			return nil, 0, err
 		}
 		s.current = seg
@@ -132,11 +145,19 @@ func (s *Spool) reserve(n int64) (seg *segment, at int64, err error) {
 	at = seg.end
 	seg.end += n
 	seg.payloads++
+	first, last := pages(at, n)
+	seg.shared[first]++
+	if last > first {
+		seg.shared[last]++
+	}
 	return seg, at, nil
 }
 
-func newSegment(dir string) (*segment, error) {
-	f, err := os.CreateTemp(dir, "spool-") // mode 0600
+// pages returns the first and the last page of n bytes.
+func pages(at, n int64) (first, last int64) { return at / page, (at + n - 1) / page }
+
+func (s *Spool) newSegment() (*segment, error) {
+	f, err := os.CreateTemp(s.dir, "spool-") // mode 0600
 	if err != nil {
 		return nil, err
 	}
@@ -144,21 +165,41 @@ func newSegment(dir string) (*segment, error) {
 		f.Close()
 		return nil, err
 	}
-	return &segment{file: f}, nil
+	seg := &segment{file: f, size: s.segmentSize, shared: map[int64]int{}}
+	if s.punch(f, 0, page) == nil {
+		seg.size, seg.sparse = s.sparseSize, true
+	}
+	return seg, nil
 }
 
-// release ends one payload of a segment, if there is one, and the segment with its last payload.
-func (s *Spool) release(seg *segment) {
-	if seg == nil {
-		return
+// release ends one payload of a segment, and the segment with its last payload. It returns the pages that nothing uses any more; n is 0 for
+// none.
+func (s *Spool) release(seg *segment, at, n int64) (from, length int64) {
+	if seg.payloads--; seg.payloads == 0 {
+		if seg == s.current {
+			s.current = nil
+		}
+		_ = seg.file.Close() // the file has no name, so this removes it
+		return 0, 0
 	}
-	if seg.payloads--; seg.payloads > 0 {
-		return
+	first, last := pages(at, n)
+	from, to := first, last+1
+	for _, edge := range slices.Compact([]int64{first, last}) {
+		if seg.shared[edge]--; seg.shared[edge] == 0 {
+			delete(seg.shared, edge)
+		}
+		if seg.shared[edge] > 0 || edge >= seg.end/page { // others use it, or it gets more
+			if edge == first {
+				from++
+			} else {
+				to--
+			}
+		}
 	}
-	if seg == s.current {
-		s.current = nil
+	if !seg.sparse || to <= from {
+		return 0, 0
 	}
-	_ = seg.file.Close() // the file has no name, so this removes it
+	return from * page, (to - from) * page
 }
 
 func (s *Spool) freeMemory(n int) {
@@ -167,8 +208,12 @@ func (s *Spool) freeMemory(n int) {
 	s.inMemory -= n
 }
 
-func (s *Spool) freeDisk(seg *segment) {
+// freeDisk does the I/O without the lock: nothing is written to these pages any more.
+func (s *Spool) freeDisk(p spooled) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.release(seg)
+	at, n := s.release(p.segment, p.at, int64(p.size))
+	s.mu.Unlock()
+	if n > 0 {
+		_ = s.punch(p.segment.file, at, n)
+	}
 }

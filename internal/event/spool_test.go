@@ -3,8 +3,11 @@ package event
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,6 +31,16 @@ func eventually(t *testing.T, what string, is func() bool) {
 		runtime.Gosched()
 	}
 	t.Fatal(what)
+}
+
+// testSpool ends segments after a number of bytes. Without holes it is as on a file system that has none.
+func testSpool(dir string, limit int, segment int64, holes bool) *Spool {
+	s := NewSpool(dir, limit, quiet)
+	s.segmentSize, s.sparseSize = segment, segment
+	if !holes {
+		s.punch = func(*os.File, int64, int64) error { return errors.ErrUnsupported }
+	}
+	return s
 }
 
 // spoolFiles are the sizes of the files below dir that the process has open. They have no name any more.
@@ -61,8 +74,7 @@ func spoolFiles(t *testing.T, dir string) (n int, size int64) {
 
 func TestPutBeyondTheLimit(t *testing.T) {
 	dir := t.TempDir()
-	s := NewSpool(dir, 10_000, quiet)
-	s.segmentSize = 5000
+	s := testSpool(dir, 10_000, 5000, true)
 	var kept []Payload
 	for i := range 100 {
 		kept = append(kept, s.Put(bytes.Repeat([]byte{byte(i)}, 1000)))
@@ -85,30 +97,102 @@ func TestPutBeyondTheLimit(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// Under steady overload something always waits. The disk has no more than what waits and two segments.
+// Under steady overload something always waits. The disk has no more than what waits and, without holes, two segments.
 func TestSpaceReturnsWhileSomethingWaits(t *testing.T) {
-	const size, waiting = 8 << 10, 64
-	dir := t.TempDir()
-	s := NewSpool(dir, 0, quiet)
-	s.segmentSize = 16 * size
-	var queue []Payload
-	for i := range 3000 {
-		queue = append(queue, s.Put(bytes.Repeat([]byte{byte(i)}, size)))
-		if len(queue) > waiting {
-			got, err := queue[0].Bytes()
-			if err != nil || got[0] != byte(i-waiting) || got[size-1] != byte(i-waiting) {
-				t.Fatalf("payload %d came out as %.5v, error %v", i-waiting, got, err)
+	for _, holes := range []bool{true, false} {
+		t.Run(fmt.Sprint("holes ", holes), func(t *testing.T) {
+			const size, waiting = 9 << 10, 64
+			dir := t.TempDir()
+			segment, most := int64(sparseSize), int64(waiting*size+2*page)
+			if !holes {
+				segment = 16 * size
+				most = waiting*size + 2*segment
 			}
-			queue = append([]Payload(nil), queue[1:]...)
-		}
-		if i%200 == 199 {
-			eventually(t, "the disk fills up", func() bool {
-				_, n := spoolFiles(t, dir)
-				return n <= waiting*size+2*s.segmentSize
-			})
+			s := testSpool(dir, 0, segment, holes)
+			var queue []Payload
+			for i := range 3000 {
+				queue = append(queue, s.Put(bytes.Repeat([]byte{byte(i)}, size)))
+				if len(queue) > waiting {
+					got, err := queue[0].Bytes()
+					if err != nil || got[0] != byte(i-waiting) || got[size-1] != byte(i-waiting) {
+						t.Fatalf("payload %d came out as %.5v, error %v", i-waiting, got, err)
+					}
+					queue = append([]Payload(nil), queue[1:]...)
+				}
+				if i%200 == 199 {
+					skipWithoutHoles(t, s, holes)
+					eventually(t, "the disk fills up", func() bool {
+						_, n := spoolFiles(t, dir)
+						return n <= most
+					})
+				}
+			}
+			runtime.KeepAlive(queue)
+		})
+	}
+}
+
+// skipWithoutHoles ends a test that needs holes on a file system that has none.
+func skipWithoutHoles(t *testing.T, s *Spool, holes bool) {
+	s.mu.Lock()
+	sparse := s.current.sparse
+	s.mu.Unlock()
+	if holes && !sparse {
+		t.Skip("the file system has no holes")
+	}
+}
+
+// A payload that outlives all around it keeps its own pages on the disk, and no file of its own.
+func TestLongestPayloadsKeepOnlyThemselves(t *testing.T) {
+	const small, large, kept = 1000, 100 << 10, 50
+	dir := t.TempDir()
+	s := testSpool(dir, 0, sparseSize, true)
+	var all, around []Payload
+	for i := range kept {
+		around = append(around, s.Put(make([]byte, large)))
+		all = append(all, s.Put(bytes.Repeat([]byte{byte(i)}, small)))
+		around = append(around, s.Put(make([]byte, small)), s.Put(make([]byte, large)))
+	}
+	skipWithoutHoles(t, s, true)
+	clear(around)
+	eventually(t, "the disk keeps more", func() bool {
+		files, n := spoolFiles(t, dir)
+		return files == 1 && n <= kept*2*page
+	})
+	for i, p := range all {
+		if got, err := p.Bytes(); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{byte(i)}, small)) {
+			t.Errorf("payload %d came out as %.5v, error %v", i, got, err)
 		}
 	}
-	runtime.KeepAlive(queue)
+	runtime.KeepAlive(around)
+}
+
+// TestRandomPayloads compares what comes out with what came in, while payloads of all sizes leave in any order.
+func TestRandomPayloads(t *testing.T) {
+	for seed := range uint64(20) {
+		dir := t.TempDir()
+		s := testSpool(dir, 0, 1<<20, true)
+		random := rand.New(rand.NewPCG(seed, 0))
+		waiting := map[int]Payload{}
+		text := func(i, size int) []byte { return bytes.Repeat([]byte{byte(i%255 + 1)}, size) }
+		for i := range 500 {
+			waiting[i] = s.Put(text(i, Small+1+int(math.Exp(random.Float64()*11))))
+			for len(waiting) > 40 {
+				for old := range waiting { // in any order
+					delete(waiting, old)
+					break
+				}
+			}
+			if i%50 == 0 {
+				runtime.GC()
+			}
+		}
+		for i, p := range waiting {
+			if got, err := p.Bytes(); err != nil || !bytes.Equal(got, text(i, p.Len())) {
+				t.Fatalf("seed %d: payload %d of %d bytes came out as %.5v, error %v", seed, i, p.Len(), got, err)
+			}
+		}
+	}
 }
 
 func TestSpaceComesBack(t *testing.T) {
@@ -126,8 +210,7 @@ func TestSpaceComesBack(t *testing.T) {
 }
 
 func TestManyWriters(t *testing.T) {
-	s := NewSpool(t.TempDir(), 5000, quiet)
-	s.segmentSize = 10_000
+	s := testSpool(t.TempDir(), 5000, 10_000, true)
 	var writers sync.WaitGroup
 	for i := range 8 {
 		writers.Go(func() {
