@@ -78,6 +78,8 @@ type Lease struct {
 	leading bool
 	// reported is the argument of the last call of Changed; nil before the first one.
 	reported *Holder
+	// problem is why the Lease cannot be used now; empty if it can.
+	problem string
 }
 
 // New returns a Lease, or an error about the durations.
@@ -222,15 +224,30 @@ func (l *Lease) pause(ctx context.Context, d time.Duration) bool {
 // complain logs an error when it begins or changes, and its end.
 func (l *Lease) complain(err error) {
 	if err == nil {
+		l.setProblem("")
 		if l.logged.End("use") {
 			l.log.Info("The Lease can be used again")
 		}
 		return
 	}
 	err = l.explain(err)
+	l.setProblem(err.Error())
 	if _, due := l.logged.Due("use", err.Error()); due {
 		l.log.Warn("Cannot use the Lease. Will retry after delay.", "error", err.Error(), "delay", l.opts.RetryPeriod.String())
 	}
+}
+
+func (l *Lease) setProblem(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.problem = text
+}
+
+// Problem is why the Lease cannot be read or renewed now; empty if it can.
+func (l *Lease) Problem() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.problem
 }
 
 // explain adds the RBAC rule to an error about a missing permission.

@@ -73,7 +73,7 @@ func TestRenewalWithoutService(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	server := &served{made: &serviceOptions{Client: client, Namespace: "ns", Name: "svc", Selector: map[string]string{"app": "x"}, Target: 1, Log: log}}
-	register := server.behindService(func(context.Context) error {
+	register := server.behindService(&registrations{}, nil, func(context.Context) error {
 		t.Error("it is registered")
 		return nil
 	})

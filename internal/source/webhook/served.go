@@ -24,10 +24,14 @@ type served struct {
 
 // behindService makes the Service before a registration. Without one nothing is registered: the API server would reject
 // requests that it cannot send.
-func (s *served) behindService(register part) part {
+func (s *served) behindService(known *registrations, hooks []string, register part) part {
 	return func(ctx context.Context) error {
 		if s.made != nil {
-			if err := ensureService(ctx, *s.made); err != nil {
+			report := func(err error) {
+				known.report(Unregistered{"", hooks, "Service " + s.made.Namespace + "/" + s.made.Name, err})
+			}
+			defer report(nil)
+			if err := ensureService(ctx, *s.made, report); err != nil {
 				return err
 			}
 		}

@@ -68,12 +68,15 @@ type port struct {
 // ensureService creates the Service, or updates it if the operator has created it: it selects the Pods of the operator that
 // started last. It waits for an API server that cannot be reached, and fails if the API server rejects the Service. Missing
 // permissions are one warning with a hint and no error, as the Service may exist. The Service is not watched: a deleted one
-// is restored at the next start or reload.
-func ensureService(ctx context.Context, o serviceOptions) error {
+// is restored at the next start or reload. Each failure is reported, and that it has ended.
+func ensureService(ctx context.Context, o serviceOptions, report func(error)) error {
 	log := o.Log.With("service", o.Name, "namespace", o.Namespace)
 	pause := time.Second
 	for {
 		err := o.attempt(ctx, log)
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			report(err)
+		}
 		var hinted *hintError
 		switch {
 		case err == nil:

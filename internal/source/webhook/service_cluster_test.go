@@ -54,7 +54,7 @@ func (e *serviceEnv) pod(labels string) {
 
 func (e *serviceEnv) ensure() {
 	e.t.Helper()
-	if err := ensureService(e.t.Context(), e.options); err != nil {
+	if err := ensureService(e.t.Context(), e.options, func(error) {}); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -155,7 +155,7 @@ func TestServiceRefused(t *testing.T) {
 	t.Parallel()
 	e := newServiceEnv(t)
 	e.options.Selector = map[string]string{"not a label": "x"}
-	if err := ensureService(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) || !strings.Contains(err.Error(), "spec.selector") {
+	if err := ensureService(t.Context(), e.options, func(error) {}); err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) || !strings.Contains(err.Error(), "spec.selector") {
 		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // side runs the renewals of webhooks, or those of HTTP hooks.
@@ -14,6 +15,8 @@ type side struct {
 	ended chan struct{}
 	// replaced is the cause that ends the registrars of an earlier renewal.
 	replaced error
+	// unserved is why the last renewal is not served; nil if it is.
+	unserved atomic.Pointer[Unregistered]
 	// retired are the callbacks of renewals that are not active yet. current waits for the runs of the active handlers. The
 	// goroutine of run owns both, except while a renewal registers.
 	retired, current []func()
@@ -46,6 +49,7 @@ func (s *side) run(ctx context.Context, fail context.CancelCauseFunc) {
 				fail(err)
 				return
 			}
+			s.unserved.Store(&Unregistered{Subject: what, Err: err})
 			s.log.Error("New hooks are not served", "error", err.Error())
 		}
 		begin(serving, &running, r.parts, trouble)
@@ -78,6 +82,7 @@ func (s *side) run(ctx context.Context, fail context.CancelCauseFunc) {
 			r = nil
 		case r = <-s.next:
 			stop(s.replaced)
+			s.unserved.Store(nil)
 		}
 		registrars.Wait()
 	}

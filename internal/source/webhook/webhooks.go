@@ -31,7 +31,8 @@ type webhooks struct {
 	// shared are the certificates in the Secret, for all servers behind Services; nil until needed.
 	shared cert.Source
 	// own means that the registered addresses belong to this replica only.
-	own bool
+	own           bool
+	registrations registrations
 }
 
 // newWebhooks listens for the kinds that hooks have. It registers nothing before run.
@@ -110,12 +111,15 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces, Log: o.Log,
+		Report: func(kind hook.Kind, hooks []string, configuration string, err error) {
+			w.registrations.report(Unregistered{kind, hooks, configuration, err})
+		},
 	})
 	if err != nil {
 		return err
 	}
 	r.swap, r.wait = append(r.swap, func() func() { return s.handler.put(handler) }), append(r.wait, handler.Wait)
-	r.registrars = append(r.registrars, s.behindService(registrar.Run))
+	r.registrars = append(r.registrars, s.behindService(&w.registrations, namesOf(hooks, hook.OnValidating, hook.OnMutating), registrar.Run))
 	return nil
 }
 
@@ -136,11 +140,14 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
 		Client: w.client, Hooks: hooks, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager, Log: o.Log,
+		Report: func(hooks []string, crd string, err error) {
+			w.registrations.report(Unregistered{hook.OnConversion, hooks, "CustomResourceDefinition " + crd, err})
+		},
 	})
 	if err != nil {
 		return err
 	}
 	r.swap = append(r.swap, func() func() { return s.handler.put(handler) })
-	r.registrars = append(r.registrars, s.behindService(registrar.Run))
+	r.registrars = append(r.registrars, s.behindService(&w.registrations, namesOf(hooks, hook.OnConversion), registrar.Run))
 	return nil
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // Delays after failed attempts. The first registration fails for good after the last of the first ones; later attempts
@@ -65,6 +69,7 @@ func (k *keeper) run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
+	defer k.report(nil)
 
 	done, failures := false, 0
 	for {
@@ -74,6 +79,7 @@ func (k *keeper) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
+			k.report(nil)
 			if failures = 0; !done {
 				done = true
 				close(k.ready)
@@ -94,12 +100,30 @@ func (k *keeper) run(ctx context.Context) error {
 			}
 			again = delays[min(failures, len(delays)-1)]
 			failures++
+			k.report(k.explain(err))
 			k.log.Warn("Cannot register webhooks. Will retry after delay.", "error", k.explain(err).Error(), "delay", again.String(), "failedCount", failures)
 		}
 		if !k.wait(ctx, changed, again) {
 			return nil
 		}
 	}
+}
+
+func (k *keeper) report(err error) {
+	if k.opts.Report == nil {
+		return
+	}
+	typ := hook.OnValidating
+	if k.kind.typ == event.Mutating {
+		typ = hook.OnMutating
+	}
+	var hooks []string
+	for _, w := range k.webhooks {
+		if !slices.Contains(hooks, w.hook.Name) {
+			hooks = append(hooks, w.hook.Name)
+		}
+	}
+	k.opts.Report(typ, hooks, k.kind.name+" "+k.name, err)
 }
 
 // wait blocks until the next reconciliation is due, at the latest after again unless that is 0. It returns false when ctx

@@ -44,7 +44,9 @@ type RegistrarOptions struct {
 	DefaultFailurePolicy string
 	// ExcludeNamespaces are not reviewed, unless the namespace selector of a binding has a term about the names of namespaces.
 	ExcludeNamespaces []string
-	Log               *slog.Logger
+	// Report, if set, receives why the webhooks of hooks cannot be registered, after each attempt; nil if they are, and at the end of Run.
+	Report func(kind hook.Kind, hooks []string, configuration string, err error)
+	Log    *slog.Logger
 }
 
 // Registrar reconciles the webhook configurations in the cluster with the hooks' bindings.

@@ -2,13 +2,16 @@ package conversion
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
@@ -58,6 +61,7 @@ func (f *follower) wake() {
 func (f *follower) run(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
+	defer f.report(nil)
 	watching.Go(func() { f.watch(ctx) })
 	var again <-chan time.Time
 	for {
@@ -91,6 +95,17 @@ func (f *follower) watch(ctx context.Context) {
 		}
 		f.wake()
 	})
+}
+
+// report reports whether hooks convert the objects of the CRD.
+func (f *follower) report(err error) {
+	var hooks []string
+	for _, h := range f.opts.Hooks {
+		if slices.ContainsFunc(h.Conversions, func(c hook.Conversion) bool { return c.CRDName == f.name }) {
+			hooks = append(hooks, h.Name)
+		}
+	}
+	f.opts.Report(hooks, f.name, err)
 }
 
 // reconcile makes the CRD as registered. It returns when to try again, 0 for the next signal.
@@ -140,5 +155,6 @@ func (f *follower) absent() {
 	if !f.waiting {
 		f.log.Info("Waiting for the CRD of a conversion hook")
 	}
+	f.report(errors.New("it does not exist: its objects are converted as soon as it does"))
 	f.waiting, f.applied = true, nil
 }

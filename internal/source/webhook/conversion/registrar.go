@@ -27,7 +27,9 @@ type RegistrarOptions struct {
 	Token func(path string) string
 	// CertManager is the "<namespace>/<name>" of a Certificate of cert-manager, which then fills in caBundle.
 	CertManager string
-	Log         *slog.Logger
+	// Report, if set, receives why hooks do not convert the objects of a CRD, after each attempt; nil if they do, and at the end of Run.
+	Report func(hooks []string, crd string, err error)
+	Log    *slog.Logger
 }
 
 // Registrar reconciles spec.conversion of CRDs.
@@ -46,6 +48,9 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	}
 	if o.BundleChanged == nil {
 		o.BundleChanged = func() <-chan struct{} { return nil }
+	}
+	if o.Report == nil {
+		o.Report = func([]string, string, error) {}
 	}
 	if err := checkTarget(&o); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package conversion
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,6 +44,7 @@ func (f *follower) update(ctx context.Context, patch []byte, forbidden error) er
 
 // unchanged reports a CRD that was registered already.
 func (f *follower) unchanged(patch []byte) {
+	f.report(nil)
 	if f.applied == nil {
 		f.log.Info("The CRD leads to the conversion hooks already")
 	}
@@ -50,6 +52,7 @@ func (f *follower) unchanged(patch []byte) {
 }
 
 func (f *follower) wrote(patch []byte) {
+	f.report(nil)
 	switch {
 	case f.applied == nil:
 		f.log.Info("The CRD leads to the conversion hooks now")
@@ -67,8 +70,10 @@ func (f *follower) failed(ctx context.Context, message string, err error) {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 	case apierrors.IsForbidden(err):
+		f.report(fmt.Errorf("%w: %s", err, hint(f.crds)))
 		f.log.Error(message, "error", err.Error(), "hint", hint(f.crds))
 	default:
+		f.report(err)
 		f.log.Error(message, "error", err.Error())
 	}
 }

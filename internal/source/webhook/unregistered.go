@@ -1,0 +1,70 @@
+package webhook
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Unregistered is a registration that fails: the API server sends no requests to these hooks, or to an older address.
+type Unregistered struct {
+	// Kind is that of the bindings; empty if it is about all webhooks.
+	Kind  hook.Kind
+	Hooks []string
+	// Subject is the object in the cluster.
+	Subject string
+	Err     error
+}
+
+// registrations knows the registrations that fail now.
+type registrations struct {
+	mu      sync.Mutex
+	failing map[string]Unregistered // by subject
+}
+
+// report records a failure; without an error it has ended.
+func (r *registrations) report(u Unregistered) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if u.Err == nil {
+		delete(r.failing, u.Subject)
+		return
+	}
+	if r.failing == nil {
+		r.failing = map[string]Unregistered{}
+	}
+	r.failing[u.Subject] = u
+}
+
+func (r *registrations) all() (list []Unregistered) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, u := range r.failing {
+		list = append(list, u)
+	}
+	slices.SortFunc(list, func(a, b Unregistered) int { return cmp.Compare(a.Subject, b.Subject) })
+	return list
+}
+
+// Unregistered are the registrations that fail now, and the servers of new hooks that do.
+func (s *Servers) Unregistered() []Unregistered {
+	list := s.webhooks.registrations.all()
+	for _, side := range []*side{s.webhooks.side, s.http.side} {
+		if u := side.unserved.Load(); u != nil {
+			list = append(list, *u)
+		}
+	}
+	return list
+}
+
+// namesOf are the hooks with a binding of one of the kinds.
+func namesOf(hooks []*hook.Hook, kinds ...hook.Kind) (names []string) {
+	for _, h := range hooks {
+		if h.Count(func(k hook.Kind) bool { return slices.Contains(kinds, k) }) > 0 {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
