@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -16,15 +17,15 @@ import (
 )
 
 func newStatusCommand(a *asking) *cobra.Command {
-	var url string
+	var address string
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the problems of a running operator on one screen",
-		Long: `Show the problems of a running operator on one screen: permissions, CRDs and connections that are missing, hooks that fail,
-a reload that was rejected, tasks that wait for their next attempt or are parked, pauses; then counts of hooks and queues and the
-last failed runs.
+		Long: `Show the problems of a running operator on one screen: permissions, CRDs and connections that are missing, webhooks that are
+not registered or whose reviews fail, hooks and filters that fail, a reload that was rejected, tasks that wait for their next attempt or
+are parked; then pauses, counts of hooks and queues and the last failed runs.
 
-With --url it shows /readyz of an operator on another machine, which has no access to the rest.
+With --url it asks an operator on another machine by the port of its metrics.
 
 Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 		Example: "  shell-operator status\n  shell-operator status -o json | jq .healthy\n  shell-operator status --url http://127.0.0.1:9115",
@@ -34,21 +35,13 @@ Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 			if err != nil {
 				return err
 			}
-			if url != "" {
-				return a.readiness(cmd.Context(), url)
-			}
-			body, err := a.client().Get(cmd.Context(), "/status.json")
+			answer, err := a.statusOf(cmd.Context(), address)
 			if err != nil {
-				return &unanswered{err}
-			}
-			defer body.Close()
-			answer, err := io.ReadAll(body)
-			if err != nil {
-				return &unanswered{cutOff(err)}
+				return err
 			}
 			var s debug.Status
 			if err := json.Unmarshal(answer, &s); err != nil {
-				return err
+				return &unanswered{fmt.Errorf("the answer is no status of a shell-operator: %w", err)}
 			}
 			if format == "text" {
 				_, err = io.WriteString(a.out(), s.Text(time.Now()))
@@ -59,8 +52,7 @@ Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 		},
 	}
 	a.addOutput(c)
-	c.Flags().StringVar(&url, "url", "", "address of the operator's metrics and health, as http://host:port")
-	c.MarkFlagsMutuallyExclusive("url", "output")
+	c.Flags().StringVar(&address, "url", "", "address of the operator's metrics and health, as http://host:port or host:port")
 	return c
 }
 
@@ -69,26 +61,53 @@ type unanswered struct{ error }
 
 func (u *unanswered) Unwrap() error { return u.error }
 
-// readiness prints the page /readyz of an operator.
-func (a *asking) readiness(ctx context.Context, url string) error {
+// statusOf returns the status as JSON, from the socket if there is no address.
+func (a *asking) statusOf(ctx context.Context, address string) ([]byte, error) {
+	if address != "" {
+		return a.remoteStatus(ctx, address)
+	}
+	body, err := a.client().Get(ctx, "/status.json")
+	if err != nil {
+		return nil, &unanswered{err}
+	}
+	defer body.Close()
+	answer, err := io.ReadAll(body)
+	if err != nil {
+		return nil, &unanswered{cutOff(err)}
+	}
+	return answer, nil
+}
+
+// remoteStatus returns the status of an operator by the port of its pages.
+func (a *asking) remoteStatus(ctx context.Context, address string) ([]byte, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	to, err := url.Parse(address)
+	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+		return nil, fmt.Errorf("--url: %q is no address of an operator: write for instance http://127.0.0.1:9115", address)
+	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, to.JoinPath("status.json").String(), nil)
 	if err != nil {
-		return fmt.Errorf("--url: %w", err)
+		return nil, fmt.Errorf("--url: %w", err)
 	}
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("the operator does not answer: %w", err)
+		return nil, &unanswered{fmt.Errorf("the operator does not answer: %w", err)}
 	}
 	defer answer.Body.Close()
-	if err := a.print(answer.Body); err != nil {
-		return err
+	text, err := io.ReadAll(answer.Body)
+	switch {
+	case err != nil:
+		return nil, &unanswered{cutOff(err)}
+	case answer.StatusCode == http.StatusNotFound:
+		return nil, &unanswered{fmt.Errorf("there is no %s: is it the port of --listen-port, and the operator of the same version?", req.URL)}
+	case answer.StatusCode != http.StatusOK:
+		return nil, &unanswered{fmt.Errorf("%s answers with status %d", req.URL, answer.StatusCode)}
 	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the operator is not ready: status %d", answer.StatusCode)
-	}
-	return nil
+	return text, nil
 }
 
 func verdict(s *debug.Status) error {
@@ -97,6 +116,8 @@ func verdict(s *debug.Status) error {
 		return nil
 	case s.Loading:
 		return errors.New("hooks are still being loaded")
+	case s.NotReady != "":
+		return errors.New("the operator is " + s.NotReady)
 	}
 	return errors.New("the operator is not healthy")
 }

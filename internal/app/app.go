@@ -66,6 +66,10 @@ type operator struct {
 	orphanSearch chan struct{}
 	// lostSets are the sets whose hook is gone.
 	lostSets atomic.Pointer[[]debug.Set]
+	// searchProblem is why the last search for finalizers and sets without a hook failed; nil if it did not.
+	searchProblem atomic.Pointer[string]
+	// reviews knows which bindings give no verdict.
+	reviews health.Reviews
 	// events publishes Events of hooks, and about them.
 	events *kubeevent.Recorder
 	// tracers are nil without an endpoint for traces.

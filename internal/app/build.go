@@ -57,9 +57,9 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.Log), leading: make(chan struct{}), tracers: tracers,
 		orphanSearch: make(chan struct{}, 1),
 	}
-	op.health = health.New(op.missing, op.finalizerNotes)
+	op.health = health.New(op.missing)
 	op.insight = newInsight(op, o)
-	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries, Parked: op.parked, Orphans: op.orphanedObjects, OrphanedSets: op.orphanedSets})
+	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries, Parked: op.parked, Orphans: op.orphanedObjects, OrphanedSets: op.orphanedSets, Troubles: op.insight.troubleCounts})
 	if err != nil {
 		return nil, err
 	}
@@ -167,14 +167,18 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, filters *j
 	}
 	op.life = lifecycle.New(lifecycle.Options{
 		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op}, Health: op.health, Log: o.Log,
-		Store: op.store, Load: loading, Watch: o.WatchHooks, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts, Exhausted: op.gaveUp, Changed: op.hooksChanged,
+		Store: op.store, Load: loading, Watch: o.WatchHooks, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts, Exhausted: op.gaveUp,
+		Changed: func(active []*hook.Hook) {
+			op.hooksChanged(active)
+			op.reviews.Forget()
+		},
 		Prepare: func(ctx context.Context, hooks []*hook.Hook) (lifecycle.Renewal, error) {
 			return op.servers.Prepare(ctx, hooks)
 		},
 	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
 		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, Ready: op.health.Answering(), Leading: op.leading,
-		Reviews: answer.Runner{Runner: op.runner}, Requests: answer.Runner{Runner: op.runner}, Meter: op.meter.Operator, Log: o.Log,
+		Reviews: answer.Runner{Runner: op.runner}, Requests: answer.Runner{Runner: op.runner}, Meter: reviewMeter{op.meter.Operator, op}, Log: o.Log,
 	})
 	return err
 }

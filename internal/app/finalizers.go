@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -95,12 +94,14 @@ func (op *operator) findOrphans(ctx context.Context, remove bool) {
 			return
 		case err == nil:
 			last = ""
+			op.searchProblem.Store(nil)
 		default:
 			again = time.After(orphanRetry)
 			if err.Error() != last {
 				op.log.Warn("Cannot search for finalizers and sets whose hook is gone", "error", err.Error())
 			}
 			last = err.Error()
+			op.searchProblem.Store(&last)
 		}
 		select {
 		case <-op.orphanSearch:
@@ -113,31 +114,6 @@ func (op *operator) findOrphans(ctx context.Context, remove bool) {
 
 func hasFinalizer(h *hook.Hook) bool {
 	return slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" })
-}
-
-// finalizerNotes are about finalizers that cannot be added or removed, and finalizers and sets whose hook is gone.
-func (op *operator) finalizerNotes() (notes []string) {
-	if !op.insight.ready.Load() {
-		return nil
-	}
-	for _, h := range op.life.Hooks() {
-		for i := range h.Kubernetes {
-			if h.Kubernetes[i].Finalizer == "" {
-				continue
-			}
-			for _, text := range op.watcher.State(h, i).Finalizing {
-				notes = append(notes, fmt.Sprintf("hook %q, binding %q: %s", h.Name, h.Kubernetes[i].Name, text))
-			}
-		}
-	}
-	for _, o := range op.finalizers.Orphans() {
-		notes = append(notes, fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone", o.Objects, o.Resource, o.Finalizer, o.Hook))
-	}
-	sets := op.orphanedSets()
-	for _, name := range slices.Sorted(maps.Keys(sets)) {
-		notes = append(notes, fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", name, sets[name]))
-	}
-	return notes
 }
 
 // orphanedObjects counts the objects with a finalizer whose hook is gone, for a scrape.

@@ -12,7 +12,7 @@ import (
 // servePages serves metrics and health until the returned function is called.
 func (op *operator) servePages(o Options) (end func(), err error) {
 	pages, err := httpserver.NewPages(httpserver.PagesOptions{
-		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.health.Ready, Log: o.Log,
+		Address: o.ListenAddress, Profiling: o.Profiling, Ready: op.insight.readiness, Log: o.Log,
 		Home:    op.insight.page,
 		Metrics: telemetry.MetricsHandler(op.meter.Registry, o.Log), HookMetrics: telemetry.HookMetricsHandler(op.effects.Metrics, o.Log),
 	})

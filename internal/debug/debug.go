@@ -30,6 +30,10 @@ type Operator interface {
 	// Rejected are the hooks that made the last reload fail, each with the cause; the name is empty for causes that no single
 	// hook has. Nothing that a hook has printed is in it.
 	Rejected() map[string]string
+	// Troubles are those that no other method shows: of the API server, the Lease, registrations and reviews. NotReady is why requests are not
+	// answered; empty if they are.
+	Troubles() []Trouble
+	NotReady() string
 	// Queues are all queues, main first, each with at most limit tasks; below 0 there is no limit.
 	Queues(limit int) []Queue
 	// Binding is the state of a kubernetes binding.

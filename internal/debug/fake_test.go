@@ -31,6 +31,8 @@ type fake struct {
 	orphans  []Finalizer
 	sets     []Set
 	members  []SetMember
+	troubles []Trouble
+	notReady string
 }
 
 var _ Operator = (*fake)(nil)
@@ -38,6 +40,9 @@ var _ Operator = (*fake)(nil)
 func (f *fake) Hooks() []*hook.Hook         { return f.hooks }
 func (f *fake) Rejected() map[string]string { return f.rejected }
 func (f *fake) Skipped(name string) string  { return f.skipped[name] }
+
+func (f *fake) Troubles() []Trouble { return f.troubles }
+func (f *fake) NotReady() string    { return f.notReady }
 
 func (f *fake) Queues(limit int) []Queue {
 	all := append([]Queue(nil), f.queues...)

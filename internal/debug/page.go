@@ -33,7 +33,7 @@ func stateText(state any) string {
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// NewPage returns the status page. It serves /, and the page's files below /status/.
+// NewPage returns the status page. It serves /, the same as JSON at /status.json, and the page's files below /status/.
 // Without JavaScript it is static; with it, it refreshes itself while it is visible.
 func NewPage(o Options) http.Handler {
 	mux := http.NewServeMux()
@@ -50,6 +50,14 @@ func NewPage(o Options) http.Handler {
 			return
 		}
 		serveFile(w, "text/html; charset=utf-8", b.Bytes())
+	})
+	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, _ *http.Request) {
+		text, err := marshal(statusOf(&o, time.Now()))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		serveFile(w, contentTypes[jsonFormat], text)
 	})
 	for name, contentType := range map[string]string{"status.css": "text/css; charset=utf-8", "status.js": "text/javascript; charset=utf-8"} {
 		text, err := pageFiles.ReadFile("page/" + name)

@@ -15,26 +15,17 @@ import (
 // Status is what the status page shows. It has no content of objects and no output of hooks: the page has no password.
 type Status struct {
 	Version string `json:"version"`
-	// Healthy reports that hooks are loaded and that none of them fails, is not enabled, or was rejected by the last reload.
+	// Healthy reports that hooks are loaded, that the operator is ready, and that no trouble but notices is there.
 	Healthy bool `json:"healthy"`
 	// Loading reports that the config calls of hooks are still running.
 	Loading bool `json:"loading,omitempty"`
-	// Rejected are the hooks that made the last reload fail, with the cause.
-	Rejected map[string]string `json:"rejected,omitempty"`
-	Hooks    []hookStatus      `json:"hooks"`
-	Queues   []queueStatus     `json:"queues"`
-	Failures []runStatus       `json:"failures"`
-	// Troubles are requests of bindings that fail now.
-	Troubles []troubleStatus `json:"troubles"`
-	// PausedHooks are names. Parked are counts of parked tasks by hook and queue.
-	PausedHooks []string       `json:"pausedHooks"`
-	Parked      []parkedStatus `json:"parked"`
-}
-
-type parkedStatus struct {
-	Hook  string `json:"hook"`
-	Queue string `json:"queue"`
-	Tasks int    `json:"tasks"`
+	// NotReady is why requests are not answered; empty if they are.
+	NotReady string        `json:"notReady,omitempty"`
+	Hooks    []hookStatus  `json:"hooks"`
+	Queues   []queueStatus `json:"queues"`
+	Failures []runStatus   `json:"failures"`
+	// Troubles are what does not work, and what is paused.
+	Troubles []Trouble `json:"troubles"`
 }
 
 type hookStatus struct {
@@ -80,12 +71,6 @@ type runStatus struct {
 	Exit    string           `json:"exit,omitempty"`
 }
 
-type troubleStatus struct {
-	Hook    string `json:"hook"`
-	Binding string `json:"binding,omitempty"`
-	Text    string `json:"text"`
-}
-
 // shownFailures limits the failed runs of the page.
 const shownFailures = 10
 
@@ -97,7 +82,10 @@ func status(a *API, _ request) (answer, error) {
 
 func statusOf(o *Options, now time.Time) Status {
 	hooks := o.Operator.Hooks()
-	d := Status{Version: o.Version, Loading: hooks == nil, Rejected: o.Operator.Rejected(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{}, Troubles: []troubleStatus{}, PausedHooks: append([]string{}, o.Operator.PausedHooks()...), Parked: parkedCounts(o.Operator.Parked())}
+	d := Status{
+		Version: o.Version, Loading: hooks == nil, NotReady: o.Operator.NotReady(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{},
+		Troubles: append([]Trouble{}, Troubles(o.Operator)...),
+	}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
 		brief := runStatus{r.ID, r.Hook, r.Started, ago(now.Sub(r.Started)), r.Took, r.Attempt, r.Status, r.Exit + message(&r)}
@@ -125,46 +113,23 @@ func statusOf(o *Options, now time.Time) Status {
 			n := b.Objects.Len()
 			s.Objects += n
 			s.Bindings = append(s.Bindings, bindingStatus{Type: "kubernetes", Name: k.Name, About: k.Kind, Queue: k.Queue, Objects: &n, State: watchState(p, b)})
-			for _, t := range b.Troubles {
-				d.Troubles = append(d.Troubles, troubleStatus{h.Name, k.Name, oneLine(t)})
-			}
-			for _, t := range b.Finalizing {
-				d.Troubles = append(d.Troubles, troubleStatus{h.Name, k.Name, oneLine(t)})
-			}
 		}
-		s.Bindings = append(s.Bindings, otherBindings(h, p)...)
+		s.Bindings = append(s.Bindings, otherBindings(h, p, d.Troubles)...)
 		if s.State == "ready" && slices.ContainsFunc(s.Bindings, func(b bindingStatus) bool { return b.State == "synchronizing" }) {
 			s.State = "synchronizing"
+		}
+		for _, b := range s.Bindings {
+			if s.State == "ready" && (b.State == reviewsFail || b.State == notRegistered) {
+				s.State = b.State
+			}
 		}
 		if len(s.Bindings) == 0 {
 			s.Bindings = append(s.Bindings, bindingStatus{Name: "no bindings"})
 		}
 		d.Hooks = append(d.Hooks, s)
 	}
-	for _, f := range o.Operator.Orphans() {
-		d.Troubles = append(d.Troubles, troubleStatus{f.Hook, f.Binding, f.orphaned() + ": " + removeOrphan + f.Finalizer})
-	}
-	hooksOfSets, lost := lostSets(o.Operator)
-	for _, name := range hooksOfSets {
-		d.Troubles = append(d.Troubles, troubleStatus{Hook: name, Text: lost[name].Text + ": " + lost[name].Hint})
-	}
-	d.Healthy = !d.Loading && len(d.Rejected)+len(d.Troubles)+len(d.PausedHooks)+len(d.Parked) == 0 && !slices.ContainsFunc(d.Queues, queueStatus.inTrouble)
+	d.Healthy = !d.Loading && d.NotReady == "" && !slices.ContainsFunc(d.Troubles, func(t Trouble) bool { return !t.Notice })
 	return d
-}
-
-func (q queueStatus) failing() bool   { return q.Phase == Sleeping && q.Failures > 0 || q.Delayed > 0 }
-func (q queueStatus) inTrouble() bool { return q.failing() || q.Paused }
-
-func parkedCounts(tasks []ParkedTask) []parkedStatus {
-	all := []parkedStatus{}
-	for _, p := range tasks {
-		i := slices.IndexFunc(all, func(s parkedStatus) bool { return s.Hook == p.Hook && s.Queue == p.Queue })
-		if i < 0 {
-			i, all = len(all), append(all, parkedStatus{Hook: p.Hook, Queue: p.Queue})
-		}
-		all[i].Tasks++
-	}
-	return all
 }
 
 // shownProblems limits the lists of the text form, which fits a screen.
@@ -186,7 +151,17 @@ func (s *Status) Text(now time.Time) string {
 			b.WriteString("- " + line + "\n")
 		}
 	}
-	problems := s.problems()
+	var problems, notices []string
+	for _, t := range s.Troubles {
+		if t.Notice {
+			notices = append(notices, t.String())
+		} else {
+			problems = append(problems, t.String())
+		}
+	}
+	if s.NotReady != "" && !s.Loading {
+		problems = append(problems, s.NotReady)
+	}
 	switch {
 	case s.Loading:
 		fmt.Fprintf(&b, "shell-operator %s: hooks are being loaded\n", s.Version)
@@ -196,6 +171,7 @@ func (s *Status) Text(now time.Time) string {
 		fmt.Fprintf(&b, "shell-operator %s: %s\n", s.Version, count(len(problems), "problem"))
 	}
 	list("problems", problems)
+	list("paused", notices)
 	states, waiting := map[string]int{}, 0
 	for _, h := range s.Hooks {
 		states[h.State]++
@@ -213,38 +189,6 @@ func (s *Status) Text(now time.Time) string {
 	}
 	list("last failed runs", failures)
 	return b.String()
-}
-
-// problems are the causes for which the operator is not healthy, one line each.
-func (s *Status) problems() (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(s.Rejected)) {
-		lines = append(lines, strings.TrimPrefix(name+": the last reload was rejected: ", ": ")+oneLine(s.Rejected[name]))
-	}
-	for _, t := range s.Troubles {
-		where := t.Hook
-		if t.Binding != "" {
-			where += fmt.Sprintf(", binding %q", t.Binding)
-		}
-		lines = append(lines, where+": "+t.Text)
-	}
-	for _, p := range s.Parked {
-		lines = append(lines, fmt.Sprintf("%s, queue %q: %s parked after the last attempt (shell-operator parked list)", p.Hook, p.Queue, count(p.Tasks, "task")))
-	}
-	for _, h := range s.PausedHooks {
-		lines = append(lines, fmt.Sprintf("%s is paused (shell-operator hook resume %s)", h, h))
-	}
-	for _, q := range s.Queues {
-		if q.Paused {
-			lines = append(lines, fmt.Sprintf("queue %q is paused with %s (shell-operator queue resume %s)", q.Name, count(q.Tasks, "task"), q.Name))
-		}
-		switch {
-		case q.Delayed > 0 && q.Failures == 0:
-			lines = append(lines, fmt.Sprintf("queue %q: %s of %s wait for their next attempt", q.Name, count(q.Delayed, "lane"), count(q.Tasks, "task")))
-		case q.failing():
-			lines = append(lines, fmt.Sprintf("queue %q: %s has failed %s, the next attempt is in %s", q.Name, q.Head, times(q.Failures), q.RetryIn))
-		}
-	}
-	return lines
 }
 
 // tallies renders counts as " (3 ready, 1 failing)".
@@ -267,13 +211,7 @@ func statusOfQueue(q Queue, now time.Time) queueStatus {
 	if !q.Since.IsZero() {
 		s.For = history.Duration(now.Sub(q.Since))
 	}
-	if len(q.Tasks) > 0 {
-		if t := q.Tasks[0]; t.Hook == "" {
-			s.Head = t.Description
-		} else {
-			s.Head = strings.Join(slices.Compact([]string{t.Hook, t.Type, t.Binding}), " · ")
-		}
-	}
+	s.Head = headOf(&q)
 	return s
 }
 
@@ -320,7 +258,13 @@ func watchState(p Progress, b Binding) string {
 	return "watching"
 }
 
-func otherBindings(h *hook.Hook, p Progress) (list []bindingStatus) {
+// States of webhook bindings in trouble.
+const (
+	reviewsFail   = "reviews fail"
+	notRegistered = "not registered"
+)
+
+func otherBindings(h *hook.Hook, p Progress, troubles []Trouble) (list []bindingStatus) {
 	scheduled := map[bool]string{true: "scheduled", false: "not enabled"}[p.Ticking]
 	for a, b := range h.Bindings() {
 		status := bindingStatus{Type: string(a.Kind), Name: b.Name, Queue: b.Queue, About: strings.Join(h.About(a), ", "), State: "serving"}
@@ -329,6 +273,15 @@ func otherBindings(h *hook.Hook, p Progress) (list []bindingStatus) {
 			continue
 		case hook.OnSchedule:
 			status.State = scheduled
+		}
+		for i := range troubles {
+			switch t := &troubles[i]; {
+			case !t.about(h.Name, a.Kind, b.Name):
+			case t.Kind == InRegistration:
+				status.State = notRegistered
+			case t.Kind == InReviews && status.State != notRegistered:
+				status.State = reviewsFail
+			}
 		}
 		list = append(list, status)
 	}

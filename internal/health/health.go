@@ -24,8 +24,6 @@ type Health struct {
 	// missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment, one entry per binding
 	// and cause. It is called without the lock.
 	missing func(*hook.Hook) []string
-	// notes are about finalizers that cannot be added, or whose hook is gone. They do not affect readiness.
-	notes func() []string
 
 	mu sync.Mutex
 	// active are the hooks of the current set.
@@ -50,9 +48,9 @@ type Health struct {
 }
 
 // New returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
-// hook from being enabled, notes what else is to be shown when hooks are loaded.
-func New(missing func(*hook.Hook) []string, notes func() []string) *Health {
-	return &Health{missing: missing, notes: notes, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
+// hook from being enabled.
+func New(missing func(*hook.Hook) []string) *Health {
+	return &Health{missing: missing, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
 }
 
 const (
@@ -182,7 +180,7 @@ func (s *Health) Waiting(h *hook.Hook) string {
 	return ""
 }
 
-// Ready returns why the operator is not ready, or nil, and notes about hooks that wait, the role and the last reload.
+// Ready returns why the operator is not ready, or nil, and notes about the role and hooks that wait.
 func (s *Health) Ready() (notes []string, err error) {
 	s.mu.Lock()
 	if !s.loaded {
@@ -213,7 +211,7 @@ func (s *Health) Ready() (notes []string, err error) {
 			serving++
 		}
 	}
-	role, rejected, settled := s.role, s.rejected, s.settled
+	role, settled := s.role, s.settled
 	s.mu.Unlock()
 
 	for _, h := range enabling {
@@ -224,16 +222,8 @@ func (s *Health) Ready() (notes []string, err error) {
 		notes = append(notes, note(h, why))
 	}
 	slices.Sort(notes)
-	notes = append(notes, s.notes()...)
 	if role != "" {
 		notes = slices.Insert(notes, 0, role)
-	}
-	for _, name := range slices.Sorted(maps.Keys(rejected)) {
-		about := ""
-		if name != "" {
-			about = fmt.Sprintf("hook %q: ", name)
-		}
-		notes = append(notes, "the last reload was rejected, the previous hooks stay active: "+about+rejected[name])
 	}
 	if serving > 0 && !settled {
 		err = fmt.Errorf("not ready: hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings (%d)", serving)

@@ -41,6 +41,7 @@ func NewPages(o PagesOptions) (*Server, error) {
 	}
 	mux.Handle("GET /{$}", o.Home)
 	mux.Handle("GET /status/", o.Home)
+	mux.Handle("GET /status.json", o.Home)
 	mux.Handle("GET /discovery", discovery(table))
 	s, err := New(Options{
 		Address: o.Address, Handler: mux, Log: o.Log, Hint: "choose another address with --listen-address and --listen-port",

@@ -30,6 +30,8 @@ type MetricsOptions struct {
 	Orphans func() []OrphanedFinalizer
 	// OrphanedSets counts the sets of objects whose hook is gone, by hook.
 	OrphanedSets func() map[string]int
+	// Troubles counts what does not work.
+	Troubles func() []TroubleCount
 
 	now func() time.Time
 }

@@ -27,6 +27,12 @@ type OrphanedFinalizer struct {
 	Objects int
 }
 
+// TroubleCount counts the troubles of a kind and a hook; the hook is empty for those of the operator.
+type TroubleCount struct {
+	Kind, Hook string
+	Troubles   int
+}
+
 // crowd is how many tasks of one hook in a queue are worth a series.
 const crowd = 20
 
@@ -40,6 +46,7 @@ type scraped struct {
 	ticks, length, byHook *prometheus.Desc
 	series, parked        *prometheus.Desc
 	orphans, orphanedSets *prometheus.Desc
+	troubles              *prometheus.Desc
 }
 
 func newScraped(o MetricsOptions) *scraped {
@@ -57,6 +64,7 @@ func newScraped(o MetricsOptions) *scraped {
 
 		orphans:      describe("orphaned_finalizer_objects", gauge),
 		orphanedSets: describe("orphaned_sets", gauge),
+		troubles:     describe("troubles", gauge),
 	}
 }
 
@@ -68,6 +76,7 @@ func (s *scraped) Describe(to chan<- *prometheus.Desc) {
 	to <- s.parked
 	to <- s.orphans
 	to <- s.orphanedSets
+	to <- s.troubles
 }
 
 func (s *scraped) Collect(to chan<- prometheus.Metric) {
@@ -91,6 +100,11 @@ func (s *scraped) Collect(to chan<- prometheus.Metric) {
 	if s.opts.OrphanedSets != nil {
 		for hook, n := range s.opts.OrphanedSets() {
 			to <- prometheus.MustNewConstMetric(s.orphanedSets, prometheus.GaugeValue, float64(n), valid(hook))
+		}
+	}
+	if s.opts.Troubles != nil {
+		for _, t := range s.opts.Troubles() {
+			to <- prometheus.MustNewConstMetric(s.troubles, prometheus.GaugeValue, float64(t.Troubles), t.Kind, valid(t.Hook))
 		}
 	}
 	if s.opts.Queues == nil {

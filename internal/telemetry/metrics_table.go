@@ -62,6 +62,9 @@ var definitions = []definition{
 	{name: "leader", typ: gauge,
 		help: "1 while this replica leads, 0 while it is a standby."},
 
+	{name: "troubles", typ: gauge, labels: []string{"kind", "hook"},
+		help: "What does not work now, or is paused: the list of shell-operator status, by kind and hook."},
+
 	{name: "tasks_queue_length", typ: gauge, labels: []string{"queue"},
 		help: "Tasks in a queue, including the running one."},
 	{name: "tasks_queue_action_duration_seconds", typ: histogram, labels: []string{"queue_name", "queue_action"}, buckets: queueBuckets,

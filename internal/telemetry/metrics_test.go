@@ -40,6 +40,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 		Orphans:    func() []OrphanedFinalizer { return []OrphanedFinalizer{{"example.com/a", "databases", 3}} },
 
 		OrphanedSets: func() map[string]int { return map[string]int{"gone.sh": 2} },
+		Troubles:     func() []TroubleCount { return []TroubleCount{{"reviews", "deny.sh", 1}, {"api", "", 1}} },
 		Queues: func() []QueueTasks {
 			return []QueueTasks{
 				{Queue: "main", Tasks: 2, Hooks: map[string]int{"a.sh": 2}},
