@@ -80,7 +80,7 @@ func act(do action) func(*API, request) (answer, error) {
 	return func(a *API, r request) (answer, error) {
 		uid, ok := r.Context().Value(caller{}).(string)
 		if !ok {
-			return answer{}, refuse(http.StatusForbidden, "commands that change something are accepted on the debug socket only: run the command where the operator runs")
+			return answer{}, refuse(http.StatusForbidden, "commands that change something are accepted on the debug socket only").hint("run the command where the operator runs")
 		}
 		if _, err := a.hooks(); err != nil { // before, there are no Actions
 			return answer{}, err
@@ -117,14 +117,8 @@ func (a *API) queue(r request) (Queue, error) {
 			return q, nil
 		}
 	}
-	return Queue{}, refuse(http.StatusBadRequest, noQueue+" %q: shell-operator queue list --show-empty shows all queues", decoded)
+	return Queue{}, refuse(http.StatusBadRequest, "there is no queue %q", decoded).hint("shell-operator queue list --show-empty shows all queues").as(unknownQueue)
 }
-
-// noQueue and noParked begin errors about unknown names.
-const (
-	noQueue  = "there is no queue"
-	noParked = "there is no parked task"
-)
 
 // chosen are the lanes that a request names by its form field key: all without one.
 func (q *Queue) chosen(r request) []Lane {
@@ -173,7 +167,7 @@ func queueSkip(a *API, r request, dryRun bool) (acted, error) {
 		return acted{}, err
 	}
 	if q.Keyed && !r.PostForm.Has("key") {
-		return acted{}, refuse(http.StatusBadRequest, "queue %q is keyed: name the lane with --key, shell-operator queue list shows the keys", q.Name)
+		return acted{}, refuse(http.StatusBadRequest, "queue %q is keyed", q.Name).hint("name the lane with --key, shell-operator queue list shows the keys")
 	}
 	lanes := q.chosen(r)
 	if len(lanes) == 0 || lanes[0].Failures == 0 || lanes[0].Phase == Running {
@@ -183,7 +177,7 @@ func queueSkip(a *API, r request, dryRun bool) (acted, error) {
 	if !dryRun {
 		var ok bool
 		if description, ok = a.Actions.SkipTask(q.Name, r.PostForm.Get("key")); !ok {
-			return acted{}, refuse(http.StatusConflict, "the task has begun its next attempt: try again when it has ended")
+			return acted{}, refuse(http.StatusConflict, "the task has begun its next attempt").hint("try again when it has ended")
 		}
 	}
 	return acted{Count: 1, Message: fmt.Sprintf("queue %q: %s is dropped; the log has its contexts", q.Name, description)}, nil
@@ -256,7 +250,7 @@ func hookTrigger(a *API, r request, dryRun bool) (acted, error) {
 		return acted{}, err
 	}
 	if slices.Contains(a.Operator.PausedHooks(), h.Name) {
-		return acted{}, refuse(http.StatusConflict, "hook %q is paused: shell-operator hook resume %s", h.Name, h.Name)
+		return acted{}, refuse(http.StatusConflict, "hook %q is paused", h.Name).hint("shell-operator hook resume %s", h.Name)
 	}
 	if dryRun {
 		return acted{Count: 1, Message: fmt.Sprintf("hook %q: a run of binding %q would be queued", h.Name, name)}, nil
@@ -282,12 +276,12 @@ func hookRecord(a *API, r request, dryRun bool) (acted, error) {
 	lasts := recordDefault
 	if text := r.PostForm.Get("for"); text != "" {
 		if lasts, err = time.ParseDuration(text); err != nil || lasts <= 0 || lasts > recordLimit {
-			return acted{}, refuse(http.StatusBadRequest, "%q is not a time to record: write for instance 10m, at most %s", text, history.Duration(recordLimit))
+			return acted{}, refuse(http.StatusBadRequest, "%q is not a time to record", text).hint("write for instance 10m, at most %s", history.Duration(recordLimit))
 		}
 	}
 	until := time.Now().Add(lasts)
 	if !a.Actions.RecordAll(h, until, dryRun) {
-		return acted{}, refuse(http.StatusConflict, "nothing is recorded of hook %q: --record or its settings.record is none", h.Name)
+		return acted{}, refuse(http.StatusConflict, "nothing is recorded of hook %q", h.Name).hint("--record or its settings.record is none")
 	}
 	return acted{Count: 1, Message: fmt.Sprintf("hook %q: all runs are recorded until %s (shell-operator runs %s, then shell-operator runs save RUN)", h.Name, until.Format(time.TimeOnly), h.Name)}, nil
 }
@@ -307,11 +301,11 @@ func triggered(h *hook.Hook, name string) (at hook.Address, found string, err er
 	}
 	switch {
 	case found == "" && len(names) == 0:
-		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding that can be triggered: only onStartup, kubernetes and schedule bindings are", h.Name)
+		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding that can be triggered", h.Name).hint("only onStartup, kubernetes and schedule bindings are")
 	case found == "":
-		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding %q: use one of %s", h.Name, name, strings.Join(names, ", "))
+		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding %q", h.Name, name).hint("use one of %s", strings.Join(names, ", "))
 	case name == "" && len(names) > 1:
-		return at, "", refuse(http.StatusBadRequest, "hook %q has %d bindings: name one of %s", h.Name, len(names), strings.Join(names, ", "))
+		return at, "", refuse(http.StatusBadRequest, "hook %q has %d bindings", h.Name, len(names)).hint("name one of %s", strings.Join(names, ", "))
 	}
 	return at, found, nil
 }
@@ -357,7 +351,7 @@ func parkedDrop(a *API, r request, dryRun bool) (acted, error) {
 func (a *API) onParked(r request, dryRun bool, done string, do func(ids []string) []string) (acted, error) {
 	id, all := r.PostForm.Get("id"), r.PostForm.Get("all") == "true"
 	if all == (id != "") {
-		return acted{}, refuse(http.StatusBadRequest, "name one parked task or all of them: give an id or --all")
+		return acted{}, refuse(http.StatusBadRequest, "name one parked task or all of them").hint("give an id or --all")
 	}
 	var ids []string
 	for _, p := range a.Operator.Parked() {
@@ -371,7 +365,7 @@ func (a *API) onParked(r request, dryRun bool, done string, do func(ids []string
 	}
 	switch {
 	case len(ids) == 0 && !all:
-		return acted{}, refuse(http.StatusBadRequest, noParked+" %q, or no longer: shell-operator parked list shows all", id)
+		return acted{}, refuse(http.StatusBadRequest, "there is no parked task %q, or no longer", id).hint("shell-operator parked list shows all")
 	case len(ids) == 0:
 		return acted{Message: "no parked tasks"}, nil
 	}

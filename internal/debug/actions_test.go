@@ -198,8 +198,12 @@ func TestActions(t *testing.T) {
 			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			res := httptest.NewRecorder()
 			New(o).ServeHTTP(res, req.WithContext(withCaller(req.Context(), "1234")))
-			if res.Code != test.status || !strings.Contains(res.Body.String(), test.body) {
-				t.Errorf("%d %s", res.Code, res.Body)
+			text := res.Body.String()
+			if err := (&Problem{}); res.Code >= 400 && errors.As(refusalOf(res.Code, res.Body.Bytes()), &err) {
+				text = err.text + ": " + err.hint
+			}
+			if res.Code != test.status || !strings.Contains(text, test.body) {
+				t.Errorf("%d %s", res.Code, text)
 			}
 			if calls := strings.Join(actions.calls, " "); calls != test.call {
 				t.Errorf("calls %q, want %q", calls, test.call)

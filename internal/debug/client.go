@@ -1,7 +1,9 @@
 package debug
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +26,7 @@ type Client struct {
 // Problem is an error with the next step.
 type Problem struct {
 	text, hint string
+	code       code
 	cause      error
 }
 
@@ -35,10 +38,10 @@ func (p *Problem) Hint() string { return p.hint }
 func (p *Problem) Unwrap() error { return p.cause }
 
 // UnknownHook reports that the operator has no hook of the name in the path.
-func (p *Problem) UnknownHook() bool { return strings.HasPrefix(p.text, noHook) }
+func (p *Problem) UnknownHook() bool { return p.code == unknownHook }
 
 // UnknownQueue reports the same of a queue.
-func (p *Problem) UnknownQueue() bool { return strings.HasPrefix(p.text, noQueue) }
+func (p *Problem) UnknownQueue() bool { return p.code == unknownQueue }
 
 // NewClient returns a Client with a time limit for the connection and for the beginning of an answer.
 func NewClient(place Place, timeout time.Duration) *Client {
@@ -88,8 +91,8 @@ func graver(a, b *Problem) *Problem {
 
 func missing(sockets []string, cause error) error {
 	return &Problem{
-		fmt.Sprintf("no operator is listening: there is no socket at %s", strings.Join(sockets, " or ")),
-		"is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET", cause,
+		text: fmt.Sprintf("no operator is listening: there is no socket at %s", strings.Join(sockets, " or ")),
+		hint: "is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET", cause: cause,
 	}
 }
 
@@ -100,19 +103,19 @@ func isMissing(err error) bool {
 func problem(path string, err error) *Problem {
 	switch {
 	case isMissing(err):
-		return &Problem{"there is no socket at " + path, "", err}
+		return &Problem{text: "there is no socket at " + path, cause: err}
 	case errors.Is(err, os.ErrPermission):
-		return &Problem{"the debug socket " + path + " belongs to another user", "run the command as the user of the operator, for instance with sudo -u", err}
+		return &Problem{text: "the debug socket " + path + " belongs to another user", hint: "run the command as the user of the operator, for instance with sudo -u", cause: err}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &Problem{"nothing listens on the debug socket " + path + ": its operator has ended", "start the operator, it replaces the old socket", err}
+		return &Problem{text: "nothing listens on the debug socket " + path + ": its operator has ended", hint: "start the operator, it replaces the old socket", cause: err}
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return busy(path, err)
 	}
-	return &Problem{fmt.Sprintf("cannot reach the operator by the debug socket %s: %v", path, err), "", err}
+	return &Problem{text: fmt.Sprintf("cannot reach the operator by the debug socket %s: %v", path, err), cause: err}
 }
 
 func busy(path string, err error) *Problem {
-	return &Problem{"the operator does not answer on the debug socket " + path, "it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout", err}
+	return &Problem{text: "the operator does not answer on the debug socket " + path, hint: "it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout", cause: err}
 }
 
 // Get returns the body for a path, which may have a query. The caller closes it.
@@ -131,11 +134,12 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://operator"+path, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, &Problem{fmt.Sprintf("%q is not a path: %v", path, err), "write it as /queue/main.yaml", err}
+		return nil, &Problem{text: fmt.Sprintf("%q is not a path: %v", path, err), hint: "write it as /queue/main.yaml", cause: err}
 	}
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+	req.Header.Set("Accept", contentTypes[jsonFormat]) // of errors; the format of answers is in the path
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.failure(ctx, err)
@@ -144,8 +148,8 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 		return res.Body, nil
 	}
 	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
-	return nil, refusalOf(res.StatusCode, strings.TrimSpace(string(text)))
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	return nil, refusalOf(res.StatusCode, text)
 }
 
 func (c *Client) failure(ctx context.Context, err error) error {
@@ -159,18 +163,18 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return busy(c.place.sockets()[0], err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return &Problem{"the operator closed the connection", "it is shutting down, or another program listens on the socket", err}
+		return &Problem{text: "the operator closed the connection", hint: "it is shutting down, or another program listens on the socket", cause: err}
 	}
-	return &Problem{"cannot call the operator: " + err.Error(), "", err}
+	return &Problem{text: "cannot call the operator: " + err.Error(), cause: err}
 }
 
-// refusalOf splits the operator's message into the problem and the hint.
-func refusalOf(status int, text string) error {
-	if text == "" {
-		text = http.StatusText(status)
+// refusalOf is the error in the answer of an operator. The text of another program is the problem.
+func refusalOf(status int, answer []byte) error {
+	var r refusal
+	if json.Unmarshal(answer, &r) != nil || r.Text == "" {
+		r = refusal{Text: cmp.Or(strings.TrimSpace(string(answer)), http.StatusText(status))}
 	}
-	problem, hint, _ := strings.Cut(text, ": ")
-	return &Problem{problem, hint, nil}
+	return &Problem{text: r.Text, hint: r.Hint, code: r.Code}
 }
 
 // Name escapes a hook's name for a path: slashes stay.

@@ -50,7 +50,7 @@ func (l *LogLevel) Close() {
 func (l *LogLevel) Set(name string, duration time.Duration) error {
 	name = strings.ToLower(name)
 	if !slices.Contains(logLevels, name) {
-		return refuse(http.StatusBadRequest, "%s cannot be %q: use one of %s", logLevel, name, strings.Join(logLevels, ", "))
+		return refuse(http.StatusBadRequest, "%s cannot be %q", logLevel, name).hint("use one of %s", strings.Join(logLevels, ", "))
 	}
 	if duration == 0 && name == "debug" {
 		duration = debugLasts
@@ -136,11 +136,11 @@ func configSet(a *API, r request) (answer, error) {
 	if text := r.PostForm.Get("duration"); text != "" {
 		var err error
 		if duration, err = time.ParseDuration(text); err != nil || duration <= 0 {
-			return answer{}, refuse(http.StatusBadRequest, "the duration %q is not one: write for instance 90s, 10m or 1h30m", text)
+			return answer{}, refuse(http.StatusBadRequest, "the duration %q is not one", text).hint("write for instance 90s, 10m or 1h30m")
 		}
 	}
 	if name := r.PostForm.Get("name"); name != logLevel {
-		return answer{}, refuse(http.StatusBadRequest, "there is no parameter %q: shell-operator config list names all", name)
+		return answer{}, refuse(http.StatusBadRequest, "there is no parameter %q", name).hint("shell-operator config list names all")
 	}
 	return answer{plain: true}, a.LogLevel.Set(r.PostForm.Get("value"), duration)
 }

@@ -65,12 +65,12 @@ func finalizersRemove(a *API, r request, dryRun bool) (acted, error) {
 	for _, h := range a.Operator.Hooks() {
 		for _, k := range h.Kubernetes {
 			if k.Finalizer == name && own {
-				return acted{}, refuse(http.StatusConflict, "the finalizer %s is in use by hook %q, binding %q: remove the hook first, or release single objects with finalizers remove KIND NAMESPACE/NAME", name, h.Name, k.Name)
+				return acted{}, refuse(http.StatusConflict, "the finalizer %s is in use by hook %q, binding %q", name, h.Name, k.Name).hint("remove the hook first, or release single objects with finalizers remove KIND NAMESPACE/NAME")
 			}
 		}
 	}
 	if n == 0 {
-		return acted{}, refuse(http.StatusBadRequest, "the record has no finalizer %q of that installation: shell-operator finalizers list shows all", name)
+		return acted{}, refuse(http.StatusBadRequest, "the record has no finalizer %q of that installation", name).hint("shell-operator finalizers list shows all")
 	}
 	if !dryRun {
 		if n, err = a.Actions.RemoveFinalizer(r.Context(), name, instance); err != nil {

@@ -24,19 +24,21 @@ type route struct {
 	// answer is nil for routes that stream.
 	answer func(*API, request) (answer, error)
 	stream func(*API, http.ResponseWriter, request) error
+	// upstream has the route, too: its errors are text, unless the client accepts JSON only.
+	upstream bool
 }
 
 // routes are all paths.
 var routes = []route{
-	{method: "GET", path: "/", about: "text `debug endpoint is alive`", answer: alive},
-	{method: "GET", path: "/queue/main", about: "the main queue", answer: queueMain},
-	{method: "GET", path: "/queue/list", about: "all queues; `?showEmpty=true` includes empty ones", answer: queueList},
+	{method: "GET", path: "/", about: "text `debug endpoint is alive`", answer: alive, upstream: true},
+	{method: "GET", path: "/queue/main", about: "the main queue", answer: queueMain, upstream: true},
+	{method: "GET", path: "/queue/list", about: "all queues; `?showEmpty=true` includes empty ones", answer: queueList, upstream: true},
 	{method: "POST", path: "/queue/*/retry", about: "end the delay of a failed task: form field `key`, without it of all lanes", answer: act(queueRetry)},
 	{method: "POST", path: "/queue/*/skip", about: "drop a failed task: form field `key` for a keyed queue", answer: act(queueSkip)},
 	{method: "POST", path: "/queue/*/pause", about: "begin no run of the queue", answer: act(queuePause)},
 	{method: "POST", path: "/queue/*/resume", about: "end the pause of the queue", answer: act(queueResume)},
-	{method: "GET", path: "/hook/list", about: "names of the hooks, in the order in which they were loaded", answer: hookList},
-	{method: "GET", path: "/hook/*/snapshots", about: "what the hook's `kubernetes` bindings see", answer: hookSnapshots},
+	{method: "GET", path: "/hook/list", about: "names of the hooks, in the order in which they were loaded", answer: hookList, upstream: true},
+	{method: "GET", path: "/hook/*/snapshots", about: "what the hook's `kubernetes` bindings see", answer: hookSnapshots, upstream: true},
 	{method: "GET", path: "/hook/*/config", about: "the configuration of the hook as the operator has parsed it", answer: hookConfig},
 	{method: "GET", path: "/hook/*/runs", about: "the last runs of a hook; `?failed=true` shows failed ones only", answer: runList},
 	{method: "GET", path: "/hook/*/why", about: "what the hook waits for", answer: why},
@@ -60,8 +62,8 @@ var routes = []route{
 	{method: "GET", path: "/run/*", about: "one run: `17-2` is the second attempt of task 17, `17` the last one", answer: runShow},
 	{method: "GET", path: "/operation/list", about: "kinds of operations on objects that were sent, and the permissions that they need", answer: operationList},
 	{method: "GET", path: "/tail", about: "runs of all hooks as they happen, until the client disconnects", stream: tail},
-	{method: "GET", path: "/config/list", about: "runtime parameters", answer: configList},
-	{method: "POST", path: "/config/set", about: "change a parameter: form fields `name`, `value` and optionally `duration`", answer: configSet},
+	{method: "GET", path: "/config/list", about: "runtime parameters", answer: configList, upstream: true},
+	{method: "POST", path: "/config/set", about: "change a parameter: form fields `name`, `value` and optionally `duration`", answer: configSet, upstream: true},
 	{method: "GET", path: "/status", about: "what the status page shows; `healthy` is the verdict", answer: status},
 }
 
@@ -106,16 +108,56 @@ type answer struct {
 	plain bool
 }
 
-// refusal is an error with an HTTP status.
+// refusal is an error with an HTTP status, as it travels to the client.
 type refusal struct {
 	status int
-	text   string
+	Text   string `json:"error"`
+	// Hint is the next step.
+	Hint string `json:"hint,omitempty"`
+	Code code   `json:"code"`
 }
 
-func (r *refusal) Error() string { return r.text }
+// code classifies errors for programs.
+type code string
 
-func refuse(status int, format string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(format, args...)}
+const (
+	unknownHook  code = "unknownHook"
+	unknownQueue code = "unknownQueue"
+	failed       code = "failed"
+)
+
+// codes are those of errors without one of their own, by HTTP status.
+var codes = map[int]code{
+	http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound", http.StatusMethodNotAllowed: "methodNotAllowed",
+	http.StatusConflict: "conflict", http.StatusServiceUnavailable: "unavailable",
+}
+
+func (r *refusal) Error() string { return r.Text }
+
+func refuse(status int, format string, args ...any) *refusal {
+	return &refusal{status: status, Text: fmt.Sprintf(format, args...), Code: codes[status]}
+}
+
+func (r *refusal) hint(format string, args ...any) *refusal {
+	r.Hint = fmt.Sprintf(format, args...)
+	return r
+}
+
+func (r *refusal) as(c code) *refusal {
+	r.Code = c
+	return r
+}
+
+// write writes the error as JSON, or as text with the hint behind a colon.
+func (r *refusal) write(w http.ResponseWriter, asJSON bool) {
+	if !asJSON {
+		http.Error(w, strings.TrimSuffix(r.Text+": "+r.Hint, ": "), r.status)
+		return
+	}
+	w.Header().Set("Content-Type", contentTypes[jsonFormat])
+	w.WriteHeader(r.status)
+	text, _ := marshal(r) // three texts
+	_, _ = w.Write(append(text, '\n'))
 }
 
 // API serves the debug API over HTTP.
@@ -146,12 +188,11 @@ func (a *API) serve(w *httpserver.Response, r *http.Request) {
 	if err == nil || w.Bytes > 0 {
 		return // what has begun cannot become an error any more
 	}
-	code := http.StatusInternalServerError
 	var refused *refusal
-	if errors.As(err, &refused) {
-		code = refused.status
+	if !errors.As(err, &refused) {
+		refused = refuse(http.StatusInternalServerError, "%v", err).as(failed)
 	}
-	http.Error(w, err.Error(), code)
+	refused.write(w, rt.path != "" && !rt.upstream || r.Header.Get("Accept") == contentTypes[jsonFormat])
 }
 
 // find returns the route of a request. Names are tried undecoded first, because upstream does not
@@ -172,7 +213,7 @@ func find(r *http.Request) (route, request, error) {
 	if methods != "" {
 		return route{}, request{}, refuse(http.StatusMethodNotAllowed, "%s takes %s only", path, methods)
 	}
-	return route{}, request{}, refuse(http.StatusNotFound, "there is no %s here: docs/reference/debug-api.md lists all paths", r.URL.Path)
+	return route{}, request{}, refuse(http.StatusNotFound, "there is no %s here", r.URL.Path).hint("docs/reference/debug-api.md lists all paths")
 }
 
 func cutFormat(path string) (string, format) {
@@ -196,9 +237,6 @@ func match(pattern, path string) (name string, ok bool) {
 	name, ok = strings.CutSuffix(rest, after)
 	return name, ok && name != ""
 }
-
-// noHook begins the error about an unknown hook.
-const noHook = "there is no hook"
 
 // hook finds the hook that the request names: by its name, or by the beginning of its name or of its file's name if only one
 // hook has that.
@@ -229,15 +267,15 @@ func (a *API) hook(r request) (*hook.Hook, error) {
 	case len(matching) == 1:
 		return matching[0], nil
 	case len(matching) > 1:
-		return nil, refuse(http.StatusBadRequest, "%d hooks begin with %q: use the whole name, %s", len(names), decoded, strings.Join(names[:min(5, len(names))], ", "))
+		return nil, refuse(http.StatusBadRequest, "%d hooks begin with %q", len(names), decoded).hint("use the whole name, %s", strings.Join(names[:min(5, len(names))], ", "))
 	}
-	return nil, refuse(http.StatusBadRequest, noHook+" %q: shell-operator hook list shows all hooks", decoded)
+	return nil, refuse(http.StatusBadRequest, "there is no hook %q", decoded).hint("shell-operator hook list shows all hooks").as(unknownHook)
 }
 
 func (a *API) hooks() ([]*hook.Hook, error) {
 	hooks := a.Operator.Hooks()
 	if hooks == nil {
-		return nil, refuse(http.StatusServiceUnavailable, "hooks are still being loaded: try again in a moment")
+		return nil, refuse(http.StatusServiceUnavailable, "hooks are still being loaded").hint("try again in a moment")
 	}
 	return hooks, nil
 }

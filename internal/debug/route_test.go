@@ -2,6 +2,7 @@ package debug
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -76,7 +77,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/run/list.json?failed=true", nil, 200, asJSON, `"hook":"big.py"`},
 		{"GET", "/run/17-1", nil, 200, text, "operations:\n  MergePatch Pod/status a/x\n"},
 		{"GET", "/run/17.yaml", nil, 200, asYAML, "output: |\n  boom\n"},
-		{"GET", "/run/99", nil, 404, text, `there is no run "99", or no longer`},
+		{"GET", "/run/99", nil, 404, asJSON, `{"error":"there is no run \"99\", or no longer","hint":"shell-operator runs lists the known ones","code":"notFound"}`},
 		{"GET", "/hook/big.py/why", nil, 200, text, "big.py: blocked\n"},
 		{"GET", "/hook/big.py/why.json", nil, 200, asJSON, `"verdict":"blocked"`},
 		{"GET", "/config/list", nil, 200, text, "log.level                      info "},
@@ -94,7 +95,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/status", nil, 200, text, "shell-operator v1.2.3: 2 problems\nproblems:\n- shop/watch.sh, binding \"cms\": no permission to watch configmaps (v1)\n- queue \"slow\": big.py · kubernetes · cms has failed 4 times, the next attempt is in 3s\nhooks: 4 ("},
 		{"GET", "/hook/shop/w/why", nil, 200, text, "shop/watch.sh: "},
 		{"GET", "/hook/wat/why", nil, 200, text, "shop/watch.sh: "},
-		{"GET", "/hook/draft.sh/why", nil, 400, text, `"draft.sh" is no hook, the file is skipped: not executable`},
+		{"GET", "/hook/draft.sh/why", nil, 400, asJSON, `{"error":"\"draft.sh\" is no hook, the file is skipped: not executable","code":"invalid"}`},
 		{"GET", "/nope", nil, 404, text, "there is no /nope here"},
 	} {
 		t.Run(test.method+" "+test.target, func(t *testing.T) {
@@ -149,4 +150,30 @@ func FuzzPath(f *testing.F) {
 			t.Errorf("%q: %s", path, res.Body)
 		}
 	})
+}
+
+// TestErrorsTravelWhole sends errors to the client: nothing is cut from texts with colons, and upstream's routes have text for other clients.
+func TestErrorsTravelWhole(t *testing.T) {
+	api := New(options(theOperator()))
+	client := NewLocalClient(api)
+	for path, want := range map[string]*Problem{
+		"/hook/nope/why":        {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
+		"/hook/nope/snapshots":  {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
+		"/hook/draft.sh: a/why": {text: `there is no hook "draft.sh: a"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
+		"/run/1:2":              {text: `there is no run "1:2", or no longer`, hint: "shell-operator runs lists the known ones", code: "notFound"},
+		"/nope":                 {text: "there is no /nope here", hint: "docs/reference/debug-api.md lists all paths", code: "notFound"},
+	} {
+		_, err := client.Get(t.Context(), (&url.URL{Path: path}).EscapedPath())
+		got := new(Problem)
+		if !errors.As(err, &got) || *got != *want {
+			t.Errorf("%s: %+v, want %+v", path, err, want)
+		}
+	}
+	if body := ask(api, "GET", "/hook/nope/snapshots", nil).Body.String(); body != "there is no hook \"nope\": shell-operator hook list shows all hooks\n" {
+		t.Errorf("upstream's route: %q", body)
+	}
+	var other *Problem
+	if err := refusalOf(502, []byte("bad gateway: try later\n")); !errors.As(err, &other) || other.text != "bad gateway: try later" || other.hint != "" {
+		t.Errorf("the answer of another program: %+v", other)
+	}
 }

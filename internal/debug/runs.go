@@ -93,7 +93,7 @@ func trimLines(text string) string {
 func runShow(a *API, r request) (answer, error) {
 	run, ok := a.History.Run(r.name)
 	if !ok {
-		return answer{}, refuse(http.StatusNotFound, "there is no run %q, or no longer: shell-operator runs lists the known ones", r.name)
+		return answer{}, refuse(http.StatusNotFound, "there is no run %q, or no longer", r.name).hint("shell-operator runs lists the known ones")
 	}
 	return answer{value: run, text: runText(&run)}, nil
 }
@@ -111,7 +111,7 @@ func (a *API) recorded(r request) ([]byte, error) {
 		}
 		name = run.Hook
 	}
-	return nil, refuse(http.StatusNotFound, "there is no recording of run %q: by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, unless --record or settings.record is none", r.name, name)
+	return nil, refuse(http.StatusNotFound, "there is no recording of run %q", r.name).hint("by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, unless --record or settings.record is none", name)
 }
 
 func runRecording(a *API, r request) (answer, error) {

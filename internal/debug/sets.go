@@ -81,7 +81,7 @@ func (a *API) oneSet(ctx context.Context, name string) (Set, error) {
 	case err != nil:
 		return Set{}, err
 	case len(found) > 1:
-		return Set{}, refuse(http.StatusBadRequest, "%d sets are called %q: name one by its id, shell-operator sets list shows the ids", len(found), name)
+		return Set{}, refuse(http.StatusBadRequest, "%d sets are called %q", len(found), name).hint("name one by its id, shell-operator sets list shows the ids")
 	}
 	return found[0], nil
 }
@@ -101,7 +101,7 @@ func (a *API) namedSets(ctx context.Context, name string) (found []Set, err erro
 		}
 	}
 	if len(found) == 0 {
-		return nil, refuse(http.StatusBadRequest, "there is no set %q: shell-operator sets list shows all", name)
+		return nil, refuse(http.StatusBadRequest, "there is no set %q", name).hint("shell-operator sets list shows all")
 	}
 	return found, nil
 }
@@ -114,7 +114,7 @@ func (a *API) setsOf(ctx context.Context, name string) ([]Set, error) {
 	}
 	all = slices.DeleteFunc(all, func(s Set) bool { return s.Hook != name })
 	if len(all) == 0 {
-		return nil, refuse(http.StatusBadRequest, "there is no set of a hook %q: shell-operator sets list shows all", name)
+		return nil, refuse(http.StatusBadRequest, "there is no set of a hook %q", name).hint("shell-operator sets list shows all")
 	}
 	return all, nil
 }
@@ -180,7 +180,7 @@ func setsDelete(a *API, r request, dryRun bool) (acted, error) {
 		chosen = []Set{s}
 	}
 	if s := chosen[0]; !s.HookAbsent && !a.NoOperator && r.PostForm.Get("force") != "true" {
-		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active: remove the hook first, or use --force; its next run creates the objects again", s.Hook, s.ID)
+		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", s.Hook, s.ID).hint("remove the hook first, or use --force; its next run creates the objects again")
 	}
 	var lines []string
 	for _, s := range chosen {
@@ -237,12 +237,12 @@ func setsAdopt(a *API, r request, dryRun bool) (acted, error) {
 	toHook = cmp.Or(toHook, first.Hook)
 	switch {
 	case slices.ContainsFunc(chosen, func(s Set) bool { return s.Hook != first.Hook }):
-		return acted{}, refuse(http.StatusBadRequest, "several hooks have sets called %q: name them as HOOK/NAME", name)
+		return acted{}, refuse(http.StatusBadRequest, "several hooks have sets called %q", name).hint("name them as HOOK/NAME")
 	case force || a.NoOperator || toHook == first.Hook:
 	case !first.HookAbsent:
-		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active: remove the hook first, or use --force; its next run fails, because the objects belong to another set", first.Hook, first.ID)
+		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", first.Hook, first.ID).hint("remove the hook first, or use --force; its next run fails, because the objects belong to another set")
 	case !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == toHook }):
-		return acted{}, refuse(http.StatusConflict, "the operator has no hook %q that could get the sets: add the hook first, or use --force", toHook)
+		return acted{}, refuse(http.StatusConflict, "the operator has no hook %q that could get the sets", toHook).hint("add the hook first, or use --force")
 	}
 	var lines []string
 	for _, s := range chosen {
