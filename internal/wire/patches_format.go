@@ -1,0 +1,108 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+)
+
+// Operation is a Kubernetes operation in the form in which hooks write it: ParsePatches of its JSON is the operation. It has the keys of the
+// operation only: the address of an object is in its manifest, the subresource of a Condition is left out.
+type Operation struct {
+	Operation   string          `json:"operation"`
+	APIVersion  string          `json:"apiVersion,omitempty"`
+	Kind        string          `json:"kind,omitempty"`
+	Namespace   string          `json:"namespace,omitempty"`
+	Name        string          `json:"name,omitempty"`
+	Subresource string          `json:"subresource,omitempty"`
+	Object      json.RawMessage `json:"object,omitempty"`
+	MergePatch  json.RawMessage `json:"mergePatch,omitempty"`
+	JSONPatch   json.RawMessage `json:"jsonPatch,omitempty"`
+	JQFilter    string          `json:"jqFilter,omitempty"`
+	// Regarding, Type, Reason, Action and Note are those of an Event; Type, Status, Reason and Message those of a Condition.
+	Regarding *Reference `json:"regarding,omitempty"`
+	Type      string     `json:"type,omitempty"`
+	Status    string     `json:"status,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Message   string     `json:"message,omitempty"`
+	Action    string     `json:"action,omitempty"`
+	Note      string     `json:"note,omitempty"`
+	// The rest, but for the last two, is that of a Sync, Force also that of an Apply. Objects of an empty set are an empty list.
+	Set        string            `json:"set,omitempty"`
+	Owner      *Reference        `json:"owner,omitempty"`
+	Objects    []json.RawMessage `json:"objects,omitzero"`
+	PruneKinds []string          `json:"pruneKinds,omitempty"`
+	Drift      string            `json:"drift,omitempty"`
+	AllowEmpty bool              `json:"allowEmpty,omitempty"`
+	Migrate    bool              `json:"migrate,omitempty"`
+	Force      bool              `json:"force,omitempty"`
+
+	IgnoreMissingObject bool `json:"ignoreMissingObject,omitempty"`
+	IgnoreHookError     bool `json:"ignoreHookError,omitempty"`
+}
+
+// Reference names an object.
+type Reference struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+	UID        string `json:"uid,omitempty"`
+}
+
+// FormatPatch returns the form of an operation. Its parts alias those of p.
+func FormatPatch(p *effect.Patch) Operation {
+	o := Operation{
+		Operation: p.Operation.String(), Subresource: p.Subresource, JQFilter: p.Filter,
+		Force: p.Force, IgnoreMissingObject: p.IgnoreMissingObject, IgnoreHookError: p.IgnoreHookError,
+	}
+	switch {
+	case p.Set != nil:
+		o.set(p.Set)
+		return o
+	case p.Event != nil:
+		e := p.Event
+		o.Regarding = &Reference{p.APIVersion, p.Kind, p.Namespace, p.Name, e.UID}
+		o.Type, o.Reason, o.Action, o.Note = e.Type, e.Reason, e.Action, e.Note
+		return o
+	case p.Operation.HasObject():
+		o.Object = p.Object
+		return o
+	}
+	o.APIVersion, o.Kind, o.Namespace, o.Name = p.APIVersion, p.Kind, p.Namespace, p.Name
+	if c := p.Condition; c != nil {
+		o.Subresource = ""
+		o.Type, o.Status, o.Reason, o.Message = c.Type, c.Status, c.Reason, c.Message
+	}
+	if p.Operation == effect.JSONPatch {
+		o.JSONPatch = p.Body
+	} else {
+		o.MergePatch = p.Body
+	}
+	return o
+}
+
+func (o *Operation) set(s *effect.ObjectSet) {
+	o.Set, o.Migrate, o.PruneKinds, o.AllowEmpty = s.Name, s.Migrate, s.PruneKinds, len(s.Objects) == 0
+	o.Force = s.Force
+	if !s.Restore {
+		o.Drift = driftIgnore
+	}
+	if of := s.Owner; of != nil {
+		o.Owner = &Reference{of.APIVersion, of.Kind, of.Namespace, of.Name, of.UID}
+	}
+	o.Objects = make([]json.RawMessage, len(s.Objects))
+	for i := range s.Objects {
+		o.Objects[i] = s.Objects[i].Object
+	}
+}
+
+// JSON returns the operation as one line that a hook could have written.
+func (o Operation) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(o)
+	return b.Bytes(), err
+}
