@@ -163,12 +163,12 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 	}
 	for _, o := range r.Operations {
 		if o.Set != "" {
-			fmt.Fprintf(t, "  %s\tset %s\t%s\n", o.Operation, o.Set, suffix("of ", strings.TrimSuffix(o.Kind+" "+strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), " ")))
+			fmt.Fprintf(t, "  %s\tset %s\t%s\n", o.Operation.Operation, o.Set, suffix("of ", strings.TrimSuffix(o.On.Kind+" "+strings.TrimPrefix(o.On.Namespace+"/"+o.On.Name, "/"), " ")))
 			printPayload(t, o)
 			continue
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", o.Operation, strings.TrimSpace(o.APIVersion+" "+o.Kind+suffix("/", o.Subresource)),
-			strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", o.Operation.Operation, strings.TrimSpace(o.On.APIVersion+" "+o.On.Kind+suffix("/", o.Subresource)),
+			strings.TrimPrefix(o.On.Namespace+"/"+o.On.Name, "/"))
 		printPayload(t, o)
 	}
 	for _, d := range r.Diffs {
@@ -241,7 +241,10 @@ func printPayload(w io.Writer, o workbench.TrialOperation) {
 	case o.Type != "":
 		report = fmt.Sprintf("%s %s (%s)%s", o.Type, o.Reason, o.Action, suffix(": ", o.Note))
 	}
-	payloads := []string{string(o.Object), string(o.Patch), o.JQFilter, report}
+	payloads := []string{string(o.MergePatch), string(o.JSONPatch), o.JQFilter, report}
+	if !o.Bare {
+		payloads = append(payloads, string(o.Object))
+	}
 	for _, object := range o.Objects {
 		payloads = append(payloads, string(object))
 	}

@@ -17,12 +17,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
@@ -436,7 +436,7 @@ func (s *simulation) actual() (*testfile.Actual, error) {
 		a.Result, _ = tree.(map[string]any)
 	}
 	for _, p := range r.patches {
-		tree, err := operationTree(p)
+		tree, err := asTree(wire.FormatPatch(&p))
 		if err != nil {
 			return nil, err
 		}
@@ -477,108 +477,6 @@ func (s *simulation) expectedObject(expected map[string]any) any {
 		return err.Error()
 	}
 	return tree
-}
-
-// operationTree is an operation as hooks write it.
-func operationTree(p effect.Patch) (any, error) {
-	tree := map[string]any{"operation": p.Operation.String()}
-	add := func(key, value string) {
-		if value != "" {
-			tree[key] = value
-		}
-	}
-	if p.Set != nil {
-		return setTree(p.Set)
-	}
-	address := func(to map[string]any, uid string) {
-		for key, value := range map[string]string{"apiVersion": p.APIVersion, "kind": p.Kind, "namespace": p.Namespace, "name": p.Name, "uid": uid} {
-			if value != "" {
-				to[key] = value
-			}
-		}
-	}
-	switch c, e := p.Condition, p.Event; {
-	case e != nil:
-		regarding := map[string]any{}
-		address(regarding, e.UID)
-		tree["regarding"] = regarding
-		add("type", e.Type)
-		add("reason", e.Reason)
-		add("action", e.Action)
-		add("note", e.Note)
-	case !p.Operation.HasObject():
-		address(tree, "")
-		if c == nil {
-			break
-		}
-		p.Subresource = "" // hooks need not write it
-		add("type", c.Type)
-		add("status", c.Status)
-		add("reason", c.Reason)
-		add("message", c.Message)
-	}
-	add("subresource", p.Subresource)
-	add("jqFilter", p.Filter)
-	for key, text := range map[string][]byte{"object": p.Object, bodyKey(p.Operation): p.Body} {
-		if len(text) == 0 {
-			continue
-		}
-		value, err := testfile.Tree(text)
-		if err != nil {
-			return nil, err
-		}
-		tree[key] = value
-	}
-	for key, set := range map[string]bool{"force": p.Force, "ignoreMissingObject": p.IgnoreMissingObject, "ignoreHookError": p.IgnoreHookError} {
-		if set {
-			tree[key] = true
-		}
-	}
-	return tree, nil
-}
-
-// setTree is a Sync as hooks write it.
-func setTree(s *effect.ObjectSet) (any, error) {
-	objects := make([]any, len(s.Objects))
-	for i := range s.Objects {
-		var err error
-		if objects[i], err = testfile.Tree(s.Objects[i].Object); err != nil {
-			return nil, err
-		}
-	}
-	tree := map[string]any{"operation": effect.Sync.String(), "set": s.Name, "objects": objects}
-	if o := s.Owner; o != nil {
-		owner := map[string]any{}
-		for key, value := range map[string]string{"apiVersion": o.APIVersion, "kind": o.Kind, "namespace": o.Namespace, "name": o.Name, "uid": o.UID} {
-			if value != "" {
-				owner[key] = value
-			}
-		}
-		tree["owner"] = owner
-	}
-	for key, set := range map[string]bool{"force": s.Force, "migrate": s.Migrate, "allowEmpty": len(objects) == 0} {
-		if set {
-			tree[key] = true
-		}
-	}
-	if !s.Restore {
-		tree["drift"] = "ignore"
-	}
-	if len(s.PruneKinds) > 0 {
-		kinds := make([]any, len(s.PruneKinds))
-		for i, kind := range s.PruneKinds {
-			kinds[i] = kind
-		}
-		tree["pruneKinds"] = kinds
-	}
-	return tree, nil
-}
-
-func bodyKey(o effect.Operation) string {
-	if o == effect.JSONPatch {
-		return "jsonPatch"
-	}
-	return "mergePatch"
 }
 
 func asTree(v any) (any, error) {

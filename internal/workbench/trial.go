@@ -325,7 +325,7 @@ func (r *TrialReport) failed(out run.Outputs, rules wire.ResultRules, filters *j
 	}
 	for _, p := range patches {
 		if p.IgnoreHookError {
-			r.Operations = append(r.Operations, recording.OperationOf(p))
+			r.Operations = append(r.Operations, trialOperation(&p))
 		}
 	}
 }
@@ -340,7 +340,7 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 		r.Metrics = append(r.Metrics, recording.MetricOf(m))
 	}
 	for _, p := range a.Patches {
-		r.Operations = append(r.Operations, recording.OperationOf(p))
+		r.Operations = append(r.Operations, trialOperation(&p))
 	}
 	if err != nil {
 		return err

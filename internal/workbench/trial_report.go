@@ -1,6 +1,13 @@
 package workbench
 
-import "github.com/shell-operator/shell-operator/internal/run/recording"
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
 
 // TrialReport is what came of a run.
 type TrialReport struct {
@@ -47,9 +54,42 @@ type TrialLine struct {
 	Text   string `json:"text"`
 }
 
-// What a hook wrote to its files, in the form of recordings.
+// TrialOperation is an operation in the form in which hooks write it.
+type TrialOperation struct {
+	wire.Operation
+	// On is the object that the operation is about: the owner of a Sync.
+	On wire.Reference `json:"-"`
+	// Bare: manifests, patches and filters are left out, but for the names of objects.
+	Bare bool `json:"-"`
+}
+
+func trialOperation(p *effect.Patch) TrialOperation {
+	o := TrialOperation{Operation: wire.FormatPatch(p), On: wire.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}}
+	if p.Set != nil {
+		o.On = *cmp.Or(o.Owner, &wire.Reference{})
+	}
+	return o
+}
+
+// bare leaves out whatever may have values of Secrets.
+func (o TrialOperation) bare() TrialOperation {
+	if o.Object != nil {
+		type metadata struct {
+			Namespace string `json:"namespace,omitempty"`
+			Name      string `json:"name,omitempty"`
+		}
+		o.Object, _ = json.Marshal(struct { // texts are always JSON
+			APIVersion string   `json:"apiVersion"`
+			Kind       string   `json:"kind"`
+			Metadata   metadata `json:"metadata"`
+		}{o.On.APIVersion, o.On.Kind, metadata{o.On.Namespace, o.On.Name}})
+	}
+	o.MergePatch, o.JSONPatch, o.JQFilter, o.Objects, o.Bare = nil, nil, "", nil, true
+	return o
+}
+
+// What else a hook wrote to its files, in the form of recordings.
 type (
-	TrialOperation  = recording.Operation
 	TrialMetric     = recording.Metric
 	TrialResult     = recording.File
 	TrialAdmission  = recording.Admission
@@ -59,5 +99,9 @@ type (
 
 // outcome is what of the report is in a recording, too.
 func (r *TrialReport) outcome(exit string) recording.Result {
-	return recording.ResultOf(exit, r.Operations, r.Metrics, r.Admission, r.Conversion, r.HTTP, r.Result)
+	operations := make([]wire.Operation, len(r.Operations))
+	for i := range r.Operations {
+		operations[i] = r.Operations[i].Operation
+	}
+	return recording.ResultOf(exit, operations, r.Metrics, r.Admission, r.Conversion, r.HTTP, r.Result)
 }

@@ -58,9 +58,9 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 	r.Seconds, r.MaxRSSBytes = result.usage.Wall.Seconds(), result.usage.MaxRSS
 	r.CPUSeconds = (result.usage.User + result.usage.System).Seconds()
 	for _, p := range slices.Concat(result.patches, result.despite) {
-		o := recording.OperationOf(p)
+		o := trialOperation(&p)
 		if t.Diff { // the differences are masked, so nothing else has values of Secrets
-			o.Object, o.Patch, o.JQFilter, o.Objects = nil, nil, "", nil
+			o = o.bare()
 		}
 		r.Operations = append(r.Operations, o)
 	}

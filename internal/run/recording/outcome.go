@@ -11,54 +11,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Operation is an operation of a hook in JSON.
-type Operation struct {
-	Operation       string          `json:"operation"`
-	APIVersion      string          `json:"apiVersion,omitempty"`
-	Kind            string          `json:"kind"`
-	Namespace       string          `json:"namespace,omitempty"`
-	Name            string          `json:"name,omitempty"`
-	Subresource     string          `json:"subresource,omitempty"`
-	Object          json.RawMessage `json:"object,omitempty"`
-	Patch           json.RawMessage `json:"patch,omitempty"`
-	JQFilter        string          `json:"jqFilter,omitempty"`
-	IgnoreHookError bool            `json:"ignoreHookError,omitempty"`
-	// Type and Reason are those of a Condition or an Event, Status and Message those of a Condition, the others those of an Event.
-	Type    string `json:"type,omitempty"`
-	Status  string `json:"status,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-	Action  string `json:"action,omitempty"`
-	Note    string `json:"note,omitempty"`
-	// Set is that of a Sync: then Kind, Namespace and Name are those of its owner. The other fields of a Sync are not in the form.
-	Set     string            `json:"set,omitempty"`
-	Objects []json.RawMessage `json:"objects,omitempty"`
-}
-
-// OperationOf returns the form of an operation.
-func OperationOf(p effect.Patch) Operation {
-	o := Operation{
-		Operation: p.Operation.String(), APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
-		Subresource: p.Subresource, Object: p.Object, Patch: p.Body, JQFilter: p.Filter, IgnoreHookError: p.IgnoreHookError,
-	}
-	if c := p.Condition; c != nil {
-		o.Type, o.Status, o.Reason, o.Message = c.Type, c.Status, c.Reason, c.Message
-	}
-	if e := p.Event; e != nil {
-		o.Type, o.Reason, o.Action, o.Note = e.Type, e.Reason, e.Action, e.Note
-	}
-	if s := p.Set; s != nil {
-		o.Name, o.Set = "", s.Name
-		for i := range s.Objects {
-			o.Objects = append(o.Objects, s.Objects[i].Object)
-		}
-		if of := s.Owner; of != nil {
-			o.APIVersion, o.Kind, o.Namespace, o.Name = of.APIVersion, of.Kind, of.Namespace, of.Name
-		}
-	}
-	return o
-}
-
 // Metric is an operation on the hook's metrics in JSON.
 type Metric struct {
 	Action  string            `json:"action"`
@@ -157,7 +109,7 @@ func outcome(out workspace.Outputs, file effect.Result, hookFailed bool, filters
 	if patches, err := wire.ParsePatches(out.Patch, filters); err == nil {
 		for _, p := range patches {
 			if !hookFailed || p.IgnoreHookError {
-				o.Operations = append(o.Operations, treeOf(OperationOf(p)))
+				o.Operations = append(o.Operations, treeOf(wire.FormatPatch(&p)))
 			}
 		}
 	}
@@ -213,7 +165,7 @@ func marshal(v any) ([]byte, error) {
 }
 
 // ResultOf returns the result of a run that is not recorded, to compare it.
-func ResultOf(exit string, operations []Operation, metrics []Metric, admission *Admission, conversion *Conversion, http *HTTP, file *File) Result {
+func ResultOf(exit string, operations []wire.Operation, metrics []Metric, admission *Admission, conversion *Conversion, http *HTTP, file *File) Result {
 	r := Result{Exit: exit}
 	for _, o := range operations {
 		r.Operations = append(r.Operations, treeOf(o))
