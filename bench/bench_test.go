@@ -35,6 +35,7 @@ var scenarios = []scenario{
 	{"typical-hook", "bash, three jq, a kubectl get and a kubectl apply", typicalHook},
 	{"test-cases", "100 cases of a sh hook, with a stub", testCases},
 	{"record", "1,000 runs that succeed, with --record=failures and with none", record},
+	{"record-failures", "1,000 runs that fail, eight at a time, with --record=failures and with none", recordFailures},
 	{"patches", "200 and 5,000 operations from one run", patches},
 	{"sets", "sets of 100 objects: new, after a restart, with one change and with none; members that are deleted", sets},
 	{"storm", "3,000 updates of 100 objects by 8 writers", storm},
