@@ -334,7 +334,7 @@ func (i *insight) begin(b run.Begun) run.Record {
 type record struct{ *history.Record }
 
 func (r record) End(report run.Report) {
-	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit(), Answer: report.Response, Message: report.Result.Message}
+	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit(), Answer: report.Response, Message: report.Result.Message, Unrecorded: report.Unrecorded}
 	switch {
 	case report.Interrupted:
 		outcome.Status = history.Interrupted

@@ -8,6 +8,21 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
+// A run that was not recorded because another one was being recorded is shown so, and the error of runs save has the way out.
+func TestUnrecordedRun(t *testing.T) {
+	h := history.New()
+	a := &API{Options: Options{Operator: theOperator(), History: h}}
+	h.Begin(history.Run{Task: "7", Attempt: 1, Hook: "h.sh"}).End(history.Outcome{Status: history.Failed, Exit: "exit status 1", Unrecorded: true})
+	run, _ := h.Run("7")
+	if text := runText(&run); !strings.Contains(text, "recorded: no, another run was being recorded when this one failed\n") {
+		t.Errorf("runs show shows\n%s", text)
+	}
+	_, err := a.recorded(request{name: "7"})
+	if err == nil || !strings.Contains(err.Error(), `run "7" is not recorded, because another run was being recorded when it failed: wait for its next attempt, or shell-operator hook record h.sh`) {
+		t.Errorf("runs save: %v", err)
+	}
+}
+
 // The message of a result file follows how the run ended, on one line.
 func TestMessageOfARun(t *testing.T) {
 	now := time.Now()

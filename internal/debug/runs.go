@@ -109,7 +109,9 @@ func (a *API) recorded(r request) ([]byte, error) {
 		if text, err := a.Operator.Recording(run.ID); text != nil || err != nil {
 			return text, err
 		}
-		name = run.Hook
+		if name = run.Hook; run.Unrecorded {
+			return nil, refuse(http.StatusNotFound, "run %q is not recorded, because another run was being recorded when it failed: wait for its next attempt, or shell-operator hook record %s --for 10m records all runs from now on", r.name, name)
+		}
 	}
 	return nil, refuse(http.StatusNotFound, "there is no recording of run %q", r.name).hint("by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, unless --record or settings.record is none", name)
 }
@@ -158,6 +160,9 @@ func runText(r *history.Run) string {
 	}
 	if r.Message != "" {
 		line("message", "%s", oneLine(r.Message))
+	}
+	if r.Unrecorded {
+		line("recorded", "no, another run was being recorded when this one failed")
 	}
 	list := func(title string, total int, items []string) {
 		if total == 0 {

@@ -17,10 +17,9 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 		return
 	}
 	report := Report{Usage: a.usage, Err: t.late(ctx, err)}
-	output, cut := a.record.Tail()
-	r.opts.Recorder.Keep(recording.Run{
+	a.unrecorded = r.opts.Recorder.Keep(recording.Run{
 		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Contexts: f.Contexts(), Environment: a.env, Outputs: a.outputs, File: a.result,
-		HookFailed: a.hookFailed, Exit: report.Exit(), Error: withoutOutput(err), Output: output, Cut: cut,
+		HookFailed: a.hookFailed, Unread: a.unread, Exit: report.Exit(), Error: withoutOutput(err), Output: a.record.Tail(),
 	})
 }
 

@@ -33,16 +33,16 @@ type Begun struct {
 // Record receives the output and the end of one run. Its methods must not block.
 type Record interface {
 	Output(line []byte)
-	// Tail returns the end of the output so far; cut reports that there was more before it.
-	Tail() (output string, cut bool)
+	// Tail returns the end of the output so far.
+	Tail() string
 	End(Report)
 }
 
 type noRecord struct{}
 
-func (noRecord) Output([]byte)        {}
-func (noRecord) Tail() (string, bool) { return "", false }
-func (noRecord) End(Report)           {}
+func (noRecord) Output([]byte) {}
+func (noRecord) Tail() string  { return "" }
+func (noRecord) End(Report)    {}
 
 // Report describes a run that has ended.
 type Report struct {
@@ -68,6 +68,8 @@ type Report struct {
 	Allowed bool
 	// Interrupted reports that a shutdown ended the run.
 	Interrupted bool
+	// Unrecorded reports that the run would have been recorded, but another one was being recorded when it ended.
+	Unrecorded bool
 }
 
 // Change names a change of an object.

@@ -83,9 +83,9 @@ type recorder struct {
 	report Report
 }
 
-func (r *recorder) Output(line []byte)   { r.lines = append(r.lines, string(line)) }
-func (r *recorder) Tail() (string, bool) { return strings.Join(r.lines, "\n"), false }
-func (r *recorder) End(report Report)    { r.report = report }
+func (r *recorder) Output(line []byte) { r.lines = append(r.lines, string(line)) }
+func (r *recorder) Tail() string       { return strings.Join(r.lines, "\n") }
+func (r *recorder) End(report Report)  { r.report = report }
 
 func TestRunsAreRecorded(t *testing.T) {
 	var log strings.Builder

@@ -190,7 +190,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	report := Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: m.waited, Attempt: m.attempts, Merged: merged,
 		Wall: time.Since(started), Usage: a.usage, Kubectl: a.calls, Changes: a.changes, Response: a.response, Result: a.result, Err: err, Allowed: t.mayFail(),
-		Interrupted: err != nil && interrupted(ctx),
+		Interrupted: err != nil && interrupted(ctx), Unrecorded: a.unrecorded,
 	}
 	a.record.End(report)
 	if r.opts.Observe != nil && t.events.Len() > 0 && !report.Interrupted {
@@ -235,6 +235,8 @@ type attempt struct {
 	// outputs are what the hook wrote to its files; result is that to its result file, if it is valid.
 	outputs Outputs
 	result  effect.Result
+	// unread reports that a file of the hook could not be read; unrecorded that another run was being recorded when this one ended.
+	unread, unrecorded bool
 	// lists are the initial lists in the contexts.
 	lists []event.Snapshot
 	// env are the variables of the process. hookFailed reports that the process failed.
@@ -290,7 +292,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 		defer turn.end()
 	}
 	out, outErr := f.Outputs()
-	a.outputs = out
+	a.outputs, a.unread = out, outErr != nil
 	var invalid error
 	a.result, invalid = t.result(out.Result, a.lists, err != nil)
 	if err != nil {

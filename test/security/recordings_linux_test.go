@@ -34,7 +34,6 @@ secret data.lines
 secret data.long | base64 -d
 secret data.long | base64 -d | base64
 secret 'data | map_values(@base64d)'
-secret 'metadata.annotations | tojson'
 echo "an error with $word" >&2
 jq -n --arg w "$word" '{name: "m", set: 1, labels: {word: $w}}' >"$METRICS_PATH"
 jq -n --arg w "$word" '{message: "it is \($w)"}' >"$RUN_RESULT_PATH"
@@ -48,7 +47,6 @@ kubernetes:
 - {name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]}, executeHookOnEvent: [], includeSnapshotsFrom: [secrets]}
 ---
 jq -r '.[0].snapshots.secrets[].filterResult.deep[] | to_entries[] | "\(.key)=\(.value)"' "$BINDING_CONTEXT_PATH"
-jq -r '.[0].objects[].object.data.copy' "$BINDING_CONTEXT_PATH"
 exit 1
 `,
 	// Operations on Secrets, one of which the API server rejects. Their values are in no context.
@@ -58,14 +56,34 @@ onStartup: 1
 ---
 value=M4RKER-of-an-operation
 {
-  jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made", namespace: "NAMESPACE", labels: {l: $v}}, stringData: {a: $v}}}'
+  jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made", namespace: "NAMESPACE"}, stringData: {a: $v}}}'
   jq -nc --arg v "$value-as-text" '{operation: "CreateOrUpdate", object: ({apiVersion: "v1", kind: "Secret", metadata: {name: "text", namespace: "NAMESPACE"}, data: {a: ($v | @base64)}} | tojson)}'
   jq -nc --arg v "$value-in-a-patch" '{operation: "MergePatch", kind: "Secret", namespace: "NAMESPACE", name: "words", mergePatch: {stringData: {b: $v}}}'
   jq -nc --arg v "$value-in-JSON" '{operation: "JSONPatch", kind: "secrets", namespace: "NAMESPACE", name: "words", jsonPatch: [{op: "add", path: "/data/c", value: ($v | @base64)}]}'
   jq -nc --arg v "$value-in-jq" '{operation: "JQPatch", kind: "Secret", namespace: "NAMESPACE", name: "words", jqFilter: ".stringData.d = \($v | tojson)"}'
-  jq -nc --arg v "$value" '{operation: "Create", object: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "made", namespace: "nowhere"}, data: {a: "copy of \($v)"}}}'
+  jq -nc --arg v "$value" '{operation: "Create", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made", namespace: "nowhere"}, stringData: {a: "copy of \($v)"}}}'
 } >"$KUBERNETES_PATCH_PATH"
 echo "$value $value-as-text $value-in-a-patch $value-in-JSON $value-in-jq"
+`,
+	// Operations on Secrets that are never sent: the hook fails, or one of its operations is not valid.
+	"unsent.sh": `
+configVersion: v1
+kubernetes: [{name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]}, executeHookOnEvent: []}]
+---
+set -x
+value=M4RKER-that-is-never-sent
+jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "unsent", namespace: "NAMESPACE"}, stringData: {password: $v}}}' >"$KUBERNETES_PATCH_PATH"
+printf %s "$value" | base64
+exit 1
+`,
+	"invalid.sh": `
+configVersion: v1
+kubernetes: [{name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]}, executeHookOnEvent: []}]
+---
+value=M4RKER-in-an-invalid-file
+jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "invalid", namespace: "NAMESPACE"}, stringData: {password: $v}}}' >"$KUBERNETES_PATCH_PATH"
+echo '{"operation": "Delete", "kind": "Pod"}' >>"$KUBERNETES_PATCH_PATH"
+echo "$value"
 `,
 	// A review of a Secret.
 	"review.sh": `
@@ -94,9 +112,9 @@ func TestRecordings(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	long := marker + strings.Repeat("-0123456789abcdef", 40)
-	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: words, namespace: %[1]s, annotations: {copy: '{"pass": "%[2]s \"<word>\""}'}}, stringData: {word: '%[2]s "<word>"', lines: "%[2]s line one\n%[2]s \"line\" two\n", long: %[3]s}}
+	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: words, namespace: %[1]s}, stringData: {word: '%[2]s "<word>"', lines: "%[2]s line one\n%[2]s \"line\" two\n", long: %[3]s}}
 ---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: copy, namespace: %[1]s}, data: {copy: '%[2]s "<word>"'}}`, ns, marker, long), "apply", "-f", "-")
+{apiVersion: v1, kind: ConfigMap, metadata: {name: copy, namespace: %[1]s}}`, ns, marker, long), "apply", "-f", "-")
 	files := map[string]string{}
 	for name, text := range recordedHooks {
 		config, script, _ := strings.Cut(strings.ReplaceAll(text, "NAMESPACE", ns), "---\n")
@@ -116,14 +134,12 @@ func TestRecordings(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := ask("queue", "skip", "main"); err != nil { // the startup run blocks the others
-		t.Fatalf("%v: %s", err, out)
+	for _, name := range []string{"filtered.sh", "invalid.sh", "objects.sh", "unsent.sh"} { // one after the other: one recording is written at a time
+		if out, err := ask("queue", "skip", "main"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		op.UntilLog("Hook failed. Will retry after delay.", "hook", name)
 	}
-	op.UntilLog("Hook failed. Will retry after delay.", "hook", "filtered.sh")
-	if out, err := ask("queue", "skip", "main"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	op.UntilLog("Hook failed. Will retry after delay.", "hook", "objects.sh")
 	// The API server applies the registration a moment later: the first review is the only one.
 	for late := time.Now().Add(testenv.Patience); ; {
 		out := cluster.Kubectl(t, "-n", ns, "patch", "secret", "words", "--patch", `{"stringData": {"word": "`+marker+`-new"}, "metadata": {"annotations": {"at": "`+time.Now().String()+`"}}}`)
@@ -196,7 +212,7 @@ func TestRecordings(t *testing.T) {
 		t.Errorf("no recording: %v, %s", err, out)
 	}
 	// Values that only the script has are printed by a replay: they are not the recording's.
-	for _, name := range []string{"operations.sh", "http.sh"} {
+	for _, name := range []string{"operations.sh", "http.sh", "unsent.sh", "invalid.sh"} {
 		delete(outputs, "replay of "+name)
 	}
 	for name, text := range outputs {
@@ -218,6 +234,8 @@ func TestRecordings(t *testing.T) {
 		"objects.sh":    `decoded: redacted-[0-9a-f]{8}\n(.*\n)*variables that the recorded run had: .*PASSWORD(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
 		"filtered.sh":   `word=redacted-[0-9a-f]{8}\n(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
 		"operations.sh": `1 difference from the recorded run 1-1:\n +exit: recorded "exit status 0, but what it asked for could not be done", now "exit status 0"\n`,
+		"unsent.sh":     `the result is that of the recorded run \d+-1: exit status 1`,
+		"invalid.sh":    `the result is that of the recorded run \d+-1: exit status 0, but what it asked for`,
 		"review.sh":     `the result is that of the recorded run \d+-1: exit status 1`,
 		"http.sh":       `the result is that of the recorded run \d+-1: exit status 1`,
 	} {

@@ -85,15 +85,12 @@ func (r *Record) Output(line []byte) {
 	r.history.line(r, line)
 }
 
-// Tail returns the end of the output so far, and whether there was more before it. It returns nothing of an output with a line so long
-// that it may have been split: then a later line may be the rest of it.
-func (r *Record) Tail() (output string, cut bool) {
+// Tail returns the end of the output so far.
+func (r *Record) Tail() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tail.split {
-		return "", true
-	}
-	return r.tail.text()
+	text, _ := r.tail.text()
+	return text
 }
 
 // End records the outcome.
@@ -105,7 +102,7 @@ func (r *Record) End(o Outcome) {
 	r.run.Status, r.run.Took, r.run.Exit = o.Status, Duration(o.Took), o.Exit
 	r.run.Error, r.run.Answer, r.run.Message = cutMiddle(o.Error, maxError), cutMiddle(o.Answer, maxError), o.Message
 	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
-	r.run.Kubectl = o.Kubectl
+	r.run.Kubectl, r.run.Unrecorded = o.Kubectl, o.Unrecorded
 	r.run.Output, r.run.OutputCut = r.tail.text()
 	r.tail = tail{}
 	r.size = r.run.cost()

@@ -7,15 +7,9 @@ type tail struct {
 	limit int
 	kept  []byte
 	cut   bool
-	// split: a line was so long that it may have come in pieces.
-	split bool
 }
 
-// maxWhole is the length up to which a line certainly comes in one piece.
-const maxWhole = 1 << 20
-
 func (t *tail) add(line []byte) {
-	t.split = t.split || len(line) > maxWhole
 	if over := len(line) - t.limit; over > 0 {
 		line, t.cut = line[over:], true
 	}

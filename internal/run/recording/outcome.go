@@ -7,7 +7,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -104,20 +103,23 @@ func HTTPOf(a effect.HTTPAnswer) *HTTP {
 }
 
 // outcome returns what the files of a run contain, as far as they are valid: the error of the run names what is not. Of a failed hook only the
-// operations are kept that are applied nevertheless.
-func outcome(out workspace.Outputs, file effect.Result, hookFailed bool, filters *jq.Compiler) (o Outcome) {
-	if patches, err := wire.ParsePatches(out.Patch, filters); err == nil {
-		for _, p := range patches {
-			if !hookFailed || p.IgnoreHookError {
-				o.Operations = append(o.Operations, treeOf(wire.FormatPatch(&p)))
-			}
+// operations are kept that are applied nevertheless; the others are unsent.
+func outcome(run *Run, filters *jq.Compiler) (o Outcome, unsent []any, valid bool) {
+	out := run.Outputs
+	patches, err := wire.ParsePatches(out.Patch, filters)
+	for i := range patches {
+		if tree := treeOf(wire.FormatPatch(&patches[i])); !run.HookFailed || patches[i].IgnoreHookError {
+			o.Operations = append(o.Operations, tree)
+		} else {
+			unsent = append(unsent, tree)
 		}
 	}
+	valid = err == nil
 	if out.Result != nil {
-		o.File = treeOf(FileOf(file))
+		o.File = treeOf(FileOf(run.File))
 	}
-	if hookFailed {
-		return o
+	if run.HookFailed {
+		return o, unsent, valid
 	}
 	if metrics, _, err := wire.ParseMetrics(out.Metrics); err == nil {
 		for _, m := range metrics {
@@ -133,7 +135,29 @@ func outcome(out workspace.Outputs, file effect.Result, hookFailed bool, filters
 	if answer, err := wire.ParseHTTP(out.HTTP); err == nil && out.HTTP != nil {
 		o.HTTP = treeOf(HTTPOf(answer))
 	}
-	return o
+	return o, unsent, valid
+}
+
+// removeTexts removes every text that a hook may have made of what it has read.
+func (r *Result) removeTexts() {
+	r.Error, r.Output = "", nil
+	remove := func(tree any, keys ...string) {
+		if m, ok := tree.(map[string]any); ok {
+			for _, key := range keys {
+				delete(m, key)
+			}
+		}
+	}
+	for _, o := range r.Operations {
+		remove(o, "message", "note", "reason", "action")
+	}
+	for _, m := range r.Metrics {
+		remove(m, "labels", "group")
+	}
+	remove(r.Admission, "message", "warnings")
+	remove(r.Conversion, "failedMessage")
+	remove(r.HTTP, "headers", "body", "bodyBase64")
+	remove(r.File, "message", "giveUp")
 }
 
 // treeOf returns a value as a tree of JSON. What it is called with has no value that JSON lacks.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -48,6 +47,8 @@ type Recorder struct {
 	opts     Options
 	redactor *redactor
 	limit    int64
+	// writing has a place for the run that is being recorded.
+	writing chan struct{}
 
 	mu sync.Mutex // guards what follows
 	// kept are in the order in which the runs ended, size is the sum of their sizes.
@@ -77,7 +78,7 @@ func New(o Options) (*Recorder, error) {
 	if err := os.Mkdir(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of the recordings: %w", err)
 	}
-	return &Recorder{opts: o, redactor: newRedactor(), limit: maxBytes, until: map[string]time.Time{}}, nil
+	return &Recorder{opts: o, redactor: newRedactor(), limit: maxBytes, writing: make(chan struct{}, 1), until: map[string]time.Time{}}, nil
 }
 
 // Close removes all recordings.
@@ -139,22 +140,33 @@ type Run struct {
 	Outputs     workspace.Outputs
 	// File is what the result file requests.
 	File effect.Result
-	// HookFailed reports that the process failed.
+	// HookFailed reports that the process failed, Unread that a file of it could not be read.
 	HookFailed  bool
+	Unread      bool
 	Exit, Error string
-	// Output is the end of what the hook printed; Cut reports that it begins anywhere.
+	// Output is the end of what the hook printed.
 	Output string
-	Cut    bool
 }
 
-// Keep records a run. It logs why it does not.
-func (r *Recorder) Keep(run Run) {
+// Keep records a run. It logs why it does not, but for one reason, which it returns: another run is being recorded, and not all runs of the hook are.
+func (r *Recorder) Keep(run Run) (busy bool) {
 	f := &file{hook: run.Hook.Name, run: run.ID, at: time.Now()}
 	_, always := r.mode(run.Hook)
 	f.last = !always
+	if always {
+		r.writing <- struct{}{}
+	} else {
+		select {
+		case r.writing <- struct{}{}:
+		default:
+			return true
+		}
+	}
+	defer func() { <-r.writing }()
 	if err := r.keep(f, run); err != nil {
 		r.opts.Log.Warn("A run is not recorded", "hook", f.hook, "run", f.run, "error", err.Error())
 	}
+	return false
 }
 
 func (r *Recorder) keep(f *file, run Run) (err error) {
@@ -214,36 +226,46 @@ func tooLarge(size, limit int64) error {
 
 func (r *Recorder) path(run string) string { return filepath.Join(r.opts.Dir, run+".json") }
 
-// write writes a recording and returns its size.
+// write writes a recording and returns its size. The contexts come first, because they decide whether the texts of the result are kept, and are not
+// held a second time.
 func (r *Recorder) write(path string, contexts []byte, run Run) (size int64, err error) {
 	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
+	found, unsent, valid := outcome(&run, r.opts.Filters)
 	rec := Recording{
 		Version: Version, Hook: run.Hook.Name, Run: run.ID, Attempt: run.Attempt, Secrets: r.opts.Secrets, Variables: names(run.Environment),
-		Result: Result{Exit: run.Exit, Error: run.Error, Output: lines(run.Output, run.Cut), Outcome: outcome(run.Outputs, run.File, run.HookFailed, r.opts.Filters)},
+		Result: Result{Exit: run.Exit, Error: run.Error, Output: lines(run.Output), Outcome: found},
 	}
-	copyContexts := func(w io.Writer) error { _, err := w.Write(contexts); return err }
-	if !r.opts.Secrets {
-		redaction, err := r.redactor.begin(secretBindings(run.Hook), contexts, &rec.Result)
-		if err != nil {
+	version := fmt.Sprintf(`{"version":%d,`, Version)
+	w := bufio.NewWriter(to)
+	_, _ = w.WriteString(version + `"contexts":`)
+	if r.opts.Secrets {
+		_, _ = w.Write(contexts)
+	} else {
+		d := &redaction{redactor: r.redactor, bindings: secretBindings(run.Hook), confidential: run.Unread}
+		if err := d.copy(w, contexts); err != nil {
 			return 0, err
 		}
-		copyContexts = func(w io.Writer) error { return redaction.copy(w, contexts) }
+		d.outcome(&rec.Result.Outcome)
+		for _, o := range unsent {
+			d.operation(o)
+		}
+		d.operationsText(run.Outputs.Patch, valid)
+		if rec.WithoutTexts = d.confidential; d.confidential {
+			rec.Result.removeTexts()
+		}
 	}
 	rec.Result.Error = cut(rec.Result.Error, maxError)
-	head, err := marshal(rec)
+	rest, err := marshal(rec)
 	if err != nil {
 		return 0, err
 	}
-	w := bufio.NewWriter(to)
-	_, _ = w.Write(bytes.TrimSuffix(head, []byte("null}"))) // the contexts, which are last
-	if err := copyContexts(w); err != nil {
-		return 0, err
-	}
-	_, _ = w.WriteString("}\n")
+	_, _ = w.WriteString(",")
+	_, _ = w.Write(bytes.TrimPrefix(rest, []byte(version)))
+	_, _ = w.WriteString("\n")
 	if err := w.Flush(); err != nil { // it keeps the first error
 		return 0, err
 	}
@@ -271,16 +293,11 @@ var protocol = []string{
 	"HTTP_RESPONSE_PATH", "RUN_RESULT_PATH", "HOOK_ATTEMPT", "HOOK_ATTEMPT_LIMIT", "HOOK_QUEUE_KEY",
 }
 
-// lines are those of an output. If it was cut, the first one may begin within a secret, which would not be found.
-func lines(output string, isCut bool) []string {
+func lines(output string) []string {
 	if output == "" {
 		return nil
 	}
-	all := strings.Split(strings.TrimSuffix(output, "\n"), "\n")
-	if isCut {
-		return all[1:]
-	}
-	return all
+	return strings.Split(strings.TrimSuffix(output, "\n"), "\n")
 }
 
 func secretBindings(h *hook.Hook) map[string]bool {

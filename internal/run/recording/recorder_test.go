@@ -44,7 +44,7 @@ func (k *kept) run(h *hook.Hook, id string, failed bool, contexts string) {
 		k.t.Fatal(err)
 	}
 	k.Keep(Run{
-		Hook: h, ID: id, Attempt: 1, Contexts: path, Environment: []string{"B=x", "A=hunter22", "BINDING_CONTEXT_PATH=p"}, Exit: "exit status 1", Output: "cut\nhunter22\n", Cut: true,
+		Hook: h, ID: id, Attempt: 1, Contexts: path, Environment: []string{"B=x", "A=hunter22", "BINDING_CONTEXT_PATH=p"}, Exit: "exit status 1", Output: "hunter22\n",
 		Outputs: workspace.Outputs{Patch: []byte(`{"operation": "Delete", "kind": "Pod", "name": "hunter22"}`), Metrics: []byte("not JSON"), Admission: []byte(`{"allowed": true}`)},
 	})
 }
@@ -151,6 +151,39 @@ func TestRecorder(t *testing.T) {
 	})
 }
 
+// One recording is written at a time: the next failure is not recorded, but the runs of a hook wait of which all are recorded.
+func TestOneRecordingAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newRecorder(t, Options{MaxAge: time.Hour})
+		defer k.Close()
+		failing, all := &hook.Hook{Name: "failing.sh"}, &hook.Hook{Name: "all.sh"}
+		all.Settings.Record = hook.RecordAll
+		k.writing <- struct{}{} // a run that is being recorded
+		path := filepath.Join(t.TempDir(), "contexts")
+		if err := os.WriteFile(path, []byte(someContexts), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if busy := k.Keep(Run{Hook: failing, ID: "1-1", Contexts: path}); !busy {
+			t.Error("a failure is recorded beside another one")
+		}
+		ended := false
+		go func() {
+			ended = !k.Keep(Run{Hook: all, ID: "2-1", Contexts: path})
+		}()
+		synctest.Wait()
+		k.want("")
+		<-k.writing
+		synctest.Wait()
+		if k.want("2-1"); !ended {
+			t.Error("the run is not recorded")
+		}
+		if busy := k.Keep(Run{Hook: failing, ID: "1-2", Contexts: path}); busy || k.log.Len() > 0 {
+			t.Errorf("the next failure is not recorded: %s", k.log.String())
+		}
+		k.want("1-2 2-1")
+	})
+}
+
 func TestRecording(t *testing.T) {
 	k := newRecorder(t, Options{MaxAge: time.Hour})
 	defer k.Close()
@@ -168,8 +201,8 @@ func TestRecording(t *testing.T) {
 		if strings.Contains(strings.Replace(string(text), `"name":"hunter22"`, "", 1), "hunter22") {
 			t.Errorf("a value is in %s", text)
 		}
-		got := fmt.Sprint(rec.Hook, rec.Run, rec.Attempt, rec.Variables, rec.Result.Exit, len(rec.Result.Output), rec.Result.Operations, rec.Result.Metrics, rec.Result.Admission, rec.Secrets)
-		if want := "a.sh17-21 [A B]exit status 11 [map[kind:Pod name:hunter22 operation:Delete]] [] map[allowed:true] false"; got != want {
+		got := fmt.Sprint(rec.Hook, rec.Run, rec.Attempt, rec.Variables, rec.Result.Exit, rec.WithoutTexts, len(rec.Result.Output), rec.Result.Operations, rec.Result.Metrics, rec.Result.Admission, rec.Secrets)
+		if want := "a.sh17-21 [A B]exit status 1true 0 [map[kind:Pod name:hunter22 operation:Delete]] [] map[allowed:true] false"; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -204,7 +237,7 @@ func TestDifferences(t *testing.T) {
 	recorded := Result{Exit: "exit status 1", Output: []string{"a"}, Outcome: Outcome{
 		Operations: trees(t, `{"operation":"Create","kind":"Pod","object":{"a":[1,2],"b":"redacted-0123abcd","c":"`+in64("x redacted-0123abcd")+`","d":true,"n":1.0}}`),
 		Metrics:    trees(t, `{"name":"m","value":1}`, `{"name":"gone"}`),
-		Admission:  tree(t, `{"allowed":false}`), HTTP: tree(t, `{"status":200}`), File: tree(t, `{"message":"a"}`),
+		Admission:  tree(t, `{"allowed":false}`), HTTP: tree(t, `{"status":200,"body":"b"}`), File: tree(t, `{"message":"a"}`),
 	}}
 	if got := recorded.Differences(recorded); got != nil {
 		t.Errorf("it differs from itself: %q", got)

@@ -1,16 +1,17 @@
 // Package recording keeps the input and the result of runs, without the values of Secrets.
 //
 // Callers may rely on this:
-//   - A value of a Secret in the contexts, and whatever a hook writes about a Secret, is replaced in its place and in every text of the
-//     recording: plain, in base64 of up to three layers, escaped in JSON, and line by line. The replacement of a value is the same within a
-//     process, and another one in every other process.
+//   - Values of Secrets are replaced in their places: in objects, filter results, reviews, and operations on Secrets. The replacement of a value is
+//     the same within a process, and another one in every other process.
+//   - A run with a Secret in its contexts, its review or its operations, sent or not, keeps no text that its hook may have made of it: no output, no
+//     error, no messages, no labels of metrics, no bodies. Nothing is searched for values.
 //   - A replacement of base64 is base64, so a replayed hook that decodes it works.
-//   - Of HTTP runs, no header, no body and no value of the query is kept.
+//   - Of HTTP runs, no header, no body and no value of the query is kept, nor any of these texts.
+//   - One recording is written at a time: a run that fails meanwhile is not recorded. If all runs of its hook are recorded, it waits.
 //   - A run that is not recorded costs a comparison.
 //   - The files of a Recorder are bounded together, and are removed when they are too old and by Close.
 //
-// Not covered: values that a hook transforms in another way or fetches itself, values as keys, and values under four bytes outside of their
-// place.
+// Not covered: secrets that a hook fetches itself, and those in objects of other kinds.
 package recording
 
 import (
@@ -31,11 +32,13 @@ type Recording struct {
 	Attempt int    `json:"attempt"`
 	// Secrets reports that nothing is redacted.
 	Secrets bool `json:"secrets,omitempty"`
+	// WithoutTexts reports that the run has a Secret or an HTTP request, so that its texts are not kept and not compared.
+	WithoutTexts bool `json:"withoutTexts,omitempty"`
 	// Variables are the names of the hook's variables, without those of the protocol.
 	Variables []string `json:"variables,omitempty"`
-	Result    Result   `json:"result"`
-	// Contexts is the binding context file. It is the last field, because it is written without being held a second time.
-	Contexts json.RawMessage `json:"contexts"`
+	// Contexts is the binding context file.
+	Contexts json.RawMessage `json:"contexts,omitempty"`
+	Result   Result          `json:"result"`
 }
 
 // Result is the result of a run.
