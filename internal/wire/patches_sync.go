@@ -182,8 +182,11 @@ func (p *patchParser) overlap(set *effect.Patch, at string, other *effect.Patch)
 	p.wrong(set.Number, at, fmt.Sprintf("is also changed by document %d, %s", other.Number, other.Operation), "leave each object to one operation")
 }
 
-// touches reports whether an operation that is no Sync changes an object.
+// touches reports whether an operation that is no Sync changes the fields of an object that a manifest has.
 func touches(p *effect.Patch, id identity) bool {
+	if p.Operation == effect.RecordEvent || p.Operation == effect.SetCondition {
+		return false
+	}
 	if p.Subresource == "status" || p.APIVersion != "" && groupOf(p.APIVersion) != id.group || id.namespace != "" && p.Namespace != "" && p.Namespace != id.namespace {
 		return false
 	}
