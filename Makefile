@@ -39,7 +39,7 @@ $(TESTCLUSTER): $(wildcard testcluster/*.go) testcluster/go.mod testcluster/go.s
 test-kubernetes: testcluster tools ## run the conformance scripts on the control plane of KUBERNETES=v1.35.4
 	@scripts/with-cluster.sh $(TESTCLUSTER) go test -count=1 -timeout 30m ./test/conformance
 
-tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl bin/kubectl ## build bin/tools: jq, kubectl and other programs that hooks call
+tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl bin/kubectl bin/flux-crds.yaml ## build bin/tools: jq, kubectl and other programs that hooks call
 
 bin/tools/jq: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/jq github.com/itchyny/gojq/cmd/gojq
@@ -53,6 +53,19 @@ bin/tools/mysqld: tools/go.mod $(wildcard tools/mysqld/*.go)
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/mysqld ./mysqld
 bin/tools/kubectl: bin/kubectl
 	@mkdir -p bin/tools && ln -sf ../kubectl $@
+
+# Flux's helm-controller and its CRDs, from the Go module proxy.
+bin/tools/helm-controller: tools/helm-controller/go.mod tools/helm-controller/go.sum
+	@echo 'building helm-controller, two minutes the first time' >&2
+	@mkdir -p bin/tools && cd tools/helm-controller && CGO_ENABLED=0 go build -o ../../$@ github.com/fluxcd/helm-controller
+bin/flux-crds.yaml: scripts/flux-crds.sh tools/helm-controller/go.mod
+	@mkdir -p bin && scripts/flux-crds.sh >$@.new && mv $@.new $@
+
+addons: bin/tools/helm-controller bin/tools/jq bin/flux-crds.yaml ## build what the example addons needs: helm-controller and its CRDs
+
+test-addons: build testcluster tools addons ## run the example addons with Flux's helm-controller, as in its README
+	@ADDONS=1 TESTCLUSTER=required go test -count=1 -timeout 30m -v -run TestAddonsWithFlux ./examples | grep -Ev '^=== '
+	@ADDONS=1 TESTCLUSTER=required go test -count=1 -timeout 30m -run TestAddonsPage ./test/tutorial
 
 kubectl: bin/kubectl ## build bin/kubectl and bin/kubectl-trimmed, with which hooks call it
 
@@ -123,10 +136,11 @@ test: testcluster tools delivery-tools ## run all tests, with the race detector 
 # The large numbers: each promise is tested by make test with small ones. Nightly, and by hand before a release. test-browser is
 # left out where there is no browser.
 long: export LONG := 1
-long: ## run every test with its large numbers, for hours: all of test, older Kubernetes, chaos, fuzz, test-clone, test-reproducible, test-browser
+long: ## run every test with its large numbers, for hours: all of test, older Kubernetes, chaos, test-addons, fuzz, test-clone, test-reproducible, test-browser
 	@$(MAKE) --no-print-directory test
 	@for version in $(OLDER); do $(MAKE) --no-print-directory test-kubernetes KUBERNETES=$$version; done
 	@$(MAKE) --no-print-directory chaos
+	@$(MAKE) --no-print-directory test-addons
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory test-clone
 	@$(MAKE) --no-print-directory test-reproducible
@@ -186,4 +200,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster test-kubernetes tools kubectl delivery-tools dist image test-reproducible release image-shell test-image demo test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools dist image test-reproducible release image-shell test-image demo test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
