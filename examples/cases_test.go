@@ -43,7 +43,7 @@ func TestCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(testenv.Binary(t), "test", ".")
-	cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), pythonPath())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

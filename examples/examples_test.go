@@ -112,9 +112,12 @@ func (e *example) start(env ...string) {
 		e.t.Fatal(err)
 	}
 	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
-		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: path, Env: slices.Concat(e.env, env, []string{"WATCH_NAMESPACE=" + e.namespace}),
+		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: path, Env: slices.Concat(e.env, env, []string{"WATCH_NAMESPACE=" + e.namespace, pythonPath()}),
 	})
 }
+
+// pythonPath lets hooks in Python find the library, as in the image.
+func pythonPath() string { return "PYTHONPATH=" + filepath.Join(testenv.Root(), "sdk", "python") }
 
 func (e *example) kubectl(args ...string) string { e.t.Helper(); return e.input("", args...) }
 
