@@ -80,6 +80,14 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestAddonsPage follows the README of the example with helm-controller: make test-addons.
+func TestAddonsPage(t *testing.T) {
+	if os.Getenv("ADDONS") == "" {
+		t.Skip("make test-addons runs this test, with helm-controller")
+	}
+	world{cluster: testenv.Own(t)}.follow(t, "examples/addons/README.md")
+}
+
 // configurations lets one operator take all configurations that pages show. Those with webhooks are only looked at: they
 // would be asked about everything in the cluster.
 func configurations(t *testing.T, cluster *testenv.Cluster) {
