@@ -161,13 +161,18 @@ func (d *dryRuns) read(r *http.Request, path string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// take returns the differences so far, in a stable order: operations on different objects are sent concurrently.
+// sortDiffs puts differences into a stable order: operations on different objects are sent concurrently.
+func sortDiffs(all []TrialDiff) {
+	slices.SortStableFunc(all, func(a, b TrialDiff) int { return strings.Compare(a.Object, b.Object) })
+}
+
+// take returns the differences so far.
 func (d *dryRuns) take() []TrialDiff {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.diffs
 	d.diffs = nil
-	slices.SortStableFunc(all, func(a, b TrialDiff) int { return strings.Compare(a.Object, b.Object) })
+	sortDiffs(all)
 	return all
 }
 

@@ -207,6 +207,8 @@ func (s *simulation) refresh(ctx context.Context) error {
 }
 
 func (s *simulation) follow(ctx context.Context) error {
+	before := len(s.result.diffs)
+	defer func() { sortDiffs(s.result.diffs[before:]) }()
 	for _, c := range s.server.Changes() {
 		if s.collecting {
 			if err := s.collect(c); err != nil {

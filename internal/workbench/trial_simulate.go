@@ -64,6 +64,9 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 		}
 		r.Operations = append(r.Operations, o)
 	}
+	if t.Diff && len(r.Diffs) == 0 && len(r.Operations) > 0 && result.failed == nil && result.err == nil {
+		r.Notes = append(r.Notes, "the operations change nothing")
+	}
 	for _, m := range result.metrics {
 		r.Metrics = append(r.Metrics, recording.MetricOf(m))
 	}

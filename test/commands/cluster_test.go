@@ -366,6 +366,11 @@ echo '{"operation": "Sync", "set": "web", "force": true, "objects": ['"$OBJECTS"
 			t.Errorf("%q is in\n%s", part, out)
 		}
 	}
+	t.Setenv("OBJECTS", object("changed", "1")+","+object("same", "1")+","+object("pruned", "1"))
+	if out := run("--cluster", "--startup", "--diff"); !strings.Contains(out, "note: the operations change nothing") {
+		t.Errorf("where nothing changes:\n%s", out)
+	}
+	t.Setenv("OBJECTS", object("changed", "2")+","+object("same", "1")+","+object("adopted", "1"))
 	// To another installation the objects are foreign.
 	if out := run("--cluster", "--startup", "--diff", "--instance", "other"); !strings.Contains(out, "the last one failed") || strings.Contains(out, "/changed:") || strings.Contains(out, "/pruned:") {
 		t.Errorf("with another instance:\n%s", out)
