@@ -129,7 +129,7 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	op.meter.Count(client, "object_patcher")
 	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
-	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Differs: op.meter.Operator.MemberDiffers}
+	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Known: op.known, Differs: op.meter.Operator.MemberDiffers}
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
 	}
@@ -151,6 +151,11 @@ func (op *operator) active(name string) bool {
 		return !op.queues.OwnerPaused(name)
 	}
 	return false
+}
+
+// known reports whether a hook exists.
+func (op *operator) known(name string) bool {
+	return slices.ContainsFunc(op.life.Hooks(), func(h *hook.Hook) bool { return h.Name == name })
 }
 
 // load loads the first hooks, and makes what needs them.

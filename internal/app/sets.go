@@ -13,9 +13,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// findLostSets searches for sets whose hook is gone. An operator that may not list ConfigMaps finds none.
+// findLostSets searches for sets whose hook is gone, and logs those that an earlier search has not found. An operator that may not list ConfigMaps
+// finds none.
 func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error {
-	before := op.lostSets.Load()
+	before, logged := op.lostSets.Load(), op.orphanedSets()
+	op.effects.Sets().DropLost()
 	all, _, err := op.effects.Sets().List(ctx)
 	if kube.IsPermissionMissing(err) {
 		return nil
@@ -34,6 +36,9 @@ func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error 
 		return nil
 	}
 	for name, n := range counts {
+		if n == logged[name] {
+			continue
+		}
 		op.log.Warn("Sets of objects have no hook any more: their objects stay", "hook", name, "sets", n, "hint", "run 'sets adopt' or 'sets delete' with --hook "+name+", or bring the hook back")
 	}
 	return nil

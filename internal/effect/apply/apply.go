@@ -81,8 +81,8 @@ type Options struct {
 type Restores struct {
 	// Watch is the configuration of a client that watches, without a time limit of requests.
 	Watch *rest.Config
-	// Active reports whether a hook runs.
-	Active func(hook string) bool
+	// Active reports whether a hook runs, Known whether it exists.
+	Active, Known func(hook string) bool
 	// Differs is called for each member that was changed.
 	Differs func(hook, set, kind string)
 }
@@ -115,7 +115,7 @@ func New(o Options) (*Effects, error) {
 	resolver := kube.NewResolver(client)
 	of := applyset.Options{
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
-		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Differs: o.Restores.Differs,
+		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Known: o.Restores.Known, Differs: o.Restores.Differs,
 		Warn: func(hook string, about effect.Owner, reason, note string) {
 			o.Events.Record(hook, kubeevent.Event{
 				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name, UID: types.UID(about.UID)},

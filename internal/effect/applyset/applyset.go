@@ -59,6 +59,8 @@ type Options struct {
 	Active  func(hook string) bool
 	Differs func(hook, set, kind string)
 	Warn    func(hook string, about effect.Owner, reason, note string)
+	// Known reports whether a hook exists: nothing is kept of the sets of others. It may be nil.
+	Known func(hook string) bool
 }
 
 // Applier makes sets complete. It is safe for concurrent use.
@@ -83,32 +85,6 @@ type Applier struct {
 	drifted workqueue.TypedDelayingInterface[suspicion]
 }
 
-// state is what a process knows of a set.
-type state struct {
-	// turn holds one value while a Sync of the set runs.
-	turn chan struct{}
-	// users counts the Syncs that run or wait, watched are the watches of the members. Applier.mu guards both.
-	users   int
-	watched map[scope]bool
-
-	mu      sync.Mutex
-	applied map[ref]applied
-	// places are those of the last Sync: the parent may be deleted.
-	places places
-	// unblocked: the owner may not be blocked, because a permission is missing.
-	unblocked bool
-	// leftWarned: the warning that members outlive their owner is logged.
-	leftWarned bool
-	// def is nil before the first Sync and after an empty one.
-	def      *definition
-	restores map[ref]*restores
-	// failed are the objects that the last Sync could not apply.
-	failed map[ref]error
-	// complete: the last Sync has succeeded. differing are members that were reported as changed since then.
-	complete  bool
-	differing map[ref]bool
-}
-
 // applied is the last successful apply of an object.
 type applied struct {
 	manifest []byte
@@ -116,10 +92,12 @@ type applied struct {
 	// mark and fields are what the set owns, version is that of the object.
 	mark, fields string
 	version      uint64
+	// kept: the object has the annotation that keeps it.
+	kept bool
 }
 
 func (n *names) applied(manifest []byte, answer *live) applied {
-	a := applied{manifest: manifest, uid: answer.UID, mark: n.mark(answer), version: versionOf(answer.ResourceVersion)}
+	a := applied{manifest: manifest, uid: answer.UID, mark: n.mark(answer), version: versionOf(answer.ResourceVersion), kept: isKept(answer.Annotations)}
 	if at := entryOf(answer, n.manager); at >= 0 && answer.ManagedFields[at].FieldsV1 != nil {
 		a.fields = answer.ManagedFields[at].FieldsV1.GetRawString()
 	}
@@ -144,7 +122,7 @@ func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, set *
 	if err := s.identify(ctx); err != nil {
 		return err
 	}
-	state, release, err := a.begin(ctx, s.id)
+	state, release, err := a.begin(ctx, s.names)
 	if err != nil {
 		return err
 	}
@@ -153,31 +131,4 @@ func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, set *
 	err = s.run(ctx)
 	s.follow()
 	return err
-}
-
-// begin waits until no other Sync of the set runs.
-func (a *Applier) begin(ctx context.Context, id string) (*state, func(), error) {
-	a.mu.Lock()
-	s := a.sets[id]
-	if s == nil {
-		s = &state{turn: make(chan struct{}, 1), applied: map[ref]applied{}, places: places{}}
-		a.sets[id] = s
-	}
-	s.users++
-	a.mu.Unlock()
-	leave := func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if s.users--; s.users == 0 && len(s.places) == 0 {
-			delete(a.sets, id)
-			a.watchOnly(s, nil)
-		}
-	}
-	select {
-	case s.turn <- struct{}{}:
-		return s, func() { <-s.turn; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, nil, ctx.Err()
-	}
 }

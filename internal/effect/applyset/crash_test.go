@@ -226,14 +226,17 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
 	for _, test := range []struct {
-		name, theirs string
-		killed       bool
+		name, theirs  string
+		killed, apply bool
 	}{
-		{"other keys", `"theirs": "1"`, false},
-		{"the same keys", `"k": "1"`, false},
-		{"a conflict", `"k": "2"`, false},
-		{"other keys, killed", `"theirs": "1"`, true},
-		{"the same keys, killed", `"k": "1"`, true},
+		{"other keys", `"theirs": "1"`, false, false},
+		{"the same keys", `"k": "1"`, false, false},
+		{"a conflict", `"k": "2"`, false, false},
+		{"other keys, killed", `"theirs": "1"`, true, false},
+		{"the same keys, killed", `"k": "1"`, true, false},
+		{"other keys, applied", `"theirs": "1"`, false, true},
+		{"the same keys, applied", `"k": "1"`, false, true},
+		{"the same keys, applied, killed", `"k": "1"`, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -243,7 +246,14 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 			o.traffic.before = func(_ int, r *http.Request) error {
 				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/taken") {
 					once.Do(func() {
-						post(t, client, namespace, "configmaps", `{"metadata": {"name": "taken", "labels": {"a": "b"}}, "data": {`+test.theirs+`}}`)
+						manifest := `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken", "labels": {"a": "b"}}, "data": {` + test.theirs + `}}`
+						if test.apply {
+							if _, err := kube.Send(t.Context(), client.Patch(types.ApplyPatchType).AbsPath(r.URL.Path).Param("fieldManager", "stranger").Body([]byte(manifest))); err != nil {
+								t.Error(err)
+							}
+						} else {
+							post(t, client, namespace, "configmaps", manifest)
+						}
 						if test.killed {
 							o.traffic.mu.Lock()
 							defer o.traffic.mu.Unlock()
@@ -285,26 +295,82 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 func TestTouchedAndKilled(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
-	namespace := cluster.Namespace(t)
-	o := newOperator(t, cluster.Config(t), namespace, namespace, false)
-	o.traffic.after = func(n int, r *http.Request) error {
-		if !strings.HasSuffix(r.URL.Path, "/mine") || r.Method != http.MethodPatch {
-			return nil
-		}
-		o.traffic.mu.Lock()
-		defer o.traffic.mu.Unlock()
-		o.traffic.kill(n, true)
-		_, err := kube.Send(t.Context(), client.Patch(types.MergePatchType).AbsPath(r.URL.Path).Param("fieldManager", "controller").Body([]byte(`{"metadata": {"annotations": {"a": "b"}}}`)))
-		return errors.Join(err, errKilled)
+	for _, test := range []struct {
+		name   string
+		apply  bool
+		change string
+		want   string
+	}{
+		{"by an update", false, `{"metadata": {"annotations": {"a": "b"}}}`, `{"a":"b"}{"k":"1"}`},
+		{"by an apply of metadata", true, `{"metadata": {"annotations": {"a": "b"}}}`, `{"a":"b"}{"k":"1"}`},
+		{"by an apply of data", true, `{"data": {"theirs": "1"}}`, `{"k":"1","theirs":"1"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			namespace := cluster.Namespace(t)
+			o := newOperator(t, cluster.Config(t), namespace, namespace, false)
+			o.traffic.after = func(n int, r *http.Request) error {
+				if !strings.HasSuffix(r.URL.Path, "/mine") || r.Method != http.MethodPatch {
+					return nil
+				}
+				o.traffic.mu.Lock()
+				defer o.traffic.mu.Unlock()
+				o.traffic.kill(n, true)
+				kind := types.MergePatchType
+				if test.apply {
+					kind = types.ApplyPatchType
+				}
+				change := strings.Replace(test.change, "{", `{"apiVersion": "v1", "kind": "ConfigMap", `, 1)
+				_, err := kube.Send(t.Context(), client.Patch(kind).AbsPath(r.URL.Path).Param("fieldManager", "controller").Body([]byte(change)))
+				return errors.Join(err, errKilled)
+			}
+			const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"k": "1"}}]}`
+			if err := o.sync(t.Context(), "web.sh", document); !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			if err := newOperator(t, cluster.Config(t), namespace, namespace, false).sync(t.Context(), "web.sh", document); err != nil {
+				t.Error(err)
+			}
+			if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "mine", "-o", "jsonpath={.metadata.annotations}{.data}"); got != test.want {
+				t.Errorf("it is now %s, want %s", got, test.want)
+			}
+		})
 	}
-	const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"k": "1"}}]}`
-	if err := o.sync(t.Context(), "web.sh", document); !errors.Is(err, errKilled) {
-		t.Fatal(err)
-	}
-	if err := newOperator(t, cluster.Config(t), namespace, namespace, false).sync(t.Context(), "web.sh", document); err != nil {
-		t.Error(err)
-	}
-	if got, want := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "mine", "-o", "jsonpath={.metadata.annotations}{.data}"), `{"a":"b"}{"k":"1"}`; got != want {
-		t.Errorf("it is now %s, want %s", got, want)
+}
+
+// A Sync that finds an object created by another process of its installation between its read and its apply keeps it.
+func TestMeetsOwnCreate(t *testing.T) {
+	cluster := testenv.Shared(t)
+	for name, theirs := range map[string]string{"the same": "1", "another value": "2"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := cluster.Namespace(t)
+			document := func(value string) string {
+				return `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"k": "` + value + `"}}]}`
+			}
+			one, two := newOperator(t, cluster.Config(t), namespace, namespace, false), newOperator(t, cluster.Config(t), namespace, namespace, false)
+			var once sync.Once
+			one.traffic.before = func(_ int, r *http.Request) (err error) {
+				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/x") {
+					once.Do(func() { err = two.sync(t.Context(), "web.sh", document(theirs)) })
+				}
+				return err
+			}
+			for range 2 {
+				if err := one.sync(t.Context(), "web.sh", document("1")); err != nil {
+					t.Error(err)
+				}
+			}
+			x := configMaps(t, one.options.Client, namespace)["x"]
+			if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "x", "-o", "jsonpath={.data}"); got != `{"k":"1"}` || x.Labels[partOfLabel] == "" {
+				t.Errorf("it is now %s with the labels %v", got, x.Labels)
+			}
+			if err := two.sync(t.Context(), "web.sh", `{"operation": "Sync", "set": "web", "objects": [], "allowEmpty": true}`); err != nil {
+				t.Error(err)
+			}
+			if left := configMaps(t, one.options.Client, namespace); len(left) > 0 {
+				t.Errorf("%d objects are left", len(left))
+			}
+		})
 	}
 }

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -93,6 +96,7 @@ func (s *session) unchanged() bool {
 	s.state.mu.Unlock()
 	for _, o := range s.objects {
 		last, known := all[o.ref]
+		o.kept = last.kept
 		if !known || o.err != nil || !bytes.Equal(last.manifest, s.manifest(o)) || !s.delivered(o, last.version) {
 			return false
 		}
@@ -138,59 +142,77 @@ func (a *Applier) stateOf(id string) *state {
 	return a.sets[id]
 }
 
-// compare suspects a member that is not as the last apply has left it.
-func (a *Applier) compare(kind schema.GroupKind, o *live) {
-	a.suspect(o.Labels[partOfLabel], ref{kind, o.Namespace, o.Name}, func(def *definition, last applied) bool {
-		return last.uid != o.UID || last.mark != def.mark(o)
-	})
-}
-
-// gone suspects a member that is gone, or has lost its label.
-func (a *Applier) gone(id string, r ref) {
-	a.suspect(id, r, func(*definition, applied) bool { return true })
-}
-
-// suspect has an object checked if the set has applied it, and it differs from that.
-func (a *Applier) suspect(id string, r ref, differs func(*definition, applied) bool) {
-	s := a.stateOf(id)
-	if s == nil {
+// changed compares a member with what was applied. Its label need not be that of the set any more: then only the name shows whose it is.
+func (a *Applier) changed(r ref, o *live) {
+	if s := a.stateOf(o.Labels[partOfLabel]); s != nil && a.observe(s, r, o) {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last, known := s.applied[r]; known && s.def != nil && differs(s.def, last) {
-		s.differing[r] = true
-		a.drifted.Add(suspicion{id, r})
+	for _, s := range a.states() {
+		a.observe(s, r, o)
 	}
 }
 
-// missing suspects the members in a scope that are not in a list of it, and were applied before it was made.
-func (a *Applier) missing(at scope, present map[ref]bool, version uint64) {
-	a.mu.Lock()
-	sets := maps.Clone(a.sets)
-	a.mu.Unlock()
-	for id, s := range sets {
+// gone suspects a member that is gone, or has no label of a set any more. The label is the last one.
+func (a *Applier) gone(r ref, label string, version uint64) {
+	absent := &live{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10), Labels: map[string]string{partOfLabel: label}}}
+	a.changed(r, absent)
+}
+
+// observe has a member checked that differs from what the set has applied. It reports whether it is one. During a Sync it stores what was delivered.
+func (a *Applier) observe(s *state, r ref, o *live) (known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, known := s.applied[r]
+	if !known && s.seen == nil {
+		return false
+	}
+	is := s.sighting(o)
+	switch {
+	case s.seen != nil:
+		if is.version > max(last.version, s.seen[r].version) {
+			s.seen[r] = is
+		}
+	case s.def != nil && is.differs(last):
+		s.differing[r] = true
+		a.drifted.Add(suspicion{s.id, r})
+	}
+	return known || o.Labels[partOfLabel] == s.id
+}
+
+// listed compares the members in a scope with a complete list of it. Those that are not in it are gone, unless they were applied after it was made.
+func (a *Applier) listed(at scope, present map[ref]*live, version uint64) {
+	for r, o := range present {
+		if s := a.stateOf(o.Labels[partOfLabel]); s != nil {
+			a.observe(s, r, o)
+		}
+	}
+	for _, s := range a.states() {
 		s.mu.Lock()
+		var members []ref
 		for r, last := range s.applied {
-			if s.def != nil && r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && !present[r] && last.version <= version {
-				s.differing[r] = true
-				a.drifted.Add(suspicion{id, r})
+			if r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && last.version <= version {
+				members = append(members, r)
 			}
 		}
 		s.mu.Unlock()
+		for _, r := range members {
+			switch o := present[r]; {
+			case o == nil:
+				a.observe(s, r, &live{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10)}})
+			case o.Labels[partOfLabel] != s.id:
+				a.observe(s, r, o)
+			}
+		}
 	}
 }
 
 // Recheck restores what was left alone while a hook did not run.
 func (a *Applier) Recheck() {
-	a.mu.Lock()
-	sets := maps.Clone(a.sets)
-	a.mu.Unlock()
-	for id, s := range sets {
+	for _, s := range a.states() {
 		s.mu.Lock()
 		if s.def != nil && s.def.set.Restore {
 			for r := range s.differing {
-				a.drifted.Add(suspicion{id, r})
+				a.drifted.Add(suspicion{s.id, r})
 			}
 		}
 		s.mu.Unlock()
@@ -271,38 +293,38 @@ var (
 	errForeign = errors.New("another client has created it again")
 )
 
-// check compares a member with what was applied, and restores it.
+// check compares a member with what was applied, and restores it. A suspicion without a member is about the owner of a set that ends.
 func (a *Applier) check(ctx context.Context, item suspicion) {
-	if a.stateOf(item.id) == nil {
-		return
-	}
-	s, release, err := a.begin(ctx, item.id)
-	if err != nil {
+	s, release := a.tryBegin(item)
+	if s == nil {
 		return
 	}
 	defer release()
 	s.mu.Lock()
-	def, last, known := s.def, applied{}, false
-	if def != nil && !def.ended {
-		last, known = s.applied[item.ref]
-	}
+	def, ended := s.def, s.def != nil && s.def.ended
+	last, known := s.applied[item.ref]
 	s.mu.Unlock()
-	if !known {
+	if def == nil {
 		return
 	}
 	c := &correction{
-		session: &session{Applier: a, names: def.names, hook: def.hook, set: &def.set, needs: func(string, ...kube.Rule) {}, state: s, ownerKind: def.ownerKind, resources: def.resources},
+		session: &session{Applier: a, names: def.names, hook: def.hook, set: &def.set, needs: func(string, ...kube.Rule) {}, state: s, ownerKind: def.ownerKind, resources: def.resources, restoring: true},
 		ref:     item.ref, last: last, item: item,
 	}
 	c.log = a.opts.Log.With("hook", def.hook, "set", def.set.Name, "object", item.ref.String())
+	switch {
+	case item.ref == ref{} && ended:
+		c.awaitEnd(ctx)
+		return
+	case ended || !known: // or a Sync has begun the set again
+		return
+	}
 	switch err := c.restore(ctx); {
 	case err == nil, errors.Is(err, errStopped), ctx.Err() != nil:
 	case errors.Is(err, errForeign):
 		c.log.Warn("An object of a set is not restored", "reason", err.Error())
 	default:
-		s.mu.Lock()
-		delay := c.restores().failed()
-		s.mu.Unlock()
+		delay := c.failed()
 		c.log.Warn("A changed object of a set is not restored yet", "error", err.Error(), "delay", delay.String())
 		a.drifted.AddAfter(item, delay)
 	}
@@ -316,6 +338,13 @@ type correction struct {
 	item suspicion
 }
 
+// failed returns the delay after a failed restore.
+func (c *correction) failed() time.Duration {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	return c.restores().failed()
+}
+
 func (c *correction) restore(ctx context.Context) error {
 	res, known := c.resources[c.ref.GroupKind]
 	if !known {
@@ -325,15 +354,26 @@ func (c *correction) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if current != nil && current.UID == c.last.uid && c.mark(current) == c.last.mark {
+	if current != nil && !c.sighting(current).differs(c.last) {
 		c.same()
 		return nil
 	}
 	if current != nil && current.UID == c.last.uid && current.DeletionTimestamp != nil {
 		return nil // its end follows
 	}
-	if gone, err := c.ownerGone(ctx); err != nil || gone {
+	if ended, err := c.ownerEnds(ctx); err != nil || ended {
 		return cmp.Or(err, errStopped)
+	}
+	if current != nil && current.UID == c.last.uid {
+		if isKept(current.Annotations) && !c.last.kept {
+			return c.keep(ctx, res, current)
+		}
+		if c.mark(current) == c.last.mark { // it is kept no more: the next Sync adds the owner
+			return nil
+		}
+	}
+	if c.movedAway(current) {
+		return errStopped
 	}
 	if c.set.Restore && c.opts.Active != nil && !c.opts.Active(c.hook) {
 		return nil // Recheck follows
@@ -354,31 +394,58 @@ func (c *correction) restore(ctx context.Context) error {
 	return nil
 }
 
-// ownerGone ends the drift of a set whose owner is gone or terminating: its members follow. Of one that is gone nothing is kept, because perhaps
-// no Sync of it follows.
-func (c *correction) ownerGone(ctx context.Context) (bool, error) {
-	o := c.set.Owner
-	if o == nil {
+// ownerEnds reports whether the owner is gone or terminating: then the members follow, and nothing is restored.
+func (c *correction) ownerEnds(ctx context.Context) (bool, error) {
+	if c.set.Owner == nil {
 		return false, nil
 	}
-	owner, err := c.get(ctx, c.ownerKind, o.Namespace, o.Name)
-	if err != nil {
+	owner, err := c.readEnd(ctx)
+	if err != nil || owner != nil && owner.DeletionTimestamp == nil {
 		return false, err
 	}
-	gone := owner == nil || string(owner.UID) != o.UID
-	if !gone && owner.DeletionTimestamp == nil {
-		return false, nil
+	c.ends(owner == nil)
+	return true, nil
+}
+
+// readEnd returns the owner, or nil if it is gone.
+func (c *correction) readEnd(ctx context.Context) (*live, error) {
+	o := c.set.Owner
+	owner, err := c.get(ctx, c.ownerKind, o.Namespace, o.Name)
+	if err != nil || owner != nil && string(owner.UID) != o.UID {
+		return nil, err
+	}
+	return owner, nil
+}
+
+// ends ends the drift of the set. Of one whose owner is gone nothing is kept, because perhaps no Sync of it follows. Others wait for that: the last
+// member may be gone before the owner.
+func (c *correction) ends(gone bool) {
+	if gone {
+		c.drop(c.state)
+		return
 	}
 	c.state.mu.Lock()
-	c.state.def.ended = true
-	if gone {
-		c.state.def, c.state.places, c.state.applied = nil, places{}, map[ref]applied{}
+	if c.state.def != nil {
+		c.state.def.ended = true
 	}
 	c.state.mu.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.watchOnly(c.state, nil)
-	return true, nil
+	c.mu.Unlock()
+	c.drifted.AddAfter(suspicion{id: c.id}, minFailureDelay)
+}
+
+// maxOwnerDelay bounds the delay between two looks at the owner of a set that ends.
+const maxOwnerDelay = time.Minute
+
+// awaitEnd forgets the set when its owner is gone.
+func (c *correction) awaitEnd(ctx context.Context) {
+	owner, err := c.readEnd(ctx)
+	if err == nil && owner == nil {
+		c.ends(true)
+		return
+	}
+	c.drifted.AddAfter(c.item, min(c.failed(), maxOwnerDelay))
 }
 
 // restores are those of the member. It requires state.mu.
@@ -443,11 +510,18 @@ func (c *correction) apply(ctx context.Context, current *live) error {
 	}
 	answer, created, err := c.patchApply(ctx, res, c.ref.namespace, c.ref.name, withUID(c.last.manifest, uid), uid != "")
 	switch {
-	case apierrors.HasStatusCause(err, "NamespaceTerminating"), isReplaced(err):
+	case apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause):
+		if o := c.set.Owner; o != nil && o.Namespace == c.ref.namespace {
+			c.ends(false)
+		} else {
+			c.drifted.AddAfter(c.item, c.failed())
+		}
+		return errStopped
+	case isReplaced(err):
 		return errStopped // a further event follows
 	case err != nil:
 		return err
-	case uid == "" && !created:
+	case uid == "" && !created && !c.meets(answer):
 		return errors.Join(errForeign, c.undo(ctx, c.ref, res, answer))
 	}
 	c.state.mu.Lock()
@@ -456,6 +530,77 @@ func (c *correction) apply(ctx context.Context, current *live) error {
 	c.restores().made(c.opts.Now())
 	delete(c.state.differing, c.ref)
 	return nil
+}
+
+// keep makes a member that must be kept independent of the owner.
+func (c *correction) keep(ctx context.Context, res kube.Resource, current *live) error {
+	if err := c.readParent(ctx); err != nil {
+		return err
+	}
+	if c.parent != nil { // first, so that no parent is gone before its members
+		if _, err := c.disown(ctx, c.parentPath(), &c.parent.live); err != nil {
+			return fmt.Errorf("cannot change its parent: %w", c.explain(err, parentResource, c.namespace, "patch"))
+		}
+	}
+	answer, err := c.disown(ctx, append(res.Path(c.ref.namespace), c.ref.name), current)
+	if err != nil {
+		return err
+	}
+	manifest, err := c.disowned(c.last.manifest)
+	if err != nil {
+		return err
+	}
+	c.log.Info("An object of a set is kept when its owner is deleted, because of an annotation", "annotation", pruneAnnotation)
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	is := c.applied(manifest, answer)
+	if c.mark(current) == c.last.mark {
+		delete(c.state.differing, c.ref)
+	} else { // other clients have changed it, too
+		is.mark = c.last.mark
+	}
+	c.state.applied[c.ref] = is
+	return nil
+}
+
+// disown removes the reference to the owner.
+func (c *correction) disown(ctx context.Context, path []string, current *live) (*live, error) {
+	at := slices.IndexFunc(current.OwnerReferences, c.isOwner)
+	if at < 0 {
+		return current, nil
+	}
+	return c.patchJSON(ctx, path, append(testsOf(current), step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)}))
+}
+
+// disowned returns a manifest without the reference to the owner.
+func (s *session) disowned(manifest []byte) ([]byte, error) {
+	var tree, meta map[string]json.RawMessage
+	if err := json.Unmarshal(manifest, &tree); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(tree["metadata"], &meta); err != nil {
+		return nil, err
+	}
+	var references []metav1.OwnerReference
+	if text := meta["ownerReferences"]; text != nil {
+		if err := json.Unmarshal(text, &references); err != nil {
+			return nil, err
+		}
+	}
+	references = slices.DeleteFunc(references, s.isOwner)
+	if delete(meta, "ownerReferences"); len(references) > 0 {
+		meta["ownerReferences"], _ = json.Marshal(references)
+	}
+	delete(tree, "metadata")
+	rest, _ := json.Marshal(tree) // all of it came from JSON
+	return assemble(meta, rest), nil
+}
+
+// movedAway reports whether a command has moved the member to another set: only an operator writes the label under such a name.
+func (n *names) movedAway(current *live) bool {
+	return current != nil && current.Labels[partOfLabel] != n.id && slices.ContainsFunc(current.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return strings.HasPrefix(e.Manager, managerPrefix) && ownsLabel(e.FieldsV1)
+	})
 }
 
 // same stores that the member is as it was applied.

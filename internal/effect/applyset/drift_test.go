@@ -28,6 +28,8 @@ type restorer struct {
 	// While the hook is paused, asked receives each question whether it runs. While requests are cut off, none is answered.
 	paused, cutOff atomic.Bool
 	asked          chan string
+	// The hook is removed.
+	removed atomic.Bool
 }
 
 // lines receives the lines of a log.
@@ -87,12 +89,33 @@ func newRestorer(t *testing.T, cluster *testenv.Cluster, namespace string) *rest
 	}
 	r.options.Differs = func(hook, set, kind string) { r.differs <- fmt.Sprint(hook, " ", set, " ", kind) }
 	r.options.Warn = func(_ string, _ effect.Owner, reason, note string) { r.warned <- reason + ": " + note }
+	r.options.Known = func(string) bool { return !r.removed.Load() }
 	r.Applier = New(r.options)
 	ctx, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
-	t.Cleanup(func() { end(); running.Wait() })
+	t.Cleanup(func() {
+		end()
+		ended := make(chan struct{})
+		go func() { running.Wait(); close(ended) }()
+		r.read(ended)
+	})
 	return r
+}
+
+// read reads what is reported until a channel is closed, so that nothing waits for a reader.
+func (r *restorer) read(until <-chan struct{}) {
+	for {
+		select {
+		case <-r.differs:
+		case <-r.watches:
+		case <-r.logged:
+		case <-r.warned:
+		case <-r.asked:
+		case <-until:
+			return
+		}
+	}
 }
 
 func until(t *testing.T, from <-chan string, want string) {
@@ -286,5 +309,228 @@ func TestBackOffOfRestores(t *testing.T) {
 	want := "0s false, 0s false, 0s false, 0s false, 0s false, 1m0s true, 30s false, 0s false, 2m0s true, 0s false, 4m0s true, 0s false, 0s false, 0s false"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+}
+
+// A member whose label gets another value is changed, whether the other set exists or not.
+func TestRelabelled(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := newRestorer(t, cluster, namespace)
+	label := func(value string) {
+		t.Helper()
+		cluster.Kubectl(t, "-n", namespace, "label", "--overwrite", "configmap", "a", partOfLabel+"="+value)
+	}
+	sync := func(rest string) {
+		t.Helper()
+		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, `+rest+`}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const objects = `objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]`
+	sync(`set: second, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]`)
+	sync(`set: web, ` + objects)
+	id := configMaps(t, r.options.Client, namespace)["a"].Labels[partOfLabel]
+	second := configMaps(t, r.options.Client, namespace)["c"].Labels[partOfLabel]
+	until(t, r.watches, "begin of configmaps")
+	for _, other := range []string{"other", second} {
+		label(other)
+		until(t, r.differs, "web.sh web ConfigMap")
+		cluster.Kubectl(t, "-n", namespace, "wait", `--for=jsonpath={.metadata.labels.applyset\.kubernetes\.io/part-of}=`+id, "configmap/a", "--timeout=60s")
+	}
+
+	// With drift: ignore the next Sync restores it, and what was changed after that.
+	sync(`set: web, drift: ignore, ` + objects)
+	label("other")
+	until(t, r.differs, "web.sh web ConfigMap")
+	cluster.Kubectl(t, "-n", namespace, "patch", "configmap", "a", "--type=merge", "-p", `{"data": {"k": "2"}}`)
+	until(t, r.differs, "web.sh web ConfigMap")
+	sync(`set: web, drift: ignore, ` + objects)
+	if got, want := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "a", "-o", `jsonpath={.metadata.labels}{.data}`), fmt.Sprintf(`{%q:%q}{"k":"1"}`, partOfLabel, id); got != want {
+		t.Errorf("it is now %s, want %s", got, want)
+	}
+
+	// What a command has moved meanwhile is left to it.
+	sync(`set: web, ` + objects)
+	sets, _, err := r.List(t.Context())
+	at := slices.IndexFunc(sets, func(s Set) bool { return s.Name == "web" })
+	if err != nil || at < 0 {
+		t.Fatal(sets, err)
+	}
+	command := newOperator(t, cluster.Config(t), namespace, namespace, false)
+	if _, _, err := command.Adopt(t.Context(), slog.New(slog.DiscardHandler), namespace, sets[at].ID, Move{Hook: "web.sh", Name: "moved"}); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "c")
+	until(t, r.differs, "web.sh second ConfigMap")
+	if moved := configMaps(t, r.options.Client, namespace)["a"]; moved.Labels[partOfLabel] == id {
+		t.Error("the member was moved back")
+	}
+}
+
+// While a set waits, the members of others are restored, also if many of its own have changed. They are restored when it has ended.
+func TestDriftWaitsForNoOtherSet(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := newRestorer(t, cluster, namespace)
+	document := func(set string, members int, value string) string {
+		var objects []string
+		for i := range members {
+			objects = append(objects, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s-%d}, data: {v: %q}}`, set, i, value))
+		}
+		return `{operation: Sync, set: ` + set + `, objects: [` + strings.Join(objects, ",") + `]}`
+	}
+	members := 2 * parallelRestores
+	for set, n := range map[string]int{"slow": members, "quick": 1} {
+		if err := r.sync(t.Context(), "web.sh", document(set, n, "1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, r.watches, "begin of configmaps")
+	reached, released, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	var once sync.Once
+	r.traffic.mu.Lock()
+	r.traffic.after = func(_ int, req *http.Request) error {
+		if req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/slow-") {
+			once.Do(func() { close(reached) })
+			<-released
+		}
+		return nil
+	}
+	r.traffic.mu.Unlock()
+	go func() { ended <- r.sync(t.Context(), "web.sh", document("slow", members, "2")) }()
+	<-reached
+	for i := range members {
+		cluster.Kubectl(t, "-n", namespace, "delete", "configmap", fmt.Sprint("slow-", i))
+	}
+	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "quick-0")
+	until(t, r.differs, "web.sh quick ConfigMap")
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/quick-0", "--timeout=60s")
+	close(released)
+	_ = <-ended // some of its objects were deleted while it applied them
+	for i := range members {
+		cluster.Kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.data.v}=2", fmt.Sprintf("configmap/slow-%d", i), "--timeout=60s")
+	}
+}
+
+// The objects of a kind that the set itself defines are watched from the first Sync on.
+func TestDefinedKindsAreWatched(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := newRestorer(t, cluster, namespace)
+	err := r.sync(t.Context(), "web.sh", fmt.Sprintf(`{operation: Sync, set: web, objects: [{apiVersion: %[1]s.example.com/v1, kind: Thing, metadata: {name: one}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: a}},
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s.example.com}, spec: {group: %[1]s.example.com, scope: Namespaced,
+names: {kind: Thing, plural: things}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}]}`, namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Kubectl(t, "-n", namespace, "delete", "things."+namespace+".example.com", "one")
+	until(t, r.differs, "web.sh web Thing")
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "things."+namespace+".example.com/one", "--timeout=60s")
+}
+
+// The annotation on a live object keeps it when its owner is deleted, from the moment in which it is set, and as long as it is there.
+func TestKeptByAnnotation(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := newRestorer(t, cluster, namespace)
+	kubectl := func(args ...string) string {
+		t.Helper()
+		return cluster.Kubectl(t, append([]string{"-n", namespace}, args...)...)
+	}
+	kubectl("create", "configmap", "owner")
+	sync := func(value string) {
+		t.Helper()
+		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: `+namespace+`, name: owner}, objects: [
+			{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "`+value+`"}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	references := func(what ...string) string {
+		t.Helper()
+		return kubectl(append([]string{"get", "configmap", "-o", "jsonpath={.metadata.ownerReferences[*].name}{.items[*].metadata.ownerReferences[*].name}"}, what...)...)
+	}
+	sync("1")
+	if got := references("a"); got != "owner" {
+		t.Fatalf("references of a: %q", got)
+	}
+	kubectl("annotate", "configmap", "a", "shell-operator/prune=disabled")
+	until(t, r.logged, "is kept when its owner is deleted")
+	if a, parent := references("a"), references("-l", idLabel); a != "" || parent != "" {
+		t.Errorf("references of the kept object: %q, of the parent: %q", a, parent)
+	}
+	// What another client changes is restored without the reference.
+	kubectl("patch", "configmap", "a", "--type=merge", "-p", `{"data": {"k": "by hand"}}`)
+	until(t, r.logged, "A changed object of a set is restored")
+	if got := references("a"); got != "" {
+		t.Errorf("references of a after the restore: %q", got)
+	}
+	sync("2")
+	if got := references("a") + " " + kubectl("get", "configmap", "a", "-o", "jsonpath={.data.k}"); got != " 2" {
+		t.Errorf("reference and value after a Sync: %q", got)
+	}
+	kubectl("annotate", "configmap", "a", "shell-operator/prune-")
+	sync("2")
+	if got := references("a"); got != "owner" {
+		t.Errorf("references of a, which is kept no more: %q", got)
+	}
+	kubectl("annotate", "configmap", "a", "shell-operator/prune=disabled")
+	until(t, r.logged, "is kept when its owner is deleted")
+	kubectl("delete", "configmap", "owner")
+	kubectl("wait", "--for=delete", "configmap/b", "--timeout=60s")
+	if got := kubectl("get", "configmap", "a", "-o", "jsonpath={.metadata.deletionTimestamp}{.data.k}"); got != "2" {
+		t.Errorf("the kept object is now %q", got)
+	}
+}
+
+// A change of a member between the list and the end of a Sync is not forgotten where changes are left to the next Sync.
+func TestIgnoredChangeDuringSync(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := newRestorer(t, cluster, namespace)
+	apply := func(b string) {
+		t.Helper()
+		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, drift: ignore, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {k: "`+b+`"}}]}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply("1")
+	until(t, r.watches, "begin of configmaps")
+	var once sync.Once
+	r.traffic.mu.Lock()
+	r.traffic.after = func(_ int, req *http.Request) error {
+		if req.URL.Query().Has("labelSelector") {
+			once.Do(func() {
+				cluster.Kubectl(t, "-n", namespace, "patch", "configmap", "a", "--type=merge", "-p", `{"data": {"k": "by hand"}}`)
+			})
+		}
+		return nil
+	}
+	r.traffic.mu.Unlock()
+	apply("2")
+	until(t, r.differs, "web.sh web ConfigMap")
+	apply("2")
+	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "a", "-o", "jsonpath={.data.k}"); got != "1" {
+		t.Errorf("the next Sync leaves %q", got)
+	}
+}
+
+// Nothing is kept of the sets of a hook that is gone, also if its last Sync ends later.
+func TestHookIsGone(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := newRestorer(t, cluster, namespace)
+	for range 2 {
+		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, drift: ignore, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]}`); err != nil {
+			t.Fatal(err)
+		}
+		if sets, _ := r.kept(); sets != 1 && !r.removed.Load() {
+			t.Fatalf("%d sets", sets)
+		}
+		r.removed.Store(true)
+		r.DropLost()
+		if sets, watches := r.kept(); sets+watches != 0 {
+			t.Errorf("%d sets and %d watches are kept", sets, watches)
+		}
 	}
 }

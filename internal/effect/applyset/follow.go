@@ -262,12 +262,12 @@ func (f *follower) open(ctx context.Context, suffix string, opts metav1.ListOpti
 
 func (f *follower) Resync() error { return nil }
 
-func (f *follower) Add(obj any) error    { return f.changed(obj) }
-func (f *follower) Update(obj any) error { return f.changed(obj) }
+func (f *follower) Add(obj any) error    { return f.delivered(obj) }
+func (f *follower) Update(obj any) error { return f.delivered(obj) }
 
-func (f *follower) changed(obj any) error {
+func (f *follower) delivered(obj any) error {
 	if o, ok := obj.(*live); ok {
-		f.compare(f.kind(), o)
+		f.Applier.changed(ref{f.kind(), o.Namespace, o.Name}, o)
 		f.UpdateResourceVersion(o.ResourceVersion)
 	}
 	return nil
@@ -275,7 +275,7 @@ func (f *follower) changed(obj any) error {
 
 func (f *follower) Delete(obj any) error {
 	if o, ok := obj.(*live); ok {
-		f.gone(o.Labels[partOfLabel], ref{f.kind(), o.Namespace, o.Name})
+		f.gone(ref{f.kind(), o.Namespace, o.Name}, o.Labels[partOfLabel], versionOf(o.ResourceVersion))
 		f.UpdateResourceVersion(o.ResourceVersion)
 	}
 	return nil
@@ -290,14 +290,13 @@ func (f *follower) UpdateResourceVersion(text string) {
 
 // Replace receives a complete list: members that are not in it are gone.
 func (f *follower) Replace(objects []any, version string) error {
-	present := map[ref]bool{}
+	present := map[ref]*live{}
 	for _, obj := range objects {
 		if o, ok := obj.(*live); ok {
-			present[ref{f.kind(), o.Namespace, o.Name}] = true
-			f.compare(f.kind(), o)
+			present[ref{f.kind(), o.Namespace, o.Name}] = o
 		}
 	}
-	f.missing(f.scope, present, versionOf(version))
+	f.listed(f.scope, present, versionOf(version))
 	f.UpdateResourceVersion(version)
 	return nil
 }

@@ -75,7 +75,8 @@ func (n *names) mark(o *live) string {
 
 // created reports whether the set's apply has created the member, rather than changed an object that another client had created before. It is
 // asked about members of a short time only: an object that was adopted is not created by us either. Times have no fractions of a second, so a
-// controller's first update may have that of the creation; unlike a creator, it owns neither fields of the set nor what they are in.
+// controller's first change may have that of the creation; unlike a creator, it owns neither fields of the set nor what they are in: both objects were
+// complete, so they have the fields that the kind requires.
 func (n *names) created(o *live) bool {
 	entry := entryOf(o, n.manager)
 	if entry < 0 {
@@ -87,11 +88,29 @@ func (n *names) created(o *live) bool {
 		if e.Manager == n.manager || e.Subresource != "" || first && !notAfter(e.Time, o.CreationTimestamp) {
 			continue
 		}
-		if !first || e.Operation == metav1.ManagedFieldsOperationApply || contains(setOf(e.FieldsV1), ours) {
+		if !first || contains(setOf(e.FieldsV1), ours) {
 			return false
 		}
 	}
 	return true
+}
+
+// meets reports whether an apply that should have created an object has met that of another process of this installation, or an earlier one of this
+// process whose response was lost, rather than another client's. An apply that creates an object, unlike an update, need not own a field of another
+// one: so nobody else may have applied more than metadata, which controllers add.
+func (n *names) meets(answer *live) bool {
+	return n.created(answer) && !slices.ContainsFunc(answer.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Operation == metav1.ManagedFieldsOperationApply && e.Manager != n.manager && e.Subresource == "" && !isMetadata(e.FieldsV1)
+	})
+}
+
+func isMetadata(owned *metav1.FieldsV1) bool {
+	var fields map[string]json.RawMessage
+	if owned == nil || json.Unmarshal(owned.GetRawBytes(), &fields) != nil {
+		return false
+	}
+	delete(fields, "f:metadata")
+	return len(fields) == 0
 }
 
 // contains reports whether a set of fields has a path of another one, or a field that such a path is in.

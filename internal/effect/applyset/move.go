@@ -46,7 +46,7 @@ func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, namespace, id str
 	both := []*session{m.old, m.next}
 	slices.SortFunc(both, func(x, y *session) int { return cmp.Compare(x.id, y.id) })
 	for _, s := range both {
-		state, release, err := a.begin(ctx, s.id)
+		state, release, err := a.begin(ctx, s.names)
 		if err != nil {
 			return "", 0, err
 		}
@@ -182,7 +182,7 @@ func (m *move) one(ctx context.Context, r ref, current *live) (moved bool, err e
 		}
 		// The API server makes the label an update by the new manager.
 		steps := append(testsOf(current), step{"replace", labelPath, m.next.id}, step{"replace", "/metadata/managedFields", entries})
-		err := m.next.patchJSON(ctx, path, steps)
+		_, err := m.next.patchJSON(ctx, path, steps)
 		if err == nil {
 			moved = true
 		}

@@ -57,6 +57,8 @@ type object struct {
 	labels      map[string]string
 	annotations map[string]string
 	references  []metav1.OwnerReference
+	// kept: the existing object has the annotation that keeps it.
+	kept bool
 }
 
 func (o *object) served() bool { return o.resource.Version != "" }
@@ -112,7 +114,7 @@ func encode(secret map[string]json.RawMessage) error {
 func (s *session) manifest(o *object) []byte {
 	o.labels[partOfLabel] = s.id
 	references := slices.DeleteFunc(slices.Clone(o.references), s.isOwner) // in objects from snapshots
-	if s.owns(o.ref, o.annotations) {
+	if s.owns(o) {
 		references = append(references, s.ownerReference(true))
 	}
 	o.meta["labels"], _ = json.Marshal(o.labels)
@@ -122,11 +124,16 @@ func (s *session) manifest(o *object) []byte {
 	if o.namespace != "" {
 		o.meta["namespace"], _ = json.Marshal(o.namespace)
 	}
-	meta, _ := json.Marshal(o.meta) // all of it came from JSON
-	return slices.Concat([]byte(manifestStart[:len(manifestStart)-1]), meta, []byte{','}, o.rest[1:])
+	return assemble(o.meta, o.rest)
 }
 
-// manifestStart begins all manifests: the metadata, which is not empty, comes first.
+// assemble makes a manifest of metadata, which is not empty, and the rest.
+func assemble(meta map[string]json.RawMessage, rest []byte) []byte {
+	text, _ := json.Marshal(meta) // all of it came from JSON
+	return slices.Concat([]byte(manifestStart[:len(manifestStart)-1]), text, []byte{','}, rest[1:])
+}
+
+// manifestStart begins all manifests: the metadata comes first.
 const manifestStart = `{"metadata":{`
 
 // withUID adds the uid of an existing object to a manifest. It decodes nothing: after a restart that was a fifth of a Sync's CPU time.
@@ -186,12 +193,13 @@ func (s *session) decide(ctx context.Context, o *object) error {
 				return err
 			}
 		}
+		o.kept = current != nil && isKept(current.Annotations)
 		switch {
 		case current == nil:
 			err = s.create(ctx, o)
 		case current.DeletionTimestamp != nil:
 			return errors.New("it is being deleted: the next run applies it again")
-		case known || s.isMember(current):
+		case known || s.isMember(current) || s.isRelabelled(o.ref, current):
 			err = s.update(ctx, o, current)
 		default:
 			err = s.adopt(ctx, o, current)
@@ -201,6 +209,15 @@ func (s *session) decide(ctx context.Context, o *object) error {
 		}
 		known = false
 	}
+}
+
+// isRelabelled reports whether a member has lost its label, or has that of another set, since this process has applied it: that is drift, but for a
+// move by a command.
+func (s *session) isRelabelled(r ref, current *live) bool {
+	s.state.mu.Lock()
+	last, known := s.state.applied[r]
+	s.state.mu.Unlock()
+	return known && last.uid == current.UID && !s.isMember(current) && !s.movedAway(current)
 }
 
 // isReplaced reports that the object of a uid is gone, and perhaps another one has its name.
@@ -221,7 +238,7 @@ func isOwned(err error) bool {
 func (s *session) create(ctx context.Context, o *object) error {
 	answer, created, err := s.send(ctx, o, "", false)
 	switch {
-	case err == nil && created:
+	case err == nil && (created || s.meets(answer)):
 		return nil
 	case err == nil:
 		if err := s.undo(ctx, o.ref, o.resource, answer); err != nil {
@@ -333,7 +350,15 @@ func (s *session) send(ctx context.Context, o *object, uid types.UID, force bool
 		manifest = s.manifest(o)
 		answer, created, err = s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(manifest, uid), force)
 	}
-	if err == nil && (created || uid != "") && !s.opts.DryRun {
+	ours := err == nil && (created || uid != "" || s.meets(answer))
+	if ours && o.kept != isKept(answer.Annotations) { // the annotation has come or gone since the object was read, or with this manifest
+		o.kept = !o.kept
+		if again := s.manifest(o); !bytes.Equal(again, manifest) {
+			manifest = again
+			answer, _, err = s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(manifest, answer.UID), force)
+		}
+	}
+	if err == nil && ours && !s.opts.DryRun {
 		s.state.mu.Lock()
 		s.state.applied[o.ref] = s.applied(manifest, answer)
 		s.state.mu.Unlock()
@@ -382,7 +407,7 @@ func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, 
 	if err := decode(text, &answer); err != nil {
 		return nil, false, err
 	}
-	if isCRD && !established(text) && !s.opts.DryRun {
+	if isCRD && !established(text) && !s.restoring && !s.opts.DryRun {
 		err = s.untilEstablished(ctx, res, name)
 	}
 	return &answer, code == http.StatusCreated, err
@@ -496,6 +521,7 @@ func (s *session) resolveDefined(ctx context.Context, objects []*object) {
 			switch {
 			case err == nil:
 				o.resource = res
+				s.resources[o.GroupKind] = res
 				continue
 			case ctx.Err() != nil, s.opts.DryRun, !errors.As(err, new(*kube.UnknownKindError)):
 				o.err = err

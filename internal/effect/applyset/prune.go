@@ -123,18 +123,23 @@ func (s *session) release(ctx context.Context, r ref, path []string, current *li
 	} else if at >= 0 { // the API server ignores an empty list
 		steps = append(steps, step{"replace", "/metadata/managedFields", []struct{}{{}}})
 	}
-	if err := s.patchJSON(ctx, path, steps); err != nil {
+	if _, err := s.patchJSON(ctx, path, steps); err != nil {
 		return err
 	}
 	s.log.Info("An object of a set is released and not pruned", "object", r.String())
 	return nil
 }
 
-func (s *session) patchJSON(ctx context.Context, path []string, steps []step) error {
+// patchJSON returns the metadata of the object, with all others.
+func (s *session) patchJSON(ctx context.Context, path []string, steps []step) (*live, error) {
 	body, err := json.Marshal(steps)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = kube.Send(ctx, s.write(s.opts.Client.Patch(types.JSONPatchType).AbsPath(path...)).Body(body))
-	return err
+	text, err := kube.Send(ctx, s.write(s.opts.Client.Patch(types.JSONPatchType).AbsPath(path...)).SetHeader("Accept", metadataOnly).Body(body))
+	if err != nil {
+		return nil, err
+	}
+	answer := &live{}
+	return answer, decode(text, answer)
 }

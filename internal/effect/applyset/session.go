@@ -43,6 +43,8 @@ type session struct {
 	incomplete []error
 	// uncertain: the outcome of a creation is unknown.
 	uncertain atomic.Bool
+	// restoring: one member is applied, and nothing depends on it.
+	restoring bool
 	// adopts is the id of the set whose members become those of this one.
 	adopts string
 	// deleted and released count members that were pruned.
@@ -100,9 +102,11 @@ func (s *session) run(ctx context.Context) error {
 	places, owned, creates := places{}, true, false
 	for _, o := range s.objects {
 		if o.err == nil {
+			member := s.members[o.ref]
+			o.kept = member != nil && isKept(member.Annotations)
 			places.add(o.ref)
-			owned = owned && s.owns(o.ref, o.annotations)
-			creates = creates || s.members[o.ref] == nil
+			owned = owned && s.owns(o)
+			creates = creates || member == nil
 		}
 	}
 	if s.owner != nil && !owned && !s.set.Finalizer {
@@ -133,6 +137,10 @@ func (s *session) run(ctx context.Context) error {
 		return s.deleteParent(ctx)
 	case err == nil:
 		recorded, ownsNow = places, owned
+	case s.hasNone():
+		s.remember(nil)
+		s.forget()
+		return errors.Join(err, s.deleteParent(ctx))
 	}
 	if s.parent == nil && len(recorded) == 0 {
 		return err
@@ -142,6 +150,13 @@ func (s *session) run(ctx context.Context) error {
 		s.succeeded()
 	}
 	return err
+}
+
+// hasNone reports whether a Sync that failed has found no member and created none, so that a parent would be that of nothing.
+func (s *session) hasNone() bool {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	return len(s.members) == 0 && len(s.incomplete) == 0 && !slices.ContainsFunc(s.objects, func(o *object) bool { _, applied := s.state.applied[o.ref]; return applied })
 }
 
 // memberVerbs are what RBAC has to allow for members.
@@ -341,13 +356,13 @@ func (s *session) settle(ctx context.Context) error {
 }
 
 // owns reports whether an object gets a reference to the owner.
-func (s *session) owns(r ref, annotations map[string]string) bool {
-	return s.owner != nil && (!s.ownerKind.Namespaced || r.namespace == s.set.Owner.Namespace) && !s.keeps(r, annotations)
+func (s *session) owns(o *object) bool {
+	return s.owner != nil && (!s.ownerKind.Namespaced || o.namespace == s.set.Owner.Namespace) && !o.kept && !s.keeps(o.ref, o.annotations)
 }
 
 // keeps reports whether an object is released rather than pruned.
 func (s *session) keeps(r ref, annotations map[string]string) bool {
-	return annotations[pruneAnnotation] == "disabled" || s.set.Keeps(r.Group, r.Kind)
+	return isKept(annotations) || s.set.Keeps(r.Group, r.Kind)
 }
 
 func (s *session) ownerReference(controller bool) metav1.OwnerReference {
@@ -387,6 +402,7 @@ func (s *session) plan(ctx context.Context) error {
 		o.Kind = cmp.Or(o.resource.Kind, m.Kind)
 		switch {
 		case o.err != nil:
+			o.namespace = m.Namespace
 		case o.resource.Namespaced:
 			o.namespace = cmp.Or(m.Namespace, s.memberNamespace())
 		case m.Namespace != "":

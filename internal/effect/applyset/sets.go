@@ -131,11 +131,8 @@ func (a *Applier) List(ctx context.Context) (sets []Set, hidden string, err erro
 
 // namespaces are the operator's own one, and those of parents that this process has written.
 func (a *Applier) namespaces() []string {
-	a.mu.Lock()
-	states := slices.Collect(maps.Values(a.sets))
-	a.mu.Unlock()
 	all := map[string]bool{a.opts.Namespace: true}
-	for _, s := range states {
+	for _, s := range a.states() {
 		s.mu.Lock()
 		if s.def != nil {
 			all[s.def.namespace] = true
@@ -241,7 +238,7 @@ func (a *Applier) Delete(ctx context.Context, log *slog.Logger, namespace, id st
 	if err != nil {
 		return 0, 0, err
 	}
-	state, release, err := a.begin(ctx, s.id)
+	state, release, err := a.begin(ctx, s.names)
 	if err != nil {
 		return 0, 0, err
 	}

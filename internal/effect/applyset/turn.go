@@ -1,0 +1,192 @@
+package applyset
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// state is what a process knows of a set.
+type state struct {
+	names
+	// turn holds one value while a Sync, a move or a check of the set runs.
+	turn chan struct{}
+	// users counts those that run or wait, watched are the watches of the members. Applier.mu guards both.
+	users   int
+	watched map[scope]bool
+
+	mu      sync.Mutex
+	applied map[ref]applied
+	// places are those of the last Sync: the parent may be deleted.
+	places places
+	// unblocked: the owner may not be blocked, because a permission is missing.
+	unblocked bool
+	// leftWarned: the warning that members outlive their owner is logged.
+	leftWarned bool
+	// def is nil before the first Sync and after an empty one.
+	def      *definition
+	restores map[ref]*restores
+	// failed are the objects that the last Sync could not apply.
+	failed map[ref]error
+	// complete: the last Sync has succeeded. differing are members that were reported as changed since then.
+	complete  bool
+	differing map[ref]bool
+	// seen is what watches deliver during a Sync, which is compared at its end; nil at other times. Before the end, it is not known of each object
+	// what was applied.
+	seen map[ref]sighting
+	// postponed are checks that found the turn taken. The end of each turn repeats one of them, so that they never fill the queue.
+	postponed map[ref]bool
+}
+
+// sighting is an object as a watch has delivered it.
+type sighting struct {
+	// uid is empty for an object that is gone, or has lost its label.
+	uid     types.UID
+	mark    string
+	version uint64
+	kept    bool
+}
+
+func (n *names) sighting(o *live) sighting {
+	return sighting{o.UID, n.mark(o), versionOf(o.ResourceVersion), isKept(o.Annotations)}
+}
+
+func (e sighting) differs(last applied) bool {
+	return e.uid != last.uid || e.mark != last.mark || e.kept != last.kept
+}
+
+// begin waits until nothing else of the set runs.
+func (a *Applier) begin(ctx context.Context, n names) (*state, func(), error) {
+	a.mu.Lock()
+	s := a.sets[n.id]
+	if s == nil {
+		s = &state{names: n, turn: make(chan struct{}, 1), applied: map[ref]applied{}, places: places{}, postponed: map[ref]bool{}}
+		a.sets[n.id] = s
+	}
+	s.users++
+	a.mu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+		s.mu.Lock()
+		s.seen = map[ref]sighting{}
+		s.mu.Unlock()
+		return s, func() { a.end(s) }, nil
+	case <-ctx.Done():
+		a.leave(s)
+		return nil, nil, ctx.Err()
+	}
+}
+
+// tryBegin begins a check, or returns nil: then it is repeated after what runs now.
+func (a *Applier) tryBegin(item suspicion) (*state, func()) {
+	a.mu.Lock()
+	s := a.sets[item.id]
+	if s == nil {
+		a.mu.Unlock()
+		return nil, nil
+	}
+	s.users++
+	a.mu.Unlock()
+	s.mu.Lock()
+	begun := true
+	select {
+	case s.turn <- struct{}{}:
+	default:
+		begun, s.postponed[item.ref] = false, true
+	}
+	s.mu.Unlock()
+	if !begun {
+		a.leave(s)
+		return nil, nil
+	}
+	return s, func() { a.end(s) }
+}
+
+// end ends a turn, and has checked what was delivered meanwhile.
+func (a *Applier) end(s *state) {
+	s.mu.Lock()
+	var checks []ref
+	for r, is := range s.seen {
+		if last, known := s.applied[r]; known && s.def != nil && is.version > last.version && is.differs(last) {
+			s.differing[r] = true
+			checks = append(checks, r)
+		}
+	}
+	s.seen = nil
+	for r := range s.postponed {
+		delete(s.postponed, r)
+		checks = append(checks, r)
+		break
+	}
+	<-s.turn
+	s.mu.Unlock()
+	if a.isLost(s) {
+		a.drop(s)
+	}
+	for _, r := range checks {
+		a.drifted.Add(suspicion{s.id, r})
+	}
+	a.leave(s)
+}
+
+// leave forgets a set that has no members.
+func (a *Applier) leave(s *state) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.users--
+	a.forget(s)
+}
+
+// forget requires mu.
+func (a *Applier) forget(s *state) {
+	s.mu.Lock()
+	empty := len(s.places) == 0
+	s.mu.Unlock()
+	if s.users == 0 && empty && a.sets[s.id] == s {
+		delete(a.sets, s.id)
+		a.watchOnly(s, nil)
+	}
+}
+
+// drop ends the comparison and the watches of a set. Its members may stay.
+func (a *Applier) drop(s *state) {
+	s.mu.Lock()
+	s.def, s.places, s.applied, s.restores = nil, places{}, map[ref]applied{}, map[ref]*restores{}
+	s.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.watchOnly(s, nil)
+	a.forget(s)
+}
+
+// DropLost drops what is kept of sets whose hook is gone. Those that are in use are dropped when that ends.
+func (a *Applier) DropLost() {
+	for _, s := range a.states() {
+		a.mu.Lock()
+		free := s.users == 0
+		a.mu.Unlock()
+		if free && a.isLost(s) {
+			a.drop(s)
+		}
+	}
+}
+
+// isLost reports whether the hook of a set is gone.
+func (a *Applier) isLost(s *state) bool {
+	s.mu.Lock()
+	def := s.def
+	s.mu.Unlock()
+	return def != nil && a.opts.Known != nil && !a.opts.Known(def.hook)
+}
+
+// states returns all sets that are kept.
+func (a *Applier) states() []*state {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make([]*state, 0, len(a.sets))
+	for _, s := range a.sets {
+		all = append(all, s)
+	}
+	return all
+}
