@@ -28,7 +28,7 @@ func TestStatusByURL(t *testing.T) {
 		{200, `{"version":"v1","healthy":true}`, server.URL, "shell-operator v1: healthy\n", 0},
 		{200, `{"version":"v1","healthy":true}`, server.URL + "/", "shell-operator v1: healthy\n", 0},
 		{200, `{"version":"v1","healthy":true}`, strings.TrimPrefix(server.URL, "http://"), "shell-operator v1: healthy\n", 0},
-		{200, blocked, server.URL, "problems:\n- a.sh: no permission (grant it)\n", 1},
+		{200, blocked, server.URL, "problems:\n- a.sh: no permission: grant it\n", 1},
 		{200, blocked, server.URL, "Error: the operator is not healthy\n", 1},
 		{200, `{"version":"v1","notReady":"not ready: hooks wait"}`, server.URL, "- not ready: hooks wait\n", 1},
 		{200, `{"version":"v1","healthy":true,"troubles":[{"kind":"paused","subject":"a.sh","problem":"the hook is paused","notice":true}]}`, server.URL, "paused:\n- a.sh: the hook is paused\n", 0},

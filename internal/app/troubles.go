@@ -87,7 +87,7 @@ func (i *insight) readiness() (notes []string, err error) {
 		if t.Kind == debug.InWatch && slices.ContainsFunc(t.Hooks, func(name string) bool { return waiting[name] }) {
 			continue
 		}
-		notes = append(notes, t.String())
+		notes = append(notes, t.Note())
 	}
 	return notes, err
 }

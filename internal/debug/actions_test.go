@@ -249,7 +249,7 @@ func TestParkedAndPauses(t *testing.T) {
 	api := New(options(busyOperator()))
 	for path, want := range map[string]string{
 		"/parked/list":     "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  ",
-		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- queue \"slow\": big.py",
+		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt: shell-operator parked list\n- queue \"slow\": big.py",
 		"/finalizers/list": "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", orphaned with 3 objects\n",
 		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
 			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets adopt or delete --hook gone.sh\n",
@@ -264,7 +264,7 @@ func TestParkedAndPauses(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", path, got, want)
 		}
 	}
-	for _, want := range []string{`queue "orders": it is paused with 4 tasks (shell-operator queue resume orders)`, `queue "orders": failed tasks wait for their next attempt, lanes: 1, tasks of the queue: 4`} {
+	for _, want := range []string{`queue "orders": it is paused with 4 tasks: shell-operator queue resume orders`, `queue "orders": failed tasks wait for their next attempt, lanes: 1, tasks of the queue: 4`} {
 		if got := ask(api, "GET", "/status", nil).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("status: %s\nwant %s", got, want)
 		}

@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,6 +25,9 @@ type Trouble struct {
 	Hint    string `json:"hint,omitempty"`
 	// Notice reports that it is intended: the operator is healthy nevertheless.
 	Notice bool `json:"notice,omitempty"`
+
+	// brief is the line of /readyz, where that is not made of Subject and Problem.
+	brief string
 }
 
 // TroubleKind classifies troubles: it is a label of the metric.
@@ -45,11 +49,16 @@ const (
 )
 
 func (t *Trouble) String() string {
-	text := t.Subject + ": " + t.Problem
-	if t.Hint != "" {
-		text += " (" + t.Hint + ")"
+	return strings.TrimSuffix(t.Subject+": "+t.Problem+": "+t.Hint, ": ")
+}
+
+// Note is the line of /readyz: it says that a hook is one, and has no hint.
+func (t *Trouble) Note() string {
+	subject := t.Subject
+	if len(t.Hooks) == 1 && subject == inHook(t.Hooks[0], t.Binding) {
+		subject = fmt.Sprintf("hook %q", t.Hooks[0]) + strings.TrimPrefix(subject, t.Hooks[0])
 	}
-	return text
+	return cmp.Or(t.brief, subject+": "+t.Problem)
 }
 
 // about reports whether the trouble is about a binding of a hook.
@@ -67,11 +76,17 @@ func Troubles(o Operator) []Trouble {
 		}
 	}
 	for _, f := range o.Orphans() {
-		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding), Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer})
+		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding), Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer,
+			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone", f.Objects, f.Resource, f.Finalizer, f.Hook)})
 	}
 	hooksOfSets, lost := lostSets(o)
+	sets := map[string]int{}
+	for _, s := range o.LostSets() {
+		sets[s.Hook]++
+	}
 	for _, name := range hooksOfSets {
-		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: name, Problem: lost[name].Text, Hint: lost[name].Hint})
+		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: name, Problem: lost[name].Text, Hint: lost[name].Hint,
+			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", name, sets[name])})
 	}
 	for _, p := range parkedCounts(o.Parked()) {
 		all = append(all, Trouble{Kind: InParked, Hooks: []string{p.hook}, Subject: fmt.Sprintf("%s, queue %q", p.hook, p.queue),

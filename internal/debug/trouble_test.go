@@ -25,33 +25,34 @@ func TestTroubles(t *testing.T) {
 		kind        TroubleKind
 		line, state string
 		healthy     bool
+		note        string
 	}{
 		"none":           {set: func(*fake) {}, state: "ready", healthy: true},
-		"request fails":  {watching(Binding{Troubles: []string{"no permission to\nlist pods"}}), InWatch, `a.sh, binding "pods": no permission to list pods`, "ready", false},
-		"finalizer":      {watching(Binding{Finalizing: []string{"3 objects lack it"}}), InFinalizer, `a.sh, binding "pods": 3 objects lack it`, "ready", false},
-		"filter":         {watching(Binding{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter, `a.sh, binding "pods": its filter fails for 1 of 2 objects (shell-operator why a.sh; `, "ready", false},
-		"rejected hook":  {func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }, InReload, "a.sh: the last reload was rejected, the previous hooks stay active: it is no JSON", "ready", false},
-		"rejected hooks": {func(f *fake) { f.rejected = map[string]string{"": "two paths"} }, InReload, "hooks: the last reload was rejected, the previous hooks stay active: two paths", "ready", false},
+		"request fails":  {watching(Binding{Troubles: []string{"no permission to\nlist pods"}}), InWatch, `a.sh, binding "pods": no permission to list pods`, "ready", false, `hook "a.sh", binding "pods": no permission to list pods`},
+		"finalizer":      {watching(Binding{Finalizing: []string{"3 objects lack it"}}), InFinalizer, `a.sh, binding "pods": 3 objects lack it`, "ready", false, ""},
+		"filter":         {watching(Binding{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter, `a.sh, binding "pods": its filter fails for 1 of 2 objects: shell-operator why a.sh; `, "ready", false, ""},
+		"rejected hook":  {func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }, InReload, "a.sh: the last reload was rejected, the previous hooks stay active: it is no JSON", "ready", false, ""},
+		"rejected hooks": {func(f *fake) { f.rejected = map[string]string{"": "two paths"} }, InReload, "hooks: the last reload was rejected, the previous hooks stay active: two paths", "ready", false, ""},
 		"parked": {func(f *fake) { f.parked = []ParkedTask{{Hook: "a.sh", Queue: "main"}, {Hook: "a.sh", Queue: "main"}} }, InParked,
-			`a.sh, queue "main": 2 tasks parked after the last attempt (shell-operator parked list)`, "ready", false},
+			`a.sh, queue "main": 2 tasks parked after the last attempt: shell-operator parked list`, "ready", false, ""},
 		"orphan": {func(f *fake) {
 			f.orphans = []Finalizer{{Finalizer: "x/y", Hook: "gone.sh", Resource: "pods", Orphan: true, Objects: 1}}
 		}, InFinalizer,
-			"gone.sh: 1 object of pods keep the finalizer x/y", "ready", false},
-		"lost set": {func(f *fake) { f.sets = []Set{{ID: "s-1", Hook: "gone.sh", HookAbsent: true}} }, InSet, "gone.sh: its hook is gone, and 1 set of objects left: s-1", "ready", false},
+			"gone.sh: 1 object of pods keep the finalizer x/y", "ready", false, `1 objects of pods keep the finalizer x/y of hook "gone.sh", which is gone`},
+		"lost set": {func(f *fake) { f.sets = []Set{{ID: "s-1", Hook: "gone.sh", HookAbsent: true}} }, InSet, "gone.sh: its hook is gone, and 1 set of objects left: s-1", "ready", false, `the hook "gone.sh" is gone, its sets of objects are left: 1`},
 		"failing task": {func(f *fake) {
 			f.queues = []Queue{{Name: "main", Length: 1, Phase: Sleeping, Failures: 2, Left: time.Second, LastError: "secret-value", Tasks: []Task{{"d", "a.sh", "kubernetes", "pods"}}}}
-		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed 2 times, the next attempt is in 1s`, "failing", false},
+		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed 2 times, the next attempt is in 1s`, "failing", false, ""},
 		"failing lanes": {func(f *fake) {
 			f.queues = []Queue{{Name: "q", Keyed: true, Length: 3, Phase: Running, Running: 1, Delayed: 2}}
-		}, InQueue, `queue "q": failed tasks wait for their next attempt, lanes: 2, tasks of the queue: 3`, "ready", false},
-		"paused hook":   {func(f *fake) { f.paused = []string{"a.sh"} }, IsPaused, "a.sh: the hook is paused (shell-operator hook resume a.sh)", "ready", true},
-		"paused queue":  {func(f *fake) { f.queues = []Queue{{Name: "main", Paused: true}} }, IsPaused, `queue "main": it is paused with 0 tasks (shell-operator queue resume main)`, "ready", true},
-		"registration":  {reported(Trouble{Kind: InRegistration, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Subject: "x", Problem: "no permission"}), InRegistration, "x: no permission", notRegistered, false},
-		"reviews":       {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "m", Subject: "x", Problem: "5 of 5"}), InReviews, "x: 5 of 5", reviewsFail, false},
-		"other reviews": {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "n", Subject: "x", Problem: "5 of 5"}), InReviews, "x: 5 of 5", "ready", false},
-		"lease":         {reported(Trouble{Kind: InLease, Subject: "the Lease", Problem: "no permission"}), InLease, "the Lease: no permission", "ready", false},
-		"not ready":     {func(f *fake) { f.notReady = "not ready: hooks wait" }, "", "not ready: hooks wait", "ready", false},
+		}, InQueue, `queue "q": failed tasks wait for their next attempt, lanes: 2, tasks of the queue: 3`, "ready", false, ""},
+		"paused hook":   {func(f *fake) { f.paused = []string{"a.sh"} }, IsPaused, "a.sh: the hook is paused: shell-operator hook resume a.sh", "ready", true, ""},
+		"paused queue":  {func(f *fake) { f.queues = []Queue{{Name: "main", Paused: true}} }, IsPaused, `queue "main": it is paused with 0 tasks: shell-operator queue resume main`, "ready", true, ""},
+		"registration":  {reported(Trouble{Kind: InRegistration, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Subject: "x", Problem: "no permission"}), InRegistration, "x: no permission", notRegistered, false, ""},
+		"reviews":       {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "m", Subject: "x", Problem: "5 of 5"}), InReviews, "x: 5 of 5", reviewsFail, false, ""},
+		"other reviews": {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "n", Subject: "x", Problem: "5 of 5"}), InReviews, "x: 5 of 5", "ready", false, ""},
+		"lease":         {reported(Trouble{Kind: InLease, Subject: "the Lease", Problem: "no permission"}), InLease, "the Lease: no permission", "ready", false, "the Lease: no permission"},
+		"not ready":     {func(f *fake) { f.notReady = "not ready: hooks wait" }, "", "not ready: hooks wait", "ready", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{
@@ -72,6 +73,9 @@ func TestTroubles(t *testing.T) {
 				return x.Kind == row.kind && x.Notice == row.healthy && strings.HasPrefix(x.String(), row.line)
 			}) {
 				t.Errorf("troubles %+v", s.Troubles)
+			}
+			if len(s.Troubles) == 1 && row.note != "" && s.Troubles[0].Note() != row.note {
+				t.Errorf("the line of /readyz: %s, want %s", s.Troubles[0].Note(), row.note)
 			}
 			text, page := s.Text(time.Now()), ask(NewPage(o), "GET", "/", nil).Body.String()
 			if row.line != "" && !strings.Contains(text, "\n- "+row.line) {

@@ -199,7 +199,7 @@ func TestReload(t *testing.T) {
 	}
 	text, err := io.ReadAll(response.Body)
 	response.Body.Close()
-	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(text), `the last reload was rejected, the previous hooks stay active: hook "two": the configuration is not valid: `) {
+	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(text), `hook "two": the last reload was rejected, the previous hooks stay active: the configuration is not valid: `) {
 		t.Errorf("%d: %s, %v", response.StatusCode, text, err)
 	}
 	metrics, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/metrics")
@@ -218,7 +218,7 @@ func TestReload(t *testing.T) {
 	}
 	shown, err := io.ReadAll(home.Body)
 	home.Body.Close()
-	if err != nil || !strings.Contains(string(shown), "The last reload was rejected") {
+	if err != nil || !strings.Contains(string(shown), "the last reload was rejected") {
 		t.Errorf("the page: %s, %v", shown, err)
 	}
 	for _, page := range []string{string(text), string(shown)} {
