@@ -133,6 +133,8 @@ func printCase(b *strings.Builder, c workbench.TestCase, verbose bool) {
 		fmt.Fprintf(b, "FAIL %s:%d%s\n", c.File, c.Line, suffix(": ", c.Name))
 	case verbose:
 		fmt.Fprintf(b, "ok   %s:%d: %s (%s)\n", c.File, c.Line, c.Name, seconds(c.Seconds))
+	case len(c.Warnings) > 0:
+		fmt.Fprintf(b, "WARN %s:%d: %s\n", c.File, c.Line, c.Name)
 	default:
 		return
 	}
@@ -145,6 +147,12 @@ func printCase(b *strings.Builder, c workbench.TestCase, verbose bool) {
 		for _, line := range f.Diff {
 			fmt.Fprintf(b, "    %s\n", line)
 		}
+	}
+	for _, warning := range c.Warnings {
+		fmt.Fprintf(b, "  warning: %s\n", warning)
+	}
+	if len(c.Failures) == 0 && !verbose {
+		return
 	}
 	for _, note := range c.Notes {
 		fmt.Fprintf(b, "  note: %s\n", note)
@@ -171,6 +179,9 @@ func annotationsOf(r workbench.TestReport) (all []annotation) {
 	for _, c := range r.Cases {
 		for _, f := range c.Failures {
 			all = append(all, annotation{"error", c.File, f.Line, f.Column, c.Name, strings.Join(append([]string{withHint(f)}, f.Diff...), "\n")})
+		}
+		for _, warning := range c.Warnings {
+			all = append(all, annotation{"warning", c.File, c.Line, 0, c.Name, warning})
 		}
 	}
 	return all

@@ -218,8 +218,8 @@ func (w finalizerWorld) Event(ev event.Event)                     { w.buckets.Ev
 func (finalizerWorld) Keep(b []byte) event.Payload                { return event.Memory(b) }
 func (finalizerWorld) Objects(*hook.Hook, int, int)               {}
 func (w finalizerWorld) Gone(h *hook.Hook, i int, o event.Object) { w.life.ObjectGone(h, i, o) }
-func (finalizerWorld) FilterFailed(*hook.Hook, int)               {}
-func (finalizerWorld) KeyFailed(*hook.Hook, int)                  {}
+func (finalizerWorld) FilterFailed(*hook.Hook, int, error)        {}
+func (finalizerWorld) KeyFailed(*hook.Hook, int, error)           {}
 func (finalizerWorld) SetHooks([]*hook.Hook)                      {}
 func (finalizerWorld) BindingsEnabled(string, time.Duration)      {}
 func (finalizerWorld) BindingsFailed(string)                      {}

@@ -63,6 +63,8 @@ type Report struct {
 	Response string
 	// Result is what the hook wrote to its result file.
 	Result effect.Result
+	// InvalidResult is why the result file of a failed hook was ignored.
+	InvalidResult error
 	// Err is the failure of the run; Allowed reports that its bindings allow failure.
 	Err     error
 	Allowed bool

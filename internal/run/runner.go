@@ -189,7 +189,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	endTrace(err)
 	report := Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: m.waited, Attempt: m.attempts, Merged: merged,
-		Wall: time.Since(started), Usage: a.usage, Kubectl: a.calls, Changes: a.changes, Response: a.response, Result: a.result, Err: err, Allowed: t.mayFail(),
+		Wall: time.Since(started), Usage: a.usage, Kubectl: a.calls, Changes: a.changes, Response: a.response, Result: a.result, InvalidResult: a.invalidResult, Err: err, Allowed: t.mayFail(),
 		Interrupted: err != nil && interrupted(ctx), Unrecorded: a.unrecorded,
 	}
 	a.record.End(report)
@@ -237,6 +237,8 @@ type attempt struct {
 	result  effect.Result
 	// unread reports that a file of the hook could not be read; unrecorded that another run was being recorded when this one ended.
 	unread, unrecorded bool
+	// invalidResult is why the result file of a failed hook is ignored.
+	invalidResult error
 	// lists are the initial lists in the contexts.
 	lists []event.Snapshot
 	// env are the variables of the process. hookFailed reports that the process failed.
@@ -296,7 +298,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	var invalid error
 	a.result, invalid = t.result(out.Result, a.lists, err != nil)
 	if err != nil {
-		if invalid != nil {
+		if a.invalidResult = invalid; invalid != nil {
 			log.Warn("The result file of a failed hook is ignored", "error", invalid.Error())
 		}
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil && !t.withoutEffects() {

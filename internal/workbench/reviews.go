@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -132,7 +133,11 @@ func (s *simulation) review(ctx context.Context) error {
 			bindings = s.hook.Mutating
 		}
 		for i := range bindings {
-			if reason := s.unreviewed(&bindings[i], &q, kind.Namespaced); reason != "" {
+			reason, err := s.unreviewed(ctx, &bindings[i], &q, kind.Namespaced)
+			if err != nil {
+				return err
+			}
+			if reason != "" {
 				s.result.excluded = append(s.result.excluded, fmt.Sprintf("binding %q: %s", bindings[i].Name, reason))
 				continue
 			}
@@ -182,31 +187,45 @@ func (s *simulation) reviewed(files []string) (objects [][]byte, kind memory.Kin
 }
 
 // unreviewed is why the API server would not send a request to a binding; "" if it would.
-func (s *simulation) unreviewed(b *hook.Admission, q *admissionRequest, namespaced bool) string {
+func (s *simulation) unreviewed(ctx context.Context, b *hook.Admission, q *admissionRequest, namespaced bool) (reason string, err error) {
 	if s.in.Binding != "" && b.Name != s.in.Binding {
-		return fmt.Sprintf("only %q is chosen", s.in.Binding)
+		return fmt.Sprintf("only %q is chosen", s.in.Binding), nil
 	}
 	if !slices.ContainsFunc(b.Rules, func(r hook.Rule) bool { return ruleMatches(&r, q, namespaced) }) {
 		resource := q.Resource.Resource
 		if q.SubResource != "" {
 			resource += "/" + q.SubResource
 		}
-		return fmt.Sprintf("no rule matches %s of %s in group %q, version %s", q.Operation, resource, q.Resource.Group, q.Resource.Version)
+		return fmt.Sprintf("no rule matches %s of %s in group %q, version %s", q.Operation, resource, q.Resource.Group, q.Resource.Version), nil
 	}
 	if b.ObjectLabels != nil && !selects(b.ObjectLabels, labelsOf(q.Object)) && !selects(b.ObjectLabels, labelsOf(q.OldObject)) {
-		return "labelSelector does not match the labels of the object"
+		return "labelSelector does not match the labels of the object", nil
 	}
 	if b.NamespaceLabels != nil && namespaced {
-		set := labels.Set{}
-		if o, err := s.server.Find("namespace/" + q.Namespace); err == nil {
-			set = labelsOf(o.JSON)
+		set, err := s.namespaceLabels(ctx, q.Namespace)
+		if err != nil {
+			return "", err
 		}
 		set["kubernetes.io/metadata.name"] = q.Namespace
 		if !selects(b.NamespaceLabels, set) {
-			return fmt.Sprintf("namespace.labelSelector does not match the labels of namespace %q", q.Namespace)
+			return fmt.Sprintf("namespace.labelSelector does not match the labels of namespace %q", q.Namespace), nil
 		}
 	}
-	return ""
+	return "", nil
+}
+
+// namespaceLabels returns the labels of a namespace; one that does not exist has none.
+func (s *simulation) namespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	o, err := s.server.Find("namespace/" + name)
+	if err != nil && s.origin != nil {
+		if o, err = s.origin.find(ctx, "namespace/"+name); err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("namespace.labelSelector of a webhook: %w", err)
+		}
+	}
+	if err != nil {
+		return labels.Set{}, nil
+	}
+	return labelsOf(o.JSON), nil
 }
 
 func labelsOf(object []byte) labels.Set {

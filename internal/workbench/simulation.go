@@ -94,6 +94,8 @@ type simulated struct {
 	// excluded are the reasons why changes were no events.
 	excluded []string
 	notes    []string
+	// warnings are mistakes that fail no run: the operator would log them.
+	warnings []string
 	usage    process.Usage
 	// file is the result file of the last run.
 	file  *recording.File
@@ -232,6 +234,9 @@ func (s *simulation) observe(r run.Report) {
 	s.result.err, s.result.exit = r.Err, exitOf(r.Err)
 	s.result.usage = r.Usage
 	s.result.file = recording.FileOf(r.Result)
+	if r.InvalidResult != nil {
+		s.warn("the result file is ignored: %v", r.InvalidResult)
+	}
 }
 
 // exitOf is the exit status of a run as a shell has it.
@@ -316,12 +321,19 @@ type simulatedSink struct{ *simulation }
 func (s simulatedSink) Keep(text []byte) event.Payload     { return event.Memory(slices.Clone(text)) }
 func (s simulatedSink) Objects(*hook.Hook, int, int)       {}
 func (s simulatedSink) Gone(*hook.Hook, int, event.Object) {}
-func (s simulatedSink) FilterFailed(h *hook.Hook, i int) {
-	s.result.notes = append(s.result.notes, fmt.Sprintf("binding %q: jqFilter failed, its result is null", h.Kubernetes[i].Name))
+func (s simulatedSink) FilterFailed(h *hook.Hook, i int, err error) {
+	s.warn("binding %q: jqFilter failed, its result is null: %v", h.Kubernetes[i].Name, err)
 }
 
-func (s simulatedSink) KeyFailed(h *hook.Hook, i int) {
-	s.result.notes = append(s.result.notes, fmt.Sprintf("binding %q: queue.key failed, the key is that of the object", h.Kubernetes[i].Name))
+func (s simulatedSink) KeyFailed(h *hook.Hook, i int, err error) {
+	s.warn("binding %q: queue.key failed, the key is that of the object: %v", h.Kubernetes[i].Name, err)
+}
+
+// warn adds a warning, once.
+func (s *simulation) warn(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(s.result.warnings, text) {
+		s.result.warnings = append(s.result.warnings, text)
+	}
 }
 
 func (s simulatedSink) Event(ev event.Event) {

@@ -71,7 +71,7 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	}
 	e.learnPatches(ctx, requests.Patches)
 	for _, w := range requests.Warnings {
-		e.result.notes = append(e.result.notes, "the metrics: "+w.String())
+		e.warn("the metrics: %s", w)
 	}
 	if e.dry != nil {
 		changes, err := e.dry.Apply(ctx, log, h, out, turn, seen)

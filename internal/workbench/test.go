@@ -57,9 +57,11 @@ type TestCase struct {
 	Hook     string        `json:"hook,omitempty"`
 	Seconds  float64       `json:"seconds"`
 	Failures []TestFailure `json:"failures,omitempty"`
-	Notes    []string      `json:"notes,omitempty"`
-	Stdout   []string      `json:"stdout,omitempty"`
-	Stderr   []string      `json:"stderr,omitempty"`
+	// Warnings are mistakes that fail no run: the operator would log them.
+	Warnings []string `json:"warnings,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+	Stdout   []string `json:"stdout,omitempty"`
+	Stderr   []string `json:"stderr,omitempty"`
 }
 
 // TestFailure is an expectation that is not met, or an error in the file.
@@ -356,6 +358,7 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 	s, err := t.simulate(ctx, hookFile, f, c)
 	if s != nil {
 		report.Stdout, report.Stderr, report.Notes = s.result.stdout, s.result.stderr, s.result.notes
+		report.Warnings = s.result.warnings
 	}
 	report.Seconds = time.Since(started).Seconds()
 	if err != nil {
@@ -420,7 +423,7 @@ func (s *simulation) actual() (*testfile.Actual, error) {
 		Runs: r.runs, Exit: r.exit, Stdout: r.stdout, Stderr: r.stderr, Calls: r.calls,
 		Admission: r.admission, Conversion: r.conversion, HTTP: r.http, Approximate: s.server.Approximate(),
 		Present: func(ref string) bool { _, err := s.server.Find(ref); return err == nil },
-		Object:  s.expectedObject,
+		Object:  s.expectedObject, Missing: s.missingObject,
 	}
 	if r.err != nil {
 		a.Error = r.err.Error()
@@ -452,23 +455,22 @@ func (s *simulation) actual() (*testfile.Actual, error) {
 	return a, nil
 }
 
+// missingObject explains why expectedObject has returned none.
+func (s *simulation) missingObject(expected map[string]any) string {
+	at, known := s.expectedPlace(expected)
+	if !known {
+		return fmt.Sprintf("there is no %s %s, and the kind is unknown: no object has it, and no CRD among the objects defines it", at.Kind.Kind, at.Name)
+	}
+	return s.server.Missing(at)
+}
+
 // expectedObject returns the object of the cluster for an expected one.
 func (s *simulation) expectedObject(expected map[string]any) any {
-	kind, _ := expected["kind"].(string)
-	metadata, _ := expected["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	namespace, _ := metadata["namespace"].(string)
-	apiVersion, _ := expected["apiVersion"].(string)
-	k, known := s.server.Resolve(apiVersion, kind)
+	at, known := s.expectedPlace(expected)
 	if !known {
 		return nil
 	}
-	if k.Namespaced {
-		namespace = cmp.Or(namespace, "default")
-	} else {
-		namespace = ""
-	}
-	o, found := s.server.Get(memory.Object{Kind: k, Namespace: namespace, Name: name})
+	o, found := s.server.Get(at)
 	if !found {
 		return nil
 	}
@@ -477,6 +479,25 @@ func (s *simulation) expectedObject(expected map[string]any) any {
 		return err.Error()
 	}
 	return tree
+}
+
+// expectedPlace returns where an expected object would be.
+func (s *simulation) expectedPlace(expected map[string]any) (at memory.Object, known bool) {
+	kind, _ := expected["kind"].(string)
+	metadata, _ := expected["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	apiVersion, _ := expected["apiVersion"].(string)
+	k, known := s.server.Resolve(apiVersion, kind)
+	if !known {
+		k.Kind = kind
+	}
+	if k.Namespaced {
+		namespace = cmp.Or(namespace, "default")
+	} else {
+		namespace = ""
+	}
+	return memory.Object{Kind: k, Namespace: namespace, Name: name}, known
 }
 
 func asTree(v any) (any, error) {

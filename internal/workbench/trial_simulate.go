@@ -45,7 +45,7 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 		},
 	})
 	if s != nil {
-		r.Notes, r.Diffs = append(r.Notes, s.result.notes...), s.result.diffs
+		r.Notes, r.Diffs = slices.Concat(r.Notes, s.result.warnings, s.result.notes), s.result.diffs
 	}
 	if err != nil {
 		return errors.Join(err, removeAll(own))

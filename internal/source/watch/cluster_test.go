@@ -43,11 +43,11 @@ var _ Sink = (*observer)(nil)
 
 func (o *observer) Event(ev event.Event)        { o.events <- ev }
 func (o *observer) Keep(b []byte) event.Payload { return event.Memory(b) }
-func (o *observer) FilterFailed(h *hook.Hook, index int) {
+func (o *observer) FilterFailed(h *hook.Hook, index int, _ error) {
 	o.failures <- fmt.Sprintf("%s %d", h.Name, index)
 }
 func (o *observer) Gone(*hook.Hook, int, event.Object) {}
-func (o *observer) KeyFailed(h *hook.Hook, index int) {
+func (o *observer) KeyFailed(h *hook.Hook, index int, _ error) {
 	o.failures <- fmt.Sprintf("key of %s %d", h.Name, index)
 }
 func (o *observer) Objects(h *hook.Hook, index, n int) {

@@ -480,6 +480,6 @@ func (b *staged) Objects(_ *hook.Hook, _ int, n int) {
 		b.t.Errorf("%d objects were reported, there are %d", n, b.monitor.items.Len())
 	}
 }
-func (b *staged) FilterFailed(*hook.Hook, int)       { b.log("%s: filter failed", b.name) }
-func (b *staged) Gone(*hook.Hook, int, event.Object) {}
-func (b *staged) KeyFailed(*hook.Hook, int)          { b.log("%s: key failed", b.name) }
+func (b *staged) FilterFailed(*hook.Hook, int, error) { b.log("%s: filter failed", b.name) }
+func (b *staged) Gone(*hook.Hook, int, event.Object)  {}
+func (b *staged) KeyFailed(*hook.Hook, int, error)    { b.log("%s: key failed", b.name) }

@@ -229,11 +229,11 @@ func (w *witness) Event(ev event.Event) {
 	known[ev.Object.Name] = ev.Watch != event.Deleted
 	w.events[ev.Hook] = append(w.events[ev.Hook], ev.Watch.String()+" "+ev.Object.Name)
 }
-func (w *witness) Keep(b []byte) event.Payload        { return event.Memory(b) }
-func (w *witness) Objects(*hook.Hook, int, int)       {}
-func (w *witness) FilterFailed(*hook.Hook, int)       {}
-func (w *witness) Gone(*hook.Hook, int, event.Object) {}
-func (w *witness) KeyFailed(*hook.Hook, int)          {}
+func (w *witness) Keep(b []byte) event.Payload         { return event.Memory(b) }
+func (w *witness) Objects(*hook.Hook, int, int)        {}
+func (w *witness) FilterFailed(*hook.Hook, int, error) {}
+func (w *witness) Gone(*hook.Hook, int, event.Object)  {}
+func (w *witness) KeyFailed(*hook.Hook, int, error)    {}
 
 // follow runs a Watcher on a model server, in a bubble.
 func follow(t *testing.T, s *server, test func(w *Watcher, seen *witness)) {

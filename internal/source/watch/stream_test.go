@@ -101,12 +101,12 @@ func benchmarkStream(b *testing.B) *feed {
 
 type silence struct{}
 
-func (silence) Event(event.Event)                  {}
-func (silence) Keep(b []byte) event.Payload        { return event.Memory(b) }
-func (silence) Objects(*hook.Hook, int, int)       {}
-func (silence) FilterFailed(*hook.Hook, int)       {}
-func (silence) Gone(*hook.Hook, int, event.Object) {}
-func (silence) KeyFailed(*hook.Hook, int)          {}
+func (silence) Event(event.Event)                   {}
+func (silence) Keep(b []byte) event.Payload         { return event.Memory(b) }
+func (silence) Objects(*hook.Hook, int, int)        {}
+func (silence) FilterFailed(*hook.Hook, int, error) {}
+func (silence) Gone(*hook.Hook, int, event.Object)  {}
+func (silence) KeyFailed(*hook.Hook, int, error)    {}
 
 // BenchmarkFirstList is the first set of a binding with a filter, from the bytes of a list to its items.
 func BenchmarkFirstList(b *testing.B) {

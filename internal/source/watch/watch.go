@@ -49,9 +49,9 @@ type Sink interface {
 	// Gone receives an object that a binding has no more, before the event about it.
 	Gone(h *hook.Hook, index int, o event.Object)
 	// FilterFailed counts a failure of a binding's filter.
-	FilterFailed(h *hook.Hook, index int)
+	FilterFailed(h *hook.Hook, index int, err error)
 	// KeyFailed counts a failure of a jq key.
-	KeyFailed(h *hook.Hook, index int)
+	KeyFailed(h *hook.Hook, index int, err error)
 }
 
 // Meter measures the cost of watching. Its methods must not block.

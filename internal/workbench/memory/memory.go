@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -273,6 +274,29 @@ func (s *Server) Find(ref string) (Object, error) {
 		return Object{}, fmt.Errorf("there is no object %s; there are %s", ref, refs(similar))
 	}
 	return Object{}, fmt.Errorf("there is no object %s, and none of its kind", ref)
+}
+
+// Missing explains that there is no such object, with those of its name in other namespaces, or else others of its kind.
+func (s *Server) Missing(o Object) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var named, similar []Object
+	for at, other := range s.objects {
+		if at.GroupResource != o.Kind.GroupResource() {
+			continue
+		}
+		if similar = append(similar, s.object(at, other)); at.name == o.Name {
+			named = append(named, s.object(at, other))
+		}
+	}
+	text := "there is no " + o.Kind.Kind + " " + path.Join(o.Namespace, o.Name)
+	switch {
+	case len(named) > 0:
+		return text + "; there is " + refs(named) + ": name the namespace"
+	case len(similar) > 0:
+		return text + "; there are " + refs(similar)
+	}
+	return text + ", and none of its kind"
 }
 
 func (s *Server) names(k Kind) string {

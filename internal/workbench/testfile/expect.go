@@ -183,6 +183,8 @@ type Actual struct {
 	Failed string
 	// Object returns the object of the simulated cluster for an expected one, by kind, namespace and name; nil if there is none.
 	Object func(expected map[string]any) any
+	// Missing explains that Object has none, with its full name and similar ones.
+	Missing func(expected map[string]any) string
 	// Present reports whether the object of a reference exists.
 	Present func(ref string) bool
 	// Approximate are the objects that an API server may merge differently.
@@ -255,6 +257,12 @@ func (e *Expect) compare(x Expected, a *Actual) (failures []Failure) {
 		if x.Key == "result" {
 			expected = alikeDurations(expected, actual)
 		}
+		if x.Key == "after" {
+			var missing []Failure
+			if expected, actual, missing = a.missing(x, expected.([]any), actual.([]any)); len(missing) > 0 {
+				failures = missing
+			}
+		}
 		m := e.matcher(x.Key)
 		if m.match(expected, actual) {
 			break
@@ -266,6 +274,19 @@ func (e *Expect) compare(x Expected, a *Actual) (failures []Failure) {
 		fail(message, diff(render(expected), render(m.project(expected, actual)))...)
 	}
 	return failures
+}
+
+// missing splits what after expects: the objects that exist, and a failure for each other one.
+func (a *Actual) missing(x Expected, expected, actual []any) (wanted, there []any, failures []Failure) {
+	wanted, there = []any{}, []any{}
+	for i, object := range expected {
+		if actual[i] == nil {
+			failures = append(failures, Failure{x.Line, a.Missing(object.(map[string]any)), nil})
+			continue
+		}
+		wanted, there = append(wanted, object), append(there, actual[i])
+	}
+	return wanted, there, failures
 }
 
 // approximated adds to a message that the objects may be different on an API server.

@@ -109,7 +109,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var outcomes []Outcome
-		actual := &Actual{Runs: 1, Present: func(string) bool { return false }, Object: func(map[string]any) any { return nil }}
+		actual := &Actual{Runs: 1, Present: func(string) bool { return false }, Object: func(map[string]any) any { return nil }, Missing: func(map[string]any) string { return "" }}
 		for _, c := range file.Cases {
 			outcomes = append(outcomes, Outcome{c, actual})
 		}

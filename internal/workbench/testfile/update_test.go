@@ -11,6 +11,7 @@ func TestUpdate(t *testing.T) {
 		a := &Actual{
 			Runs: 1, Stdout: []string{"two", "a * b"},
 			Present: func(ref string) bool { return ref == "pod/a" },
+			Missing: func(map[string]any) string { return "there is none" },
 			Object: func(want map[string]any) any {
 				if m, _ := want["metadata"].(map[string]any); m["name"] == "a" {
 					return pod
