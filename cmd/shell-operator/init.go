@@ -46,7 +46,7 @@ shell library) and python, in which there are no conversions; hooks in sh need j
 	}
 	cmd.Flags().StringVar(&o.Binding, "binding", "", "type of the binding")
 	cmd.Flags().StringVar(&o.Kind, "kind", "", "kind of the objects, GROUP/VERSION/KIND if it is not built in (default Pod)")
-	cmd.Flags().StringVar(&o.Language, "lang", "sh", "language: sh, bash, python")
+	cmd.Flags().StringVar(&o.Language, "lang", "", "language: sh, bash, python (default: that of the extension of FILE, else sh)")
 	cmd.Flags().BoolVar(&o.NoTest, "no-test", false, "write no test file")
 	_ = cmd.RegisterFlagCompletionFunc("binding", cobra.FixedCompletions(strings.Fields("kubernetes schedule startup validating mutating conversion http"), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions([]string{"sh", "bash", "python"}, cobra.ShellCompDirectiveNoFileComp))

@@ -38,6 +38,8 @@ const (
 	Extension
 	// Library are directories for shared code, and what is below them.
 	Library
+	// Tests are directories for the objects and stubs of test files.
+	Tests
 	// NotExecutable has no execute permission, Unusable is no regular file.
 	NotExecutable
 	Unusable
@@ -66,6 +68,8 @@ func Entries(dir string) (root string, all []Entry, err error) {
 			e.Skipped = &Skip{Hidden, "the name begins with a dot", quiet}
 		case e.Dir && entry.Name() == "lib":
 			e.Skipped = &Skip{Library, "directories named lib hold shared code", quiet}
+		case e.Dir && besideTests(path):
+			e.Skipped = &Skip{Tests, "directories named " + entry.Name() + " beside test files are for tests", quiet}
 		case e.Dir:
 			return nil
 		default:
@@ -82,6 +86,19 @@ func Entries(dir string) (root string, all []Entry, err error) {
 	}
 	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
 	return root, append(all, strays(root)...), nil
+}
+
+// testSuffix is that of the names of test files.
+const testSuffix = "_test.yaml"
+
+// besideTests reports whether a directory has one of the names for objects and stubs of tests, and test files are beside it. Without one, it may
+// have hooks.
+func besideTests(dir string) bool {
+	if !slices.Contains([]string{"fixtures", "stubs", "testdata"}, filepath.Base(dir)) {
+		return false
+	}
+	beside, err := os.ReadDir(filepath.Dir(dir))
+	return err == nil && slices.ContainsFunc(beside, func(e fs.DirEntry) bool { return !e.IsDir() && strings.HasSuffix(e.Name(), testSuffix) })
 }
 
 // quiet is below every level that is logged: records about each hidden directory would be noise.

@@ -21,13 +21,17 @@ import (
 type InitOptions struct {
 	// File is the path of the hook.
 	File string
-	// Binding is its type; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in.
+	// Binding is its type; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in. Without Language, it is that of the
+	// extension of File.
 	Binding, Kind, Language string
 	NoTest                  bool
 }
 
 // Init writes a hook and its test file, and returns their paths. Nothing is overwritten: if one of them exists, none is written.
 func Init(o InitOptions) (paths []string, err error) {
+	if o.Language == "" {
+		o.Language = languageOf(o.File)
+	}
 	fit := scaffold.Options{File: o.File, Type: o.Binding, Language: o.Language}
 	if !slices.Contains(scaffold.Types, o.Binding) {
 		return nil, fmt.Errorf("there is no binding of type %q: use one of %s", o.Binding, strings.Join(scaffold.Types, ", "))
@@ -69,6 +73,17 @@ func Init(o InitOptions) (paths []string, err error) {
 		paths = append(paths, f.Path)
 	}
 	return paths, nil
+}
+
+// languageOf is that of the extension of a file, by default sh.
+func languageOf(file string) string {
+	switch filepath.Ext(file) {
+	case ".py":
+		return "python"
+	case ".bash":
+		return "bash"
+	}
+	return "sh"
 }
 
 // nameKind finds the kind of the objects of a scaffold.

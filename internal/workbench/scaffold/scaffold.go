@@ -60,6 +60,7 @@ func Files(o Options) ([]File, error) {
 		{o.Language, o.File, "", true},
 		{"test", filepath.Join(filepath.Dir(o.File), stem+"_test.yaml"), "# yaml-language-server: $schema=" + Schema + "\n", false},
 		{"fixture", filepath.Join(filepath.Dir(o.File), "fixtures", stem+".yaml"), "", false},
+		{"namespace", filepath.Join(filepath.Dir(o.File), "fixtures", stem+"-namespace.yaml"), "", false},
 	} {
 		at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == part.name })
 		switch {
@@ -67,7 +68,7 @@ func Files(o Options) ([]File, error) {
 			return nil, fmt.Errorf("there is no %s hook in %s: use --lang sh or bash", o.Type, o.Language)
 		case at < 0 && part.executable:
 			return nil, fmt.Errorf("there is no language %q: use one of %s", o.Language, strings.Join(Languages, ", "))
-		case at < 0:
+		case at < 0, part.name == "namespace" && !o.Namespaced:
 			continue
 		}
 		t, err := template.New(part.name).Parse(string(archive.Files[at].Data))
