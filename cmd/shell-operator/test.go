@@ -82,7 +82,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 	}, "config-timeout", "contexts-per-run", "jq-library-path", "kube-config", "kube-context")
 	addFormat(cmd, &output, formatText, formatJSON, formatGitHub, formatJUnit)
 	cmd.Flags().StringVar(&pattern, "run", "", "only cases whose name matches a regular expression")
-	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by what came of the case")
+	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by the results")
 	cmd.Flags().BoolVar(&t.Cluster, "cluster", false, "use the cluster of --kube-config, which may be discarded, in place of the simulated one")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
 	cmd.Flags().StringVar(&from, "from", "", "add a case for this recording, instead of running cases")

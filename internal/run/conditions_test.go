@@ -39,7 +39,7 @@ func TestOutcomes(t *testing.T) {
 		"exhausted":              {[]event.Event{of(limited, event.Added, "web")}, 2, effect.Result{}, failure, "shop/web False/Failed attempt 2 of 2: exit status 3"},
 		"given up":               {[]event.Event{of(plain, event.Added, "web")}, 1, effect.Result{GiveUp: "no such shop"}, failure, "shop/web False/Failed attempt 1: exit status 3: no such shop"},
 		"allowed to fail":        {[]event.Event{of(dropping, event.Added, "web")}, 1, effect.Result{}, failure, "shop/web False/Failed attempt 1 of 1: exit status 3"},
-		"an operation failed":    {[]event.Event{of(plain, event.Added, "web")}, 1, effect.Result{}, errors.New("no such object"), "shop/web Unknown/Retrying attempt 1: exit status 0, but what it asked for could not be done"},
+		"an operation failed":    {[]event.Event{of(plain, event.Added, "web")}, 1, effect.Result{}, errors.New("no such object"), "shop/web Unknown/Retrying attempt 1: exit status 0, but its output was not applied"},
 		"gone":                   {[]event.Event{of(plain, event.Added, "web"), of(plain, event.Deleted, "web")}, 1, effect.Result{}, nil, ""},
 		"gone and created again": {[]event.Event{of(plain, event.Deleted, "web"), of(plain, event.Added, "web")}, 1, effect.Result{}, nil, "shop/web True/Succeeded "},
 		"another binding":        {[]event.Event{{Type: event.Change, Hook: plain, Index: 1, Watch: event.Added, Object: event.Object{Name: "x"}}}, 1, effect.Result{}, nil, ""},

@@ -80,7 +80,7 @@ type Change struct{ Operation, Kind, Namespace, Name string }
 // How a run ends whose process succeeded.
 const (
 	Succeeded = "exit status 0"
-	Unapplied = "exit status 0, but what it asked for could not be done"
+	Unapplied = "exit status 0, but its output was not applied"
 )
 
 // Exit describes how the process or else the run ended: "exit status 1", "signal: killed". It contains no output of the

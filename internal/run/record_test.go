@@ -31,7 +31,7 @@ func TestExit(t *testing.T) {
 		{Report{Usage: ran, Err: &process.TimeoutError{Limit: time.Minute}}, "ended after the time limit of 1m0s"},
 		{Report{Err: &process.StartError{Err: errors.New("secret")}}, "could not be started"},
 		{Report{Err: errors.New("secret")}, "was not started"},
-		{Report{Usage: ran, Err: fmt.Errorf("secret")}, "exit status 0, but what it asked for could not be done"},
+		{Report{Usage: ran, Err: fmt.Errorf("secret")}, "exit status 0, but its output was not applied"},
 	} {
 		if got := test.report.Exit(); got != test.want {
 			t.Errorf("%v: %q, want %q", test.report.Err, got, test.want)

@@ -323,6 +323,13 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 		}
 		result.findings = append(result.findings, found)
 	}
+	for _, u := range lint.Unselectives(answer.Hook) {
+		line, column := l.place(s, answer, u.Path, "")
+		result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: u.String(), Hint: "add namespace.labelSelector, labelSelector or matchConditions, or failurePolicy: Ignore"})
+	}
+	if text := lastLines(answer.Stderr, 3); text != "" {
+		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "the call with --config succeeded, but wrote to stderr: " + text, Hint: "has a command failed? set -e ends the script then"})
+	}
 	for i, k := range answer.Hook.Kubernetes {
 		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" && !l.lint.Cluster {
 			line, column := l.place(s, answer, fmt.Sprintf("kubernetes[%d].kind", i), "")

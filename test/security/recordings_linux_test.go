@@ -233,7 +233,7 @@ func TestRecordings(t *testing.T) {
 	for name, want := range map[string]string{
 		"objects.sh":    `decoded: redacted-[0-9a-f]{8}\n(.*\n)*variables that the recorded run had: .*PASSWORD(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
 		"filtered.sh":   `word=redacted-[0-9a-f]{8}\n(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
-		"operations.sh": `1 difference from the recorded run 1-1:\n +exit: recorded "exit status 0, but what it asked for could not be done", now "exit status 0"\n`,
+		"operations.sh": `1 difference from the recorded run 1-1:\n +exit: recorded "exit status 0, but its output was not applied", now "exit status 0"\n`,
 		"unsent.sh":     `the result is that of the recorded run \d+-1: exit status 1`,
 		"invalid.sh":    `the result is that of the recorded run \d+-1: exit status 0, but what it asked for`,
 		"review.sh":     `the result is that of the recorded run \d+-1: exit status 1`,

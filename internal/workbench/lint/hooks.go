@@ -2,6 +2,8 @@ package lint
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -39,4 +41,37 @@ func Duplicates(hooks []*hook.Hook) (found []Duplicate) {
 		}
 	}
 	return found
+}
+
+// Unselective is an admission binding that reviews all requests for a kind of Kubernetes.
+type Unselective struct {
+	Binding *hook.Admission
+	// Path is its place in the configuration.
+	Path string
+}
+
+func (u Unselective) String() string {
+	return fmt.Sprintf("binding %q reviews all namespaces, and with failurePolicy Fail a hook that does not answer blocks them all, kube-system included", u.Binding.Name)
+}
+
+// Unselectives finds bindings that stop the cluster while their hook fails: of kinds of Kubernetes, without any selector, and not to be ignored.
+func Unselectives(h *hook.Hook) (found []Unselective) {
+	for _, list := range []struct {
+		key      string
+		bindings []hook.Admission
+	}{{"kubernetesMutating", h.Mutating}, {"kubernetesValidating", h.Validating}} {
+		for i := range list.bindings {
+			b := &list.bindings[i]
+			selects := b.NamespaceLabels != nil || b.ObjectLabels != nil || len(b.MatchConditions) > 0
+			if b.FailurePolicy != "Ignore" && !selects && slices.ContainsFunc(b.Rules, builtIn) {
+				found = append(found, Unselective{b, fmt.Sprintf("%s[%d].rules", list.key, i)})
+			}
+		}
+	}
+	return found
+}
+
+// builtIn reports whether a rule matches kinds of Kubernetes.
+func builtIn(r hook.Rule) bool {
+	return slices.ContainsFunc(r.APIGroups, func(group string) bool { return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") })
 }
