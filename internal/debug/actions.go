@@ -257,7 +257,7 @@ func hookTrigger(a *API, r request, dryRun bool) (acted, error) {
 	}
 	task, err := a.Actions.Trigger(h, at)
 	if err != nil {
-		return acted{}, refuse(http.StatusConflict, "%v", err)
+		return acted{}, conflict("", err)
 	}
 	return acted{Count: 1, Task: task, Message: fmt.Sprintf("hook %q: task %s is queued for binding %q (shell-operator runs show %s)", h.Name, task, name, task)}, nil
 }

@@ -74,7 +74,7 @@ func finalizersRemove(a *API, r request, dryRun bool) (acted, error) {
 	}
 	if !dryRun {
 		if n, err = a.Actions.RemoveFinalizer(r.Context(), name, instance); err != nil {
-			return acted{}, refuse(http.StatusConflict, "%v", err)
+			return acted{}, conflict("", err)
 		}
 	}
 	return acted{Count: n, Message: fmt.Sprintf("the finalizer %s of installation %s is removed from all objects of %s", name, instance, count(n, "resource"))}, nil
@@ -93,7 +93,7 @@ func (a *API) releaseObject(r request, kind, object string, dryRun bool) (acted,
 	}
 	removed, err := a.Actions.ReleaseObject(r.Context(), kind, namespace, name)
 	if err != nil {
-		return acted{}, refuse(http.StatusConflict, "%v", err)
+		return acted{}, conflict("", err)
 	}
 	return acted{Count: len(removed), Message: fmt.Sprintf("%s %s has lost %s; no hook ran for that", kind, object, strings.Join(removed, ", "))}, nil
 }

@@ -148,6 +148,16 @@ func (r *refusal) as(c code) *refusal {
 	return r
 }
 
+// conflict is the error of an action on the cluster or the operator, with its own hint, if it has one.
+func conflict(before string, err error) *refusal {
+	r := refuse(http.StatusConflict, "%s%v", before, err)
+	if hinted := (interface{ Hint() string })(nil); errors.As(err, &hinted) {
+		r.Hint = hinted.Hint()
+		r.Text = strings.TrimSuffix(r.Text, ": "+r.Hint)
+	}
+	return r
+}
+
 // write writes the error as JSON, or as text with the hint behind a colon.
 func (r *refusal) write(w http.ResponseWriter, asJSON bool) {
 	if !asJSON {

@@ -214,7 +214,7 @@ func setsDelete(a *API, r request, dryRun bool) (acted, error) {
 
 // stopped is the result of an action on several sets that has failed for one: what was done before, and the error.
 func stopped(done []string, err error) (acted, error) {
-	return acted{Count: len(done), Message: strings.Join(done, "\n")}, refuse(http.StatusConflict, "%s", strings.Join(append(done, err.Error()), "; "))
+	return acted{Count: len(done), Message: strings.Join(done, "\n")}, conflict(strings.Join(append(done, ""), "; "), err)
 }
 
 // setsAdopt moves sets to another hook or name: all sets of a hook, or one, of all owners.

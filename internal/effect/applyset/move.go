@@ -40,7 +40,7 @@ func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, namespace, id str
 	case m.next.id == old.id:
 		return "", 0, fmt.Errorf("the set %s is already %q of hook %q", id, to.Name, to.Hook)
 	case !effect.IsSetName(to.Name):
-		return "", 0, fmt.Errorf("%.100q is not the name of a set: use a DNS label of at most %d characters", to.Name, effect.MaxSetName)
+		return "", 0, &hintedError{fmt.Sprintf("%.100q is not the name of a set", to.Name), fmt.Sprintf("use a DNS label of at most %d characters", effect.MaxSetName)}
 	}
 	// All moves take turns in the same order, so that two of them do not wait for each other.
 	both := []*session{m.old, m.next}
@@ -108,7 +108,7 @@ func (m *move) try(ctx context.Context) error {
 	begun := m.next.parent != nil && m.next.parent.Annotations[adoptedAnnotation] == m.old.id
 	switch {
 	case len(m.next.members) > 0 && len(refs) > 0 && !m.join && !begun:
-		return fmt.Errorf("the set %q of hook %q is not empty: its next Sync deletes those objects of both sets that the hook does not return; use --force to join them", m.next.set.Name, m.next.hook)
+		return &hintedError{fmt.Sprintf("the set %q of hook %q is not empty", m.next.set.Name, m.next.hook), "its next Sync deletes those objects of both sets that the hook does not return; use --force to join them"}
 	case m.check:
 		m.moved = len(refs)
 		return nil
@@ -193,3 +193,9 @@ func (m *move) one(ctx context.Context, r ref, current *live) (moved bool, err e
 	}
 	return moved, nil
 }
+
+// hintedError is an error of a command with the next step.
+type hintedError struct{ problem, hint string }
+
+func (e *hintedError) Error() string { return e.problem + ": " + e.hint }
+func (e *hintedError) Hint() string  { return e.hint }
