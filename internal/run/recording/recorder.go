@@ -6,12 +6,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -67,7 +69,10 @@ type file struct {
 	// last: only because it is the last failed run of its hook.
 	last bool
 	at   time.Time
-	size int64
+	// path is that of an older run if the file has been used again.
+	path string
+	// length is the number of bytes, size that of their blocks.
+	length, size int64
 }
 
 // New returns a Recorder.
@@ -188,27 +193,61 @@ func (r *Recorder) keep(f *file, run Run) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.restore(); err != nil {
+	to, err := r.open(f)
+	if err != nil {
 		return err
 	}
-	path := r.path(f.run)
-	if f.size, err = r.write(path, contexts, run); err == nil {
+	before := f.length
+	f.length, err = r.write(to, contexts, run)
+	if err == nil && f.length < before {
+		err = to.Truncate(f.length)
+	}
+	if err = errors.Join(err, to.Close()); err == nil {
 		err = r.add(f)
 	}
 	if err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(path)))
+		return errors.Join(err, ignoreMissing(os.Remove(f.path)))
 	}
 	return nil
 }
 
-// restore makes the directory again if a cleaner of temporary files has removed it.
-func (r *Recorder) restore() error {
+// open opens the file of a recording. The last failed run of a hook uses that of the one before, which is dropped: to make and remove a file costs half of
+// a recording. It sets path and length.
+func (r *Recorder) open(f *file) (*os.File, error) {
+	if err := r.reuse(f); err != nil {
+		return nil, err
+	}
+	if f.length > 0 {
+		if to, err := os.OpenFile(f.path, os.O_WRONLY|syscall.O_NOFOLLOW, 0); err == nil {
+			return to, nil
+		}
+		f.length = 0
+	}
+	f.path = filepath.Join(r.opts.Dir, f.run+".json")
+	create := func() (*os.File, error) { return os.OpenFile(f.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) }
+	to, err := create()
+	if errors.Is(err, os.ErrNotExist) { // a cleaner of temporary files has removed the directory
+		if err = os.MkdirAll(r.opts.Dir, 0o700); err == nil {
+			to, err = create()
+		}
+	}
+	return to, err
+}
+
+// reuse takes the file of the last failed run of the hook.
+func (r *Recorder) reuse(f *file) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return errClosed
 	}
-	return os.MkdirAll(r.opts.Dir, 0o700)
+	i := slices.IndexFunc(r.kept, func(other *file) bool { return other.last && f.last && other.hook == f.hook })
+	if i >= 0 {
+		f.path, f.length = r.kept[i].path, r.kept[i].length
+		r.size -= r.kept[i].size
+		r.kept = slices.Delete(r.kept, i, i+1)
+	}
+	return nil
 }
 
 var errClosed = errors.New("the operator is shutting down")
@@ -224,23 +263,17 @@ func tooLarge(size, limit int64) error {
 	return fmt.Errorf("it is larger than %d MiB, the limit of all recordings: %d bytes", limit>>20, size)
 }
 
-func (r *Recorder) path(run string) string { return filepath.Join(r.opts.Dir, run+".json") }
-
-// write writes a recording and returns its size. The contexts come first, because they decide whether the texts of the result are kept, and are not
+// write writes a recording and returns its length. The contexts come first, because they decide whether the texts of the result are kept, and are not
 // held a second time.
-func (r *Recorder) write(path string, contexts []byte, run Run) (size int64, err error) {
-	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
+func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, err error) {
 	found, unsent, valid := outcome(&run, r.opts.Filters)
 	rec := Recording{
 		Version: Version, Hook: run.Hook.Name, Run: run.ID, Attempt: run.Attempt, Secrets: r.opts.Secrets, Variables: names(run.Environment),
 		Result: Result{Exit: run.Exit, Error: run.Error, Output: lines(run.Output), Outcome: found},
 	}
 	version := fmt.Sprintf(`{"version":%d,`, Version)
-	w := bufio.NewWriter(to)
+	counted := &counter{w: to}
+	w := bufio.NewWriter(counted)
 	_, _ = w.WriteString(version + `"contexts":`)
 	if r.opts.Secrets {
 		_, _ = w.Write(contexts)
@@ -266,14 +299,20 @@ func (r *Recorder) write(path string, contexts []byte, run Run) (size int64, err
 	_, _ = w.WriteString(",")
 	_, _ = w.Write(bytes.TrimPrefix(rest, []byte(version)))
 	_, _ = w.WriteString("\n")
-	if err := w.Flush(); err != nil { // it keeps the first error
-		return 0, err
-	}
-	info, err := to.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
+	err = w.Flush() // it keeps the first error
+	return counted.n, err
+}
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // names are the names of variables, without those that name the files of the run.
@@ -314,7 +353,7 @@ func secretBindings(h *hook.Hook) map[string]bool {
 func (r *Recorder) add(f *file) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f.size = (f.size + block - 1) / block * block
+	f.size = (f.length + block - 1) / block * block
 	switch {
 	case r.closed:
 		return errClosed
@@ -323,7 +362,6 @@ func (r *Recorder) add(f *file) error {
 	}
 	r.kept = append(r.kept, f)
 	r.size += f.size
-	r.remove(func(other *file) bool { return other != f && other.last && f.last && other.hook == f.hook })
 	for r.size > r.limit {
 		oldest := r.kept[0]
 		r.remove(func(other *file) bool { return other == oldest })
@@ -339,7 +377,7 @@ func (r *Recorder) remove(match func(*file) bool) {
 			return false
 		}
 		r.size -= f.size
-		if err := ignoreMissing(os.Remove(r.path(f.run))); err != nil {
+		if err := ignoreMissing(os.Remove(f.path)); err != nil {
 			r.opts.Log.Warn("Cannot remove a recording", "run", f.run, "error", err.Error())
 		}
 		return true
@@ -370,7 +408,7 @@ func (r *Recorder) Read(run string) ([]byte, error) {
 	defer r.mu.Unlock()
 	for _, f := range slices.Backward(r.kept) {
 		if task, _, _ := strings.Cut(f.run, "-"); f.run == run || task == run {
-			text, err := os.ReadFile(r.path(f.run))
+			text, err := os.ReadFile(f.path)
 			return text, ignoreMissing(err)
 		}
 	}

@@ -55,13 +55,25 @@ func (k *kept) runs() string {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	var names []string
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || info.Mode() != 0o600 {
 			k.t.Errorf("%s has mode %s (%v)", e.Name(), info.Mode(), err)
 		}
-		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
+	}
+	var names []string
+	for _, f := range k.kept {
+		text, err := k.Read(f.run)
+		if text == nil { // removed by another program
+			continue
+		}
+		if err != nil || !strings.Contains(string(text), `"run":"`+f.run+`"`) {
+			k.t.Errorf("the recording of %s is %s (%v)", f.run, text, err)
+		}
+		names = append(names, f.run)
+	}
+	if len(entries) != len(names) {
+		k.t.Errorf("%d files of %d recordings", len(entries), len(names))
 	}
 	slices.Sort(names)
 	return strings.Join(names, " ")
@@ -84,7 +96,8 @@ func TestRecorder(t *testing.T) {
 		all.Settings.Record, none.Settings.Record = hook.RecordAll, hook.RecordNone
 		k := newRecorder(t, Options{MaxAge: time.Hour})
 		k.run(a, "1-1", true, someContexts)
-		k.run(a, "1-2", true, someContexts) // replaces the failure before it
+		k.run(a, "1-2", true, `[{"binding": "`+strings.Repeat("x", block)+`"}]`) // replaces the failure before it
+		k.run(a, "1-2", true, someContexts)                                      // also if it is shorter
 		k.run(a, "2-1", false, someContexts)
 		k.run(b, "3-1", true, someContexts)
 		k.run(all, "4-1", false, someContexts)
