@@ -199,8 +199,13 @@ func (r *Recorder) keep(f *file, run Run) (err error) {
 	}
 	before := f.length
 	f.length, err = r.write(to, contexts, run)
-	if err == nil && f.length < before {
+	switch rest := before - f.length; {
+	case err != nil || rest <= 0:
+	case rest > block:
 		err = to.Truncate(f.length)
+	default: // spaces cost less than to make a file shorter
+		_, err = to.Write(bytes.Repeat([]byte(" "), int(rest)))
+		f.length = before
 	}
 	if err = errors.Join(err, to.Close()); err == nil {
 		err = r.add(f)
