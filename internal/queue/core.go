@@ -379,6 +379,8 @@ type verdict struct {
 	failures  int
 	delay     time.Duration
 	exhausted bool
+	// requested: the task has requested the delay.
+	requested bool
 }
 
 // judge counts a failure of the head.
@@ -390,7 +392,7 @@ func (c *core) judge(l *lane, err error) verdict {
 	case giveUp || p.Limit > 0 && v.failures >= p.Limit:
 		v.exhausted = true
 	case given:
-		v.delay = delay
+		v.delay, v.requested = delay, true
 	default:
 		v.delay = c.opts.delay(p, v.failures)
 	}
@@ -407,7 +409,7 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 }
 
 // sleep delays the next attempt of the head. Tasks that were revived during its run go before it. The head of a paused owner leaves the lane.
-func (c *core) sleep(now time.Duration, l *lane, delay time.Duration) {
+func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 	c.running--
 	l.tasks.setSince(0, now)
 	head := l.tasks.at(0)
@@ -430,7 +432,7 @@ func (c *core) sleep(now time.Duration, l *lane, delay time.Duration) {
 		c.settle(now, l)
 	default:
 		c.seq++
-		l.delay, l.due, l.seq = delay, now+delay, c.seq
+		l.delay, l.due, l.requested, l.seq = v.delay, now+v.delay, v.requested, c.seq
 		c.enter(now, l, Sleeping)
 		c.sleeping.push(l)
 	}
@@ -462,6 +464,21 @@ func (c *core) retry(now time.Duration, which func(key string, head Task) bool) 
 		}
 	}
 	return ended
+}
+
+// repeat ends the back-off of lanes, and does not count the last attempt of their heads.
+func (c *core) repeat(now time.Duration, which func(head Task) bool) {
+	for _, l := range slices.Clone(c.sleeping.lanes) {
+		if l.requested || !which(l.head()) {
+			continue
+		}
+		if f := l.failure(l.head()); f.failures > 1 {
+			f.failures--
+		} else {
+			l.forget(l.head())
+		}
+		c.settle(now, l)
+	}
 }
 
 // skip removes a failed head that does not run.

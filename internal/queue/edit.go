@@ -26,6 +26,14 @@ func (s *Set) Retry(which func(queue, key string, head Task) bool) (ended int) {
 	return ended
 }
 
+// Repeat ends the delay of every lane for whose head which returns true, and does not count its last attempt. A delay that the task has requested
+// stays. which is called as keep of Edit.
+func (s *Set) Repeat(which func(head Task) bool) {
+	for _, q := range s.all() {
+		q.change(func(now time.Duration) { q.core.repeat(now, which) })
+	}
+}
+
 // Skip drops the head of a lane if it has failed and does not run, and returns it.
 func (s *Set) Skip(name, key string) (f Failed, ok bool) {
 	q := s.find(name)

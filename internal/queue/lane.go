@@ -23,6 +23,8 @@ type lane struct {
 	failed []failed
 	// delay is the time between the head's last failure and its next attempt, which is due, while it sleeps.
 	delay, due time.Duration
+	// requested: the task has requested the delay.
+	requested bool
 	// token gives a token back that the head has and has not used.
 	token func()
 	// seq orders lanes by the moment in which they became ready.

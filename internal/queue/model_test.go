@@ -21,7 +21,7 @@ import (
 // step is one thing that happens in TestAgainstModel.
 type step struct {
 	// kind is "add" or "first" (hook), "revive" (hook and another one), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the
-	// lane), "wait" (until all delays are over), or toggles a pause of the queue or the hook.
+	// lane), "repeat" (hook), "wait" (until all delays are over), or toggles a pause of the queue or the hook.
 	kind, queue, key, hook, other string
 }
 
@@ -29,7 +29,7 @@ type step struct {
 var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 	s := step{
 		kind: rapid.SampledFrom([]string{
-			"add", "add", "add", "add", "add", "first", "revive", "revive", "finish", "finish", "finish", "fail", "fail", "giveup", "skip", "drop", "retry", "wait", "wait", "pause", "away",
+			"add", "add", "add", "add", "add", "first", "revive", "revive", "finish", "finish", "finish", "fail", "fail", "giveup", "skip", "drop", "retry", "repeat", "wait", "wait", "pause", "away",
 		}).Draw(t, "kind"),
 		queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
 		key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
@@ -115,6 +115,8 @@ func play(t *testing.T, steps []step) []string {
 			set.Edit(func(t Task) bool { return t.(*gatedTask).hook != s.hook })
 		case s.kind == "retry":
 			set.Retry(func(queue, key string, _ Task) bool { return queue == s.queue && key == s.key })
+		case s.kind == "repeat":
+			set.Repeat(func(head Task) bool { return head.(*gatedTask).hook == s.hook })
 		case s.kind == "wait":
 			time.Sleep(modelDelay)
 		case s.kind == "pause":
@@ -266,6 +268,13 @@ func playModel(steps []step) (seen []string) {
 			if l.sleeps {
 				q.ready(l)
 			}
+		case "repeat":
+			m.each(func(q *modelQueue, l *modelLane) {
+				if l.sleeps && l.tasks[0].hook == s.hook {
+					l.tasks[0].failures--
+					q.ready(l)
+				}
+			})
 		case "wait": // all delays are over, the oldest first
 			m.each(func(q *modelQueue, l *modelLane) {
 				if l.sleeps {

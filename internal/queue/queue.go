@@ -131,7 +131,7 @@ func (q *queue) finish(state *running, l *lane, t Task, err error) (f Failed, ex
 	}
 	v := q.core.judge(l, err)
 	if !v.exhausted {
-		q.core.sleep(q.age(), l, v.delay)
+		q.core.sleep(q.age(), l, v)
 	}
 	return Failed{Queue: q.name, Key: l.key, Task: t, Failures: v.failures, Err: err, Delay: v.delay}, v.exhausted
 }

@@ -47,6 +47,7 @@ import (
 //	dump                  show the queues
 //	drop HOOK             drop all events of a hook, and all tasks of that name
 //	retry HOOK            end the back-off of the hook's tasks
+//	repeat HOOK           end it, and do not count the last attempt
 //	skip QUEUE            drop a failed head
 //	pause QUEUE           start no runs of a queue until "resume QUEUE"
 //	away HOOK             bypass the tasks of a hook until "back HOOK"
@@ -211,6 +212,8 @@ func (w *world) do(words []string) {
 			w.set.Keep(shapes)
 		case "retry":
 			w.set.Retry(func(_, _ string, head Task) bool { return head.(*scriptTask).hook() == args[0] })
+		case "repeat":
+			w.set.Repeat(func(head Task) bool { return head.(*scriptTask).hook() == args[0] })
 		case "dump":
 			for _, q := range dump(w.set) {
 				w.logState(q)
