@@ -107,9 +107,9 @@ func (l *Lifecycle) apply(r loaded) {
 		l.o.Log.Error("Reload rejected, the previous hooks stay active", "error", r.err.Error())
 		return
 	}
-	// The author of a fix does not want to wait for a back-off.
-	defer l.o.Queues.Retry(func(string, string, queue.Task) bool { return true })
 	c := r.change
+	// The author of a fix does not want to wait for a back-off.
+	defer l.o.Queues.Repeat(func(t queue.Task) bool { return slices.Contains(c.Touched, hookOf(t)) })
 	l.o.Store.Use(r.set, c.Hooks)
 	if len(c.New)+len(c.Old) == 0 {
 		l.o.Log.Info("No configuration has changed. The next runs use the new files.")

@@ -513,12 +513,39 @@ func TestReloadWebhooks(t *testing.T) {
 	heard(func(_ string, err error) bool { return err == nil })
 }
 
-// A hook that writes into the hooks directory causes a few reloads, and then it is named. Its failed run would be retried
-// immediately each time.
+// A reload that does not concern a hook leaves its back-off alone. One that does ends it, and uses up no attempt.
+func TestBackoffIsKept(t *testing.T) {
+	cluster := testenv.Shared(t)
+	d := dir{t, t.TempDir(), cluster.Namespace(t)}
+	binding := fmt.Sprintf("{configVersion: v1, kubernetes: [{name: maps, kind: ConfigMap, nameSelector: {matchNames: [none]}, namespace: {nameSelector: {matchNames: [%s]}}, "+
+		"retry: {limit: 2, minDelay: 1h, maxDelay: 1h, exhausted: drop}}]}", d.ns)
+	text := "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '" + binding + "'; exit; fi\necho \"it has %s\"; exit %d\n"
+	d.put("fails", fmt.Sprintf(text, "a mistake", 1), 0o755)
+	op := start(t, cluster, d)
+	op.UntilLog("Hook failed. Will retry after delay.", "hook", "fails")
+	d.put("notes.txt", "nothing", 0o644)
+	op.UntilLog("No configuration has changed. The next runs use the new files.")
+	d.put("fails", fmt.Sprintf(text, "another one", 1), 0o755)
+	op.UntilLog("it has another one", "hook", "fails")
+	d.put("fails", fmt.Sprintf(text, "success", 0), 0o755)
+	op.UntilLog("it has success", "hook", "fails")
+	op.UntilLog("Hook executed successfully", "hook", "fails")
+	runs := 0
+	for _, r := range op.Records() {
+		if r.Has("Execute hook") {
+			runs++
+		}
+	}
+	if runs != 3 {
+		t.Errorf("%d runs:\n%s", runs, op.Log())
+	}
+}
+
+// A hook that writes into the hooks directory causes a few reloads, and then it is named.
 func TestStateInHooksDirectory(t *testing.T) {
 	cluster := testenv.Shared(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	d.put("stateful", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\ndate +%s%N >"+d.path+"/state; exit 1\n", 0o755)
+	d.put("stateful", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\nuntil [ -e "+d.path+"/other ]; do date +%s%N >"+d.path+"/state; sleep 0.5; done\n", 0o755)
 	op := start(t, cluster, d)
 	warning := op.UntilLog("A file in the hooks directory that is no hook changes again and again: let hooks write elsewhere")
 	if path := warning.Fields["path"]; filepath.Base(path) != "state" {
