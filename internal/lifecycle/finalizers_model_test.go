@@ -38,7 +38,7 @@ import (
 
 // TestFinalizersAgainstModel runs a hook that keeps a bucket for each object, with a real Watcher on a model of an API server. Whatever happens,
 // an object that is being deleted and has the finalizer waits for a run or is parked; in the end each object is released by a run that has
-// removed its bucket, and no other run makes it again.
+// removed its bucket, and no other run makes it again. Nothing is kept for hooks that have been replaced.
 func TestFinalizersAgainstModel(t *testing.T) {
 	seeds := "500"
 	if testenv.Long() {
@@ -63,6 +63,29 @@ func TestFinalizersAgainstModel(t *testing.T) {
 			rt.Fatalf("%v\n%s", s.steps, strings.Join(faults, "\n"))
 		}
 	})
+}
+
+// TestFinalizerScenarios are those that the model rarely reaches.
+func TestFinalizerScenarios(t *testing.T) {
+	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
+	utilruntime.ErrorHandlers = nil
+	for name, text := range map[string]string{
+		"deleted while a run polls": "wait, create x, moment, poll, delete x, break, wait, wait, wait, repair, wait",
+		"replaced during a run":     "create x, wait, wait, wait, change x, moment, reload, wait, wait",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scenario{modified: true, seed: 1}
+			for step := range strings.SplitSeq(text, ", ") {
+				kind, object, _ := strings.Cut(step, " ")
+				s.steps = append(s.steps, finalizerStep{kind, object})
+			}
+			synctest.Test(t, func(t *testing.T) {
+				if faults := s.play(t); len(faults) > 0 {
+					t.Error(strings.Join(faults, "\n"))
+				}
+			})
+		})
+	}
 }
 
 // scenario is a configuration of the hook, and what happens.
@@ -212,6 +235,8 @@ type finalizerWorld struct {
 	life    *Lifecycle
 	watcher *watch.Watcher
 	hook    func() *hook.Hook
+	// old are the versions of the hook that have been replaced.
+	old []*hook.Hook
 }
 
 func (w finalizerWorld) Event(ev event.Event)                     { w.buckets.Event(ev); w.life.Queue(ev) }
@@ -236,7 +261,7 @@ func (w *finalizerWorld) reload() {
 		clear(w.ended)
 		w.mu.Unlock()
 		x, next := w.life.lives[0], w.hook()
-		w.life.lives = nil
+		w.life.lives, w.old = nil, append(w.old, x.hook)
 		w.life.retire(x)
 		w.life.add([]*hook.Hook{next}, []*hook.Hook{next})
 		w.life.keepQueues()
@@ -282,7 +307,7 @@ func (s *scenario) newHook() *hook.Hook {
 	limit, shortest, longest := 2, time.Second, 5*time.Second
 	k := hook.Kubernetes{
 		Binding: hook.Binding{Name: "b"}, APIVersion: "v1", Kind: "ConfigMap", Labels: "app=x", Queue: "q", Finalizer: modelFinalizer,
-		Added: true, Modified: s.modified, Deleted: true, KeepFullObjects: true, WaitForSynchronization: true,
+		Added: true, Modified: s.modified, Deleted: true, KeepFullObjects: true, WaitForSynchronization: true, IncludePrevious: true,
 		Retry: &hook.Retry{Limit: &limit, MinDelay: &shortest, MaxDelay: &longest, Exhausted: hook.Park},
 	}
 	if s.keyed {
@@ -418,6 +443,17 @@ func (w *finalizerWorld) finish() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.server.check(w.buckets)
+	p := w.life.o.Runner.Pending()
+	for _, h := range w.old {
+		for _, name := range []string{"x", "y"} {
+			if _, kept := p.Seen.Last(&event.Event{Type: event.Change, Hook: h, Object: event.Object{Namespace: "n", Name: name}}); kept {
+				w.fault("the previous value of %s is kept for a hook that has been replaced", name)
+			}
+		}
+	}
+	if n := p.Requeues.Len(); n > 0 {
+		w.fault("%d requeues are left", n)
+	}
 	return w.faults
 }
 

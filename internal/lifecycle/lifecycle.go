@@ -118,8 +118,9 @@ type life struct {
 	// ctx ends when the hook is retired.
 	ctx context.Context
 	end context.CancelFunc
-	// enabling: a goroutine enables the kubernetes bindings, or adds their finalizers. listed: they all have their initial lists.
-	enabling, listed bool
+	// enabling: a goroutine enables the kubernetes bindings, or adds their finalizers. listed: they all have their initial lists. failed: they never
+	// will.
+	enabling, listed, failed bool
 	// finalized: the objects have the finalizers of the bindings, or there are none.
 	finalized bool
 	// passed: later hooks do not wait for this one's Synchronization, because a binding is in trouble or slow.

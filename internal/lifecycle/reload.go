@@ -190,7 +190,7 @@ func (l *Lifecycle) retire(x *life) {
 	default:
 		x.running, x.since = true, since
 		l.o.Log.Info("A hook that was changed or removed is running. Its next version starts when the run has ended.", "hook", x.hook.Name, "since", since.Format(time.RFC3339))
-		l.remind(x, time.Minute)
+		l.work.Go(func() { l.remind(x.hook, since, idle, l.ctx.Done()) })
 		l.await(l.ctx, idle, func() {
 			x.running = false
 			l.o.Log.Info("The run of a hook that was changed or removed has ended", "hook", x.hook.Name)
@@ -210,22 +210,27 @@ func (l *Lifecycle) retire(x *life) {
 		}
 		return false
 	})
-	l.o.Runner.Pending().Retain(func(h *hook.Hook) bool { return h != x.hook })
+	l.dropPending(x.hook)
 }
 
-// remind logs a run that does not end, after a while and then less and less often.
-func (l *Lifecycle) remind(x *life, after time.Duration) {
-	ctx := l.ctx
-	timer := time.AfterFunc(after, func() {
-		l.post(ctx, func() {
-			if x.running {
-				l.o.Log.Warn("A run of a hook that was changed or removed has not ended. Its next version waits for it.",
-					"hook", x.hook.Name, "since", x.since.Format(time.RFC3339), "hint", "end the process of the hook, and set settings.executionTimeout")
-				l.remind(x, 2*after)
-			}
-		})
-	})
-	context.AfterFunc(ctx, func() { timer.Stop() })
+// dropPending drops what a hook would get again.
+func (l *Lifecycle) dropPending(h *hook.Hook) {
+	l.o.Runner.Pending().Retain(func(other *hook.Hook) bool { return other != h })
+}
+
+// remind logs a run that does not end, after a while and then less and less often, until it is idle or the operator ends.
+func (l *Lifecycle) remind(h *hook.Hook, since time.Time, idle, over <-chan struct{}) {
+	for after := time.Minute; ; after *= 2 {
+		select {
+		case <-time.After(after):
+			l.o.Log.Warn("A run of a hook that was changed or removed has not ended. Its next version waits for it.",
+				"hook", h.Name, "since", since.Format(time.RFC3339), "hint", "end the process of the hook, and set settings.executionTimeout")
+		case <-idle:
+			return
+		case <-over:
+			return
+		}
+	}
 }
 
 // hold shows users the reason why a hook has not started.
@@ -254,6 +259,7 @@ func (l *Lifecycle) settle(x *life) {
 // forget releases a hook that nothing uses any more.
 func (l *Lifecycle) forget(x *life) {
 	l.leaving = slices.DeleteFunc(l.leaving, func(other *life) bool { return other == x })
+	l.dropPending(x.hook) // its last run may have left something
 	l.o.Runner.Forget(x.hook)
 	l.o.Store.Forget(x.hook)
 	l.measure()

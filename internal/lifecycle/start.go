@@ -102,7 +102,7 @@ func (l *Lifecycle) keepQueues() {
 
 // enable lists and watches for the kubernetes bindings of a hook, once.
 func (l *Lifecycle) enable(x *life) {
-	if x.enabling || x.listed {
+	if x.enabling || x.listed || x.failed {
 		return
 	}
 	if len(x.hook.Kubernetes) == 0 {
@@ -116,7 +116,7 @@ func (l *Lifecycle) enable(x *life) {
 		slow.Stop()
 		// The end of the operator may come first, but that of the hook does not matter: it has to be known that this has ended.
 		l.post(l.ctx, func() {
-			x.enabling, x.listed = false, ok
+			x.enabling, x.listed, x.failed = false, ok, !ok
 			l.settle(x)
 		})
 	})
@@ -174,6 +174,7 @@ func (l *Lifecycle) enableBindings(x *life) bool {
 	case err != nil:
 		// A filter that does not compile cannot get here: it is rejected with the hook's configuration.
 		log.Error("Enable Kubernetes binding for hook failed for good", "error", err.Error())
+		l.pass(x)
 		return false
 	}
 	// Pages show what the log says, so they come first.
