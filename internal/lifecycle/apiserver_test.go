@@ -23,7 +23,8 @@ type apiServer struct {
 	objects map[string]*apiObject
 	// history are all versions; the version of the n-th is n+1.
 	history []apiRevision
-	outage  bool
+	// outage rejects half of the requests, blind the lists without a selector.
+	outage, blind bool
 }
 
 type apiObject struct {
@@ -96,6 +97,12 @@ func (s *apiServer) setOutage(outage bool) {
 	s.outage = outage
 }
 
+func (s *apiServer) setBlind(blind bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blind = blind
+}
+
 // terminating are the objects that are being deleted and have the finalizer.
 func (s *apiServer) terminating() (all []apiObject) {
 	s.mu.Lock()
@@ -150,6 +157,9 @@ func (s *apiServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer s.delay(req.Context())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.blind && !selected {
+		return apiAnswer(500, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"message":"blind"}`), nil
+	}
 	if name != "configmaps" {
 		if o := s.objects[name]; o != nil {
 			return apiAnswer(200, o.json()), nil

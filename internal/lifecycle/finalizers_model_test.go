@@ -71,6 +71,7 @@ func TestFinalizerScenarios(t *testing.T) {
 	utilruntime.ErrorHandlers = nil
 	for name, text := range map[string]string{
 		"deleted while a run polls": "wait, create x, moment, poll, delete x, break, wait, wait, wait, repair, wait",
+		"left before the start":     "create x, wait, wait, wait, blind, leave x, reload, wait, wait, see, wait",
 		"replaced during a run":     "create x, wait, wait, wait, change x, moment, reload, wait, wait",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +208,7 @@ func (b *buckets) Execute(ctx context.Context, in process.Invocation) (process.R
 	return process.Result{}, nil
 }
 
-// Event checks that Deleted comes once.
+// Event checks that Deleted comes once, unless the object comes back.
 func (b *buckets) Event(ev event.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,7 +225,7 @@ func (b *buckets) Event(ev event.Event) {
 			b.fault("Deleted of %s twice", uid)
 		}
 		b.ended[uid] = true
-	case event.Added:
+	case event.Added, event.Deleting:
 		delete(b.ended, uid)
 	}
 }
@@ -398,6 +399,11 @@ func (w *finalizerWorld) do(s finalizerStep) {
 		set(func() { w.polling = s.kind == "poll" })
 	case "outage", "recovery":
 		w.server.setOutage(s.kind == "outage")
+	case "blind", "see":
+		if trouble := w.watcher.State(w.life.Hooks()[0], 0).Finalizing; w.server.blind && len(trouble) == 0 {
+			set(func() { w.fault("the failure is not shown") })
+		}
+		w.server.setBlind(s.kind == "blind")
 	case "retry":
 		w.retryAll()
 	case "reload":

@@ -41,16 +41,37 @@ func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) e
 		return err
 	}
 	w.spawn(m.dispatch)
-	m.activate()
+	if !m.activate() {
+		return errEnded
+	}
 	select {
 	case <-f.settled:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	if err := m.findLeft(ctx, w.opts.Changes, res); err != nil && ctx.Err() == nil {
-		m.log.Warn("Cannot find the objects that have left the selectors of the binding with its finalizer: they keep it", "error", err.Error())
+		m.log.Warn("Cannot find the objects that have left the selectors of the binding with its finalizer: they keep it. Will retry.", "error", err.Error())
+		w.spawn(func(ctx context.Context) { m.findLeftLater(ctx, w.opts.Changes, res) })
 	}
 	return ctx.Err()
+}
+
+var errEnded = errors.New("the binding has ended")
+
+// findLeftLater retries findLeft until it succeeds or the binding ends.
+func (m *monitor) findLeftLater(ctx context.Context, client rest.Interface, res kube.Resource) {
+	for delay := minFinalizerDelay; ; delay = min(2*delay, maxFinalizerDelay) {
+		select {
+		case <-time.After(delay):
+		case <-m.finalizing.ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+		if m.isMuted() || m.findLeft(ctx, client, res) == nil {
+			return
+		}
+	}
 }
 
 // record retries until the record has the finalizer.
@@ -77,8 +98,19 @@ func (m *monitor) record(ctx context.Context, record func(context.Context, *hook
 	}
 }
 
-// findLeft finds the objects that have the finalizer and are not selected any more. They are delivered as Deleted after the Synchronization.
-func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.Resource) error {
+// findLeft finds the objects that have the finalizer and left the selectors before the start. They are delivered as Deleted, after the
+// Synchronization. It finds each of them once, and can be repeated until it returns nil.
+func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.Resource) (err error) {
+	f := m.finalizing
+	defer func() {
+		m.locked(func() {
+			if f.unfound = ""; err != nil {
+				f.unfound = fmt.Sprintf("cannot find the objects that have left the selectors with the finalizer %s, they keep it: %v", f.name, err)
+			} else {
+				f.known = nil
+			}
+		})
+	}()
 	b := m.binding
 	if b.Labels == "" && b.Fields == "" && len(b.Names) == 0 && len(b.Namespaces.Names) == 0 && !b.Namespaces.ByLabels {
 		return nil
@@ -87,39 +119,63 @@ func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.
 	if err != nil {
 		return err
 	}
-	var sub *subscription
+	var failed error // one object does not hold up others
+	for _, o := range found {
+		if err := m.checkLeft(ctx, client, res, o); err != nil && failed == nil {
+			failed = fmt.Errorf("%s: %w", strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
+		}
+	}
+	return failed
+}
+
+// checkLeft delivers an object with the finalizer as Deleted if it has left the selectors before the start.
+func (m *monitor) checkLeft(ctx context.Context, client rest.Interface, res kube.Resource, o kube.Finalized) error {
+	if m.isKnown(o.UID) {
+		return nil
+	}
+	text, err := kube.Send(ctx, client.Get().AbsPath(append(res.Path(o.Namespace), o.Name)...))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e, err := m.digest(ctx, m.anySubscription(), text)
+	if err != nil {
+		return err
+	}
+	f := m.finalizing
+	m.update(func() {
+		switch {
+		case m.muted || m.ended || f.known[e.object.uid] || e.object.uid != o.UID || !e.object.has(f.name):
+			return
+		case m.unlocked:
+			m.fireLeft(e)
+		default:
+			f.left = append(f.left, e)
+		}
+		f.meet(e.object.uid)
+	})
+	return nil
+}
+
+// anySubscription returns one of the binding, for what is read beside the streams.
+func (m *monitor) anySubscription() *subscription {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	for s := range m.subs {
 		if s.consumer == consumer(m) {
-			sub = s
+			return s
 		}
 	}
-	m.mu.Unlock()
-	if sub == nil {
-		sub = &subscription{consumer: m}
-	}
-	for _, o := range found {
-		if m.holds(o) {
-			continue
-		}
-		text, err := kube.Send(ctx, client.Get().AbsPath(append(res.Path(o.Namespace), o.Name)...))
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		e, err := m.digest(ctx, sub, text)
-		if err != nil {
-			return err
-		}
-		m.mu.Lock()
-		if e.object.uid == o.UID && e.object.has(m.finalizing.name) {
-			m.finalizing.left = append(m.finalizing.left, e)
-		}
-		m.mu.Unlock()
-	}
-	return nil
+	return &subscription{consumer: m}
+}
+
+// isKnown reports whether the binding has had an object.
+func (m *monitor) isKnown(uid string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.finalizing.known[uid]
 }
 
 // withFinalizer lists what has the finalizer: in all namespaces or, if that is forbidden, in those of the binding.
@@ -140,14 +196,6 @@ func (m *monitor) withFinalizer(ctx context.Context, client rest.Interface, res 
 		found = append(found, some...)
 	}
 	return found, nil
-}
-
-// holds reports whether the binding has an object.
-func (m *monitor) holds(o kube.Finalized) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	it, ok := m.items.Get(objectKey(o.Namespace, o.Name))
-	return ok && it.object.uid == o.UID
 }
 
 // setFinalizer is called before the binding has objects.

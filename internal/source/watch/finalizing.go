@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -53,6 +54,17 @@ type finalizing struct {
 	floors map[string]floor
 	// left are objects that the binding has no more, and that may have the finalizer. They are delivered after the Synchronization.
 	left []entry
+	// known are the uids that the binding has had, until the objects have been found that left before the start; nil afterwards. unfound is why that
+	// has failed.
+	known   map[string]bool
+	unfound string
+}
+
+// meet notes an object that the binding has, or is about to have.
+func (f *finalizing) meet(uid string) {
+	if f.known != nil {
+		f.known[uid] = true
+	}
 }
 
 type floor struct {
@@ -201,6 +213,7 @@ func (m *monitor) claim(sub *subscription, o *object, due time.Time) *request {
 		r.left = true
 		m.unclaim(r)
 	}
+	f.meet(o.uid)
 	r := &request{key: o.key, sub: sub, object: f.object(o)}
 	f.claims[o.key] = r
 	f.push(r, due)
@@ -242,13 +255,18 @@ func (m *monitor) leaveClaims(which func(*request) bool) {
 	}
 }
 
-// activate adds the finalizer to the objects so far. From now on no other object is delivered without it.
-func (m *monitor) activate() {
+// activate adds the finalizer to the objects so far. From now on no other object is delivered without it. It does nothing for a binding that has
+// ended meanwhile.
+func (m *monitor) activate() (active bool) {
 	f := m.finalizing
 	m.update(func() {
-		f.active, f.starting, f.trouble = true, true, ""
+		if active = !m.muted && !m.ended; !active {
+			return
+		}
+		f.active, f.starting, f.trouble, f.known = true, true, "", map[string]bool{}
 		var lacking []item
 		m.items.Scan(func(_ string, it item) bool {
+			f.meet(it.object.uid)
 			if !it.object.terminating() && !it.object.has(f.name) {
 				lacking = append(lacking, it)
 			}
@@ -261,6 +279,7 @@ func (m *monitor) activate() {
 		}
 		f.answered(&request{awaited: true})
 	})
+	return active
 }
 
 // next returns a request to send, or the time until one is due; 0 means to wait for a signal. The object is that of this moment.
@@ -418,7 +437,7 @@ func (m *monitor) refused(r *request) {
 	f.paused = time.Now().Add(forbiddenDelay)
 	if !m.blocked {
 		m.blocked = true
-		m.log.Error("Cannot add the finalizer, the binding delivers nothing until then", "error", f.forbidden)
+		m.logLater(slog.LevelError, "Cannot add the finalizer, the binding delivers nothing until then", "error", f.forbidden)
 	}
 	f.push(r, f.paused)
 }
@@ -428,7 +447,7 @@ func (f *finalizing) allowed(m *monitor, err error) {
 	if f.forbidden == "" || kube.IsPermissionMissing(err) {
 		return
 	}
-	m.log.Info("The finalizer can be added again")
+	m.logLater(slog.LevelInfo, "The finalizer can be added again")
 	f.forbidden, f.paused, m.blocked = "", time.Time{}, false
 	for _, r := range f.queue {
 		if !r.remove {
@@ -445,7 +464,7 @@ func (r *request) delay() time.Duration {
 
 func (m *monitor) logFailure(message string, r *request) {
 	if r.failures == 1 { // `why` shows later ones
-		m.log.Error(message, "namespace", r.object.Namespace, "name", r.object.Name, "error", r.err)
+		m.logLater(slog.LevelError, message, "namespace", r.object.Namespace, "name", r.object.Name, "error", r.err)
 	}
 }
 
@@ -466,17 +485,20 @@ func (m *monitor) requestRemoval(o *object) {
 
 // finalizerRemoved handles the answer to a removal.
 func (m *monitor) finalizerRemoved(r *request, text []byte, err error) {
-	f := m.finalizing
 	var last *object
 	if err == nil {
 		last, _, _ = newIndexer(true).scan(text)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.locked(func() { m.afterRemoval(r, last, err) })
+}
+
+// afterRemoval notes that a finalizer has been removed; last is the object then. If that failed, it requests it again.
+func (m *monitor) afterRemoval(r *request, last *object, err error) {
+	f := m.finalizing
 	switch {
 	case err == nil || apierrors.IsNotFound(err):
 		if err == nil {
-			m.log.Info("Finalizer removed", "finalizer", f.name, "namespace", r.object.Namespace, "name", r.object.Name)
+			m.logLater(slog.LevelInfo, "Finalizer removed", "finalizer", f.name, "namespace", r.object.Namespace, "name", r.object.Name)
 		}
 		if it, ok := m.items.Get(r.key); ok && it.object.uid == r.object.UID {
 			f.removed[r.object.UID] = true
@@ -622,7 +644,7 @@ func (f *finalizing) troubles() (texts []string) {
 	if f == nil {
 		return nil
 	}
-	for _, text := range []string{f.trouble, f.forbidden} {
+	for _, text := range []string{f.trouble, f.forbidden, f.unfound} {
 		if text != "" {
 			texts = append(texts, text)
 		}

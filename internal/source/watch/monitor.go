@@ -90,6 +90,8 @@ type monitor struct {
 	// finalizing is nil without a finalizer. blocked is set while the permission to add it is missing: events are held.
 	finalizing *finalizing
 	blocked    bool
+	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
+	records []func()
 }
 
 type failure struct {
@@ -239,14 +241,14 @@ func (m *monitor) arrived(sub *subscription) {
 func (m *monitor) update(change func()) {
 	m.order.Lock()
 	defer m.order.Unlock()
-	m.mu.Lock()
-	change()
-	n := m.items.Len()
-	held := event.Log{}
-	if m.unlocked && !m.blocked {
-		held, m.held = m.held, held
-	}
-	m.mu.Unlock()
+	n, held := 0, event.Log{}
+	m.locked(func() {
+		change()
+		n = m.items.Len()
+		if m.unlocked && !m.blocked {
+			held, m.held = m.held, held
+		}
+	})
 	m.sink.Objects(m.hook, m.index, n)
 	for _, o := range m.gone {
 		m.sink.Gone(m.hook, m.index, event.Object{Namespace: o.namespace, Name: o.name, Kind: o.kind})
@@ -262,6 +264,23 @@ func (m *monitor) update(change func()) {
 		m.send(f)
 	}
 	m.fired, m.quiet = nil, false
+}
+
+// locked calls do with mu held, and then writes the records of logLater.
+func (m *monitor) locked(do func()) {
+	m.mu.Lock()
+	do()
+	records := m.records
+	m.records = nil
+	m.mu.Unlock()
+	for _, write := range records {
+		write()
+	}
+}
+
+// logLater writes a record when mu is released. Only do of locked may call it.
+func (m *monitor) logLater(level slog.Level, message string, args ...any) {
+	m.records = append(m.records, func() { m.log.Log(context.Background(), level, message, args...) })
 }
 
 func (m *monitor) replace(sub *subscription, entries []entry, except map[string]bool) {
@@ -356,6 +375,9 @@ func (m *monitor) put(sub *subscription, e entry) {
 		slim := *e.object // or the bytes would stay when the binding that needs them is disabled
 		slim.json = nil
 		e.object = &slim
+	}
+	if m.finalizing != nil {
+		m.finalizing.meet(e.object.uid)
 	}
 	it := item{object: e.object, filtered: e.filtered, from: sub}
 	if had && old.object.uid == e.object.uid {
