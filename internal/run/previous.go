@@ -34,21 +34,28 @@ func (s *seenInRun) before(ev *event.Event) *event.Object {
 	return previous
 }
 
-// saw notes what the hook has seen in a run that has succeeded.
-func (r *Runner) saw(t *Task, lists []event.Snapshot) {
-	p := r.opts.Pending
+// beginList returns what notes the initial list of a run, if its binding includes previous values; else nil.
+func (r *Runner) beginList(t *Task) *pending.SeenList {
 	for ev := range t.Events() {
-		switch {
-		case includesPrevious(&ev):
-			p.Seen.Saw(&ev, r.isGone(&ev))
-		case ev.Type == event.Synchronization && ev.Binding().Group == "" && ev.Hook.Kubernetes[ev.Index].IncludePrevious:
-			for _, list := range lists {
-				list.Each(func(o event.Object) bool {
-					p.Seen.Saw(&event.Event{Type: event.Change, Hook: ev.Hook, Index: ev.Index, Object: o}, false)
-					return true
-				})
-			}
+		if ev.Type == event.Synchronization && ev.Binding().Group == "" && ev.Hook.Kubernetes[ev.Index].IncludePrevious {
+			return r.opts.Pending.Seen.BeginList(ev.Hook, ev.Index, t.readExtra().run)
 		}
+	}
+	return nil
+}
+
+// saw notes what the hook has seen in a run that has succeeded.
+func (r *Runner) saw(t *Task, a *attempt) {
+	for ev := range t.Events() {
+		if includesPrevious(&ev) {
+			r.opts.Pending.Seen.Saw(&ev, r.isGone(&ev), t.readExtra().run)
+		}
+	}
+	if a.list == nil {
+		return
+	}
+	for _, list := range a.lists {
+		list.Each(func(o event.Object) bool { a.list.Saw(o); return true })
 	}
 }
 

@@ -21,6 +21,8 @@ type reading struct {
 	list  many
 	fail  bool
 	got   string
+	// during is called in the next run.
+	during func()
 }
 
 func (r *reading) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
@@ -44,6 +46,10 @@ func (r *reading) Execute(_ context.Context, in process.Invocation) (process.Res
 	for _, c := range contexts {
 		text, _ := json.Marshal([]any{c.PreviousFilterResult, c.FilterResult})
 		words = append(words, c.WatchEvent+string(text))
+	}
+	if during := r.during; during != nil {
+		r.during = nil
+		during()
 	}
 	if r.got = strings.Join(words, " "); r.fail {
 		return process.Result{}, &process.ExitError{Status: "exit status 1"}
@@ -127,6 +133,17 @@ func TestPrevious(t *testing.T) {
 			t.Errorf("%s: it is still there", name)
 		}
 	}
+	// A Synchronization that is repeated does not bring back what runs have seen, or what has ended, in the meantime.
+	world.list = many{{Name: "web", Filtered: event.Memory("1")}, {Name: "gone", Filtered: event.Memory("1")}, {Name: "calm", Filtered: event.Memory("1")}}
+	world.during = func() {
+		run("Modified[null,2]", of(0, event.Modified, "web", "2"))
+		run("Deleted[null,1]", of(0, event.Deleted, "gone", "1"))
+	}
+	run("[null,null]", event.Event{Type: event.Synchronization, Hook: h})
+	run("Modified[2,3]", of(0, event.Modified, "web", "3"))
+	run("Modified[null,2]", of(0, event.Modified, "gone", "2"))
+	run("Modified[1,2]", of(0, event.Modified, "calm", "2"))
+
 	// A binding without Deleted events has no event for that.
 	world.there["db"] = false
 	run("Modified[null,1]", of(1, event.Modified, "db", "1"))

@@ -175,7 +175,8 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	r.logMerge(log, m)
 	t.refresh()
 	started := time.Now()
-	a := attempt{task: t, log: log, record: noRecord{}}
+	a := attempt{task: t, log: log, record: noRecord{}, list: r.beginList(t)}
+	defer a.list.End()
 	var err error
 	if t.events.Len() > 0 {
 		log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.runID())
@@ -207,7 +208,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	case t.events.Len() > 0:
 		log.Info("Hook executed successfully")
 		r.decide(t, a.result)
-		r.saw(t, a.lists)
+		r.saw(t, &a)
 	}
 	r.opts.Finalizers.Release(ctx, t.finalized())
 	t.leave()
@@ -239,8 +240,9 @@ type attempt struct {
 	unread, unrecorded bool
 	// invalidResult is why the result file of a failed hook is ignored.
 	invalidResult error
-	// lists are the initial lists in the contexts.
+	// lists are the initial lists in the contexts. list notes them for later contexts with previous values; nil if there are none.
 	lists []event.Snapshot
+	list  *pending.SeenList
 	// env are the variables of the process. hookFailed reports that the process failed.
 	env        []string
 	hookFailed bool
