@@ -83,7 +83,7 @@ func (op *operator) findOrphans(ctx context.Context, remove bool) {
 	last := ""
 	for {
 		hooks := op.life.Hooks()
-		err := op.finalizers.CheckOrphans(ctx, hooks, remove)
+		err := op.finalizers.CheckOrphans(ctx, op.life.Present(), remove)
 		if kube.IsPermissionMissing(err) && !slices.ContainsFunc(hooks, hasFinalizer) { // nothing has ever been recorded
 			err = nil
 		}

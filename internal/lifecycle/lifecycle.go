@@ -14,6 +14,7 @@ package lifecycle
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,7 +81,7 @@ type Options struct {
 	Standby bool
 	// Exhausted receives each task that has no attempt left.
 	Exhausted func(Exhausted)
-	// Changed is called with the active hooks after a reload. It must not block.
+	// Changed is called with the active hooks after a reload, and when the bindings of a previous version have ended. It must not block.
 	Changed func([]*hook.Hook)
 	// Trace follows the enabling of a hook's kubernetes bindings until the returned function is called.
 	Trace func(context.Context, *hook.Hook) (context.Context, func())
@@ -132,7 +133,9 @@ type life struct {
 }
 
 type view struct {
-	hooks       []*hook.Hook
+	hooks []*hook.Hook
+	// leaving are the hooks that have been changed or removed, and whose bindings have not ended.
+	leaving     []*hook.Hook
 	states      map[*hook.Hook]State
 	lanes       map[string]hook.Lanes
 	startupDone bool
@@ -153,6 +156,12 @@ func New(o Options, first *hookset.Set) *Lifecycle {
 
 // Hooks returns the active hooks in order.
 func (l *Lifecycle) Hooks() []*hook.Hook { return l.view.Load().hooks }
+
+// Present returns the active hooks, and those that were changed or removed and whose bindings have not ended.
+func (l *Lifecycle) Present() []*hook.Hook {
+	v := l.view.Load()
+	return slices.Concat(v.hooks, v.leaving)
+}
 
 // State returns the state of an active hook; Gone for others.
 func (l *Lifecycle) State(h *hook.Hook) State {
@@ -218,6 +227,9 @@ func (l *Lifecycle) publish() {
 	for _, x := range l.lives {
 		v.hooks = append(v.hooks, x.hook)
 		v.states[x.hook] = x.state
+	}
+	for _, x := range l.leaving {
+		v.leaving = append(v.leaving, x.hook)
 	}
 	l.view.Store(v)
 }

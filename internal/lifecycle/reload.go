@@ -267,6 +267,10 @@ func (l *Lifecycle) forget(x *life) {
 	if !slices.ContainsFunc(l.lives, named) && !slices.ContainsFunc(l.leaving, named) {
 		l.o.Meter.HookRemoved(x.hook.Name)
 	}
+	l.publish()
+	if l.o.Changed != nil {
+		l.o.Changed(l.Hooks())
+	}
 }
 
 // setCrontabs keeps only the crontabs of enabled schedules in the clock.

@@ -27,7 +27,8 @@ func (m *monitor) mute() {
 	}
 }
 
-// Disable ends a binding without any further event. It waits for the sink if that is receiving one. Streams that other bindings share continue. Enable must not be running for it.
+// Disable ends a binding without any further event. It waits for the sink if that is receiving one, and for requests about finalizers
+// that are in flight. Streams that other bindings share continue. Enable must not be running for it.
 func (w *Watcher) Disable(h *hook.Hook, index int) {
 	w.mu.Lock()
 	m := w.monitors[address{h, index}]
@@ -38,6 +39,9 @@ func (w *Watcher) Disable(h *hook.Hook, index int) {
 	}
 	for _, sub := range m.end() {
 		w.leave(sub)
+	}
+	if m.finalizing != nil {
+		<-m.finalizing.idle // or an object would get a finalizer that is recorded no more
 	}
 }
 
@@ -54,8 +58,9 @@ func (m *monitor) end() []*subscription {
 		}
 		subs = append(subs, sub)
 	}
-	if m.finalizing != nil && !m.ended {
-		close(m.finalizing.ended)
+	if f := m.finalizing; f != nil && !m.ended {
+		close(f.ended)
+		f.rest(true)
 	}
 	m.subs, m.held, m.unlocked, m.ended = nil, event.Log{}, false, true
 	m.items.Clear()

@@ -28,8 +28,9 @@ type finalizing struct {
 	resource kube.Resource
 	// add and remove send a request, and return the object.
 	add, remove func(context.Context, kube.Finalized) ([]byte, error)
-	// wake signals the dispatcher that a request may be due. Its capacity is 1. ended is closed when the binding is disabled.
-	wake, ended chan struct{}
+	// wake signals the dispatcher that a request may be due. Its capacity is 1. ended is closed when the binding is disabled, idle when no request is
+	// in flight then.
+	wake, ended, idle chan struct{}
 
 	active, starting, halted bool
 	// awaited is the number of claims without a first answer that the end of starting waits for; settled is closed then.
@@ -122,7 +123,7 @@ const (
 
 func newFinalizing(name string) *finalizing {
 	return &finalizing{
-		name: name, wake: make(chan struct{}, 1), ended: make(chan struct{}), settled: make(chan struct{}), claims: map[string]*request{},
+		name: name, wake: make(chan struct{}, 1), ended: make(chan struct{}), idle: make(chan struct{}), settled: make(chan struct{}), claims: map[string]*request{},
 		deleting: map[string]bool{}, removed: map[string]bool{}, released: map[string]bool{}, floors: map[string]floor{},
 	}
 }
@@ -287,7 +288,7 @@ func (m *monitor) next(now time.Time) (r *request, o kube.Finalized, wait time.D
 	f := m.finalizing
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for f.queue.Len() > 0 && f.flying < finalizersInFlight {
+	for !m.ended && f.queue.Len() > 0 && f.flying < finalizersInFlight {
 		r := f.queue[0]
 		if r.due.After(now) {
 			return nil, o, r.due.Sub(now)
@@ -305,12 +306,10 @@ func (m *monitor) next(now time.Time) (r *request, o kube.Finalized, wait time.D
 	return nil, o, 0
 }
 
-// dispatch sends requests until ctx ends, or the binding.
+// dispatch sends requests until ctx ends, or the binding, and those in flight have been answered.
 func (m *monitor) dispatch(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	for {
 		r, o, wait := m.next(time.Now())
 		if r != nil {
@@ -340,6 +339,14 @@ func (m *monitor) landed() {
 	defer m.mu.Unlock()
 	m.finalizing.flying--
 	m.finalizing.signal()
+	m.finalizing.rest(m.ended)
+}
+
+// rest notes that no request is in flight after the end of the binding.
+func (f *finalizing) rest(ended bool) {
+	if ended && f.flying == 0 {
+		close(f.idle)
+	}
 }
 
 // transmit sends a request and handles its answer.
