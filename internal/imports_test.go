@@ -42,7 +42,7 @@ var directions = []struct {
 	{"internal/kubectlplugin", []string{"internal/replica"}, "kubectl talks to the API server"},
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},
 	{"internal/source/watch", []string{"internal/hook", "internal/event", "internal/jq", "internal/jsonwalk", "internal/kube", "internal/telemetry/logonce"}, "a stage that makes events"},
-	{"internal/httpserver", nil, "a library for packages that listen"},
+	{"internal/httpserver", []string{"internal/telemetry/logonce"}, "a library for packages that listen"},
 	{"internal/filewatch", nil, "hookset and cert both follow files"},
 	{"internal/source/webhook/cert", []string{"internal/filewatch", "internal/kube", "internal/telemetry/logonce"}, "certificates for any server"},
 	{"internal/source/webhook/admission", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/telemetry/logonce"}, "a stage; app provides the runs"},

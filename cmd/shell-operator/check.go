@@ -85,6 +85,9 @@ func (s *settings) check() error {
 	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("validating-webhook-failure-policy", "%q: use Fail or Ignore", p)
 	}
+	if s.bodyBudget < 1 {
+		wrong("body-budget", "%d: it must be above 0", s.bodyBudget)
+	}
 	if e := s.reviewEffects; e != "known" && e != "all" {
 		wrong("review-effects", "%q: use known or all", e)
 	}

@@ -57,6 +57,7 @@ type settings struct {
 	webhookSelector            map[string]string
 	webhookParallel            int
 	webhookQueue               int
+	bodyBudget                 int
 	webhookExclude             []string
 	webhookClients             []string
 	reviewEffects              string
@@ -227,8 +228,9 @@ func (s *settings) groups() []settingGroup {
 			{flag: "webhook-cert-manager", env: "SHELL_OPERATOR_WEBHOOK_CERT_MANAGER", bind: text(&s.webhookCertManager, ""), usage: "cert-manager Certificate, as namespace/name, whose CA cert-manager injects; certificates are then read from files"},
 			{flag: "webhook-create-services", env: "SHELL_OPERATOR_WEBHOOK_CREATE_SERVICES", bind: truth(&s.webhookServices, false), usage: "create the Services of the webhooks if they are missing"},
 			{flag: "webhook-service-selector", env: "SHELL_OPERATOR_WEBHOOK_SERVICE_SELECTOR", bind: pairs(&s.webhookSelector), usage: "Pod labels for these Services, as key=value,…; default: those of the operator's Pod"},
-			{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "maximum of concurrent webhook requests; 0 means the default"},
-			{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "maximum of waiting webhook requests, more are rejected; 0 means the default"},
+			{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0), usage: "maximum of concurrent webhook requests of each hook or CRD; 0 means the default"},
+			{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0), usage: "maximum of waiting webhook requests of each hook or CRD, more are rejected; 0 means the default"},
+			{flag: "body-budget", env: "SHELL_OPERATOR_BODY_BUDGET", bind: number(&s.bodyBudget, 64<<20), usage: "bytes that the bodies of all webhook and HTTP requests may have together in memory; larger reviews of the API server are read one at a time"},
 			{flag: "webhook-exclude-namespaces", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES", bind: texts(&s.webhookExclude), usage: "namespaces that admission webhooks do not review (repeatable); bindings that select kubernetes.io/metadata.name themselves are not affected"},
 			{flag: "webhook-client-names", env: "SHELL_OPERATOR_WEBHOOK_CLIENT_NAMES", bind: texts(&s.webhookClients), usage: "accepted names of client certificates, as their common name or a DNS name (repeatable); default: all certificates of the client CA"},
 			{flag: "review-effects", env: "SHELL_OPERATOR_REVIEW_EFFECTS", bind: text(&s.reviewEffects, "known"), usage: "callers whose reviews change the cluster and metrics, if hooks write operations or metrics: known is the API server, all is every client of the port"},

@@ -176,7 +176,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
 			CertManager: s.webhookCertManager, CreateServices: s.webhookServices, ServiceSelector: s.webhookSelector, PodName: s.podName(),
 			Parallel: s.webhookParallel, Queue: s.webhookQueue, ExcludeNamespaces: s.webhookExclude,
-			ClientNames: s.webhookClients, AllEffects: s.reviewEffects == "all",
+			ClientNames: s.webhookClients, BodyBudget: s.bodyBudget, AllEffects: s.reviewEffects == "all",
 		},
 		HTTP: webhook.HTTPOptions{
 			ListenAddress: net.JoinHostPort(s.http.address, s.http.port), Cert: s.http.cert, Key: s.http.key, Authentication: s.http.authentication,

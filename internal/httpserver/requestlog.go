@@ -3,27 +3,50 @@ package httpserver
 import (
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
-// logRequests logs each request except for probes, which come every few seconds.
+// logRequests logs each request except for probes, which come every few seconds. Those that are not answered with 200 are
+// logged once a minute for each status: any client can cause them.
 func logRequests(log *slog.Logger, component string, next http.Handler) http.Handler {
+	rejected := logonce.Dedup{Every: time.Minute}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" {
 			next.ServeHTTP(w, r)
 			return
 		}
-		LogRequest(log, slog.LevelInfo, component, w, r, func(response *Response) { next.ServeHTTP(response, r) })
+		start, response := time.Now(), &Response{ResponseWriter: w, Status: http.StatusOK}
+		defer func() {
+			fields := response.fields(component, r, start)
+			if response.Status != http.StatusOK {
+				suppressed, due := rejected.Due(strconv.Itoa(response.Status), "")
+				if !due {
+					return
+				}
+				if suppressed > 0 {
+					fields = append(fields, "again", suppressed)
+				}
+			}
+			log.Info("complete", fields...)
+		}()
+		next.ServeHTTP(response, r)
 	})
+}
+
+// fields are those of the record of a request.
+func (r *Response) fields(component string, req *http.Request, start time.Time) []any {
+	return []any{"operator.component", component, "http_method", req.Method, "uri", req.RequestURI,
+		"resp_status", r.Status, "resp_bytes_length", r.Bytes, "resp_elapsed_ms", float64(time.Since(start).Microseconds()) / 1000}
 }
 
 // LogRequest logs a request after its response.
 func LogRequest(log *slog.Logger, level slog.Level, component string, w http.ResponseWriter, r *http.Request, respond func(*Response)) {
 	start, response := time.Now(), &Response{ResponseWriter: w, Status: http.StatusOK}
 	defer func() {
-		log.Log(r.Context(), level, "complete", "operator.component", component, "http_method", r.Method, "uri", r.RequestURI,
-			"resp_status", response.Status, "resp_bytes_length", response.Bytes,
-			"resp_elapsed_ms", float64(time.Since(start).Microseconds())/1000)
+		log.Log(r.Context(), level, "complete", response.fields(component, r, start)...)
 	}()
 	respond(response)
 }

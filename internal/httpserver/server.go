@@ -6,7 +6,8 @@
 //   - A server with a Component logs each request after its response, except for probes.
 //   - With client CAs every request except GET /healthz needs a client certificate signed by one of them, with an allowed name.
 //   - Known reports which requests are those of known callers. Handlers and logs never get the token of a path.
-//   - Limiter rejects excess requests immediately, and BodyReads keeps slow senders from locking others out.
+//   - Intake bounds the memory of all request bodies, and a Limiter the requests of a hook. Excess requests are rejected immediately,
+//     slow senders are evicted, and unknown callers cannot delay known ones.
 //   - The operator's own pages are read-only and show nothing secret.
 //
 // Handlers of hooks are in the packages below source; certificates are in source/webhook/cert.
@@ -91,6 +92,8 @@ func New(o Options) (*Server, error) {
 	return &Server{listener: listener, grace: o.Grace, server: &http.Server{
 		Handler: Harden(handler), TLSConfig: config,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: 90 * time.Second,
+		// Bodies that wait for their turn are buffered per stream, outside of every budget.
+		HTTP2:          &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10},
 		MaxHeaderBytes: MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}}, nil
 }

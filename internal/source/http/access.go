@@ -44,7 +44,7 @@ type Access struct {
 // subjectaccessreviews.
 func NewAccess(client rest.Interface, log *slog.Logger) *Access {
 	return &Access{
-		client: client, log: log, reviews: httpserver.NewLimiter(reviewsInFlight, reviewsWaiting),
+		client: client, log: log, reviews: httpserver.NewIntake(0).Limiter(reviewsInFlight, reviewsWaiting),
 		users: newCache[*event.User](), allowed: newCache[bool](), failures: rate.NewLimiter(rate.Every(10*time.Second), 3),
 	}
 }
@@ -126,16 +126,17 @@ func (a *Access) reviewAccess(ctx context.Context, u *event.User, verb, path str
 // review creates a review object. An error is a *rejection.
 func (a *Access) review(ctx context.Context, group, kind string, spec, into any) error {
 	busy := reject(http.StatusServiceUnavailable, "the cluster does not respond: try again later")
-	if !a.reviews.Enter() {
+	entered := a.reviews.Enter(httpserver.HTTPClient, func() {})
+	if entered == nil {
 		return busy
 	}
-	defer a.reviews.Leave()
+	defer entered.Leave()
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	if a.reviews.Start(ctx) != nil {
+	if entered.Start(ctx) != nil {
 		return busy
 	}
-	defer a.reviews.Finish()
+	defer entered.Finish()
 	text, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": kind, "spec": spec})
 	if err != nil {
 		return err

@@ -58,6 +58,8 @@ type Options struct {
 	Log *slog.Logger
 	// Parallel limits the requests in flight per hook; 0 means 16. Queue limits those waiting.
 	Parallel, Queue int
+	// Intake bounds the requests of all ports; nil means one for this Handler.
+	Intake *httpserver.Intake
 	// BodyLimit is the size limit of bodies; 0 means 1 MiB.
 	BodyLimit int64
 	// Timeout is for bindings that have none; 0 means 30 s.
@@ -67,6 +69,9 @@ type Options struct {
 func (o *Options) setDefaults() {
 	if o.Parallel <= 0 {
 		o.Parallel = 16
+	}
+	if o.Intake == nil {
+		o.Intake = httpserver.NewIntake(0)
 	}
 	if o.BodyLimit <= 0 {
 		o.BodyLimit = 1 << 20
@@ -97,7 +102,7 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{opts: o, routes: routes, limiters: map[*hook.Hook]*httpserver.Limiter{}, origins: http.NewCrossOriginProtection()}
 	for _, r := range routes {
 		if h.limiters[r.hook] == nil {
-			h.limiters[r.hook] = httpserver.NewLimiter(o.Parallel, o.Queue)
+			h.limiters[r.hook] = o.Intake.Limiter(o.Parallel, o.Queue)
 		}
 	}
 	h.openAPI, err = document(routes, o.Access != nil)

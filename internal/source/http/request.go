@@ -2,6 +2,7 @@ package http
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // deepestJSON is the depth that every jq reads, also inside a context.
@@ -104,17 +106,14 @@ func headersOf(all http.Header, b *hook.HTTP) (map[string][]string, error) {
 }
 
 // readBody reads the whole body, and reports whether it is JSON.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, isJSON bool, err error) {
-	if r.ContentLength > limit {
-		// The connection cannot be reused after an unread body.
-		w.Header().Set("Connection", "close")
+func readBody(ctx context.Context, entered *httpserver.Request, w http.ResponseWriter, r *http.Request, limit int64) (body []byte, isJSON bool, err error) {
+	body, err = entered.ReadBody(ctx, w, r, limit)
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, false, reject(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
-	}
-	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		return nil, false, reject(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
-	}
-	if err != nil {
+	case errors.Is(err, httpserver.ErrEvicted), ctx.Err() != nil:
+		return nil, false, reject(http.StatusServiceUnavailable, "too many requests are being sent: try again later")
+	case err != nil:
 		return nil, false, reject(http.StatusBadRequest, "the body cannot be read")
 	}
 	if len(body) == 0 || !saysJSON(r.Header.Get("Content-Type")) {
@@ -154,15 +153,15 @@ func checkJSON(text []byte) error {
 }
 
 // read makes the hook's input of a request.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, to *route, segments []string, id string, user *event.User) (*event.Request, error) {
-	out := &event.Request{ID: id, Method: r.Method, Path: r.URL.Path, PathValues: to.values(segments), User: user}
+func (c *call) read(ctx context.Context, entered *httpserver.Request, to *route, segments []string) (*event.Request, error) {
+	out := &event.Request{ID: c.id, Method: c.r.Method, Path: c.r.URL.Path, PathValues: to.values(segments), User: c.user}
 	var err error
-	if out.Query, err = queryOf(r.URL); err != nil {
+	if out.Query, err = queryOf(c.r.URL); err != nil {
 		return nil, err
 	}
-	if out.Headers, err = headersOf(r.Header, to.binding); err != nil {
+	if out.Headers, err = headersOf(c.r.Header, to.binding); err != nil {
 		return nil, err
 	}
-	out.Body, out.IsJSON, err = readBody(w, r, h.opts.BodyLimit)
+	out.Body, out.IsJSON, err = readBody(ctx, entered, c.w, c.r, c.opts.BodyLimit)
 	return out, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // writeTimeout bounds writing a response.
@@ -104,13 +105,15 @@ func (c *call) identify() error {
 
 // callHook runs the hook and sends its response.
 func (c *call) callHook(to *route, segments []string) error {
-	limiter := c.limiters[to.hook]
-	if !limiter.Enter() {
+	entered := c.limiters[to.hook].Enter(httpserver.HTTPClient, httpserver.AbortRead(c.w))
+	if entered == nil {
 		c.log.Warn("A request is refused, too many are waiting for the hook: make it faster, or raise --http-parallel")
 		return c.later("too many requests are waiting")
 	}
-	defer limiter.Leave()
-	request, err := c.read(c.w, c.r, to, segments, c.id, c.user)
+	defer entered.Leave()
+	reading, read := context.WithTimeout(c.r.Context(), to.timeout)
+	request, err := c.read(reading, entered, to, segments)
+	read()
 	if err != nil {
 		return err
 	}
@@ -119,7 +122,7 @@ func (c *call) callHook(to *route, segments []string) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), to.timeout)
 	defer cancel()
 	c.start = time.Now()
-	answer, err := c.run(ctx, to, request)
+	answer, err := c.run(ctx, to, request, entered)
 	elapsed := slog.String("elapsed", time.Since(c.start).Round(time.Millisecond).String())
 	switch {
 	case c.r.Context().Err() != nil:
@@ -143,9 +146,8 @@ func (c *call) callHook(to *route, segments []string) error {
 
 // run runs the hook, and returns when there is an answer or ctx has ended, whichever comes first: ending a process takes
 // time. The run keeps its slot until it has ended.
-func (c *call) run(ctx context.Context, to *route, request *event.Request) (effect.HTTPAnswer, error) {
-	limiter := c.limiters[to.hook]
-	if err := limiter.Start(ctx); err != nil {
+func (c *call) run(ctx context.Context, to *route, request *event.Request, entered *httpserver.Request) (effect.HTTPAnswer, error) {
+	if err := entered.Start(ctx); err != nil {
 		return effect.HTTPAnswer{}, fmt.Errorf("%w: no slot was free in time", ErrBusy)
 	}
 	type result struct {
@@ -153,8 +155,10 @@ func (c *call) run(ctx context.Context, to *route, request *event.Request) (effe
 		err    error
 	}
 	done := make(chan result, 1)
+	bodyUsed := entered.Keep()
 	c.runs.Go(func() {
-		defer limiter.Finish()
+		defer bodyUsed()
+		defer entered.Finish()
 		var out result
 		defer func() {
 			if bug := recover(); bug != nil {

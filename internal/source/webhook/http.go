@@ -61,7 +61,7 @@ func (s *httpServer) prepare(hooks []*hook.Hook, ready <-chan struct{}) (r *rene
 		warnAboutAllow(hooks, s.o)
 	}
 	handler, err := httphooks.New(httphooks.Options{
-		Hooks: hooks, Runner: s.o.Requests, Ready: ready, Access: served.access, Log: s.o.Log,
+		Hooks: hooks, Runner: s.o.Requests, Ready: ready, Access: served.access, Log: s.o.Log, Intake: s.o.intake,
 		Parallel: s.o.HTTP.Parallel, Queue: s.o.HTTP.Queue, BodyLimit: int64(s.o.HTTP.BodyLimit), Timeout: s.o.HTTP.Timeout,
 	})
 	if err != nil {

@@ -37,6 +37,8 @@ type WebhookOptions struct {
 	NoRegistration bool
 	// ClientNames are the accepted names of client certificates; empty accepts every certificate of the client CA.
 	ClientNames []string
+	// BodyBudget is how many bytes the bodies of the requests of all ports may have together; 0 means the default.
+	BodyBudget int
 	// AllEffects applies the operations and metrics of reviews of unknown callers, too.
 	AllEffects bool
 	// Parallel limits the reviews in flight, and Queue those waiting; 0 means the default.

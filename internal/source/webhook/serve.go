@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
@@ -45,6 +46,9 @@ type Options struct {
 		conversion.Meter
 	}
 	Log *slog.Logger
+
+	// intake bounds the requests of all ports.
+	intake *httpserver.Intake
 }
 
 // Servers are those of webhooks and of HTTP hooks, as far as hooks have needed them.
@@ -55,6 +59,7 @@ type Servers struct {
 
 // New listens for the hooks that need it. Before Run and Ready, nothing is registered and requests get 503.
 func New(ctx context.Context, o Options) (*Servers, error) {
+	o.intake = httpserver.NewIntake(int64(o.Webhooks.BodyBudget))
 	webhooks, err := newWebhooks(ctx, o)
 	if err != nil {
 		return nil, err

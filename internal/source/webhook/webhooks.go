@@ -92,6 +92,7 @@ func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal,
 func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
+		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnValidating, hook.OnMutating) },
 		Hooks: hooks, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, AllEffects: o.Webhooks.AllEffects,
 	})
@@ -112,7 +113,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces, Log: o.Log,
 		Report: func(kind hook.Kind, hooks []string, configuration string, err error) {
-			w.registrations.report(Unregistered{kind, hooks, configuration, err})
+			w.registrations.report(Unregistered{kind, hooks, configuration, o.Webhooks.Admission.unknown(err)})
 		},
 	})
 	if err != nil {
@@ -126,6 +127,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*hook.Hook) (err error) {
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
+		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnConversion) },
 		Hooks: hooks, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
 		AllEffects: o.Webhooks.AllEffects,
 	})
@@ -141,7 +143,7 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 		Client: w.client, Hooks: hooks, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager, Log: o.Log,
 		Report: func(hooks []string, crd string, err error) {
-			w.registrations.report(Unregistered{hook.OnConversion, hooks, "CustomResourceDefinition " + crd, err})
+			w.registrations.report(Unregistered{hook.OnConversion, hooks, "CustomResourceDefinition " + crd, o.Webhooks.Conversion.unknown(err)})
 		},
 	})
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 // Review is one review for a hook.
@@ -83,6 +84,10 @@ type Options struct {
 	// DefaultFailurePolicy is that of validating bindings without one: "Fail" (also when empty) or "Ignore". That of
 	// mutating bindings is always Fail.
 	DefaultFailurePolicy string
+	// Intake bounds the requests of all ports; nil means one for this Handler.
+	Intake *httpserver.Intake
+	// Knowable reports whether the API server can be known: otherwise all callers are alike. Nil means yes.
+	Knowable func() bool
 	// AllEffects applies the operations and metrics of hooks for unknown callers, too.
 	AllEffects bool
 }
@@ -96,6 +101,12 @@ func (o *Options) setDefaults() {
 	}
 	if o.Meter == nil {
 		o.Meter = noMeter{}
+	}
+	if o.Intake == nil {
+		o.Intake = httpserver.NewIntake(0)
+	}
+	if o.Knowable == nil {
+		o.Knowable = func() bool { return true }
 	}
 }
 
@@ -111,11 +122,9 @@ type Handler struct {
 	limiters map[*hook.Hook]*httpserver.Limiter
 	// unknownPaths limits the records about paths without a binding: any client can send such requests.
 	unknownPaths *rate.Limiter
-	// reads bounds the reviews that are being read, before they enter a limiter. slowReads limits the records about aborted
-	// ones.
-	reads     *httpserver.BodyReads
-	slowReads *rate.Limiter
-	runs      sync.WaitGroup
+	// refused limits the records about refused reviews, by their hook.
+	refused logonce.Dedup
+	runs    sync.WaitGroup
 }
 
 // New returns a Handler for the admission bindings of all hooks. It fails when two of them conflict.
@@ -127,12 +136,11 @@ func New(o Options) (*Handler, error) {
 	}
 	h := &Handler{
 		opts: o, webhooks: byPath(all), limiters: map[*hook.Hook]*httpserver.Limiter{},
-		unknownPaths: rate.NewLimiter(rate.Every(time.Minute), 3),
-		reads:        httpserver.NewBodyReads(o.Parallel + o.Queue), slowReads: rate.NewLimiter(rate.Every(time.Minute), 3),
+		unknownPaths: rate.NewLimiter(rate.Every(time.Minute), 3), refused: logonce.Dedup{Every: time.Minute},
 	}
 	for _, w := range all {
 		if h.limiters[w.hook] == nil {
-			h.limiters[w.hook] = httpserver.NewLimiter(o.Parallel, o.Queue)
+			h.limiters[w.hook] = o.Intake.Limiter(o.Parallel, o.Queue)
 		}
 	}
 	return h, nil

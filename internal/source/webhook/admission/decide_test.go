@@ -91,8 +91,9 @@ func TestDecide(t *testing.T) {
 	mine, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}})
 	k := mine.keepers[0]
 	k.started = now
-	empty := *k
-	empty.webhooks = nil
+	none, _ := newRegistrar(t, RegistrarOptions{Service: Service{"svc", "ns"}})
+	empty := none.keepers[0]
+	empty.started = now
 	elsewhere, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "other"}})
 	as := func(k *keeper, started time.Time, change func(*configuration)) *configuration {
 		k.started = started
@@ -113,7 +114,7 @@ func TestDecide(t *testing.T) {
 		want    action
 	}{
 		{"there is none", k, nil, true, create},
-		{"there is none, and should not be", &empty, nil, true, leave},
+		{"there is none, and should not be", empty, nil, true, leave},
 		{"it is as it should be", k, as(k, now, nil), true, leave},
 		{"it is as it should be, an older one wrote it", k, as(k, old, nil), true, leave},
 		{"it is as it should be, a newer one wrote it", k, as(k, newer, nil), true, leave},
@@ -126,11 +127,11 @@ func TestDecide(t *testing.T) {
 		{"the original wrote it", k, as(k, now, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, update},
 		{"all is gone but the object", k, as(k, now, func(c *configuration) { c.Webhooks, c.Labels, c.Annotations = nil, nil, nil }), true, update},
 		{"another operator's", k, as(elsewhere.keepers[0], old, nil), true, update},
-		{"no bindings any more", &empty, as(k, old, nil), true, remove},
-		{"no bindings any more, the original wrote it", &empty, as(k, old, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, remove},
-		{"no bindings here, but a newer one has some", &empty, as(k, newer, nil), true, yield},
-		{"no bindings here, but another operator has some", &empty, as(elsewhere.keepers[0], old, nil), true, leave},
-		{"no bindings here, and a part of it is another operator's", &empty, as(k, old, func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Namespace = "other" }), true, leave},
+		{"no bindings any more", empty, as(k, old, nil), true, remove},
+		{"no bindings any more, the original wrote it", empty, as(k, old, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, remove},
+		{"no bindings here, but a newer one has some", empty, as(k, newer, nil), true, yield},
+		{"no bindings here, but another operator has some", empty, as(elsewhere.keepers[0], old, nil), true, leave},
+		{"no bindings here, and a part of it is another operator's", empty, as(k, old, func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Namespace = "other" }), true, leave},
 	} {
 		if got := row.keeper.decide(row.live, row.keeper.desired(row.live, nil), row.patient); got != row.want {
 			t.Errorf("%s: got %d, want %d", row.name, got, row.want)

@@ -36,7 +36,7 @@ func TestEffectsOfReviews(t *testing.T) {
 	} {
 		hook := &noted{}
 		handler, _ := newHandler(t, Options{Runner: hook, AllEffects: test.all}, "validating a.sh a.acme.dev")
-		if status, text := post(test.ctx, handler, path, test.body); status != 200 || len(hook.reviews) != 1 || hook.reviews[0].NoEffects != test.none {
+		if status, text := postUnknown(test.ctx, handler, path, test.body); status != 200 || len(hook.reviews) != 1 || hook.reviews[0].NoEffects != test.none {
 			t.Errorf("%s: %d %s, %+v", test.name, status, text, hook.reviews)
 		}
 	}

@@ -58,26 +58,32 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	start, limit := time.Now(), timeLimit(r.URL.Query(), hook.binding)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, lateError(limit))
 	defer cancel()
-	body, review, status, err := h.read(w, r)
-	if err != nil {
-		reject(w, status, err.Error())
-		return
-	}
 	report := func(result string) {
 		h.opts.Meter.AdmissionReviewed(hook.hook.Name, hook.binding.Name, result, time.Since(start))
 	}
-	limiter := h.limiters[hook.hook]
-	if !limiter.Enter() {
-		h.opts.Log.Warn("A review is refused, too many are waiting for the hook: make it faster, or let it review less", "hook", hook.hook.Name, "binding", hook.binding.Name)
+	entered := h.limiters[hook.hook].Enter(httpserver.CallerOf(r.Context(), h.opts.Knowable()), httpserver.AbortRead(w))
+	if entered == nil {
+		h.refuse(hook, "A review is refused, too many are waiting for the hook: make it faster, or let it review less")
 		report(ResultFailed)
 		reject(w, http.StatusServiceUnavailable, fmt.Sprintf("too many reviews are waiting for hook %q", hook.hook.Name))
 		return
 	}
-	defer limiter.Leave()
+	defer entered.Leave()
+	body, review, status, err := h.read(ctx, w, r, entered)
+	if err != nil {
+		switch {
+		case errors.Is(err, httpserver.ErrEvicted):
+			h.refuse(hook, "A review that arrived too slowly was aborted in favour of others: restrict the clients of this port with --validating-webhook-client-ca or a NetworkPolicy", "from", r.RemoteAddr)
+		case status == http.StatusServiceUnavailable:
+			h.refuse(hook, "A review is refused, no memory was free for it in time: raise --body-budget, or let hooks review less")
+		}
+		reject(w, status, err.Error())
+		return
+	}
 	log := h.log(hook, review)
 	log.Info("Got AdmissionReview request", "kind", review.Request.Kind.Kind, "name", review.Request.Name, "namespace", review.Request.Namespace,
 		"operation", review.Request.Operation, "subResource", review.Request.SubResource)
-	answer, err := h.admit(ctx, hook, review, body, log)
+	answer, err := h.admit(ctx, hook, review, body, entered, log)
 	elapsed := time.Since(start).Round(time.Millisecond).String()
 	if r.Context().Err() != nil {
 		log.Info("The API server no longer waits for the answer", "elapsed", elapsed)
@@ -93,21 +99,25 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// refuse logs a refused review, once a minute for each hook.
+func (h *Handler) refuse(w *webhook, message string, fields ...any) {
+	if suppressed, due := h.refused.Due(w.hook.Name+" "+message, ""); due {
+		h.opts.Log.Warn(message, append([]any{"hook", w.hook.Name, "binding", w.binding.Name, "again", suppressed}, fields...)...)
+	}
+}
+
 // read returns the body and the parsed review, or a status and an error for the client.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *review, int, error) {
-	// A deadline in the past ends a blocked read.
-	reading := h.reads.Begin(func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) })
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestReview))
-	if aborted := reading.End(); aborted && err != nil {
-		if h.slowReads.Allow() {
-			h.opts.Log.Warn("A review that arrived too slowly was aborted in favour of others: restrict the clients of this port with --validating-webhook-client-ca or a NetworkPolicy", "from", r.RemoteAddr)
-		}
-		return nil, nil, http.StatusServiceUnavailable, errors.New("too many reviews are being sent")
-	}
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+func (h *Handler) read(ctx context.Context, w http.ResponseWriter, r *http.Request, entered *httpserver.Request) ([]byte, *review, int, error) {
+	body, err := entered.ReadBody(ctx, w, r, largestReview)
+	tooLarge := (*http.MaxBytesError)(nil)
+	switch {
+	case errors.Is(err, httpserver.ErrEvicted), ctx.Err() != nil:
+		return nil, nil, http.StatusServiceUnavailable, fmt.Errorf("too many reviews are being sent: %w", err)
+	case errors.Is(err, httpserver.ErrTooLarge):
+		return nil, nil, http.StatusRequestEntityTooLarge, err
+	case errors.As(err, &tooLarge):
 		return nil, nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the review is larger than %d bytes", tooLarge.Limit)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, nil, http.StatusBadRequest, errInvalid
 	}
 	review, err := parseReview(body)
@@ -122,9 +132,8 @@ func (h *Handler) log(w *webhook, r *review) *slog.Logger {
 
 // admit runs the hook, and returns when there is an answer or ctx has ended, whichever comes first: ending a process takes
 // time. The run keeps its slot until it has ended. The Runner logs failures of runs, admit those before a run.
-func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte, log *slog.Logger) (*effect.AdmissionAnswer, error) {
-	limiter := h.limiters[w.hook]
-	if limiter.Start(ctx) != nil {
+func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte, entered *httpserver.Request, log *slog.Logger) (*effect.AdmissionAnswer, error) {
+	if entered.Start(ctx) != nil {
 		err := context.Cause(ctx)
 		if errors.As(err, new(lateError)) {
 			log.Error("validation failed", "error", "all slots of the hook were taken: "+err.Error(), "failurePolicy", w.policy)
@@ -136,8 +145,10 @@ func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte,
 		err    error
 	}
 	done := make(chan outcome, 1)
+	bodyUsed := entered.Keep()
 	h.runs.Go(func() {
-		defer limiter.Finish()
+		defer bodyUsed()
+		defer entered.Finish()
 		var out outcome
 		defer func() {
 			if bug := recover(); bug != nil {

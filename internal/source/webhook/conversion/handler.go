@@ -37,10 +37,14 @@ type Options struct {
 	Hooks  []*hook.Hook
 	Runner Runner
 	Meter  Meter
-	// Parallel limits the reviews in flight, by default twice the number of processors and at least 4.
+	// Parallel limits the reviews in flight per CRD, by default twice the number of processors and at least 4.
 	Parallel int
-	// Queue limits the reviews waiting, by default 100; further ones are rejected.
+	// Queue limits the reviews waiting per CRD, by default 100; further ones are rejected.
 	Queue int
+	// Intake bounds the requests of all ports; nil means one for this Handler.
+	Intake *httpserver.Intake
+	// Knowable reports whether the API server can be known: otherwise all callers are alike. Nil means yes.
+	Knowable func() bool
 	// MaxBytes limits the size of a review, by default 100 MiB: the API server sends whole lists.
 	MaxBytes int64
 	// Timeout is the time limit of reviews without one, by default 30 s, the maximum of the API server.
@@ -63,6 +67,12 @@ func (o *Options) setDefaults() {
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}
+	if o.Intake == nil {
+		o.Intake = httpserver.NewIntake(0)
+	}
+	if o.Knowable == nil {
+		o.Knowable = func() bool { return true }
+	}
 	if o.Meter == nil {
 		o.Meter = noMeter{}
 	}
@@ -74,12 +84,11 @@ func (noMeter) ConversionReviewed(string, string, time.Duration) {}
 
 // Handler answers reviews at POST /<name of the CRD>, and GET /healthz.
 type Handler struct {
-	opts    Options
-	steps   map[string][]step
-	limiter *httpserver.Limiter
-	// reads bounds the reviews that are being read, before they enter the limiter.
-	reads *httpserver.BodyReads
-	mux   *http.ServeMux
+	opts  Options
+	steps map[string][]step
+	// limiters bound the reviews of one CRD.
+	limiters map[string]*httpserver.Limiter
+	mux      *http.ServeMux
 	// logged suppresses equal failures: an API server that cannot convert what it stores retries ten times a second per
 	// version.
 	logged logonce.Dedup
@@ -91,8 +100,11 @@ var _ http.Handler = (*Handler)(nil)
 func NewHandler(o Options) *Handler {
 	o.setDefaults()
 	h := &Handler{
-		opts: o, steps: stepsByCRD(o.Hooks), limiter: httpserver.NewLimiter(o.Parallel, o.Queue),
-		reads: httpserver.NewBodyReads(o.Parallel + o.Queue), mux: http.NewServeMux(), logged: logonce.Dedup{Every: time.Minute},
+		opts: o, steps: stepsByCRD(o.Hooks), limiters: map[string]*httpserver.Limiter{},
+		mux: http.NewServeMux(), logged: logonce.Dedup{Every: time.Minute},
+	}
+	for crd := range h.steps {
+		h.limiters[crd] = o.Intake.Limiter(o.Parallel, o.Queue)
 	}
 	h.mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	h.mux.HandleFunc("POST /{crd}", h.review)
@@ -102,22 +114,43 @@ func NewHandler(o Options) *Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
 // review answers one review. The API server passes the message of a failed conversion on to its user, but no other
-// status: those are for other clients.
+// status: those are for other clients, and for too many reviews, which are not read.
 func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
+	start, crd := time.Now(), r.PathValue("crd")
+	limiter := h.limiters[crd]
+	if limiter == nil {
+		// Any client can send any name; that is not worth a record each.
+		http.Error(w, "no hook converts this", http.StatusNotFound)
+		return
+	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		http.Error(w, "send application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	start, crd := time.Now(), r.PathValue("crd")
-	_, known := h.steps[crd]
-	// A deadline in the past ends a blocked read.
-	reading := h.reads.Begin(func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) })
-	rv, err := readReview(http.MaxBytesReader(w, r.Body, h.opts.MaxBytes))
-	aborted := reading.End()
+	limit := h.timeLimit(r)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, lateError(limit))
+	defer cancel()
+	entered := limiter.Enter(httpserver.CallerOf(r.Context(), h.opts.Knowable()), httpserver.AbortRead(w))
+	if entered == nil {
+		text := fmt.Sprintf("The operator is busy with %d conversions of this CRD, and %d more wait: try again later", h.opts.Parallel, h.opts.Queue)
+		h.log(crd, "", text, errors.New(text))
+		h.opts.Meter.ConversionReviewed(crd, ResultFailed, time.Since(start))
+		http.Error(w, text, http.StatusServiceUnavailable)
+		return
+	}
+	defer entered.Leave()
+	rv, err := h.read(ctx, w, r, entered)
 	large := (*http.MaxBytesError)(nil)
 	switch {
-	case aborted && err != nil:
-		h.log("", "", "slow", fmt.Errorf("a review from %s that arrived too slowly was aborted in favour of others: restrict the clients of this port with --conversion-webhook-client-ca or a NetworkPolicy", r.RemoteAddr))
+	case errors.Is(err, httpserver.ErrEvicted):
+		h.log(crd, "", "slow", fmt.Errorf("a review from %s that arrived too slowly was aborted in favour of others: restrict the clients of this port with --conversion-webhook-client-ca or a NetworkPolicy", r.RemoteAddr))
+		http.Error(w, "too many reviews are being sent", http.StatusServiceUnavailable)
+		return
+	case errors.Is(err, httpserver.ErrTooLarge):
+		h.unreadable(w, crd, err)
+		return
+	case ctx.Err() != nil && rv == nil:
+		h.log(crd, "", "memory", errors.New("a review was refused, no memory was free for it in time: raise --body-budget"))
 		http.Error(w, "too many reviews are being sent", http.StatusServiceUnavailable)
 		return
 	case err == nil && rv.Request == nil:
@@ -128,19 +161,10 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.unreadable(w, crd, err)
 		return
-	case !h.limiter.Enter():
-		err = &failure{message: fmt.Sprintf("The operator is busy with %d conversions, and %d more wait: try again later", h.opts.Parallel, h.opts.Queue)}
-	default:
-		defer h.limiter.Leave()
-	}
-	if !known {
-		// Any client can send any name; that is not worth a record each.
-		_ = rv.writeFailure(w, fmt.Sprintf("No hook converts %q", crd))
-		return
 	}
 	var objects []object
 	if err == nil {
-		objects, err = h.convert(r, rv)
+		objects, err = h.convert(ctx, r, rv, entered)
 	}
 	if r.Context().Err() != nil {
 		h.opts.Log.Info("The API server no longer waits for the answer", "crd", crd, "uid", rv.Request.UID)
@@ -161,14 +185,24 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	_ = rv.writeFailure(w, f.message)
 }
 
+// read reads a review while its bytes are free. Without them it returns none.
+func (h *Handler) read(ctx context.Context, w http.ResponseWriter, r *http.Request, entered *httpserver.Request) (*review, error) {
+	size := entered.Size(r, h.opts.MaxBytes)
+	if err := entered.Reserve(ctx, size); err != nil {
+		return nil, err
+	}
+	rv, err := readReview(http.MaxBytesReader(w, r.Body, size))
+	if evicted := entered.Complete(size); evicted != nil && err != nil {
+		return nil, evicted
+	}
+	return rv, err
+}
+
 // unreadable rejects a body that is no review.
 func (h *Handler) unreadable(w http.ResponseWriter, crd string, err error) {
 	status, text := http.StatusBadRequest, "Invalid JSON payload"
-	if errors.As(err, new(*http.MaxBytesError)) {
+	if errors.As(err, new(*http.MaxBytesError)) || errors.Is(err, httpserver.ErrTooLarge) {
 		status, text = http.StatusRequestEntityTooLarge, "The review is too large"
-	}
-	if _, known := h.steps[crd]; !known {
-		crd = "" // or clients could fill the log with names
 	}
 	h.log(crd, "", text, fmt.Errorf("cannot read the review: %w", err))
 	http.Error(w, text, status)
@@ -188,7 +222,7 @@ func (h *Handler) log(crd, uid, message string, reason error) {
 }
 
 // convert returns the objects of a review in the desired version. An error is a *failure.
-func (h *Handler) convert(r *http.Request, rv *review) (_ []object, err error) {
+func (h *Handler) convert(ctx context.Context, r *http.Request, rv *review, entered *httpserver.Request) (_ []object, err error) {
 	crd := r.PathValue("crd")
 	c := &conversion{crd: crd, steps: h.steps[crd], review: rv, noEffects: !h.opts.AllEffects && !httpserver.Known(r.Context())}
 	if c.objects, err = readObjects(rv.Request.Objects); err != nil {
@@ -200,13 +234,10 @@ func (h *Handler) convert(r *http.Request, rv *review) (_ []object, err error) {
 	}
 	h.opts.Log.Info("Handle kubernetesCustomResourceConversion event for crd",
 		"crd", crd, "uid", rv.Request.UID, "len", len(c.objects), "versions", strings.Join(c.versions(), ","), "desired", rv.Request.Desired)
-	limit := h.timeLimit(r)
-	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, lateError(limit))
-	defer cancel()
-	if h.limiter.Start(ctx) != nil {
+	if entered.Start(ctx) != nil {
 		return nil, &failure{message: "The conversion waited too long for others", cause: context.Cause(ctx)}
 	}
-	defer h.limiter.Finish()
+	defer entered.Finish()
 	defer func() {
 		if p := recover(); p != nil {
 			err = &failure{message: "The operator has a bug: see its log", cause: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // runnerFunc is a Runner.
@@ -32,7 +33,7 @@ var smallAnswer = &effect.ConversionAnswer{Objects: []json.RawMessage{json.RawMe
 // ask sends a review to a handler and returns the message of its answer, empty for success.
 func ask(t *testing.T, h http.Handler, ctx context.Context, query string) string {
 	t.Helper()
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/"+widgets+query, strings.NewReader(smallReview))
+	r := httptest.NewRequestWithContext(httpserver.WithKnown(ctx), http.MethodPost, "/"+widgets+query, strings.NewReader(smallReview))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -86,8 +87,12 @@ func TestQueue(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if got, want := ask(t, h, t.Context(), ""), "The operator is busy with 2 conversions, and 3 more wait: try again later"; got != want {
-			t.Errorf("got %q, want %q", got, want)
+		r := httptest.NewRequestWithContext(httpserver.WithKnown(t.Context()), http.MethodPost, "/"+widgets, strings.NewReader(smallReview))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if want := "The operator is busy with 2 conversions of this CRD, and 3 more wait: try again later\n"; w.Code != 503 || w.Body.String() != want {
+			t.Errorf("got %d %q, want %q", w.Code, w.Body, want)
 		}
 		close(release)
 		asking.Wait()
@@ -184,7 +189,7 @@ func TestEndlessBody(t *testing.T) {
 		beginning string
 		status    int
 	}{{`{"request":{"uid":"u","objects":["`, http.StatusOK}, {`{"request":{"objects":["`, http.StatusRequestEntityTooLarge}} {
-		r := httptest.NewRequest(http.MethodPost, "/"+widgets, io.MultiReader(strings.NewReader(test.beginning), endless{}))
+		r := httptest.NewRequestWithContext(httpserver.WithKnown(t.Context()), http.MethodPost, "/"+widgets, io.MultiReader(strings.NewReader(test.beginning), endless{}))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -38,16 +39,39 @@ func TestSlowClientsDoNotBlockReviews(t *testing.T) {
 	server.CloseClientConnections()
 }
 
-// Who makes up names of CRDs, and sends what is no review, does not fill the log.
+// A client that makes up names of CRDs, or sends what is no review, does not fill the log.
 func TestStrangersAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	h := NewHandler(Options{Hooks: hooks(widgets, "v1>v2"), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for i := range 200 {
-		r := httptest.NewRequest(http.MethodPost, fmt.Sprintf("/things-%d.example.com", i), strings.NewReader("no review"))
-		r.Header.Set("Content-Type", "application/json")
-		h.ServeHTTP(httptest.NewRecorder(), r)
+		for _, path := range []string{fmt.Sprintf("/things-%d.example.com", i), "/" + widgets} {
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("no review"))
+			r.Header.Set("Content-Type", "application/json")
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 {
 		t.Errorf("%d records:\n%.500s", n, &log)
 	}
 }
+
+// The body of a request for a CRD without hooks is not read.
+func TestUnknownCRDIsNotRead(t *testing.T) {
+	h := handler(Options{}, nil)
+	r := httptest.NewRequest(http.MethodPost, "/gadgets.acme.dev", nil)
+	r.Body = unread{t}
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != http.StatusNotFound {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+// unread is a body that must not be read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+func (unread) Close() error { return nil }
