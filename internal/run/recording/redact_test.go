@@ -364,6 +364,7 @@ func TestRedactCopies(t *testing.T) {
 	if err := d.copy(&w, []byte(contexts)); err != nil || strings.TrimSpace(w.String()) != contexts || d.confidential {
 		t.Errorf("%v: the contexts became %s", err, w.String())
 	}
+	d.bindings = map[string]bool{"secrets": true}
 	for _, broken := range []string{``, `[`, `{}`, `[{"object": {}, "binding": "a"}]`, `[{"binding": "a", "objects": {}}]`, `[{"binding": 1}]`} {
 		if err := d.copy(io.Discard, []byte(broken)); err == nil {
 			t.Errorf("no error for %s", broken)
