@@ -165,18 +165,6 @@ func TestRecordings(t *testing.T) {
 	op.UntilLog("Hook failed", "hook", "http.sh")
 
 	outputs := map[string]string{}
-	recordings, err := filepath.Glob(filepath.Join(tmp, "operator-*", "recordings", "*"))
-	if err != nil || len(recordings) != len(files) {
-		t.Errorf("the recordings are %q, want %d (%v)", recordings, len(files), err)
-	}
-	for _, path := range recordings {
-		text, err := os.ReadFile(path)
-		info, err2 := os.Stat(path)
-		if err != nil || err2 != nil || info.Mode() != 0o600 {
-			t.Errorf("%s has mode %s (%v, %v)", path, info.Mode(), err, err2)
-		}
-		outputs[path] = string(text)
-	}
 	list, err := ask("runs", "--failed", "-o", "json")
 	var runs []struct{ ID, Hook string }
 	if err != nil || json.Unmarshal([]byte(list), &runs) != nil {
@@ -207,6 +195,18 @@ func TestRecordings(t *testing.T) {
 		if err != nil || !strings.Contains(shown, marker) {
 			t.Errorf("the output of %s is not what it printed (%v): %s", run.Hook, err, shown)
 		}
+	}
+	recordings, err := filepath.Glob(filepath.Join(tmp, "operator-*", "recordings", "*"))
+	if err != nil || len(recordings) != len(files) {
+		t.Errorf("the recordings are %q, want %d (%v)", recordings, len(files), err)
+	}
+	for _, path := range recordings {
+		text, err := os.ReadFile(path)
+		info, err2 := os.Stat(path)
+		if err != nil || err2 != nil || info.Mode() != 0o600 {
+			t.Errorf("%s has mode %s (%v, %v)", path, info.Mode(), err, err2)
+		}
+		outputs[path] = string(text)
 	}
 	if out, err := ask("runs", "context", "no-such"); err == nil || !strings.Contains(out, "Hint: ") || !strings.Contains(out, "hook record HOOK --for 10m") {
 		t.Errorf("no recording: %v, %s", err, out)

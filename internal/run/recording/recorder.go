@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +57,9 @@ type Recorder struct {
 	// kept are in the order in which the runs ended, size is the sum of their sizes.
 	kept []*file
 	size int64
+	// current is the run that is being recorded, or has been; writers has it while it is.
+	current *file
+	writers sync.WaitGroup
 	// timer removes the oldest one when it is too old.
 	timer *time.Timer
 	// until is the end of the time in which all runs of a hook are recorded, by its name.
@@ -73,6 +77,14 @@ type file struct {
 	path string
 	// length is the number of bytes, size that of their blocks.
 	length, size int64
+	// written is closed when the recording is in its file, or will never be.
+	written chan struct{}
+}
+
+// of reports whether f is that of a run, or of the last attempt of a task.
+func (f *file) of(run string) bool {
+	task, _, _ := strings.Cut(f.run, "-")
+	return f.run == run || task == run
 }
 
 // New returns a Recorder.
@@ -89,8 +101,11 @@ func New(o Options) (*Recorder, error) {
 // Close removes all recordings.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.closed = true
+	r.mu.Unlock()
+	r.writers.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.timer != nil {
 		r.timer.Stop()
 	}
@@ -154,8 +169,9 @@ type Run struct {
 }
 
 // Keep records a run. It logs why it does not, but for one reason, which it returns: another run is being recorded, and not all runs of the hook are.
+// A run of which it records no other has its files read when Keep returns, and is written afterwards, because its lane waits.
 func (r *Recorder) Keep(run Run) (busy bool) {
-	f := &file{hook: run.Hook.Name, run: run.ID, at: time.Now()}
+	f := &file{hook: run.Hook.Name, run: run.ID, at: time.Now(), written: make(chan struct{})}
 	_, always := r.mode(run.Hook)
 	f.last = !always
 	if always {
@@ -167,32 +183,58 @@ func (r *Recorder) Keep(run Run) (busy bool) {
 			return true
 		}
 	}
-	defer func() { <-r.writing }()
-	if err := r.keep(f, run); err != nil {
-		r.opts.Log.Warn("A run is not recorded", "hook", f.hook, "run", f.run, "error", err.Error())
+	end := func(err error) {
+		if err != nil {
+			r.opts.Log.Warn("A run is not recorded", "hook", f.hook, "run", f.run, "error", err.Error())
+		}
+		close(f.written)
+		<-r.writing
+	}
+	contexts, err := r.read(run)
+	if err == nil {
+		err = r.begin(f)
+	}
+	switch {
+	case err != nil:
+		end(err)
+	case always:
+		end(r.keep(f, contexts, run))
+		r.writers.Done()
+	default:
+		go func() {
+			defer r.writers.Done()
+			defer func() {
+				if reason := recover(); reason != nil { // it is outside of what package run recovers
+					end(fmt.Errorf("the operator panicked, which is a bug in it: %v: %s", reason, debug.Stack()))
+				}
+			}()
+			end(r.keep(f, contexts, run))
+		}()
 	}
 	return false
 }
 
-func (r *Recorder) keep(f *file, run Run) (err error) {
+// read returns the binding contexts of a run.
+func (r *Recorder) read(run Run) ([]byte, error) {
 	info, err := os.Lstat(run.Contexts)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case !info.Mode().IsRegular():
-		return errors.New("the hook has replaced the file of its binding contexts")
+		return nil, errors.New("the hook has replaced the file of its binding contexts")
 	}
 	size := info.Size()
 	for _, text := range [][]byte{run.Outputs.Patch, run.Outputs.Metrics, run.Outputs.Admission, run.Outputs.Conversion, run.Outputs.HTTP} {
 		size += int64(len(text))
 	}
 	if size > r.limit {
-		return tooLarge(size, r.limit)
+		return nil, tooLarge(size, r.limit)
 	}
-	contexts, err := os.ReadFile(run.Contexts)
-	if err != nil {
-		return err
-	}
+	return os.ReadFile(run.Contexts)
+}
+
+// keep writes a recording, and adds it to the others.
+func (r *Recorder) keep(f *file, contexts []byte, run Run) error {
 	to, err := r.open(f)
 	if err != nil {
 		return err
@@ -216,12 +258,9 @@ func (r *Recorder) keep(f *file, run Run) (err error) {
 	return nil
 }
 
-// open opens the file of a recording. The last failed run of a hook uses that of the one before, which is dropped: to make and remove a file costs half of
-// a recording. It sets path and length.
+// open opens the file of a recording. The last failed run of a hook uses that of the one before: to make and remove a file costs half of a recording. It
+// sets path and length.
 func (r *Recorder) open(f *file) (*os.File, error) {
-	if err := r.reuse(f); err != nil {
-		return nil, err
-	}
 	if f.length > 0 {
 		if to, err := os.OpenFile(f.path, os.O_WRONLY|syscall.O_NOFOLLOW, 0); err == nil {
 			return to, nil
@@ -239,8 +278,8 @@ func (r *Recorder) open(f *file) (*os.File, error) {
 	return to, err
 }
 
-// reuse takes the file of the last failed run of the hook.
-func (r *Recorder) reuse(f *file) error {
+// begin makes f the run that is being recorded. It drops the last failed run of the hook, whose file is used again.
+func (r *Recorder) begin(f *file) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -252,6 +291,8 @@ func (r *Recorder) reuse(f *file) error {
 		r.size -= r.kept[i].size
 		r.kept = slices.Delete(r.kept, i, i+1)
 	}
+	r.current = f
+	r.writers.Add(1)
 	return nil
 }
 
@@ -410,9 +451,15 @@ func (r *Recorder) expire() {
 // Read returns the recording of a run, by its id or by that of its task for the last attempt; nil if there is none.
 func (r *Recorder) Read(run string) ([]byte, error) {
 	r.mu.Lock()
+	current := r.current
+	r.mu.Unlock()
+	if current != nil && current.of(run) {
+		<-current.written
+	}
+	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range slices.Backward(r.kept) {
-		if task, _, _ := strings.Cut(f.run, "-"); f.run == run || task == run {
+		if f.of(run) {
 			text, err := os.ReadFile(f.path)
 			return text, ignoreMissing(err)
 		}

@@ -47,6 +47,7 @@ func (k *kept) run(h *hook.Hook, id string, failed bool, contexts string) {
 		Hook: h, ID: id, Attempt: 1, Contexts: path, Environment: []string{"B=x", "A=hunter22", "BINDING_CONTEXT_PATH=p"}, Exit: "exit status 1", Output: "hunter22\n",
 		Outputs: workspace.Outputs{Patch: []byte(`{"operation": "Delete", "kind": "Pod", "name": "hunter22"}`), Metrics: []byte("not JSON"), Admission: []byte(`{"allowed": true}`)},
 	})
+	k.writers.Wait()
 }
 
 // runs are the recorded ones, by their files.
@@ -190,8 +191,11 @@ func TestOneRecordingAtATime(t *testing.T) {
 		if k.want("2-1"); !ended {
 			t.Error("the run is not recorded")
 		}
-		if busy := k.Keep(Run{Hook: failing, ID: "1-2", Contexts: path}); busy || k.log.Len() > 0 {
-			t.Errorf("the next failure is not recorded: %s", k.log.String())
+		if busy := k.Keep(Run{Hook: failing, ID: "1-2", Contexts: path}); busy {
+			t.Errorf("the next failure is not recorded")
+		}
+		if text, err := k.Read("1"); err != nil || !strings.Contains(string(text), `"run":"1-2"`) || k.log.Len() > 0 { // it waits for the file
+			t.Errorf("the recording is %s (%v): %s", text, err, k.log.String())
 		}
 		k.want("1-2 2-1")
 	})
