@@ -94,6 +94,8 @@ type applied struct {
 	version      uint64
 	// kept: the object has the annotation that keeps it.
 	kept bool
+	// unwanted: the last Sync has dropped the object, and failed before it was pruned. It is not restored.
+	unwanted bool
 }
 
 func (n *names) applied(manifest []byte, answer *live) applied {

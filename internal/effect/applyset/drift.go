@@ -172,7 +172,7 @@ func (a *Applier) observe(s *state, r ref, o *live) (known bool) {
 		if is.version > max(last.version, s.seen[r].version) {
 			s.seen[r] = is
 		}
-	case s.def != nil && is.differs(last):
+	case s.def != nil && !last.unwanted && is.differs(last):
 		s.differing[r] = true
 		a.drifted.Add(suspicion{s.id, r})
 	}
@@ -316,7 +316,7 @@ func (a *Applier) check(ctx context.Context, item suspicion) {
 	case item.ref == ref{} && ended:
 		c.awaitEnd(ctx)
 		return
-	case ended || !known: // or a Sync has begun the set again
+	case ended || !known || last.unwanted: // or a Sync has begun the set again
 		return
 	}
 	switch err := c.restore(ctx); {

@@ -30,6 +30,8 @@ type restorer struct {
 	asked          chan string
 	// The hook is removed.
 	removed atomic.Bool
+	// stop ends the process.
+	stop func()
 }
 
 // lines receives the lines of a log.
@@ -70,6 +72,11 @@ func (w watching) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func newRestorer(t *testing.T, cluster *testenv.Cluster, namespace string) *restorer {
 	t.Helper()
+	return newRestorerAt(t, cluster, namespace, nil)
+}
+
+func newRestorerAt(t *testing.T, cluster *testenv.Cluster, namespace string, now func() time.Time) *restorer {
+	t.Helper()
 	r := &restorer{
 		differs: make(chan string, 100), warned: make(chan string, 100), watches: make(chan string, 100), logged: make(chan string, 100), asked: make(chan string, 100),
 	}
@@ -89,17 +96,19 @@ func newRestorer(t *testing.T, cluster *testenv.Cluster, namespace string) *rest
 	}
 	r.options.Differs = func(hook, set, kind string) { r.differs <- fmt.Sprint(hook, " ", set, " ", kind) }
 	r.options.Warn = func(_ string, _ effect.Owner, reason, note string) { r.warned <- reason + ": " + note }
+	r.options.Now = now
 	r.options.Known = func(string) bool { return !r.removed.Load() }
 	r.Applier = New(r.options)
 	ctx, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
-	t.Cleanup(func() {
+	r.stop = sync.OnceFunc(func() {
 		end()
 		ended := make(chan struct{})
 		go func() { running.Wait(); close(ended) }()
 		r.read(ended)
 	})
+	t.Cleanup(r.stop)
 	return r
 }
 
@@ -409,6 +418,7 @@ func TestDriftWaitsForNoOtherSet(t *testing.T) {
 	close(released)
 	_ = <-ended // some of its objects were deleted while it applied them
 	for i := range members {
+		cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", fmt.Sprintf("configmap/slow-%d", i), "--timeout=60s")
 		cluster.Kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.data.v}=2", fmt.Sprintf("configmap/slow-%d", i), "--timeout=60s")
 	}
 }

@@ -73,7 +73,7 @@ func (s *session) unlessReplaced(ctx context.Context, r ref, current *live, chan
 		if current, err = s.get(ctx, s.resources[r.GroupKind], r.namespace, r.name); err != nil {
 			return err
 		}
-		if current == nil || current.UID != uid || current.DeletionTimestamp != nil || !s.isMember(current) {
+		if current == nil || current.UID != uid || current.DeletionTimestamp != nil || !s.isMember(current) && !(s.set.Restore && s.isRelabelled(r, current)) {
 			return nil
 		}
 	}
@@ -114,7 +114,10 @@ func testsOf(o *live) []step {
 
 // release makes an object that is not pruned independent of the set.
 func (s *session) release(ctx context.Context, r ref, path []string, current *live) error {
-	steps := append(testsOf(current), step{Op: "remove", Path: labelPath})
+	steps := testsOf(current)
+	if current.Labels[partOfLabel] == s.id {
+		steps = append(steps, step{Op: "remove", Path: labelPath})
+	}
 	if at := slices.IndexFunc(current.OwnerReferences, s.isOwner); at >= 0 {
 		steps = append(steps, step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)})
 	}

@@ -93,7 +93,7 @@ func (s *session) run(ctx context.Context) error {
 	if len(recorded) == 0 && len(s.objects) == 0 {
 		return s.deleteParent(ctx)
 	}
-	if err := s.readMembers(ctx, recorded); err != nil {
+	if err := cmp.Or(s.readMembers(ctx, recorded), s.readRelabelled(ctx)); err != nil {
 		return err
 	}
 	if err := s.settle(ctx); err != nil {
@@ -137,6 +137,7 @@ func (s *session) run(ctx context.Context) error {
 		return s.deleteParent(ctx)
 	case err == nil:
 		recorded, ownsNow = places, owned
+		s.pruned()
 	case s.hasNone():
 		s.remember(nil)
 		s.forget()
@@ -205,7 +206,7 @@ func (s *session) recorded() places {
 	return s.parent.places.union(s.state.places)
 }
 
-// remember stores where members are, and forgets what is applied elsewhere.
+// remember stores where members are.
 func (s *session) remember(p places) {
 	if s.opts.DryRun {
 		return
@@ -213,6 +214,19 @@ func (s *session) remember(p places) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
 	s.state.places = p
+	for r, last := range s.state.applied {
+		if last.unwanted = !s.wanted[r]; last.unwanted && !p.has(r) {
+			delete(s.state.applied, r)
+		} else {
+			s.state.applied[r] = last
+		}
+	}
+}
+
+// pruned forgets what is not wanted.
+func (s *session) pruned() {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
 	maps.DeleteFunc(s.state.applied, func(r ref, _ applied) bool { return !s.wanted[r] })
 }
 
@@ -315,6 +329,33 @@ func (s *session) readMembers(ctx context.Context, recorded places) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// readRelabelled reads members that lists by the label lack, and that are pruned now: one whose label was removed or replaced would have been restored
+// in the next moment. Those that are wanted are read anyway.
+func (s *session) readRelabelled(ctx context.Context) error {
+	if s.set.Owner != nil && s.owner == nil { // the garbage collector deletes them
+		return nil
+	}
+	var missing []ref
+	s.state.mu.Lock()
+	for r := range s.state.applied {
+		if _, known := s.resources[r.GroupKind]; known && s.members[r] == nil && !s.wanted[r] && s.set.Restore {
+			missing = append(missing, r)
+		}
+	}
+	s.state.mu.Unlock()
+	errs := make([]error, len(missing))
+	found := make([]*live, len(missing))
+	kube.Concurrently(len(missing), parallel, func(i int) {
+		found[i], errs[i] = s.get(ctx, s.resources[missing[i].GroupKind], missing[i].namespace, missing[i].name)
+	})
+	for i, o := range found {
+		if o != nil && s.isRelabelled(missing[i], o) {
+			s.members[missing[i]] = o
+		}
+	}
+	return joined(errs)
 }
 
 // maxCopied bounds the memory for objects that were logged: controllers recreate them.

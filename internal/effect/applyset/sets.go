@@ -280,8 +280,8 @@ func (a *Applier) Show(ctx context.Context, log *slog.Logger, namespace, id stri
 // states compares the members with what the process has applied, and could not apply.
 func (s *session) states(known map[ref]applied, failed map[ref]error) []MemberState {
 	all := map[ref]MemberState{}
-	for r := range known {
-		if s.members[r] == nil {
+	for r, last := range known {
+		if s.members[r] == nil && !last.unwanted {
 			all[r] = MemberState{State: Drifted, Reason: "it is gone, or no member any more"}
 		}
 	}

@@ -108,7 +108,7 @@ func (a *Applier) end(s *state) {
 	s.mu.Lock()
 	var checks []ref
 	for r, is := range s.seen {
-		if last, known := s.applied[r]; known && s.def != nil && is.version > last.version && is.differs(last) {
+		if last, known := s.applied[r]; known && !last.unwanted && s.def != nil && is.version > last.version && is.differs(last) {
 			s.differing[r] = true
 			checks = append(checks, r)
 		}
