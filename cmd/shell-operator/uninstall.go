@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -15,8 +16,7 @@ import (
 )
 
 func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
-	var deployment string
-	var deleteSets bool
+	var u uninstalling
 	c := uses(&cobra.Command{
 		Use:     "uninstall",
 		Aliases: []string{"uninstall-webhooks"},
@@ -34,21 +34,30 @@ A running operator registers its webhooks again; it adds no finalizer any more, 
 waits for the end of its Pods.
 
 With --delete-sets the command also deletes the sets of objects of all hooks, but for kinds with data, such as
-PersistentVolumeClaims, that are not in pruneKinds. A running operator creates them again.`,
+PersistentVolumeClaims, that are not in pruneKinds. A running operator creates them again.
+
+With --dry-run the command logs what it would do, and changes nothing.`,
 		Example: "  shell-operator uninstall --namespace shell-operator --deployment shell-operator",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
-			return uninstall(ctx, s.options(logger(s, stdout)), deployment, deleteSets)
+			return uninstall(ctx, s.options(logger(s, stdout)), u)
 		},
-	}, "namespace", "instance", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name", "kube-config", "kube-context", "kube-server", "log-level")
-	c.Flags().StringVar(&deployment, "deployment", "", "Deployment of the operator in --namespace, which is deleted first")
-	c.Flags().BoolVar(&deleteSets, "delete-sets", false, "delete the sets of objects of hooks")
+	}, "dry-run", "namespace", "instance", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name", "kube-config", "kube-context", "kube-server", "log-level")
+	c.Flags().StringVar(&u.deployment, "deployment", "", "Deployment of the operator in --namespace, which is deleted first")
+	c.Flags().BoolVar(&u.ignoreNotFound, "ignore-not-found", false, "go on if there is no such Deployment, as when the command is repeated")
+	c.Flags().BoolVar(&u.deleteSets, "delete-sets", false, "delete the sets of objects of hooks")
 	return c
 }
 
-func uninstall(ctx context.Context, o app.Options, deployment string, deleteSets bool) error {
+// uninstalling are the flags of uninstall.
+type uninstalling struct {
+	deployment                 string
+	ignoreNotFound, deleteSets bool
+}
+
+func uninstall(ctx context.Context, o app.Options, u uninstalling) error {
 	dir, err := os.MkdirTemp("", "shell-operator-")
 	if err != nil {
 		return err
@@ -58,24 +67,25 @@ func uninstall(ctx context.Context, o app.Options, deployment string, deleteSets
 	if err != nil {
 		return err
 	}
-	if deployment != "" {
-		if err := deleteDeployment(ctx, cl, o, deployment); err != nil {
+	if u.deployment != "" {
+		if err := u.deleteDeployment(ctx, cl, o); err != nil {
 			return err
 		}
 	}
 	// All are tried: none must keep the others from objects that could not be changed or deleted.
 	var sets error
-	if deleteSets {
+	if u.deleteSets {
 		sets = app.UninstallSets(ctx, cl, o)
 	}
 	return errors.Join(
 		sets,
 		app.UninstallFinalizers(ctx, cl, o),
-		webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: o.Log}),
+		webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, DryRun: o.Patches.DryRun, Log: o.Log}),
 	)
 }
 
-func deleteDeployment(ctx context.Context, cl *kube.Cluster, o app.Options, name string) error {
+// deleteDeployment returns when the Pods have ended. It fails if there is no such Deployment: with a mistyped name, the operator would still be running.
+func (u uninstalling) deleteDeployment(ctx context.Context, cl *kube.Cluster, o app.Options) error {
 	namespace, err := cl.OwnNamespace(o.Webhooks.Namespace)
 	if err != nil {
 		return err
@@ -84,13 +94,24 @@ func deleteDeployment(ctx context.Context, cl *kube.Cluster, o app.Options, name
 	if err != nil {
 		return err
 	}
-	err = kube.One{Client: client, Path: []string{"/apis/apps/v1/namespaces", namespace, "deployments"}, Name: name}.DeleteWithDependents(ctx)
-	if kube.IsPermissionMissing(err) {
-		err = fmt.Errorf("%w: %s", err, kube.Grant(namespace, kube.Rule{Group: "apps", Resource: "deployments", Names: []string{name}, Verbs: []string{"get", "watch", "delete"}}))
+	one := kube.One{Client: client, Path: []string{"/apis/apps/v1/namespaces", namespace, "deployments"}, Name: u.deployment}
+	done := "The Deployment is deleted and its Pods have ended"
+	if o.Patches.DryRun {
+		done = "Dry run: the Deployment would be deleted"
+		_, err = kube.Send(ctx, client.Get().AbsPath(append(one.Path, one.Name)...))
+	} else {
+		err = one.DeleteWithDependents(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("cannot delete the Deployment %q: %w", name, err)
+	switch {
+	case apierrors.IsNotFound(err) && u.ignoreNotFound:
+		done = "There is no such Deployment"
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no Deployment %q in namespace %q: nothing was changed; check --namespace, or add --ignore-not-found if it was deleted before", u.deployment, namespace)
+	case kube.IsPermissionMissing(err):
+		return fmt.Errorf("cannot delete the Deployment %q: %w: %s", u.deployment, err, kube.Grant(namespace, kube.Rule{Group: "apps", Resource: "deployments", Names: []string{u.deployment}, Verbs: []string{"get", "watch", "delete"}}))
+	case err != nil:
+		return fmt.Errorf("cannot delete the Deployment %q: %w", u.deployment, err)
 	}
-	o.Log.Info("The Deployment is deleted and its Pods have ended", "deployment", name, "namespace", namespace)
+	o.Log.Info(done, "deployment", u.deployment, "namespace", namespace)
 	return nil
 }

@@ -141,7 +141,7 @@ func (op *operator) releaseObject(ctx context.Context, kind, namespace, name str
 	if len(finalizers) > 0 {
 		return finalizers, nil
 	}
-	return nil, fmt.Errorf("%s: %w", strings.TrimPrefix(namespace+"/"+name, "/"), err)
+	return nil, fmt.Errorf("%s %s is not released, because %w", kind, strings.TrimPrefix(namespace+"/"+name, "/"), err)
 }
 
 // UninstallFinalizers removes the finalizers of an installation from all objects.
@@ -154,5 +154,9 @@ func UninstallFinalizers(ctx context.Context, cl *kube.Cluster, o Options) error
 	if err != nil {
 		return err
 	}
-	return finalizer.Uninstall(ctx, finalizer.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation), Log: o.Log})
+	with := finalizer.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation), Log: o.Log}
+	if o.Patches.DryRun {
+		return finalizer.PlanUninstall(ctx, with)
+	}
+	return finalizer.Uninstall(ctx, with)
 }

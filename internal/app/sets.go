@@ -211,6 +211,10 @@ func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
 		errs = append(errs, errors.New(hidden))
 	}
 	for _, s := range all {
+		if o.Patches.DryRun {
+			errs = append(errs, planSet(ctx, sets, o.Log, &s))
+			continue
+		}
 		deleted, released, err := sets.Delete(ctx, o.Log, s.Namespace, s.ID)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s of hook %q: %w", s.Name, s.Hook, err))
@@ -219,4 +223,20 @@ func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
 		o.Log.Info("A set of objects is deleted", "hook", s.Hook, "set", s.Name, "deleted", deleted, "released", released)
 	}
 	return errors.Join(errs...)
+}
+
+// planSet logs what the deletion of a set would do.
+func planSet(ctx context.Context, in *applyset.Applier, log *slog.Logger, s *applyset.Set) error {
+	members, err := in.Show(ctx, log, s.Namespace, s.ID)
+	if err != nil {
+		return fmt.Errorf("%s of hook %q: %w", s.Name, s.Hook, err)
+	}
+	kept := 0
+	for _, m := range members {
+		if m.Kept {
+			kept++
+		}
+	}
+	log.Info("Dry run: a set of objects would be deleted", "hook", s.Hook, "set", s.Name, "deleted", len(members)-kept, "released", kept)
+	return nil
 }

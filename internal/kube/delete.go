@@ -8,13 +8,10 @@ import (
 )
 
 // DeleteWithDependents deletes the object, and returns when it and all that it owns are gone: of a Deployment, when its Pods
-// have ended. It needs the permissions to get, watch and delete this object. An absent object is no error.
+// have ended. It needs the permissions to get, watch and delete this object. It returns the error of the API server for an absent one.
 func (o One) DeleteWithDependents(ctx context.Context) error {
 	_, err := Send(ctx, o.Client.Delete().AbsPath(append(o.Path, o.Name)...).
 		Body([]byte(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Foreground"}`)))
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

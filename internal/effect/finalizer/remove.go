@@ -289,7 +289,7 @@ func Uninstall(ctx context.Context, o Options) error {
 		return &configMap{Metadata: metadata{Annotations: map[string]*string{markAnnotation: marks(append(marked, o.Instance))}}}, nil
 	})
 	if kube.IsPermissionMissing(err) && len(own) == 0 {
-		o.Log.Warn("Cannot find out whether objects have finalizers of this installation", "error", err.Error())
+		o.Log.Warn(unknownFinalizers, "error", err.Error())
 		return nil
 	}
 	if err != nil || len(own) == 0 {
@@ -303,3 +303,28 @@ func Uninstall(ctx context.Context, o Options) error {
 	}
 	return r.forget(ctx, own, nil)
 }
+
+// PlanUninstall logs what Uninstall would do.
+func PlanUninstall(ctx context.Context, o Options) error {
+	r := New(o)
+	all, err := r.List(ctx)
+	if kube.IsPermissionMissing(err) {
+		o.Log.Warn(unknownFinalizers, "error", err.Error())
+		return nil
+	}
+	var errs []error
+	for _, e := range all {
+		if e.Instance != o.Instance {
+			continue
+		}
+		objects, err := r.find(ctx, e)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		o.Log.Info("Dry run: a finalizer would be removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource, "objects", len(objects))
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+const unknownFinalizers = "Cannot find out whether objects have finalizers of this installation"

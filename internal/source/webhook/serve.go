@@ -45,7 +45,9 @@ type Options struct {
 		admission.Meter
 		conversion.Meter
 	}
-	Log *slog.Logger
+	// DryRun makes Uninstall log what it would do.
+	DryRun bool
+	Log    *slog.Logger
 
 	// intake bounds the requests of all ports.
 	intake *httpserver.Intake

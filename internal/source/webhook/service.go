@@ -37,6 +37,8 @@ type serviceOptions struct {
 	Pod      string
 	// Target is the port on which the Pods serve.
 	Target int
+	// DryRun makes removeService log what it would do.
+	DryRun bool
 	Log    *slog.Logger
 }
 
@@ -155,6 +157,10 @@ func (o *serviceOptions) attempt(ctx context.Context, log *slog.Logger) error {
 func removeService(ctx context.Context, o serviceOptions) error {
 	live, err := o.read(ctx)
 	if apierrors.IsNotFound(err) || err == nil && live.Metadata.Labels[ownerLabel] != owner {
+		return nil
+	}
+	if err == nil && o.DryRun {
+		o.Log.Info("Dry run: the Service of the webhooks would be removed", "service", o.Name, "namespace", o.Namespace)
 		return nil
 	}
 	if err == nil {

@@ -40,7 +40,7 @@ func removeServices(ctx context.Context, client rest.Interface, o Options) error
 	for _, server := range []WebhookServer{o.Webhooks.Admission, o.Webhooks.Conversion} {
 		at, err := placeOf(o.Cluster, o.Webhooks, server)
 		if err == nil && at.namespace != "" {
-			err = removeService(ctx, serviceOptions{Client: client, Namespace: at.namespace, Name: server.ServiceName, Log: o.Log})
+			err = removeService(ctx, serviceOptions{Client: client, Namespace: at.namespace, Name: server.ServiceName, DryRun: o.DryRun, Log: o.Log})
 		}
 		errs = append(errs, err)
 	}

@@ -30,7 +30,7 @@ func removeLeftovers(ctx context.Context, client rest.Interface, o Options) erro
 }
 
 // Uninstall removes the webhook configurations that an operator with the same options has registered, and the Services
-// that it has made. It uses the options Cluster, Webhooks and Log.
+// that it has made. It uses the options Cluster, Webhooks, DryRun and Log.
 //
 // Outside a Pod, the operator may have been in one, behind a Service, or outside as well: then it has registered a URL whose
 // port may be unknown.
@@ -46,7 +46,7 @@ func Uninstall(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName, AnyURL: outside && at.url == "", Log: o.Log}
+	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName, AnyURL: outside && at.url == "", DryRun: o.DryRun, Log: o.Log}
 	switch {
 	case at.url != "":
 		registered.URL = at.url

@@ -242,6 +242,10 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 		}
 		k.log.Info("Webhooks are registered again, the configuration had changed", "count", len(want.Webhooks))
 	case remove:
+		if k.opts.DryRun {
+			k.log.Info("Dry run: the webhook configuration would be removed")
+			return nil
+		}
 		err := k.delete(ctx, live)
 		if apierrors.IsForbidden(err) {
 			k.log.Warn("No permission to remove the webhook configuration, which has no bindings any more: with failure policy Fail it blocks requests", "error", k.explain(err).Error())

@@ -46,6 +46,8 @@ type RegistrarOptions struct {
 	ExcludeNamespaces []string
 	// Report, if set, receives why the webhooks of hooks cannot be registered, after each attempt; nil if they are, and at the end of Run.
 	Report func(kind hook.Kind, hooks []string, configuration string, err error)
+	// DryRun makes Remove log what it would do.
+	DryRun bool
 	Log    *slog.Logger
 }
 
