@@ -24,7 +24,7 @@ func newFinalizersCommand(a *asking) *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "Show the record of finalizers",
 		Long: `Show which finalizer was added by which hook to which resource, of all operators that share the namespace. Orphaned ones have no
-hook or binding any more: their objects cannot be deleted.`,
+hook or binding any more: their objects cannot be deleted. Heartbeats are those of the operators that share the namespace.`,
 		Example: "  shell-operator finalizers list\n  shell-operator finalizers list -o json | jq '.[] | select(.orphan)'",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd.Context(), "/finalizers/list", "", nil) },

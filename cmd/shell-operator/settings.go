@@ -190,7 +190,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "back-off before the first retry of a failed run"},
 			{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.retryMax, 32*time.Second), usage: "maximum back-off before a retry"},
 			{flag: "max-runs", env: "SHELL_OPERATOR_MAX_RUNS", bind: number(&s.maxRuns, 0), usage: "maximum of concurrent runs of all queues together; webhooks and HTTP requests do not count; 0 means no limit"},
-			{flag: "orphan-finalizers", env: "SHELL_OPERATOR_ORPHAN_FINALIZERS", bind: text(&s.orphanFinalizers, "report"), usage: "finalizers whose hook or binding is gone, at the start and after a reload: report shows them, remove removes them from all objects"},
+			{flag: "orphan-finalizers", env: "SHELL_OPERATOR_ORPHAN_FINALIZERS", bind: text(&s.orphanFinalizers, "report"), usage: "finalizers whose hook or binding is gone, at the start and after a reload: report shows them, remove removes them from all objects, unless another operator with the same instance name may have them"},
 			{flag: "max-parked", env: "SHELL_OPERATOR_MAX_PARKED", bind: number(&s.maxParked, 10_000), usage: "maximum of binding contexts in parked tasks; the oldest are dropped"},
 			{flag: "record", env: "SHELL_OPERATOR_RECORD", bind: text(&s.record, "failures"), usage: "runs that are recorded, for hooks without settings.record: failures (the last failed run of each hook), all or none; none overrides the hooks"},
 			{flag: "record-secrets", env: "SHELL_OPERATOR_RECORD_SECRETS", bind: truth(&s.recordSecrets, false), usage: "keep the values of Secrets and of HTTP requests in recordings"},

@@ -79,7 +79,7 @@ func uninstall(ctx context.Context, o app.Options, u uninstalling) error {
 	}
 	return errors.Join(
 		sets,
-		app.UninstallFinalizers(ctx, cl, o),
+		app.UninstallFinalizers(ctx, cl, o, u.deployment == ""),
 		webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, DryRun: o.Patches.DryRun, Log: o.Log}),
 	)
 }

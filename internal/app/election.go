@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -37,14 +36,8 @@ func newElection(op *operator, cl *kube.Cluster, o Options) (*replica.Lease, err
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for leader election: %w", err)
 	}
-	pod := o.Pod
-	if pod == "" {
-		if pod, err = os.Hostname(); err != nil {
-			pod = "shell-operator"
-		}
-	}
 	return replica.New(replica.Options{
-		Client: client, Namespace: namespace, Name: o.Election.Lease, Pod: pod, Log: o.Log,
+		Client: client, Namespace: namespace, Name: o.Election.Lease, Pod: host(o), Log: o.Log,
 		Duration: o.Election.Duration, RenewDeadline: o.Election.RenewDeadline, RetryPeriod: o.Election.RetryPeriod,
 		Changed: op.leaderChanged,
 	})

@@ -220,9 +220,32 @@ func (i *insight) Finalizers(ctx context.Context) ([]debug.Finalizer, error) {
 		all[n] = i.finalizer(e)
 		for _, o := range orphans {
 			if o.Finalizer == e.Finalizer && o.Resource == e.Resource && all[n].Own {
-				all[n].Orphan, all[n].Objects = true, o.Objects
+				all[n].Orphan, all[n].Objects, all[n].Elsewhere = true, o.Objects, o.Elsewhere
 			}
 		}
+	}
+	return all, err
+}
+
+// Others are the other running operators of this installation.
+func (i *insight) Others() (instance string, operators []string) {
+	return i.op.finalizers.Instance(), i.op.finalizers.Alive()
+}
+
+// Heartbeats are those of all operators that share the record.
+func (i *insight) Heartbeats(ctx context.Context) (all []debug.Heartbeat, err error) {
+	presences, err := i.op.finalizers.Presences(ctx)
+	for _, p := range presences {
+		h := debug.Heartbeat{Operator: p.Operator, Instance: p.Instance, Renewed: p.Renewed}
+		switch {
+		case p.Self:
+			h.State = "this operator"
+		case p.Alive:
+			h.State = "running"
+		case p.Gone:
+			h.State = "gone"
+		}
+		all = append(all, h)
 	}
 	return all, err
 }
@@ -235,7 +258,7 @@ func (i *insight) finalizer(e finalizer.Entry) debug.Finalizer {
 func (i *insight) Orphans() (all []debug.Finalizer) {
 	for _, o := range i.op.finalizers.Orphans() {
 		f := i.finalizer(o.Entry)
-		f.Orphan, f.Objects = true, o.Objects
+		f.Orphan, f.Objects, f.Elsewhere = true, o.Objects, o.Elsewhere
 		all = append(all, f)
 	}
 	return all

@@ -31,6 +31,9 @@ func (i *insight) Troubles() (all []debug.Trouble) {
 	if text := op.searchProblem.Load(); text != nil {
 		all = append(all, debug.Trouble{Kind: debug.InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: *text})
 	}
+	if others := op.finalizers.Alive(); len(others) > 0 {
+		all = append(all, debug.SharedInstance(op.finalizers.Instance(), others))
+	}
 	for _, u := range op.servers.Unregistered() {
 		all = append(all, debug.Trouble{Kind: debug.InRegistration, Hooks: u.Hooks, Type: u.Kind, Subject: u.Subject,
 			Problem: strings.TrimPrefix(fmt.Sprintf("%s: webhooks are not registered: %v", strings.Join(u.Hooks, ", "), u.Err), ": ")})

@@ -48,6 +48,9 @@ type Operator interface {
 	// Finalizers reads the record of finalizers. Orphans are those whose hook or binding is gone, as of the last search.
 	Finalizers(context.Context) ([]Finalizer, error)
 	Orphans() []Finalizer
+	// Others are the other running operators with the same instance name. Heartbeats are those in the record of finalizers, of all installations.
+	Others() (instance string, operators []string)
+	Heartbeats(context.Context) ([]Heartbeat, error)
 	// Sets are those of this installation; hidden is why there may be more. LostSets are those whose hook is gone, as of the last search.
 	Sets(context.Context) (all []Set, hidden string, err error)
 	LostSets() []Set

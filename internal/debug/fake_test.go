@@ -33,6 +33,9 @@ type fake struct {
 	members  []SetMember
 	troubles []Trouble
 	notReady string
+	// others are operators with the same instance name.
+	others     []string
+	heartbeats []Heartbeat
 }
 
 var _ Operator = (*fake)(nil)
@@ -68,9 +71,11 @@ func (f *fake) Sent() ([]Sent, int)            { return f.sent, 0 }
 func (f *fake) Orphans() []Finalizer {
 	return slices.DeleteFunc(slices.Clone(f.orphans), func(o Finalizer) bool { return !o.Orphan })
 }
-func (f *fake) OneByOne(*hook.Hook) string        { return "" }
-func (f *fake) Recording(string) ([]byte, error)  { return nil, nil }
-func (f *fake) NextTick(crontab string) time.Time { return f.ticks[crontab] }
+func (f *fake) Others() (string, []string)                      { return "shop.operator", f.others }
+func (f *fake) Heartbeats(context.Context) ([]Heartbeat, error) { return f.heartbeats, nil }
+func (f *fake) OneByOne(*hook.Hook) string                      { return "" }
+func (f *fake) Recording(string) ([]byte, error)                { return nil, nil }
+func (f *fake) NextTick(crontab string) time.Time               { return f.ticks[crontab] }
 
 func (f *fake) Finalizers(context.Context) ([]Finalizer, error) { return f.orphans, nil }
 

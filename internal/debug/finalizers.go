@@ -3,7 +3,11 @@ package debug
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // Finalizer is an entry of the record of finalizers.
@@ -18,11 +22,40 @@ type Finalizer struct {
 	// Orphan: the hook or binding is gone. Objects is the number of objects that have the finalizer; it is known of orphans only.
 	Orphan  bool `json:"orphan"`
 	Objects int  `json:"objects,omitempty"`
+	// Elsewhere are operators that may have the hook of an orphan.
+	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
 func (f *Finalizer) orphaned() string {
-	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone: they cannot be deleted", count(f.Objects, "object"), f.Resource, f.Finalizer)
+	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone%s: they cannot be deleted", count(f.Objects, "object"), f.Resource, f.Finalizer, f.unless())
 }
+
+func (f *Finalizer) unless() string {
+	if len(f.Elsewhere) == 0 {
+		return ""
+	}
+	return ", unless it is with " + strings.Join(f.Elsewhere, ", ")
+}
+
+// Heartbeat is a sign of life of an operator.
+type Heartbeat struct {
+	Operator, Instance string
+	// Renewed is by the clock of that operator.
+	Renewed time.Time
+	// State is what is known of the operator; empty if it has not been seen to renew its heartbeat.
+	State string
+}
+
+// SharedInstance reports that other operators use the name of an installation.
+func SharedInstance(instance string, operators []string) Trouble {
+	return Trouble{Kind: InFinalizer, Subject: fmt.Sprintf("the instance name %q", instance), Problem: usedElsewhere(operators), Hint: separateInstances}
+}
+
+func usedElsewhere(operators []string) string {
+	return "another operator uses it: " + strings.Join(operators, ", ")
+}
+
+const separateInstances = "set --instance for one of them, or --leader-election if they are replicas"
 
 const removeOrphan = "bring the hook back, or shell-operator finalizers remove "
 
@@ -31,16 +64,28 @@ func finalizersList(a *API, r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if len(all) == 0 {
-		return answer{value: []Finalizer{}, text: "no finalizers\n"}, nil
+	heartbeats, err := a.Operator.Heartbeats(r.Context())
+	if err != nil {
+		return answer{}, err
 	}
 	var b strings.Builder
+	if len(all) == 0 {
+		all = []Finalizer{}
+		b.WriteString("no finalizers\n")
+	}
 	for _, f := range all {
 		fmt.Fprintf(&b, "%s  %s, installation %s: hook %q, binding %q", f.Finalizer, f.Resource, f.Instance, f.Hook, f.Binding)
 		if f.Orphan {
 			fmt.Fprintf(&b, ", orphaned with %s", count(f.Objects, "object"))
 		}
 		b.WriteString("\n")
+	}
+	for _, h := range heartbeats {
+		state := ""
+		if h.State != "" {
+			state = " (" + h.State + ")"
+		}
+		fmt.Fprintf(&b, "operator %s, installation %s%s: heartbeat of %s\n", h.Operator, h.Instance, state, h.Renewed.Format(time.RFC3339))
 	}
 	return answer{value: all, text: b.String()}, nil
 }
@@ -123,6 +168,9 @@ func (f *facts) finalizing() (reasons []Reason) {
 		for _, t := range b.Finalizing {
 			reasons = append(reasons, Reason{ByFinalizer, true, fmt.Sprintf("binding %q: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
 		}
+	}
+	if len(f.others) > 0 && slices.ContainsFunc(f.hook.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" }) {
+		reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("the instance name %q: %s", f.instance, usedElsewhere(f.others)), separateInstances})
 	}
 	return append(reasons, f.orphans...)
 }

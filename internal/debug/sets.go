@@ -68,8 +68,13 @@ func (a *API) sets(ctx context.Context) (all []Set, hidden string, err error) {
 		return nil, "", err
 	}
 	all, hidden, err = a.Operator.Sets(ctx)
+	known := !a.NoOperator
+	if known {
+		_, others := a.Operator.Others()
+		known = len(others) == 0 // they may have the hooks
+	}
 	for i := range all {
-		all[i].HookAbsent = !a.NoOperator && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == all[i].Hook })
+		all[i].HookAbsent = known && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == all[i].Hook })
 	}
 	return all, hidden, err
 }

@@ -77,7 +77,7 @@ func Troubles(o Operator) []Trouble {
 	}
 	for _, f := range o.Orphans() {
 		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding), Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer,
-			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone", f.Objects, f.Resource, f.Finalizer, f.Hook)})
+			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone%s", f.Objects, f.Resource, f.Finalizer, f.Hook, f.unless())})
 	}
 	hooksOfSets, lost := lostSets(o)
 	sets := map[string]int{}

@@ -25,6 +25,9 @@ type facts struct {
 	parked []ParkedTask
 	// orphans are about finalizers of bindings that are gone.
 	orphans []Reason
+	// others are the other operators with the same instance name.
+	instance string
+	others   []string
 	// runs are those of the hook, the latest first.
 	runs []history.Run
 	// rejected are the hooks that made the last reload fail, with the cause.
@@ -51,6 +54,7 @@ func why(a *API, r request) (answer, error) {
 	f.paused = slices.Contains(a.Operator.PausedHooks(), h.Name)
 	f.parked = slices.DeleteFunc(a.Operator.Parked(), func(p ParkedTask) bool { return p.Hook != h.Name })
 	f.orphans = orphansOf(a.Operator, h.Name)
+	f.instance, f.others = a.Operator.Others()
 	for i := range h.Kubernetes {
 		f.bindings = append(f.bindings, a.Operator.Binding(h, i))
 	}

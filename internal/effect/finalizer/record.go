@@ -5,6 +5,7 @@
 //   - A record of another format is neither changed nor followed.
 //   - Entries of other installations are changed only by Remove, on request.
 //   - Uninstall marks the record first. A running operator that reads the mark adds no finalizer from then on.
+//   - Operators with one instance name notice each other by heartbeats in the record. What another one may have is no orphan, and is not removed.
 //
 // The record is a ConfigMap in the operator's namespace, so that finalizers of hooks that are gone can be found and removed.
 package finalizer
@@ -80,7 +81,13 @@ type Options struct {
 	Namespace func() (string, error)
 	// Instance is the installation.
 	Instance string
+	// Operator names this operator among those of the installation: all replicas with a Lease, which Lease reports, or a process. Empty means that it
+	// writes no heartbeat, as in a dry run.
+	Operator string
+	Lease    bool
 	Log      *slog.Logger
+	// Changed is called when another operator of the installation has appeared or is gone.
+	Changed func()
 	// Halted receives why no finalizer may be added any more. Objects with a larger version than the given one may have got it in vain.
 	Halted func(reason string, than uint64)
 }
@@ -94,7 +101,15 @@ type Record struct {
 	// writing has room for one: a write does not decide by what another one of this process is about to change.
 	writing chan struct{}
 
-	mu sync.Mutex
+	// respond has a signal when another operator has appeared.
+	respond chan struct{}
+
+	mu     sync.Mutex
+	others others
+	// changed is closed, and replaced, when the others have changed.
+	changed chan struct{}
+	// creates allows that the record is created for a heartbeat alone.
+	creates bool
 	// owned are the bindings of this process, by key.
 	owned map[string]owner
 	// written is set once the record has an entry of this process.
@@ -113,7 +128,13 @@ func New(o Options) *Record {
 	if o.Halted == nil {
 		o.Halted = func(string, uint64) {}
 	}
-	return &Record{o: o, follow: make(chan struct{}), writing: make(chan struct{}, 1), owned: map[string]owner{}}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	return &Record{
+		o: o, follow: make(chan struct{}), writing: make(chan struct{}, 1), owned: map[string]owner{},
+		respond: make(chan struct{}, 1), changed: make(chan struct{}), others: others{known: map[string]*other{}},
+	}
 }
 
 // Instance is the installation of this operator.
@@ -178,12 +199,17 @@ func (r *Record) path(namespace string, name ...string) []string {
 func (r *Record) read(ctx context.Context, namespace string) (*configMap, error) {
 	text, err := kube.Send(ctx, r.o.Client.Get().AbsPath(r.path(namespace, RecordName)...))
 	if apierrors.IsNotFound(err) {
+		r.observe(nil)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, explain(namespace, err)
 	}
-	return decode(text)
+	now, err := decode(text)
+	if err == nil {
+		r.observe(now)
+	}
+	return now, err
 }
 
 func decode(text []byte) (*configMap, error) {
@@ -260,7 +286,7 @@ func (r *Record) Claim(ctx context.Context, h *hook.Hook, index int, res kube.Re
 	if err := r.own(e.key(), owner{h, index}); err != nil {
 		return err
 	}
-	r.following.Do(func() { close(r.follow) })
+	r.Announce(true)
 	err = r.edit(ctx, namespace, func(now *configMap) (*configMap, error) { return r.claimed(now, e) })
 	if err == nil {
 		r.mu.Lock()
@@ -284,7 +310,7 @@ func (r *Record) own(key string, by owner) error {
 
 // claimed returns the difference that adds an entry.
 func (r *Record) claimed(now *configMap, e Entry) (*configMap, error) {
-	diff, err := added(e)
+	diff, err := r.added(e)
 	if err != nil {
 		return nil, err
 	}
@@ -316,20 +342,21 @@ func (r *Record) claimed(now *configMap, e Entry) (*configMap, error) {
 			e.Namespaces = nil
 		}
 	}
-	if diff, err = added(e); err == nil && now.Data[e.key()] != nil && *now.Data[e.key()] == *diff.Data[e.key()] {
+	own := Heartbeat{Instance: r.o.Instance, Operator: r.o.Operator}
+	_, beats := now.heartbeats()[own.key()]
+	if diff, err = r.added(e); err == nil && (beats || r.o.Operator == "") && now.Data[e.key()] != nil && *now.Data[e.key()] == *diff.Data[e.key()] {
 		return nil, nil
 	}
 	return diff, err
 }
 
-// added is the difference that adds an entry.
-func added(e Entry) (*configMap, error) {
+// added is the difference that adds an entry. It has the heartbeat, too: nobody takes the entry for one whose operator is gone.
+func (r *Record) added(e Entry) (*configMap, error) {
 	text, err := json.Marshal(e)
-	value, version := string(text), format
-	return &configMap{
-		Metadata: metadata{Labels: map[string]string{managedLabel: "shell-operator"}, Annotations: map[string]*string{formatAnnotation: &version}},
-		Data:     map[string]*string{e.key(): &value},
-	}, err
+	value := string(text)
+	diff := r.headed(map[string]*string{})
+	diff.Data = map[string]*string{e.key(): &value}
+	return diff, err
 }
 
 var (
@@ -337,7 +364,7 @@ var (
 	errGone   = errors.New("the ConfigMap " + RecordName + " was deleted while the operator was running: start the operator again")
 )
 
-// Run follows the record, from the first Claim until ctx ends.
+// Run follows the record and renews the heartbeat of this operator, from the first Claim or Announce until ctx ends.
 func (r *Record) Run(ctx context.Context) {
 	select {
 	case <-r.follow:
@@ -348,6 +375,9 @@ func (r *Record) Run(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	renewing.Go(func() { r.renew(ctx, namespace) })
 	one := kube.One{Client: r.o.Client, Path: r.path(namespace), Name: RecordName}
 	warned := false
 	kube.WatchOne(ctx, kube.Backoff{}, func(ctx context.Context) error {
@@ -355,6 +385,7 @@ func (r *Record) Run(ctx context.Context) {
 			if text == nil {
 				r.verify(ctx, namespace)
 			} else if now, err := decode(text); err == nil {
+				r.observe(now)
 				r.seen(now)
 			}
 		})

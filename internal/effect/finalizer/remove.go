@@ -2,6 +2,7 @@ package finalizer
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,6 +27,8 @@ type Orphan struct {
 	Entry
 	// Objects is the number of objects that have the finalizer.
 	Objects int
+	// Elsewhere are operators that may have its hook: they have not responded, and may have been killed.
+	Elsewhere []string
 }
 
 // Orphans are those that the last CheckOrphans found.
@@ -44,17 +47,35 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bo
 	r.mu.Lock()
 	owned := maps.Clone(r.owned)
 	r.mu.Unlock()
+	var candidates []Entry
+	for _, e := range all {
+		if e.Instance == r.o.Instance && !r.active(e, hooks) {
+			candidates = append(candidates, e)
+		}
+	}
+	var elsewhere []string
+	if len(candidates) > 0 {
+		r.Announce(false)
+		others := r.AwaitOthers(ctx)
+		if slices.ContainsFunc(others, func(o Other) bool { return o.Alive }) {
+			candidates = nil // it may have their hooks
+		}
+		for _, o := range others {
+			elsewhere = append(elsewhere, o.Name)
+		}
+	}
 	var orphans []Orphan
 	var done []Entry
 	var errs []error
-	for _, e := range all {
-		if e.Instance != r.o.Instance || r.active(e, hooks) {
-			continue
-		}
+	for _, e := range candidates {
 		objects, err := r.find(ctx, e)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
+		case len(elsewhere) > 0:
+			if len(objects) > 0 {
+				orphans = append(orphans, Orphan{e, len(objects), elsewhere})
+			}
 		case remove || len(objects) == 0:
 			if err := r.strip(ctx, e); err != nil {
 				errs = append(errs, err)
@@ -63,13 +84,18 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bo
 			r.o.Log.Info("An orphaned finalizer is removed", "finalizer", e.Finalizer, "resource", e.Resource, "hook", e.Hook, "binding", e.Binding, "objects", len(objects))
 			done = append(done, e)
 		default:
-			orphans = append(orphans, Orphan{e, len(objects)})
+			orphans = append(orphans, Orphan{e, len(objects), nil})
 		}
 	}
 	r.mu.Lock()
 	r.orphans = orphans
 	r.mu.Unlock()
 	for _, o := range orphans {
+		if len(o.Elsewhere) > 0 {
+			r.o.Log.Warn("A finalizer has no hook here: its objects cannot be deleted, unless an operator with the same instance name has its hook", "finalizer", o.Finalizer, "resource", o.Resource,
+				"hook", o.Hook, "binding", o.Binding, "objects", o.Objects, "operators", o.Elsewhere)
+			continue
+		}
 		r.o.Log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", o.Finalizer, "resource", o.Resource,
 			"hook", o.Hook, "binding", o.Binding, "objects", o.Objects, "hint", "run 'finalizers remove "+o.Finalizer+"', or bring the hook back")
 	}
@@ -180,10 +206,10 @@ func (r *Record) stripObjects(ctx context.Context, name string, objects []kube.F
 // forget removes entries, and with the last one the record. An entry that a hook has claimed since the owners were read is kept; with nil
 // owners all are removed, and so is the mark.
 func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]owner) error {
-	if len(entries) == 0 {
+	unmark := owned == nil
+	if len(entries) == 0 && !unmark {
 		return nil
 	}
-	unmark := owned == nil
 	namespace, err := r.o.Namespace()
 	if err != nil {
 		return err
@@ -194,10 +220,22 @@ func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]o
 		if now == nil {
 			return nil, nil
 		}
-		diff := &configMap{Data: map[string]*string{}}
+		diff := &configMap{Data: map[string]*string{}, Metadata: metadata{Annotations: map[string]*string{}}}
 		left := len(now.Data)
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		if others := r.others.present(); len(others) > 0 && !unmark { // it has started since the objects were found
+			return nil, &ElsewhereError{r.o.Instance, others}
+		}
+		beating := 0
+		for key, h := range now.heartbeats() {
+			switch {
+			case h.Instance != r.o.Instance || r.o.Operator != "" && h.Operator != r.o.Operator:
+				beating++
+			case r.o.Operator == "":
+				diff.Metadata.Annotations[key] = nil
+			}
+		}
 		for _, e := range entries {
 			if now.Data[e.key()] != nil && (unmark || r.owned[e.key()] == owned[e.key()]) {
 				diff.Data[e.key()] = nil
@@ -205,23 +243,22 @@ func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]o
 			}
 		}
 		marked := slices.DeleteFunc(now.marked(), func(i string) bool { return unmark && i == r.o.Instance })
-		if left == 0 && len(marked) == 0 {
-			last, r.written = now.Metadata.ResourceVersion, false
+		if left == 0 && len(marked) == 0 && beating == 0 {
+			last, r.written, r.creates = now.Metadata.ResourceVersion, false, false
 			return nil, nil
 		}
-		if unmark {
-			diff.Metadata.Annotations = map[string]*string{markAnnotation: marks(marked)}
+		if unmark && len(marked) < len(now.marked()) {
+			diff.Metadata.Annotations[markAnnotation] = marks(marked)
+		}
+		if len(diff.Data)+len(diff.Metadata.Annotations) == 0 {
+			return nil, nil
 		}
 		return diff, nil
 	})
 	if err != nil || last == "" {
 		return err
 	}
-	body := fmt.Appendf(nil, `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"resourceVersion":%q}}`, last)
-	if err := r.o.Client.Delete().AbsPath(r.path(namespace, RecordName)...).Body(body).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return explain(namespace, err)
-	}
-	return nil // a conflict: a hook has claimed its finalizer meanwhile
+	return r.delete(ctx, namespace, last) // unless a hook has claimed its finalizer meanwhile
 }
 
 // marks is the annotation for installations; nil removes it.
@@ -233,11 +270,18 @@ func marks(instances []string) *string {
 	return &text
 }
 
-// Remove removes a finalizer of an installation from all objects, and its entries. It returns how many entries there were.
+// Remove removes a finalizer of an installation from all objects, and its entries. It returns how many entries there were. While another operator
+// of this installation is running, which may have the hook, it changes nothing.
 func (r *Record) Remove(ctx context.Context, name, instance string) (removed int, err error) {
 	all, err := r.List(ctx)
 	if err != nil {
 		return 0, err
+	}
+	if instance == r.o.Instance {
+		others := slices.DeleteFunc(r.AwaitOthers(ctx), func(o Other) bool { return !o.Alive })
+		if len(others) > 0 {
+			return 0, &ElsewhereError{instance, others}
+		}
 	}
 	var done []Entry
 	for _, e := range all {
@@ -260,16 +304,22 @@ func (r *Record) Remove(ctx context.Context, name, instance string) (removed int
 	return len(done), errors.Join(err, r.forget(ctx, done, nil))
 }
 
-// Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries.
-func Uninstall(ctx context.Context, o Options) error {
-	r := New(o)
+// Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries and heartbeats. The operator with the
+// Lease of the options may be running, or any one with running. It changes nothing if another one responds.
+func Uninstall(ctx context.Context, o Options, running bool) error {
 	namespace, err := o.Namespace()
 	if err != nil {
 		return err
 	}
+	if err := alone(ctx, o, running); err != nil {
+		return err
+	}
+	o.Operator = ""
+	r := New(o)
 	var own []Entry
+	beats := false
 	err = r.edit(ctx, namespace, func(now *configMap) (*configMap, error) {
-		own = nil
+		own, beats = nil, false
 		if now == nil {
 			return nil, nil
 		}
@@ -282,6 +332,9 @@ func Uninstall(ctx context.Context, o Options) error {
 				own = append(own, e)
 			}
 		}
+		for _, h := range now.heartbeats() {
+			beats = beats || h.Instance == o.Instance
+		}
 		marked := now.marked()
 		if len(own) == 0 || slices.Contains(marked, o.Instance) {
 			return nil, nil
@@ -292,7 +345,7 @@ func Uninstall(ctx context.Context, o Options) error {
 		o.Log.Warn(unknownFinalizers, "error", err.Error())
 		return nil
 	}
-	if err != nil || len(own) == 0 {
+	if err != nil || len(own) == 0 && !beats {
 		return err
 	}
 	for _, e := range own {
@@ -301,12 +354,60 @@ func Uninstall(ctx context.Context, o Options) error {
 		}
 		o.Log.Info("Finalizer removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource)
 	}
-	return r.forget(ctx, own, nil)
+	err = r.forget(ctx, own, nil)
+	if kube.IsPermissionMissing(err) && len(own) == 0 {
+		return nil // only heartbeats are left
+	}
+	return err
+}
+
+// alone returns an error if an operator responds that is not the one to uninstall.
+func alone(ctx context.Context, o Options, running bool) error {
+	lease := o.Operator
+	o.Operator, o.Lease = "process uninstall/"+rand.Text()[:8], false
+	r := New(o)
+	own, others, err := r.presences(ctx, lease)
+	allowed := 0
+	if running && !own {
+		allowed = 1
+	}
+	if err != nil || len(others) <= allowed {
+		return nil // the next request has the same error
+	}
+	asking, end := context.WithCancel(ctx)
+	var working sync.WaitGroup
+	working.Go(func() { r.Run(asking) })
+	r.Announce(false)
+	alive := slices.DeleteFunc(r.AwaitOthers(ctx), func(o Other) bool { return !o.Alive || o.Name == lease })
+	end()
+	working.Wait()
+	if len(alive) > allowed {
+		return fmt.Errorf("%w: uninstall would remove its finalizers, too: end it first, or start it with another --instance", &ElsewhereError{o.Instance, alive})
+	}
+	return ctx.Err()
+}
+
+// presences returns the other operators of the installation with a heartbeat, and whether that of the Lease has one.
+func (r *Record) presences(ctx context.Context, lease string) (own bool, others []string, err error) {
+	all, err := r.Presences(ctx)
+	for _, p := range all {
+		switch {
+		case p.Instance != r.o.Instance:
+		case p.Operator == lease:
+			own = true
+		default:
+			others = append(others, p.Operator)
+		}
+	}
+	return own, others, err
 }
 
 // PlanUninstall logs what Uninstall would do.
 func PlanUninstall(ctx context.Context, o Options) error {
 	r := New(o)
+	if _, others, err := r.presences(ctx, o.Operator); err == nil && len(others) > 1 {
+		o.Log.Warn("Several operators use the instance name, or have been killed: uninstall removes nothing while another one runs", "instance", o.Instance, "operators", others)
+	}
 	all, err := r.List(ctx)
 	if kube.IsPermissionMissing(err) {
 		o.Log.Warn(unknownFinalizers, "error", err.Error())
