@@ -122,7 +122,7 @@ var phases = map[queue.Phase]debug.Phase{
 
 // Queues copies what is to be known under the lock of each queue, because tasks change with merges.
 func (i *insight) Queues(limit int) (all []debug.Queue) {
-	i.op.queues.Look(hook.MainQueue, func(s queue.State, lanes []queue.Lane) {
+	i.op.queues.Look(hook.MainQueue, -1, func(s queue.State, lanes []queue.Lane) {
 		q := debug.Queue{
 			Name: s.Name, Length: s.Length, Phase: phases[s.Phase], Since: s.Since, Status: s.Status(), Paused: s.Paused,
 			Keyed: s.Keyed, Concurrency: s.Concurrency, Running: s.Running, Delayed: s.Delayed,

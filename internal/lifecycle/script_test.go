@@ -351,7 +351,7 @@ func (w *world) do(words []string) {
 			w.record("no requeues")
 		}
 	case "queues":
-		w.life.o.Queues.Look(hook.MainQueue, func(s queue.State, lanes []queue.Lane) {
+		w.life.o.Queues.Look(hook.MainQueue, -1, func(s queue.State, lanes []queue.Lane) {
 			for _, l := range lanes {
 				var tasks []string
 				for task := range l.All() {

@@ -29,8 +29,12 @@ type core struct {
 	sleeping laneHeap
 	// gates are the owners whose tokens lanes wait for.
 	gates map[string]*gate
-	// length counts the tasks, running the runs in flight.
-	length, running int
+	// aside are the lanes with nothing but bypassed tasks. Each lane with tasks is in one of these heaps, or in running.
+	aside laneHeap
+	// running are the lanes with a run in flight, in the order in which these began.
+	running []*lane
+	// length counts the tasks, bypassed those of paused owners, failed those that have failed, whether they run again or not.
+	length, bypassed, failed int
 	// streak counts starts of changes in a row while initial objects were ready.
 	streak int
 	seq    uint64
@@ -101,7 +105,7 @@ func (c *core) add(now time.Duration, key string, t Task) {
 	l := c.open(key)
 	if c.away[t.Owner()] {
 		if n := len(l.bypassed); n == 0 || !l.bypassed[n-1].Absorb(t) {
-			l.bypassed = append(l.bypassed, entry{t, now})
+			c.setBypassed(l, append(l.bypassed, entry{t, now}))
 			c.length++
 		}
 		return
@@ -121,7 +125,7 @@ func (c *core) addFirst(now time.Duration, key string, t Task) {
 	l := c.open(key)
 	c.length++
 	if c.away[t.Owner()] {
-		l.bypassed = append(l.bypassed, entry{t, now})
+		c.setBypassed(l, append(l.bypassed, entry{t, now}))
 		return
 	}
 	at := l.first
@@ -160,12 +164,48 @@ func (c *core) revive(now time.Duration, key string, tasks []Task) {
 	}
 	if len(away) > 0 {
 		slices.Reverse(away)
-		l.reviveAway(away)
+		c.reviveAway(l, away)
 	}
 	if ready {
-		l.failed = nil
+		c.forgive(l)
 		c.settle(now, l)
 	}
+}
+
+// reviveAway puts tasks of paused owners before all that is bypassed, and starts the attempts of these owners from the beginning.
+func (c *core) reviveAway(l *lane, tasks []entry) {
+	owners := map[string]bool{}
+	for _, e := range tasks {
+		owners[e.Owner()] = true
+	}
+	for _, e := range l.bypassed {
+		if owners[e.Owner()] {
+			c.forget(l, e.Task)
+		}
+	}
+	c.setBypassed(l, append(tasks, l.bypassed...))
+}
+
+// setBypassed replaces the bypassed tasks of a lane.
+func (c *core) setBypassed(l *lane, bypassed []entry) {
+	c.bypassed += len(bypassed) - len(l.bypassed)
+	l.bypassed = bypassed
+	if l.in == nil && l.tasks.len() == 0 && len(bypassed) > 0 {
+		c.aside.push(l)
+	}
+}
+
+// forget removes the record of a task's failures.
+func (c *core) forget(l *lane, t Task) {
+	c.failed -= len(l.failed)
+	l.forget(t)
+	c.failed += len(l.failed)
+}
+
+// forgive removes the records of all failures of a lane.
+func (c *core) forgive(l *lane) {
+	c.failed -= len(l.failed)
+	l.failed = nil
 }
 
 // added makes a lane ready that was empty.
@@ -197,7 +237,10 @@ func (c *core) settle(now time.Duration, l *lane) {
 		return
 	}
 	l.busy, l.first, l.revived = false, 0, nil
-	if len(l.bypassed) == 0 && l.key != "" {
+	switch {
+	case len(l.bypassed) > 0:
+		c.aside.push(l)
+	case l.key != "":
 		delete(c.lanes, l.key)
 	}
 }
@@ -241,7 +284,7 @@ func (g *gate) giveBack() {
 // next starts a run and returns its lane; nil if none may start. It calls place for a place of the run, directly before the start.
 func (c *core) next(now time.Duration, place func() bool) *lane {
 	c.ripen(now)
-	for !c.paused && c.running < c.width {
+	for !c.paused && len(c.running) < c.width {
 		l := c.pick()
 		switch {
 		case l == nil:
@@ -338,11 +381,11 @@ func (c *core) begin(now time.Duration, l *lane) {
 	l.token = nil
 	head := l.tasks.at(0)
 	for l.tasks.len() > 1 && head.Absorb(l.tasks.at(1).Task) {
-		l.forget(l.remove(1))
+		c.forget(l, l.remove(1))
 		c.length--
 	}
 	c.enter(now, l, Running)
-	c.running++
+	c.running = append(c.running, l)
 	if s, ok := head.Task.(Starter); ok {
 		start := Start{Key: l.key, Waited: now - head.since}
 		if f := l.failure(head.Task); f != nil {
@@ -352,16 +395,21 @@ func (c *core) begin(now time.Duration, l *lane) {
 	}
 }
 
+// stop ends the run of a lane.
+func (c *core) stop(l *lane) {
+	c.running = slices.DeleteFunc(c.running, func(other *lane) bool { return other == l })
+}
+
 // done removes the head, whose run is over.
 func (c *core) done(now time.Duration, l *lane) {
-	c.running--
+	c.stop(l)
 	c.drop(now, l)
 }
 
 // drop removes the head, and makes the next task the head.
 func (c *core) drop(now time.Duration, l *lane) Task {
 	t := l.remove(0)
-	l.forget(t)
+	c.forget(l, t)
 	l.busy, l.revived = false, nil
 	c.length--
 	c.settle(now, l)
@@ -370,7 +418,7 @@ func (c *core) drop(now time.Duration, l *lane) Task {
 
 // ended leaves the head in its lane, ready for another run, without counting a failure.
 func (c *core) ended(now time.Duration, l *lane) {
-	c.running--
+	c.stop(l)
 	c.settle(now, l)
 }
 
@@ -385,7 +433,9 @@ type verdict struct {
 
 // judge counts a failure of the head.
 func (c *core) judge(l *lane, err error) verdict {
+	c.failed -= len(l.failed)
 	v := verdict{failures: l.fail(err).failures}
+	c.failed += len(l.failed)
 	p := l.head().Policy()
 	giveUp, delay, given := decision(err)
 	switch {
@@ -410,7 +460,7 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 
 // sleep delays the next attempt of the head. Tasks that were revived during its run go before it. The head of a paused owner leaves the lane.
 func (c *core) sleep(now time.Duration, l *lane, v verdict) {
-	c.running--
+	c.stop(l)
 	l.tasks.setSince(0, now)
 	head := l.tasks.at(0)
 	behind := l.behindRevived()
@@ -419,16 +469,17 @@ func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 		at := l.behindRevivedAway(head.Owner())
 		l.remove(0)
 		if behind > 1 || at > 0 {
-			l.failed = nil
+			c.forgive(l)
 		}
-		l.bypassed = slices.Insert(l.bypassed, at, head)
+		c.setBypassed(l, slices.Insert(l.bypassed, at, head))
 		l.busy = false
 		c.settle(now, l)
 	case behind > 1:
 		l.tasks.insert(behind, head)
 		l.tasks.removeAt(0)
 		l.first++
-		l.busy, l.failed = false, nil
+		l.busy = false
+		c.forgive(l)
 		c.settle(now, l)
 	default:
 		c.seq++
@@ -441,7 +492,7 @@ func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 
 // wake returns when next may start more without another input; false for never.
 func (c *core) wake() (at time.Duration, ok bool) {
-	if c.paused || c.running >= c.width {
+	if c.paused || len(c.running) >= c.width {
 		return 0, false
 	}
 	if c.sleeping.len() > 0 {
@@ -475,7 +526,7 @@ func (c *core) repeat(now time.Duration, which func(head Task) bool) {
 		if f := l.failure(l.head()); f.failures > 1 {
 			f.failures--
 		} else {
-			l.forget(l.head())
+			c.forget(l, l.head())
 		}
 		c.settle(now, l)
 	}
@@ -495,18 +546,20 @@ func (c *core) skip(now time.Duration, key string) (f failed, ok bool) {
 // edit drops the tasks that keep refuses, but none that runs.
 func (c *core) edit(now time.Duration, keep func(Task) bool) {
 	for _, l := range c.ordered() {
-		l.bypassed = slices.DeleteFunc(l.bypassed, func(e entry) bool {
+		var kept []entry
+		drop := func(e entry) {
+			c.forget(l, e.Task)
+			c.length--
+		}
+		for _, e := range l.bypassed {
 			if keep(e.Task) {
-				return false
+				kept = append(kept, e)
+			} else {
+				drop(e)
 			}
-			l.forget(e.Task)
-			c.length--
-			return true
-		})
-		c.sift(now, l, keep, func(e entry) {
-			l.forget(e.Task)
-			c.length--
-		})
+		}
+		c.setBypassed(l, kept)
+		c.sift(now, l, keep, drop)
 		c.close(now, l)
 	}
 }
@@ -546,10 +599,9 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool, out func(e
 
 // setAside moves the tasks of an owner to those that are bypassed, but not one that runs. Those that are there came later.
 func (c *core) setAside(now time.Duration, l *lane, owner string) {
-	later := l.bypassed
-	l.bypassed = nil
-	c.sift(now, l, func(t Task) bool { return t.Owner() != owner }, func(e entry) { l.bypassed = append(l.bypassed, e) })
-	l.bypassed = append(l.bypassed, later...)
+	var aside []entry
+	c.sift(now, l, func(t Task) bool { return t.Owner() != owner }, func(e entry) { aside = append(aside, e) })
+	c.setBypassed(l, append(aside, l.bypassed...))
 	c.close(now, l)
 }
 
@@ -585,7 +637,7 @@ func (c *core) readmit(now time.Duration, owner string) {
 				l.first++
 			}
 		}
-		l.bypassed = slices.DeleteFunc(l.bypassed, func(e entry) bool { return e.Owner() == owner })
+		c.setBypassed(l, slices.DeleteFunc(slices.Clone(l.bypassed), func(e entry) bool { return e.Owner() == owner }))
 		if !l.busy {
 			c.settle(now, l)
 		}
@@ -601,29 +653,55 @@ func (c *core) halt(now time.Duration) {
 	}
 }
 
-// sorted returns the lanes that have tasks: running ones, then failed ones, then the others in the order in which they became ready.
-func (c *core) sorted() []*lane {
-	rank := func(l *lane) int {
-		switch {
-		case l.phase == Running:
-			return 0
-		case len(l.failed) > 0:
-			return 1
-		case l.tasks.len() == 0:
-			return 3
-		}
-		return 2
+// size is the number of lanes that have tasks.
+func (c *core) size() int {
+	n := len(c.lanes)
+	if c.single.tasks.len()+len(c.single.bypassed) > 0 {
+		n++
 	}
-	lanes := c.ordered()
-	slices.SortStableFunc(lanes, func(a, b *lane) int { return cmp.Compare(rank(a), rank(b)) })
-	return lanes
+	return n
+}
+
+// shown returns the first lanes, at most as many as limit, below 0 all: those that run, those that wait for their next attempt, by its time,
+// the others in the order in which they became ready, and those of paused owners. It does not visit the rest.
+func (c *core) shown(limit int) []*lane {
+	if limit < 0 {
+		limit = c.size()
+	}
+	lanes := append(slices.Clone(c.running), c.sleeping.first(limit-len(c.running))...)
+	if left := limit - len(lanes); left > 0 {
+		var waiting []*lane
+		for h := range c.waiting() {
+			waiting = append(waiting, h.first(left)...)
+		}
+		slices.SortFunc(waiting, func(a, b *lane) int { return cmp.Compare(a.seq, b.seq) })
+		lanes = append(lanes, waiting...)
+	}
+	if left := limit - len(lanes); left > 0 {
+		lanes = append(lanes, c.aside.first(left)...)
+	}
+	return lanes[:min(limit, len(lanes))]
+}
+
+// waiting yields the heaps of lanes that wait for their turn or for a token.
+func (c *core) waiting() iter.Seq[*laneHeap] {
+	return func(yield func(*laneHeap) bool) {
+		if !yield(&c.changes) || !yield(&c.initial) {
+			return
+		}
+		for _, g := range c.gates {
+			if !yield(&g.lanes) {
+				return
+			}
+		}
+	}
 }
 
 // delayed counts the failed tasks that do not run.
-func (c *core) delayed() (n int) {
-	for l := range c.all() {
-		n += len(l.failed)
-		if l.phase == Running && l.failure(l.head()) != nil {
+func (c *core) delayed() int {
+	n := c.failed
+	for _, l := range c.running {
+		if l.failure(l.head()) != nil {
 			n--
 		}
 	}

@@ -17,7 +17,7 @@ type dumpedLane struct {
 
 // dump returns the states of all queues, as Look shows them.
 func dump(set *Set) (all []dumped) {
-	set.Look("main", func(s State, lanes []Lane) {
+	set.Look("main", -1, func(s State, lanes []Lane) {
 		d := dumped{State: s}
 		for _, l := range lanes {
 			shown := dumpedLane{Lane: l}

@@ -91,20 +91,6 @@ func (l *lane) remove(i int) Task {
 	return t
 }
 
-// reviveAway puts tasks of paused owners before all that is bypassed, and starts the attempts of these owners from the beginning.
-func (l *lane) reviveAway(tasks []entry) {
-	owners := map[string]bool{}
-	for _, e := range tasks {
-		owners[e.Owner()] = true
-	}
-	for _, e := range l.bypassed {
-		if owners[e.Owner()] {
-			l.forget(e.Task)
-		}
-	}
-	l.bypassed = append(tasks, l.bypassed...)
-}
-
 // mark notes that a task was revived during the run of the head.
 func (l *lane) mark(t Task) {
 	if l.revived == nil {
@@ -156,16 +142,47 @@ func (l *lane) releaseToken() {
 type laneHeap struct {
 	lanes []*lane
 	byDue bool
+	// compared counts comparisons, for tests.
+	compared int
 }
 
 func (h *laneHeap) len() int   { return len(h.lanes) }
 func (h *laneHeap) min() *lane { return h.lanes[0] }
 
 func (h *laneHeap) less(a, b *lane) bool {
+	h.compared++
 	if h.byDue && a.due != b.due {
 		return a.due < b.due
 	}
 	return a.seq < b.seq
+}
+
+// first returns the first n lanes, in order; none below 1. It visits twice as many at most.
+func (h *laneHeap) first(n int) []*lane {
+	order := func(a, b *lane) int {
+		if h.less(a, b) {
+			return -1
+		}
+		return 1
+	}
+	if n >= len(h.lanes) {
+		lanes := slices.Clone(h.lanes)
+		slices.SortFunc(lanes, order)
+		return lanes
+	}
+	var lanes, next []*lane // next are those whose parents are in lanes, in order
+	if n > 0 {
+		next = append(next, h.lanes[0])
+	}
+	for len(lanes) < n {
+		l := next[0]
+		lanes, next = append(lanes, l), next[1:]
+		for child := 2*l.pos + 1; child <= 2*l.pos+2 && child < len(h.lanes); child++ {
+			at, _ := slices.BinarySearchFunc(next, h.lanes[child], order)
+			next = slices.Insert(next, at, h.lanes[child])
+		}
+	}
+	return lanes
 }
 
 func (h *laneHeap) push(l *lane) {

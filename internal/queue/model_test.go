@@ -133,7 +133,7 @@ func play(t *testing.T, steps []step) []string {
 			}
 		}
 		synctest.Wait()
-		seen = append(seen, shown(set)+fmt.Sprint("exhausted ", gates.exhausted))
+		seen = append(seen, shown(set)+fmt.Sprint("exhausted ", gates.exhausted)+wrongCounters(set))
 	}
 	return seen
 }

@@ -34,8 +34,10 @@ type State struct {
 	// of paused owners.
 	Lanes, Running, Delayed, Bypassed int
 	// Phase is that of a FIFO queue's lane; of a keyed queue the first one of Running, Sleeping and Waiting that a lane is in, else Idle.
-	// The other fields belong to the lane that was longest in this phase.
+	// The other fields belong to the lane that is first in this phase.
 	Lane
+	// Retry is the lane whose next attempt is next. Without one, its Phase is Idle.
+	Retry Lane
 }
 
 // Lane is a snapshot of a lane.
@@ -88,10 +90,11 @@ func (l Lane) Status() string {
 	return ""
 }
 
-// Look shows every queue with its lanes: the queue with the name first, then the others, sorted. Lanes that run come first, then failed
-// ones, then the others in the order in which they became ready. Each queue is locked while look has it, so that nothing changes: look must
+// Look shows every queue with its first lanes: the queue with the name first, then the others, sorted. Of its lanes it shows at most as many
+// as limit, below 0 all: those that run come first, then those that wait for their next attempt, then the others in the order in which they
+// became ready. Each queue is locked while look has it, so that nothing changes, for as long as it takes to show these lanes: look must
 // be quick, must not call the Set, and must keep no task.
-func (s *Set) Look(first string, look func(State, []Lane)) {
+func (s *Set) Look(first string, limit int, look func(State, []Lane)) {
 	queues := s.all()
 	slices.SortFunc(queues, func(a, b *queue) int {
 		switch {
@@ -102,42 +105,82 @@ func (s *Set) Look(first string, look func(State, []Lane)) {
 		}
 		return 1
 	})
-	s.mu.Lock()
-	shapes := s.shapes
-	s.mu.Unlock()
 	for _, q := range queues {
-		q.look(shapes[q.name], look)
+		q.look(s.shape(q.name), limit, look)
 	}
 }
 
-func (q *queue) look(shape Shape, look func(State, []Lane)) {
+// LookQueue shows one queue as Look does, and reports whether there is one of the name.
+func (s *Set) LookQueue(name string, limit int, look func(State, []Lane)) bool {
+	q := s.find(name)
+	if q != nil {
+		q.look(s.shape(name), limit, look)
+	}
+	return q != nil
+}
+
+// LookLane shows one lane as Look does, and reports whether there is one of the queue and the key that has tasks.
+func (s *Set) LookLane(name, key string, look func(Lane)) bool {
+	q := s.find(name)
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.core.ripen(q.age())
+	l := q.core.lane(key)
+	if l == nil || l.tasks.len()+len(l.bypassed) == 0 {
+		return false
+	}
+	look(q.lane(l))
+	return true
+}
+
+func (s *Set) shape(name string) Shape {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shapes[name]
+}
+
+func (q *queue) look(shape Shape, limit int, look func(State, []Lane)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := &q.core
 	c.ripen(q.age()) // a queue that may start no run has no timer
-	state := State{Name: q.name, Length: c.length, Shape: shape, Paused: c.paused, Running: c.running, Delayed: c.delayed()}
-	state.Concurrency = c.width
-	var lanes []Lane
-	for _, l := range c.sorted() {
-		lanes = append(lanes, q.lane(l))
-		state.Bypassed += len(l.bypassed)
+	state := State{
+		Name: q.name, Length: c.length, Shape: shape, Paused: c.paused, Lanes: c.size(), Running: len(c.running), Delayed: c.delayed(), Bypassed: c.bypassed,
+		Lane: q.summary(),
 	}
-	state.Lanes = len(lanes)
-	state.Lane = q.summary(lanes)
+	state.Concurrency = c.width
+	if c.sleeping.len() > 0 {
+		state.Retry = q.lane(c.sleeping.min())
+	}
+	var lanes []Lane
+	for _, l := range c.shown(limit) {
+		lanes = append(lanes, q.lane(l))
+	}
 	look(state, lanes)
 }
 
 // summary is the lane that stands for the queue.
-func (q *queue) summary(lanes []Lane) Lane {
-	for _, phase := range []Phase{Running, Sleeping, Waiting} {
-		for _, l := range lanes {
-			if l.Phase == phase {
-				return l
-			}
+func (q *queue) summary() Lane {
+	c := &q.core
+	switch {
+	case len(c.running) > 0:
+		return q.lane(c.running[0])
+	case c.sleeping.len() > 0:
+		return q.lane(c.sleeping.min())
+	}
+	var first *lane
+	for _, g := range c.gates {
+		if first == nil || g.lanes.min().seq < first.seq {
+			first = g.lanes.min()
 		}
 	}
-	l := q.lane(&q.core.single)
-	return l
+	if first == nil {
+		first = &c.single
+	}
+	return q.lane(first)
 }
 
 func (q *queue) lane(l *lane) Lane {

@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// wrongCounters compares the counters and the order of the lanes with those that a walk over all lanes gives.
+func wrongCounters(set *Set) string {
+	for _, q := range set.all() {
+		q.mu.Lock()
+		c := &q.core
+		lanes, bypassed, failed, running := 0, 0, 0, 0
+		for l := range c.all() {
+			lanes++
+			bypassed += len(l.bypassed)
+			failed += len(l.failed)
+			if l.phase == Running {
+				running++
+			}
+		}
+		all := c.shown(-1)
+		half := c.shown(lanes / 2)
+		q.mu.Unlock()
+		distinct := map[*lane]bool{}
+		for _, l := range all {
+			distinct[l] = true
+		}
+		got, want := []int{c.size(), c.bypassed, c.failed, len(c.running), len(all), len(distinct)}, []int{lanes, bypassed, failed, running, lanes, lanes}
+		if !slices.Equal(got, want) {
+			return fmt.Sprintf("queue %s: lanes, bypassed, failed, running, shown, distinct: %v, want %v", q.name, got, want)
+		}
+		if !slices.Equal(half, all[:lanes/2]) {
+			return fmt.Sprintf("queue %s: the first %d lanes are others than those of all", q.name, lanes/2)
+		}
+	}
+	return ""
+}
+
+// lanesTask fails if it has been told to.
+type lanesTask struct {
+	plain
+	owner string
+	fails bool
+}
+
+func (l *lanesTask) String() string { return "task" }
+func (l *lanesTask) Owner() string  { return l.owner }
+func (l *lanesTask) Run(ctx context.Context) error {
+	if l.fails {
+		return errors.New("fails")
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// comparisons is how often heaps have compared lanes.
+func comparisons(c *core) (n int) {
+	for h := range c.waiting() {
+		n += h.compared
+	}
+	return n + c.sleeping.compared + c.aside.compared
+}
+
+// manyLanes is a queue with as many lanes that wait for their next attempt as such that wait for their turn and such that are bypassed. Eight
+// run.
+func manyLanes(stop context.Context, lanes int) (set *Set, ended func()) {
+	set = NewSet(Options{Backoff: func(int) time.Duration { return time.Hour }})
+	set.Keep(map[string]Shape{"q": {Keyed: true, Concurrency: 8}})
+	set.PauseOwner("paused")
+	done := make(chan error)
+	go func() { done <- set.Run(stop, stop) }()
+	for i := range lanes / 3 {
+		set.Add("q", fmt.Sprint("fails", i), &lanesTask{fails: true})
+		set.Add("q", fmt.Sprint("paused", i), &lanesTask{owner: "paused"})
+	}
+	for set.Delayed() < lanes/3 {
+		runtime.Gosched()
+	}
+	for i := range lanes / 3 {
+		set.Add("q", fmt.Sprint("waits", i), &lanesTask{})
+	}
+	return set, func() { <-done }
+}
+
+// A look costs what it shows: with 100 times as many lanes, it visits the same number.
+func TestLookVisitsWhatItShows(t *testing.T) {
+	visits := func(lanes int) (all, compared int, allocated float64) {
+		synctest.Test(t, func(t *testing.T) {
+			stop, cancel := context.WithCancel(t.Context())
+			set, ended := manyLanes(stop, lanes)
+			synctest.Wait()
+			q := set.find("q")
+			compared = -comparisons(&q.core)
+			set.LookQueue("q", 100, func(s State, shown []Lane) {
+				if all = s.Lanes; len(shown) != 100 || s.Lanes != lanes || s.Bypassed != lanes/3 {
+					t.Errorf("%d of %d lanes, %d bypassed", len(shown), s.Lanes, s.Bypassed)
+				}
+			})
+			compared += comparisons(&q.core)
+			allocated = testing.AllocsPerRun(10, func() { set.LookQueue("q", 100, func(State, []Lane) {}) })
+			cancel()
+			ended()
+		})
+		return all, compared, allocated
+	}
+	_, few, fewAllocs := visits(999)
+	_, many, manyAllocs := visits(99_999)
+	t.Logf("%d comparisons and %v allocations with 999 lanes, %d and %v with 99,999", few, fewAllocs, many, manyAllocs)
+	if many > 2*few || manyAllocs > 2*fewAllocs {
+		t.Errorf("%d comparisons and %v allocations with 999 lanes, %d and %v with 99,999", few, fewAllocs, many, manyAllocs)
+	}
+}
+
+// BenchmarkLook holds the lock of a queue that long.
+func BenchmarkLook(b *testing.B) {
+	for _, lanes := range []int{999, 99_999} {
+		b.Run(fmt.Sprint(lanes, " lanes"), func(b *testing.B) {
+			stop, cancel := context.WithCancel(b.Context())
+			set, ended := manyLanes(stop, lanes)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				set.LookQueue("q", 1000, func(State, []Lane) {})
+			}
+			b.StopTimer()
+			cancel()
+			ended()
+		})
+	}
+}
