@@ -28,7 +28,8 @@ func newQueueListCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "Show all queues with their tasks",
-		Long: `Show all queues with their tasks. The first task of a queue is the one that runs, or that is retried.
+		Long: `Show all queues with their first 1,000 tasks. The first task of a queue is the one that runs, or that is retried. Empty queues are
+shown if they are paused.
 
 "shell-operator why HOOK" explains what a hook waits for.`,
 		Example: "  shell-operator queue list\n  shell-operator queue list -o table --watch --watchInterval 500ms\n  shell-operator queue list --show-empty -o json",
@@ -106,6 +107,7 @@ type queueRow struct {
 		Index       int
 		Description string
 	}
+	NotShown int
 }
 
 func queuesTable(answer []byte) (string, error) {
@@ -143,5 +145,9 @@ func queueTable(answer []byte) (string, error) {
 	for _, t := range q.Tasks {
 		rows = append(rows, []string{fmt.Sprint(t.Index), t.Description})
 	}
-	return b.String() + columns(rows), nil
+	b.WriteString(columns(rows))
+	if q.NotShown > 0 {
+		fmt.Fprintf(&b, "and %d more\n", q.NotShown)
+	}
+	return b.String(), nil
 }

@@ -9,6 +9,9 @@ import (
 	"golang.org/x/term"
 )
 
+// oneLine keeps a cell in its row: errors may have many lines.
+var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
+
 // columns renders rows as a table. On a terminal, lines are cut at its width.
 func columns(rows [][]string) string {
 	var b strings.Builder
@@ -18,7 +21,7 @@ func columns(rows [][]string) string {
 			if i > 0 {
 				_, _ = w.Write([]byte("\t"))
 			}
-			_, _ = w.Write([]byte(cell))
+			_, _ = w.Write([]byte(oneLine.Replace(cell)))
 		}
 		_, _ = w.Write([]byte("\n"))
 	}

@@ -56,8 +56,12 @@ func (op *operator) gaveUp(e lifecycle.Exhausted) {
 		fate = "parked"
 		op.meter.Operator.TaskParked(e.Hook.Name, e.Binding, e.Queue)
 	}
+	end, reason := "has no attempt left after", run.PublicReason(e.Err)
+	if gaveUp := run.GaveUp(e.Err); gaveUp != "" { // it is written for people, as a message
+		end, reason = "gave up after", reason+": "+gaveUp
+	}
 	note := func(about string) string {
-		return fmt.Sprintf("Hook %q has no attempt left after %d%s, its contexts are %s: %s", e.Hook.Name, e.Attempts, about, fate, run.PublicReason(e.Err))
+		return fmt.Sprintf("Hook %q %s %d%s, its contexts are %s: %s", e.Hook.Name, end, e.Attempts, about, fate, reason)
 	}
 	o := e.Object
 	if o == nil {

@@ -122,40 +122,70 @@ var phases = map[queue.Phase]debug.Phase{
 
 // Queues copies what is to be known under the lock of each queue, because tasks change with merges.
 func (i *insight) Queues(limit int) (all []debug.Queue) {
-	i.op.queues.Look(hook.MainQueue, -1, func(s queue.State, lanes []queue.Lane) {
-		q := debug.Queue{
-			Name: s.Name, Length: s.Length, Phase: phases[s.Phase], Since: s.Since, Status: s.Status(), Paused: s.Paused,
-			Keyed: s.Keyed, Concurrency: s.Concurrency, Running: s.Running, Delayed: s.Delayed,
+	i.op.queues.Look(hook.MainQueue, limit, func(s queue.State, lanes []queue.Lane) { all = append(all, queueOf(s, lanes, limit)) })
+	paused := i.op.queues.PausedQueues()
+	for _, name := range paused { // before it has had a task
+		if !slices.ContainsFunc(all, func(q debug.Queue) bool { return q.Name == name }) {
+			all = append(all, debug.Queue{Name: name, Paused: true, Status: "paused"})
 		}
+	}
+	return all
+}
+
+// Queue copies one queue.
+func (i *insight) Queue(name string, limit int) (q debug.Queue, ok bool) {
+	ok = i.op.queues.LookQueue(name, limit, func(s queue.State, lanes []queue.Lane) { q = queueOf(s, lanes, limit) })
+	if !ok && slices.Contains(i.op.queues.PausedQueues(), name) {
+		return debug.Queue{Name: name, Paused: true, Status: "paused"}, true
+	}
+	return q, ok
+}
+
+// Lane copies one lane.
+func (i *insight) Lane(queueName, key string) (l debug.Lane, ok bool) {
+	ok = i.op.queues.LookLane(queueName, key, func(lane queue.Lane) { l = laneOf(lane) })
+	return l, ok
+}
+
+func queueOf(s queue.State, lanes []queue.Lane, limit int) debug.Queue {
+	q := debug.Queue{
+		Name: s.Name, Length: s.Length, Phase: phases[s.Phase], Since: s.Since, Status: s.Status(), Paused: s.Paused,
+		Keyed: s.Keyed, Concurrency: s.Concurrency, Running: s.Running, Delayed: s.Delayed, LaneCount: s.Lanes,
+	}
+	if q.Keyed {
+		q.Status = fmt.Sprintf("%d of at most %d runs in flight, %d of %d lanes delayed", s.Running, s.Concurrency, s.Delayed, s.Lanes)
+		q.Left, q.Failures, q.LastError = s.Retry.Left, s.Retry.Failures, s.Retry.LastError
+	} else {
+		q.Left, q.Failures, q.LastError = s.Left, s.Failures, s.LastError
+	}
+	if q.Paused {
+		q.Status = strings.TrimPrefix(q.Status+", paused", ", ")
+	}
+	for _, l := range lanes {
 		if q.Keyed {
-			q.Status = fmt.Sprintf("%d of at most %d runs in flight, %d of %d lanes delayed", s.Running, s.Concurrency, s.Delayed, s.Lanes)
-		} else {
-			q.Left, q.Failures, q.LastError = s.Left, s.Failures, s.LastError
+			q.Lanes = append(q.Lanes, laneOf(l))
 		}
-		if q.Paused {
-			q.Status = strings.TrimPrefix(q.Status+", paused", ", ")
-		}
-		for n, l := range lanes {
-			if limit >= 0 && n >= limit {
+		for t := range l.All() {
+			if limit >= 0 && len(q.Tasks) >= limit {
 				break
 			}
-			shown := debug.Lane{Key: l.Key, Length: l.Tasks, Phase: phases[l.Phase], Since: l.Since, Left: l.Left, Failures: l.Failures, LastError: l.LastError}
-			for t := range l.All() {
-				if shown.Task.Description == "" {
-					shown.Task = describe(t)
-				}
-				if limit >= 0 && len(q.Tasks) >= limit {
-					break
-				}
-				q.Tasks = append(q.Tasks, describe(t))
-			}
+			q.Tasks = append(q.Tasks, describe(t))
 			if q.Keyed {
-				q.Lanes = append(q.Lanes, shown)
+				break
 			}
 		}
-		all = append(all, q)
-	})
-	return all
+	}
+	return q
+}
+
+// laneOf is a lane with its first task.
+func laneOf(l queue.Lane) debug.Lane {
+	shown := debug.Lane{Key: l.Key, Length: l.Tasks, Phase: phases[l.Phase], Since: l.Since, Left: l.Left, Failures: l.Failures, LastError: l.LastError}
+	for t := range l.All() {
+		shown.Task = describe(t)
+		break
+	}
+	return shown
 }
 
 func describe(t queue.Task) debug.Task {
@@ -273,7 +303,7 @@ func (i *insight) Parked() (all []debug.ParkedTask) {
 		return nil
 	}
 	for _, p := range i.op.life.Parked(math.MaxInt) {
-		t := debug.ParkedTask{ID: p.ID, Hook: p.Hook.Name, Queue: p.Queue, Key: p.Key, Contexts: p.Contexts, Attempts: p.Attempts, Since: p.Since, Error: p.Error}
+		t := debug.ParkedTask{ID: p.ID, Hook: p.Hook.Name, Queue: p.Queue, Key: p.Key, Contexts: p.Contexts, Attempts: p.Attempts, Since: p.Since, Error: p.Error, GaveUp: p.GaveUp}
 		for n, ev := range p.Events {
 			if name := ev.Binding().Name; !slices.Contains(t.Bindings, name) {
 				t.Bindings = append(t.Bindings, name)
@@ -365,6 +395,9 @@ func (r record) End(report run.Report) {
 		outcome.Status = history.Allowed
 	case report.Err != nil:
 		outcome.Status = history.Failed
+	}
+	if reason := report.Result.GiveUp; reason != "" {
+		outcome.Message = strings.TrimPrefix(outcome.Message+"; the hook gave up: "+reason, "; ")
 	}
 	if report.Err != nil {
 		outcome.Error = strings.TrimSpace(report.Err.Error())

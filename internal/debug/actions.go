@@ -12,6 +12,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // Actions change a running operator. They end with the process, except for what they have dropped.
@@ -53,8 +54,9 @@ type ParkedTask struct {
 	Contexts int       `json:"contexts"`
 	Attempts int       `json:"attempts"`
 	Since    time.Time `json:"since"`
-	// Error is that of the last attempt, or the reason to give up.
-	Error string `json:"error"`
+	// Error is that of the last attempt, with the reason to give up. GaveUp reports that the hook did, before its last attempt.
+	Error  string `json:"error"`
+	GaveUp bool   `json:"gaveUp,omitempty"`
 }
 
 // caller is the key of the uid of a client of the socket.
@@ -109,24 +111,38 @@ func withCaller(ctx context.Context, uid string) context.Context {
 	return context.WithValue(ctx, caller{}, uid)
 }
 
-// queue finds the queue that the request names.
-func (a *API) queue(r request) (Queue, error) {
+// queue finds the queue that the request names, with at most so many tasks.
+func (a *API) queue(r request, limit int) (Queue, error) {
 	decoded, _ := url.PathUnescape(r.name)
-	for _, q := range a.Operator.Queues(-1) {
-		if q.Name == r.name || q.Name == decoded {
+	for _, name := range []string{r.name, decoded} {
+		if q, ok := a.Operator.Queue(name, limit); ok {
 			return q, nil
 		}
 	}
 	return Queue{}, refuse(http.StatusBadRequest, "there is no queue %q", decoded).hint("shell-operator queue list --show-empty shows all queues").as(unknownQueue)
 }
 
-// chosen are the lanes that a request names by its form field key: all without one.
-func (q *Queue) chosen(r request) []Lane {
-	key, given := r.PostForm.Get("key"), r.PostForm.Has("key")
-	return slices.DeleteFunc(slices.Clone(q.lanes()), func(l Lane) bool { return given && l.Key != key })
+// lane finds the lane that the form field key names. It has tasks.
+func (a *API) lane(r request, q Queue) (Lane, error) {
+	key := r.PostForm.Get("key")
+	if l, ok := a.Operator.Lane(q.Name, key); ok {
+		return l, nil
+	}
+	if !q.Keyed {
+		return Lane{}, refuse(http.StatusBadRequest, "queue %q has no keys", q.Name).hint("leave --key out")
+	}
+	q, _ = a.Operator.Queue(q.Name, shownTasks)
+	var keys []string
+	for _, l := range q.Lanes {
+		keys = append(keys, l.Key)
+	}
+	if nearest := spelling.Nearest(key, keys); nearest != "" {
+		return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).hint("did you mean %s?", nearest)
+	}
+	return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).hint("shell-operator queue list shows the keys")
 }
 
-// lanes are the lanes of a queue; a FIFO queue is one.
+// lanes are the lanes that are shown; a FIFO queue is one.
 func (q *Queue) lanes() []Lane {
 	if q.Keyed {
 		return q.Lanes
@@ -142,14 +158,21 @@ func (q *Queue) lanes() []Lane {
 }
 
 func queueRetry(a *API, r request, dryRun bool) (acted, error) {
-	q, err := a.queue(r)
+	q, err := a.queue(r, 1)
 	if err != nil {
 		return acted{}, err
 	}
-	n := 0
-	for _, l := range q.chosen(r) {
+	n := q.Delayed
+	if r.PostForm.Has("key") || !q.Keyed {
+		n = 0
+		l := Lane{Phase: q.Phase}
+		if r.PostForm.Has("key") {
+			if l, err = a.lane(r, q); err != nil {
+				return acted{}, err
+			}
+		}
 		if l.Phase == Sleeping {
-			n++
+			n = 1
 		}
 	}
 	if !dryRun {
@@ -162,18 +185,25 @@ func queueRetry(a *API, r request, dryRun bool) (acted, error) {
 }
 
 func queueSkip(a *API, r request, dryRun bool) (acted, error) {
-	q, err := a.queue(r)
+	q, err := a.queue(r, 1)
 	if err != nil {
 		return acted{}, err
 	}
-	if q.Keyed && !r.PostForm.Has("key") {
+	var l Lane
+	switch {
+	case r.PostForm.Has("key"):
+		if l, err = a.lane(r, q); err != nil {
+			return acted{}, err
+		}
+	case q.Keyed:
 		return acted{}, refuse(http.StatusBadRequest, "queue %q is keyed", q.Name).hint("name the lane with --key, shell-operator queue list shows the keys")
+	case q.Length > 0:
+		l = q.lanes()[0]
 	}
-	lanes := q.chosen(r)
-	if len(lanes) == 0 || lanes[0].Failures == 0 || lanes[0].Phase == Running {
+	if l.Failures == 0 || l.Phase == Running {
 		return acted{Message: fmt.Sprintf("queue %q has no failed task that could be skipped; one that is running ends first", q.Name)}, nil
 	}
-	description := lanes[0].Task.Description
+	description := l.Task.Description
 	if !dryRun {
 		var ok bool
 		if description, ok = a.Actions.SkipTask(q.Name, r.PostForm.Get("key")); !ok {
@@ -187,7 +217,7 @@ func queueSkip(a *API, r request, dryRun bool) (acted, error) {
 const untilRestart = "; the pause survives a reload and ends with the process"
 
 func queuePause(a *API, r request, dryRun bool) (acted, error) {
-	q, err := a.queue(r)
+	q, err := a.queue(r, 0)
 	if err != nil {
 		return acted{}, err
 	}
@@ -202,7 +232,7 @@ func queuePause(a *API, r request, dryRun bool) (acted, error) {
 }
 
 func queueResume(a *API, r request, dryRun bool) (acted, error) {
-	q, err := a.queue(r)
+	q, err := a.queue(r, 0)
 	if err != nil {
 		return acted{}, err
 	}
@@ -258,6 +288,9 @@ func hookTrigger(a *API, r request, dryRun bool) (acted, error) {
 	task, err := a.Actions.Trigger(h, at)
 	if err != nil {
 		return acted{}, conflict("", err)
+	}
+	if task == "" {
+		return acted{Count: 1, Message: fmt.Sprintf("hook %q: an Added event of each object of binding %q is queued (shell-operator runs %s)", h.Name, name, h.Name)}, nil
 	}
 	return acted{Count: 1, Task: task, Message: fmt.Sprintf("hook %q: task %s is queued for binding %q (shell-operator runs show %s)", h.Name, task, name, task)}, nil
 }
@@ -335,8 +368,12 @@ func (p *ParkedTask) line(now time.Time) string {
 	if p.Key != "" {
 		where += fmt.Sprintf(", key %q", p.Key)
 	}
-	return fmt.Sprintf("%s  %s, %s: %s of %s, given up after %s, %s ago", p.ID, p.Hook, where,
-		count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), count(p.Attempts, "attempt"), history.Duration(now.Sub(p.Since).Round(time.Second)))
+	end := "given up after"
+	if p.GaveUp {
+		end = "the hook gave up after"
+	}
+	return fmt.Sprintf("%s  %s, %s: %s of %s, %s %s, %s ago", p.ID, p.Hook, where,
+		count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), end, count(p.Attempts, "attempt"), history.Duration(now.Sub(p.Since).Round(time.Second)))
 }
 
 func parkedRetry(a *API, r request, dryRun bool) (acted, error) {

@@ -48,6 +48,9 @@ func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
 		return "", errors.New("its Synchronization is switched off: x")
 	}
 	f.note("trigger %s %s", h.Name, h.At(a).Name)
+	if h.At(a).Name == "pods" { // its initial objects are events
+		return "", nil
+	}
 	return "42", nil
 }
 func (f *fakeActions) RetryParked(ids ...string) []string { f.note("retry parked %s", ids); return ids }
@@ -88,7 +91,9 @@ func busyOperator() *fake {
 	op.queues = append(op.queues, Queue{Name: "orders", Length: 4, Phase: Running, Status: "run", Keyed: true, Concurrency: 8, Running: 1, Delayed: 1, Paused: true, Lanes: []Lane{
 		{Key: "a", Length: 2, Phase: Sleeping, Left: 2 * time.Second, Failures: 3, LastError: "boom", Task: task},
 		{Key: "b", Length: 1, Phase: Running, Failures: 1, Task: task}, {Key: "c", Length: 1, Phase: Waiting, Task: task},
-	}})
+		{Key: "Order/shop/blue", Length: 1, Phase: Idle, Task: Task{Hook: "other"}},
+	}, LaneCount: 4, Left: 2 * time.Second, Failures: 3, LastError: "boom"})
+	op.queues[2].Paused, op.queues[2].Status = true, "paused"
 	op.hooks[0].Kubernetes[0].Finalizer = "example.com/active"
 	op.orphans = []Finalizer{
 		{Finalizer: "example.com/gone", Resource: "databases", Instance: "shop.operator", Own: true, Hook: "gone.sh", Binding: "dbs", Orphan: true, Objects: 3},
@@ -109,7 +114,7 @@ func busyOperator() *fake {
 	since := time.Now().Add(-time.Hour)
 	op.parked = []ParkedTask{
 		{ID: "p2", Hook: "big.py", Queue: "orders", Key: "d", Bindings: []string{"cms"}, About: []string{"Modified a/d (cms)"}, Contexts: 2, Attempts: 10, Since: since, Error: "exit\nstatus 1"},
-		{ID: "p1", Hook: "big.py", Queue: "orders", Key: "e", Bindings: []string{"cms"}, Contexts: 1, Attempts: 10, Since: since, Error: "no"},
+		{ID: "p1", Hook: "big.py", Queue: "orders", Key: "e", Bindings: []string{"cms"}, Contexts: 1, Attempts: 10, Since: since, Error: "no", GaveUp: true},
 	}
 	return op
 }
@@ -124,6 +129,12 @@ func TestActions(t *testing.T) {
 		{"/queue/slow/retry", "dryRun=true", 200, `dry run: queue "slow": the next attempt of 1 task`, ""},
 		{"/queue/orders/retry", "key=a", 200, "1 task", `retry orders "a" false`},
 		{"/queue/orders/retry", "key=b&dryRun=true", 200, "no task waits for its next attempt", ""},
+		{"/queue/orders/retry", "dryRun=true", 200, "the next attempt of 1 task begins now", ""},
+		{"/queue/orders/retry", "key=Order/shop/blew", 400, `queue "orders" has no task with the key "Order/shop/blew": did you mean Order/shop/blue?`, ""},
+		{"/queue/orders/retry", "key=nope", 400, `queue "orders" has no task with the key "nope": shell-operator queue list shows the keys`, ""},
+		{"/queue/orders/skip", "key=nope", 400, `queue "orders" has no task with the key "nope"`, ""},
+		{"/queue/slow/retry", "key=nope", 400, `queue "slow" has no keys: leave --key out`, ""},
+		{"/queue/spare/resume", "", 200, `queue "spare" is resumed with 0 tasks`, "resume spare"},
 		{"/queue/nope/retry", "", 400, `there is no queue "nope": shell-operator queue list --show-empty shows all queues`, ""},
 		{"/queue/slow/skip", "", 200, `queue "slow": T is dropped; the log has its contexts`, `skip slow ""`},
 		{"/queue/slow/skip", "dryRun=true", 200, "HookRun:slow:kubernetes:big.py:cms is dropped", ""},
@@ -144,6 +155,7 @@ func TestActions(t *testing.T) {
 		{"/hook/shop/watch.sh/trigger", "", 400, "has 2 bindings: name one of pods, cms", ""},
 		{"/hook/shop/watch.sh/trigger", "binding=x", 400, `has no binding "x": use one of pods, cms`, ""},
 		{"/hook/shop/watch.sh/trigger", "binding=cms", 200, `task 42 is queued for binding "cms"`, "trigger shop/watch.sh cms"},
+		{"/hook/shop/watch.sh/trigger", "binding=pods", 200, `hook "shop/watch.sh": an Added event of each object of binding "pods" is queued (shell-operator runs shop/watch.sh)`, "trigger shop/watch.sh pods"},
 		{"/hook/shop/watch.sh/trigger", "binding=cms&dryRun=true", 200, "would be queued", ""},
 		{"/hook/tidy.sh/trigger", "binding=every-night", 409, "is paused: shell-operator hook resume tidy.sh", ""},
 		{"/hook/big.py/trigger", "", 409, "its Synchronization is switched off", ""},
@@ -248,7 +260,8 @@ func TestActionsAreForTheSocket(t *testing.T) {
 func TestParkedAndPauses(t *testing.T) {
 	api := New(options(busyOperator()))
 	for path, want := range map[string]string{
-		"/parked/list":     "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  ",
+		"/parked/list":     "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  big.py, queue \"orders\", key \"e\": 1 context of cms, the hook gave up after 10 attempts, 1h0m0s ago\n",
+		"/queue/list":      "Queue 'spare': length 0, status: 'paused'",
 		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt: shell-operator parked list\n- queue \"slow\": big.py",
 		"/finalizers/list": "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", orphaned with 3 objects\n",
 		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
@@ -264,14 +277,27 @@ func TestParkedAndPauses(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", path, got, want)
 		}
 	}
-	for _, want := range []string{`queue "orders": it is paused with 4 tasks: shell-operator queue resume orders`, `queue "orders": failed tasks wait for their next attempt, lanes: 1, tasks of the queue: 4`} {
+	for _, want := range []string{`queue "orders": it is paused with 4 tasks: shell-operator queue resume orders`, `queue "spare": it is paused with 0 tasks`, `queue "orders": failed tasks wait for their next attempt, lanes: 1, tasks of the queue: 4, the first is due in 2s`} {
 		if got := ask(api, "GET", "/status", nil).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("status: %s\nwant %s", got, want)
 		}
 	}
-	for _, want := range []string{"1 run in flight, of 8 at most", "1 lane wait for a free place, of 3 in all", "parked task p2  big.py"} {
+	for _, want := range []string{"1 run in flight, of 8 at most", "1 lane wait for a free place, of 4 in all", "parked task p2  big.py"} {
 		if got := ask(api, "GET", "/hook/big.py/why", nil).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("why: %s\nwant %s", got, want)
+		}
+	}
+	if got := ask(api, "GET", "/status.json", nil).Body.String(); !strings.Contains(got, `{"name":"tidy.sh","state":"paused"`) {
+		t.Errorf("status: %s", got)
+	}
+	page := httptest.NewRecorder()
+	NewPage(options(busyOperator())).ServeHTTP(page, httptest.NewRequest("GET", "/", nil))
+	for _, want := range []string{
+		"it is paused with 4 tasks", "it is paused with 0 tasks", `<td class="number">4 in 4 lanes</td>`, ", 1 running, 1 delayed",
+		`<td class="number">3</td><td>in 2s</td>`, `<span class="state paused">paused</span>`,
+	} {
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("%s is missing in %s", want, page.Body)
 		}
 	}
 	if got := ask(api, "GET", "/hook/tidy.sh/why", nil).Body.String(); !strings.Contains(got, "tidy.sh: blocked\n- the hook is paused\n  shell-operator hook resume tidy.sh\n") {

@@ -34,8 +34,11 @@ type Operator interface {
 	// answered; empty if they are.
 	Troubles() []Trouble
 	NotReady() string
-	// Queues are all queues, main first, each with at most limit tasks; below 0 there is no limit.
+	// Queues are all queues, main first, each with at most limit tasks and lanes; Queue is one of them, Lane one lane that has tasks. They cost
+	// what they show.
 	Queues(limit int) []Queue
+	Queue(name string, limit int) (Queue, bool)
+	Lane(queue, key string) (Lane, bool)
 	// Binding is the state of a kubernetes binding.
 	Binding(h *hook.Hook, index int) Binding
 	// Progress is how far a hook has come since the start.
@@ -84,19 +87,19 @@ type Queue struct {
 	Left  time.Duration
 	// Status is the phase in the words of dumps.
 	Status string
-	// Failures and LastError are those of the first task.
+	// Failures and LastError are those of the first task; in a keyed queue, with Left, those of the lane that is retried next.
 	Failures  int
 	LastError string
-	// Tasks may be only the first ones. In a keyed queue they are those of one lane after the other.
+	// Tasks may be only the first ones. In a keyed queue they are the first ones of its lanes.
 	Tasks []Task
 	// Paused: no run begins.
 	Paused bool
-	// Keyed queues have Lanes with keys; their Phase is Running if any lane runs, and Failures, LastError and Left are zero.
+	// Keyed queues have Lanes with keys; their Phase is Running if any lane runs.
 	Keyed       bool
 	Concurrency int
-	// Running and Delayed count lanes. Lanes may be only the first ones: those in trouble come first.
-	Running, Delayed int
-	Lanes            []Lane
+	// LaneCount, Running and Delayed count lanes. Lanes may be only the first ones: those in trouble come first.
+	LaneCount, Running, Delayed int
+	Lanes                       []Lane
 }
 
 // Lane is the part of a keyed queue for one key.

@@ -57,6 +57,25 @@ func (f *fake) Queues(limit int) []Queue {
 	return all
 }
 
+func (f *fake) Queue(name string, limit int) (Queue, bool) {
+	for _, q := range f.Queues(limit) {
+		if q.Name == name {
+			return q, true
+		}
+	}
+	return Queue{}, false
+}
+
+func (f *fake) Lane(queue, key string) (Lane, bool) {
+	q, _ := f.Queue(queue, -1)
+	for _, l := range q.lanes() {
+		if l.Key == key {
+			return l, true
+		}
+	}
+	return Lane{}, false
+}
+
 func (f *fake) Binding(h *hook.Hook, index int) Binding {
 	if list := f.bindings[h.Name]; index < len(list) {
 		return list[index]

@@ -13,6 +13,8 @@ type queueDump struct {
 	Count  int        `json:"tasksCount"`
 	Status string     `json:"status,omitempty"`
 	Tasks  []taskDump `json:"tasks,omitempty"`
+	// NotShown are the tasks, or the lanes of a keyed queue, beyond the first ones.
+	NotShown int `json:"notShown,omitempty"`
 }
 
 // taskDump is a task, or the first task of a lane of a keyed queue.
@@ -45,19 +47,19 @@ type otherCount struct {
 	Tasks  int `json:"tasks"`
 }
 
+// shownTasks limits the tasks and lanes of a queue that are shown: the queue is locked meanwhile.
+const shownTasks = 1000
+
 func queueMain(a *API, _ request) (answer, error) {
-	for _, q := range a.Operator.Queues(-1) {
-		if q.Name == hook.MainQueue {
-			d := dumpOf(q)
-			return answer{value: d, text: d.text()}, nil
-		}
-	}
 	d := queueDump{Name: hook.MainQueue}
+	if q, ok := a.Operator.Queue(hook.MainQueue, shownTasks); ok {
+		d = dumpOf(q)
+	}
 	return answer{value: d, text: d.text()}, nil
 }
 
 func queueList(a *API, r request) (answer, error) {
-	d := dumpAll(a.Operator.Queues(-1), r.URL.Query().Get("showEmpty") == "true")
+	d := dumpAll(a.Operator.Queues(shownTasks), r.URL.Query().Get("showEmpty") == "true")
 	return answer{value: d, text: d.text()}, nil
 }
 
@@ -67,8 +69,10 @@ func dumpOf(q Queue) queueDump {
 		for i, l := range q.Lanes {
 			d.Tasks = append(d.Tasks, taskDump{i + 1, l.Task.failed(l.Failures, l.LastError), l.Key, l.Length})
 		}
+		d.NotShown = max(0, q.LaneCount-len(q.Lanes))
 		return d
 	}
+	d.NotShown = max(0, q.Length-len(q.Tasks))
 	for i, t := range q.Tasks {
 		text := t.Description
 		if i == 0 {
@@ -108,7 +112,7 @@ func dumpAll(queues []Queue, showEmpty bool) queuesDump {
 		default:
 			d.Summary.Others.Empty++
 		}
-		if q.Length > 0 {
+		if q.Length > 0 || q.Paused {
 			d.Active = append(d.Active, dumpOf(q))
 		} else if showEmpty {
 			d.Empty = append(d.Empty, queueDump{Name: q.Name})
@@ -129,6 +133,9 @@ func (d queueDump) text() string {
 			lane = fmt.Sprintf("key %q, %s: ", t.Key, count(t.Tasks, "task"))
 		}
 		fmt.Fprintf(&b, "%2d. %s%s\n", t.Index, lane, oneLine(t.Description))
+	}
+	if d.NotShown > 0 {
+		fmt.Fprintf(&b, "and %d more\n", d.NotShown)
 	}
 	return b.String()
 }

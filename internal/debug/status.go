@@ -55,7 +55,10 @@ type queueStatus struct {
 	Head     string           `json:"head,omitempty"`
 	Failures int              `json:"failures,omitempty"`
 	RetryIn  history.Duration `json:"retryIn,omitempty"`
-	// Delayed are the lanes of a keyed queue that wait for their next attempt.
+	// Lanes are those of a keyed queue; Running of them run, Delayed wait for their next attempt. Failures and RetryIn are those of the lane that is
+	// retried next.
+	Lanes   int  `json:"lanes,omitempty"`
+	Running int  `json:"running,omitempty"`
 	Delayed int  `json:"delayed,omitempty"`
 	Paused  bool `json:"paused,omitempty"`
 }
@@ -122,6 +125,9 @@ func statusOf(o *Options, now time.Time) Status {
 			if s.State == "ready" && (b.State == reviewsFail || b.State == notRegistered) {
 				s.State = b.State
 			}
+		}
+		if slices.ContainsFunc(d.Troubles, func(t Trouble) bool { return t.Kind == IsPaused && slices.Contains(t.Hooks, h.Name) }) {
+			s.State = "paused"
 		}
 		if len(s.Bindings) == 0 {
 			s.Bindings = append(s.Bindings, bindingStatus{Name: "no bindings"})
@@ -206,7 +212,7 @@ func tallies(counts map[string]int) string {
 func statusOfQueue(q Queue, now time.Time) queueStatus {
 	s := queueStatus{Name: q.Name, Tasks: q.Length, Phase: q.Phase, Failures: q.Failures, RetryIn: history.Duration(q.Left), Paused: q.Paused}
 	if q.Keyed {
-		s.Delayed = q.Delayed
+		s.Lanes, s.Running, s.Delayed = q.LaneCount, q.Running, q.Delayed
 	}
 	if !q.Since.IsZero() {
 		s.For = history.Duration(now.Sub(q.Since))

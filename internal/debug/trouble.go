@@ -151,6 +151,9 @@ func queueTroubles(q *Queue) (all []Trouble) {
 	switch {
 	case q.Keyed && q.Delayed > 0:
 		in.Problem = fmt.Sprintf("failed tasks wait for their next attempt, lanes: %d, tasks of the queue: %d", q.Delayed, q.Length)
+		if q.Left > 0 {
+			in.Problem += ", the first is due in " + short(q.Left)
+		}
 		return append(all, in)
 	case q.Phase == Sleeping && q.Failures > 0:
 		in.Problem = fmt.Sprintf("%s has failed %s, the next attempt is in %s", headOf(q), times(q.Failures), short(q.Left))

@@ -46,7 +46,7 @@ func TestTroubles(t *testing.T) {
 		"failing lanes": {func(f *fake) {
 			f.queues = []Queue{{Name: "q", Keyed: true, Length: 3, Phase: Running, Running: 1, Delayed: 2}}
 		}, InQueue, `queue "q": failed tasks wait for their next attempt, lanes: 2, tasks of the queue: 3`, "ready", false, ""},
-		"paused hook":   {func(f *fake) { f.paused = []string{"a.sh"} }, IsPaused, "a.sh: the hook is paused: shell-operator hook resume a.sh", "ready", true, ""},
+		"paused hook":   {func(f *fake) { f.paused = []string{"a.sh"} }, IsPaused, "a.sh: the hook is paused: shell-operator hook resume a.sh", "paused", true, ""},
 		"paused queue":  {func(f *fake) { f.queues = []Queue{{Name: "main", Paused: true}} }, IsPaused, `queue "main": it is paused with 0 tasks: shell-operator queue resume main`, "ready", true, ""},
 		"registration":  {reported(Trouble{Kind: InRegistration, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Subject: "x", Problem: "no permission"}), InRegistration, "x: no permission", notRegistered, false, ""},
 		"reviews":       {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "m", Subject: "x", Problem: "5 of 5"}), InReviews, "x: 5 of 5", reviewsFail, false, ""},

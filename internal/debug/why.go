@@ -48,7 +48,7 @@ func why(a *API, r request) (answer, error) {
 		return answer{}, err
 	}
 	f := facts{
-		hook: h, progress: a.Operator.Progress(h), queues: a.Operator.Queues(-1), runs: a.History.Runs(h.Name),
+		hook: h, progress: a.Operator.Progress(h), queues: a.Operator.Queues(shownTasks), runs: a.History.Runs(h.Name),
 		rejected: a.Operator.Rejected(), oneByOne: a.Operator.OneByOne(h), timeout: a.HookTimeout, now: time.Now(),
 	}
 	f.paused = slices.Contains(a.Operator.PausedHooks(), h.Name)
@@ -109,16 +109,22 @@ func (f *facts) pauses() (reasons []Reason) {
 	if f.paused {
 		reasons = append(reasons, Reason{ByPause, true, "the hook is paused", "shell-operator hook resume " + f.hook.Name})
 	}
-	own := map[string]bool{}
-	for _, b := range f.hook.Bindings() {
-		own[b.Queue] = true
-	}
 	for _, q := range f.queues {
-		if q.Paused && own[q.Name] {
+		if q.Paused && f.own(q.Name) {
 			reasons = append(reasons, Reason{ByPause, true, fmt.Sprintf("queue %q is paused with %s", q.Name, count(q.Length, "task")), "shell-operator queue resume " + q.Name})
 		}
 	}
 	return reasons
+}
+
+// own reports whether a binding of the hook names a queue.
+func (f *facts) own(queue string) bool {
+	for _, b := range f.hook.Bindings() {
+		if b.Queue == queue {
+			return true
+		}
+	}
+	return false
 }
 
 // shownParked limits the parked tasks of a hook.
@@ -154,7 +160,10 @@ func (f *facts) inLanes(q Queue) (reasons []Reason) {
 		reasons = append(reasons, Reason{ByItsOwnRun, false, fmt.Sprintf("queue %q: %s in flight, of %d at most", q.Name, count(running, "run"), q.Concurrency), ""})
 	}
 	if waiting > 0 {
-		reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, count(waiting, "lane"), len(q.Lanes)), ""})
+		reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, count(waiting, "lane"), max(q.LaneCount, len(q.Lanes))), ""})
+	}
+	if more := q.LaneCount - len(q.Lanes); more > 0 && f.own(q.Name) {
+		reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: %d more lanes wait, of any hook", q.Name, more), ""})
 	}
 	return reasons
 }
@@ -172,6 +181,8 @@ func (f *facts) inQueues() (reasons []Reason) {
 			reasons = append(reasons, f.first(q))
 		case at > 0:
 			reasons = append(reasons, f.behind(q, at))
+		case q.Length > len(q.Tasks) && len(q.Tasks) > 0 && f.own(q.Name):
+			reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: none of the first %d of its %d tasks is of the hook", q.Name, len(q.Tasks), q.Length), ""})
 		}
 	}
 	return reasons

@@ -342,7 +342,11 @@ func (w *world) do(words []string) {
 			for _, ev := range p.Events {
 				events = append(events, ev.Binding().Name+objectText(ev.Object))
 			}
-			w.record("parked %s %s %s[%s] %d contexts, %d attempts: %s", p.ID, p.Hook.Name, p.Queue, p.Key, p.Contexts, p.Attempts, strings.Join(events, ", "))
+			end := ""
+			if p.GaveUp {
+				end = "; the hook gave up"
+			}
+			w.record("parked %s %s %s[%s] %d contexts, %d attempts: %s%s", p.ID, p.Hook.Name, p.Queue, p.Key, p.Contexts, p.Attempts, strings.Join(events, ", "), end)
 		}
 	case "requeues":
 		if at, ok := w.life.o.Runner.Pending().Requeues.Next(); ok {

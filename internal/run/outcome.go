@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -19,6 +20,15 @@ type decidedError struct {
 
 func (d *decidedError) Unwrap() error { return d.error }
 func (d *decidedError) GiveUp() bool  { return d.Result.GiveUp != "" }
+
+// GaveUp returns the reason why a hook has requested no other attempt after a failure; it is empty if the hook has not.
+func GaveUp(err error) string {
+	var d *decidedError
+	if !errors.As(err, &d) {
+		return ""
+	}
+	return d.Result.GiveUp
+}
 
 func (d *decidedError) Error() string {
 	if d.Result.GiveUp == "" {
@@ -86,7 +96,7 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	}
 	p, m := t.runner.opts.Pending, t.readExtra()
 	p.Parked.Park(pending.ParkedTask{
-		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, Attempts: attempts, Error: err.Error(), Since: time.Now(),
+		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, Attempts: attempts, Error: err.Error(), GaveUp: GaveUp(err) != "", Since: time.Now(),
 	}, m.run, t.Events())
 	if t.runner.hooks.removed(t.Hook()) { // and what it had parked has been dropped in between
 		p.Retain(func(h *hook.Hook) bool { return h != t.Hook() })

@@ -57,6 +57,8 @@ type ParkedTask struct {
 	Attempts int
 	Error    string
 	Since    time.Time
+	// GaveUp reports that the hook has requested no other attempt.
+	GaveUp bool
 	// Events are the contexts, in order; at most as many as List was asked for.
 	Events []event.Event
 }
