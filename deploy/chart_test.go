@@ -29,7 +29,12 @@ rbac:
   rules: [{apiGroups: [""], resources: [pods], verbs: [list, watch]}]
   namespaces: {kube-public: [{apiGroups: [""], resources: [configmaps], verbs: [list, watch]}]}
   clusterRules: [{nonResourceURLs: [/version], verbs: [get]}]
-webhooks: {validating: true, mutating: true, conversion: {enabled: true, crds: [crontabs.example.com]}}
+webhooks:
+  validating: true
+  mutating: true
+  conversion: {enabled: true, crds: [crontabs.example.com]}
+  clientCA: "-----BEGIN CERTIFICATE-----"
+  clientNames: [kube-apiserver, api.example.com]
 http: {enabled: true, secretName: http-tls}
 metrics:
   prefix: shop_
@@ -160,6 +165,27 @@ initContainers: [{name: first, image: first}]
 	}
 	if !slices.Equal(with, []string{"operator"}) {
 		t.Errorf("%q have the token, want the operator", with)
+	}
+}
+
+// TestClientCA: the CA of clients of webhooks is a file, and its change replaces the Pods.
+func TestClientCA(t *testing.T) {
+	const one = "webhooks: {validating: true, clientCA: '-----BEGIN CERTIFICATE-----one', clientNames: [a, b]}"
+	o := rendered(t, one)
+	if got := o.at(t, "ConfigMap/shop-shell-operator-webhook-client-ca", "data", "ca.crt"); !strings.Contains(got, "one") {
+		t.Errorf("the ConfigMap has %q", got)
+	}
+	pod := o.at(t, "Deployment/shop-shell-operator", "spec", "template")
+	for _, want := range []string{"name: VALIDATING_WEBHOOK_CLIENT_CA\n", "value: /webhook-client-ca/ca.crt", "value: a,b", "mountPath: /webhook-client-ca"} {
+		if !strings.Contains(pod, want) {
+			t.Errorf("the Pod lacks %q:\n%s", want, pod)
+		}
+	}
+	if pod == rendered(t, strings.Replace(one, "one", "two", 1)).at(t, "Deployment/shop-shell-operator", "spec", "template") {
+		t.Error("with another CA the Pod is the same")
+	}
+	if o := rendered(t, "webhooks: {clientCA: '-----BEGIN CERTIFICATE-----'}"); o["ConfigMap/shop-shell-operator-webhook-client-ca"] != nil {
+		t.Error("without webhooks there is a CA of their clients")
 	}
 }
 

@@ -48,6 +48,13 @@
 {{- if .Values.webhooks.conversion.enabled }}
 - {name: CONVERSION_WEBHOOK_SERVICE_NAME, value: {{ include "name" . }}-conversion}
 {{- end }}
+{{- if and (include "answers" .) .Values.webhooks.clientCA }}
+- {name: VALIDATING_WEBHOOK_CLIENT_CA, value: /webhook-client-ca/ca.crt}
+- {name: CONVERSION_WEBHOOK_CLIENT_CA, value: /webhook-client-ca/ca.crt}
+{{- with .Values.webhooks.clientNames }}
+- {name: SHELL_OPERATOR_WEBHOOK_CLIENT_NAMES, value: {{ join "," . | quote }}}
+{{- end }}
+{{- end }}
 {{- if and (include "answers" .) (eq .Values.webhooks.certificates.from "Operator") }}
 - {name: SHELL_OPERATOR_WEBHOOK_SECRET, value: {{ include "name" . }}-webhook}
 {{- end }}

@@ -18,6 +18,9 @@ validating-webhook-configuration-name: fullnameOverride
 validating-webhook-service-name: fullnameOverride
 conversion-webhook-service-name: fullnameOverride
 watch-hooks: watchHooks
+validating-webhook-client-ca: webhooks.clientCA
+conversion-webhook-client-ca: webhooks.clientCA
+webhook-client-names: webhooks.clientNames
 webhook-exclude-namespaces: webhooks.excludeNamespaces
 webhook-secret: fullnameOverride
 {{- end -}}
