@@ -36,8 +36,9 @@ func (op *operator) runEnded(r run.Report) {
 		op.finalizers.Announce(true)
 	}
 	switch {
-	case r.Err == nil:
+	case r.Err == nil && !op.queues.Failing(r.Queue, r.Hook.Name, r.Key):
 		op.events.Succeeded(r.Hook.Name, r.Queue)
+	case r.Err == nil: // another lane fails
 	case !r.Allowed:
 		op.events.Failed(r.Hook.Name, r.Queue, fmt.Sprintf("Hook %q fails (attempt %d): %s", r.Hook.Name, r.Attempt, run.PublicReason(r.Err)))
 	}

@@ -35,6 +35,8 @@ type core struct {
 	running []*lane
 	// length counts the tasks, bypassed those of paused owners, failed those that have failed, whether they run again or not.
 	length, bypassed, failed int
+	// failing counts the failed tasks by owner.
+	failing map[string]int
 	// streak counts starts of changes in a row while initial objects were ready.
 	streak int
 	seq    uint64
@@ -197,15 +199,29 @@ func (c *core) setBypassed(l *lane, bypassed []entry) {
 
 // forget removes the record of a task's failures.
 func (c *core) forget(l *lane, t Task) {
-	c.failed -= len(l.failed)
-	l.forget(t)
-	c.failed += len(l.failed)
+	if l.failure(t) != nil {
+		l.forget(t)
+		c.countFailed(t, -1)
+	}
 }
 
 // forgive removes the records of all failures of a lane.
 func (c *core) forgive(l *lane) {
-	c.failed -= len(l.failed)
+	for _, f := range l.failed {
+		c.countFailed(f.task, -1)
+	}
 	l.failed = nil
+}
+
+func (c *core) countFailed(t Task, n int) {
+	c.failed += n
+	if c.failing == nil {
+		c.failing = map[string]int{}
+	}
+	owner := t.Owner()
+	if c.failing[owner] += n; c.failing[owner] == 0 {
+		delete(c.failing, owner)
+	}
 }
 
 // added makes a lane ready that was empty.
@@ -433,9 +449,10 @@ type verdict struct {
 
 // judge counts a failure of the head.
 func (c *core) judge(l *lane, err error) verdict {
-	c.failed -= len(l.failed)
+	if l.failure(l.head()) == nil {
+		c.countFailed(l.head(), 1)
+	}
 	v := verdict{failures: l.fail(err).failures}
-	c.failed += len(l.failed)
 	p := l.head().Policy()
 	giveUp, delay, given := decision(err)
 	switch {

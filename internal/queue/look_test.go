@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"testing"
@@ -17,10 +18,14 @@ func wrongCounters(set *Set) string {
 		q.mu.Lock()
 		c := &q.core
 		lanes, bypassed, failed, running := 0, 0, 0, 0
+		failing := map[string]int{}
 		for l := range c.all() {
 			lanes++
 			bypassed += len(l.bypassed)
 			failed += len(l.failed)
+			for _, f := range l.failed {
+				failing[f.task.Owner()]++
+			}
 			if l.phase == Running {
 				running++
 			}
@@ -33,6 +38,9 @@ func wrongCounters(set *Set) string {
 			distinct[l] = true
 		}
 		got, want := []int{c.size(), c.bypassed, c.failed, len(c.running), len(all), len(distinct)}, []int{lanes, bypassed, failed, running, lanes, lanes}
+		if !maps.Equal(failing, c.failing) {
+			return fmt.Sprintf("queue %s: failing %v, want %v", q.name, c.failing, failing)
+		}
 		if !slices.Equal(got, want) {
 			return fmt.Sprintf("queue %s: lanes, bypassed, failed, running, shown, distinct: %v, want %v", q.name, got, want)
 		}
@@ -134,4 +142,45 @@ func BenchmarkLook(b *testing.B) {
 			ended()
 		})
 	}
+}
+
+// ownedTask is a task of an owner that runs a function.
+type ownedTask struct {
+	plain
+	owner string
+	run   func() error
+}
+
+func (o *ownedTask) String() string            { return o.owner }
+func (o *ownedTask) Owner() string             { return o.owner }
+func (o *ownedTask) Run(context.Context) error { return o.run() }
+
+// An owner fails as long as one of its lanes does, whatever runs well beside it.
+func TestFailingWhileAnotherLaneRunsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := NewSet(Options{Backoff: func(int) time.Duration { return time.Minute }})
+		set.Keep(map[string]Shape{"q": {Keyed: true, Concurrency: 2}})
+		stop, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- set.Run(stop, stop) }()
+		attempts, seen := 0, map[string]bool{}
+		set.Add("q", "a", &ownedTask{owner: "h", run: func() error {
+			if attempts++; attempts == 1 {
+				return errors.New("fails")
+			}
+			seen["its own last attempt"] = set.Failing("q", "h", "a")
+			return nil
+		}})
+		synctest.Wait()
+		set.Add("q", "b", &ownedTask{owner: "h", run: func() error { seen["another lane"] = set.Failing("q", "h", "b"); return nil }})
+		synctest.Wait()
+		set.Add("q", "c", &ownedTask{owner: "other", run: func() error { seen["another owner"] = set.Failing("q", "other", "c"); return nil }})
+		time.Sleep(time.Hour)
+		want := map[string]bool{"its own last attempt": false, "another lane": true, "another owner": false}
+		if !maps.Equal(seen, want) || set.Failing("q", "h", "b") || set.Failing("none", "h", "b") {
+			t.Errorf("failing: %v, want %v", seen, want)
+		}
+		cancel()
+		<-ended
+	})
 }

@@ -136,6 +136,21 @@ func (s *Set) LookLane(name, key string, look func(Lane)) bool {
 	return true
 }
 
+// Failing reports whether tasks of an owner have failed and stay in a queue, other than the one that runs in the lane of a key.
+func (s *Set) Failing(name, owner, key string) bool {
+	q := s.find(name)
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := q.core.failing[owner]
+	if l := q.core.lane(key); l != nil && l.phase == Running && l.head().Owner() == owner && l.failure(l.head()) != nil {
+		n--
+	}
+	return n > 0
+}
+
 func (s *Set) shape(name string) Shape {
 	s.mu.Lock()
 	defer s.mu.Unlock()

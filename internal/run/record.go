@@ -46,9 +46,10 @@ func (noRecord) End(Report)    {}
 
 // Report describes a run that has ended.
 type Report struct {
-	Hook           *hook.Hook
-	Binding, Queue string
-	Waited         time.Duration
+	Hook *hook.Hook
+	// Key is that of the lane in the queue.
+	Binding, Queue, Key string
+	Waited              time.Duration
 	// Attempt counts from 1 since the attempts of the task began.
 	Attempt int
 	// Merged is the number of other tasks in the run.

@@ -189,7 +189,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	}
 	endTrace(err)
 	report := Report{
-		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Waited: m.waited, Attempt: m.attempts, Merged: merged,
+		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: m.key, Waited: m.waited, Attempt: m.attempts, Merged: merged,
 		Wall: time.Since(started), Usage: a.usage, Kubectl: a.calls, Changes: a.changes, Response: a.response, Result: a.result, InvalidResult: a.invalidResult, Err: err, Allowed: t.mayFail(),
 		Interrupted: err != nil && interrupted(ctx), Unrecorded: a.unrecorded,
 	}
