@@ -99,6 +99,7 @@ type Effects struct {
 	sent    ledger
 	// namespace is the operator's own.
 	namespace string
+	resolver  *kube.Resolver
 }
 
 var _ run.Effects = (*Effects)(nil)
@@ -138,7 +139,7 @@ func New(o Options) (*Effects, error) {
 			Client: client, Resolver: resolver, Filters: o.Filters,
 			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Sync: sets.Sync, Now: o.Now,
 		}),
-		tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace,
+		tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace, resolver: resolver,
 	}, nil
 }
 
@@ -249,11 +250,22 @@ func changes(patches []effect.Patch) []run.Change {
 
 // objects yields names that are equal if two patches may change the same object. The operator's own namespace is the default of sets. Patches of
 // one name and different kinds are distinguished by the API server only: a kind has several spellings.
-func objects(patches []effect.Patch, own string) iter.Seq[string] {
+func objects(patches []effect.Patch, own string, unscoped map[kind]bool) iter.Seq[string] {
+	name := func(k kind, namespace, name string) string {
+		if unscoped[k] {
+			namespace = ""
+		}
+		return cmp.Or(namespace, "default") + "/" + name
+	}
 	return func(yield func(string) bool) {
 		for i := range patches {
 			p := &patches[i]
-			if p.Set == nil && p.Name != "" && !yield(cmp.Or(p.Namespace, "default")+"/"+p.Name) || p.Set != nil && !members(p.Set, own, yield) {
+			switch {
+			case p.Set != nil:
+				if !members(p.Set, own, name, yield) {
+					return
+				}
+			case p.Name != "" && !yield(name(kind{p.APIVersion, p.Kind}, p.Namespace, p.Name)):
 				return
 			}
 		}
@@ -261,23 +273,56 @@ func objects(patches []effect.Patch, own string) iter.Seq[string] {
 }
 
 // members yields the names of a set's objects, and that of the set.
-func members(set *effect.ObjectSet, own string, yield func(string) bool) bool {
+func members(set *effect.ObjectSet, own string, name func(k kind, namespace, name string) string, yield func(string) bool) bool {
 	namespace, owner := own, ""
 	if set.Owner != nil {
 		namespace, owner = cmp.Or(set.Owner.Namespace, own), set.Owner.Namespace+"/"+set.Owner.Name
 	}
 	for i := range set.Objects {
-		if !yield(cmp.Or(set.Objects[i].Namespace, namespace, "default") + "/" + set.Objects[i].Name) {
+		o := &set.Objects[i]
+		if !yield(name(kind{o.APIVersion, o.Kind}, cmp.Or(o.Namespace, namespace), o.Name)) {
 			return false
 		}
 	}
 	return yield("set " + set.Name + " of " + owner)
 }
 
+// kind is as a hook has written it.
+type kind struct{ apiVersion, kind string }
+
+// unscoped returns the kinds of the patches whose objects have no namespace, whatever namespace the hook wrote. A kind that the API server does not
+// know yet counts as namespaced.
+func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind]bool {
+	known := map[kind]bool{}
+	ask := func(apiVersion, name string) {
+		k := kind{apiVersion, name}
+		if _, ok := known[k]; ok || name == "" {
+			return
+		}
+		res, err := e.resolver.ResolveVersion(ctx, apiVersion, name)
+		known[k] = err == nil && !res.Namespaced
+	}
+	for i := range patches {
+		p := &patches[i]
+		if p.Set == nil {
+			ask(p.APIVersion, p.Kind)
+			continue
+		}
+		for j := range p.Set.Objects {
+			ask(p.Set.Objects[j].APIVersion, p.Set.Objects[j].Kind)
+		}
+	}
+	return known
+}
+
 // change applies patches when it is the run's turn, in a span of the run's trace.
 func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn) error {
 	if len(patches) > 0 {
-		if err := turn.Wait(ctx, objects(patches, e.namespace)); err != nil {
+		var unscoped map[kind]bool
+		if turn != nil {
+			unscoped = e.unscoped(ctx, patches)
+		}
+		if err := turn.Wait(ctx, objects(patches, e.namespace, unscoped)); err != nil {
 			return err
 		}
 	}
