@@ -24,7 +24,7 @@ const (
 // During an update, the old operator and the new one run at the same time and want different webhooks. The one that started
 // last wins, so that they do not overwrite each other. As it may have stopped since, the other one yields for a limited time.
 func (k *keeper) decide(live, want *configuration, mayYield bool) action {
-	wanted := len(k.webhooks) > 0
+	wanted := want != nil && len(want.Webhooks) > 0
 	switch {
 	case live == nil && wanted:
 		return create

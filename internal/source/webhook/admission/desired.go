@@ -21,6 +21,9 @@ const (
 	managedBy      = "shell-operator"
 	// startedAnnotation is when the operator that wrote the object started.
 	startedAnnotation = "shell-operator.io/started"
+	// awaitedAnnotation has the hooks of the operator that wrote the object, separated by commas, that were not ready then. Another replica adds their
+	// webhooks.
+	awaitedAnnotation = "shell-operator.io/awaited"
 	// injectAnnotation is read by cert-manager's CA injector.
 	injectAnnotation = "cert-manager.io/inject-ca-from"
 )
@@ -38,16 +41,91 @@ func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
 	want.TypeMeta = metav1.TypeMeta{APIVersion: group + "/v1", Kind: k.kind.name}
 	set(&want.Labels, managedByLabel, managedBy)
 	set(&want.Annotations, injectAnnotation, k.opts.CertManager)
-	want.Webhooks = nil
-	for _, w := range k.webhooks {
-		want.Webhooks = append(want.Webhooks, k.register(w, bundle))
-	}
+	want.Webhooks = k.merge(live, bundle)
 	return want
 }
 
-// written adds when the writing operator started. It is not part of the comparison: operators that want the same do not
-// overwrite each other.
+// merge returns the webhooks of the hooks that are ready, and those that others have in the cluster, in the order of the hooks. Webhooks of hooks that
+// are not in the files are left out.
+func (k *keeper) merge(live *configuration, bundle []byte) (all []admissionregistration.MutatingWebhook) {
+	names := map[string]bool{}
+	for _, w := range k.webhooks {
+		if k.opts.Ready(w.hook) {
+			names[w.binding.Name] = true
+		}
+	}
+	for _, h := range k.opts.Hooks {
+		if k.opts.Ready(h) {
+			for _, w := range k.webhooks {
+				if w.hook == h {
+					all = append(all, k.register(w, bundle))
+				}
+			}
+			continue
+		}
+		if live == nil {
+			continue
+		}
+		for _, w := range live.Webhooks {
+			if !names[w.Name] && k.leadsTo(&w, h) {
+				names[w.Name] = true
+				all = append(all, w)
+			}
+		}
+	}
+	return all
+}
+
+// leadsTo reports whether a webhook in the cluster is that of a hook.
+func (k *keeper) leadsTo(w *admissionregistration.MutatingWebhook, h *hook.Hook) bool {
+	if !k.isOurs(w, "") {
+		return false
+	}
+	at, path := "", pathOf(h.Name, k.kind.typ, w.Name)
+	switch c := w.ClientConfig; {
+	case c.URL != nil:
+		at = strings.TrimPrefix(*c.URL, k.opts.URL)
+	case c.Service != nil && c.Service.Path != nil:
+		at = *c.Service.Path
+	}
+	token, ok := strings.CutPrefix(at, path+"/")
+	return at == path || ok && !strings.Contains(token, "/")
+}
+
+// added returns the object with the webhooks of ready hooks that it lacks and the operator that wrote it awaits; nil if there are none.
+func (k *keeper) added(live, want *configuration) *configuration {
+	awaited := strings.Split(live.Annotations[awaitedAnnotation], ",")
+	has := map[string]bool{}
+	for _, w := range live.Webhooks {
+		has[w.Name] = true
+	}
+	merged := live.DeepCopy()
+	for _, w := range want.Webhooks {
+		if !has[w.Name] && slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool { return slices.Contains(awaited, h.Name) && k.leadsTo(&w, h) }) {
+			merged.Webhooks = append(merged.Webhooks, w)
+		}
+	}
+	if len(merged.Webhooks) == len(live.Webhooks) {
+		return nil
+	}
+	return merged
+}
+
+// awaited are the hooks with webhooks of the kind that are not ready.
+func (k *keeper) awaited() string {
+	var names []string
+	for _, w := range k.webhooks {
+		if !k.opts.Ready(w.hook) && !slices.Contains(names, w.hook.Name) {
+			names = append(names, w.hook.Name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// written adds when the writing operator started, and the hooks that it awaits. That is not part of the comparison: operators that want the same do
+// not overwrite each other.
 func (k *keeper) written(want *configuration) *configuration {
+	set(&want.Annotations, awaitedAnnotation, k.awaited())
 	set(&want.Annotations, startedAnnotation, k.started.Format(time.RFC3339Nano))
 	return want
 }
@@ -98,16 +176,21 @@ func (k *keeper) clientConfig(w *webhook, bundle []byte) admissionregistration.W
 
 // ours reports whether all webhooks of an object point to this operator.
 func (k *keeper) ours(live *configuration) bool {
-	for _, w := range live.Webhooks {
-		c := w.ClientConfig
-		service := c.Service != nil && k.opts.URL == "" && c.Service.Name == k.opts.Service.Name && c.Service.Namespace == k.opts.Service.Namespace
-		url := c.URL != nil && k.opts.URL != "" && strings.HasPrefix(*c.URL, k.opts.URL+root)
-		anyURL := c.URL != nil && k.opts.AnyURL && live.Labels[managedByLabel] == managedBy && strings.Contains(*c.URL, root)
-		if !service && !url && !anyURL {
+	for i := range live.Webhooks {
+		if !k.isOurs(&live.Webhooks[i], live.Labels[managedByLabel]) {
 			return false
 		}
 	}
 	return len(live.Webhooks) > 0 || live.Labels[managedByLabel] == managedBy
+}
+
+// isOurs reports whether a webhook points to this operator. The label is that of its object.
+func (k *keeper) isOurs(w *admissionregistration.MutatingWebhook, label string) bool {
+	c := w.ClientConfig
+	service := c.Service != nil && k.opts.URL == "" && c.Service.Name == k.opts.Service.Name && c.Service.Namespace == k.opts.Service.Namespace
+	url := c.URL != nil && k.opts.URL != "" && strings.HasPrefix(*c.URL, k.opts.URL+root)
+	anyURL := c.URL != nil && k.opts.AnyURL && label == managedBy && strings.Contains(*c.URL, root)
+	return service || url || anyURL
 }
 
 func rules(list []hook.Rule) []admissionregistration.RuleWithOperations {

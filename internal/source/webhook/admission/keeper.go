@@ -71,15 +71,19 @@ func (k *keeper) run(ctx context.Context) error {
 	defer cancel()
 	defer k.report(nil)
 
-	done, failures := false, 0
+	// done: the object has been read and is as desired. registered: it has webhooks of hooks that are ready, so an error cannot be that of the first
+	// registration.
+	done, registered, failures := false, len(k.webhooks) == 0, 0
 	for {
-		changed := k.bundleChanged()
+		changed, readyChanged := k.bundleChanged(), k.opts.ReadyChanged()
+		ready := k.anyReady()
 		again, err := k.reconcile(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
 			k.report(nil)
+			registered = registered || ready
 			if failures = 0; !done {
 				done = true
 				close(k.ready)
@@ -91,11 +95,11 @@ func (k *keeper) run(ctx context.Context) error {
 				close(k.ready)
 			}
 			return nil
-		case !done && (refused(err) || failures >= len(k.first)):
+		case ready && !registered && (refused(err) || failures >= len(k.first)):
 			return k.explain(err)
 		default:
 			delays := k.later
-			if !done {
+			if !registered {
 				delays = k.first
 			}
 			again = delays[min(failures, len(delays)-1)]
@@ -103,10 +107,15 @@ func (k *keeper) run(ctx context.Context) error {
 			k.report(k.explain(err))
 			k.log.Warn("Cannot register webhooks. Will retry after delay.", "error", k.explain(err).Error(), "delay", again.String(), "failedCount", failures)
 		}
-		if !k.wait(ctx, changed, again) {
+		if !k.wait(ctx, changed, readyChanged, again) {
 			return nil
 		}
 	}
+}
+
+// anyReady reports whether a hook with webhooks of the kind can answer.
+func (k *keeper) anyReady() bool {
+	return slices.ContainsFunc(k.webhooks, func(w *webhook) bool { return k.opts.Ready(w.hook) })
 }
 
 func (k *keeper) report(err error) {
@@ -128,7 +137,7 @@ func (k *keeper) report(err error) {
 
 // wait blocks until the next reconciliation is due, at the latest after again unless that is 0. It returns false when ctx
 // has ended.
-func (k *keeper) wait(ctx context.Context, changed <-chan struct{}, again time.Duration) bool {
+func (k *keeper) wait(ctx context.Context, changed, readyChanged <-chan struct{}, again time.Duration) bool {
 	var late <-chan time.Time
 	if again > 0 {
 		timer := time.NewTimer(again)
@@ -137,6 +146,7 @@ func (k *keeper) wait(ctx context.Context, changed <-chan struct{}, again time.D
 	}
 	select {
 	case <-changed:
+	case <-readyChanged:
 	case <-k.wake:
 	case <-late:
 	case <-ctx.Done():
@@ -197,6 +207,11 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	want := k.desired(live, k.bundle(live))
 	left := k.recheck - time.Since(k.yieldedAt)
 	do := k.decide(live, want, k.yieldedAt.IsZero() || left > 0)
+	if do == yield {
+		if added := k.added(live, want); added != nil { // the object stays that of the other operator
+			return 0, k.write(ctx, update, live, added)
+		}
+	}
 	switch do {
 	case leave:
 		k.yieldedAt = time.Time{}
@@ -212,7 +227,7 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	if pace := k.pace(); pace > 0 {
 		return pace, nil
 	}
-	return 0, k.write(ctx, do, live, want)
+	return 0, k.write(ctx, do, live, k.written(want))
 }
 
 // pace returns the delay before the next write.
@@ -229,7 +244,7 @@ func (k *keeper) pace() time.Duration {
 func (k *keeper) write(ctx context.Context, do action, live, want *configuration) error {
 	switch do {
 	case create:
-		if err := k.create(ctx, k.written(want)); err != nil {
+		if err := k.create(ctx, want); err != nil {
 			return err
 		}
 		k.log.Info("Webhooks are registered", "count", len(want.Webhooks))
@@ -237,7 +252,7 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 		if !k.ours(live) {
 			k.log.Warn("The webhook configuration points to another operator and is taken over: does another installation use the same configuration name?")
 		}
-		if err := k.update(ctx, k.written(want)); err != nil {
+		if err := k.update(ctx, want); err != nil {
 			return err
 		}
 		k.log.Info("Webhooks are registered again, the configuration had changed", "count", len(want.Webhooks))
@@ -260,7 +275,6 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 
 // remove deletes the object if it points to this operator.
 func (k *keeper) remove(ctx context.Context) error {
-	k.webhooks = nil // none is desired any more
 	live, err := k.read(ctx)
 	if apierrors.IsForbidden(err) || err == nil && (live == nil || k.decide(live, nil, true) != remove) {
 		return nil

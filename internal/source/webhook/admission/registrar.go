@@ -31,6 +31,10 @@ type RegistrarOptions struct {
 	// AnyURL makes Remove accept every URL of a shell-operator, not only URL: outside a cluster the address and the
 	// port of an operator that has ended are unknown. Then neither Service nor URL is required.
 	AnyURL bool
+	// Ready reports whether a hook can answer; nil means that all can. The webhooks of others are neither added nor changed. ReadyChanged returns a
+	// channel that is closed when that changes; nil means never.
+	Ready        func(*hook.Hook) bool
+	ReadyChanged func() <-chan struct{}
 	// Bundle returns the PEM of the CAs that the API server must trust; empty or nil means its own ones.
 	Bundle func() []byte
 	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
@@ -67,6 +71,12 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.URL == "" && o.Service.Namespace == "" && !o.AnyURL {
 		return nil, errors.New("cannot register webhooks: the namespace of the operator's Service is not known: set SHELL_OPERATOR_NAMESPACE, or register by URL with --webhook-url")
 	}
+	if o.Ready == nil {
+		o.Ready = func(*hook.Hook) bool { return true }
+	}
+	if o.ReadyChanged == nil {
+		o.ReadyChanged = func() <-chan struct{} { return nil }
+	}
 	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
 	if err != nil {
 		return nil, err
@@ -85,8 +95,8 @@ func (r *Registrar) Registered() <-chan struct{} { return r.registered }
 // ErrReplaced is the cause of a context of Run whose Registrar is replaced by another one: then nothing is removed.
 var ErrReplaced = errors.New("another registrar follows")
 
-// Run registers the webhooks, and keeps them registered until ctx ends. It fails if the first registration does. Call it
-// once. It removes a configuration without bindings if it points to this operator.
+// Run registers the webhooks of each hook when it is ready, and keeps them registered until ctx ends. It fails if the first registration does. Call
+// it once. It removes a configuration without bindings if it points to this operator.
 func (r *Registrar) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

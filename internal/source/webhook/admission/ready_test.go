@@ -1,0 +1,131 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// replica is one of the operators that share an object. Its hooks are ready one after the other.
+type replica struct {
+	*keeper
+	ready map[string]bool
+}
+
+func newReplica(t *testing.T, started time.Time, names ...string) *replica {
+	r := &replica{ready: map[string]bool{}}
+	var hooks []*hook.Hook
+	for _, name := range names {
+		hooks = append(hooks, &hook.Hook{Name: name, Validating: []hook.Admission{{Binding: hook.Binding{Name: strings.TrimSuffix(name, ".sh") + ".acme.dev"}}}})
+	}
+	registrar, _ := newRegistrar(t, RegistrarOptions{Hooks: hooks, Service: Service{"svc", "ns"}, Token: func(string) string { return "token" }, Ready: func(h *hook.Hook) bool { return r.ready[h.Name] }})
+	r.keeper = registrar.keepers[0]
+	r.started = started
+	return r
+}
+
+// step does once what attempt does with an object in memory, and reports whether that has changed it.
+func (r *replica) step(live **configuration) bool {
+	want := r.desired(*live, nil)
+	switch r.decide(*live, want, true) {
+	case leave:
+		return false
+	case yield:
+		added := r.added(*live, want)
+		if added == nil {
+			return false
+		}
+		*live = added
+	case remove:
+		*live = nil
+	default:
+		*live = r.written(want)
+	}
+	return true
+}
+
+func webhooksOf(live *configuration) string {
+	var names []string
+	if live != nil {
+		for _, w := range live.Webhooks {
+			names = append(names, strings.TrimSuffix(w.Name, ".acme.dev"))
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// A hook that waits holds up no other one, and keeps the webhook that it has.
+func TestHooksThatWait(t *testing.T) {
+	now := time.Now().UTC()
+	r := newReplica(t, now, "a.sh", "b.sh")
+	var live *configuration
+	check := func(want string, changed bool) {
+		t.Helper()
+		if got := r.step(&live); got != changed || webhooksOf(live) != want {
+			t.Errorf("got %t %q, want %t %q", got, webhooksOf(live), changed, want)
+		}
+	}
+	check("", false)
+	r.ready["b.sh"] = true
+	check("b", true)
+	check("b", false)
+	r.ready["a.sh"] = true
+	check("a b", true)
+	r = newReplica(t, now.Add(time.Minute), "b.sh", "c.sh", "d.sh") // after a restart with other hooks
+	r.ready["c.sh"] = true
+	check("b c", true)
+	check("b c", false)
+	r = newReplica(t, now.Add(time.Hour), "d.sh")
+	check("", true)
+	if live != nil {
+		t.Error("the object of hooks that are gone stays")
+	}
+}
+
+// Two replicas, in any order of their steps, register what is ready with one of them, and come to rest.
+func TestReplicasThatWait(t *testing.T) {
+	now := time.Now().UTC()
+	names := []string{"a.sh", "b.sh", "c.sh"}
+	rapid.Check(t, func(rt *rapid.T) {
+		both := []*replica{newReplica(t, now, names...), newReplica(t, now.Add(time.Second), names...)}
+		var live *configuration
+		var log []string
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			i := rapid.IntRange(0, 1).Draw(rt, "replica")
+			if name := rapid.SampledFrom(append([]string{""}, names...)).Draw(rt, "ready"); name != "" {
+				both[i].ready[name] = true
+			}
+			before := strings.Fields(webhooksOf(live))
+			both[i].step(&live)
+			after := strings.Fields(webhooksOf(live))
+			log = append(log, fmt.Sprintf("%d %v: %v", i, both[i].ready, after))
+			for _, name := range before {
+				if !slices.Contains(after, name) {
+					rt.Fatalf("%s is gone:\n%s", name, strings.Join(log, "\n"))
+				}
+			}
+		}
+		for n := 0; both[0].step(&live) || both[1].step(&live); n++ {
+			if n == 20 {
+				rt.Fatalf("they do not come to rest:\n%s\n%s", strings.Join(log, "\n"), webhooksOf(live))
+			}
+		}
+		var want []string
+		for _, name := range names {
+			if both[0].ready[name] || both[1].ready[name] {
+				want = append(want, strings.TrimSuffix(name, ".sh"))
+			}
+		}
+		got := strings.Fields(webhooksOf(live))
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			rt.Fatalf("registered %v, want %v:\n%s", got, want, strings.Join(log, "\n"))
+		}
+	})
+}
