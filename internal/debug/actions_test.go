@@ -262,7 +262,7 @@ func TestParkedAndPauses(t *testing.T) {
 	for path, want := range map[string]string{
 		"/parked/list":     "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  big.py, queue \"orders\", key \"e\": 1 context of cms, the hook gave up after 10 attempts, 1h0m0s ago\n",
 		"/queue/list":      "Queue 'spare': length 0, status: 'paused'",
-		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt: shell-operator parked list\n- queue \"slow\": big.py",
+		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- queue \"slow\": big.py",
 		"/finalizers/list": "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", orphaned with 3 objects\n",
 		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
 			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets adopt or delete --hook gone.sh\n",
@@ -277,7 +277,7 @@ func TestParkedAndPauses(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", path, got, want)
 		}
 	}
-	for _, want := range []string{`queue "orders": it is paused with 4 tasks: shell-operator queue resume orders`, `queue "spare": it is paused with 0 tasks`, `queue "orders": failed tasks wait for their next attempt, lanes: 1, tasks of the queue: 4, the first is due in 2s`} {
+	for _, want := range []string{`queue "orders" is paused with 4 tasks (shell-operator queue resume orders)`, `queue "spare" is paused with 0 tasks`, `queue "orders": failed tasks wait for their next attempt, lanes: 1, tasks of the queue: 4, the first is due in 2s`} {
 		if got := ask(api, "GET", "/status", nil).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("status: %s\nwant %s", got, want)
 		}
@@ -293,7 +293,7 @@ func TestParkedAndPauses(t *testing.T) {
 	page := httptest.NewRecorder()
 	NewPage(options(busyOperator())).ServeHTTP(page, httptest.NewRequest("GET", "/", nil))
 	for _, want := range []string{
-		"it is paused with 4 tasks", "it is paused with 0 tasks", `<td class="number">4 in 4 lanes</td>`, ", 1 running, 1 delayed",
+		"is paused with 4 tasks", "is paused with 0 tasks", `<td class="number">4 in 4 lanes</td>`, ", 1 running, 1 delayed",
 		`<td class="number">3</td><td>in 2s</td>`, `<span class="state paused">paused</span>`,
 	} {
 		if !strings.Contains(page.Body.String(), want) {

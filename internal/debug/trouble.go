@@ -49,7 +49,21 @@ const (
 )
 
 func (t *Trouble) String() string {
-	return strings.TrimSuffix(t.Subject+": "+t.Problem+": "+t.Hint, ": ")
+	text := t.sentence(t.Subject)
+	switch {
+	case t.Hint == "":
+		return text
+	case strings.HasPrefix(t.Hint, "shell-operator "): // a command
+		return text + " (" + t.Hint + ")"
+	}
+	return text + ": " + t.Hint
+}
+
+func (t *Trouble) sentence(subject string) string {
+	if t.Kind == IsPaused {
+		return subject + " " + t.Problem
+	}
+	return subject + ": " + t.Problem
 }
 
 // Note is the line of /readyz: it says that a hook is one, and has no hint.
@@ -58,7 +72,7 @@ func (t *Trouble) Note() string {
 	if len(t.Hooks) == 1 && subject == inHook(t.Hooks[0], t.Binding) {
 		subject = fmt.Sprintf("hook %q", t.Hooks[0]) + strings.TrimPrefix(subject, t.Hooks[0])
 	}
-	return cmp.Or(t.brief, subject+": "+t.Problem)
+	return cmp.Or(t.brief, t.sentence(subject))
 }
 
 // about reports whether the trouble is about a binding of a hook.
@@ -93,7 +107,7 @@ func Troubles(o Operator) []Trouble {
 			Problem: count(p.tasks, "task") + " parked after the last attempt", Hint: "shell-operator parked list"})
 	}
 	for _, name := range o.PausedHooks() {
-		all = append(all, Trouble{Kind: IsPaused, Hooks: []string{name}, Subject: name, Problem: "the hook is paused", Hint: "shell-operator hook resume " + name, Notice: true})
+		all = append(all, Trouble{Kind: IsPaused, Hooks: []string{name}, Subject: name, Problem: "is paused", Hint: "shell-operator hook resume " + name, Notice: true})
 	}
 	for _, q := range o.Queues(1) {
 		all = append(all, queueTroubles(&q)...)
@@ -145,7 +159,7 @@ func queueTroubles(q *Queue) (all []Trouble) {
 		in.Hooks = []string{q.Tasks[0].Hook}
 	}
 	if q.Paused {
-		all = append(all, Trouble{Kind: IsPaused, Subject: in.Subject, Problem: "it is paused with " + count(q.Length, "task"), Hint: "shell-operator queue resume " + q.Name, Notice: true})
+		all = append(all, Trouble{Kind: IsPaused, Subject: in.Subject, Problem: "is paused with " + count(q.Length, "task"), Hint: "shell-operator queue resume " + q.Name, Notice: true})
 	}
 	in.Kind = InQueue
 	switch {

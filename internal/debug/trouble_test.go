@@ -30,11 +30,11 @@ func TestTroubles(t *testing.T) {
 		"none":           {set: func(*fake) {}, state: "ready", healthy: true},
 		"request fails":  {watching(Binding{Troubles: []string{"no permission to\nlist pods"}}), InWatch, `a.sh, binding "pods": no permission to list pods`, "ready", false, `hook "a.sh", binding "pods": no permission to list pods`},
 		"finalizer":      {watching(Binding{Finalizing: []string{"3 objects lack it"}}), InFinalizer, `a.sh, binding "pods": 3 objects lack it`, "ready", false, ""},
-		"filter":         {watching(Binding{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter, `a.sh, binding "pods": its filter fails for 1 of 2 objects: shell-operator why a.sh; `, "ready", false, ""},
+		"filter":         {watching(Binding{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter, `a.sh, binding "pods": its filter fails for 1 of 2 objects (shell-operator why a.sh; `, "ready", false, ""},
 		"rejected hook":  {func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }, InReload, "a.sh: the last reload was rejected, the previous hooks stay active: it is no JSON", "ready", false, ""},
 		"rejected hooks": {func(f *fake) { f.rejected = map[string]string{"": "two paths"} }, InReload, "hooks: the last reload was rejected, the previous hooks stay active: two paths", "ready", false, ""},
 		"parked": {func(f *fake) { f.parked = []ParkedTask{{Hook: "a.sh", Queue: "main"}, {Hook: "a.sh", Queue: "main"}} }, InParked,
-			`a.sh, queue "main": 2 tasks parked after the last attempt: shell-operator parked list`, "ready", false, ""},
+			`a.sh, queue "main": 2 tasks parked after the last attempt (shell-operator parked list)`, "ready", false, ""},
 		"orphan": {func(f *fake) {
 			f.orphans = []Finalizer{{Finalizer: "x/y", Hook: "gone.sh", Resource: "pods", Orphan: true, Objects: 1}}
 		}, InFinalizer,
@@ -46,8 +46,8 @@ func TestTroubles(t *testing.T) {
 		"failing lanes": {func(f *fake) {
 			f.queues = []Queue{{Name: "q", Keyed: true, Length: 3, Phase: Running, Running: 1, Delayed: 2}}
 		}, InQueue, `queue "q": failed tasks wait for their next attempt, lanes: 2, tasks of the queue: 3`, "ready", false, ""},
-		"paused hook":   {func(f *fake) { f.paused = []string{"a.sh"} }, IsPaused, "a.sh: the hook is paused: shell-operator hook resume a.sh", "paused", true, ""},
-		"paused queue":  {func(f *fake) { f.queues = []Queue{{Name: "main", Paused: true}} }, IsPaused, `queue "main": it is paused with 0 tasks: shell-operator queue resume main`, "ready", true, ""},
+		"paused hook":   {func(f *fake) { f.paused = []string{"a.sh"} }, IsPaused, "a.sh is paused (shell-operator hook resume a.sh)", "paused", true, ""},
+		"paused queue":  {func(f *fake) { f.queues = []Queue{{Name: "main", Paused: true}} }, IsPaused, `queue "main" is paused with 0 tasks (shell-operator queue resume main)`, "ready", true, ""},
 		"registration":  {reported(Trouble{Kind: InRegistration, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Subject: "x", Problem: "no permission"}), InRegistration, "x: no permission", notRegistered, false, ""},
 		"reviews":       {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "m", Subject: "x", Problem: "5 of 5"}), InReviews, "x: 5 of 5", reviewsFail, false, ""},
 		"other reviews": {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "n", Subject: "x", Problem: "5 of 5"}), InReviews, "x: 5 of 5", "ready", false, ""},
