@@ -87,7 +87,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.requests = kube.NewRequests(cl.Config, o.Log)
 	op.watcher, err = watch.New(watch.Options{
 		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
-		Standby: op.election != nil, Changes: changes, Record: op.claim,
+		Standby: op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Operator.Warned,
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	client := o.Patches.Client(cl.Config)
 	o.Election.fence(client)
 	op.meter.Count(client, "object_patcher")
-	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, Log: o.Log}
+	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, Warned: op.meter.Operator.Warned, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
 	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Known: op.known, Differs: op.meter.Operator.MemberDiffers}
 	if op.tracers != nil {

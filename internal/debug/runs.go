@@ -180,8 +180,11 @@ func runText(r *history.Run) string {
 	var patches []string
 	for _, p := range r.Patches {
 		patches = append(patches, p.Operation+" "+objectName(p))
+		for _, w := range p.Warnings {
+			patches = append(patches, "  warning: "+oneLine(w))
+		}
 	}
-	list("operations", r.PatchCount, patches)
+	list("operations", r.PatchCount+len(patches)-len(r.Patches), patches)
 	if len(r.Kubectl) > 0 {
 		list("calls of kubectl", 1, kubectlCalls(r))
 	}

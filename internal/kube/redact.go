@@ -49,7 +49,7 @@ func (t redactingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	}
 	r := redactor{secret: strings.Contains(req.URL.Path+"/", "/secrets/"), body: requestBody(req)}
 	if warnings := res.Header.Values("Warning"); len(warnings) > 0 {
-		res.Header["Warning"] = r.warnings(warnings)
+		res.Header["Warning"] = deliver(req, r.warnings(warnings))
 	}
 	if res.StatusCode < http.StatusBadRequest {
 		return res, nil

@@ -76,7 +76,11 @@ type Report struct {
 }
 
 // Change names a change of an object.
-type Change struct{ Operation, Kind, Namespace, Name string }
+type Change struct {
+	Operation, Kind, Namespace, Name string
+	// Warnings are those of the API server.
+	Warnings []string
+}
 
 // How a run ends whose process succeeded.
 const (

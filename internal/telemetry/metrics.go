@@ -50,7 +50,7 @@ type Metrics struct {
 	runSeconds, userSeconds, sysSeconds *prometheus.HistogramVec
 	maxRSS                              *prometheus.GaugeVec
 	failures, allowed, successes        *prometheus.CounterVec
-	kubectlCalls                        *prometheus.CounterVec
+	kubectlCalls, apiWarnings           *prometheus.CounterVec
 
 	objects             *prometheus.GaugeVec
 	filtering, handling *prometheus.HistogramVec
@@ -103,6 +103,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		allowed:       r.counter("hook_run_allowed_errors_total"),
 		successes:     r.counter("hook_run_success_total"),
 		kubectlCalls:  r.counter("hook_kubectl_calls_total"),
+		apiWarnings:   r.counter("hook_api_warnings_total"),
 		objects:       r.gauge("kube_snapshot_objects"),
 		filtering:     r.histogram("kube_jq_filter_duration_seconds"),
 		filterErrors:  r.counter("kube_jq_filter_errors_total"),
@@ -277,6 +278,9 @@ func (m *Metrics) RunEnded(r Run) {
 		successes.Inc()
 	}
 }
+
+// Warned counts a warning of the API server.
+func (m *Metrics) Warned(hook string) { m.apiWarnings.WithLabelValues(valid(hook)).Inc() }
 
 // KubectlCalled counts calls of kubectl.
 func (m *Metrics) KubectlCalled(hook, verb, way string, calls int) {

@@ -109,6 +109,8 @@ var definitions = []definition{
 		help: "Failed runs of bindings with allowFailure."},
 	{name: "hook_run_success_total", typ: counter, labels: bindingLabels,
 		help: "Successful runs."},
+	{name: "hook_api_warnings_total", typ: counter, labels: hookLabels,
+		help: "Warnings of the API server to requests for a hook: operations, conditions, sets and finalizers. runs show and the log have them."},
 	{name: "hook_kubectl_calls_total", typ: counter, labels: []string{"hook", "verb", "way"},
 		help: "Calls of kubectl by hooks that call the trimmed one, by command and by the kubectl that carried them out: trimmed or complete."},
 

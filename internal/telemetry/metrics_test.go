@@ -71,6 +71,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	run.Allowed, run.MaxRSS = true, 7<<20
 	m.RunEnded(run)
 	m.RunEnded(Run{Hook: "b\xff.sh", Wall: time.Millisecond})
+	m.Warned("b\xff.sh")
 	m.KubectlCalled("b\xff.sh", "get", "trimmed", 2)
 	first, same := m.Binding("a.sh", "pods", "main"), m.Binding("a.sh", "pods", "main")
 	first.Objects(5)

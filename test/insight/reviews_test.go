@@ -122,6 +122,17 @@ func TestFailedReviews(t *testing.T) {
 		t.Errorf("why says\n%s", why)
 	}
 
+	// The last five reviews have failed.
+	if text, code := status(t, "--debug-unix-socket", op.Socket); code != 1 || !strings.Contains(text, `review.sh, binding "maps.example.com": 5 of its last `) {
+		t.Errorf("status: exit status %d\n%s", code, text)
+	}
+	if list := op.Ask("hook", "list", "-o", "table"); !strings.Contains(list, "reviews fail") {
+		t.Errorf("hook list:\n%s", list)
+	}
+	if text := pageOf(t, op, "/readyz"); !strings.HasPrefix(text, "ok\n") || !strings.Contains(text, `hook "review.sh", binding "maps.example.com": 5 of its last `) {
+		t.Errorf("readyz: %s", text)
+	}
+
 	// The hook writes no answer for conversions either.
 	c.KubectlInput(t, `{"apiVersion": "`+namespace+`.example.com/v1", "kind": "Thing", "metadata": {"name": "one"}}`, "-n", namespace, "create", "-f", "-")
 	if out, err := c.TryKubectl("", "-n", namespace, "get", "things.v2."+namespace+".example.com", "one"); err == nil || !strings.Contains(out, "it wrote no answer to the file") {
@@ -151,6 +162,7 @@ func TestFailedReviews(t *testing.T) {
 		`shell_operator_admission_reviews_total{binding="maps.example.com",hook="review.sh",result="denied"} `,
 		`shell_operator_admission_review_duration_seconds_count{binding="maps.example.com",hook="review.sh"} `,
 		`shell_operator_hook_run_errors_total{binding="maps.example.com",hook="review.sh",queue=""} 5`,
+		`shell_operator_troubles{hook="review.sh",kind="reviews"} `,
 		`shell_operator_conversion_reviews_total{crd="` + crd + `",result="failed"} `,
 		`shell_operator_conversion_review_duration_seconds_count{crd="` + crd + `"} `,
 	} {

@@ -101,6 +101,9 @@ func (r *Record) End(o Outcome) {
 	r.mu.Lock()
 	r.run.Status, r.run.Took, r.run.Exit = o.Status, Duration(o.Took), o.Exit
 	r.run.Error, r.run.Answer, r.run.Message = cutMiddle(o.Error, maxError), cutMiddle(o.Answer, maxError), o.Message
+	if len(o.Patches) > maxPatches { // those with warnings are kept
+		slices.SortStableFunc(o.Patches, func(a, b Patch) int { return cmp.Compare(len(b.Warnings), len(a.Warnings)) })
+	}
 	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
 	r.run.Kubectl, r.run.Unrecorded = o.Kubectl, o.Unrecorded
 	r.run.Output, r.run.OutputCut = r.tail.text()

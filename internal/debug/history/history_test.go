@@ -211,3 +211,15 @@ func TestTailKeepsWholeCharacters(t *testing.T) {
 		}
 	}
 }
+
+// TestWarningsAreKept: of more operations than a run keeps, those with warnings are kept.
+func TestWarningsAreKept(t *testing.T) {
+	h := New()
+	patches := make([]Patch, 1000)
+	patches[900].Warnings = []string{"unknown field"}
+	h.Begin(Run{Task: "1", Hook: "a.sh"}).End(Outcome{Status: Succeeded, Patches: patches})
+	run := h.Runs("a.sh")[0]
+	if len(run.Patches) != maxPatches || len(run.Patches[0].Warnings) != 1 || run.PatchCount != 1000 {
+		t.Errorf("%d of %d, the first one %+v", len(run.Patches), run.PatchCount, run.Patches[0])
+	}
+}

@@ -64,6 +64,8 @@ type Patch struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
+	// Warnings are those of the API server.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Status of a run.
@@ -168,6 +170,9 @@ func (r *Run) cost() int {
 	}
 	for _, p := range r.Patches {
 		n += 64 + len(p.Operation) + len(p.Kind) + len(p.Namespace) + len(p.Name)
+		for _, w := range p.Warnings {
+			n += 16 + len(w)
+		}
 	}
 	return n
 }

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -73,8 +74,10 @@ type Options struct {
 	RestartCounters bool
 	// MaxSeries is the maximum number of series of a hook; 0 means no limit.
 	MaxSeries int
-	Tracer    trace.Tracer
-	Log       *slog.Logger
+	// Warned, if set, is called for each warning of the API server to a request for a hook.
+	Warned func(hook string)
+	Tracer trace.Tracer
+	Log    *slog.Logger
 }
 
 // Restores are about members of sets that other clients change. The zero value restores none.
@@ -97,6 +100,7 @@ type Effects struct {
 	events  *kubeevent.Recorder
 	tracer  trace.Tracer
 	sent    ledger
+	warned  func(hook string)
 	// namespace is the operator's own.
 	namespace string
 	resolver  *kube.Resolver
@@ -113,10 +117,14 @@ func New(o Options) (*Effects, error) {
 	if o.Events == nil {
 		o.Events = kubeevent.New(kubeevent.Options{Client: client, Instance: o.Instance, Log: o.Log})
 	}
+	if o.Warned == nil {
+		o.Warned = func(string) {}
+	}
 	resolver := kube.NewResolver(client)
 	of := applyset.Options{
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
 		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Known: o.Restores.Known, Differs: o.Restores.Differs,
+		Warned: func(log *slog.Logger, hook, about, text string) { warn(log, about, text); o.Warned(hook) },
 		Warn: func(hook string, about effect.Owner, reason, note string) {
 			o.Events.Record(hook, kubeevent.Event{
 				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name, UID: types.UID(about.UID)},
@@ -139,7 +147,7 @@ func New(o Options) (*Effects, error) {
 			Client: client, Resolver: resolver, Filters: o.Filters,
 			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Sync: sets.Sync, Now: o.Now,
 		}),
-		tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace, resolver: resolver,
+		warned: o.Warned, tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace, resolver: resolver,
 	}, nil
 }
 
@@ -188,11 +196,12 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if large {
 		runtime.GC() // otherwise the file stays in memory while the requests are sent
 	}
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen}, requests.Patches, turn); err != nil {
-		return changes(requests.Patches), fmt.Errorf("%s FAILED: %w", h.Name, err)
+	var heard warnings
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen}, requests.Patches, turn, &heard); err != nil {
+		return changes(requests.Patches, &heard), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.Metrics.Apply(h.Name, requests.Metrics)
-	return changes(requests.Patches), nil
+	return changes(requests.Patches, &heard), nil
 }
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
@@ -208,10 +217,11 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 			kept = append(kept, p)
 		}
 	}
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen}, kept, turn); err != nil {
-		return changes(kept), fmt.Errorf("and its failure cannot be reported: %w", err)
+	var heard warnings
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen}, kept, turn, &heard); err != nil {
+		return changes(kept, &heard), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
-	return changes(kept), nil
+	return changes(kept, &heard), nil
 }
 
 // SetConditions reports the outcome of a run.
@@ -227,17 +237,17 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 		of[&patches[i]] = o
 	}
 	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
-	return e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen, Follow: follow}, patches, nil)
+	return e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen, Follow: follow}, patches, nil, &warnings{})
 }
 
 // largeFile is a file of operations that few hooks write.
 const largeFile = 4 << 20
 
 // changes returns the patches without values.
-func changes(patches []effect.Patch) []run.Change {
+func changes(patches []effect.Patch, heard *warnings) []run.Change {
 	list := make([]run.Change, len(patches))
 	for i, p := range patches {
-		list[i] = run.Change{Operation: p.Operation.String(), Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}
+		list[i] = run.Change{Operation: p.Operation.String(), Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, Warnings: heard.of[&patches[i]]}
 		if p.Subresource != "" {
 			list[i].Kind += "/" + p.Subresource
 		}
@@ -316,7 +326,7 @@ func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind
 }
 
 // change applies patches when it is the run's turn, in a span of the run's trace.
-func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn) error {
+func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn, heard *warnings) error {
 	if len(patches) > 0 {
 		var unscoped map[kind]bool
 		if turn != nil {
@@ -332,6 +342,18 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 		}
 	}
 	of.Sent = e.sent.of(of.Hook)
+	of.Warned = func(log *slog.Logger, p *effect.Patch, about, text string) {
+		e.warned(of.Hook)
+		kept := text
+		if p.Set == nil && p.Name != "" {
+			about = p.Kind + " " + strings.TrimPrefix(p.Namespace+"/"+p.Name, "/")
+		} else {
+			kept = about + ": " + text
+		}
+		if heard.add(p, kept) {
+			warn(log, about, text)
+		}
+	}
 	if e.tracer == nil || len(patches) == 0 {
 		return e.patches.Apply(ctx, log, of, patches)
 	}

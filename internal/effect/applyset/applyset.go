@@ -59,6 +59,8 @@ type Options struct {
 	Active  func(hook string) bool
 	Differs func(hook, set, kind string)
 	Warn    func(hook string, about effect.Owner, reason, note string)
+	// Warned, if set, receives the warnings of the API server to the requests of a restore.
+	Warned func(log *slog.Logger, hook, about, text string)
 	// Known reports whether a hook exists: nothing is kept of the sets of others. It may be nil.
 	Known func(hook string) bool
 }

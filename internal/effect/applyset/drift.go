@@ -312,6 +312,9 @@ func (a *Applier) check(ctx context.Context, item suspicion) {
 		ref:     item.ref, last: last, item: item,
 	}
 	c.log = a.opts.Log.With("hook", def.hook, "set", def.set.Name, "object", item.ref.String())
+	if a.opts.Warned != nil {
+		ctx = kube.WithWarnings(ctx, func(about, text string) { a.opts.Warned(c.log, def.hook, about, text) })
+	}
 	switch {
 	case item.ref == ref{} && ended:
 		c.awaitEnd(ctx)

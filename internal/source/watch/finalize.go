@@ -199,17 +199,25 @@ func (m *monitor) withFinalizer(ctx context.Context, client rest.Interface, res 
 }
 
 // setFinalizer is called before the binding has objects.
-func (m *monitor) setFinalizer(client rest.Interface) {
+func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) {
 	name := m.binding.Finalizer
 	if name == "" || client == nil {
 		return
 	}
 	m.finalizing = newFinalizing(name)
+	hear := func(ctx context.Context) context.Context {
+		return kube.WithWarnings(ctx, func(about, text string) {
+			m.log.Warn("The API server warns about a change of a finalizer", "object", about, "warning", text)
+			if warned != nil {
+				warned(m.hook.Name)
+			}
+		})
+	}
 	m.finalizing.add = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
-		return kube.AddFinalizer(ctx, client, o, name)
+		return kube.AddFinalizer(hear(ctx), client, o, name)
 	}
 	m.finalizing.remove = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
-		return kube.RemoveFinalizer(ctx, client, o, name)
+		return kube.RemoveFinalizer(hear(ctx), client, o, name)
 	}
 }
 

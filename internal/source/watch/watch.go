@@ -87,6 +87,8 @@ type Options struct {
 	// finalizer on a resource, before it is added to the first object.
 	Changes rest.Interface
 	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
+	// Warned, if set, is called for each warning of the API server to such a request.
+	Warned func(hook string)
 }
 
 // Watcher watches for all kubernetes bindings of all hooks.
@@ -172,7 +174,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if err := m.compile(w.opts.JQ); err != nil {
 		return err
 	}
-	m.setFinalizer(w.opts.Changes)
+	m.setFinalizer(w.opts.Changes, w.opts.Warned)
 	var res kube.Resource
 	var p plan
 	err := w.retry(ctx, address{h, index}, stuck, func() (err error) {
