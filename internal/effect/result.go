@@ -8,6 +8,8 @@ type Result struct {
 	// RequeueAfter delivers what the run contained again after this time; 0 means never. Requeue, for single objects, precedes it.
 	RequeueAfter time.Duration
 	Requeue      []Requeue
+	// KeepFinalizer keeps the finalizer of objects that are being deleted: their Deleting is delivered again instead of a requeue.
+	KeepFinalizer bool
 	// RetryAfter replaces the back-off after a failure; nil means not set.
 	RetryAfter *time.Duration
 	// GiveUp is the reason to make no further attempt; empty means not set.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"iter"
 	"strconv"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -17,6 +18,7 @@ func (t *Task) result(text []byte, lists []event.Snapshot, failed bool) (effect.
 	var objects map[objectName]bool
 	return wire.ParseResult(text, wire.ResultRules{
 		Failed: failed, MessageOnly: t.messageOnly(), Unlisted: t.unlisted(),
+		Deleting: t.deleting(),
 		Contains: func(namespace, name string) bool {
 			if objects == nil { // most results name none
 				objects = t.objects(lists)
@@ -24,6 +26,17 @@ func (t *Task) result(text []byte, lists []event.Snapshot, failed bool) (effect.
 			return objects[objectName{namespace, name}]
 		},
 	})
+}
+
+// deleting yields the objects whose Deleting is in the contexts.
+func (t *Task) deleting() iter.Seq2[string, string] {
+	return func(yield func(namespace, name string) bool) {
+		for ev := range t.events.All(t.Hook()) {
+			if ev.Watch == event.Deleting && !yield(ev.Object.Namespace, ev.Object.Name) {
+				return
+			}
+		}
+	}
 }
 
 // messageOnly names the kind of run whose result can only have a message; it is empty for others.

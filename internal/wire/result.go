@@ -3,6 +3,8 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +21,8 @@ type ResultRules struct {
 	Unlisted string
 	// Contains reports whether the contexts have an object; nil means that they have none.
 	Contains func(namespace, name string) bool
+	// Deleting yields namespace and name of each object whose Deleting is in the contexts; nil means none.
+	Deleting iter.Seq2[string, string]
 }
 
 // Bounds of the values in result files.
@@ -75,9 +79,10 @@ func result(o *object, rules ResultRules) (r effect.Result) {
 		o.violation("giveUp", "is empty", "write the reason")
 	}
 	r.Requeue = requeues(o, rules)
+	r.KeepFinalizer = o.truth("keepFinalizer", false)
 	o.close()
-	for _, key := range []string{"requeueAfter", "requeue", "retryAfter", "giveUp"} {
-		requeues := strings.HasPrefix(key, "requeue")
+	for _, key := range []string{"requeueAfter", "requeue", "keepFinalizer", "retryAfter", "giveUp"} {
+		requeues := strings.HasPrefix(key, "requeue") || key == "keepFinalizer"
 		switch {
 		case !o.has(key):
 		case rules.MessageOnly != "":
@@ -91,7 +96,27 @@ func result(o *object, rules ResultRules) (r effect.Result) {
 				"the Synchronization is the first poll after a restart: set it to true")
 		}
 	}
+	if r.KeepFinalizer && !rules.Failed && rules.MessageOnly == "" {
+		o.requeuesDeleting(&r, rules.Deleting)
+	}
 	return r
+}
+
+// requeuesDeleting checks that each object that keeps its finalizer is delivered again: it could never be deleted otherwise.
+func (o *object) requeuesDeleting(r *effect.Result, deleting iter.Seq2[string, string]) {
+	const hint = "set requeueAfter, or list it in requeue"
+	switch {
+	case r.RequeueAfter > 0 || o.has("requeueAfter"):
+	case len(r.Requeue) == 0:
+		o.violation("keepFinalizer", "needs requeueAfter or requeue", hint)
+	case deleting != nil:
+		for namespace, name := range deleting {
+			if !slices.ContainsFunc(r.Requeue, func(q effect.Requeue) bool { return q.Namespace == namespace && q.Name == name }) {
+				o.violation("keepFinalizer", fmt.Sprintf("would keep %.600q for ever, whose Deleting is not requeued", strings.TrimPrefix(namespace+"/"+name, "/")), hint)
+				return
+			}
+		}
+	}
 }
 
 func requeues(o *object, rules ResultRules) []effect.Requeue {

@@ -20,6 +20,7 @@ func TestParseResult(t *testing.T) {
 		"a tick":            {},
 		"onStartup":         {MessageOnly: "an onStartup run"},
 		"onStartup, failed": {MessageOnly: "an onStartup run", Failed: true},
+		"deleting":          {Contains: contains, Deleting: func(yield func(string, string) bool) { _ = yield("a", "b") && yield("", "c") }},
 		"unlisted":          {Unlisted: "orders", Contains: contains},
 	}
 	golden.Scripts(t, "testdata/result.txt", func(t *testing.T, text string) string {
@@ -55,6 +56,9 @@ func describeResult(r effect.Result, err error) string {
 	}
 	for _, q := range r.Requeue {
 		add("Requeue", q)
+	}
+	if r.KeepFinalizer {
+		add("KeepFinalizer", true)
 	}
 	if r.RetryAfter != nil {
 		add("RetryAfter", *r.RetryAfter)

@@ -29,9 +29,11 @@ func MetricOf(m effect.Metric) Metric {
 type File struct {
 	RequeueAfter string    `json:"requeueAfter,omitempty"`
 	Requeue      []Requeue `json:"requeue,omitempty"`
-	RetryAfter   string    `json:"retryAfter,omitempty"`
-	GiveUp       string    `json:"giveUp,omitempty"`
-	Message      string    `json:"message,omitempty"`
+	// KeepFinalizer keeps the finalizer of objects that are being deleted.
+	KeepFinalizer bool   `json:"keepFinalizer,omitempty"`
+	RetryAfter    string `json:"retryAfter,omitempty"`
+	GiveUp        string `json:"giveUp,omitempty"`
+	Message       string `json:"message,omitempty"`
 }
 
 // Requeue requests another run for one object.
@@ -43,7 +45,7 @@ type Requeue struct {
 
 // FileOf returns the form of a result file.
 func FileOf(r effect.Result) *File {
-	f := &File{GiveUp: r.GiveUp, Message: r.Message}
+	f := &File{KeepFinalizer: r.KeepFinalizer, GiveUp: r.GiveUp, Message: r.Message}
 	if r.RequeueAfter > 0 {
 		f.RequeueAfter = r.RequeueAfter.String()
 	}

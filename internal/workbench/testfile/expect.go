@@ -132,7 +132,7 @@ var forms = map[string]func(any) string{
 	"admission":  with(map[string]func(any) string{"allowed": truth, "message": someText, "warnings": patterns, "patch": objects}),
 	"conversion": with(map[string]func(any) string{"objects": objects, "failure": someText}),
 	"result": with(map[string]func(any) string{
-		"requeueAfter": durationText, "requeue": objects, "retryAfter": durationText, "giveUp": someText, "message": someText,
+		"requeueAfter": durationText, "requeue": objects, "keepFinalizer": truth, "retryAfter": durationText, "giveUp": someText, "message": someText,
 	}),
 	"http":  with(map[string]func(any) string{"status": wholeNumber, "headers": someMap, "body": anything}),
 	"after": named, "absent": patterns,
