@@ -86,8 +86,13 @@ func (l *Lifecycle) requeue(ctx context.Context) {
 	}
 }
 
-// deliver queues a requeue that is due, unless its object is gone or is being deleted.
+// deliver queues a requeue that is due, unless its object is gone or is being deleted. The next step of a deletion comes from the watcher, with the
+// object of this moment.
 func (l *Lifecycle) deliver(ev event.Event) {
+	if ev.Watch == event.Deleting {
+		l.o.Watcher.DeliverDeleting(ev.Hook, ev.Index, ev.Object)
+		return
+	}
 	if ev.Type == event.Change && ev.Binding().Group == "" {
 		now, ok := l.o.Watcher.Object(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
 		if !ok {

@@ -56,15 +56,31 @@ func (t *Task) leave() {
 	t.Forget()
 }
 
-// finalized yields the events whose success removes a finalizer.
-func (t *Task) finalized() iter.Seq[event.Event] {
+// finalized yields the events whose success removes a finalizer, but for those of kept objects.
+func (t *Task) finalized(kept map[string]bool) iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
 		for ev := range t.Events() {
-			if ev.Object.UID != "" && !yield(ev) {
+			if uid := ev.Object.UID; uid != "" && !kept[uid] && !yield(ev) {
 				return
 			}
 		}
 	}
+}
+
+// keep sets when Deleting is delivered again of objects whose clean-up has another step, and returns their uids. A run that failed, allowed or not, keeps
+// none.
+func (r *Runner) keep(t *Task, result effect.Result, err error) map[string]bool {
+	if !result.KeepFinalizer || err != nil {
+		return nil
+	}
+	kept := map[string]bool{}
+	for ev := range t.Events() {
+		if ev.Watch == event.Deleting && r.opts.Finalizers.Keep(ev) {
+			kept[ev.Object.UID] = true
+			r.requeue(ev, requeueAfter(&ev, result), t.readExtra().run)
+		}
+	}
+	return kept
 }
 
 // Forget lets the objects of the task get another lane. It is called for a task that is dropped with its hook.
@@ -211,6 +227,9 @@ func (r *Runner) requeue(ev event.Event, after time.Duration, run uint64) {
 	again := event.Event{Type: ev.Type, Hook: ev.Hook, Index: ev.Index, Watch: event.Requeued, Object: event.Object{
 		Namespace: ev.Object.Namespace, Name: ev.Object.Name, Kind: ev.Object.Kind,
 	}}
+	if ev.Watch == event.Deleting {
+		again.Watch, again.Object.UID = event.Deleting, ev.Object.UID
+	}
 	if again.Type == event.Synchronization && ev.Binding().Group != "" {
 		again.Type = event.Change // its context is that of the group
 	}

@@ -65,11 +65,14 @@ type Snapshots interface {
 type Finalizers interface {
 	// Release removes them after a successful run with these events.
 	Release(ctx context.Context, events iter.Seq[event.Event])
+	// Keep keeps that of an object whose clean-up has another step; false if the binding has no such object any more.
+	Keep(ev event.Event) bool
 }
 
 type noFinalizers struct{}
 
 func (noFinalizers) Release(context.Context, iter.Seq[event.Event]) {}
+func (noFinalizers) Keep(event.Event) bool                          { return false }
 
 // Effects apply the output of hooks.
 type Effects interface {
@@ -210,7 +213,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		r.decide(t, a.result)
 		r.saw(t, &a)
 	}
-	r.opts.Finalizers.Release(ctx, t.finalized())
+	r.opts.Finalizers.Release(ctx, t.finalized(r.keep(t, a.result, err)))
 	t.leave()
 	return nil
 }

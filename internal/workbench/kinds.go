@@ -72,6 +72,7 @@ type head struct {
 	APIVersion, Kind string
 	Metadata         struct {
 		Namespace, Name   string
+		UID               string
 		Labels            map[string]string
 		Finalizers        []string
 		DeletionTimestamp string

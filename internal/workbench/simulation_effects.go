@@ -61,6 +61,8 @@ func (f simulatedFinalizers) Release(ctx context.Context, events iter.Seq[event.
 	}
 }
 
+func (f simulatedFinalizers) Keep(ev event.Event) bool { return f.watched.Keep(ev) }
+
 // simulatedEffects apply what runs return to the simulated cluster.
 type simulatedEffects struct{ *simulation }
 

@@ -237,6 +237,9 @@ func (s *simulation) change(ctx context.Context, typ string, o memory.Object) er
 	case "Deleting":
 		if s.live == nil {
 			s.server.MarkDeleted(o)
+			if head, err := headOf(o.JSON); err == nil { // the next step, if the finalizer was kept
+				s.watched.DeliverDeleting(head.Metadata.Namespace, head.Metadata.Name, head.Metadata.UID)
+			}
 		} else if err := s.live.markDeleted(ctx, o); err != nil {
 			return err
 		}

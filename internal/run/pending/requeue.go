@@ -2,6 +2,7 @@ package pending
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,12 @@ type requeue struct {
 	at      time.Time
 	run     uint64
 	pos     int
+}
+
+// Deletion is an object whose clean-up has another step, which is due at a time.
+type Deletion struct {
+	Object event.Object
+	Due    time.Time
 }
 
 // NewRequeues returns Requeues without any.
@@ -90,6 +97,19 @@ func (r *Requeues) signal() {
 	case r.changed <- struct{}{}:
 	default:
 	}
+}
+
+// Deletions returns the objects of a binding whose Deleting is delivered again, and when, the next one first.
+func (r *Requeues) Deletions(h *hook.Hook, index int) (all []Deletion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s, q := range r.of {
+		if s.hook == h && s.index == index && q.event.Watch == event.Deleting {
+			all = append(all, Deletion{q.event.Object, q.at})
+		}
+	}
+	slices.SortFunc(all, func(a, b Deletion) int { return a.Due.Compare(b.Due) })
+	return all
 }
 
 // Take removes and returns the events that are due.

@@ -240,6 +240,20 @@ func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	}
 }
 
+// Keep keeps the finalizer of an object after a successful run with its Deleting: DeliverDeleting will deliver it again. It returns false if the
+// binding does not have the object any more.
+func (w *Watcher) Keep(ev event.Event) bool {
+	m := w.monitor(ev.Hook, ev.Index)
+	return m != nil && m.finalizing != nil && m.keepFinalizer(ev.Object)
+}
+
+// DeliverDeleting delivers the next Deleting of an object whose finalizer was kept, unless it has gone meanwhile.
+func (w *Watcher) DeliverDeleting(h *hook.Hook, index int, o event.Object) {
+	if m := w.monitor(h, index); m != nil && m.finalizing != nil {
+		m.deliverDeleting(o)
+	}
+}
+
 // ReleaseObject removes the finalizer of one object without a run. The object gets it again when the hook starts again.
 func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, namespace, name string) error {
 	m := w.monitor(h, index)

@@ -51,6 +51,8 @@ type finalizing struct {
 	// deleting are the uids whose Deleting was delivered, removed those whose finalizer has been removed while the binding has them, released
 	// those that a user has released.
 	deleting, removed, released map[string]bool
+	// kept are the uids, among deleting, whose clean-up has another step: no run is in progress, and Deleting is delivered again.
+	kept map[string]bool
 	// floors are the versions of objects, by key, whose finalizer has been removed after they left: older states are outdated.
 	floors map[string]floor
 	// left are objects that the binding has no more, and that may have the finalizer. They are delivered after the Synchronization.
@@ -124,7 +126,7 @@ const (
 func newFinalizing(name string) *finalizing {
 	return &finalizing{
 		name: name, wake: make(chan struct{}, 1), ended: make(chan struct{}), idle: make(chan struct{}), settled: make(chan struct{}), claims: map[string]*request{},
-		deleting: map[string]bool{}, removed: map[string]bool{}, released: map[string]bool{}, floors: map[string]floor{},
+		deleting: map[string]bool{}, removed: map[string]bool{}, released: map[string]bool{}, kept: map[string]bool{}, floors: map[string]floor{},
 	}
 }
 
@@ -547,6 +549,32 @@ func (m *monitor) startsDeleting(watch event.Watch, e entry) {
 	}
 }
 
+// keepFinalizer keeps the finalizer of an object after a run with its Deleting, if the binding has it still.
+func (m *monitor) keepFinalizer(o event.Object) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	it, ok := m.items.Get(objectKey(o.Namespace, o.Name))
+	if !ok || m.muted || it.object.uid != o.UID || !it.object.has(m.finalizing.name) {
+		return false
+	}
+	m.finalizing.kept[o.UID] = true
+	return true
+}
+
+// deliverDeleting delivers Deleting again of an object whose finalizer was kept.
+func (m *monitor) deliverDeleting(o event.Object) {
+	f, key := m.finalizing, objectKey(o.Namespace, o.Name)
+	m.update(func() {
+		it, ok := m.items.Get(key)
+		if !ok || it.object.uid != o.UID || !f.kept[o.UID] || m.muted || m.ended {
+			return
+		}
+		delete(f.kept, o.UID)
+		delete(f.deleting, o.UID)
+		m.fire(event.Modified, entry{it.object, it.filtered, m.keys[key]})
+	})
+}
+
 // isUnannounced reports whether an object that is new in an unlocked binding makes no event: it is being deleted, and there is nothing to clean up,
 // or that has been requested before the object left the selectors, and Deleted has followed.
 func (f *finalizing) isUnannounced(o *object) bool {
@@ -558,15 +586,17 @@ func (f *finalizing) forget(uid string) {
 	if f.removed[uid] {
 		delete(f.removed, uid)
 		delete(f.deleting, uid)
+		delete(f.kept, uid)
 	}
 }
 
 // fireLeft delivers that an object is gone, or has left the selectors of the binding with its finalizer.
 func (m *monitor) fireLeft(e entry) {
 	f, n := m.finalizing, len(m.fired)
+	defer delete(f.kept, e.object.uid)
 	m.fire(event.Deleted, e)
 	switch {
-	case !m.binding.Deleted && !f.deleting[e.object.uid]:
+	case !m.binding.Deleted && (!f.deleting[e.object.uid] || f.kept[e.object.uid]):
 		m.requestRemoval(e.object)
 	case len(m.fired) > n && m.fired[n].undelivered == "":
 		m.fired[n].release = true
@@ -581,6 +611,7 @@ func (m *monitor) dropFinalized(it item, e entry) bool {
 		f.forget(uid)
 		return false
 	case !f.active || m.muted || !it.object.has(f.name):
+		delete(f.kept, uid)
 		return false
 	case !m.unlocked:
 		f.left = append(f.left, e)

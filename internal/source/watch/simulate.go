@@ -161,6 +161,21 @@ func (s *Simulation) Release(ctx context.Context, events iter.Seq[event.Event]) 
 	}
 }
 
+// Keep is Watcher.Keep.
+func (s *Simulation) Keep(ev event.Event) bool {
+	b := s.bindings[address{ev.Hook, ev.Index}]
+	return b != nil && b.monitor.finalizing != nil && b.monitor.keepFinalizer(ev.Object)
+}
+
+// DeliverDeleting is Watcher.DeliverDeleting, for all bindings that have kept the finalizer of an object.
+func (s *Simulation) DeliverDeleting(namespace, name, uid string) {
+	for _, b := range s.order {
+		if b.monitor.finalizing != nil {
+			b.monitor.deliverDeleting(event.Object{Namespace: namespace, Name: name, UID: uid})
+		}
+	}
+}
+
 func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error) {
 	k := &h.Kubernetes[index]
 	keep := s.opts.KeepManagedFields
