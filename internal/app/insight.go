@@ -199,11 +199,25 @@ func describe(t queue.Task) debug.Task {
 // Binding is what a kubernetes binding sees.
 func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
 	s := i.op.watcher.State(h, index)
+	next, total := i.deletions(h, index)
 	return debug.Binding{
+		Deletions: next, DeletionsTotal: total,
 		Objects: s.Objects, Total: debug.Changes(s.Total), Recent: debug.Changes(s.Recent),
 		Complete: s.Complete, Unlocked: s.Unlocked, Held: s.Held, Troubles: s.Troubles,
 		FilterFails: s.FilterFails, FilterError: s.FilterError, Finalizing: s.Finalizing,
 	}
+}
+
+// shownDeletions limits the objects of a binding whose clean-up has another step.
+const shownDeletions = 3
+
+// deletions are the objects whose clean-up has another step, and the number of all.
+func (i *insight) deletions(h *hook.Hook, index int) (next []debug.Deletion, total int) {
+	all := i.op.runner.Pending().Requeues.Deletions(h, index)
+	for _, d := range all[:min(shownDeletions, len(all))] {
+		next = append(next, debug.Deletion{Object: strings.TrimPrefix(d.Object.Namespace+"/"+d.Object.Name, "/"), Due: d.Due})
+	}
+	return next, len(all)
 }
 
 // missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment.

@@ -139,6 +139,15 @@ type Binding struct {
 	FilterError string
 	// Troubles are the requests that fail now, each with a remedy. Finalizing is why objects lack the finalizer of the binding, or keep it.
 	Troubles, Finalizing []string
+	// Deletions are the objects whose clean-up has another step, the next one first; no more than a few. DeletionsTotal counts all.
+	Deletions      []Deletion
+	DeletionsTotal int
+}
+
+// Deletion is an object whose clean-up has another step, which is due at a time.
+type Deletion struct {
+	Object string
+	Due    time.Time
 }
 
 // Progress is how far a hook has come since the start.

@@ -168,6 +168,13 @@ func (f *facts) finalizing() (reasons []Reason) {
 		for _, t := range b.Finalizing {
 			reasons = append(reasons, Reason{ByFinalizer, true, fmt.Sprintf("binding %q: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
 		}
+		name := f.hook.Kubernetes[i].Name
+		for _, d := range b.Deletions {
+			reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", name, d.Object, max(0, d.Due.Sub(f.now)).Round(time.Second)), ""})
+		}
+		if more := b.DeletionsTotal - len(b.Deletions); more > 0 {
+			reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on", name, count(more, "more object")), ""})
+		}
 	}
 	if len(f.others) > 0 && slices.ContainsFunc(f.hook.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" }) {
 		reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("the instance name %q: %s", f.instance, usedElsewhere(f.others)), separateInstances})

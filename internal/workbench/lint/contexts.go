@@ -31,5 +31,5 @@ func Hook(s script.Source, h *hook.Hook, contexts script.Reading) []Finding {
 	case readsData && !contexts.FirstOnly():
 		add(contexts.Doubt, Note, "gets all contexts of a run: "+contexts.Why, "if it reads only the first context, set settings.contextsPerRun: 1")
 	}
-	return found
+	return append(found, keepsFinalizer(s, h)...)
 }

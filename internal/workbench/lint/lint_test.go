@@ -212,3 +212,16 @@ func TestDuplicates(t *testing.T) {
 		t.Errorf("found %v", found)
 	}
 }
+
+func TestKeepsFinalizer(t *testing.T) {
+	const text = "#!/bin/sh\n# comment\necho 'keepFinalizer: true' >\"$RUN_RESULT_PATH\"\n"
+	for finalizer, want := range map[string]string{
+		"":                   "a.sh:3:7: warning: keepFinalizer has no effect: no binding of the hook has a finalizer (set finalizer on the binding whose objects are cleaned up)",
+		"example.com/volume": "",
+	} {
+		h := &hook.Hook{Name: "a.sh", Kubernetes: []hook.Kubernetes{{Finalizer: finalizer}}}
+		if got := lines(keepsFinalizer(script.Source{Path: "a.sh", Text: []byte(text)}, h)); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
