@@ -34,6 +34,12 @@ def requeue(name: str, after: Duration, *, namespace: str = "") -> None:
     _files.replace(_FILE, {**result, "requeue": [*result.get("requeue", []), item]})
 
 
+def keep_finalizer() -> None:
+    """Keeps the finalizer of the objects that are being deleted: their Deleting is delivered again when requeue_after() or requeue()
+    says. The run has succeeded, and its operations are applied."""
+    _set("keepFinalizer", True)
+
+
 def retry_after(after: Duration) -> None:
     """If this run fails, the next attempt begins after a time from 0s to 24h, instead of the back-off. Call it, and raise an
     exception."""

@@ -470,6 +470,7 @@ class Outputs(RunCase):
             run.requeue_after("5m" if name == "a" else timedelta(hours=1, milliseconds=1.5))
             run.requeue(name, "30s", namespace="shop")
             run.requeue("node", "1h30m")
+            run.keep_finalizer()
             run.message(f"saw {name}")
             run.retry_after("0")
             run.give_up("no shop")
@@ -480,7 +481,7 @@ class Outputs(RunCase):
         requeue = [{"name": "a", "after": "30s", "namespace": "shop"}, node, {"name": "b", "after": "30s", "namespace": "shop"}, node]
         self.assertEqual(
             self.lines("result"),
-            [{"requeueAfter": "3600001ms", "requeue": requeue, "message": "saw b", "retryAfter": "0", "giveUp": "no shop"}],
+            [{"requeueAfter": "3600001ms", "requeue": requeue, "keepFinalizer": True, "message": "saw b", "retryAfter": "0", "giveUp": "no shop"}],
         )
         for text in ["5", "soon", "", "-1s", "5m "]:
             with self.complains("is not a duration"):

@@ -32,6 +32,15 @@ run::requeue() {
   run::_set requeue "{$item,\"after\":$REPLY}" list
 }
 
+# run::keep_finalizer
+#
+# Keeps the finalizer of the objects that are being deleted: their Deleting is delivered again when run::requeue_after or run::requeue says.
+# The run has succeeded, and its operations are applied.
+#
+#   run::requeue_after 30s
+#   run::keep_finalizer
+run::keep_finalizer() { run::_set keepFinalizer true; }
+
 # run::retry_after DURATION
 #
 # If this run fails, the next attempt begins after DURATION, 0s to 24h, instead of the back-off. It does not end the hook.
