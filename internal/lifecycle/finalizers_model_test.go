@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -118,8 +119,9 @@ type buckets struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	// broken, polling and slow are what the runs that end now do.
-	broken, polling, slow bool
+	// broken, polling and slow are what the runs that end now do. Keyed, the hook does not poll by Synchronizations: they have a lane of their own, so
+	// that one may end after the Deleting of an object in its list.
+	broken, polling, slow, keyed bool
 	// of are the uids of the objects that have one, by name.
 	of map[string]string
 	// deleting are the uids whose Deleting has been delivered to this version of the hook. ended are those whose Deleted was made.
@@ -186,10 +188,12 @@ func (b *buckets) Execute(ctx context.Context, in process.Invocation) (process.R
 		b.record("failed")
 		return process.Result{}, errors.New("exit status 1")
 	}
-	b.record("done")
+	keeps := b.polling && slices.Contains(slices.Collect(maps.Values(last)), "Deleting") && b.random.IntN(2) == 0
+	b.record("done, keeps %t", keeps)
 	for _, c := range contexts {
 		o := c.Object.Metadata
 		switch {
+		case c.WatchEvent == "Deleting" && keeps: // another step
 		case c.Type == "Synchronization":
 			for _, one := range c.Objects {
 				if one.Object.Metadata.DeletionTimestamp == "" {
@@ -202,7 +206,10 @@ func (b *buckets) Execute(ctx context.Context, in process.Invocation) (process.R
 			b.of[o.Name] = o.UID
 		}
 	}
-	if b.polling && b.random.IntN(3) > 0 {
+	if keeps {
+		return process.Result{}, os.WriteFile(env["RUN_RESULT_PATH"], []byte("{requeueAfter: 3s, keepFinalizer: true}"), 0o600)
+	}
+	if b.polling && b.random.IntN(3) > 0 && !(b.keyed && contexts[0].Type == "Synchronization") {
 		return process.Result{}, os.WriteFile(env["RUN_RESULT_PATH"], []byte("requeueAfter: 3s"), 0o600)
 	}
 	return process.Result{}, nil
@@ -301,6 +308,9 @@ func (w *finalizerWorld) pendingObjects() map[string]bool {
 			add(ev)
 		}
 	}
+	for _, d := range w.life.o.Runner.Pending().Requeues.Deletions(w.life.Hooks()[0], 0) {
+		uids[d.Object.UID] = true
+	}
 	return uids
 }
 
@@ -319,7 +329,7 @@ func (s *scenario) newHook() *hook.Hook {
 
 func (s *scenario) play(t *testing.T) []string {
 	server := &apiServer{changed: make(chan struct{}), objects: map[string]*apiObject{}, random: rand.New(rand.NewPCG(s.seed, 1))}
-	b := &buckets{server: server, random: rand.New(rand.NewPCG(s.seed, 2)), of: map[string]string{}, deleting: map[string]bool{}, ended: map[string]bool{}, slow: true}
+	b := &buckets{server: server, random: rand.New(rand.NewPCG(s.seed, 2)), of: map[string]string{}, deleting: map[string]bool{}, ended: map[string]bool{}, slow: true, keyed: s.keyed}
 	w := &finalizerWorld{buckets: b, hook: s.newHook}
 	log := slog.New(slog.DiscardHandler)
 	config := &rest.Config{Host: "http://api.example.com", Transport: server, QPS: -1}

@@ -64,12 +64,13 @@ func (r *Requeues) Cancel(s Subject) {
 	}
 }
 
-// CancelObjects removes the requeues of single objects of a binding that runs before the run-th have requested.
+// CancelObjects removes the requeues of single objects of a binding that runs before the run-th have requested. The next step of a deletion stays:
+// nothing else would remove the finalizer of its object.
 func (r *Requeues) CancelObjects(h *hook.Hook, index int, run uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for s, q := range r.of {
-		if s.hook == h && s.kind == event.Change && s.index == index && s.group == "" && q.run < run {
+		if s.hook == h && s.kind == event.Change && s.index == index && s.group == "" && q.run < run && q.event.Watch != event.Deleting {
 			r.remove(q)
 		}
 	}
