@@ -2,10 +2,11 @@
 //
 // Callers may rely on this:
 //   - The zero value of a Dedup is ready, and safe for concurrent use.
-//   - Memory is bounded: a Dedup that holds too many conditions forgets all of them, so that some are logged again.
+//   - Memory is bounded: a Dedup that holds too many conditions forgets all of them, so that some are logged again, and keeps hashes of long texts.
 package logonce
 
 import (
+	"crypto/sha256"
 	"sync"
 	"time"
 )
@@ -28,9 +29,21 @@ type condition struct {
 	suppressed int
 }
 
+// maxText is the length from which a hash is kept instead of a text.
+const maxText = 256
+
+func bounded(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	hash := sha256.Sum256([]byte(text))
+	return string(hash[:])
+}
+
 // Due reports whether to log the condition key, which is now in this state, and how many reports of the state that was
 // logged last have been suppressed.
 func (d *Dedup) Due(key, state string) (suppressed int, due bool) {
+	key, state = bounded(key), bounded(state)
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,6 +64,7 @@ func (d *Dedup) Due(key, state string) (suppressed int, due bool) {
 func (d *Dedup) End(key string) (logged bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	key = bounded(key)
 	_, logged = d.logged[key]
 	delete(d.logged, key)
 	return logged

@@ -2,6 +2,7 @@ package logonce
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,5 +58,27 @@ func TestMemory(t *testing.T) {
 	}
 	if len(d.logged) > maxConditions {
 		t.Errorf("%d conditions are kept", len(d.logged))
+	}
+}
+
+// Of long texts, hashes are kept.
+func TestLongTexts(t *testing.T) {
+	var d Dedup
+	long := strings.Repeat("x", 1<<20)
+	for _, step := range []struct {
+		key, state string
+		due        bool
+	}{{long, long, true}, {long, long, false}, {long + "y", long, true}, {long, long + "y", true}, {"a", "b", true}} {
+		if _, due := d.Due(step.key, step.state); due != step.due {
+			t.Errorf("%d, %d bytes: due is %t", len(step.key), len(step.state), due)
+		}
+	}
+	for key, c := range d.logged {
+		if len(key) > maxText || len(c.state) > maxText {
+			t.Errorf("%d and %d bytes are kept", len(key), len(c.state))
+		}
+	}
+	if !d.End(long) || d.End(long) {
+		t.Error("the condition is not forgotten")
 	}
 }

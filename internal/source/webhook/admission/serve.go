@@ -81,8 +81,8 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	log := h.log(hook, review)
-	log.Info("Got AdmissionReview request", "kind", review.Request.Kind.Kind, "name", review.Request.Name, "namespace", review.Request.Namespace,
-		"operation", review.Request.Operation, "subResource", review.Request.SubResource)
+	log.Info("Got AdmissionReview request", "kind", httpserver.Text(review.Request.Kind.Kind), "name", httpserver.Text(review.Request.Name),
+		"namespace", httpserver.Text(review.Request.Namespace), "operation", httpserver.Text(review.Request.Operation), "subResource", httpserver.Text(review.Request.SubResource))
 	answer, err := h.admit(ctx, hook, review, body, entered, log)
 	elapsed := time.Since(start).Round(time.Millisecond).String()
 	if r.Context().Err() != nil {
@@ -127,7 +127,7 @@ func (h *Handler) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 // log is the logger of a review. The first two keys are those of upstream.
 func (h *Handler) log(w *webhook, r *review) *slog.Logger {
 	return h.opts.Log.With("configurationID", strings.Trim(root, "/"), "webhookID", strings.TrimPrefix(w.path, root),
-		"hook", w.hook.Name, "binding", w.binding.Name, "event", w.typ.String(), "uid", r.Request.UID)
+		"hook", w.hook.Name, "binding", w.binding.Name, "event", w.typ.String(), "uid", httpserver.Text(r.Request.UID))
 }
 
 // admit runs the hook, and returns when there is an answer or ctx has ended, whichever comes first: ending a process takes

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // Review is one step of a conversion for a hook.
@@ -69,7 +70,7 @@ func (c *conversion) check() (todo bool, err error) {
 	for _, version := range c.versions() {
 		way, ok := path(c.steps, version, c.review.Request.Desired)
 		if !ok {
-			return false, c.failed(fmt.Sprintf("no hook converts %q to %q", version, c.review.Request.Desired))
+			return false, c.failed(fmt.Sprintf("no hook converts %q to %q", httpserver.Text(version), httpserver.Text(c.review.Request.Desired)))
 		}
 		todo = todo || len(way) > 0
 	}
@@ -77,7 +78,7 @@ func (c *conversion) check() (todo bool, err error) {
 }
 
 func (c *conversion) failed(why string) *failure {
-	return &failure{message: fmt.Sprintf("Conversion %s to %s was not successful: %s", c.crd, c.review.Request.Desired, why)}
+	return &failure{message: fmt.Sprintf("Conversion %s to %s was not successful: %s", c.crd, httpserver.Text(c.review.Request.Desired), why)}
 }
 
 // run converts. It starts with the objects farthest from the desired version, which join others on the path, so that no
@@ -162,7 +163,7 @@ func (s step) judge(r *review, answer *effect.ConversionAnswer, err error) *fail
 }
 
 func (s step) failed(r *review, why string) string {
-	return fmt.Sprintf("Hook failed to convert to %s: %s: %s", r.Request.Desired, s, why)
+	return fmt.Sprintf("Hook failed to convert to %s: %s: %s", httpserver.Text(r.Request.Desired), s, why)
 }
 
 func (s step) String() string {

@@ -167,7 +167,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		objects, err = h.convert(ctx, r, rv, entered)
 	}
 	if r.Context().Err() != nil {
-		h.opts.Log.Info("The API server no longer waits for the answer", "crd", crd, "uid", rv.Request.UID)
+		h.opts.Log.Info("The API server no longer waits for the answer", "crd", crd, "uid", httpserver.Text(rv.Request.UID))
 		return
 	}
 	f := (*failure)(nil)
@@ -204,7 +204,7 @@ func (h *Handler) unreadable(w http.ResponseWriter, crd string, err error) {
 	if errors.As(err, new(*http.MaxBytesError)) || errors.Is(err, httpserver.ErrTooLarge) {
 		status, text = http.StatusRequestEntityTooLarge, "The review is too large"
 	}
-	h.log(crd, "", text, fmt.Errorf("cannot read the review: %w", err))
+	h.log(crd, "", text, fmt.Errorf("cannot read the review: %s", httpserver.Text(err.Error())))
 	http.Error(w, text, status)
 }
 
@@ -214,7 +214,7 @@ func (h *Handler) log(crd, uid, message string, reason error) {
 	if !due {
 		return
 	}
-	fields := []any{"crd", crd, "uid", uid, "error", reason.Error()}
+	fields := []any{"crd", crd, "uid", httpserver.Text(uid), "error", reason.Error()}
 	if suppressed > 0 {
 		fields = append(fields, "again", suppressed)
 	}

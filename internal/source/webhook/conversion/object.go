@@ -5,6 +5,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // object is a custom resource as bytes, and the fields that a conversion must not change.
@@ -23,7 +25,7 @@ func (id identity) String() string {
 	if id.namespace != "" {
 		name = id.namespace + "/" + id.name
 	}
-	return fmt.Sprintf("%s %s, uid %q", id.kind, name, id.uid)
+	return fmt.Sprintf("%s %s, uid %q", httpserver.Text(id.kind), httpserver.Text(name), httpserver.Text(id.uid))
 }
 
 func readObject(raw []byte) (object, error) {
@@ -48,7 +50,7 @@ func readObjects(raw []jsontext.Value) ([]object, error) {
 	for i := range raw {
 		var err error
 		if objects[i], err = readObject(raw[i]); err != nil {
-			return nil, fmt.Errorf("cannot read object %d of %d: %w", i+1, len(raw), err)
+			return nil, fmt.Errorf("cannot read object %d of %d: %s", i+1, len(raw), httpserver.Text(err.Error()))
 		}
 	}
 	return objects, nil

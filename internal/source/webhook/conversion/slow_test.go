@@ -75,3 +75,25 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 func (unread) Close() error { return nil }
+
+// Versions and names that a client makes up are cut in the log, whatever their length, and are not kept as they are.
+func TestLongTextsOfClients(t *testing.T) {
+	var log bytes.Buffer
+	h := NewHandler(Options{Hooks: hooks(widgets, "v1>v2"), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for i := range 20 {
+		long := fmt.Sprint(i) + strings.Repeat("v", 1<<20)
+		for _, body := range []string{
+			`{"request": {"uid": "` + long + `", "desiredAPIVersion": "w` + long + `", "objects": [{"apiVersion": "` + long + `", "kind": "` + long + `", "metadata": {"name": "` + long + `"}}]}}`,
+			`{"request": {"uid": "u", "desiredAPIVersion": "example.com/v2", "objects": [{"` + long + `": {"metadata": 7}, "metadata": {"` + long + `": 1, "name": 7}}]}}`,
+			`{"request": {"` + long + `": {"` + long + `": bad`,
+		} {
+			r := httptest.NewRequest(http.MethodPost, "/"+widgets, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}
+	}
+	n := strings.Count(log.String(), "\n")
+	if n == 0 || log.Len() > n*2048 {
+		t.Errorf("%d records of %d bytes:\n%.3000s", n, log.Len(), &log)
+	}
+}
