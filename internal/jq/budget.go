@@ -13,7 +13,8 @@ import (
 // and no goroutine.
 //
 // Memory is that of the whole process: Go does not attribute it. It is measured only when the filter is slow, and exceeds the
-// limit only if it still does after a garbage collection.
+// limit only if it still does after a garbage collection. What the end of the evaluation releases was the filter's: if that is less, memory has grown
+// elsewhere, and the filter is evaluated again.
 type budget struct {
 	context.Context
 	limit   time.Duration
@@ -22,6 +23,9 @@ type budget struct {
 	// looked is when memory was last measured, inUse the first measurement.
 	looked time.Time
 	inUse  uint64
+	// most is the memory with which the limit was exceeded.
+	most   uint64
+	memory func() uint64
 	err    error
 	over   chan struct{}
 }
@@ -33,6 +37,8 @@ const (
 	quick = 2 * time.Millisecond
 	// maxMemory is the growth of the process that is allowed during an evaluation.
 	maxMemory = 256 << 20
+	// maxTries bounds evaluations during which memory grows elsewhere.
+	maxTries = 10
 )
 
 var (
@@ -40,8 +46,14 @@ var (
 	errTooBig  = fmt.Errorf("the filter needs more than %d MiB of memory: does it build an infinite result?", maxMemory>>20)
 )
 
-func newBudget(ctx context.Context, limit time.Duration) *budget {
-	return &budget{Context: ctx, limit: limit, started: time.Now(), over: make(chan struct{})}
+func newBudget(ctx context.Context, limit time.Duration, memory func() uint64) *budget {
+	return &budget{Context: ctx, limit: limit, started: time.Now(), memory: memory, over: make(chan struct{})}
+}
+
+// released reports whether the memory that exceeded the limit was that of the evaluation, which has ended.
+func (b *budget) released() bool {
+	runtime.GC()
+	return b.memory() < b.most-maxMemory/2
 }
 
 // Done is called by gojq for each instruction, from one goroutine.
@@ -74,14 +86,14 @@ func (b *budget) lookAtMemory(now time.Time) {
 	first := b.looked.IsZero()
 	b.looked = now
 	if first {
-		b.inUse = inUse()
+		b.inUse = b.memory()
 		return
 	}
-	if inUse() < b.inUse+maxMemory {
+	if b.memory() < b.inUse+maxMemory {
 		return
 	}
 	runtime.GC()
-	if inUse() > b.inUse+maxMemory {
+	if b.most = b.memory(); b.most > b.inUse+maxMemory {
 		b.end(errTooBig)
 	}
 }

@@ -55,6 +55,32 @@ func TestFiltersThatExplode(t *testing.T) {
 	}
 }
 
+// Memory that grows elsewhere during a slow filter is not the filter's.
+func TestMemoryThatGrowsElsewhere(t *testing.T) {
+	for filter, want := range map[string]string{"last(range(200000))": "199999", `reduce range(60) as $i ("x"; . + .)`: "more than 256 MiB of memory"} {
+		f, err := NewCompiler(Options{Timeout: time.Hour}).Compile(filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks := uint64(0)
+		f.inUse = func() uint64 { // the initial list of another binding, 60 MiB at each look
+			looks++
+			return inUse() + min(looks, 40)*60<<20
+		}
+		result, err := f.Apply(t.Context(), nil)
+		if err != nil {
+			result = []byte(err.Error())
+		}
+		if !strings.Contains(string(result), want) {
+			t.Errorf("%s: got %s, want %s", filter, result, want)
+		}
+		if looks < 5 {
+			t.Errorf("%s: memory was measured %d times", filter, looks)
+		}
+		runtime.GC()
+	}
+}
+
 // A filter stops soon after its context is cancelled.
 func TestFilterIsCancelled(t *testing.T) {
 	f, err := NewCompiler(Options{Timeout: time.Hour}).Compile("def f: f; f")

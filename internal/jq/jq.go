@@ -1,7 +1,7 @@
 // Package jq compiles a filter once and applies it to many objects.
 //
 // Callers may rely on this:
-//   - A program is compiled once, however many bindings use it.
+//   - A program of a configuration is compiled once, however many bindings use it. Of those that hooks send, the last 1,000 are kept.
 //   - Equal values give equal bytes: keys are sorted, numbers keep their text.
 //   - Every evaluation ends: time, memory and output are limited. The limits do not apply within a single function of jq, such
 //     as tojson.
@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/itchyny/gojq"
+	"k8s.io/utils/lru"
 )
 
 // Options of a Compiler.
@@ -47,23 +48,51 @@ type Compiler struct {
 
 	mu       sync.Mutex
 	compiled map[string]*Filter
+	// sent are those that hooks have sent, as *Filter by their texts.
+	sent *lru.Cache
 }
+
+// Bounds of the programs that hooks send: often they contain a value, and are used once. Longer ones are not kept.
+const (
+	maxSent     = 1000
+	longestSent = 4 << 10
+)
 
 // NewCompiler returns a Compiler.
 func NewCompiler(opts Options) *Compiler {
 	if opts.Timeout == 0 {
 		opts.Timeout = defaultTimeout
 	}
-	return &Compiler{opts: opts, compiled: map[string]*Filter{}}
+	return &Compiler{opts: opts, compiled: map[string]*Filter{}, sent: lru.New(maxSent)}
 }
 
-// Compile returns the filter for a program. An error has the reason and the position.
+// Compile returns the filter for a program of a configuration, and keeps it. An error has the reason and the position.
 func (c *Compiler) Compile(text string) (*Filter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f, ok := c.compiled[text]; ok {
 		return f, nil
 	}
+	f, err := c.compile(text)
+	if err == nil {
+		c.compiled[text] = f
+	}
+	return f, err
+}
+
+// CompileSent is Compile for a program that a hook has sent. The last ones are kept.
+func (c *Compiler) CompileSent(text string) (*Filter, error) {
+	if f, ok := c.sent.Get(text); ok {
+		return f.(*Filter), nil
+	}
+	f, err := c.compile(text)
+	if err == nil && len(text) <= longestSent {
+		c.sent.Add(strings.Clone(text), f) // text may be a part of a file
+	}
+	return f, err
+}
+
+func (c *Compiler) compile(text string) (*Filter, error) {
 	query, err := gojq.Parse(text)
 	if err != nil {
 		return nil, parseError(text, err)
@@ -79,13 +108,12 @@ func (c *Compiler) Compile(text string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Filter{code: code, timeout: c.opts.Timeout, reads: everything}
+	f := &Filter{code: code, timeout: c.opts.Timeout, inUse: inUse, reads: everything}
 	if len(c.opts.LibraryPath) == 0 { // modules may redefine functions
 		if direct, reads, ok := compileDirect(query); ok {
 			f.direct, f.reads = &direct, reads
 		}
 	}
-	c.compiled[text] = f
 	return f, nil
 }
 
@@ -112,6 +140,7 @@ func modules(q *gojq.Query) string {
 type Filter struct {
 	code    *gojq.Code
 	timeout time.Duration
+	inUse   func() uint64
 	// direct is nil if only gojq can evaluate the filter.
 	direct *code
 	// reads is what direct reads; without direct it is everything.
@@ -164,8 +193,18 @@ func (f *Filter) applyDirectly(v any) (text []byte, ok bool) {
 
 // applyByGojq evaluates the filter with gojq.
 func (f *Filter) applyByGojq(ctx context.Context, v any) ([]byte, error) {
+	b := newBudget(ctx, f.timeout, f.inUse)
+	text, err := f.evaluate(b, v)
+	for try := 0; try < maxTries && errors.Is(err, errTooBig) && !b.released(); try++ {
+		b = newBudget(ctx, f.timeout, f.inUse)
+		text, err = f.evaluate(b, v)
+	}
+	return text, err
+}
+
+func (f *Filter) evaluate(b *budget, v any) ([]byte, error) {
 	var outputs []any
-	iter := f.code.RunWithContext(newBudget(ctx, f.timeout), v)
+	iter := f.code.RunWithContext(b, v)
 	for {
 		out, ok := iter.Next()
 		if !ok {
