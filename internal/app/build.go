@@ -182,7 +182,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, filters *j
 		},
 	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
-		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, Ready: op.health.Answering(), Leading: op.leading,
+		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, Ready: op.health.Answers, ReadyChanged: op.health.Changed, Leading: op.leading,
 		Reviews: answer.Runner{Runner: op.runner}, Requests: answer.Runner{Runner: op.runner}, Meter: reviewMeter{op.meter.Operator, op}, Log: o.Log,
 	})
 	return err

@@ -39,6 +39,9 @@ func (op *operator) failed(f queue.Failed) {
 	var fields []any
 	if t, ok := f.Task.(lifecycle.Task); ok {
 		fields = t.LogFields()
+		if t.EventType() == event.Startup.String() {
+			op.health.StartupFailed(t.Hook())
+		}
 	}
 	if f.Key != "" {
 		fields = append(fields, "key", f.Key)

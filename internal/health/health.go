@@ -1,9 +1,10 @@
 // Package health reports whether the operator answers correctly, and what it is waiting for.
 //
 // Callers may rely on this:
-//   - The operator is ready when the onStartup runs of the hooks that serve reviews, conversions and HTTP requests have
-//     succeeded and their snapshots are filled. Other hooks that wait are notes.
-//   - A ready operator stays ready: a hook that is added later does not take the others out of service.
+//   - A hook answers reviews, conversions and HTTP requests when its onStartup run has succeeded and its snapshots are filled. It holds up no other.
+//   - The operator is ready when each of these hooks answers, or waits because something is in trouble: a kind or a permission is missing, or an
+//     onStartup run fails. Other hooks that wait are notes.
+//   - A ready operator stays ready, and a hook that answers does so: a hook that is added later does not take the others out of service.
 //   - What is missing is read when it is reported, so a permission that has been granted is no longer named.
 //   - All methods may be called concurrently.
 package health
@@ -41,7 +42,12 @@ type Health struct {
 	standby bool
 	// rejected are the causes of the last reload that failed, by hook.
 	rejected map[string]string
-	// settled reports that no hook that served at the start waits any more.
+	// failing are the hooks whose onStartup run fails. Those that start later wait for them.
+	failing map[*hook.Hook]bool
+	// answering are the serving hooks that can answer, also of earlier sets. changed is closed when there are more.
+	answering map[*hook.Hook]bool
+	changed   chan struct{}
+	// settled reports that the operator has been ready.
 	settled bool
 	// all is closed when no serving hook waits.
 	all chan struct{}
@@ -50,7 +56,8 @@ type Health struct {
 // New returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
 // hook from being enabled.
 func New(missing func(*hook.Hook) []string) *Health {
-	return &Health{missing: missing, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, all: make(chan struct{})}
+	return &Health{missing: missing, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, failing: map[*hook.Hook]bool{},
+		answering: map[*hook.Hook]bool{}, changed: make(chan struct{}), all: make(chan struct{})}
 }
 
 const (
@@ -79,6 +86,7 @@ func (s *Health) Expect(hooks []*hook.Hook) {
 	gone := func(h *hook.Hook, _ bool) bool { return !active[h] }
 	maps.DeleteFunc(s.enabling, gone)
 	maps.DeleteFunc(s.starting, gone)
+	maps.DeleteFunc(s.failing, gone)
 	maps.DeleteFunc(s.held, func(h *hook.Hook, _ string) bool { return !active[h] })
 	if s.loaded {
 		select {
@@ -109,6 +117,27 @@ func (s *Health) Answering() <-chan struct{} {
 	return s.all
 }
 
+// Answers reports whether a hook can answer requests.
+func (s *Health) Answers(h *hook.Hook) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answering[h]
+}
+
+// Changed is closed when more hooks can answer.
+func (s *Health) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Forget releases a hook of an earlier set that answers no more.
+func (s *Health) Forget(h *hook.Hook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.answering, h)
+}
+
 // Reloaded sets the causes, by hook, for which the last reload was rejected; none means that it succeeded.
 func (s *Health) Reloaded(rejected map[string]string) {
 	s.mu.Lock()
@@ -123,15 +152,24 @@ func (s *Health) Rejected() map[string]string {
 	return s.rejected
 }
 
-// check closes all when no serving hook waits.
+// check notes the hooks that can answer, and closes all when no serving hook waits.
 func (s *Health) check() {
-	if !s.loaded || len(s.starting) > 0 && !s.standby {
-		return
-	}
-	for h := range s.enabling {
-		if serves(h) {
-			return
+	waiting, more := false, false
+	for h := range s.active {
+		switch {
+		case !serves(h) || s.answering[h]:
+		case s.enabling[h] || s.starting[h] && !s.standby:
+			waiting = true
+		default:
+			s.answering[h], more = true, true
 		}
+	}
+	if more {
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	if !s.loaded || waiting {
+		return
 	}
 	select {
 	case <-s.all:
@@ -146,7 +184,17 @@ func (s *Health) Started(h *hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.starting, h)
+	delete(s.failing, h)
 	s.check()
+}
+
+// StartupFailed records that the onStartup run of a hook has failed, and is retried.
+func (s *Health) StartupFailed(h *hook.Hook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active[h] {
+		s.failing[h] = true
+	}
 }
 
 // Enabled records that all kubernetes bindings of a hook are enabled.
@@ -187,14 +235,15 @@ func (s *Health) Ready() (notes []string, err error) {
 		s.mu.Unlock()
 		return nil, errors.New("hooks are being loaded")
 	}
-	serving := 0
+	// begin counts the serving hooks that only begin: no trouble is known that they wait for.
+	begin := 0
 	var enabling []*hook.Hook
 	for h, why := range s.held {
 		notes = append(notes, note(h, why))
 	}
 	for h := range s.starting {
 		if !s.standby {
-			serving++
+			begin++
 			if s.held[h] == "" {
 				notes = append(notes, note(h, isStarting))
 			}
@@ -208,16 +257,19 @@ func (s *Health) Ready() (notes []string, err error) {
 			enabling = append(enabling, h)
 		}
 		if serves(h) {
-			serving++
+			begin++
 		}
 	}
-	role, settled := s.role, s.settled
+	role, settled, failing := s.role, s.settled, len(s.failing) > 0
 	s.mu.Unlock()
 
 	for _, h := range enabling {
 		why := isEnabling
 		if missing := s.missing(h); len(missing) > 0 {
 			why = strings.Join(missing, "; ")
+			if serves(h) {
+				begin--
+			}
 		}
 		notes = append(notes, note(h, why))
 	}
@@ -225,10 +277,18 @@ func (s *Health) Ready() (notes []string, err error) {
 	if role != "" {
 		notes = slices.Insert(notes, 0, role)
 	}
-	if serving > 0 && !settled {
-		err = fmt.Errorf("not ready: hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings (%d)", serving)
+	if begin > 0 && !failing && !settled {
+		return notes, fmt.Errorf("not ready: hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings (%d)", begin)
 	}
-	return notes, err
+	s.settle()
+	return notes, nil
+}
+
+// settle notes that the operator has been ready: it stays so.
+func (s *Health) settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled = true
 }
 
 func note(h *hook.Hook, why string) string { return fmt.Sprintf("hook %q waits: %s", h.Name, why) }

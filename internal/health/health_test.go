@@ -16,9 +16,8 @@ func TestMissingIsCurrent(t *testing.T) {
 	s.Expect([]*hook.Hook{h})
 	expect := func(want string) {
 		t.Helper()
-		notes, err := s.Ready()
-		if err == nil || !slices.Equal(notes, []string{want}) {
-			t.Errorf("notes %q, error %v", notes, err)
+		if notes, _ := s.Ready(); !slices.Equal(notes, []string{want}) {
+			t.Errorf("notes %q", notes)
 		}
 	}
 	expect(`hook "a.sh" waits: ` + strings.Join(missing, "; "))
@@ -72,5 +71,52 @@ func TestReadyStaysReady(t *testing.T) {
 	s.Enabled(added)
 	if s.Waiting(added) != "" {
 		t.Errorf("waiting for %q", s.Waiting(added))
+	}
+}
+
+// A hook that waits holds up no other. The operator is ready when nothing only begins.
+func TestHookByHook(t *testing.T) {
+	one := 1
+	plain := &hook.Hook{Name: "plain.sh", Validating: make([]hook.Admission, 1)}
+	waits := &hook.Hook{Name: "waits.sh", Kubernetes: make([]hook.Kubernetes, 1), Validating: make([]hook.Admission, 1)}
+	starts := &hook.Hook{Name: "starts.sh", OnStartup: &one}
+	behind := &hook.Hook{Name: "behind.sh", OnStartup: &one, HTTP: make([]hook.HTTP, 1)}
+	var missing []string
+	s := New(func(*hook.Hook) []string { return missing })
+	changed := s.Changed()
+	s.Expect([]*hook.Hook{plain, waits, starts, behind})
+	expect := func(ready bool, answers ...*hook.Hook) {
+		t.Helper()
+		if _, err := s.Ready(); (err == nil) != ready {
+			t.Errorf("error %v", err)
+		}
+		for _, h := range []*hook.Hook{plain, waits, starts, behind} {
+			if s.Answers(h) != slices.Contains(answers, h) {
+				t.Errorf("%s answers: %t", h.Name, s.Answers(h))
+			}
+		}
+	}
+	<-changed
+	expect(false, plain)
+	missing = []string{"the kind is not served"}
+	expect(false, plain) // behind.sh only begins
+	s.StartupFailed(starts)
+	expect(true, plain)
+	missing = nil
+	s.Started(starts)
+	expect(true, plain) // and stays ready
+	changed = s.Changed()
+	s.Enabled(waits)
+	<-changed
+	s.Started(behind)
+	expect(true, plain, waits, behind)
+	next := &hook.Hook{Name: "waits.sh", Kubernetes: make([]hook.Kubernetes, 1), Validating: make([]hook.Admission, 1)}
+	s.Expect([]*hook.Hook{plain, next})
+	expect(true, plain, waits, behind) // those that leave, too
+	if s.Answers(next) {
+		t.Error("the next version answers before it is enabled")
+	}
+	if s.Forget(waits); s.Answers(waits) {
+		t.Error("a hook that is gone answers")
 	}
 }

@@ -6,7 +6,7 @@
 //   - A set of hooks is replaced as a whole. A set that is rejected changes nothing.
 //   - A hook whose configuration is equal in both sets is the same value, and is not interrupted.
 //   - A changed hook is removed and added. A new version waits for the runs of the previous one. If
-//     it answers requests, the requests to all hooks go to the previous set until it is ready. Nothing else waits.
+//     it answers requests, those for it go to the previous version until it is ready. Nothing else waits.
 //
 // Not attempted: to hand tasks and events of a hook over to its next version. Its Synchronization delivers the state.
 package lifecycle

@@ -262,6 +262,7 @@ func (l *Lifecycle) forget(x *life) {
 	l.dropPending(x.hook) // its last run may have left something
 	l.o.Runner.Forget(x.hook)
 	l.o.Store.Forget(x.hook)
+	l.o.Health.Forget(x.hook)
 	l.measure()
 	named := func(other *life) bool { return other.hook.Name == x.hook.Name }
 	if !slices.ContainsFunc(l.lives, named) && !slices.ContainsFunc(l.leaving, named) {

@@ -375,9 +375,7 @@ func conversionTree(objects []json.RawMessage, failure string) (map[string]any, 
 
 // request sends an HTTP request.
 func (s *simulation) request(ctx context.Context) error {
-	ready := make(chan struct{})
-	close(ready)
-	o := httphooks.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, Ready: ready, Log: silent()}
+	o := httphooks.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, Log: silent()}
 	if s.in.As != "" {
 		o.As = &event.User{Name: s.in.As, Groups: s.in.AsGroups}
 	}

@@ -45,12 +45,12 @@ var (
 	ErrLate = errors.New("the hook took too long")
 )
 
-// Options of a Handler. Runner, Ready and Log are required.
+// Options of a Handler. Runner and Log are required.
 type Options struct {
 	Hooks  []*hook.Hook
 	Runner Runner
-	// Ready is closed when the hooks are ready for requests.
-	Ready <-chan struct{}
+	// Ready reports whether a hook can answer; nil means that all can.
+	Ready func(*hook.Hook) bool
 	// Access authenticates and authorizes clients; nil trusts every client, for loopback.
 	Access *Access
 	// As is the user of every request when there is no Access, for tests of hooks: only "allow" of the binding restricts it.
@@ -69,6 +69,9 @@ type Options struct {
 func (o *Options) setDefaults() {
 	if o.Parallel <= 0 {
 		o.Parallel = 16
+	}
+	if o.Ready == nil {
+		o.Ready = func(*hook.Hook) bool { return true }
 	}
 	if o.Intake == nil {
 		o.Intake = httpserver.NewIntake(0)

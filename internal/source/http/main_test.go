@@ -65,18 +65,9 @@ func newHandler(t testing.TB, o Options, hooks string) (*Handler, *testenv.Text)
 	log := &testenv.Text{}
 	o.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Hooks = parseHooks(t, hooks)
-	if o.Ready == nil {
-		o.Ready = closed()
-	}
 	h, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h, log
-}
-
-func closed() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
 }

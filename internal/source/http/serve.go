@@ -37,6 +37,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Answers reports whether the handler has a hook for a request, and whether that is ready.
+func (h *Handler) Answers(r *http.Request) (known, ready bool) {
+	segments, err := segmentsOf(r.URL)
+	if err != nil || segments == nil {
+		return false, false
+	}
+	to, _ := h.routes.find(r.Method, segments)
+	return to != nil, to != nil && h.opts.Ready(to.hook)
+}
+
 // call is one request.
 type call struct {
 	*Handler
@@ -84,10 +94,8 @@ func (c *call) answer() error {
 			return err
 		}
 	}
-	select {
-	case <-c.opts.Ready:
-	default:
-		return c.later("the operator is starting")
+	if !c.opts.Ready(to.hook) {
+		return c.later("the hook is starting")
 	}
 	return c.callHook(to, segments)
 }

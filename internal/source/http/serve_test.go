@@ -221,15 +221,18 @@ func TestHungUp(t *testing.T) {
 
 // No hook runs before snapshots are filled; the OpenAPI document is served.
 func TestNotReady(t *testing.T) {
-	ready := make(chan struct{})
-	handler, _ := newHandler(t, Options{Runner: echoes, Ready: ready}, "a.sh GET /a")
+	ready := map[string]bool{"b.sh": true}
+	handler, _ := newHandler(t, Options{Runner: echoes, Ready: func(h *hook.Hook) bool { return ready[h.Name] }}, "a.sh GET /a\nb.sh GET /b")
+	if w := ask(t.Context(), handler, "GET", "/b", ""); w.Code != 200 {
+		t.Errorf("got %d from a hook that is ready", w.Code)
+	}
 	if w := ask(t.Context(), handler, "GET", "/a", ""); w.Code != 503 || w.Header().Get("Retry-After") == "" {
 		t.Errorf("got %d", w.Code)
 	}
 	if w := ask(t.Context(), handler, "GET", "/openapi.json", ""); w.Code != 200 {
 		t.Errorf("got %d", w.Code)
 	}
-	close(ready)
+	ready["a.sh"] = true
 	if w := ask(t.Context(), handler, "GET", "/a", ""); w.Code != 200 {
 		t.Errorf("got %d", w.Code)
 	}

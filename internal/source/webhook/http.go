@@ -26,10 +26,10 @@ type servedHTTP struct {
 	access *httphooks.Access
 }
 
-// newHTTPServer listens if a hook has http bindings. Requests get 503 until the hooks are ready.
+// newHTTPServer listens if a hook has http bindings. Requests get 503 until their hook is ready.
 func newHTTPServer(o Options) (*httpServer, error) {
 	s := &httpServer{o: o}
-	first, err := s.prepare(o.Hooks, o.Ready)
+	first, err := s.prepare(o.Hooks)
 	if err != nil {
 		first.abort()
 		return nil, err
@@ -37,14 +37,12 @@ func newHTTPServer(o Options) (*httpServer, error) {
 	for _, swap := range first.swap {
 		swap()
 	}
-	first.ready = append(first.ready, o.Ready)
 	s.side = newSide(o.Log, first, nil)
 	return s, nil
 }
 
-// prepare listens if a hook needs it for the first time, and creates a handler, which responds 503 until ready is closed. It
-// returns a renewal with an error, too.
-func (s *httpServer) prepare(hooks []*hook.Hook, ready <-chan struct{}) (r *renewal, err error) {
+// prepare listens if a hook needs it for the first time, and creates a handler. It returns a renewal with an error, too.
+func (s *httpServer) prepare(hooks []*hook.Hook) (r *renewal, err error) {
 	r = &renewal{what: "HTTP hooks"}
 	if !serves(hooks) && s.served == nil {
 		return r, nil
@@ -61,13 +59,13 @@ func (s *httpServer) prepare(hooks []*hook.Hook, ready <-chan struct{}) (r *rene
 		warnAboutAllow(hooks, s.o)
 	}
 	handler, err := httphooks.New(httphooks.Options{
-		Hooks: hooks, Runner: s.o.Requests, Ready: ready, Access: served.access, Log: s.o.Log, Intake: s.o.intake,
+		Hooks: hooks, Runner: s.o.Requests, Ready: s.o.Ready, Access: served.access, Log: s.o.Log, Intake: s.o.intake,
 		Parallel: s.o.HTTP.Parallel, Queue: s.o.HTTP.Queue, BodyLimit: int64(s.o.HTTP.BodyLimit), Timeout: s.o.HTTP.Timeout,
 	})
 	if err != nil {
 		return r, err
 	}
-	r.swap, r.wait = append(r.swap, func() func() { return served.handler.put(handler) }), append(r.wait, handler.Wait)
+	r.swap, r.wait = append(r.swap, func() func() func() { return served.handler.put(handler) }), append(r.wait, handler.Wait)
 	return r, nil
 }
 

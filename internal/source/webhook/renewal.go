@@ -20,13 +20,13 @@ type renewal struct {
 	// registrars make the Services and register the servers, once registerable are closed.
 	registrars   []part
 	registerable []<-chan struct{}
-	// swap activates the new handlers, and returns functions that wait for the requests of the previous ones.
-	swap []func() (drain func())
+	// swap activates the new handlers, and returns functions that end the previous ones, and then wait for their requests.
+	swap []func() (drop func() (drain func()))
 	// wait returns when all runs of the new handlers have ended.
 	wait []func()
 	// retired, if set, is called when no request of earlier handlers is in flight.
 	retired func()
-	// ready are closed when the hooks are ready for requests.
+	// ready are closed when all hooks are ready for requests.
 	ready []<-chan struct{}
 	// opened are the new servers, until they run; closed resets the fields that hold them.
 	opened []*httpserver.Server
@@ -54,23 +54,28 @@ func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble fun
 	}
 }
 
-// register waits until the hooks are ready, activates their handlers, calls swapped, and registers the servers until ctx
-// ends.
+// register activates the handlers, and registers the servers until ctx ends. When all hooks are ready it ends the previous handlers, and calls
+// swapped.
 func (r *renewal) register(ctx context.Context, swapped func(drain []func()), trouble func(error)) {
-	if !reached(ctx, r.ready...) {
-		return
-	}
-	var drain []func()
+	var drops []func() func()
 	for _, swap := range r.swap {
-		drain = append(drain, swap())
-	}
-	swapped(drain)
-	if !reached(ctx, r.registerable...) {
-		return
+		drops = append(drops, swap())
 	}
 	var registrars sync.WaitGroup
 	defer registrars.Wait()
-	begin(ctx, &registrars, r.registrars, trouble)
+	registrars.Go(func() {
+		if !reached(ctx, r.ready...) {
+			return
+		}
+		var drain []func()
+		for _, drop := range drops {
+			drain = append(drain, drop())
+		}
+		swapped(drain)
+	})
+	if reached(ctx, r.registerable...) {
+		begin(ctx, &registrars, r.registrars, trouble)
+	}
 }
 
 // reached waits for channels to be closed, and reports whether that happened before the end of ctx.

@@ -42,7 +42,7 @@ func TestRenewalOnStandby(t *testing.T) {
 		}},
 	}}
 	w, err := newWebhooks(t.Context(), Options{
-		Cluster: &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Hooks: hooks, Ready: ready, Leading: make(chan struct{}),
+		Cluster: &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Hooks: hooks, Leading: make(chan struct{}),
 		Log:      slog.New(slog.DiscardHandler),
 		Webhooks: WebhookOptions{Admission: WebhookServer{ListenAddress: "127.0.0.1:0"}, ConfigurationName: "x", FailurePolicy: "Fail"},
 	})
@@ -82,7 +82,10 @@ func TestRenewalWithoutService(t *testing.T) {
 	start(t, s)
 	s.renew(&renewal{
 		what: "webhooks", retired: func() { close(retired) },
-		swap: []func() func(){func() func() { swapped = true; return func() {} }},
+		swap: []func() func() func(){func() func() func() {
+			swapped = true
+			return func() func() { return func() {} }
+		}},
 		registrars: []part{func(ctx context.Context) error {
 			defer close(rejected)
 			err := register(ctx)

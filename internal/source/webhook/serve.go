@@ -1,10 +1,10 @@
 // Package webhook runs the servers of webhooks and of HTTP hooks: listeners, certificates, Services and registration.
 //
 // Callers may rely on this:
-//   - A webhook is registered only while a server with ready hooks is behind its address.
+//   - A webhook is registered only while a server is behind its address, when its hook is ready. A hook that waits holds up no other.
 //   - Servers are created when a hook needs one, with certificates and Services, and stay until the end.
 //   - The set of hooks is replaced as a whole, in two phases: Prepare does what can fail, without an effect on the active set;
-//     Commit cannot fail. A request is answered by the set with which it began.
+//     Commit cannot fail. A request is answered by the set with which it began. The previous version of a hook answers until the new one is ready.
 //   - Run returns when all requests have been answered.
 package webhook
 
@@ -24,14 +24,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 )
 
-// Options of Servers. All are required.
+// Options of Servers. All but Ready and ReadyChanged are required.
 type Options struct {
 	Cluster  *kube.Cluster
 	Webhooks WebhookOptions
 	HTTP     HTTPOptions
-	// Hooks are the first set. Ready is closed when it is ready for requests.
+	// Hooks are the first set.
 	Hooks []*hook.Hook
-	Ready <-chan struct{}
+	// Ready reports whether a hook can answer; nil means that all can. ReadyChanged returns a channel that is closed when that changes; nil means never.
+	Ready        func(*hook.Hook) bool
+	ReadyChanged func() <-chan struct{}
 	// Leading is closed when this replica is the leader. Only the leader registers a URL, which belongs to one replica.
 	Leading <-chan struct{}
 	// Reviews runs hooks for the API server, Requests for HTTP clients.
@@ -59,7 +61,7 @@ type Servers struct {
 	http     *httpServer
 }
 
-// New listens for the hooks that need it. Before Run and Ready, nothing is registered and requests get 503.
+// New listens for the hooks that need it. Before Run nothing is registered.
 func New(ctx context.Context, o Options) (*Servers, error) {
 	o.intake = httpserver.NewIntake(int64(o.Webhooks.BodyBudget))
 	webhooks, err := newWebhooks(ctx, o)
@@ -93,9 +95,7 @@ func (s *Servers) Prepare(ctx context.Context, hooks []*hook.Hook) (*Renewal, er
 	r := &Renewal{servers: s}
 	var err, errHTTP error
 	r.webhooks, err = s.webhooks.prepare(ctx, hooks)
-	now := make(chan struct{}) // handlers are swapped in when their hooks are ready
-	close(now)
-	r.http, errHTTP = s.http.prepare(hooks, now)
+	r.http, errHTTP = s.http.prepare(hooks)
 	if err := errors.Join(err, errHTTP); err != nil {
 		r.Abort()
 		return nil, err
@@ -109,7 +109,7 @@ func (r *Renewal) Abort() {
 	r.http.abort()
 }
 
-// Commit activates the set when ready is closed. Retired is called when no request of an earlier set is in flight, and never
+// Commit activates the set, hook by hook: earlier versions answer until ready is closed, unless theirs is ready. Retired is called when no request of an earlier set is in flight, and never
 // after Run has returned.
 func (r *Renewal) Commit(ready <-chan struct{}, retired func()) {
 	var sides atomic.Int32

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
@@ -122,25 +123,29 @@ func certificateOf(s *served) func(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) }
 }
 
-// replaceable is a handler that can be replaced while it serves.
+// answerer is the handler of a set of hooks.
+type answerer interface {
+	http.Handler
+	// Answers reports whether the set has a hook for a request, and whether that is ready.
+	Answers(*http.Request) (known, ready bool)
+}
+
+// replaceable is a handler that can be replaced while it serves, hook by hook.
 type replaceable struct {
 	mu  sync.Mutex
 	now *inPlace
+	// earlier are those of earlier sets, the last one first. They answer requests for hooks that have another version, which is not ready.
+	earlier []*inPlace
 }
 
 // inPlace is a handler and its requests in flight.
 type inPlace struct {
-	http.Handler
+	answerer
 	requests sync.WaitGroup
 }
 
 func (r *replaceable) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r.mu.Lock()
-	h := r.now
-	if h != nil {
-		h.requests.Add(1)
-	}
-	r.mu.Unlock()
+	h := r.enter(req)
 	if h == nil {
 		http.Error(w, "the hooks are being loaded", http.StatusServiceUnavailable)
 		return
@@ -149,17 +154,50 @@ func (r *replaceable) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.ServeHTTP(w, req)
 }
 
-// put replaces the handler. Drain waits until the previous one has no request in flight.
-func (r *replaceable) put(h http.Handler) (drain func()) {
+// enter returns the handler of a request, which it counts; nil if there is none.
+func (r *replaceable) enter(req *http.Request) *inPlace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.now
-	if old != nil && old.Handler == h {
+	h := r.now
+	if h == nil {
+		return nil
+	}
+	if known, ready := h.Answers(req); known && !ready {
+		for _, e := range r.earlier {
+			if _, ready := e.Answers(req); ready {
+				h = e
+				break
+			}
+		}
+	}
+	h.requests.Add(1)
+	return h
+}
+
+// put replaces the handler. Drop ends the earlier ones, unless another one has been put; drain waits until they have no request in flight.
+func (r *replaceable) put(h answerer) (drop func() (drain func())) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now == nil || r.now.answerer != h {
+		if r.now != nil {
+			r.earlier = slices.Insert(r.earlier, 0, r.now)
+		}
+		r.now = &inPlace{answerer: h}
+	}
+	return func() func() { return r.drop(h) }
+}
+
+func (r *replaceable) drop(h answerer) (drain func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now.answerer != h {
 		return func() {}
 	}
-	r.now = &inPlace{Handler: h}
-	if old == nil {
-		return func() {}
+	gone := r.earlier
+	r.earlier = nil
+	return func() {
+		for _, e := range gone {
+			e.requests.Wait()
+		}
 	}
-	return old.requests.Wait
 }

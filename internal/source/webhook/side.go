@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -17,7 +18,7 @@ type side struct {
 	replaced error
 	// unserved is why the last renewal is not served; nil if it is.
 	unserved atomic.Pointer[Unregistered]
-	// retired are the callbacks of renewals that are not active yet. current waits for the runs of the active handlers. The
+	// retired are the callbacks of renewals of which not all hooks are ready. current waits for the runs of the handlers that answer. The
 	// goroutine of run owns both, except while a renewal registers.
 	retired, current []func()
 }
@@ -58,13 +59,16 @@ func (s *side) run(ctx context.Context, fail context.CancelCauseFunc) {
 		}
 		registering, stop := context.WithCancelCause(ctx)
 		var registrars sync.WaitGroup
-		now := r
+		now, previous := r, s.current
+		if now != s.first { // whose handlers are active from the beginning
+			s.current = slices.Concat(now.wait, previous)
+		}
 		registrars.Go(func() {
 			now.register(registering, func(drain []func()) {
 				if now == s.first {
-					return // its handlers are active from the beginning
+					return
 				}
-				calls, previous := s.retired, s.current
+				calls := s.retired
 				s.retired, s.current = nil, now.wait
 				running.Go(func() {
 					for _, wait := range append(drain, previous...) {

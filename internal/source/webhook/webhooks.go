@@ -47,11 +47,9 @@ func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
 		first.abort()
 		return nil, err
 	}
-	// Clients that know the address are served before the hooks are ready, too.
 	for _, swap := range first.swap {
 		swap()
 	}
-	first.ready = append(first.ready, o.Ready)
 	w.side = newSide(o.Log, first, admission.ErrReplaced)
 	return w, nil
 }
@@ -93,7 +91,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnValidating, hook.OnMutating) },
-		Hooks: hooks, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, AllEffects: o.Webhooks.AllEffects,
 	})
 	if err != nil {
@@ -108,7 +106,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 		r.closed = append(r.closed, func() { w.admission = nil })
 	}
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, Hooks: hooks, ConfigurationName: o.Webhooks.ConfigurationName,
+		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, ConfigurationName: o.Webhooks.ConfigurationName,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces, Log: o.Log,
@@ -119,7 +117,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 	if err != nil {
 		return err
 	}
-	r.swap, r.wait = append(r.swap, func() func() { return s.handler.put(handler) }), append(r.wait, handler.Wait)
+	r.swap, r.wait = append(r.swap, func() func() func() { return s.handler.put(handler) }), append(r.wait, handler.Wait)
 	r.registrars = append(r.registrars, s.behindService(&w.registrations, namesOf(hooks, hook.OnValidating, hook.OnMutating), registrar.Run))
 	return nil
 }
@@ -128,7 +126,7 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnConversion) },
-		Hooks: hooks, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
 		AllEffects: o.Webhooks.AllEffects,
 	})
 	s := w.conversion
@@ -140,7 +138,7 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 		r.closed = append(r.closed, func() { w.conversion = nil })
 	}
 	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
+		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager, Log: o.Log,
 		Report: func(hooks []string, crd string, err error) {
 			w.registrations.report(Unregistered{hook.OnConversion, hooks, "CustomResourceDefinition " + crd, o.Webhooks.Conversion.unknown(err)})
@@ -149,7 +147,7 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 	if err != nil {
 		return err
 	}
-	r.swap = append(r.swap, func() func() { return s.handler.put(handler) })
+	r.swap = append(r.swap, func() func() func() { return s.handler.put(handler) })
 	r.registrars = append(r.registrars, s.behindService(&w.registrations, namesOf(hooks, hook.OnConversion), registrar.Run))
 	return nil
 }

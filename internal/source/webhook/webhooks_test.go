@@ -22,8 +22,6 @@ func TestWebhooksInside(t *testing.T) {
 		c.Kubectl(t, "delete", "validatingwebhookconfiguration", namespace+"-hooks", "--ignore-not-found")
 	})
 	log := slog.New(slog.DiscardHandler)
-	ready := make(chan struct{})
-	close(ready)
 	hooks := []*hook.Hook{{
 		Name: "hook.sh",
 		Validating: []hook.Admission{{
@@ -32,7 +30,7 @@ func TestWebhooksInside(t *testing.T) {
 		}},
 	}}
 	w, err := newWebhooks(t.Context(), Options{
-		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Hooks: hooks, Ready: ready, Log: log,
+		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Hooks: hooks, Log: log,
 		Webhooks: WebhookOptions{
 			Admission:         WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "admission-svc", Cert: "/no/such/file"},
 			Conversion:        WebhookServer{ServiceName: "conversion-svc"},
@@ -63,7 +61,7 @@ func TestWebhooksInside(t *testing.T) {
 
 	// Hooks without webhooks: the next operator removes what the last one has left.
 	w, err = newWebhooks(t.Context(), Options{
-		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Ready: ready, Log: log,
+		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Log: log,
 		Webhooks: WebhookOptions{Admission: WebhookServer{ServiceName: "admission-svc"}, ConfigurationName: namespace, Namespace: namespace},
 	})
 	if err != nil {

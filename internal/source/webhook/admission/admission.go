@@ -71,7 +71,9 @@ type Meter interface {
 
 // Options of a Handler. Runner and Log are required.
 type Options struct {
-	Hooks  []*hook.Hook
+	Hooks []*hook.Hook
+	// Ready reports whether a hook can answer; nil means that all can. Reviews for others get 503: the failure policy decides.
+	Ready  func(*hook.Hook) bool
 	Runner Runner
 	Meter  Meter
 	Log    *slog.Logger
@@ -98,6 +100,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Queue <= 0 {
 		o.Queue = 256
+	}
+	if o.Ready == nil {
+		o.Ready = func(*hook.Hook) bool { return true }
 	}
 	if o.Meter == nil {
 		o.Meter = noMeter{}

@@ -42,6 +42,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Answers reports whether the handler has a hook for a request, and whether that is ready.
+func (h *Handler) Answers(r *http.Request) (known, ready bool) {
+	w := h.webhooks[r.URL.Path]
+	return w != nil, w != nil && h.opts.Ready(w.hook)
+}
+
 func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	hook := h.webhooks[r.URL.Path]
 	if hook == nil {
@@ -49,6 +55,11 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 			h.opts.Log.Warn("No hook reviews requests for this path: is a webhook configuration of another operator, or of an earlier version, still there?", "path", httpserver.HideTokens(r.URL.Path))
 		}
 		reject(w, http.StatusNotFound, fmt.Sprintf("no hook found for %q", httpserver.HideTokens(r.URL.Path)))
+		return
+	}
+	if !h.opts.Ready(hook.hook) {
+		h.opts.Meter.AdmissionReviewed(hook.hook.Name, hook.binding.Name, ResultFailed, 0)
+		reject(w, http.StatusServiceUnavailable, fmt.Sprintf("hook %q is not ready yet", hook.hook.Name))
 		return
 	}
 	if r.ContentLength != 0 && !isJSON(r.Header.Get("Content-Type")) {

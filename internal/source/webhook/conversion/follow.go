@@ -110,6 +110,9 @@ func (f *follower) report(err error) {
 
 // reconcile makes the CRD as registered. It returns when to try again, 0 for the next signal.
 func (f *follower) reconcile(ctx context.Context) time.Duration {
+	if waiting(stepsByCRD(f.opts.Hooks)[f.name], f.opts.Ready) != nil {
+		return 0
+	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	found, err := f.readCRD(ctx, f.name)

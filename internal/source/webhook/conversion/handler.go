@@ -34,7 +34,9 @@ type Meter interface {
 // Options of a Handler. Hooks, Runner and Log are required.
 type Options struct {
 	// Hooks in their order: of equally short paths, the first declared one is used.
-	Hooks  []*hook.Hook
+	Hooks []*hook.Hook
+	// Ready reports whether a hook can answer; nil means that all can.
+	Ready  func(*hook.Hook) bool
 	Runner Runner
 	Meter  Meter
 	// Parallel limits the reviews in flight per CRD, by default twice the number of processors and at least 4.
@@ -73,6 +75,9 @@ func (o *Options) setDefaults() {
 	if o.Knowable == nil {
 		o.Knowable = func() bool { return true }
 	}
+	if o.Ready == nil {
+		o.Ready = func(*hook.Hook) bool { return true }
+	}
 	if o.Meter == nil {
 		o.Meter = noMeter{}
 	}
@@ -109,6 +114,12 @@ func NewHandler(o Options) *Handler {
 	h.mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	h.mux.HandleFunc("POST /{crd}", h.review)
 	return h
+}
+
+// Answers reports whether the handler has hooks for the CRD of a request, and whether they are all ready.
+func (h *Handler) Answers(r *http.Request) (known, ready bool) {
+	steps, known := h.steps[strings.TrimPrefix(r.URL.Path, "/")]
+	return known, known && waiting(steps, h.opts.Ready) == nil
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
@@ -163,6 +174,9 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var objects []object
+	if by := waiting(h.steps[crd], h.opts.Ready); by != nil && err == nil {
+		err = &failure{message: fmt.Sprintf("The hook %q is not ready yet: try again later", by.Name)}
+	}
 	if err == nil {
 		objects, err = h.convert(ctx, r, rv, entered)
 	}

@@ -31,6 +31,16 @@ func stepsByCRD(hooks []*hook.Hook) map[string][]step {
 	return all
 }
 
+// waiting returns a hook of the steps that is not ready, or nil.
+func waiting(steps []step, ready func(*hook.Hook) bool) *hook.Hook {
+	for _, s := range steps {
+		if !ready(s.hook) {
+			return s.hook
+		}
+	}
+	return nil
+}
+
 // full adds the group to a short version: all versions of a CRD have the same.
 func full(crd, version string) string {
 	_, group, _ := strings.Cut(crd, ".")

@@ -19,6 +19,10 @@ type RegistrarOptions struct {
 	// Service is that of the Handler inside a cluster, URL its base URL elsewhere.
 	Service Service
 	URL     string
+	// Ready reports whether a hook can answer; nil means that all can. A CRD is left as it is until all hooks that convert its objects can.
+	// ReadyChanged returns a channel that is closed when that changes; nil means never.
+	Ready        func(*hook.Hook) bool
+	ReadyChanged func() <-chan struct{}
 	// Bundle returns the PEM of the CAs that the API server must trust. While it is empty or nil, caBundle is not changed.
 	Bundle func() []byte
 	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
@@ -49,6 +53,12 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.BundleChanged == nil {
 		o.BundleChanged = func() <-chan struct{} { return nil }
 	}
+	if o.Ready == nil {
+		o.Ready = func(*hook.Hook) bool { return true }
+	}
+	if o.ReadyChanged == nil {
+		o.ReadyChanged = func() <-chan struct{} { return nil }
+	}
 	if o.Report == nil {
 		o.Report = func([]string, string, error) {}
 	}
@@ -70,7 +80,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 		following.Go(func() { f.run(ctx) })
 	}
 	for {
-		changed := r.opts.BundleChanged() // before the bundle is read
+		changed, ready := r.opts.BundleChanged(), r.opts.ReadyChanged() // before they are read
 		for _, f := range followers {
 			f.wake()
 		}
@@ -78,6 +88,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		case <-ready:
 		}
 	}
 }
