@@ -282,7 +282,7 @@ func (s *settings) groups() []settingGroup {
 				fs.Var(&s.keepTmpFiles, name, "")
 				fs.Lookup(name).NoOptDefVal = "true"
 			}, usage: "keep the files of runs"},
-			{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", hidden: true, bind: truth(&s.debugKubernetesAPI, false), usage: "log requests to the API server"},
+			{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", hidden: true, bind: truth(&s.debugKubernetesAPI, false), usage: "log requests to the API server and answers with their bodies, Secrets included"},
 			{flag: "debug-unix-socket", env: "DEBUG_UNIX_SOCKET", hidden: true, bind: text(&s.debugSocket, "/var/run/shell-operator/debug.socket"), usage: "socket of the debug API; if the default path cannot be used, it is in a private directory of the user"},
 			{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", hidden: true, bind: text(&s.debugHTTP, ""), usage: "TCP address of the debug API, without authentication; :PORT means the loopback address"},
 		}},

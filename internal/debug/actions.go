@@ -80,9 +80,9 @@ type acted struct {
 // act returns the answer of a route that changes something: only to clients of the socket, and with a record of who did it.
 func act(do action) func(*API, request) (answer, error) {
 	return func(a *API, r request) (answer, error) {
-		uid, ok := r.Context().Value(caller{}).(string)
-		if !ok {
-			return answer{}, refuse(http.StatusForbidden, "commands that change something are accepted on the debug socket only").hint("run the command where the operator runs")
+		uid, err := actor(r)
+		if err != nil {
+			return answer{}, err
 		}
 		if _, err := a.hooks(); err != nil { // before, there are no Actions
 			return answer{}, err
@@ -104,6 +104,15 @@ func act(do action) func(*API, request) (answer, error) {
 		}
 		return answer{value: done, text: done.Message + "\n"}, nil
 	}
+}
+
+// actor is the uid of a client of the socket. Others change nothing.
+func actor(r request) (uid string, err error) {
+	uid, ok := r.Context().Value(caller{}).(string)
+	if !ok {
+		return "", refuse(http.StatusForbidden, "commands that change something are accepted on the debug socket only").hint("run the command where the operator runs")
+	}
+	return uid, nil
 }
 
 // withCaller makes requests of the socket known as such.

@@ -46,8 +46,8 @@ func (l *LogLevel) Close() {
 	l.stop()
 }
 
-// Set changes the level, for a while if duration is not 0.
-func (l *LogLevel) Set(name string, duration time.Duration) error {
+// Set changes the level, for a while if duration is not 0. The record of the change has the fields who.
+func (l *LogLevel) Set(name string, duration time.Duration, who ...any) error {
 	name = strings.ToLower(name)
 	if !slices.Contains(logLevels, name) {
 		return refuse(http.StatusBadRequest, "%s cannot be %q", logLevel, name).hint("use one of %s", strings.Join(logLevels, ", "))
@@ -58,7 +58,7 @@ func (l *LogLevel) Set(name string, duration time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stop()
-	l.apply(name)
+	l.apply(name, who...)
 	if duration == 0 {
 		l.permanent = name
 		return nil
@@ -79,8 +79,8 @@ func (l *LogLevel) expire() {
 }
 
 // apply logs the change at the lower one of both levels, so that the record is never filtered out.
-func (l *LogLevel) apply(name string) {
-	record := func() { l.log.Info("Change log level", "value", name) }
+func (l *LogLevel) apply(name string, who ...any) {
+	record := func() { l.log.Info("Change log level", append([]any{"value", name}, who...)...) }
 	next := telemetry.ParseLevel(name)
 	if next <= l.level.Level() {
 		defer record()
@@ -122,7 +122,12 @@ func configList(a *API, _ request) (answer, error) {
 	return answer{value: []parameterDump{d}, text: text}, nil
 }
 
+// configSet changes a parameter. Its answer is that of upstream.
 func configSet(a *API, r request) (answer, error) {
+	uid, err := actor(r)
+	if err != nil {
+		return answer{}, err
+	}
 	r.Body = http.MaxBytesReader(nil, r.Body, 64<<10)
 	if err := r.ParseForm(); err != nil {
 		return answer{}, refuse(http.StatusBadRequest, "the form cannot be read: %v", err)
@@ -142,5 +147,5 @@ func configSet(a *API, r request) (answer, error) {
 	if name := r.PostForm.Get("name"); name != logLevel {
 		return answer{}, refuse(http.StatusBadRequest, "there is no parameter %q", name).hint("shell-operator config list names all")
 	}
-	return answer{plain: true}, a.LogLevel.Set(r.PostForm.Get("value"), duration)
+	return answer{plain: true}, a.LogLevel.Set(r.PostForm.Get("value"), duration, "command", "config/set", "arguments", r.PostForm.Encode(), "uid", uid)
 }

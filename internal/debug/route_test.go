@@ -1,9 +1,11 @@
 package debug
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -25,6 +27,32 @@ func ask(api http.Handler, method, target string, form url.Values) *httptest.Res
 	res := httptest.NewRecorder()
 	api.ServeHTTP(res, req)
 	return res
+}
+
+// fromSocket makes requests those of a client of the socket.
+func fromSocket(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.ServeHTTP(w, r.WithContext(withCaller(r.Context(), "1234")))
+	})
+}
+
+// A client of the TCP port does not change the log level; one of the socket is in the record of the change, also if the new level would hide it.
+func TestConfigSet(t *testing.T) {
+	var log bytes.Buffer
+	level := &slog.LevelVar{}
+	o := options(theOperator())
+	o.LogLevel = NewLogLevel(level, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
+	defer o.LogLevel.Close()
+	api, form := New(o), url.Values{"name": {"log.level"}, "value": {"fatal"}, "duration": {"8760h"}}
+	if res := ask(api, "POST", "/config/set", form); res.Code != 403 || !strings.Contains(res.Body.String(), "are accepted on the debug socket only") || level.Level() != slog.LevelInfo || log.Len() > 0 {
+		t.Errorf("over TCP: %d %s; level %s, log %s", res.Code, res.Body, level.Level(), log.String())
+	}
+	if res := ask(fromSocket(api), "POST", "/config/set", form); res.Code != 200 || level.Level() == slog.LevelInfo {
+		t.Errorf("by the socket: %d %s", res.Code, res.Body)
+	}
+	if !strings.Contains(log.String(), `msg="Change log level" value=fatal command=config/set arguments="duration=8760h&name=log.level&value=fatal" uid=1234`) {
+		t.Errorf("the log is %s", log.String())
+	}
 }
 
 func TestRoutes(t *testing.T) {
@@ -99,7 +127,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/nope", nil, 404, text, "there is no /nope here"},
 	} {
 		t.Run(test.method+" "+test.target, func(t *testing.T) {
-			res := ask(api, test.method, test.target, test.form)
+			res := ask(fromSocket(api), test.method, test.target, test.form)
 			body := res.Body.String()
 			if res.Code != test.status || res.Header().Get("Content-Type") != test.contentType || !strings.Contains(body, test.body) {
 				t.Errorf("status %d, type %s, body\n%s", res.Code, res.Header().Get("Content-Type"), body)

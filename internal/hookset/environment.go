@@ -15,20 +15,23 @@ var alwaysInherited = []string{
 	"PATH", "HOME", "TMPDIR", "TZ", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "SHELL_LIB", "FRAMEWORK_DIR",
 }
 
+// ownCredentials are variables with which the operator authenticates at the receiver of its traces.
+var ownCredentials = []string{"TRACING_OTLP_AUTH_TOKEN", "OTEL_*HEADERS"}
+
 // Inherited is the part of an environment that hooks get. Patterns are names, possibly with * and ?, and those that begin
 // with ! take away; the last one that fits counts. No patterns mean everything. If all patterns take away, the rest stays.
+//
+// Credentials of the operator's own traces are not in "everything", nor in *: a pattern has to name them.
 func Inherited(env, patterns []string) []string {
-	if len(patterns) == 0 {
-		return env
-	}
 	startsWithAll := !slices.ContainsFunc(patterns, func(p string) bool { return !strings.HasPrefix(p, "!") })
 	var kept []string
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
-		wanted := startsWithAll || slices.Contains(alwaysInherited, name)
+		credential := slices.ContainsFunc(ownCredentials, func(p string) bool { fits, _ := path.Match(p, name); return fits })
+		wanted := startsWithAll && !credential || slices.Contains(alwaysInherited, name)
 		for _, p := range patterns {
 			pattern, without := strings.CutPrefix(p, "!")
-			if fits, _ := path.Match(noPath(pattern), noPath(name)); fits { // cmd has checked the patterns
+			if fits, _ := path.Match(noPath(pattern), noPath(name)); fits && !(credential && strings.Trim(pattern, "*") == "") { // cmd has checked the patterns
 				wanted = !without
 			}
 		}

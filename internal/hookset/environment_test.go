@@ -6,6 +6,21 @@ import (
 	"testing"
 )
 
+// Credentials of the operator's traces reach hooks only by name.
+func TestCredentialsOfTraces(t *testing.T) {
+	const headers, token = "OTEL_EXPORTER_OTLP_HEADERS=a=s", "TRACING_OTLP_AUTH_TOKEN=s"
+	const others = "OTEL_SERVICE_NAME=x TRACING_OTLP_ENDPOINT=h:1"
+	const all = headers + " OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=s " + token + " " + others
+	for patterns, want := range map[string]string{
+		"": others, "*": others, "!*_TOKEN": others, "OTEL_*": headers + " OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=s OTEL_SERVICE_NAME=x",
+		"* " + "TRACING_OTLP_AUTH_TOKEN": token + " " + others, "OTEL_EXPORTER_OTLP_HEADERS": headers, "OTEL_EXPORTER_OTLP_HEADERS *": headers + " " + others,
+	} {
+		if got := Inherited(strings.Fields(all), strings.Fields(patterns)); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%q leaves %q, not %q", patterns, got, want)
+		}
+	}
+}
+
 func TestInherited(t *testing.T) {
 	const all = "PATH=/bin APP_ONE=1 APP_TOKEN=s OTHER_TOKEN=s EMPTY= URL=a=b KUBECONFIG=/k"
 	for _, test := range []struct{ patterns, want string }{
