@@ -92,7 +92,7 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 	one.Signal(syscall.SIGKILL)
 	one.Wait()
 	two = start(second, 0, "--orphan-finalizers=remove")
-	two.UntilLog("A finalizer has no hook here: its objects cannot be deleted, unless an operator with the same instance name has its hook", "finalizer", finalizer)
+	two.UntilLog("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", finalizer)
 	if left := remaining(); !strings.Contains(left, finalizer) || !strings.Contains(left, "files.sh") {
 		t.Fatalf("after a kill, the second operator has left %s", left)
 	}

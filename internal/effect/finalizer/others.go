@@ -73,6 +73,12 @@ func (o *others) observe(at time.Time, version uint64, heartbeats map[string]str
 
 func (o *others) gone(is *other) bool { return o.last.Sub(is.since) >= silence }
 
+// runs reports whether an operator certainly does.
+func (o *others) runs(name string) bool {
+	is := o.known[name]
+	return is != nil && is.alive && !o.gone(is)
+}
+
 // unheard reports whether one of them may still respond.
 func (o *others) unheard(now time.Time) bool {
 	for _, is := range o.known {

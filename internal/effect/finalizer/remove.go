@@ -91,12 +91,11 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bo
 	r.orphans = orphans
 	r.mu.Unlock()
 	for _, o := range orphans {
+		log := r.o.Log
 		if len(o.Elsewhere) > 0 {
-			r.o.Log.Warn("A finalizer has no hook here: its objects cannot be deleted, unless an operator with the same instance name has its hook", "finalizer", o.Finalizer, "resource", o.Resource,
-				"hook", o.Hook, "binding", o.Binding, "objects", o.Objects, "operators", o.Elsewhere)
-			continue
+			log = log.With("unlessWith", o.Elsewhere)
 		}
-		r.o.Log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", o.Finalizer, "resource", o.Resource,
+		log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", o.Finalizer, "resource", o.Resource,
 			"hook", o.Hook, "binding", o.Binding, "objects", o.Objects, "hint", "run 'finalizers remove "+o.Finalizer+"', or bring the hook back")
 	}
 	return errors.Join(append(errs, r.forget(ctx, done, owned))...)
@@ -230,7 +229,7 @@ func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]o
 		beating := 0
 		for key, h := range now.heartbeats() {
 			switch {
-			case h.Instance != r.o.Instance || r.o.Operator != "" && h.Operator != r.o.Operator:
+			case h.Instance != r.o.Instance || r.others.runs(h.Operator):
 				beating++
 			case r.o.Operator == "":
 				diff.Metadata.Annotations[key] = nil
