@@ -416,7 +416,7 @@ func TestDriftWaitsForNoOtherSet(t *testing.T) {
 	until(t, r.differs, "web.sh quick ConfigMap")
 	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/quick-0", "--timeout=60s")
 	close(released)
-	_ = <-ended // some of its objects were deleted while it applied them
+	<-ended // some of its objects were deleted while it applied them
 	for i := range members {
 		cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", fmt.Sprintf("configmap/slow-%d", i), "--timeout=60s")
 		cluster.Kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.data.v}=2", fmt.Sprintf("configmap/slow-%d", i), "--timeout=60s")

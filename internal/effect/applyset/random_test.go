@@ -353,12 +353,12 @@ func TestRandomSets(t *testing.T) {
 		w.addOwner()
 	}
 	for i := range rounds {
-		switch chance := w.random.IntN(20); {
-		case chance == 0:
+		switch w.random.IntN(20) {
+		case 0:
 			w.end()
-		case chance == 1:
+		case 1:
 			w.quiet()
-		case chance == 2: // a member that is relabelled before the first Sync of a process is lost, so nothing is changed then
+		case 2: // a member that is relabelled before the first Sync of a process is lost, so nothing is changed then
 			w.quiet()
 			w.process.stop()
 			start()
