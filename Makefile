@@ -39,7 +39,7 @@ $(TESTCLUSTER): $(wildcard testcluster/*.go) testcluster/go.mod testcluster/go.s
 test-kubernetes: testcluster tools ## run the conformance scripts on the control plane of KUBERNETES=v1.35.4
 	@scripts/with-cluster.sh $(TESTCLUSTER) go test -count=1 -timeout 30m ./test/conformance
 
-tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl bin/kubectl bin/flux-crds.yaml ## build bin/tools: jq, kubectl and other programs that hooks call
+tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl bin/kubectl bin/tools/flux-crds.yaml ## build bin/tools: jq, kubectl and other programs that hooks call
 
 bin/tools/jq: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/jq github.com/itchyny/gojq/cmd/gojq
@@ -58,10 +58,10 @@ bin/tools/kubectl: bin/kubectl
 bin/tools/helm-controller: tools/helm-controller/go.mod tools/helm-controller/go.sum
 	@echo 'building helm-controller, two minutes the first time' >&2
 	@mkdir -p bin/tools && cd tools/helm-controller && CGO_ENABLED=0 go build -o ../../$@ github.com/fluxcd/helm-controller
-bin/flux-crds.yaml: scripts/flux-crds.sh tools/helm-controller/go.mod
-	@mkdir -p bin && scripts/flux-crds.sh >$@.new && mv $@.new $@
+bin/tools/flux-crds.yaml: scripts/flux-crds.sh tools/helm-controller/go.mod
+	@mkdir -p bin/tools && scripts/flux-crds.sh >$@.new && mv $@.new $@
 
-addons: bin/tools/helm-controller bin/tools/jq bin/flux-crds.yaml ## build what the example addons needs: helm-controller and its CRDs
+addons: bin/tools/helm-controller bin/tools/jq bin/tools/flux-crds.yaml ## build what the example addons needs: helm-controller and its CRDs
 
 test-addons: build testcluster tools addons ## run the example addons with Flux's helm-controller, as in its README
 	@ADDONS=1 TESTCLUSTER=required go test -count=1 -timeout 30m -v -run TestAddonsWithFlux ./examples | grep -Ev '^=== '

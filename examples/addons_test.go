@@ -30,7 +30,7 @@ func TestAddons(t *testing.T) {
 func prepareAddons(t *testing.T) *example {
 	t.Helper()
 	cluster := testenv.Own(t)
-	crds := filepath.Join(testenv.Root(), "bin", "flux-crds.yaml")
+	crds := filepath.Join(testenv.Root(), "bin", "tools", "flux-crds.yaml")
 	if _, err := os.Stat(crds); err != nil {
 		t.Fatalf("%v: run make tools", err)
 	}
