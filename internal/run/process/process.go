@@ -3,7 +3,7 @@
 // Callers may rely on this:
 //   - The process leads a process group of its own. To end a run early, the whole group gets SIGTERM, and SIGKILL after a
 //     delay or as soon as Options.Kill ends.
-//   - Lines of output are delivered complete, up to 16 MiB, in order per stream.
+//   - Lines of output are delivered complete, up to 16 MiB, in order per stream. After 10 MiB, the output of a run is read at 4 MiB/s.
 //   - Execute returns when the process has ended and its output has been read. If a background process keeps the output open,
 //     Execute reads on for a short time only, and does not signal that process.
 //   - No goroutine that Execute started outlives it.
@@ -36,6 +36,8 @@ type Executor struct {
 	opts Options
 	// endOf is replaced in tests.
 	endOf func(pid int) (*signal, error)
+	now   func() time.Time
+	sleep func(time.Duration)
 
 	mu sync.Mutex
 	// null is nil until it has been opened.
@@ -53,7 +55,7 @@ func New(opts Options) *Executor {
 	if opts.Kill == nil {
 		opts.Kill = context.Background()
 	}
-	return &Executor{opts: opts, endOf: endOf}
+	return &Executor{opts: opts, endOf: endOf, now: time.Now, sleep: time.Sleep}
 }
 
 // Invocation is what to run.
@@ -74,6 +76,8 @@ type Result struct {
 	Usage Usage
 	// HeldOpen reports that a background process kept the output open.
 	HeldOpen bool
+	// Slowed reports that the process has printed so much that its output was read slowly.
+	Slowed bool
 }
 
 // Usage is that of a process and the children that it waited for.
@@ -98,13 +102,13 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, in.Timeout, timeout)
 		defer cancel()
 	}
-	tail := &tail{}
-	stdout, err := openStream(in.Stdout, nil)
+	tail, pace := &tail{}, &pace{now: e.now, sleep: e.sleep}
+	stdout, err := openStream(in.Stdout, nil, pace)
 	if err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
 	}
 	defer stdout.close()
-	stderr, err := openStream(in.Stderr, tail)
+	stderr, err := openStream(in.Stderr, tail, pace)
 	if err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
 	}
@@ -117,7 +121,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		return Result{}, err
 	}
 	r := e.follow(ctx, pid, stdout, stderr)
-	result := Result{Usage: r.usage(started), HeldOpen: r.heldOpen}
+	result := Result{Usage: r.usage(started), HeldOpen: r.heldOpen, Slowed: pace.slowed()}
 	if r.err != nil {
 		return result, fmt.Errorf("%s FAILED: %w", in.Hook, r.err)
 	}

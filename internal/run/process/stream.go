@@ -15,15 +15,16 @@ type stream struct {
 	// read is ours, write is the process's. A closed one is -1.
 	read, write int
 	lines       lineReader
+	pace        *pace
 }
 
-// openStream makes a pipe. Lines go to deliver, a copy of the end goes to keep.
-func openStream(deliver func([]byte), keep *tail) (*stream, error) {
+// openStream makes a pipe. Lines go to deliver, a copy of the end goes to keep. The pace is that of all streams of a run.
+func openStream(deliver func([]byte), keep *tail, pace *pace) (*stream, error) {
 	r, w, err := pipe()
 	if err != nil {
 		return nil, err
 	}
-	return &stream{r, w, lineReader{deliver: deliver, keep: keep}}, nil
+	return &stream{r, w, lineReader{deliver: deliver, keep: keep}, pace}, nil
 }
 
 func (s *stream) close() {
@@ -48,8 +49,11 @@ func (s *stream) ready(events int16) {
 	case events&unix.POLLIN == 0: // empty and without a writer
 		s.lines.end()
 		s.closeRead()
-	case s.lines.from(descriptor(s.read)) != nil:
-		s.closeRead()
+	default:
+		if s.lines.from(descriptor(s.read)) != nil {
+			s.closeRead()
+		}
+		s.pace.add(s.lines.last)
 	}
 }
 
@@ -85,6 +89,8 @@ type lineReader struct {
 	keep    *tail
 	// buf is the beginning of a line.
 	buf []byte
+	// last is how many bytes were read last.
+	last int
 }
 
 // from reads once. It delivers complete lines without their ends, and the rest when reading fails.
@@ -93,6 +99,7 @@ func (l *lineReader) from(r io.Reader) error {
 		l.buf = append(make([]byte, 0, max(firstRead, 2*cap(l.buf))), l.buf...)
 	}
 	n, err := r.Read(l.buf[len(l.buf):cap(l.buf)])
+	l.last = n
 	read := l.buf[len(l.buf) : len(l.buf)+n]
 	if l.keep != nil {
 		l.keep.add(read)
