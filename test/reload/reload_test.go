@@ -507,8 +507,24 @@ func TestReloadWebhooks(t *testing.T) {
 		t.Errorf("status %d", response.StatusCode)
 	}
 
-	d.remove("review")
+	// A hook that waits holds up no other one.
+	d.hook("late", "v1", "{configVersion: v1, kubernetes: [{apiVersion: none.example.com/v1, kind: None}], http: [{method: GET, path: /late}]}")
 	reloaded(op, 3)
+	d.config("review", strings.Replace(review, "rules:", "timeoutSeconds: 5, rules:", 1))
+	deny("third")
+	reloaded(op, 4)
+	heard(func(out string, err error) bool { return err != nil && strings.Contains(out, "third") })
+	response, err = http.Get("http://" + served.Fields["address"] + "/late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("status %d of a hook that waits", response.StatusCode)
+	}
+
+	d.remove("review")
+	reloaded(op, 5)
 	cluster.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+d.ns+"-hooks", "--timeout=60s")
 	heard(func(_ string, err error) bool { return err == nil })
 }
