@@ -59,8 +59,16 @@ type ParkedTask struct {
 	GaveUp bool   `json:"gaveUp,omitempty"`
 }
 
-// caller is the key of the uid of a client of the socket.
+// caller is the key of the client of the socket that has sent a request.
 type caller struct{}
+
+// client is a process at the other end of the socket.
+type client struct {
+	// uid is its user, or "unknown".
+	uid string
+	// hook: the operator has started it, or a process that it has started.
+	hook bool
+}
 
 // actions is an action on one queue, hook or parked task; its method takes the form fields of its route.
 type action func(a *API, r request, dryRun bool) (acted, error)
@@ -106,18 +114,21 @@ func act(do action) func(*API, request) (answer, error) {
 	}
 }
 
-// actor is the uid of a client of the socket. Others change nothing.
+// actor is the uid of a client of the socket that is no hook. Others change nothing.
 func actor(r request) (uid string, err error) {
-	uid, ok := r.Context().Value(caller{}).(string)
-	if !ok {
+	c, ok := r.Context().Value(caller{}).(client)
+	switch {
+	case !ok:
 		return "", refuse(http.StatusForbidden, "commands that change something are accepted on the debug socket only").hint("run the command where the operator runs")
+	case c.hook:
+		return "", refuse(http.StatusForbidden, "commands that change something are not accepted from hooks").hint("run the command outside of hooks, in a Pod by kubectl exec")
 	}
-	return uid, nil
+	return c.uid, nil
 }
 
 // withCaller makes requests of the socket known as such.
-func withCaller(ctx context.Context, uid string) context.Context {
-	return context.WithValue(ctx, caller{}, uid)
+func withCaller(ctx context.Context, c client) context.Context {
+	return context.WithValue(ctx, caller{}, c)
 }
 
 // queue finds the queue that the request names, with at most so many tasks.

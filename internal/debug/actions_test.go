@@ -209,7 +209,7 @@ func TestActions(t *testing.T) {
 			req := httptest.NewRequest("POST", "http://operator"+u.EscapedPath(), strings.NewReader(test.form))
 			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			res := httptest.NewRecorder()
-			New(o).ServeHTTP(res, req.WithContext(withCaller(req.Context(), "1234")))
+			New(o).ServeHTTP(res, req.WithContext(withCaller(req.Context(), client{uid: "1234"})))
 			text := res.Body.String()
 			if err := (&Problem{}); res.Code >= 400 && errors.As(refusalOf(res.Code, res.Body.Bytes()), &err) {
 				text = err.text + ": " + err.hint

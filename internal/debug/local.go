@@ -17,7 +17,7 @@ type local struct{ api *API }
 
 func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := &buffered{header: http.Header{}, status: http.StatusOK}
-	l.api.ServeHTTP(w, r.WithContext(withCaller(r.Context(), strconv.Itoa(os.Geteuid()))))
+	l.api.ServeHTTP(w, r.WithContext(withCaller(r.Context(), client{uid: strconv.Itoa(os.Geteuid())})))
 	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body), Request: r}, r.Context().Err()
 }
 

@@ -1,27 +1,79 @@
 package debug
 
 import (
+	"bytes"
+	"errors"
 	"net"
+	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// peer returns the uid of the process at the other end of a Unix socket, or "unknown".
-func peer(conn net.Conn) string {
-	uid := "unknown"
+// peer returns the process at the other end of a Unix socket. It is called when the client connects, before a hook can end that has left a
+// process behind.
+func peer(conn net.Conn) client {
+	unknown := client{uid: "unknown", hook: true}
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
-		return uid
+		return unknown
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return uid
+		return unknown
 	}
-	_ = raw.Control(func(fd uintptr) {
-		if credentials, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			uid = strconv.FormatUint(uint64(credentials.Uid), 10)
+	var credentials *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		credentials, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil || failed != nil {
+		return unknown
+	}
+	return client{uid: strconv.FormatUint(uint64(credentials.Uid), 10), hook: descends(int(credentials.Pid), hookRoots()...)}
+}
+
+// hookRoots are the processes whose descendants may be hooks: this one. In a container whose first process it is, or its parent, as tini, also
+// that one: processes that hooks have left behind become its children. Those of kubectl exec have no parent in the container.
+func hookRoots() []int {
+	if roots := []int{os.Getpid()}; os.Getppid() != 1 || os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return roots
+	}
+	return []int{os.Getpid(), 1}
+}
+
+// descends reports whether a process, or one of its parents, was started by one of the roots. It does so of a process that has ended, too: nothing is
+// known about that. A pid of 0 is outside of our namespace.
+func descends(pid int, roots ...int) bool {
+	if pid == os.Getpid() {
+		return false
+	}
+	for range 4096 { // pids may be used again while this goes on
+		if slices.Contains(roots, pid) {
+			return true
 		}
-	})
-	return uid
+		if pid <= 1 {
+			return false
+		}
+		parent, err := parentOf(pid)
+		if err != nil {
+			// With hidepid, processes of other users are not in /proc.
+			return !errors.Is(unix.Kill(pid, 0), unix.EPERM)
+		}
+		pid = parent
+	}
+	return true
+}
+
+// parentOf reads the parent of a process. Its name, in parentheses, may have any byte.
+func parentOf(pid int) (int, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 2 {
+		return 0, errors.New("it has no parent")
+	}
+	return strconv.Atoi(string(fields[1]))
 }

@@ -4,5 +4,5 @@ package debug
 
 import "net"
 
-// peer returns "unknown": the socket is private to its user.
-func peer(net.Conn) string { return "unknown" }
+// peer returns an unknown user: the socket is private to its user.
+func peer(net.Conn) client { return client{uid: "unknown"} }
