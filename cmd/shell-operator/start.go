@@ -85,6 +85,9 @@ type watchdog = *lifecycle.Watchdog
 
 // operate runs an operator until a signal; the second signal kills it.
 func operate(log *slog.Logger, run func(ctx, kill context.Context, watch watchdog) error, shutdownTimeout time.Duration) error {
+	if err := protect(); err != nil {
+		log.Warn("Processes of this user can read the operator's memory", "error", err.Error())
+	}
 	stderr := os.Stderr
 	defer telemetry.RouteStderr(log)()
 	kill, killNow := context.WithCancelCause(context.Background())
