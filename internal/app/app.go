@@ -105,7 +105,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	}
 	var files *workspace.Workspace
 	err = o.Watchdog.Step("opening the temp directory", func() (err error) {
-		files, err = workspace.Open(workspace.Options{Dir: o.TmpDir, RunDir: o.RunDir, Keep: o.KeepTmpFiles, Log: o.Log})
+		files, err = workspace.Open(workspace.Options{Dir: o.TmpDir, RunDir: o.RunDir, Keep: o.KeepTmpFiles, Homes: o.OwnHomes, Log: o.Log})
 		return err
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer endPages()
-	if err := o.Watchdog.Step("loading hooks", func() error { return op.load(ctx, kill, cl, filters, o) }); err != nil {
+	if err := o.Watchdog.Step("loading hooks", func() error { return op.load(ctx, kill, cl, files, filters, o) }); err != nil {
 		return err
 	}
 	var asides sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/answer"
@@ -47,8 +48,21 @@ func surroundings(o *Options, w *workspace.Workspace) (*kube.Cluster, error) {
 	if err := w.Protect(); err != nil {
 		return nil, fmt.Errorf("cannot read what has just been written: %w", err)
 	}
-	o.Env = slices.Concat(hookset.Inherited(o.Env, o.HookEnv), cl.Env, library)
+	own := slices.Concat(cl.Env, library)
+	if o.OwnHomes {
+		// A kubeconfig in the operator's home is not in those of hooks.
+		if !cl.Inside && !has(own, "KUBECONFIG") && !has(o.Env, "KUBECONFIG") {
+			own = append(own, "KUBECONFIG="+kube.DefaultKubeconfig())
+		}
+		o.Env = slices.DeleteFunc(slices.Clone(o.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") })
+	}
+	o.Env = slices.Concat(hookset.Inherited(o.Env, o.HookEnv), own)
 	return cl, nil
+}
+
+// has reports whether an environment has a variable that is not empty.
+func has(env []string, name string) bool {
+	return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && len(kv) > len(name)+1 })
 }
 
 // newOperator makes all stages that need no hooks.
@@ -159,12 +173,12 @@ func (op *operator) known(name string) bool {
 }
 
 // load loads the first hooks, and makes what needs them.
-func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, filters *jq.Compiler, o Options) error {
+func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *workspace.Workspace, filters *jq.Compiler, o Options) error {
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
 	loading := hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
-		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun,
+		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare, Rejected: op.runner.Rejected,
 	}
 	first, err := op.store.Load(ctx, loading)
 	if err != nil {

@@ -25,6 +25,8 @@ type Options struct {
 	JQLibraryPath []string
 	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string
+	// OwnHomes gives each hook a home directory of its own.
+	OwnHomes bool
 	// Kubectl is a mode of package kubectl, for hooks that set none.
 	Kubectl string
 	Log     *slog.Logger

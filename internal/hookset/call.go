@@ -16,15 +16,25 @@ type caller struct {
 	executor *process.Executor
 	env      []string
 	timeout  time.Duration
+	// prepare may be nil.
+	prepare func(hook string) ([]string, error)
 }
 
 func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []byte, err error) {
+	env := c.env
+	if c.prepare != nil {
+		own, err := c.prepare(f.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		env = append(env[:len(env):len(env)], own...)
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out, errOut := collected{tooMuch: stop}, collected{tooMuch: stop}
 	program, args := (&hook.Hook{Path: f.Path, Interpreter: f.Interpreter}).Command()
 	_, err = c.executor.Execute(ctx, process.Invocation{
-		Hook: f.Name, Path: program, Args: append(args, "--config"), Dir: dir, Env: c.env, Timeout: c.timeout,
+		Hook: f.Name, Path: program, Args: append(args, "--config"), Dir: dir, Env: env, Timeout: c.timeout,
 		Stdout: out.line, Stderr: errOut.line,
 	})
 	var exit *process.ExitError

@@ -61,6 +61,10 @@ type Options struct {
 	Executor *process.Executor
 	Filters  *jq.Compiler
 	Log      *slog.Logger
+	// Prepare, if set, returns more variables for the config call of a hook, before which it is called.
+	Prepare func(hook string) (env []string, err error)
+	// Rejected, if set, receives the names of the hooks of a set that is not used, after their config calls.
+	Rejected func(names []string)
 	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0.
 	SkipExistingV0 bool
 	// ContextsPerRun is that of hooks without the setting; hook.AutoContexts means to check their scripts.
@@ -112,6 +116,13 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 	}
 	checkTogether(hooks, errs)
 	if err := errors.Join(errs...); err != nil {
+		if o.Rejected != nil {
+			names := make([]string, len(files))
+			for i, f := range files {
+				names[i] = f.Name
+			}
+			o.Rejected(names)
+		}
 		return nil, &LoadError{files, errs}
 	}
 	for _, h := range hooks {
@@ -224,7 +235,7 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 	var err error
 	call := o.caller
 	if call == nil {
-		call = caller{o.Executor, o.Env, o.Timeout}
+		call = caller{o.Executor, o.Env, o.Timeout, o.Prepare}
 	}
 	if a.Stdout, a.Stderr, err = call.Call(ctx, f, root); err != nil {
 		return a, &CallError{f.Name, a.Stderr, err}

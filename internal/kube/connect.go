@@ -73,6 +73,11 @@ func Connect(o Options, dir string) (*Cluster, error) {
 	return c, nil
 }
 
+// DefaultKubeconfig is the value of KUBECONFIG that names the files which are used without a path.
+func DefaultKubeconfig() string {
+	return strings.Join(clientcmd.NewDefaultClientConfigLoadingRules().GetLoadingPrecedence(), string(filepath.ListSeparator))
+}
+
 // OwnNamespace returns the namespace of the operator's own objects: the given one, that of the kubeconfig's context, or that
 // of the Pod.
 func (c *Cluster) OwnNamespace(given string) (string, error) {

@@ -63,11 +63,30 @@ func (r *Runner) Remove(h *hook.Hook) (idle <-chan struct{}, since time.Time) {
 	return s.idle, s.since
 }
 
-// Forget releases a hook that has been removed.
+// Forget releases a hook that has been removed, and what its runs have kept unless there is another version of it.
 func (r *Runner) Forget(h *hook.Hook) {
 	r.hooks.mu.Lock()
-	defer r.hooks.mu.Unlock()
 	delete(r.hooks.known, h)
+	r.hooks.mu.Unlock()
+	r.Rejected([]string{h.Name})
+}
+
+// Rejected releases what config calls of hooks have kept, unless there is a version of the hook.
+func (r *Runner) Rejected(names []string) {
+	if r.opts.Workspace == nil { // in tests
+		return
+	}
+	r.hooks.mu.Lock()
+	defer r.hooks.mu.Unlock()
+	kept := map[string]bool{}
+	for h := range r.hooks.known {
+		kept[h.Name] = true
+	}
+	for _, name := range names {
+		if !kept[name] {
+			r.opts.Workspace.Leave(name)
+		}
+	}
 }
 
 func (s *hooks) limit(h *hook.Hook) *rate.Limiter {

@@ -189,7 +189,7 @@ func TestPanics(t *testing.T) {
 			if text := log.String(); !strings.Contains(text, "panic recovered in TaskQueue Start") || !strings.Contains(text, "at the "+where) || !strings.Contains(text, "record_test.go") {
 				t.Errorf("the log is %s", text)
 			}
-			if left, err := filepath.Glob(filepath.Join(files.Dir(), "hook-*")); err != nil || len(left) > 0 {
+			if left, err := filepath.Glob(filepath.Join(files.Dir(), "runs", "hook-*")); err != nil || len(left) > 0 {
 				t.Errorf("left are %q, %v", left, err)
 			}
 			p.where = ""

@@ -60,7 +60,7 @@ func usageOf(op *testenv.Operator, tmp string) (u usage) {
 			u.children++
 		}
 	}
-	runs, _ := filepath.Glob(filepath.Join(tmp, "operator-*", "hook-*"))
+	runs, _ := filepath.Glob(filepath.Join(tmp, "operator-*", "runs", "hook-*"))
 	u.runs = len(runs)
 	status, _ := os.ReadFile("/proc/" + pid + "/status")
 	if found := regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(status); found != nil {

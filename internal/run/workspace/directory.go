@@ -121,7 +121,7 @@ func removeAbandoned(root *os.Root, name string) (abandoned bool, err error) {
 	}
 	for _, entry := range entries {
 		if entry.Name() != lockName {
-			if err := dir.RemoveAll(entry.Name()); err != nil {
+			if err := removeTree(dir, entry.Name()); err != nil {
 				return true, err
 			}
 		}

@@ -16,6 +16,8 @@ type Files struct {
 	contexts, metrics, admission, conversion, http, patch, result string
 	// calls is made by the first call of kubectl, if at all.
 	calls string
+	// own are variables that name other files of the hook.
+	own []string
 }
 
 func filesIn(dir string) *Files {
@@ -72,15 +74,12 @@ func (f *Files) remove() error {
 	for _, path := range append(f.all(), f.calls) {
 		_ = os.Remove(path) // it may be a directory by now
 	}
-	if os.Remove(f.dir) == nil {
-		return nil
-	}
-	return os.RemoveAll(f.dir)
+	return removeBelow(filepath.Dir(f.dir), filepath.Base(f.dir))
 }
 
 // Environment returns the variables that name the files.
 func (f *Files) Environment() []string {
-	return []string{
+	return append([]string{
 		"BINDING_CONTEXT_PATH=" + f.contexts,
 		"METRICS_PATH=" + f.metrics,
 		"KUBERNETES_PATCH_PATH=" + f.patch,
@@ -89,7 +88,7 @@ func (f *Files) Environment() []string {
 		"CONVERSION_RESPONSE_PATH=" + f.conversion,
 		"HTTP_RESPONSE_PATH=" + f.http,
 		"RUN_RESULT_PATH=" + f.result,
-	}
+	}, f.own...)
 }
 
 // Outputs is the content of the files that a hook wrote; nil stands for an empty file.
