@@ -19,6 +19,14 @@ var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]
 
 var instanceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$`)
 
+// The values of hook-home.
+const (
+	homeInherit = "inherit"
+	homeOwn     = "own"
+)
+
+var homes = []string{homeInherit, homeOwn}
+
 var recordModes = []string{string(hook.RecordFailures), string(hook.RecordAll), string(hook.RecordNone)}
 
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
@@ -78,6 +86,9 @@ func (s *settings) check() error {
 	}
 	if k := s.kubectl; k != kubectl.Auto && k != kubectl.Process {
 		wrong("kubectl", "%q: use auto or process", k)
+	}
+	if !slices.Contains(homes, s.hookHome) {
+		wrong("hook-home", "%q: use one of %s", s.hookHome, strings.Join(homes, ", "))
 	}
 	if !slices.Contains(recordModes, s.record) {
 		wrong("record", "%q: use one of %s", s.record, strings.Join(recordModes, ", "))

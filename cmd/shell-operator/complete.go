@@ -11,6 +11,7 @@ func completeSettings(root *cobra.Command) {
 		"log-level":                         logLevels,
 		"log-type":                          {"text", "json", "color"},
 		"record":                            recordModes,
+		"hook-home":                         homes,
 		"validating-webhook-failure-policy": {"Fail", "Ignore"},
 		"review-effects":                    {"known", "all"},
 	} {

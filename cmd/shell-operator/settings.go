@@ -19,6 +19,7 @@ type settings struct {
 	watchHooks                 bool
 	hooksDir, tmpDir, runDir   string
 	hookEnv                    []string
+	hookHome                   string
 	kubectl                    string
 	keepTmpFiles               lenientBool
 	kubeContext, kubeConfig    string
@@ -184,6 +185,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: limit(&s.contextsPerRun), usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit, auto means 1 for hooks whose script reads only the first one"},
 			{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"), usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip delivers none"},
 			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables that hooks inherit, as names or globs such as APP_*; prefix with ! to exclude (repeatable); default: all"},
+			{flag: "hook-home", env: "SHELL_OPERATOR_HOOK_HOME", bind: text(&s.hookHome, homeInherit), usage: "HOME of hooks: inherit that of the operator, or own, a directory of each hook that is kept between its runs"},
 			{flag: "kubectl", env: "SHELL_OPERATOR_KUBECTL", bind: text(&s.kubectl, kubectl.Auto), usage: "kubectl in hooks without settings.kubectl: auto starts a trimmed one for most calls, process never does"},
 			{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.jqLibraryPath), usage: "directory of jq modules for jqFilter (repeatable)"},
 			{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.keepManagedFields, true), usage: "keep metadata.managedFields in objects, for bindings without keepManagedFields"},

@@ -9,8 +9,9 @@
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 - name: SHELL_OPERATOR_NAMESPACE
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-# kubectl in hooks keeps what it has learned there.
-- {name: HOME, value: /tmp}
+# Read-only: what hooks write to their own directories does not reach the operator. kubectl keeps there what it has learned.
+- {name: HOME, value: /}
+- {name: SHELL_OPERATOR_HOOK_HOME, value: own}
 - {name: SHELL_OPERATOR_RUN_DIR, value: /run-files}
 {{- with include "goMemLimit" . }}
 - {name: GOMEMLIMIT, value: {{ . | quote }}}

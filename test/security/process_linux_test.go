@@ -1,0 +1,235 @@
+package security
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// ordinary is what an operator with an ordinary user needs. As root the program is started by setpriv; everybody else is ordinary already.
+type ordinary struct {
+	dir, binary, kubeconfig string
+	// results is where hooks write.
+	results string
+}
+
+func newOrdinary(t *testing.T, cluster *testenv.Cluster) ordinary {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "security-") // a short name: paths of sockets are limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	in := func(name string) string { return filepath.Join(dir, name) }
+	o := ordinary{dir: dir, binary: in("start"), kubeconfig: in("kubeconfig"), results: in("results")}
+	config, err := os.ReadFile(cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(testenv.Binary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nobody = 65534
+	become := ""
+	if os.Geteuid() == 0 {
+		if _, err := exec.LookPath("setpriv"); err != nil {
+			t.Skip("root needs setpriv, of util-linux, to become another user")
+		}
+		become = fmt.Sprintf("setpriv --reuid %d --regid %d --clear-groups --no-new-privs ", nobody, nobody)
+	}
+	for _, err := range []error{
+		os.Chmod(dir, 0o755), os.Mkdir(in("tmp"), 0o700), os.Mkdir(o.results, 0o700), os.Mkdir(in("home"), 0o700), os.Mkdir(in("socket"), 0o700),
+		os.WriteFile(o.kubeconfig, config, 0o600), os.WriteFile(in("shell-operator"), program, 0o755),
+		os.WriteFile(o.binary, fmt.Appendf(nil, "#!/bin/sh\nexec %s%s \"$@\"\n", become, in("shell-operator")), 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if become != "" {
+		for _, name := range []string{"tmp", "results", "home", "socket", "kubeconfig"} {
+			if err := os.Chown(in(name), nobody, nobody); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return o
+}
+
+// start starts an operator with hooks. Its debug socket is in the directory, too.
+func (o ordinary) start(t *testing.T, files map[string]string, env []string, args ...string) *testenv.Operator {
+	t.Helper()
+	dir := filepath.Join(o.dir, "hooks")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return testenv.Start(t, testenv.OperatorOptions{
+		Binary: o.binary, HooksDir: dir, Kubeconfig: o.kubeconfig, TmpDir: filepath.Join(o.dir, "tmp", "operator"),
+		Args: append([]string{"--debug-unix-socket", o.socket()}, args...),
+		Env:  append([]string{"HOME=" + filepath.Join(o.dir, "home"), "RESULTS=" + o.results, "PROGRAM=" + filepath.Join(o.dir, "shell-operator"), "SOCKET=" + o.socket(), "OPERATOR_SECRET=s3cr3t"}, env...),
+	})
+}
+
+func (o ordinary) socket() string { return filepath.Join(o.dir, "socket", "debug.socket") }
+
+// result is what a hook has written to a file.
+func (o ordinary) result(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(o.results, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// intruder tries what the page excludes, and writes a line for each attempt that succeeds.
+const intruder = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+exec 2>>"$RESULTS/errors"
+{
+	cat "/proc/$PPID/environ" && echo "read the environment"
+	head -c 1 "/proc/$PPID/mem" && echo "read the memory"
+	ls "/proc/$PPID/fd" && echo "listed the open files"
+	readlink "/proc/$PPID/cwd" && echo "read the links"
+	cat /proc/self/environ >/dev/null || echo "cannot read its own environment"
+	sh -c 'cat /proc/$PPID/environ' >/dev/null || echo "is not dumpable itself"
+	ls "$(dirname "$(dirname "$BINDING_CONTEXT_PATH")")" && echo "listed the runs"
+	ls "$HOME/.." && echo "listed the homes"
+	"$PROGRAM" hook pause victim.sh --debug-unix-socket "$SOCKET" && echo "paused a hook"
+	sh -c '"$PROGRAM" queue pause main --debug-unix-socket "$SOCKET"' && echo "paused a queue"
+	"$PROGRAM" config set log.level error --debug-unix-socket "$SOCKET" && echo "set the log level"
+	"$PROGRAM" hook list --debug-unix-socket "$SOCKET" >/dev/null || echo "cannot read by the socket"
+} >"$RESULTS/intruder"
+mkdir -p "$HOME/.kube"
+echo 'broken: [' >"$HOME/.kube/config"
+echo 'echo changed >"$RESULTS/library"' >"$SHELL_LIB"
+`
+
+const victim = `#!/bin/bash
+source "$SHELL_LIB"
+__config__() { echo '{configVersion: v1, onStartup: 2}'; }
+__on_startup() {
+	{
+		echo "home $(ls -A "$HOME" | wc -l)"
+		[[ ! -e $RESULTS/library ]] || echo "the library is changed"
+	} >"$RESULTS/victim"
+}
+hook::run "$@"
+`
+
+// Line "what hooks cannot do": neither read the operator's process, nor find files of other runs, nor change the library or the operator.
+func TestProcess(t *testing.T) {
+	cluster := testenv.Shared(t)
+	o := newOrdinary(t, cluster)
+	op := o.start(t, map[string]string{"intruder.sh": intruder, "victim.sh": victim}, nil, "--hook-home", "own")
+	pages := op.UntilLog("base http server started")
+	op.UntilLog("Hook executed successfully", "hook", "victim.sh")
+	if got := o.result(t, "intruder"); got != "" {
+		t.Errorf("a hook %s\nits errors are\n%s", got, o.result(t, "errors"))
+	}
+	if got := strings.Count(o.result(t, "errors"), "not accepted from hooks"); got != 3 {
+		t.Errorf("%d commands were refused:\n%s", got, o.result(t, "errors"))
+	}
+	if got := o.result(t, "victim"); got != "home 0\n" {
+		t.Errorf("the other hook has found: %s", got)
+	}
+	// Others can act, and the operator can read what it shows of itself.
+	pause := exec.Command(o.binary, "hook", "pause", "victim.sh", "--debug-unix-socket", o.socket())
+	if out, err := pause.CombinedOutput(); err != nil {
+		t.Errorf("outside of hooks: %v: %s", err, out)
+	}
+	res, err := http.Get("http://127.0.0.1:" + pages.Fields["port"] + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"process_open_fds", "process_resident_memory_bytes", "process_cpu_seconds_total"} {
+		if !strings.Contains(string(text), "\n"+name+" ") {
+			t.Errorf("the metric %s is missing", name)
+		}
+	}
+}
+
+// keeper counts its runs in its home, and what it finds there in its config call.
+const keeper = `#!/bin/sh
+if [ "$1" = --config ]; then
+	echo config >>"$HOME/calls"
+	echo '{configVersion: v1, onStartup: 1}'
+	exit
+fi
+echo run >>"$HOME/calls"
+cp "$HOME/calls" "$RESULTS/VERSION"
+echo "$HOME" >"$RESULTS/home"
+kubectl config view -o 'jsonpath={.clusters[*].cluster.server}' >"$RESULTS/server"
+`
+
+// Line "what hooks cannot do": with --hook-home=own a hook keeps its HOME between its runs and over a reload, until it is removed. A kubeconfig in the
+// operator's HOME is that of hooks.
+func TestOwnHomes(t *testing.T) {
+	cluster := testenv.Shared(t)
+	o := newOrdinary(t, cluster)
+	kube := filepath.Join(o.dir, "home", ".kube")
+	if err := os.Mkdir(kube, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(o.kubeconfig, filepath.Join(kube, "config")); err != nil {
+		t.Fatal(err)
+	}
+	o.kubeconfig = ""
+	op := o.start(t, map[string]string{"keeper.sh": strings.ReplaceAll(keeper, "VERSION", "first")}, nil, "--hook-home", "own", "--watch-hooks", "--log-level", "debug")
+	runs := func(n int) {
+		t.Helper()
+		op.Until(fmt.Sprintf("run %d", n), func(records []testenv.Record) bool {
+			got := 0
+			for _, r := range records {
+				if r.Has("Hook executed successfully") {
+					got++
+				}
+			}
+			return got >= n
+		})
+	}
+	runs(1)
+	if got := o.result(t, "first"); got != "config\nrun\n" {
+		t.Errorf("the first run finds %q", got)
+	}
+	if got, want := o.result(t, "server"), cluster.Kubectl(t, "config", "view", "-o", "jsonpath={.clusters[*].cluster.server}"); got != want {
+		t.Errorf("kubectl is sent to %q, want %q", got, want)
+	}
+	home := strings.TrimSpace(o.result(t, "home"))
+	file := filepath.Join(o.dir, "hooks", "keeper.sh")
+	if err := os.WriteFile(file+".new", []byte(strings.NewReplacer("VERSION", "second", "onStartup: 1", "onStartup: 2").Replace(keeper)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	runs(2)
+	if got := o.result(t, "second"); !strings.HasPrefix(got, "config\nrun\nconfig\n") || !strings.HasSuffix(got, "\nrun\n") {
+		t.Errorf("after a reload a run finds %q", got)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	op.UntilLog("The home directory of a hook is removed", "hook", "keeper.sh")
+	if _, err := os.Stat(home); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
