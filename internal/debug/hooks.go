@@ -10,6 +10,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 func hookList(a *API, _ request) (answer, error) {
@@ -108,7 +109,7 @@ func writeObjects(w *bufio.Writer, objects event.Snapshot) (err error) {
 				return false
 			}
 			_, _ = w.WriteString(separator + `"` + part.name + `":`)
-			_, err = w.Write(text)
+			_, err = w.Write(httpserver.HideTokensOfObject(text))
 			separator = ","
 		}
 		_, _ = w.WriteString("}")

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"net/http"
@@ -17,6 +18,17 @@ var (
 
 // HideTokens removes tokens from a text.
 func HideTokens(text string) string { return anyToken.ReplaceAllString(text, "/…") }
+
+// objectToken finds whole tokens in objects.
+var objectToken = regexp.MustCompile(`/[0-9a-f]{64}\b`)
+
+// HideTokensOfObject removes tokens from the JSON text of a webhook configuration or CRD, or of what a filter has made of one. Other texts stay.
+func HideTokensOfObject(text []byte) []byte {
+	if !bytes.Contains(text, []byte("clientConfig")) && !bytes.Contains(text, []byte("/hooks/")) {
+		return text
+	}
+	return objectToken.ReplaceAll(text, []byte("/…"))
+}
 
 // WithoutTokens removes tokens from the text of an error.
 func WithoutTokens(err error) error {

@@ -97,3 +97,16 @@ func TestHideTokens(t *testing.T) {
 		t.Errorf("got %v", hidden)
 	}
 }
+
+func TestHideTokensOfObject(t *testing.T) {
+	token := strings.Repeat("0a", 32)
+	for text, want := range map[string]string{
+		`{"clientConfig":{"service":{"path":"/things.example.com/` + token + `"}}}`: `{"clientConfig":{"service":{"path":"/things.example.com/…"}}}`,
+		`"/hooks/validating/a/b.c.d/` + token + `"`:                                 `"/hooks/validating/a/b.c.d/…"`,
+		`{"image":"blobs/` + token + `"}`:                                           `{"image":"blobs/` + token + `"}`,
+	} {
+		if got := string(HideTokensOfObject([]byte(text))); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -324,7 +324,11 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, 
 	if r.opts.Secrets {
 		_, _ = w.Write(contexts)
 	} else {
-		d := &redaction{redactor: r.redactor, bindings: secretBindings(run.Hook), confidential: run.Unread}
+		tokens := bytes.Contains(contexts, []byte("clientConfig")) && pathToken.Match(contexts)
+		if tokens {
+			contexts = pathToken.ReplaceAll(contexts, []byte("/"+marker+"token"))
+		}
+		d := &redaction{redactor: r.redactor, bindings: secretBindings(run.Hook), confidential: run.Unread || tokens}
 		if err := d.copy(w, contexts); err != nil {
 			return 0, err
 		}
@@ -341,6 +345,9 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, 
 	rest, err := marshal(rec)
 	if err != nil {
 		return 0, err
+	}
+	if rec.WithoutTexts {
+		rest = pathToken.ReplaceAll(rest, []byte("/"+marker+"token"))
 	}
 	_, _ = w.WriteString(",")
 	_, _ = w.Write(bytes.TrimPrefix(rest, []byte(version)))

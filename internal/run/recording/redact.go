@@ -34,6 +34,9 @@ func (r *redactor) replacement(value string) string {
 	return marker + hex.EncodeToString(mac.Sum(nil)[:4])
 }
 
+// pathToken is the end of a path in a registration of webhooks, by which the operator knows the API server.
+var pathToken = regexp.MustCompile(`/[0-9a-f]{64}\b`)
+
 // redaction is the redaction of one recording.
 type redaction struct {
 	*redactor
