@@ -76,7 +76,7 @@ func (g *growing) read() (members, others map[string]string) {
 			switch at := namespace + "/" + o.Name; {
 			case o.Labels[partOf] != "" && !strings.HasPrefix(o.Name, copied):
 				members[at] = o.Data["v"]
-			case o.Labels["applyset.kubernetes.io/id"] == "" && o.Name != "kube-root-ca.crt":
+			case o.Labels["applyset.kubernetes.io/id"] == "" && o.Name != "kube-root-ca.crt" && o.Name != "shell-operator-finalizers":
 				others[at] = string(o.UID) + " " + o.ResourceVersion
 			}
 		}
