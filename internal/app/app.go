@@ -153,6 +153,9 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	}
 	op.insight.built()
 	asides.Go(func() { op.finalizers.Run(aside) })
+	if !o.Patches.DryRun {
+		asides.Go(func() { op.sweepSets(aside) })
+	}
 	asides.Go(func() { op.findOrphans(aside, o.RemoveOrphans && !o.Patches.DryRun) })
 	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, o.Watchdog)
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
@@ -14,12 +16,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// findLostSets searches for sets whose hook is gone, and logs those that an earlier search has not found. An operator that may not list ConfigMaps
-// finds none.
+// findLostSets searches for sets whose hook is gone, and logs those that an earlier search has not found. An operator that may not list the ConfigMaps
+// of its namespace finds none.
 func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error {
-	before, logged := op.lostSets.Load(), op.orphanedSets()
+	before, logged := op.lostSets.Load(), op.lostByHook()
 	op.effects.Sets().DropLost()
-	all, _, err := op.effects.Sets().List(ctx)
+	all, err := op.effects.Sets().ListOwn(ctx)
 	if kube.IsPermissionMissing(err) {
 		return nil
 	}
@@ -32,27 +34,41 @@ func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error 
 			all = nil // it may have their hooks
 		}
 	}
-	lost, counts := []debug.Set{}, map[string]int{}
+	lost := []debug.Set{}
 	for _, s := range all {
 		if !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook }) {
 			lost = append(lost, shownSet(&s))
-			counts[s.Hook]++
 		}
 	}
 	if !op.lostSets.CompareAndSwap(before, &lost) { // one was deleted meanwhile, and the next search follows
 		return nil
 	}
-	for name, n := range counts {
-		if n == logged[name] {
-			continue
-		}
-		op.log.Warn("Sets of objects have no hook any more: their objects stay", "hook", name, "sets", n, "hint", "run 'sets adopt' or 'sets delete' with --hook "+name+", or bring the hook back")
-	}
+	op.logLost(logged)
 	return nil
 }
 
-// orphanedSets counts the sets whose hook is gone, by hook.
-func (op *operator) orphanedSets() map[string]int {
+// shownHooks is the maximum of hooks that have a record of their own.
+const shownHooks = 5
+
+// logLost logs the sets whose hook is gone, but those that are logged.
+func (op *operator) logLost(logged map[string]int) {
+	const message = "Sets of objects have no hook any more: their objects stay"
+	counts := op.lostByHook()
+	maps.DeleteFunc(counts, func(name string, n int) bool { return n == logged[name] })
+	if len(counts) > shownHooks {
+		n := 0
+		for _, sets := range counts {
+			n += sets
+		}
+		op.log.Warn(message, "hooks", len(counts), "sets", n, "hint", "run 'sets list', then 'sets adopt' or 'sets delete', or bring the hooks back")
+		return
+	}
+	for name, n := range counts {
+		op.log.Warn(message, "hook", name, "sets", n, "hint", "run 'sets adopt' or 'sets delete' with --hook "+hook.Word(name)+", or bring the hook back")
+	}
+}
+
+func (op *operator) lostByHook() map[string]int {
 	counts := map[string]int{}
 	if lost := op.lostSets.Load(); lost != nil {
 		for _, s := range *lost {
@@ -60,6 +76,41 @@ func (op *operator) orphanedSets() map[string]int {
 		}
 	}
 	return counts
+}
+
+// orphanedSets counts the sets whose hook is gone, by hook, for a scrape. A text that is no name of a hook is no label.
+func (op *operator) orphanedSets() map[string]int {
+	counts := map[string]int{}
+	for name, n := range op.lostByHook() {
+		if !hook.IsName(name) {
+			name = "invalid name"
+		}
+		counts[name] += n
+	}
+	return counts
+}
+
+// sweepEvery is the time between two searches for records of sets that have ended.
+const sweepEvery = time.Hour
+
+// sweepSets deletes records of sets whose owner is gone, when this replica leads, until ctx ends.
+func (op *operator) sweepSets(ctx context.Context) {
+	select {
+	case <-op.leading:
+	case <-ctx.Done():
+		return
+	}
+	for {
+		err := op.effects.Sets().Sweep(op.fenced(ctx), op.log)
+		if err != nil && !kube.IsPermissionMissing(err) && ctx.Err() == nil {
+			op.log.Warn("Cannot search for records of sets whose owner is gone", "error", err.Error())
+		}
+		select {
+		case <-time.After(sweepEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func shownSet(s *applyset.Set) debug.Set {
@@ -71,12 +122,12 @@ func shownSet(s *applyset.Set) debug.Set {
 }
 
 // Sets are those of this installation.
-func (i *insight) Sets(ctx context.Context) ([]debug.Set, string, error) {
+func (i *insight) Sets(ctx context.Context) ([]debug.Set, error) {
 	return listSets(ctx, i.op.effects.Sets())
 }
 
-func listSets(ctx context.Context, in *applyset.Applier) (all []debug.Set, hidden string, err error) {
-	sets, hidden, err := in.List(ctx)
+func listSets(ctx context.Context, in *applyset.Applier) (all []debug.Set, err error) {
+	sets, err := in.List(ctx)
 	in.Count(ctx, sets)
 	for _, s := range sets {
 		shown := shownSet(&s)
@@ -85,7 +136,7 @@ func listSets(ctx context.Context, in *applyset.Applier) (all []debug.Set, hidde
 		}
 		all = append(all, shown)
 	}
-	return all, hidden, err
+	return all, err
 }
 
 // LostSets are those whose hook is gone, as of the last search.
@@ -172,7 +223,7 @@ func NewSetsClient(cl *kube.Cluster, o Options) (*debug.Client, error) {
 // Hooks are not known.
 func (c *clusterSets) Hooks() []*hook.Hook { return []*hook.Hook{} }
 
-func (c *clusterSets) Sets(ctx context.Context) ([]debug.Set, string, error) {
+func (c *clusterSets) Sets(ctx context.Context) ([]debug.Set, error) {
 	return listSets(ctx, c.sets)
 }
 
@@ -209,14 +260,11 @@ func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
 	if err != nil {
 		return err
 	}
-	all, hidden, err := sets.List(ctx)
+	all, err := sets.List(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	if hidden != "" {
-		errs = append(errs, errors.New(hidden))
-	}
 	for _, s := range all {
 		if o.Patches.DryRun {
 			errs = append(errs, planSet(ctx, sets, o.Log, &s))

@@ -54,8 +54,8 @@ type Operator interface {
 	// Others are the other running operators with the same instance name. Heartbeats are those in the record of finalizers, of all installations.
 	Others() (instance string, operators []string)
 	Heartbeats(context.Context) ([]Heartbeat, error)
-	// Sets are those of this installation; hidden is why there may be more. LostSets are those whose hook is gone, as of the last search.
-	Sets(context.Context) (all []Set, hidden string, err error)
+	// Sets are those of this installation. LostSets are those whose hook is gone, as of the last search.
+	Sets(context.Context) ([]Set, error)
 	LostSets() []Set
 	SetMembers(context.Context, Set) ([]SetMember, error)
 	// OneByOne is the place in its script because of which a hook runs once per context; empty if it does not.

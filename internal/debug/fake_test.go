@@ -98,8 +98,8 @@ func (f *fake) NextTick(crontab string) time.Time               { return f.ticks
 
 func (f *fake) Finalizers(context.Context) ([]Finalizer, error) { return f.orphans, nil }
 
-func (f *fake) Sets(context.Context) ([]Set, string, error) {
-	return slices.Clone(f.sets), "", nil
+func (f *fake) Sets(context.Context) ([]Set, error) {
+	return slices.Clone(f.sets), nil
 }
 func (f *fake) LostSets() []Set {
 	return slices.DeleteFunc(slices.Clone(f.sets), func(s Set) bool { return !s.HookAbsent })

@@ -62,12 +62,12 @@ func (s *Set) line() string {
 }
 
 // sets returns the sets, with what is known of their hooks.
-func (a *API) sets(ctx context.Context) (all []Set, hidden string, err error) {
+func (a *API) sets(ctx context.Context) (all []Set, err error) {
 	hooks, err := a.hooks()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	all, hidden, err = a.Operator.Sets(ctx)
+	all, err = a.Operator.Sets(ctx)
 	known := !a.NoOperator
 	if known {
 		_, others := a.Operator.Others()
@@ -76,7 +76,7 @@ func (a *API) sets(ctx context.Context) (all []Set, hidden string, err error) {
 	for i := range all {
 		all[i].HookAbsent = known && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == all[i].Hook })
 	}
-	return all, hidden, err
+	return all, err
 }
 
 // oneSet finds the set that a request names by its id, its name, or hook and name.
@@ -93,7 +93,7 @@ func (a *API) oneSet(ctx context.Context, name string) (Set, error) {
 
 // namedSets finds all sets that a request names, at least one: of several owners, or of several hooks.
 func (a *API) namedSets(ctx context.Context, name string) (found []Set, err error) {
-	all, _, err := a.sets(ctx)
+	all, err := a.sets(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (a *API) namedSets(ctx context.Context, name string) (found []Set, err erro
 
 // setsOf finds the sets of a hook, at least one.
 func (a *API) setsOf(ctx context.Context, name string) ([]Set, error) {
-	all, _, err := a.sets(ctx)
+	all, err := a.sets(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (a *API) setsOf(ctx context.Context, name string) ([]Set, error) {
 }
 
 func setsList(a *API, r request) (answer, error) {
-	all, hidden, err := a.sets(r.Context())
+	all, err := a.sets(r.Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -136,9 +136,6 @@ func setsList(a *API, r request) (answer, error) {
 	if len(all) == 0 {
 		all = []Set{}
 		b.WriteString("no sets\n")
-	}
-	if hidden != "" {
-		b.WriteString(hidden + "\n")
 	}
 	return answer{value: all, text: b.String()}, nil
 }
@@ -279,7 +276,7 @@ func lostSets(o Operator) (hooks []string, reasons map[string]Reason) {
 		if more := len(of) - shownLost; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		reasons[name] = Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(of), "set"), text), "bring the hook back, or shell-operator sets adopt or delete --hook " + name}
+		reasons[name] = Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(of), "set"), text), "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(name)}
 	}
 	return hooks, reasons
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -99,7 +100,11 @@ func Troubles(o Operator) []Trouble {
 		sets[s.Hook]++
 	}
 	for _, name := range hooksOfSets {
-		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: name, Problem: lost[name].Text, Hint: lost[name].Hint,
+		subject := name
+		if !hook.IsName(name) {
+			subject = strconv.Quote(name)
+		}
+		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: subject, Problem: lost[name].Text, Hint: lost[name].Hint,
 			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", name, sets[name])})
 	}
 	for _, p := range parkedCounts(o.Parked()) {

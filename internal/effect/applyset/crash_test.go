@@ -162,7 +162,7 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 				if err := first.sync(t.Context(), "web.sh", document("web", 1)); err != nil {
 					t.Fatal(err)
 				}
-				sets, _, err := first.List(t.Context())
+				sets, err := first.List(t.Context())
 				if err != nil || len(sets) != 1 {
 					t.Fatal(sets, err)
 				}
@@ -195,7 +195,7 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 					}
 				}
 				next := newOperator(t, cluster.Config(t), namespace, namespace, false)
-				if sets, _, err = next.List(t.Context()); err != nil || len(sets) != 1 || sets[0].Hook != test.hook || sets[0].Name != test.to {
+				if sets, err = next.List(t.Context()); err != nil || len(sets) != 1 || sets[0].Hook != test.hook || sets[0].Name != test.to {
 					t.Fatalf("killed at %d: the sets are %v, %v", n, sets, err)
 				}
 				if next.Count(t.Context(), sets); sets[0].Members != 3 {

@@ -245,6 +245,8 @@ type restores struct {
 	stopped bool
 	// failures counts the failed attempts since the last restore.
 	failures int
+	// endings counts how often the owner was found gone.
+	endings int
 }
 
 const (
@@ -406,7 +408,7 @@ func (c *correction) ownerEnds(ctx context.Context) (bool, error) {
 	if err != nil || owner != nil && owner.DeletionTimestamp == nil {
 		return false, err
 	}
-	c.ends(owner == nil)
+	c.ends()
 	return true, nil
 }
 
@@ -420,13 +422,8 @@ func (c *correction) readEnd(ctx context.Context) (*live, error) {
 	return owner, nil
 }
 
-// ends ends the drift of the set. Of one whose owner is gone nothing is kept, because perhaps no Sync of it follows. Others wait for that: the last
-// member may be gone before the owner.
-func (c *correction) ends(gone bool) {
-	if gone {
-		c.drop(c.state)
-		return
-	}
+// ends ends the drift of the set. The members may be gone before the owner, or after it, so the rest follows when both are.
+func (c *correction) ends() {
 	c.state.mu.Lock()
 	if c.state.def != nil {
 		c.state.def.ended = true
@@ -438,15 +435,30 @@ func (c *correction) ends(gone bool) {
 	c.drifted.AddAfter(suspicion{id: c.id}, minFailureDelay)
 }
 
-// maxOwnerDelay bounds the delay between two looks at the owner of a set that ends.
-const maxOwnerDelay = time.Minute
+const (
+	// maxOwnerDelay bounds the delay between two looks at the owner of a set that ends.
+	maxOwnerDelay = time.Minute
+	// maxEndings is how often a set is looked at whose owner is gone and which has members. They may stay: those that are kept.
+	maxEndings = 8
+)
 
-// awaitEnd forgets the set when its owner is gone.
+// awaitEnd forgets the set when its owner is gone, and deletes the parent if no member is left.
 func (c *correction) awaitEnd(ctx context.Context) {
 	owner, err := c.readEnd(ctx)
 	if err == nil && owner == nil {
-		c.ends(true)
-		return
+		var empty bool
+		empty, err = c.deleteEmpty(ctx)
+		c.state.mu.Lock()
+		r := c.restores()
+		if err == nil {
+			r.endings++
+		}
+		last := r.endings >= maxEndings
+		c.state.mu.Unlock()
+		if err == nil && (empty || last) {
+			c.drop(c.state)
+			return
+		}
 	}
 	c.drifted.AddAfter(c.item, min(c.failed(), maxOwnerDelay))
 }
@@ -515,7 +527,7 @@ func (c *correction) apply(ctx context.Context, current *live) error {
 	switch {
 	case apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause):
 		if o := c.set.Owner; o != nil && o.Namespace == c.ref.namespace {
-			c.ends(false)
+			c.ends()
 		} else {
 			c.drifted.AddAfter(c.item, c.failed())
 		}

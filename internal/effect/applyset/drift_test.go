@@ -266,7 +266,7 @@ func TestWatchesEnd(t *testing.T) {
 	sync(`set: a, objects: [` + both + `]`)
 	until(t, r.watches, "begin of")
 	until(t, r.watches, "begin of")
-	sets, _, err := r.List(t.Context())
+	sets, err := r.List(t.Context())
 	for _, set := range sets {
 		if err == nil && set.Hook == "web.sh" {
 			_, _, err = r.Delete(t.Context(), slog.New(slog.DiscardHandler), namespace, set.ID)
@@ -361,7 +361,7 @@ func TestRelabelled(t *testing.T) {
 
 	// What a command has moved meanwhile is left to it.
 	sync(`set: web, ` + objects)
-	sets, _, err := r.List(t.Context())
+	sets, err := r.List(t.Context())
 	at := slices.IndexFunc(sets, func(s Set) bool { return s.Name == "web" })
 	if err != nil || at < 0 {
 		t.Fatal(sets, err)

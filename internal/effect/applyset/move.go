@@ -53,16 +53,47 @@ func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, namespace, id str
 		defer release()
 		s.state = state
 	}
-	for attempt := 1; ; attempt++ {
-		err = m.try(ctx)
-		if err == nil || !apierrors.IsConflict(err) || attempt == maxAttempts {
-			break
-		}
-	}
+	err = m.repeat(ctx)
 	if err != nil && m.begun {
 		err = fmt.Errorf("the set %s is not moved completely, repeat the command: %w", id, err)
 	}
 	return newID, m.moved, err
+}
+
+// earlierID returns the id of the set in versions that had its parent in the namespace of the owner, or "".
+func (s *session) earlierID() string {
+	if o := s.set.Owner; o != nil && o.Namespace != "" && o.Namespace != s.opts.Namespace {
+		return s.in(o.Namespace).id
+	}
+	return ""
+}
+
+// moveEarlier moves a set of an earlier version, whose parent is in the namespace of the owner. It is called before the first Sync has made a parent,
+// or after a move that was interrupted.
+func (s *session) moveEarlier(ctx context.Context) error {
+	id := s.earlierID()
+	if id == "" || s.parent != nil && s.parent.Annotations[adoptedAnnotation] != id {
+		return nil
+	}
+	old, err := s.find(ctx, s.log, s.set.Owner.Namespace, strings.TrimPrefix(s.names.parent, parentPrefix))
+	switch {
+	case errors.Is(err, errAbsent), kube.IsPermissionMissing(err): // without the permission there was no set
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot move its record from the namespace %s: %w", s.set.Owner.Namespace, err)
+	}
+	if s.opts.DryRun { // it shows what changes in the objects
+		s.names = old.names
+		return s.readParent(ctx)
+	}
+	old.state = newState(old.names) // nothing else uses it, but a command
+	m := &move{old: old, next: old.renamed(Move{Hook: s.hook, Name: s.set.Name}), join: true}
+	m.next.state = s.state
+	if err := m.repeat(ctx); err != nil {
+		return fmt.Errorf("cannot move its record from the namespace %s: %w", s.set.Owner.Namespace, err)
+	}
+	s.log.Info("The record of a set is moved to the namespace of the operator", "from", s.set.Owner.Namespace, "objects", m.moved)
+	return s.readParent(ctx)
 }
 
 // renamed returns the session of the set under another hook or name.
@@ -80,6 +111,16 @@ type move struct {
 	// begun: something was changed.
 	begun bool
 	moved int
+}
+
+// repeat moves the set. It begins again if another client was faster.
+func (m *move) repeat(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		err := m.try(ctx)
+		if err == nil || !apierrors.IsConflict(err) || attempt == maxAttempts {
+			return err
+		}
+	}
 }
 
 func (m *move) try(ctx context.Context) error {

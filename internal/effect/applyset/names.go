@@ -55,16 +55,19 @@ type names struct {
 	set, owner string
 }
 
-// namesOf returns the names of a set. The group and the kind of the owner are those of the API server.
+// namesOf returns the names of a set, for the namespace of the operator. The group and the kind of the owner are those of the API server.
 func namesOf(instance, namespace, hook string, set *effect.ObjectSet, ownerGroup, ownerKind string) names {
 	n := names{manager: kube.FieldManager(instance, hook), namespace: namespace, set: instance + "/" + hook + "/" + set.Name}
 	if set.Owner != nil {
 		n.owner = strings.Join([]string{ownerGroup, ownerKind, set.Owner.Namespace, set.Owner.Name}, "/")
-		if set.Owner.Namespace != "" {
-			n.namespace = set.Owner.Namespace
-		}
 	}
 	n.parent = parentPrefix + set.Name + "-" + digest(strings.Join([]string{instance, hook, set.Name, n.owner}, "\n"))[:10]
+	return n.in(namespace)
+}
+
+// in returns the names with the parent in another namespace. Earlier versions had it in that of the owner, where its users could write it.
+func (n names) in(namespace string) names {
+	n.namespace = namespace
 	sum := sha256.Sum256([]byte(n.parent + "." + n.namespace + ".ConfigMap."))
 	n.id = "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 	return n

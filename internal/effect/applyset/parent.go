@@ -61,6 +61,9 @@ func (p places) namespaces(without string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// number is that of kinds and namespaces.
+func (p places) number() int { return len(p) + len(p.namespaces("")) }
+
 func (p places) kinds() []string {
 	var all []string
 	for kind := range p {
@@ -127,6 +130,9 @@ func (s *session) parseParent(text []byte) error {
 	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &p.places); err != nil {
 		return fmt.Errorf("%s has an invalid annotation %s: %w", where, placesAnnotation, err)
 	}
+	if p.places.number() > maxPlaces {
+		return fmt.Errorf("%s has an invalid annotation %s: more than %d kinds and namespaces", where, placesAnnotation, maxPlaces)
+	}
 	s.parent = p
 	return nil
 }
@@ -146,7 +152,7 @@ func (s *session) record(ctx context.Context, recorded places, owned bool, creat
 }
 
 func (s *session) tryRecord(ctx context.Context, recorded places, owned bool, creating bool) error {
-	if n := len(recorded) + len(recorded.namespaces("")); n > maxPlaces {
+	if n := recorded.number(); n > maxPlaces {
 		return fmt.Errorf("its objects have %d kinds and namespaces, and at most %d are possible: make more sets", n, maxPlaces)
 	}
 	text, _ := json.Marshal(recorded) // it has texts only
@@ -166,11 +172,15 @@ func (s *session) tryRecord(ctx context.Context, recorded places, owned bool, cr
 		// Each value differs, so that the API server records the time of this write.
 		annotations[creatingAnnotation] = s.opts.Now().UTC().Format(time.RFC3339Nano)
 	}
-	if s.adopts != "" {
+	switch {
+	case s.adopts != "":
 		annotations[adoptedAnnotation] = s.adopts
+	case s.parent != nil && s.parent.Annotations[adoptedAnnotation] != "" && s.parent.Annotations[adoptedAnnotation] == s.earlierID(): // the move is complete
+		annotations[adoptedAnnotation] = nil
 	}
+	adopted, changes := annotations[adoptedAnnotation]
 	references := s.parentReferences(owned)
-	if s.parent != nil && (s.adopts == "" || s.parent.Annotations[adoptedAnnotation] == s.adopts) && s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) && !creating && s.parent.Annotations[creatingAnnotation] == "" &&
+	if s.parent != nil && (!changes || adopted == s.parent.Annotations[adoptedAnnotation]) && s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) && !creating && s.parent.Annotations[creatingAnnotation] == "" &&
 		slices.EqualFunc(references, s.parent.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
 		return nil
 	}
@@ -203,7 +213,7 @@ func (s *session) parentReferences(owned bool) []metav1.OwnerReference {
 		references = append(references, s.parent.OwnerReferences...)
 		references = slices.DeleteFunc(references, s.isOwner)
 	}
-	if owned && s.owner != nil {
+	if owned && s.owner != nil && (!s.ownerKind.Namespaced || s.set.Owner.Namespace == s.namespace) {
 		references = append(references, s.ownerReference(false))
 	}
 	return references

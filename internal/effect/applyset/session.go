@@ -89,6 +89,9 @@ func (s *session) run(ctx context.Context) error {
 	if err := cmp.Or(errs[0], errs[1]); err != nil {
 		return err
 	}
+	if err := s.moveEarlier(ctx); err != nil {
+		return err
+	}
 	recorded := s.recorded()
 	if len(recorded) == 0 && len(s.objects) == 0 {
 		return s.deleteParent(ctx)
@@ -164,7 +167,7 @@ func (s *session) hasNone() bool {
 var memberVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
 
 func (s *session) reportNeeds() {
-	s.needs(s.namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"create", "delete", "get", "patch"}})
+	s.needs(s.opts.Namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"create", "delete", "get", "patch"}})
 	if o := s.set.Owner; o != nil && s.ownerKind.Resource != "" {
 		s.needs(o.Namespace, kube.Rule{Group: s.ownerKind.Group, Resource: s.ownerKind.Resource, Verbs: []string{"get"}}, s.blocking())
 	}

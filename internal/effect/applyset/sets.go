@@ -81,11 +81,13 @@ func (a *Applier) parse(p *live) (Set, bool) {
 	if parts := strings.SplitN(p.Annotations[ownerAnnotation], "/", 4); len(parts) == 4 {
 		set.Owner = &SetOwner{parts[0], parts[1], parts[2], parts[3]}
 	}
-	if n := a.namesOf(&set); n.parent != p.Name || n.namespace != p.Namespace || n.id != p.Labels[idLabel] { // a copy
+	if n := a.namesOf(&set); n.parent != p.Name || n.id != p.Labels[idLabel] || set.isEarlier(a.opts.Namespace) && (set.Owner == nil || set.Owner.Namespace != p.Namespace) { // a copy
 		return Set{}, false
 	}
 	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &set.places); err != nil {
 		set.Problem = fmt.Sprintf("has an invalid annotation %s: %v", placesAnnotation, err)
+	} else if set.places.number() > maxPlaces {
+		set.Problem = fmt.Sprintf("has an invalid annotation %s: more than %d kinds and namespaces", placesAnnotation, maxPlaces)
 	}
 	return set, true
 }
@@ -96,29 +98,32 @@ func (a *Applier) namesOf(set *Set) names {
 		objects.Owner = &effect.Owner{Namespace: o.Namespace, Name: o.Name}
 		group, kind = o.Group, o.Kind
 	}
-	return namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, objects, group, kind)
+	return namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, objects, group, kind).in(set.Namespace)
 }
 
-// List returns the sets of this installation, of all hooks. Hidden is not empty if a permission limits them to some namespaces.
-func (a *Applier) List(ctx context.Context) (sets []Set, hidden string, err error) {
-	parents, err := a.list(ctx, parentResource, "", idLabel)
+// isEarlier reports whether the parent is where earlier versions had it.
+func (s *Set) isEarlier(own string) bool { return s.Namespace != own }
+
+// List returns the sets of this installation, of all hooks. Those of earlier versions, whose parents were in the namespaces of the owners, are among
+// them if the operator may list them.
+func (a *Applier) List(ctx context.Context) ([]Set, error) {
+	sets, err := a.listIn(ctx, "")
 	if kube.IsPermissionMissing(err) {
-		grant := kube.Grant("", kube.Rule{Resource: parentResource.Resource, Verbs: []string{"list"}})
-		listed, failed := false, err
-		for _, namespace := range a.namespaces() {
-			some, err := a.list(ctx, parentResource, namespace, idLabel)
-			if err != nil && !kube.IsPermissionMissing(err) {
-				return nil, "", fmt.Errorf("cannot list the sets: %w", err)
-			}
-			parents, listed = append(parents, some...), listed || err == nil
-		}
-		if !listed {
-			return nil, "", fmt.Errorf("cannot list the sets: %w: %s", failed, grant)
-		}
-		hidden, err = "sets in other namespaces are not listed: "+grant, nil
+		sets, err = a.listIn(ctx, a.opts.Namespace)
+	}
+	return sets, err
+}
+
+// ListOwn returns the sets whose parents are in the operator's namespace, where users of other namespaces cannot write.
+func (a *Applier) ListOwn(ctx context.Context) ([]Set, error) { return a.listIn(ctx, a.opts.Namespace) }
+
+func (a *Applier) listIn(ctx context.Context, namespace string) (sets []Set, err error) {
+	parents, err := a.list(ctx, parentResource, namespace, idLabel)
+	if kube.IsPermissionMissing(err) {
+		return nil, fmt.Errorf("cannot list the sets: %w: %s", err, kube.Grant(namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"list"}}))
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("cannot list the sets: %w", err)
+		return nil, fmt.Errorf("cannot list the sets: %w", err)
 	}
 	for i := range parents {
 		if set, ok := a.parse(&parents[i]); ok {
@@ -126,21 +131,7 @@ func (a *Applier) List(ctx context.Context) (sets []Set, hidden string, err erro
 		}
 	}
 	slices.SortFunc(sets, func(x, y Set) int { return cmp.Or(cmp.Compare(x.Hook, y.Hook), cmp.Compare(x.ID, y.ID)) })
-	return sets, hidden, nil
-}
-
-// namespaces are the operator's own one, and those of parents that this process has written.
-func (a *Applier) namespaces() []string {
-	all := map[string]bool{a.opts.Namespace: true}
-	for _, s := range a.states() {
-		s.mu.Lock()
-		if s.def != nil {
-			all[s.def.namespace] = true
-		}
-		s.mu.Unlock()
-	}
-	delete(all, "")
-	return slices.Sorted(maps.Keys(all))
+	return sets, nil
 }
 
 // Count sets the numbers of members, by one list for each kind, or for each of its namespaces where all may not be listed.
@@ -193,12 +184,14 @@ func (a *Applier) Count(ctx context.Context, sets []Set) {
 	})
 }
 
+var errAbsent = errors.New("does not exist any more")
+
 // find returns an empty Sync of a set.
 func (a *Applier) find(ctx context.Context, log *slog.Logger, namespace, id string) (*session, error) {
 	where := "the set " + id
 	text, err := kube.Send(ctx, a.opts.Client.Get().AbsPath(append(parentResource.Path(namespace), parentPrefix+id)...))
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%s does not exist any more", where)
+		return nil, fmt.Errorf("%s %w", where, errAbsent)
 	}
 	var p live
 	if err == nil {

@@ -39,6 +39,10 @@ type state struct {
 	postponed map[ref]bool
 }
 
+func newState(n names) *state {
+	return &state{names: n, turn: make(chan struct{}, 1), applied: map[ref]applied{}, places: places{}, postponed: map[ref]bool{}}
+}
+
 // sighting is an object as a watch has delivered it.
 type sighting struct {
 	// uid is empty for an object that is gone, or has lost its label.
@@ -61,7 +65,7 @@ func (a *Applier) begin(ctx context.Context, n names) (*state, func(), error) {
 	a.mu.Lock()
 	s := a.sets[n.id]
 	if s == nil {
-		s = &state{names: n, turn: make(chan struct{}, 1), applied: map[ref]applied{}, places: places{}, postponed: map[ref]bool{}}
+		s = newState(n)
 		a.sets[n.id] = s
 	}
 	s.users++

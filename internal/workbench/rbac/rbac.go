@@ -166,9 +166,9 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 	return all, nil
 }
 
-// setRecords is what the records of a hook's sets need in a namespace. The kinds of the sets' objects are unknown.
-func setRecords(h *hook.Hook, namespace string) need {
-	return need{namespace, "", "configmaps", "", "create delete get list patch", []string{h.Name + ", records of the sets of Sync; add the kinds of their objects"}}
+// setRecords is what the records of a hook's sets need, which are in the operator's namespace. The kinds of the sets' objects are unknown.
+func setRecords(h *hook.Hook, own string) need {
+	return need{own, "", "configmaps", "", "create delete get list patch", []string{h.Name + ", records of the sets of Sync; add the kinds of their objects"}}
 }
 
 // sets is what sets need whose owners may be the watched objects.
@@ -177,7 +177,7 @@ func sets(h *hook.Hook, watched []need) (all []need) {
 		if w.group == "" && w.resource == "namespaces" {
 			continue
 		}
-		all = append(all, setRecords(h, w.namespace), need{w.namespace, w.group, w.resource + "/finalizers", w.name, "update", []string{h.Name + ", objects of sets block the deletion of their owner"}})
+		all = append(all, need{w.namespace, w.group, w.resource + "/finalizers", w.name, "update", []string{h.Name + ", objects of sets block the deletion of their owner"}})
 	}
 	return all
 }

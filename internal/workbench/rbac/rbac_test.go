@@ -87,7 +87,7 @@ func TestWiderCoversNarrower(t *testing.T) {
 	}
 }
 
-// A hook with Sync needs the records of its sets: in the operator's namespace, also without a kubernetes binding, and where owners may be.
+// A hook with Sync needs the records of its sets, which are in the operator's namespace.
 func TestSets(t *testing.T) {
 	const why = "h, records of the sets of Sync; add the kinds of their objects"
 	for name, test := range map[string]struct {
@@ -97,7 +97,7 @@ func TestSets(t *testing.T) {
 		"startup": {hook.Hook{Name: "h"}, "own: configmaps [] create,delete,get,list,patch (" + why + ")\n"},
 		"owners": {
 			hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}}}},
-			"own: configmaps [] create,delete,get,list,patch (" + why + ")\nx: configmaps [] create,delete,get,list,patch (" + why + ")\n" +
+			"own: configmaps [] create,delete,get,list,patch (" + why + ")\n" +
 				"x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/finalizers [] update (h, objects of sets block the deletion of their owner)\n",
 		},
 	} {

@@ -1,0 +1,105 @@
+package applyset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// Sweep deletes the parents of sets whose owner is gone and that have no member left. A parent in another namespace than the owner's is not deleted by
+// the garbage collector.
+func (a *Applier) Sweep(ctx context.Context, log *slog.Logger) error {
+	sets, err := a.ListOwn(ctx)
+	if err != nil {
+		return err
+	}
+	present := map[schema.GroupKind]map[SetOwner]bool{}
+	var errs []error
+	for i := range sets {
+		if o := sets[i].Owner; o != nil && sets[i].Problem == "" {
+			kind := schema.GroupKind{Group: o.Group, Kind: o.Kind}
+			if _, known := present[kind]; !known {
+				found, err := a.owners(ctx, kind)
+				present[kind], errs = found, append(errs, err)
+			}
+		}
+	}
+	kube.Concurrently(len(sets), parallelRestores, func(i int) {
+		s := &sets[i]
+		if s.Owner == nil || s.Problem != "" {
+			return
+		}
+		if owners := present[schema.GroupKind{Group: s.Owner.Group, Kind: s.Owner.Kind}]; owners == nil || owners[*s.Owner] {
+			return
+		}
+		if err := a.sweep(ctx, log, s); err != nil && !errors.Is(err, errAbsent) && ctx.Err() == nil {
+			log.Warn("The record of a set without an owner is not deleted", "hook", s.Hook, "set", s.Name, "owner", s.Owner.String(), "error", err.Error())
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// owners returns all objects of a kind, from a list of metadata; nil if they are not known.
+func (a *Applier) owners(ctx context.Context, kind schema.GroupKind) (map[SetOwner]bool, error) {
+	found := map[SetOwner]bool{}
+	res, err := a.opts.Resolver.ResolveGroup(ctx, kind)
+	if errors.As(err, new(*kube.UnknownKindError)) {
+		return found, nil
+	}
+	var items []live
+	if err == nil {
+		items, err = a.list(ctx, res, "", "")
+	}
+	if kube.IsPermissionMissing(err) { // each owner is read
+		return found, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the owners of sets of kind %s: %w", kind, err)
+	}
+	for i := range items {
+		found[SetOwner{kind.Group, kind.Kind, items[i].Namespace, items[i].Name}] = true
+	}
+	return found, nil
+}
+
+// sweep deletes the parent of one set, if its owner is gone.
+func (a *Applier) sweep(ctx context.Context, log *slog.Logger, set *Set) error {
+	s, err := a.find(ctx, log, set.Namespace, set.ID)
+	if err != nil {
+		return err
+	}
+	state, release, err := a.begin(ctx, s.names)
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.state = state
+	if err := s.readOwner(ctx); err != nil || s.owner != nil {
+		return err
+	}
+	_, err = s.deleteEmpty(ctx)
+	return err
+}
+
+// deleteEmpty deletes the parent if the set has no member, and reports whether there is none.
+func (s *session) deleteEmpty(ctx context.Context) (bool, error) {
+	err := s.plan(ctx)
+	if err == nil {
+		err = s.readParent(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err = s.readMembers(ctx, s.recorded()); err == nil {
+		err = errors.Join(s.incomplete...)
+	}
+	if err != nil || len(s.members) > 0 {
+		return false, err
+	}
+	return true, s.deleteParent(ctx)
+}
