@@ -77,10 +77,10 @@ func TestHTTP(t *testing.T) {
 
 	// No request is answered with an incomplete snapshot.
 	op.UntilLog("Enable Kubernetes binding for hook failed")
-	if header := a.expect(503, "the operator is starting", "GET", "/things"); header.Get("Retry-After") == "" {
+	if header := a.expect(503, "the hook is starting", "GET", "/things"); header.Get("Retry-After") == "" {
 		t.Errorf("headers: %v", header)
 	}
-	ready.expect(503, "hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings", "GET", "/readyz")
+	ready.expect(200, `hook "hook.sh" waits: binding "things": the API server knows no kind`, "GET", "/readyz")
 	crd := strings.ReplaceAll(thingsCRD, "GROUP", group)
 	c.KubectlInput(t, crd, "create", "-f", "-")
 	t.Cleanup(func() { c.Kubectl(t, "delete", "crd", "things."+group, "--wait=false") })
