@@ -15,60 +15,60 @@ import (
 
 // settings are all flags of the operator. Each has an environment variable, which the flag overrides.
 type settings struct {
-	configFile                 string
-	watchHooks                 bool
-	hooksDir, tmpDir, runDir   string
-	hookEnv                    []string
-	hookHome                   string
-	kubectl                    string
-	keepTmpFiles               lenientBool
-	kubeContext, kubeConfig    string
-	kubeServer                 string
-	kubeQPS                    float32
-	kubeBurst                  int
-	jqLibraryPath              []string
-	logLevel, logType          string
-	logNoTime, logProxyJSON    bool
-	debugKubernetesAPI         bool
-	configTimeout, hookTimeout time.Duration
-	retryMin, retryMax         time.Duration
-	shutdownTimeout            time.Duration
-	contextsPerRun             contextLimit
-	maxRuns, maxParked         int
-	record                     string
-	recordSecrets              bool
-	recordMaxAge               time.Duration
-	v0Existing                 string
-	orphanFinalizers           string
-	keepManagedFields          bool
-	listenAddress, listenPort  string
-	metricsPrefix              string
-	restartHookCounters        bool
-	hookSeriesLimit            int
-	profiling, dryRun          bool
-	patchQPS                   float32
-	patchBurst                 int
-	patchTimeout               time.Duration
-	deleteTimeout              time.Duration
-	namespace, instance        string
-	webhookURL                 string
-	webhookSecret              string
-	webhookCertManager         string
-	webhookServices            bool
-	webhookSelector            map[string]string
-	webhookParallel            int
-	webhookQueue               int
-	bodyBudget                 int
-	webhookExclude             []string
-	webhookClients             []string
-	reviewEffects              string
-	configurationName          string
-	failurePolicy              string
-	validating, conversion     webhookServer
-	http                       httpServer
-	election                   electionFlags
-	kubernetesEvents           bool
-	tracing                    tracingFlags
+	configFile                       string
+	watchHooks                       bool
+	hooksDir, tmpDir, runDir         string
+	hookEnv                          []string
+	hookHome                         string
+	kubectl                          string
+	keepTmpFiles                     lenientBool
+	kubeContext, kubeConfig          string
+	kubeServer                       string
+	kubeQPS                          float32
+	kubeBurst                        int
+	jqLibraryPath                    []string
+	logLevel, logType                string
+	logNoTime, logProxyJSON          bool
+	debugKubernetesAPI               bool
+	configTimeout, hookTimeout       time.Duration
+	retryMin, retryMax               time.Duration
+	shutdownTimeout                  time.Duration
+	contextsPerRun                   contextLimit
+	maxRuns, maxParked               int
+	record                           string
+	recordSecrets                    bool
+	recordMaxAge                     time.Duration
+	v0Existing                       string
+	orphanFinalizers                 string
+	keepManagedFields                bool
+	listenAddress, listenPort        string
+	metricsPrefix                    string
+	restartHookCounters              bool
+	hookSeriesLimit, hookSeriesBytes int
+	profiling, dryRun                bool
+	patchQPS                         float32
+	patchBurst                       int
+	patchTimeout                     time.Duration
+	deleteTimeout                    time.Duration
+	namespace, instance              string
+	webhookURL                       string
+	webhookSecret                    string
+	webhookCertManager               string
+	webhookServices                  bool
+	webhookSelector                  map[string]string
+	webhookParallel                  int
+	webhookQueue                     int
+	bodyBudget                       int
+	webhookExclude                   []string
+	webhookClients                   []string
+	reviewEffects                    string
+	configurationName                string
+	failurePolicy                    string
+	validating, conversion           webhookServer
+	http                             httpServer
+	election                         electionFlags
+	kubernetesEvents                 bool
+	tracing                          tracingFlags
 
 	debugSocket, debugHTTP string
 	// debugSocketChosen reports that the path of the socket was set.
@@ -220,6 +220,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "listen-port", env: "SHELL_OPERATOR_LISTEN_PORT", bind: text(&s.listenPort, "9115"), usage: "port of metrics, health and status page; 0 means a free one"},
 			{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&s.metricsPrefix, "shell_operator_"), usage: "prefix of the operator's own metrics"},
 			{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.restartHookCounters, false), usage: "reset counters and histograms of hooks with each run that names their group"},
+			{flag: "hook-series-bytes", env: "SHELL_OPERATOR_HOOK_SERIES_BYTES", bind: number(&s.hookSeriesBytes, 64<<20), usage: "bytes that the metric series of a hook may take in memory; further series are dropped, 0 means no limit"},
 			{flag: "hook-series-limit", env: "SHELL_OPERATOR_HOOK_SERIES_LIMIT", bind: number(&s.hookSeriesLimit, 1_000_000), usage: "maximum of metric series per hook; further series are dropped, 0 means no limit"},
 			{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.profiling, false), usage: "serve profiles below /debug/pprof"},
 			{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.kubernetesEvents, true), usage: "report failing hooks as Events on the operator's Pod, and exhausted tasks on their objects"},

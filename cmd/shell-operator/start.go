@@ -194,7 +194,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		},
 		Pod: s.env["POD_NAME"], PodUID: s.env["POD_UID"], KubernetesEvents: s.kubernetesEvents,
 		Metrics: app.MetricsOptions{
-			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters, MaxHookSeries: s.hookSeriesLimit,
+			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters, MaxHookSeries: s.hookSeriesLimit, MaxHookBytes: s.hookSeriesBytes,
 		},
 	}
 }

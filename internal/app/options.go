@@ -89,4 +89,6 @@ type MetricsOptions struct {
 	RestartHookCounters bool
 	// MaxHookSeries is how many series of metrics a hook may have; 0 means any number.
 	MaxHookSeries int
+	// MaxHookBytes is how many bytes these may take; 0 means any number.
+	MaxHookBytes int
 }

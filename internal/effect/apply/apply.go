@@ -74,6 +74,8 @@ type Options struct {
 	RestartCounters bool
 	// MaxSeries is the maximum number of series of a hook; 0 means no limit.
 	MaxSeries int
+	// MaxBytes is the maximum of what these take in memory; 0 means no limit.
+	MaxBytes int
 	// Warned, if set, is called for each warning of the API server to a request for a hook.
 	Warned func(hook string)
 	Tracer trace.Tracer
@@ -141,7 +143,7 @@ func New(o Options) (*Effects, error) {
 	return &Effects{
 		events:  o.Events,
 		sets:    sets,
-		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxSeries: o.MaxSeries}),
+		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxSeries: o.MaxSeries, MaxBytes: o.MaxBytes}),
 		filters: o.Filters,
 		patches: patch.New(patch.Options{
 			Client: client, Resolver: resolver, Filters: o.Filters,

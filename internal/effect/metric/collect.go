@@ -50,10 +50,14 @@ var _ prometheus.Metric = (*sample)(nil)
 
 func (s *series) sample() sample {
 	f := s.family
-	if len(s.pairs) != len(f.labels) { // the family has learned a label; it forgets none
-		s.pairs = make([]*dto.LabelPair, len(f.labels))
-		for i, name := range f.labels {
-			s.pairs[i] = &dto.LabelPair{Name: new(name), Value: new(s.labels[name])}
+	if len(s.pairs) != len(s.share.labels) { // the hook has used a new label; none is forgotten
+		s.pairs = make([]*dto.LabelPair, len(s.share.labels))
+		for i, name := range s.share.labels {
+			if value := s.labels[name]; value != "" {
+				s.pairs[i] = &dto.LabelPair{Name: new(name), Value: new(value)}
+			} else {
+				s.pairs[i] = s.share.empty[name]
+			}
 		}
 	}
 	sm := sample{desc: f.desc, action: f.action, pairs: s.pairs, value: s.value}

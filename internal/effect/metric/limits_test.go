@@ -48,6 +48,45 @@ func TestSeriesLimit(t *testing.T) {
 	}
 }
 
+// The limit of bytes applies to each hook alone: long labels, names and labels that another hook uses do not take its share.
+func TestBytesLimit(t *testing.T) {
+	var log bytes.Buffer
+	const limit = 1 << 20
+	store := metric.New(metric.Options{Log: testLog(&log), MaxBytes: limit})
+	long := func(i int, m *effect.Metric) {
+		byLabel(i, m)
+		m.Labels["l"] = strings.Repeat("x", 60_000)
+	}
+	store.Apply("b.sh", flood(500, byLabel))
+	store.Apply("a.sh", flood(1000, long))
+	store.Apply("c.sh", flood(10_000, func(i int, m *effect.Metric) { m.Name = fmt.Sprint("name", i) }))
+	store.Apply("d.sh", flood(1000, func(i int, m *effect.Metric) { m.Labels = map[string]string{fmt.Sprint("l", i): "x"} }))
+	got := store.Series()
+	if got["a.sh"] < 5 || got["a.sh"] > 17 || got["c.sh"] < 200 || got["c.sh"] > 1000 || got["d.sh"] < 200 || got["b.sh"] != 500 {
+		t.Errorf("series %v", got)
+	}
+	const want = `error="the series of the hook take as many bytes as --hook-series-bytes allows"`
+	if got := strings.Count(log.String(), want); got < 3 {
+		t.Errorf("log %s", log.String())
+	}
+	log.Reset()
+	store.Apply("b.sh", flood(600, byLabel)) // the others have taken nothing of its share
+	store.Apply("c.sh", flood(1, byLabel))   // its gauges expire, its names stay
+	if got := store.Series(); got["b.sh"] != 600 || got["c.sh"] != 1 {
+		t.Errorf("series %v, log %s", got, log.String())
+	}
+	log.Reset()
+	store.Apply("a.sh", flood(1, func(_ int, m *effect.Metric) { *m = effect.Metric{Action: effect.Expire} }))
+	store.Apply("a.sh", flood(500, byLabel)) // what has expired makes room
+	if got := store.Series(); got["a.sh"] != 500 || log.Len() > 0 {
+		t.Errorf("series %v, log %s", got, log.String())
+	}
+	_, text := scrape(t, handlerOf(store))
+	if strings.Contains(text, `hook="b.sh",l=""`) || strings.Contains(text, `hook="b.sh",l1=""`) {
+		t.Errorf("a series has the labels of another hook: %.2000s", text)
+	}
+}
+
 // Very many series are worth one warning, and are kept.
 func TestManySeries(t *testing.T) {
 	var log bytes.Buffer

@@ -3,7 +3,8 @@
 // Callers may rely on this:
 //   - A scrape never fails because of a hook: an operation that conflicts with the existing metrics is logged and skipped.
 //   - A scrape sees all operations of a run or none.
-//   - Cardinality is limited: operations beyond the maximum number of series of a hook are logged and skipped.
+//   - Cardinality is limited: operations beyond the maximum number of series, names or bytes of a hook are logged and skipped. No hook
+//     takes the share of another one.
 //   - A series is its name and its labels; the last group that wrote it owns it. A label with an empty value is the
 //     same as no label.
 //   - Gauges are removed when their group is written without them. Counters and histograms of a hook's own group stay and
@@ -15,7 +16,6 @@ package metric
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"strings"
 	"sync"
 
@@ -32,6 +32,8 @@ type Options struct {
 	Restart bool
 	// MaxSeries is the maximum number of series of a hook; 0 means no limit.
 	MaxSeries int
+	// MaxBytes is the maximum of what the series of a hook take in memory; 0 means no limit.
+	MaxBytes int
 }
 
 // Store has the metrics of all hooks. It is safe for concurrent use.
@@ -43,10 +45,19 @@ type Store struct {
 	families map[string]*family
 	// groups have each series once, under the group that owns it.
 	groups map[string]map[*series]struct{}
-	// hooks count the series of each hook.
-	hooks map[string]int
+	// hooks are what each hook uses.
+	hooks map[string]*usage
 	// applied counts calls of Apply.
 	applied uint64
+}
+
+// usage is what a hook has.
+type usage struct {
+	series int
+	// families counts the names of which the hook has written the first operation: they stay.
+	families int
+	// bytes are those of its series, families and label names, approximately.
+	bytes int
 }
 
 var _ prometheus.Collector = (*Store)(nil)
@@ -56,7 +67,7 @@ func New(opts Options) *Store {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{opts: opts, families: map[string]*family{}, groups: map[string]map[*series]struct{}{}, hooks: map[string]int{}}
+	return &Store{opts: opts, families: map[string]*family{}, groups: map[string]map[*series]struct{}{}, hooks: map[string]*usage{}}
 }
 
 // manySeries of one hook are worth a warning: Prometheus scrapes all of them each time.
@@ -79,7 +90,12 @@ func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, be
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applied++
-	before = s.hooks[hookName]
+	u := s.hooks[hookName]
+	if u == nil {
+		u = &usage{}
+		s.hooks[hookName] = u
+	}
+	before = u.series
 	groups := groupsOf(hookName, ops)
 	if s.opts.Restart {
 		for _, group := range groups {
@@ -89,7 +105,7 @@ func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, be
 	swept := false
 	for i := range ops {
 		problem := s.do(hookName, &ops[i])
-		if problem == tooMany && !swept {
+		if (problem == tooMany || problem == tooLarge) && !swept {
 			swept = true
 			s.makeRoom(groups)
 			problem = s.do(hookName, &ops[i])
@@ -101,7 +117,7 @@ func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, be
 	for _, group := range groups {
 		s.sweep(group, group == hookName)
 	}
-	return misfits, before, s.hooks[hookName]
+	return misfits, before, u.series
 }
 
 // groupOf returns the group of an operation. A hook's own group has the name of the hook.
@@ -131,21 +147,43 @@ func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 		s.expire(group)
 		return ""
 	}
-	f, problem := s.family(op)
+	u := s.hooks[hookName]
+	f, problem := s.family(u, op)
 	if problem != "" {
 		return problem
 	}
-	if problem := f.learn(op.Labels); problem != "" {
-		return problem
+	if f.shares[hookName] == nil {
+		if s.over(u, shareBytes) {
+			return tooLarge
+		}
+		u.bytes += shareBytes
 	}
-	key := f.key(hookName, op.Labels)
+	mine := f.shareOf(hookName)
+	more, cost := mine.unknown(op.Labels)
+	switch {
+	case len(mine.labels)+len(more) > maxLabels:
+		return fmt.Sprintf("the metric would have more than %d labels: use other values, not other labels", maxLabels)
+	case s.over(u, cost):
+		return tooLarge
+	}
+	if len(more) > 0 {
+		u.bytes += cost
+		mine.learn(more)
+	}
+	key := mine.key(hookName, op.Labels)
 	sr := f.series[key]
 	if sr == nil {
-		if s.opts.MaxSeries > 0 && s.hooks[hookName] >= s.opts.MaxSeries {
+		cost := f.costOf(key, len(mine.labels), op.Labels)
+		if s.opts.MaxSeries > 0 && u.series >= s.opts.MaxSeries {
 			return tooMany
 		}
+		if s.over(u, cost) {
+			return tooLarge
+		}
 		sr = f.add(key, hookName, op.Labels)
-		s.hooks[hookName]++
+		sr.cost = cost
+		u.series++
+		u.bytes += cost
 	}
 	s.own(sr, group)
 	sr.written = s.applied
@@ -162,6 +200,14 @@ func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 
 // tooMany is the problem of an operation beyond Options.MaxSeries.
 const tooMany = "the hook has as many series as --hook-series-limit allows"
+
+// tooLarge is the problem of an operation beyond Options.MaxBytes.
+const tooLarge = "the series of the hook take as many bytes as --hook-series-bytes allows"
+
+// over reports whether a hook would have more bytes than it may have.
+func (s *Store) over(u *usage, more int) bool {
+	return s.opts.MaxBytes > 0 && more > 0 && u.bytes+more > s.opts.MaxBytes
+}
 
 // makeRoom removes gauges that the run has not written so far. If it writes them later, they have the same value as
 // without this; if not, they are removed at its end anyway.
@@ -198,10 +244,10 @@ func (s *Store) disown(sr *series) {
 func (s *Store) remove(sr *series) {
 	s.disown(sr)
 	delete(sr.family.series, sr.key)
-	hookName := sr.labels[hookLabel]
-	if s.hooks[hookName]--; s.hooks[hookName] == 0 {
-		delete(s.hooks, hookName)
-	}
+	sr.share.series--
+	u := s.hooks[sr.labels[hookLabel]]
+	u.series--
+	u.bytes -= sr.cost
 }
 
 // Forget removes all series of a hook.
@@ -216,13 +262,22 @@ func (s *Store) Forget(hookName string) {
 			}
 		}
 	}
+	if u := s.hooks[hookName]; u != nil && u.families == 0 { // the names that it has taken stay
+		delete(s.hooks, hookName)
+	}
 }
 
 // Series returns the number of series of each hook.
 func (s *Store) Series() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.hooks)
+	all := map[string]int{}
+	for name, u := range s.hooks {
+		if u.series > 0 {
+			all[name] = u.series
+		}
+	}
+	return all
 }
 
 // expire removes all series of a group.
@@ -242,15 +297,15 @@ func (s *Store) sweep(group string, own bool) {
 	}
 }
 
-// maxFamilies limits the names, maxLabels the labels of one name: both stay in memory as long as the operator runs, and
-// each series has all labels of its name in a scrape.
+// maxFamilies limits the names of a hook, maxLabels its labels of one name: both stay in memory as long as the operator runs, and each series has all
+// labels of the hook for its name in a scrape.
 const (
 	maxFamilies = 100_000
 	maxLabels   = 1_000
 )
 
 // family returns the family of an operation, a new one if there is none, or why the operation conflicts.
-func (s *Store) family(op *effect.Metric) (f *family, problem string) {
+func (s *Store) family(u *usage, op *effect.Metric) (f *family, problem string) {
 	if f := s.families[op.Name]; f != nil {
 		if f.action != op.Action {
 			return nil, "the metric is a " + typeName(f.action) + ", not a " + typeName(op.Action) + ": give it another name"
@@ -260,10 +315,16 @@ func (s *Store) family(op *effect.Metric) (f *family, problem string) {
 	if problem := s.clash(op); problem != "" {
 		return nil, problem + ": give it another name"
 	}
-	if len(s.families) >= maxFamilies {
-		return nil, fmt.Sprintf("there are %d metrics already: use labels, not new names", maxFamilies)
+	if u.families >= maxFamilies {
+		return nil, fmt.Sprintf("the hook has %d metrics already: use labels, not new names", maxFamilies)
+	}
+	cost := familyBytes + 4*len(op.Name)
+	if s.over(u, cost) {
+		return nil, tooLarge
 	}
 	f = newFamily(op)
+	u.families++
+	u.bytes += cost
 	s.families[op.Name] = f
 	return f, ""
 }

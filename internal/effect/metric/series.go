@@ -1,7 +1,6 @@
 package metric
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,14 +22,24 @@ type family struct {
 	action effect.MetricAction
 	// buckets are the upper bounds of a histogram, ascending, without duplicates.
 	buckets []float64
-	// labels are the names of all labels that a series of this family has ever had, sorted.
-	labels []string
-	series map[string]*series
+	series  map[string]*series
+	// shares are what each hook has of the family.
+	shares map[string]*share
 	desc   *prometheus.Desc
 }
 
+// share is what one hook has of a family. Series of other hooks do not get its labels: their hooks would pay for them.
+type share struct {
+	// labels are the names of all labels that a series of the hook has ever had, sorted.
+	labels []string
+	// empty are the pairs of labels without a value, by name, for all series.
+	empty map[string]*dto.LabelPair
+	// series counts those of the hook.
+	series int
+}
+
 func newFamily(op *effect.Metric) *family {
-	f := &family{name: op.Name, action: op.Action, labels: []string{hookLabel}, series: map[string]*series{}}
+	f := &family{name: op.Name, action: op.Action, series: map[string]*series{}, shares: map[string]*share{}, desc: prometheus.NewDesc(op.Name, op.Name, nil, nil)}
 	if op.Action == effect.Observe {
 		f.buckets = op.Buckets
 		if len(f.buckets) == 0 {
@@ -38,19 +47,29 @@ func newFamily(op *effect.Metric) *family {
 		}
 		f.buckets = slices.Compact(slices.Sorted(slices.Values(f.buckets)))
 	}
-	f.describe()
 	return f
 }
 
-func (f *family) describe() { f.desc = prometheus.NewDesc(f.name, f.name, f.labels, nil) }
+// shareOf returns the share of a hook, a new one if there is none.
+func (f *family) shareOf(hookName string) *share {
+	s := f.shares[hookName]
+	if s == nil {
+		s = &share{labels: []string{hookLabel}, empty: map[string]*dto.LabelPair{}}
+		f.shares[hookName] = s
+	}
+	return s
+}
 
 // series is one set of label values. Its family's lock guards it.
 type series struct {
 	family *family
+	share  *share
 	key    string
+	// cost is what the series takes of the bytes of its hook.
+	cost int
 	// labels are those with a value, hookLabel among them.
 	labels map[string]string
-	// pairs are labels in the form of the protocol, one for each of the family's. They are replaced and never changed:
+	// pairs are labels in the form of the protocol, one for each of the share's. They are replaced and never changed:
 	// a scrape may still read them.
 	pairs []*dto.LabelPair
 
@@ -73,35 +92,54 @@ func (f *family) add(key, hookName string, given map[string]string) *series {
 		labels = map[string]string{}
 	}
 	labels[hookLabel] = hookName
-	s := &series{family: f, key: key, labels: labels, counts: make([]uint64, len(f.buckets))}
+	s := &series{family: f, share: f.shareOf(hookName), key: key, labels: labels, counts: make([]uint64, len(f.buckets))}
+	s.share.series++
 	f.series[key] = s
 	return s
 }
 
-// learn adds label names to those of the family, or returns why that is impossible.
-func (f *family) learn(labels map[string]string) (problem string) {
-	var more []string
+// These are measured sizes in memory, rounded up.
+const (
+	familyBytes = 1 << 10
+	shareBytes  = 512
+	seriesBytes = 512
+	// labelBytes are those of a label of a series, without its name and value; emptyBytes those of one without a value.
+	labelBytes, emptyBytes = 160, 8
+)
+
+// costOf is what a new series takes: its key and its labels.
+func (f *family) costOf(key string, names int, given map[string]string) int {
+	n := seriesBytes + len(key) + 8*len(f.buckets) + emptyBytes*names
+	for name, value := range given {
+		n += labelBytes + len(name) + len(value)
+	}
+	return n
+}
+
+// unknown are the label names that no series of the hook has had yet, and what they take of its bytes.
+func (s *share) unknown(labels map[string]string) (more []string, cost int) {
 	for name := range labels {
-		if _, known := slices.BinarySearch(f.labels, name); !known {
+		if _, known := slices.BinarySearch(s.labels, name); !known {
 			more = append(more, name)
+			cost += labelBytes + len(name) + emptyBytes*s.series
 		}
 	}
-	switch {
-	case len(more) == 0:
-	case len(f.labels)+len(more) > maxLabels:
-		return fmt.Sprintf("the metric would have more than %d labels: use other values, not other labels", maxLabels)
-	default:
-		f.labels = slices.Concat(f.labels, more) // a scrape may still read the old ones
-		slices.Sort(f.labels)
-		f.describe()
+	return more, cost
+}
+
+// learn adds label names.
+func (s *share) learn(more []string) {
+	s.labels = slices.Concat(s.labels, more)
+	slices.Sort(s.labels)
+	for _, name := range more {
+		s.empty[name] = &dto.LabelPair{Name: new(name), Value: new("")}
 	}
-	return ""
 }
 
 // key returns equal text for equal sets of labels. An empty value is no label.
-func (f *family) key(hookName string, labels map[string]string) string {
+func (s *share) key(hookName string, labels map[string]string) string {
 	var b strings.Builder
-	for _, name := range f.labels {
+	for _, name := range s.labels {
 		value := labels[name]
 		if name == hookLabel {
 			value = hookName
