@@ -322,7 +322,7 @@ func TestEverything(t *testing.T) {
 	for key, want := range map[string]string{
 		"PodDisruptionBudget/shop-shell-operator": "maxUnavailable: 1",
 		"NetworkPolicy/shop-shell-operator":       "port: conversion",
-		"ServiceMonitor/shop-shell-operator":      "honorLabels: true",
+		"ServiceMonitor/shop-shell-operator":      "honorLabels: false",
 		"PrometheusRule/shop-shell-operator":      "alert: ShellOperatorHookFails",
 		"Deployment/shop-shell-operator":          "image: ghcr.io/shell-operator/shell-operator@sha256:0000",
 		"Service/shop-shell-operator-admission":   "targetPort: admission",

@@ -4,10 +4,18 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	// scrapesInFlight bounds the scrapes of one path: each holds a copy of all series until its client has read them.
+	scrapesInFlight = 3
+	// scrapeTimeout bounds a scrape, until its client has read it.
+	scrapeTimeout = 30 * time.Second
 )
 
 // NewRegistry returns a registry with the collectors of the Go runtime and the process.
@@ -19,7 +27,7 @@ func NewRegistry() *prometheus.Registry {
 
 // MetricsHandler serves the operator's own metrics. There may be one for each registry.
 func MetricsHandler(r *prometheus.Registry, log *slog.Logger) http.Handler {
-	return promhttp.InstrumentMetricHandler(r, promhttp.HandlerFor(r, handlerOptions(log)))
+	return limited(promhttp.InstrumentMetricHandler(r, promhttp.HandlerFor(r, handlerOptions(log))), scrapeTimeout)
 }
 
 // HookMetricsHandler serves the metrics that hooks return, and nothing else of the process.
@@ -28,8 +36,40 @@ func HookMetricsHandler(hooks prometheus.Collector, log *slog.Logger) http.Handl
 	r.MustRegister(hooks)
 	options := handlerOptions(log)
 	options.Registry = r
-	return promhttp.HandlerFor(r, options)
+	return limited(promhttp.HandlerFor(r, options), scrapeTimeout)
 }
+
+// limited bounds the scrapes in flight and their time. The limits of promhttp do not count clients that read slowly: its timeout buffers the whole
+// response, outside of its limit of requests.
+func limited(scrape http.Handler, timeout time.Duration) http.Handler {
+	places := make(chan struct{}, scrapesInFlight)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case places <- struct{}{}:
+		default:
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, fmt.Sprintf("%d scrapes are in flight: try again later", scrapesInFlight), http.StatusServiceUnavailable)
+			return
+		}
+		defer func() { <-places }()
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)) // a recorder in a test has none
+		scrape.ServeHTTP(abortable{w}, r)
+	})
+}
+
+// abortable ends the scrape of a client that has disconnected or reads too slowly: promhttp would encode the rest, and log an error for each
+// metric.
+type abortable struct{ http.ResponseWriter }
+
+func (w abortable) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return n, nil
+}
+
+func (w abortable) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // handlerOptions leave OpenMetrics off: that format appends "_total" to counters, and then names that hooks have
 // chosen could be the same.

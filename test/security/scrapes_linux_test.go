@@ -1,0 +1,84 @@
+package security
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// metricsFlood is a hook that writes 9,000 series with labels of 60 KB, and one that writes 200,000 short ones.
+const metricsFlood = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
+awk -v n=N -v size=SIZE 'BEGIN { for (l = "x"; length(l) < size; l = l l); l = substr(l, 1, size); for (i = 0; i < n; i++) print "{\"name\":\"NAME\",\"set\":1,\"labels\":{\"i\":\"" i "\",\"l\":\"" l "\"}}" }' > "$METRICS_PATH"
+`
+
+// TestSlowScrapers: hooks that write very many long series, and scrapers that do not read, cannot exhaust the memory, and others still scrape.
+func TestSlowScrapers(t *testing.T) {
+	c := testenv.Shared(t)
+	hooks := t.TempDir()
+	for name, with := range map[string][]string{"long.sh": {"N", "1500", "SIZE", "60000", "NAME", "long"}, "many.sh": {"N", "200000", "SIZE", "10", "NAME", "many"}, "small.sh": {"N", "10", "SIZE", "10", "NAME", "small"}} {
+		text := metricsFlood
+		for i := 0; i < len(with); i += 2 {
+			text = strings.ReplaceAll(text, "="+with[i]+" ", "="+with[i+1]+" ")
+			text = strings.ReplaceAll(text, `"`+with[i]+`\"`, `"`+with[i+1]+`\"`)
+		}
+		if err := os.WriteFile(filepath.Join(hooks, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig})
+	for _, hook := range []string{"long.sh", "many.sh", "small.sh"} {
+		op.UntilLog("Hook executed successfully", "hook", hook)
+	}
+	at := op.UntilLog("base http server started")
+	address := net.JoinHostPort(at.Fields["address"], at.Fields["port"])
+	for range 20 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /metrics/hooks HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The other path has places of its own. On this one, the slow scrapers are cut off.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testenv.Patience}
+	get := func(path string) (int, string) {
+		res, err := client.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(text)
+	}
+	if status, text := get("/metrics"); status != http.StatusOK || !strings.Contains(text, `shell_operator_hook_metric_series{hook="small.sh"} 10`) {
+		t.Errorf("/metrics: status %d", status)
+	}
+	status, text := get("/metrics/hooks")
+	for deadline := time.Now().Add(testenv.Patience); status != http.StatusOK && time.Now().Before(deadline); status, text = get("/metrics/hooks") {
+		time.Sleep(time.Second) // as Retry-After requests
+	}
+	if status != http.StatusOK || strings.Count(text, "small{") != 10 {
+		t.Errorf("/metrics/hooks: status %d, %d series of the small hook", status, strings.Count(text, "small{"))
+	}
+	if log := op.Log(); strings.Contains(log, "Some metrics cannot be shown") || !strings.Contains(log, "--hook-series-bytes") {
+		t.Errorf("the log has an error for each metric, or none of the limit")
+	}
+	if peak := memory(t, op.Pid(), "VmHWM"); peak > 900 {
+		t.Errorf("the operator had %d MiB at its peak, more than the limit of the chart allows", peak)
+	} else {
+		t.Logf("peak: %d MiB", peak)
+	}
+}
