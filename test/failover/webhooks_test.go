@@ -1,0 +1,96 @@
+package failover
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// reviewer denies every object that it reviews. Its configuration has the place for more bindings.
+const reviewer = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, %s kubernetesValidating: [{name: %s.example.com, namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: %s}}},
+    rules: [{apiGroups: [""], apiVersions: [v1], resources: [%s], operations: [CREATE]}]}]}'
+  exit
+fi
+echo '{"allowed": false, "message": "denied by %[2]s"}' >$VALIDATING_RESPONSE_PATH
+`
+
+// After a kill, a hook whose kind is gone keeps no other from answering, and what is registered for it stays until it is ready.
+func TestKilledBesideAHookThatWaits(t *testing.T) {
+	cluster := testenv.Shared(t)
+	ns := cluster.Namespace(t)
+	group := ns + ".example.com"
+	hooks := t.TempDir()
+	for name, text := range map[string]string{
+		"healthy": fmt.Sprintf(reviewer, "", "healthy."+ns, ns, "configmaps"),
+		"waits":   fmt.Sprintf(reviewer, "kubernetes: [{name: widgets, apiVersion: "+group+"/v1, kind: Widget}],", "waits."+ns, ns, "secrets"),
+	} {
+		if err := os.WriteFile(filepath.Join(hooks, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crd := fmt.Sprintf(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.%[1]s"},
+		"spec": {"group": %[1]q, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+		"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}`, group)
+	cluster.KubectlInput(t, crd, "apply", "-f", "-")
+	cluster.Kubectl(t, "wait", "--for=condition=Established", "crd/widgets."+group, "--timeout=60s")
+	denied := func(kind, by string) {
+		t.Helper()
+		args := []string{"-n", ns, "create", kind, "x", "--dry-run=server"}
+		if kind == "secret" {
+			args = []string{"-n", ns, "create", "secret", "generic", "x", "--dry-run=server"}
+		}
+		for late := time.Now().Add(testenv.Patience); ; {
+			out, err := cluster.TryKubectl("", args...)
+			if err != nil && strings.Contains(out, "denied by "+by) {
+				return
+			}
+			if time.Now().After(late) {
+				t.Fatalf("%s, %v", out, err)
+			}
+		}
+	}
+	start := func(port string) *testenv.Operator {
+		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Args: []string{
+			"--validating-webhook-configuration-name", ns, "--validating-webhook-listen-port", port,
+		}})
+	}
+	registered := func() string {
+		return cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={range .webhooks[*]}{.name} {.clientConfig.caBundle}{'\\n'}{end}")
+	}
+	first := start("0")
+	address := first.UntilLog("webhook server started").Fields["address"]
+	denied("configmap", "healthy")
+	denied("secret", "waits")
+	before := strings.Split(registered(), "\n")
+	first.Expect(-1)
+	first.Signal(syscall.SIGKILL)
+	first.Wait()
+	cluster.Kubectl(t, "delete", "crd", "widgets."+group)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	second := start(port)
+	second.UntilLog("Webhooks are registered again, the configuration had changed")
+	denied("configmap", "healthy")
+	if text := page(t, second, "/readyz"); !strings.Contains(text, `hook "waits" waits: `) {
+		t.Errorf("/readyz: %s", text)
+	}
+	after := strings.Split(registered(), "\n")
+	if len(after) != len(before) || after[0] == before[0] || after[1] != before[1] {
+		t.Errorf("registered are %q, before %q", after, before)
+	}
+
+	cluster.KubectlInput(t, crd, "apply", "-f", "-")
+	denied("secret", "waits")
+}
