@@ -54,6 +54,7 @@ func TestFinalizersAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scenario{
 			keyed:    rapid.Bool().Draw(rt, "keyed"),
+			perRun:   rapid.SampledFrom([]int{0, 1}).Draw(rt, "contextsPerRun"),
 			modified: rapid.Bool().Draw(rt, "Modified"),
 			seed:     rapid.Uint64().Draw(rt, "seed"),
 			steps:    finalizerSteps.Draw(rt, "steps"),
@@ -93,6 +94,7 @@ func TestFinalizerScenarios(t *testing.T) {
 // scenario is a configuration of the hook, and what happens.
 type scenario struct {
 	keyed, modified bool
+	perRun          int
 	seed            uint64
 	steps           []finalizerStep
 }
@@ -324,7 +326,7 @@ func (s *scenario) newHook() *hook.Hook {
 	if s.keyed {
 		k.Lanes = hook.Lanes{Key: "object", Concurrency: 2}
 	}
-	return &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{k}}
+	return &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{k}, Settings: hook.Settings{ContextsPerRun: s.perRun}}
 }
 
 func (s *scenario) play(t *testing.T) []string {
