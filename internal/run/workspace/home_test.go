@@ -63,6 +63,14 @@ func TestHomes(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Dir(w.Dir()), 0o700))
 }
 
+// A temp directory that has been removed is no error at the end.
+func TestCloseWithoutDirectory(t *testing.T) {
+	tmp := filepath.Join(t.TempDir(), "tmp")
+	must(t, os.Mkdir(tmp, 0o700))
+	w := open(t, Options{Dir: tmp})
+	must(t, os.RemoveAll(tmp), w.Close())
+}
+
 // Without Homes there are none.
 func TestNoHomes(t *testing.T) {
 	w := open(t, Options{})

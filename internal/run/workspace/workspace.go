@@ -119,9 +119,12 @@ func (w *Workspace) close(d *directory) error {
 		return nil
 	}
 	parent, err := os.OpenRoot(filepath.Dir(d.path))
-	if err == nil {
+	switch {
+	case err == nil:
 		err = removeTree(parent, filepath.Base(d.path))
 		parent.Close()
+	case errors.Is(err, fs.ErrNotExist): // a cleaner of temporary files has been faster
+		err = nil
 	}
 	sweep(filepath.Dir(d.path), w.log)
 	return err
