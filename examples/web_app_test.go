@@ -15,6 +15,7 @@ func webApp(e *example) {
 		return fmt.Sprintf("---\napiVersion: example.com/v1\nkind: WebApp\nmetadata: {name: %s}\nspec: {%s}\n", name, spec)
 	}
 	e.input(app("first", "image: first, port: 80, settings: {COLOR: blue}"), "create", "-f", "-")
+	e.env = append(e.env, "SHELL_OPERATOR_NAMESPACE="+e.namespace) // of the records of sets, as in a Pod
 	e.start()
 	children := func() string {
 		return strings.TrimSpace(e.kubectl("get", "configmaps,deployments,services", "-l", "applyset.kubernetes.io/part-of", "-o",

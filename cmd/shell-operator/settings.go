@@ -174,7 +174,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "run-dir", env: "SHELL_OPERATOR_RUN_DIR", bind: text(&s.runDir, ""), usage: "directory for the files of runs, such as a tmpfs; default: that of --tmp-dir"},
 			{flag: "shutdown-timeout", env: "SHELL_OPERATOR_SHUTDOWN_TIMEOUT", bind: duration(&s.shutdownTimeout, 25*time.Second), usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
 			{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false), usage: "send the operations of hooks as server-side dry run, so nothing changes; kubectl in hooks is not affected. With uninstall: log what it would do"},
-			{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services, the Lease and the records of sets without an owner; default: that of the Pod, or of the kubeconfig's context"},
+			{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""), usage: "namespace of the webhook Services, the Lease and the records of sets; default: that of the Pod, or of the kubeconfig's context"},
 			{flag: "instance", env: "SHELL_OPERATOR_INSTANCE", bind: text(&s.instance, ""), usage: "name of this installation, by which it recognizes what it has written; default: NAMESPACE.LEASE"},
 		}},
 		{"Hooks", []setting{
