@@ -1,6 +1,9 @@
 package hook
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // HTTP is a binding to HTTP requests.
 type HTTP struct {
@@ -28,4 +31,18 @@ type Segment struct {
 // Allow lists users and groups of the cluster, at least one. One match is enough.
 type Allow struct {
 	Users, Groups []string
+}
+
+// AccessPrefix begins the paths about which RBAC is asked instead of those that default ClusterRoles of Kubernetes grant to every client.
+const AccessPrefix = "/hooks.shell-operator"
+
+// AccessPath is the path of the nonResourceURL that allows a request: that of the request, or with AccessPrefix if a default ClusterRole grants that to
+// all users or all ServiceAccounts: system:discovery, system:public-info-viewer, system:service-account-issuer-discovery.
+func AccessPath(path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch first {
+	case "api", "apis", "openapi", "version", "healthz", "livez", "readyz", ".well-known", "openid":
+		return AccessPrefix + path
+	}
+	return path
 }

@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,11 +67,36 @@ func (a *Access) identify(ctx context.Context, authorization string) (*event.Use
 	return user, nil
 }
 
+// audience is that of tokens that are of no use elsewhere: others are for the API server, and a client hands them to the operator.
+const audience = "shell-operator"
+
+// isFor reports whether a token claims to have an audience. The API server verifies it; the claim only decides what it is asked.
+func isFor(token, audience string) bool {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Audience json.RawMessage `json:"aud"`
+	}
+	if err != nil || json.Unmarshal(text, &claims) != nil {
+		return false
+	}
+	var one string
+	var several []string
+	if json.Unmarshal(claims.Audience, &one) == nil {
+		return one == audience
+	}
+	return json.Unmarshal(claims.Audience, &several) == nil && slices.Contains(several, audience)
+}
+
 // reviewToken returns nil for an unknown token.
 func (a *Access) reviewToken(ctx context.Context, token string) (*event.User, error) {
 	var review struct {
 		Status struct {
 			Authenticated bool
+			Audiences     []string
 			User          struct {
 				Username, UID string
 				Groups        []string
@@ -78,8 +104,14 @@ func (a *Access) reviewToken(ctx context.Context, token string) (*event.User, er
 			}
 		}
 	}
-	err := a.review(ctx, "authentication.k8s.io", "TokenReview", map[string]any{"token": token}, &review)
-	if u := review.Status.User; err == nil && review.Status.Authenticated && u.Username != "" {
+	spec, own := map[string]any{"token": token}, isFor(token, audience)
+	if own {
+		spec["audiences"] = []string{audience}
+	}
+	err := a.review(ctx, "authentication.k8s.io", "TokenReview", spec, &review)
+	// An API server without audiences returns none: then the token is for itself.
+	known := review.Status.Authenticated && (!own || slices.Contains(review.Status.Audiences, audience))
+	if u := review.Status.User; err == nil && known && u.Username != "" {
 		return &event.User{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}, nil
 	}
 	return nil, err
@@ -95,7 +127,7 @@ func (a *Access) authorize(ctx context.Context, u *event.User, b *hook.HTTP, pat
 		allowed = true
 	} else {
 		var err error
-		if allowed, err = a.reviewAccess(ctx, u, strings.ToLower(b.Method), path); err != nil {
+		if allowed, err = a.reviewAccess(ctx, u, strings.ToLower(b.Method), hook.AccessPath(path)); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package lint
 import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/script"
+	"slices"
 )
 
 // Hook finds likely mistakes of a hook whose configuration is valid. Contexts are what its script reads of them, with paths below
@@ -31,5 +32,5 @@ func Hook(s script.Source, h *hook.Hook, contexts script.Reading) []Finding {
 	case readsData && !contexts.FirstOnly():
 		add(contexts.Doubt, Note, "gets all contexts of a run: "+contexts.Why, "if it reads only the first context, set settings.contextsPerRun: 1")
 	}
-	return append(found, keepsFinalizer(s, h)...)
+	return slices.Concat(found, keepsFinalizer(s, h), prefixedPaths(s, h))
 }

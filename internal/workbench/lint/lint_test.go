@@ -225,3 +225,12 @@ func TestKeepsFinalizer(t *testing.T) {
 		}
 	}
 }
+
+// TestPrefixedPaths names the path that a Role needs, unless the binding has allow.
+func TestPrefixedPaths(t *testing.T) {
+	h := &hook.Hook{HTTP: []hook.HTTP{{Path: "/api/orders"}, {Path: "/orders"}, {Path: "/apis/{x}"}, {Path: "/version", Allow: &hook.Allow{Users: []string{"a"}}}}}
+	got := prefixedPaths(script.Source{Path: "a.sh"}, h)
+	if len(got) != 2 || !strings.Contains(got[0].Text(), "nonResourceURL /hooks.shell-operator/api/orders") || !strings.Contains(got[1].Text(), "http[2]: Kubernetes grants /apis/{x}") {
+		t.Errorf("findings %+v", got)
+	}
+}
