@@ -49,6 +49,8 @@ type Event struct {
 	Object Object
 	// Key is the key of the object in a keyed queue. It is empty without one, and for bindings with a group.
 	Key string
+	// KeyValue is the value of which Key is a hash; empty if it is none.
+	KeyValue string
 }
 
 // Watch is the kind of a change.

@@ -1,5 +1,7 @@
 package hook
 
+import "strings"
+
 // MainQueue is the default queue. It is never keyed.
 const MainQueue = "main"
 
@@ -9,6 +11,8 @@ type Lanes struct {
 	Key Key
 	// Concurrency is the largest number of runs in flight: 1 to 1000 with a Key, 0 without one, which means 1.
 	Concurrency int
+	// Secret reports that keys may be values of Secrets: they are shown as hashes. LanesOf sets it.
+	Secret bool
 }
 
 // Keyed reports whether the queue has a lane for each key.
@@ -30,13 +34,20 @@ func (k Key) Filter() string {
 	return string(k)
 }
 
+// KeyOfSecret reports whether the keys of the binding in its queue may be values of Secrets.
+func (k *Kubernetes) KeyOfSecret() bool {
+	return k.Lanes.Key.Filter() != "" && (strings.EqualFold(k.Kind, "Secret") || strings.EqualFold(k.Kind, "secrets"))
+}
+
 // LanesOf returns the keyed queues of hooks by name. All kubernetes bindings of a queue agree in a set from package hookset.
 func LanesOf(hooks []*Hook) map[string]Lanes {
 	keyed := map[string]Lanes{}
 	for _, h := range hooks {
 		for i := range h.Kubernetes {
 			if k := &h.Kubernetes[i]; k.Lanes.Keyed() {
-				keyed[k.Queue] = k.Lanes
+				lanes := k.Lanes
+				lanes.Secret = keyed[k.Queue].Secret || k.KeyOfSecret()
+				keyed[k.Queue] = lanes
 			}
 		}
 	}

@@ -13,6 +13,10 @@ package lifecycle
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
 	"slices"
 	"sync"
@@ -91,7 +95,9 @@ type Options struct {
 
 // Lifecycle keeps the active set of hooks.
 type Lifecycle struct {
-	o Options
+	// hashKey is that of hash.
+	hashKey [32]byte
+	o       Options
 	// inbox has what the owner is to do.
 	inbox chan func()
 	// nudge makes the owner advance.
@@ -149,6 +155,7 @@ func New(o Options, first *hookset.Set) *Lifecycle {
 		o.Trace = func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} }
 	}
 	l := &Lifecycle{o: o, inbox: make(chan func()), nudge: make(chan struct{}, 1)}
+	_, _ = rand.Read(l.hashKey[:]) // it never fails
 	l.ctx = context.Background()
 	l.reloading.found = first.Found
 	l.o.Store.Use(first, first.Hooks)
@@ -294,8 +301,19 @@ func (l *Lifecycle) Queue(ev event.Event) {
 
 // task returns the task of an event, and the key of its lane.
 func (l *Lifecycle) task(ev event.Event) (t Task, key string) {
+	lanes := l.view.Load().lanes[ev.Queue()]
+	if lanes.Secret && ev.Key != "" {
+		ev.Key, ev.KeyValue = l.hash(ev.Key), ev.Key
+	}
 	l.o.Runner.Pending().Places.Enter(&ev)
-	return Task{l.o.Runner.Task(ev)}, ev.LaneKey(l.view.Load().lanes[ev.Queue()])
+	return Task{l.o.Runner.Task(ev)}, ev.LaneKey(lanes)
+}
+
+// hash is what a key from a Secret is shown as. It is another one in each process, and long enough for different keys to have different lanes.
+func (l *Lifecycle) hash(key string) string {
+	mac := hmac.New(sha256.New, l.hashKey[:])
+	mac.Write([]byte(key))
+	return "redacted-" + hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
 // Tick queues a run for every enabled schedule with this crontab, in the order of hooks and bindings.

@@ -112,7 +112,7 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	}
 	p, m := t.runner.opts.Pending, t.readExtra()
 	p.Parked.Park(pending.ParkedTask{
-		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, Attempts: attempts, Error: err.Error(), GaveUp: GaveUp(err) != "", Since: time.Now(),
+		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(), GaveUp: GaveUp(err) != "", Since: time.Now(),
 	}, m.run, t.Events())
 	if t.runner.hooks.removed(t.Hook()) { // and what it had parked has been dropped in between
 		p.Retain(func(h *hook.Hook) bool { return h != t.Hook() })
@@ -131,7 +131,7 @@ func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
 			next.ensureExtra().unlocks = nil
 		}
 		m := next.ensureExtra()
-		m.queue, m.revived = p.Queue, true
+		m.queue, m.keyValue, m.revived = p.Queue, p.KeyValue, true
 		if last := len(tasks) - 1; last < 0 || !tasks[last].Absorb(next) {
 			tasks = append(tasks, next)
 		}

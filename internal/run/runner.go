@@ -17,6 +17,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -349,7 +350,7 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	in := r.invocation(withPath(path, t.Hook()), f)
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
-	in.Env = append(in.Env, attemptVariables(t.readExtra().attempts, t.limit(), t.readExtra().key)...)
+	in.Env = append(in.Env, attemptVariables(t.readExtra().attempts, t.limit(), cmp.Or(t.readExtra().keyValue, t.readExtra().key))...)
 	if r.opts.Tracers != nil {
 		in.Env = append(in.Env, traceEnvironment(ctx)...)
 	}

@@ -71,8 +71,8 @@ type extra struct {
 	// attempts counts the runs since the attempts began, runs all of them.
 	attempts, runs int
 	waited         time.Duration
-	// key is that of the task's lane.
-	key string
+	// key is that of the task's lane. If it is a hash, keyValue is the value: only the hook gets it.
+	key, keyValue string
 	// run is the number of the last run.
 	run uint64
 }
@@ -90,7 +90,10 @@ func (r *Runner) Task(ev event.Event) *Task {
 			return t
 		}
 	}
-	ev.Key = "" // the queue has it
+	if ev.KeyValue != "" {
+		t.ensureExtra().keyValue = ev.KeyValue
+	}
+	ev.Key, ev.KeyValue = "", "" // the queue has it
 	t.events = event.LogOf(ev)
 	return t
 }

@@ -52,7 +52,9 @@ type ParkedTask struct {
 	ID         string
 	Hook       *hook.Hook
 	Queue, Key string
-	Contexts   int
+	// KeyValue is the value of which Key is a hash; empty if it is none.
+	KeyValue string
+	Contexts int
 	// Attempts and Error are those of the last task that was parked, at Since.
 	Attempts int
 	Error    string

@@ -68,8 +68,8 @@ type Places struct {
 }
 
 type place struct {
-	key    string
-	events int
+	key, value string
+	events     int
 }
 
 // movable reports whether the key of an event's object may change.
@@ -93,10 +93,10 @@ func (p *Places) Enter(ev *event.Event) {
 		p.of = map[Subject]*place{}
 	}
 	if p.of[s] == nil {
-		p.of[s] = &place{key: ev.Key}
+		p.of[s] = &place{key: ev.Key, value: ev.KeyValue}
 	}
 	p.of[s].events++
-	ev.Key = p.of[s].key
+	ev.Key, ev.KeyValue = p.of[s].key, p.of[s].value
 }
 
 // Leave ends what Enter began: the event does not wait any more.

@@ -1,9 +1,11 @@
 package lint
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/script"
-	"slices"
 )
 
 // Hook finds likely mistakes of a hook whose configuration is valid. Contexts are what its script reads of them, with paths below
@@ -31,6 +33,12 @@ func Hook(s script.Source, h *hook.Hook, contexts script.Reading) []Finding {
 			"go through the whole array, or set settings.contextsPerRun: 1")
 	case readsData && !contexts.FirstOnly():
 		add(contexts.Doubt, Note, "gets all contexts of a run: "+contexts.Why, "if it reads only the first context, set settings.contextsPerRun: 1")
+	}
+	for i := range h.Kubernetes {
+		if k := &h.Kubernetes[i]; k.KeyOfSecret() {
+			add(script.Place{}, Warning, fmt.Sprintf("the queue key of binding %q is a value of Secrets, which the hook gets in HOOK_QUEUE_KEY; elsewhere its hash is shown", k.Name),
+				"use metadata, such as a label, as the key")
+		}
 	}
 	return slices.Concat(found, keepsFinalizer(s, h), prefixedPaths(s, h))
 }

@@ -213,6 +213,22 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
+func TestKeyOfSecrets(t *testing.T) {
+	for _, test := range []struct {
+		kind string
+		key  hook.Key
+		want string
+	}{
+		{"Secret", ".data.url", "a.sh: warning: the queue key of binding \"b\" is a value of Secrets, which the hook gets in HOOK_QUEUE_KEY; elsewhere its hash is shown (use metadata, such as a label, as the key)"},
+		{"Secret", hook.ByObject, ""}, {"Secret", "", ""}, {"ConfigMap", ".data.url", ""},
+	} {
+		h := &hook.Hook{Name: "a.sh", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: test.kind, Lanes: hook.Lanes{Key: test.key}}}}
+		if got := lines(Hook(script.Source{Path: "a.sh"}, h, script.Reading{})); got != test.want {
+			t.Errorf("%s by %q: got %s, want %s", test.kind, test.key, got, test.want)
+		}
+	}
+}
+
 func TestKeepsFinalizer(t *testing.T) {
 	const text = "#!/bin/sh\n# comment\necho 'keepFinalizer: true' >\"$RUN_RESULT_PATH\"\n"
 	for finalizer, want := range map[string]string{
