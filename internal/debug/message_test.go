@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,8 @@ func TestUnrecordedRun(t *testing.T) {
 		t.Errorf("runs show shows\n%s", text)
 	}
 	_, err := a.recorded(request{name: "7"})
-	if err == nil || !strings.Contains(err.Error(), `run "7" is not recorded, because another run was being recorded when it failed: wait for its next attempt, or shell-operator hook record h.sh`) {
+	var refused *refusal
+	if !errors.As(err, &refused) || refused.Text != `run "7" is not recorded, because another run was being recorded when it failed` || !strings.Contains(refused.Hint, "hook record h.sh --for 10m") {
 		t.Errorf("runs save: %v", err)
 	}
 }

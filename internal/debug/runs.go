@@ -110,7 +110,8 @@ func (a *API) recorded(r request) ([]byte, error) {
 			return text, err
 		}
 		if name = run.Hook; run.Unrecorded {
-			return nil, refuse(http.StatusNotFound, "run %q is not recorded, because another run was being recorded when it failed: wait for its next attempt, or shell-operator hook record %s --for 10m records all runs from now on", r.name, name)
+			return nil, refuse(http.StatusNotFound, "run %q is not recorded, because another run was being recorded when it failed", r.name).
+				hint("wait for its next attempt, or shell-operator hook record %s --for 10m records all runs from now on", name)
 		}
 	}
 	return nil, refuse(http.StatusNotFound, "there is no recording of run %q", r.name).hint("by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, unless --record or settings.record is none", name)
