@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,10 +20,13 @@ import (
 type failing struct {
 	Watcher
 	finalizerWorld // is the Meter
+	mu             sync.Mutex
 	enabled        map[string]int
 }
 
 func (f *failing) Enable(_ context.Context, h *hook.Hook, _ func(int, error)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.enabled[h.Name]++; h.Name == "fails" {
 		return errors.New("it does not compile")
 	}
