@@ -75,6 +75,7 @@ func TestFinalizerScenarios(t *testing.T) {
 		"deleted while a run polls": "wait, create x, moment, poll, delete x, break, wait, wait, wait, repair, wait",
 		"left before the start":     "create x, wait, wait, wait, blind, leave x, reload, wait, wait, see, wait",
 		"replaced during a run":     "create x, wait, wait, wait, change x, moment, reload, wait, wait",
+		"replaced between steps":    "create y, wait, poll, delete y, wait, reload, wait",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scenario{modified: true, seed: 1}

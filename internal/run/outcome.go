@@ -75,8 +75,12 @@ func (r *Runner) keep(t *Task, result effect.Result, err error) map[string]bool 
 	}
 	kept := map[string]bool{}
 	for ev := range t.Events() {
-		if ev.Watch == event.Deleting && r.opts.Finalizers.Keep(ev) {
-			kept[ev.Object.UID] = true
+		if ev.Watch != event.Deleting {
+			continue
+		}
+		stays, again := r.opts.Finalizers.Keep(ev)
+		kept[ev.Object.UID] = stays
+		if again {
 			r.requeue(ev, requeueAfter(&ev, result), t.readExtra().run)
 		}
 	}

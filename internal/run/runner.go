@@ -66,14 +66,15 @@ type Snapshots interface {
 type Finalizers interface {
 	// Release removes them after a successful run with these events.
 	Release(ctx context.Context, events iter.Seq[event.Event])
-	// Keep keeps that of an object whose clean-up has another step; false if the binding has no such object any more.
-	Keep(ev event.Event) bool
+	// Keep keeps that of an object whose clean-up has another step, unless the binding has no such object any more. If again, the object is delivered
+	// again when the requeue is due.
+	Keep(ev event.Event) (kept, again bool)
 }
 
 type noFinalizers struct{}
 
 func (noFinalizers) Release(context.Context, iter.Seq[event.Event]) {}
-func (noFinalizers) Keep(event.Event) bool                          { return false }
+func (noFinalizers) Keep(event.Event) (kept, again bool)            { return true, false }
 
 // Effects apply the output of hooks.
 type Effects interface {

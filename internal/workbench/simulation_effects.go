@@ -61,7 +61,7 @@ func (f simulatedFinalizers) Release(ctx context.Context, events iter.Seq[event.
 	}
 }
 
-func (f simulatedFinalizers) Keep(ev event.Event) bool { return f.watched.Keep(ev) }
+func (f simulatedFinalizers) Keep(ev event.Event) (kept, again bool) { return f.watched.Keep(ev) }
 
 // simulatedEffects apply what runs return to the simulated cluster.
 type simulatedEffects struct{ *simulation }

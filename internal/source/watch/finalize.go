@@ -240,11 +240,14 @@ func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	}
 }
 
-// Keep keeps the finalizer of an object after a successful run with its Deleting: DeliverDeleting will deliver it again. It returns false if the
-// binding does not have the object any more.
-func (w *Watcher) Keep(ev event.Event) bool {
+// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more. If again,
+// DeliverDeleting will deliver it; otherwise the next version of the hook gets it.
+func (w *Watcher) Keep(ev event.Event) (kept, again bool) {
 	m := w.monitor(ev.Hook, ev.Index)
-	return m != nil && m.finalizing != nil && m.keepFinalizer(ev.Object)
+	if m == nil || m.finalizing == nil {
+		return true, false
+	}
+	return m.keepFinalizer(ev.Object)
 }
 
 // DeliverDeleting delivers the next Deleting of an object whose finalizer was kept, unless it has gone meanwhile.

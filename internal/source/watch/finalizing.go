@@ -549,16 +549,20 @@ func (m *monitor) startsDeleting(watch event.Watch, e entry) {
 	}
 }
 
-// keepFinalizer keeps the finalizer of an object after a run with its Deleting, if the binding has it still.
-func (m *monitor) keepFinalizer(o event.Object) bool {
+// keepFinalizer keeps the finalizer of an object after a run with its Deleting, if the binding has it still. A binding that is replaced delivers nothing
+// again: the object is in the next Synchronization.
+func (m *monitor) keepFinalizer(o event.Object) (kept, again bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	it, ok := m.items.Get(objectKey(o.Namespace, o.Name))
-	if !ok || m.muted || it.object.uid != o.UID || !it.object.has(m.finalizing.name) {
-		return false
+	switch {
+	case m.muted || m.ended:
+		return true, false
+	case !ok || it.object.uid != o.UID || !it.object.has(m.finalizing.name):
+		return false, false
 	}
 	m.finalizing.kept[o.UID] = true
-	return true
+	return true, true
 }
 
 // deliverDeleting delivers Deleting again of an object whose finalizer was kept.

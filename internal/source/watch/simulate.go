@@ -162,9 +162,12 @@ func (s *Simulation) Release(ctx context.Context, events iter.Seq[event.Event]) 
 }
 
 // Keep is Watcher.Keep.
-func (s *Simulation) Keep(ev event.Event) bool {
+func (s *Simulation) Keep(ev event.Event) (kept, again bool) {
 	b := s.bindings[address{ev.Hook, ev.Index}]
-	return b != nil && b.monitor.finalizing != nil && b.monitor.keepFinalizer(ev.Object)
+	if b == nil || b.monitor.finalizing == nil {
+		return true, false
+	}
+	return b.monitor.keepFinalizer(ev.Object)
 }
 
 // DeliverDeleting is Watcher.DeliverDeleting, for all bindings that have kept the finalizer of an object.
