@@ -104,6 +104,82 @@ func (l *Log) Join(next Log) {
 	}
 }
 
+// Split keeps the first n events, and returns the others. There have to be more than n.
+func (l *Log) Split(n int) (rest Log) {
+	if l.before == nil {
+		rest.last = l.last[n:]
+		l.last = l.last[:n:n]
+		return rest
+	}
+	full, last := l.before.full, l.last
+	l.before, l.last = nil, nil
+	for i := 0; i <= len(full); i++ {
+		records := last
+		if i < len(full) {
+			records = full[i]
+		}
+		here := min(n, len(records))
+		n -= here
+		if here > 0 {
+			l.extend(records[:here:here])
+		}
+		if here < len(records) {
+			rest.extend(records[here:])
+		}
+	}
+	return rest
+}
+
+// extend appends records, without a copy.
+func (l *Log) extend(records []record) {
+	if len(l.last) > 0 {
+		l.push(l.last)
+	}
+	l.last = records
+}
+
+// DropModified removes the last event of the object that an event is about, if both are Modified events of one binding. Found reports that there is
+// one, dropped that it was removed.
+func (l *Log) DropModified(ev *Event) (dropped, found bool) {
+	of := recordOf(ev)
+	drop := func(records []record) ([]record, bool) {
+		for i := len(records) - 1; i >= 0; i-- {
+			r := &records[i]
+			if r.index != of.index || r.typ != of.typ || r.name != of.name || r.place.Value().namespace != ev.Object.Namespace {
+				continue
+			}
+			if found = true; Watch(r.watch) == Modified && ev.Watch == Modified {
+				dropped = true
+				return slices.Delete(records, i, i+1), true
+			}
+			return records, true
+		}
+		return records, false
+	}
+	var done bool
+	if l.last, done = drop(l.last); done && len(l.last) > 0 || l.before == nil {
+		return dropped, found
+	}
+	full := l.before.full
+	for i := len(full) - 1; i >= 0 && !done; i-- {
+		if full[i], done = drop(full[i]); len(full[i]) == 0 {
+			full = slices.Delete(full, i, i+1)
+		}
+	}
+	if l.before.full = full; dropped && len(l.last) > 0 {
+		l.before.events--
+	}
+	if len(l.last) == 0 && len(full) > 0 {
+		l.last = full[len(full)-1]
+		l.before.full = full[:len(full)-1]
+		l.before.events -= len(l.last)
+	}
+	if len(l.before.full) == 0 {
+		l.before = nil
+	}
+	return dropped, found
+}
+
 // DropLast removes the last event. There has to be one.
 func (l *Log) DropLast() {
 	l.last = slices.Delete(l.last, len(l.last)-1, len(l.last))

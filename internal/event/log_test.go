@@ -40,7 +40,7 @@ func TestLogAgainstList(t *testing.T) {
 		var lists [3][]Event
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			i, j := rapid.IntRange(0, 2).Draw(t, "to"), rapid.IntRange(0, 2).Draw(t, "from")
-			switch step := rapid.SampledFrom([]string{"add", "add", "many", "join", "drop", "drop"}).Draw(t, "step"); {
+			switch step := rapid.SampledFrom([]string{"add", "add", "many", "join", "drop", "drop", "split", "modified", "modified"}).Draw(t, "step"); {
 			case step == "add":
 				ev := anyEvents.Draw(t, "event")
 				logs[i].Add(ev)
@@ -56,6 +56,31 @@ func TestLogAgainstList(t *testing.T) {
 			case step == "drop" && len(lists[i]) > 0:
 				logs[i].DropLast()
 				lists[i] = lists[i][:len(lists[i])-1]
+			case step == "split" && i != j && len(lists[i]) > 1:
+				n := rapid.IntRange(1, len(lists[i])-1).Draw(t, "kept")
+				logs[j] = logs[i].Split(n)
+				lists[i], lists[j] = lists[i][:n:n], slices.Clone(lists[i][n:])
+			case step == "modified":
+				ev := anyEvents.Draw(t, "event")
+				if len(lists[i]) > 0 && rapid.Bool().Draw(t, "of one that waits") {
+					ev = lists[i][rapid.IntRange(0, len(lists[i])-1).Draw(t, "place")]
+				}
+				if rapid.Bool().Draw(t, "is modified") {
+					ev.Watch = Modified
+				}
+				want := false
+				at := len(lists[i]) - 1
+				for ; at >= 0; at-- {
+					if other := lists[i][at]; other.Type == ev.Type && other.Index == ev.Index && other.Object.Namespace == ev.Object.Namespace && other.Object.Name == ev.Object.Name {
+						break
+					}
+				}
+				if want = at >= 0 && ev.Watch == Modified && lists[i][at].Watch == Modified; want {
+					lists[i] = slices.Delete(slices.Clone(lists[i]), at, at+1)
+				}
+				if dropped, found := logs[i].DropModified(&ev); dropped != want || found != (at >= 0) {
+					t.Fatalf("dropped %t, found %t, want %t and the place %d", dropped, found, want, at)
+				}
 			case step == "join" && i != j:
 				logs[i].Join(logs[j])
 				lists[i] = append(lists[i], lists[j]...)
