@@ -105,6 +105,9 @@ func (c *core) ordered() []*lane {
 // add appends a task to a lane, unless the last one there absorbs it.
 func (c *core) add(now time.Duration, key string, t Task) {
 	l := c.open(key)
+	if r, ok := t.(Replacer); ok {
+		c.replace(now, l, r)
+	}
 	if c.away[t.Owner()] {
 		if n := len(l.bypassed); n == 0 || !l.bypassed[n-1].Absorb(t) {
 			c.setBypassed(l, append(l.bypassed, entry{t, now}))
@@ -120,6 +123,56 @@ func (c *core) add(now time.Duration, key string, t Task) {
 	l.tasks.push(entry{t, now})
 	c.length++
 	c.added(now, l)
+}
+
+// replace lets a task that is added take work out of those that wait, but not out of a busy head.
+func (c *core) replace(now time.Duration, l *lane, r Replacer) {
+	for i := len(l.bypassed) - 1; i >= 0; i-- {
+		t := l.bypassed[i].Task
+		empty, done := r.Replace(t)
+		if empty {
+			c.forget(l, t)
+			c.setBypassed(l, slices.Delete(l.bypassed, i, i+1))
+			c.length--
+		}
+		if done {
+			return
+		}
+	}
+	for i := l.tasks.len() - 1; i > 0 || i == 0 && !l.busy; i-- {
+		t := l.tasks.at(i).Task
+		empty, done := r.Replace(t)
+		if empty {
+			c.forget(l, t)
+			l.tasks.removeAt(i)
+			if i < l.first || i == l.first && l.busy {
+				l.first--
+			}
+			c.length--
+			if i == 0 && l.tasks.len() > 0 { // another task is the head
+				c.settle(now, l)
+			}
+		}
+		if done {
+			return
+		}
+	}
+}
+
+// split puts what a run has left to another task behind the head.
+func (c *core) split(now time.Duration, l *lane, rest Task) {
+	head := l.head()
+	c.length++
+	if f := l.failure(head); f != nil {
+		c.countFailed(rest, 1)
+		l.failed = append(l.failed, failed{rest, f.failures, f.last})
+	}
+	if owner := rest.Owner(); c.away[owner] {
+		c.setBypassed(l, slices.Insert(l.bypassed, l.behindRevivedAway(owner), entry{rest, now}))
+		return
+	}
+	l.tasks.insert(l.behindRevived(), entry{rest, now})
+	l.first++
 }
 
 // addFirst puts a task before those that wait in its lane, but behind the head if it is busy, and behind those that came by addFirst before.

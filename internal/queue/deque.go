@@ -80,11 +80,23 @@ func (d *deque) insert(i int, e entry) {
 	*d.place(i) = e
 }
 
-// removeAt closes the gap from the front: the entries before it are few.
+// removeAt closes the gap from the nearer end: the entries before or behind it are few.
 func (d *deque) removeAt(i int) {
 	if d.blocks == nil {
 		d.few = slices.Delete(d.few, i, i+1)
 		d.n--
+		return
+	}
+	if i > d.n/2 {
+		for ; i < d.n-1; i++ {
+			*d.place(i) = *d.place(i + 1)
+		}
+		*d.place(d.n - 1) = entry{}
+		d.n--
+		if last := len(d.blocks) - 1; d.head+d.n <= last*blockSize {
+			d.blocks[last] = nil
+			d.blocks = d.blocks[:last]
+		}
 		return
 	}
 	for ; i > 0; i-- {

@@ -29,6 +29,9 @@ func TestDequeAgainstSlice(t *testing.T) {
 				d.insert(at, e)
 				want = slices.Insert(want, at, e.since)
 			case "remove":
+				if rapid.Bool().Draw(t, "from the end") {
+					at = max(0, len(want)-1-at)
+				}
 				if at < len(want) {
 					d.removeAt(at)
 					want = slices.Delete(want, at, at+1)

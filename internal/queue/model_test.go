@@ -20,7 +20,7 @@ import (
 
 // step is one thing that happens in TestAgainstModel.
 type step struct {
-	// kind is "add" or "first" (hook), "revive" (hook and another one), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the
+	// kind is "add" or "first" (hook), "replace" (an added task takes an event out of one that waits), "halve" (the task that runs), "revive" (hook and another one), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the
 	// lane), "repeat" (hook), "wait" (until all delays are over), or toggles a pause of the queue or the hook.
 	kind, queue, key, hook, other string
 }
@@ -29,7 +29,7 @@ type step struct {
 var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 	s := step{
 		kind: rapid.SampledFrom([]string{
-			"add", "add", "add", "add", "add", "first", "revive", "revive", "finish", "finish", "finish", "fail", "fail", "giveup", "skip", "drop", "retry", "repeat", "wait", "wait", "pause", "away",
+			"add", "add", "add", "add", "add", "first", "replace", "halve", "halve", "revive", "revive", "finish", "finish", "finish", "fail", "fail", "giveup", "skip", "drop", "retry", "repeat", "wait", "wait", "pause", "away",
 		}).Draw(t, "kind"),
 		queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
 		key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
@@ -76,7 +76,7 @@ const modelDelay = time.Minute
 
 // play returns what each lane runs and holds after each step, with a Set.
 func play(t *testing.T, steps []step) []string {
-	gates := &gates{of: map[string]chan error{}}
+	gates := &gates{of: map[string]chan error{}, tasks: map[string]*gatedTask{}}
 	set := NewSet(Options{
 		Backoff: func(int) time.Duration { return modelDelay }, Random: func() float64 { return 0.5 },
 		OnExhausted: func(f Failed) { gates.exhausted = append(gates.exhausted, f.Task.String()) },
@@ -97,6 +97,11 @@ func play(t *testing.T, steps []step) []string {
 		switch {
 		case s.kind == "add":
 			set.Add(s.queue, s.key, task)
+		case s.kind == "replace":
+			task.replaces = true
+			set.Add(s.queue, s.key, task)
+		case s.kind == "halve" && gate != nil:
+			gates.task(s.queue, s.key).halve()
 		case s.kind == "first":
 			set.AddFirst(s.queue, s.key, task)
 		case s.kind == "revive" && s.other != "":
@@ -171,13 +176,60 @@ type gatedTask struct {
 	queue, key, hook string
 	events           []int
 	gates            *gates
+	// replaces makes it take an event out of a task that waits. Rest is what a run has left, and most the number of events from then on.
+	replaces bool
+	rest     *gatedTask
+	most     int
+}
+
+var (
+	_ Replacer = (*gatedTask)(nil)
+	_ Splitter = (*gatedTask)(nil)
+)
+
+// halve makes the run leave half of the events.
+func (g *gatedTask) halve() {
+	if half := len(g.events) / 2; half > 0 && g.rest == nil {
+		g.rest = &gatedTask{queue: g.queue, hook: g.hook, events: slices.Clone(g.events[half:]), gates: g.gates}
+		g.events, g.most = g.events[:half:half], half
+	}
+}
+
+func (g *gatedTask) Rest() Task {
+	rest := g.rest
+	if g.rest = nil; rest == nil {
+		return nil
+	}
+	return rest
+}
+
+// Replace takes out the last event of the hook, if its number is even.
+func (g *gatedTask) Replace(waiting Task) (empty, done bool) {
+	w := waiting.(*gatedTask)
+	switch last := len(w.events) - 1; {
+	case !g.replaces:
+		return false, true
+	case w.hook != g.hook:
+		return false, false
+	case w.events[last]%2 == 0:
+		w.events = w.events[:last]
+	}
+	return len(w.events) == 0, true
 }
 
 // gates has the channels that end the tasks that run, by lane, and the tasks that were exhausted.
 type gates struct {
 	mu        sync.Mutex
 	of        map[string]chan error
+	tasks     map[string]*gatedTask
 	exhausted []string
+}
+
+// task is the one that runs in a lane.
+func (g *gates) task(queue, key string) *gatedTask {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.tasks[queue+"/"+key]
 }
 
 func (g *gates) gate(queue, key string) chan error {
@@ -205,7 +257,7 @@ func (g *gatedTask) Policy() Policy {
 
 func (g *gatedTask) Absorb(behind Task) bool {
 	next := behind.(*gatedTask)
-	if g.hook != next.hook || g.hook == "-" {
+	if g.hook != next.hook || g.hook == "-" || g.most > 0 && len(g.events)+len(next.events) > g.most {
 		return false
 	}
 	g.events = append(g.events, next.events...)
@@ -214,6 +266,9 @@ func (g *gatedTask) Absorb(behind Task) bool {
 
 func (g *gatedTask) Run(ctx context.Context) error {
 	gate := make(chan error)
+	g.gates.mu.Lock()
+	g.gates.tasks[g.queue+"/"+g.key] = g
+	g.gates.mu.Unlock()
 	g.gates.set(g.queue, g.key, gate)
 	defer g.gates.set(g.queue, g.key, nil)
 	select {
@@ -240,6 +295,14 @@ func playModel(steps []step) (seen []string) {
 			l = &modelLane{seq: m.next()}
 		}
 		switch t := (&modelTask{hook: s.hook, events: []int{i}}); s.kind {
+		case "halve":
+			if l.runs {
+				l.tasks[0].halve()
+			}
+		case "replace":
+			q.lanes[s.key] = l
+			q.replace(l, s.hook)
+			q.add(l, t, "add")
 		case "add", "first":
 			q.lanes[s.key] = l
 			q.add(l, t, s.kind)
@@ -252,6 +315,7 @@ func playModel(steps []step) (seen []string) {
 			}
 		case "finish":
 			if l.runs {
+				q.split(l)
 				q.leave(l)
 			}
 		case "fail", "giveup":
@@ -323,6 +387,9 @@ type modelTask struct {
 	failures int
 	// first is true for a task that goes before others that are added first; revived for one that came so during a run.
 	first, revived bool
+	// rest is what the run has left, and most the number of events from then on.
+	rest *modelTask
+	most int
 }
 
 func (m *model) next() int { m.seq++; return m.seq }
@@ -365,6 +432,58 @@ func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
 	if empty {
 		q.ready(l)
 	}
+}
+
+// replace takes the last event of a hook that waits, if its number is even.
+func (q *modelQueue) replace(l *modelLane, hook string) {
+	for _, from := range []*[]*modelTask{&l.away, &l.tasks} {
+		for i := len(*from) - 1; i >= 0; i-- {
+			t := (*from)[i]
+			if i == 0 && from == &l.tasks && l.taken {
+				return
+			}
+			if t.hook != hook {
+				continue
+			}
+			if last := len(t.events) - 1; t.events[last]%2 == 0 {
+				t.events = t.events[:last]
+			}
+			if len(t.events) == 0 {
+				*from = slices.Delete(*from, i, i+1)
+				if i == 0 && from == &l.tasks && len(l.tasks) > 0 {
+					q.ready(l)
+				}
+			}
+			return
+		}
+	}
+}
+
+// halve makes the run leave half of the events.
+func (t *modelTask) halve() {
+	if half := len(t.events) / 2; half > 0 && t.rest == nil {
+		t.rest = &modelTask{hook: t.hook, events: slices.Clone(t.events[half:]), failures: t.failures, first: true}
+		t.events, t.most = t.events[:half:half], half
+	}
+}
+
+// split puts what the run has left behind the first task and what was revived meanwhile.
+func (q *modelQueue) split(l *modelLane) {
+	head := l.tasks[0]
+	rest := head.rest
+	if head.rest = nil; rest == nil {
+		return
+	}
+	to, at := &l.tasks, 1
+	if q.away[rest.hook] {
+		to, at = &l.away, 0
+	}
+	for i := at; i < len(*to); i++ {
+		if t := (*to)[i]; t.revived && (to == &l.tasks || t.hook == rest.hook) {
+			at = i + 1
+		}
+	}
+	*to = slices.Insert(*to, at, rest)
 }
 
 // revive puts tasks before those that wait. None starts before all of them are in the lane.
@@ -418,6 +537,7 @@ func (q *modelQueue) leave(l *modelLane) {
 
 // fail ends a run of the first task. Tasks that were revived since it began go before it.
 func (q *modelQueue) fail(l *modelLane, giveUp bool) {
+	q.split(l)
 	head := l.tasks[0]
 	head.failures++
 	if giveUp || head.hook == "y" && head.failures >= 3 {
@@ -530,7 +650,7 @@ func (m *model) settle() {
 }
 
 func (t *modelTask) absorbs(behind *modelTask) bool {
-	if t.hook != behind.hook || t.hook == "-" {
+	if t.hook != behind.hook || t.hook == "-" || t.most > 0 && len(t.events)+len(behind.events) > t.most {
 		return false
 	}
 	t.events = append(t.events, behind.events...)

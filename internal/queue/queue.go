@@ -117,8 +117,22 @@ func (q *queue) work(state *running, l *lane, t Task) {
 	q.set.tidy(q)
 }
 
+// split adds what the run has left to another task, before it ends.
+func (q *queue) split(l *lane, t Task) {
+	s, ok := t.(Splitter)
+	if !ok {
+		return
+	}
+	if rest := s.Rest(); rest != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.core.split(q.age(), l, rest)
+	}
+}
+
 // finish ends a run. The lane of an exhausted task stays busy.
 func (q *queue) finish(state *running, l *lane, t Task, err error) (f Failed, exhausted bool) {
+	q.split(l, t)
 	if err == nil {
 		q.leave(l)
 		return f, false

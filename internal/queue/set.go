@@ -58,6 +58,20 @@ type Start struct {
 	Waited time.Duration
 }
 
+// Splitter is a Task whose Run may leave a part of its work to a task of its own.
+type Splitter interface {
+	// Rest is called once after each Run, and returns that task; nil means none. It goes behind the head, with the head's failures before this
+	// run, so that the order of the lane and the attempts of its work stay as they are.
+	Rest() Task
+}
+
+// Replacer is a Task that may make work superfluous that waits in its lane.
+type Replacer interface {
+	// Replace is called before the task is added, for the waiting tasks from the last one on until it returns done. Empty reports that nothing is
+	// left of the waiting task, which then leaves the queue.
+	Replace(waiting Task) (empty, done bool)
+}
+
 // Policy decides what follows a failure. The zero value is Options.Backoff, without a limit.
 type Policy struct {
 	// MinDelay doubles with each failure, up to MaxDelay; 0 means Options.Backoff.
