@@ -12,10 +12,30 @@ import (
 // Task adapts a run.Task to a queue.Task.
 type Task struct{ *run.Task }
 
-var _ queue.Starter = Task{}
+var (
+	_ queue.Starter  = Task{}
+	_ queue.Splitter = Task{}
+	_ queue.Replacer = Task{}
+)
 
 // Starting implements queue.Starter.
 func (t Task) Starting(s queue.Start) { t.Task.Starting(s.Key, s.Failures, s.Waited) }
+
+// Rest implements queue.Splitter.
+func (t Task) Rest() queue.Task {
+	if rest := t.Task.Rest(); rest != nil {
+		return Task{rest}
+	}
+	return nil
+}
+
+// Replace implements queue.Replacer.
+func (t Task) Replace(waiting queue.Task) (empty, done bool) {
+	if w, ok := waiting.(Task); ok {
+		return t.Task.Replace(w.Task)
+	}
+	return false, false
+}
 
 // Absorb implements queue.Task.
 func (t Task) Absorb(behind queue.Task) bool {

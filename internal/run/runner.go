@@ -21,7 +21,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"math/rand/v2"
@@ -39,7 +38,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
-	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // Executor runs a hook file once. It returns an error if the hook fails.
@@ -108,6 +106,12 @@ type Options struct {
 	Random func() float64
 	// Finalizers, if set, removes those of deleted objects.
 	Finalizers Finalizers
+	// MaxContextBytes is about the largest size of a context file with more than one context; 0 means no limit.
+	MaxContextBytes int
+	// Full, if set, reports that too much waits: a Modified event then takes the place of one of its object. Replaced receives the event that it
+	// replaces. Both must be quick.
+	Full     func() bool
+	Replaced func(ev *event.Event)
 	// Pending has what hooks get again. By default it is empty.
 	Pending *pending.Pending
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
@@ -280,8 +284,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		}
 	}()
 	frames := r.frames(t)
-	err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, t.contexts(frames)) })
-	if err != nil {
+	if err = r.writeContexts(t, f, frames, log); err != nil {
 		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
 	}
 	a.lists = initialLists(frames)

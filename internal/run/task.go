@@ -52,6 +52,11 @@ type extra struct {
 	retried bool
 	// requeued is true if a requeue is among the events: its object is read at the start of each attempt. revived is true if one was parked.
 	requeued, revived bool
+	// most is the number of events up to which the task absorbs others, if it is not 0. Rest is what its run has left.
+	most int
+	rest *Task
+	// replaces: the event takes the place of a Modified event of its object that waits.
+	replaces bool
 	// once is true for a task that was triggered: one failure drops it.
 	once bool
 	// queue replaces the queue of the first event, unless it is empty.
@@ -89,6 +94,9 @@ func (r *Runner) Task(ev event.Event) *Task {
 		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {
 			return t
 		}
+	}
+	if ev.Type == event.Change && ev.Watch == event.Modified && r.opts.Full != nil && r.opts.Full() {
+		t.ensureExtra().replaces = true
 	}
 	if ev.KeyValue != "" {
 		t.ensureExtra().keyValue = ev.KeyValue
@@ -192,7 +200,8 @@ func (t *Task) Absorb(next *Task) bool {
 	if covered {
 		over = 1
 	}
-	if limit := t.Hook().Settings.ContextsPerRun; limit > 0 && t.events.Len()+next.events.Len()-over > limit {
+	contexts := t.events.Len() + next.events.Len() - over
+	if limit := t.Hook().Settings.ContextsPerRun; limit > 0 && contexts > limit || t.extra != nil && t.extra.most > 0 && contexts > t.extra.most {
 		return false
 	}
 	if covered {

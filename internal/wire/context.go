@@ -56,6 +56,26 @@ func WriteContexts(w io.Writer, form hook.ContextForm, contexts iter.Seq[Context
 	return out.w.Flush()
 }
 
+// ContextSize is the number of bytes that WriteContexts writes for a context. It reads no payload.
+func ContextSize(form hook.ContextForm, c Context) int {
+	size := &counting{}
+	out := &contextWriter{w: size}
+	if form == hook.NameContexts {
+		out.names(&c)
+	} else {
+		out.full(&c)
+	}
+	return size.n
+}
+
+// counting is an output that only counts.
+type counting struct{ n int }
+
+func (c *counting) Write(p []byte) (int, error)       { c.n += len(p); return len(p), nil }
+func (c *counting) WriteString(s string) (int, error) { c.n += len(s); return len(s), nil }
+func (c *counting) share(p []byte)                    { c.n += len(p) }
+func (c *counting) Flush() error                      { return nil }
+
 // contextWriter writes JSON and keeps its first error; the output keeps its own.
 type contextWriter struct {
 	w       output
@@ -81,6 +101,10 @@ func (o *contextWriter) field(name, value string) {
 }
 
 func (o *contextWriter) payload(name string, p event.Payload) {
+	if size, ok := o.w.(*counting); ok {
+		size.n += len(`"":`) + len(name) + p.Len()
+		return
+	}
 	text, err := p.Bytes()
 	if err != nil {
 		if o.err == nil {

@@ -51,13 +51,14 @@ func (f *Files) create() error {
 	return nil
 }
 
-// WriteContexts makes the file of binding contexts and lets write fill it.
+// WriteContexts makes the file of binding contexts and lets write fill it. If that fails, there is no file.
 func (f *Files) WriteContexts(write func(io.Writer) error) error {
 	file, err := os.OpenFile(f.contexts, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("cannot create the binding context file: %w", err)
 	}
 	if err := errors.Join(write(&contextFile{file}), file.Close()); err != nil {
+		_ = os.Remove(f.contexts)
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
 	return nil

@@ -1,0 +1,135 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"slices"
+	"syscall"
+
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// writeContexts writes as many contexts of the task as fit, by MaxContextBytes and on the disk, but at least one. The others are left to the next
+// task of the lane.
+func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Context, log *slog.Logger) error {
+	n := t.events.Len()
+	if most := r.opts.MaxContextBytes; most > 0 && n > 1 && t.divisible() {
+		n, _ = t.fit(frames, most)
+	}
+	var err error
+	for again := true; again; {
+		err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, first(t.contexts(frames), n)) })
+		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+		if again = full && n > 1 && t.divisible(); again {
+			n /= 2
+		} else if full {
+			_, size := t.fit(frames, 0)
+			err = fmt.Errorf("%w: it has %s", err, bytesText(size))
+		}
+	}
+	if left := t.events.Len() - n; left > 0 {
+		t.split(n)
+		log.Info("Not all binding contexts fit into one run, the others are left to the next one", "contexts", n, "left", left)
+	}
+	return err
+}
+
+// divisible reports whether several runs may deliver the events: those of a Synchronization are one context.
+func (t *Task) divisible() bool { return !t.synchronizes() && t.readExtra().review == nil }
+
+// fit returns how many contexts, at least one, have no more bytes than most in a file, and how many bytes that has. Below 1, most means the first
+// context alone.
+func (t *Task) fit(frames []wire.Context, most int) (n, size int) {
+	h := t.Hook()
+	snapshots := make([]int, len(frames)) // each context of a binding has the same
+	for i, frame := range frames {
+		if len(frame.Snapshots) > 0 {
+			bare := frame
+			bare.Snapshots = nil
+			snapshots[i] = wire.ContextSize(h.Contexts, frame) - wire.ContextSize(h.Contexts, bare)
+		}
+	}
+	size = len("[]\n")
+	for c := range t.contexts(frames) {
+		c.Snapshots = nil
+		more := wire.ContextSize(h.Contexts, c) + snapshots[frameOf(frames, &c.Event)]
+		if n > 0 {
+			more += len(",")
+		}
+		if n > 0 && size+more > most {
+			break
+		}
+		n, size = n+1, size+more
+	}
+	return n, size
+}
+
+// split leaves all events but the first n to a task of its own.
+func (t *Task) split(n int) {
+	m := t.ensureExtra()
+	rest := &Task{runner: t.runner, id: t.runner.lastID.Add(1), events: t.events.Split(n)}
+	rest.first = addressOf(rest.events.First(t.Hook()))
+	for ev := range rest.Events() {
+		rest.first.initial = rest.first.initial && ev.Initial
+	}
+	ids := append([]int64{t.id}, m.ids...)
+	rest.extra = &extra{
+		retried: m.retried, requeued: m.requeued, revived: m.revived, queue: m.queue, keyValue: m.keyValue,
+		origins: slices.Clone(m.origins), ids: ids[:min(len(ids), maxIDs)],
+	}
+	m.most, m.rest = n, rest
+}
+
+// Rest returns, once, the task of the events that the last run has left; nil if there are none.
+func (t *Task) Rest() *Task {
+	if t.extra == nil {
+		return nil
+	}
+	rest := t.extra.rest
+	t.extra.rest = nil
+	return rest
+}
+
+// Replace takes the last event of the object of the task's event out of a waiting task, if both are Modified events and the task is to replace
+// them. Empty reports that no event is left there, done that others need not be searched.
+func (t *Task) Replace(waiting *Task) (empty, done bool) {
+	switch {
+	case t.extra == nil || !t.extra.replaces:
+		return false, true
+	case waiting.Hook() != t.Hook():
+		return false, false
+	}
+	ev := t.events.First(t.Hook())
+	dropped, found := waiting.events.DropModified(&ev)
+	if !dropped {
+		return false, found
+	}
+	t.runner.opts.Pending.Places.Leave(&ev)
+	if t.runner.opts.Replaced != nil {
+		t.runner.opts.Replaced(&ev)
+	}
+	return waiting.events.Len() == 0, true
+}
+
+// first yields the first n values.
+func first[V any](all iter.Seq[V], n int) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		i := 0
+		for v := range all {
+			if i++; i > n || !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+func bytesText(n int) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
