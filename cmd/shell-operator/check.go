@@ -118,7 +118,7 @@ func (s *settings) check() error {
 		flag     string
 		negative bool
 	}{
-		{"hook-timeout", s.hookTimeout < 0}, {"max-runs", s.maxRuns < 0}, {"object-patcher-kube-client-timeout", s.patchTimeout < 0},
+		{"hook-timeout", s.hookTimeout < 0}, {"max-runs", s.maxRuns < 0}, {"bytes-per-run", s.bytesPerRun < 0}, {"spool-limit", s.spoolLimit < 0}, {"object-patcher-kube-client-timeout", s.patchTimeout < 0},
 		{"webhook-parallel", s.webhookParallel < 0}, {"webhook-queue", s.webhookQueue < 0},
 		{"http-queue", s.http.queue < 0},
 	} {

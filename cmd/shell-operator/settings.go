@@ -35,6 +35,7 @@ type settings struct {
 	shutdownTimeout                  time.Duration
 	contextsPerRun                   contextLimit
 	maxRuns, maxParked               int
+	bytesPerRun, spoolLimit          int
 	record                           string
 	recordSecrets                    bool
 	recordMaxAge                     time.Duration
@@ -183,6 +184,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute), usage: "time limit of a hook's --config call"},
 			{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0), usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
 			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: limit(&s.contextsPerRun), usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit, auto means 1 for hooks whose script reads only the first one"},
+			{flag: "bytes-per-run", env: "SHELL_OPERATOR_BYTES_PER_RUN", bind: number(&s.bytesPerRun, 32<<20), usage: "maximum size of the binding context file of a run, in bytes; a single context, such as a Synchronization, may be larger; 0 means no limit"},
 			{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"), usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip delivers none"},
 			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables that hooks inherit, as names or globs such as APP_*; prefix with ! to exclude (repeatable); default: all"},
 			{flag: "hook-home", env: "SHELL_OPERATOR_HOOK_HOME", bind: text(&s.hookHome, homeInherit), usage: "HOME of hooks: inherit that of the operator, or own, a directory of each hook that is kept between its runs"},
@@ -194,6 +196,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "max-runs", env: "SHELL_OPERATOR_MAX_RUNS", bind: number(&s.maxRuns, 0), usage: "maximum of concurrent runs of all queues together; webhooks and HTTP requests do not count; 0 means no limit"},
 			{flag: "orphan-finalizers", env: "SHELL_OPERATOR_ORPHAN_FINALIZERS", bind: text(&s.orphanFinalizers, "report"), usage: "finalizers whose hook or binding is gone, at the start and after a reload: report shows them, remove removes them from all objects, unless another operator with the same instance name may have them"},
 			{flag: "max-parked", env: "SHELL_OPERATOR_MAX_PARKED", bind: number(&s.maxParked, 10_000), usage: "maximum of binding contexts in parked tasks; the oldest are dropped"},
+			{flag: "spool-limit", env: "SHELL_OPERATOR_SPOOL_LIMIT", bind: number(&s.spoolLimit, 512<<20), usage: "bytes of waiting objects below --tmp-dir from which on a Modified event replaces the one of its object that waits; 0 means no limit"},
 			{flag: "record", env: "SHELL_OPERATOR_RECORD", bind: text(&s.record, "failures"), usage: "runs that are recorded, for hooks without settings.record: failures (the last failed run of each hook), all or none; none overrides the hooks"},
 			{flag: "record-secrets", env: "SHELL_OPERATOR_RECORD_SECRETS", bind: truth(&s.recordSecrets, false), usage: "keep the values of Secrets and of HTTP requests in recordings"},
 			{flag: "record-max-age", env: "SHELL_OPERATOR_RECORD_MAX_AGE", bind: duration(&s.recordMaxAge, 24*time.Hour), usage: "time after which a recording is removed"},

@@ -168,7 +168,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		RemoveOrphans: s.orphanFinalizers == "remove",
-		MaxRuns:       s.maxRuns, MaxParked: s.maxParked,
+		MaxRuns:       s.maxRuns, MaxParked: s.maxParked, BytesPerRun: s.bytesPerRun, SpoolLimit: s.spoolLimit,
 		Record:            app.RecordOptions{Default: hook.Record(s.record), Secrets: s.recordSecrets, MaxAge: s.recordMaxAge},
 		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
 		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,

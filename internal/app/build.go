@@ -68,7 +68,7 @@ func has(env []string, name string) bool {
 // newOperator makes all stages that need no hooks.
 func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *workspace.Workspace, filters *jq.Compiler, tracers *run.Tracers) (op *operator, err error) {
 	op = &operator{
-		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.Log), leading: make(chan struct{}), tracers: tracers,
+		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.SpoolLimit, o.Log), leading: make(chan struct{}), tracers: tracers,
 		orphanSearch: make(chan struct{}, 1),
 	}
 	op.health = health.New(op.missing)
@@ -130,7 +130,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
 		Snapshots: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments, Files: op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
-		Pending: pending.New(o.MaxParked, op.dropped),
+		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: o.BytesPerRun, Full: op.spool.Full, Replaced: op.replaced,
 		Observe: op.runEnded, Begin: op.insight.begin, Recorder: op.recorder, Tracers: op.tracers,
 	})
 	return op, nil

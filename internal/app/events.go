@@ -85,6 +85,11 @@ func (op *operator) dropped(ev event.Event, why pending.Reason) {
 		"reason", string(why))
 }
 
+// replaced counts a waiting event that was dropped for a later one of its object.
+func (op *operator) replaced(ev *event.Event) {
+	op.meter.Operator.EventReplaced(ev.Hook.Name, ev.Binding().Name, ev.Queue())
+}
+
 func (op *operator) panicked(name string, t queue.Task, reason any, stack []byte) {
 	op.log.Warn("panic recovered in TaskQueue Start", "queue", name, "task_type", t.String(),
 		"error", fmt.Sprint(reason), "stack", string(stack))

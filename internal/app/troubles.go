@@ -14,7 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// Troubles are those of the API server, the Lease, the registrations and the reviews.
+// Troubles are those of the API server, the Lease, the spool, the registrations and the reviews.
 func (i *insight) Troubles() (all []debug.Trouble) {
 	op := i.op
 	if !i.ready.Load() {
@@ -33,6 +33,11 @@ func (i *insight) Troubles() (all []debug.Trouble) {
 	}
 	if others := op.finalizers.Alive(); len(others) > 0 {
 		all = append(all, debug.SharedInstance(op.finalizers.Instance(), others))
+	}
+	if op.spool.Full() {
+		all = append(all, debug.Trouble{Kind: debug.InSpool, Subject: "the spool",
+			Problem: fmt.Sprintf("waiting events take %d MiB on the disk, more than --spool-limit: a Modified event replaces the one of its object that waits", op.spool.OnDisk()>>20),
+			Hint:    "shell-operator queue list shows where events wait"})
 	}
 	for _, u := range op.servers.Unregistered() {
 		all = append(all, debug.Trouble{Kind: debug.InRegistration, Hooks: u.Hooks, Type: u.Kind, Subject: u.Subject,

@@ -46,6 +46,7 @@ const (
 	InReviews      TroubleKind = "reviews"
 	InQueue        TroubleKind = "queue"
 	InParked       TroubleKind = "parked"
+	InSpool        TroubleKind = "spool"
 	IsPaused       TroubleKind = "paused"
 )
 

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,14 +35,16 @@ const (
 type Spool struct {
 	dir   string
 	limit int
+	disk  int64
 	log   *slog.Logger
 	// segmentSize, sparseSize and punch are those of the package but in tests.
 	segmentSize, sparseSize int64
 	punch                   func(f *os.File, at, n int64) error
 
 	mu sync.Mutex
-	// inMemory is the number of bytes that payloads hold in memory.
+	// inMemory is the number of bytes that payloads hold in memory, onDisk that of the disk; it is read without the lock.
 	inMemory int
+	onDisk   atomic.Int64
 	// current is the segment that is being written; nil before the first one.
 	current *segment
 	// failed is when a write failed; zero after one that has succeeded.
@@ -61,9 +64,10 @@ type segment struct {
 	shared map[int64]int
 }
 
-// NewSpool returns a Spool that keeps limit bytes in memory and the rest in files below dir.
-func NewSpool(dir string, limit int, log *slog.Logger) *Spool {
-	return &Spool{dir: dir, limit: limit, log: log, segmentSize: segmentSize, sparseSize: sparseSize, punch: punch}
+// NewSpool returns a Spool that keeps limit bytes in memory and the rest in files below dir. It is full with more than disk bytes there; 0 means
+// never.
+func NewSpool(dir string, limit, disk int, log *slog.Logger) *Spool {
+	return &Spool{dir: dir, limit: limit, disk: int64(disk), log: log, segmentSize: segmentSize, sparseSize: sparseSize, punch: punch}
 }
 
 type counted struct{ Memory }
@@ -101,6 +105,12 @@ func (s *Spool) Put(b []byte) Payload {
 	runtime.AddCleanup(p, s.freeMemory, len(b))
 	return p
 }
+
+// Full reports that more waits on the disk than there should. Put takes it nevertheless: the caller has to make that superfluous which can be.
+func (s *Spool) Full() bool { return s.disk > 0 && s.onDisk.Load() > s.disk }
+
+// OnDisk is the number of bytes that wait on the disk.
+func (s *Spool) OnDisk() int { return int(s.onDisk.Load()) }
 
 // write appends b to the current segment. It unlocks s, so that a slow disk delays no other caller.
 func (s *Spool) write(b []byte) (*spooled, error) {
@@ -145,6 +155,7 @@ func (s *Spool) reserve(n int64) (seg *segment, at int64, err error) {
 	at = seg.end
 	seg.end += n
 	seg.payloads++
+	s.onDisk.Add(n)
 	first, last := pages(at, n)
 	seg.shared[first]++
 	if last > first {
@@ -175,7 +186,13 @@ func (s *Spool) newSegment() (*segment, error) {
 // release ends one payload of a segment, and the segment with its last payload. It returns the pages that nothing uses any more; n is 0 for
 // none.
 func (s *Spool) release(seg *segment, at, n int64) (from, length int64) {
+	if seg.sparse {
+		s.onDisk.Add(-n)
+	}
 	if seg.payloads--; seg.payloads == 0 {
+		if !seg.sparse {
+			s.onDisk.Add(-seg.end)
+		}
 		if seg == s.current {
 			s.current = nil
 		}

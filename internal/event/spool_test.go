@@ -35,7 +35,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // testSpool ends segments after a number of bytes. Without holes it is as on a file system that has none.
 func testSpool(dir string, limit int, segment int64, holes bool) *Spool {
-	s := NewSpool(dir, limit, quiet)
+	s := NewSpool(dir, limit, 0, quiet)
 	s.segmentSize, s.sparseSize = segment, segment
 	if !holes {
 		s.punch = func(*os.File, int64, int64) error { return errors.ErrUnsupported }
@@ -195,9 +195,32 @@ func TestRandomPayloads(t *testing.T) {
 	}
 }
 
+// A spool is full as long as more waits on the disk than it should hold.
+func TestFullSpool(t *testing.T) {
+	for _, holes := range []bool{true, false} {
+		s := testSpool(t.TempDir(), 0, 1<<20, holes)
+		s.disk = 10_000
+		var waiting []Payload
+		for range 10 {
+			waiting = append(waiting, s.Put(make([]byte, 1000)))
+		}
+		if s.Full() || s.OnDisk() != 10_000 {
+			t.Errorf("holes %t: full with %d bytes", holes, s.OnDisk())
+		}
+		waiting = append(waiting, s.Put(make([]byte, 300)))
+		if !s.Full() {
+			t.Errorf("holes %t: not full with %d bytes", holes, s.OnDisk())
+		}
+		runtime.KeepAlive(waiting)
+		waiting = nil
+		eventually(t, "it stays full", func() bool { return s.OnDisk() == 0 && !s.Full() })
+		_ = waiting
+	}
+}
+
 func TestSpaceComesBack(t *testing.T) {
 	dir := t.TempDir()
-	s := NewSpool(dir, 1000, quiet)
+	s := NewSpool(dir, 1000, 0, quiet)
 	for range 50 {
 		s.Put(make([]byte, 500))
 	}
@@ -229,7 +252,7 @@ func TestManyWriters(t *testing.T) {
 func TestDiskThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	var log bytes.Buffer
-	s := NewSpool(dir, 0, slog.New(slog.NewTextHandler(&log, nil)))
+	s := NewSpool(dir, 0, 0, slog.New(slog.NewTextHandler(&log, nil)))
 	for range 5 {
 		p := s.Put(make([]byte, 4096))
 		if b, err := p.Bytes(); err != nil || len(b) != 4096 {
@@ -252,7 +275,7 @@ func TestDiskThatCannotBeWritten(t *testing.T) {
 // After a failure the disk is left alone for a while: an attempt for each event would cost more than it gives.
 func TestNoAttemptSoonAfterAFailure(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
-	s := NewSpool(dir, 0, quiet)
+	s := NewSpool(dir, 0, 0, quiet)
 	s.Put(make([]byte, 4096))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -264,7 +287,7 @@ func TestNoAttemptSoonAfterAFailure(t *testing.T) {
 }
 
 func TestSmallPayloadsAreOnlyThemselves(t *testing.T) {
-	s := NewSpool(t.TempDir(), 0, quiet)
+	s := NewSpool(t.TempDir(), 0, 0, quiet)
 	b := bytes.Repeat([]byte{7}, Small)
 	if allocs := testing.AllocsPerRun(100, func() { s.Put(b) }); allocs > 1 {
 		t.Errorf("%v allocations", allocs)

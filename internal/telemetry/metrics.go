@@ -62,6 +62,7 @@ type Metrics struct {
 	leader              *prometheus.GaugeVec
 	reloads             *prometheus.CounterVec
 	parked, dropped     *prometheus.CounterVec
+	replaced            *prometheus.CounterVec
 	lostEvents          *prometheus.CounterVec
 	differences         *prometheus.CounterVec
 
@@ -116,6 +117,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		reloads:       r.counter("hooks_reloads_total"),
 		parked:        r.counter("tasks_parked_total"),
 		dropped:       r.counter("parked_contexts_dropped_total"),
+		replaced:      r.counter("events_replaced_total"),
 		lostEvents:    r.counter("hook_events_dropped_total"),
 		differences:   r.counter("drift_differences_total"),
 		oldLatency:    r.histogram("kubernetes_client_rate_limiter_latency_seconds"),
@@ -295,6 +297,11 @@ func (m *Metrics) TaskParked(hook, binding, queue string) {
 // ParkedContextDropped counts a parked context that was dropped for a reason.
 func (m *Metrics) ParkedContextDropped(hook, binding, queue, reason string) {
 	m.dropped.WithLabelValues(valid(hook), binding, queue, reason).Inc()
+}
+
+// EventReplaced counts a waiting Modified event that was dropped for a later one of its object.
+func (m *Metrics) EventReplaced(hook, binding, queue string) {
+	m.replaced.WithLabelValues(valid(hook), binding, queue).Inc()
 }
 
 // MemberDiffers counts an object of a set that another client has changed.

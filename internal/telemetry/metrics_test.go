@@ -58,6 +58,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	m.HooksReloaded(false)
 	m.TaskParked("a.sh", "pods", "main")
 	m.ParkedContextDropped("a.sh", "pods", "main", "superseded")
+	m.EventReplaced("a.sh", "pods", "main")
 	m.EventDropped("a.sh")
 	m.MemberDiffers("a.sh", "web", "ConfigMap")
 	m.BindingsEnabled("a.sh", 1500*time.Millisecond)

@@ -13,6 +13,9 @@
 - {name: HOME, value: /}
 - {name: SHELL_OPERATOR_HOOK_HOME, value: own}
 - {name: SHELL_OPERATOR_RUN_DIR, value: /run-files}
+{{- with .Values.spoolLimit | default (include "half" .Values.tmpSizeLimit) }}
+- {name: SHELL_OPERATOR_SPOOL_LIMIT, value: {{ . | quote }}}
+{{- end }}
 {{- with include "goMemLimit" . }}
 - {name: GOMEMLIMIT, value: {{ . | quote }}}
 {{- end }}
@@ -77,11 +80,14 @@
 
 {{/* Half of the memory limit, in bytes; nothing without a limit. */}}
 {{- define "goMemLimit" -}}
-{{- $limit := dig "limits" "memory" "" (default (dict) .Values.resources) | toString }}
-{{- if .Values.goMemLimit }}
-{{- .Values.goMemLimit }}
-{{- else if regexMatch "^[0-9.]+([kMGT]i?|Ki)?$" $limit }}
+{{- .Values.goMemLimit | default (include "half" (dig "limits" "memory" "" (default (dict) .Values.resources))) }}
+{{- end -}}
+
+{{/* Half of a quantity, as a number; nothing for one without a value. */}}
+{{- define "half" -}}
+{{- $all := toString . }}
+{{- if regexMatch "^[0-9.]+([kMGT]i?|Ki)?$" $all }}
 {{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
-{{- divf (mulf (regexFind "^[0-9.]+" $limit | float64) (get $units (regexFind "[A-Za-z]*$" $limit))) 2 | int64 }}
+{{- divf (mulf (regexFind "^[0-9.]+" $all | float64) (get $units (regexFind "[A-Za-z]*$" $all))) 2 | int64 }}
 {{- end }}
 {{- end -}}
