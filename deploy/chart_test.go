@@ -111,6 +111,8 @@ func TestPod(t *testing.T) {
 		"":                                    {"name: GOMEMLIMIT\n    value: \"536870912\"", "memory: 1Gi", "timeoutSeconds: 10"},
 		"resources: {limits: {memory: 1.5G}}": {"name: GOMEMLIMIT\n    value: \"750000000\""},
 		"goMemLimit: 100MiB":                  {"value: 100MiB"},
+		"spoolLimit: 1000000000":              {"name: SHELL_OPERATOR_SPOOL_LIMIT\n", `value: "1000000000"`},
+		"tmpSizeLimit: 4Gi":                   {`value: "2147483648"`},
 		"watchHooks: true":                    {"name: SHELL_OPERATOR_WATCH_HOOKS\n    value: \"true\""},
 		"livenessProbe: {periodSeconds: 7}":   {"periodSeconds: 7\n    timeoutSeconds: 10"},
 		"settings: {listen-port: 9200}":       {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},

@@ -110,12 +110,28 @@ type simulatedTask struct {
 	attempts int
 }
 
+var (
+	_ queue.Starter  = (*simulatedTask)(nil)
+	_ queue.Splitter = (*simulatedTask)(nil)
+)
+
 func (t *simulatedTask) Ready() (time.Duration, func()) { return 0, nil }
 func (t *simulatedTask) Policy() queue.Policy           { return queue.Policy{} }
 
 func (t *simulatedTask) Absorb(behind queue.Task) bool {
 	next, ok := behind.(*simulatedTask)
 	return ok && t.Task.Absorb(next.Task)
+}
+
+// Starting implements queue.Starter.
+func (t *simulatedTask) Starting(s queue.Start) { t.Task.Starting(s.Key, t.attempts, s.Waited) }
+
+// Rest implements queue.Splitter.
+func (t *simulatedTask) Rest() queue.Task {
+	if rest := t.Task.Rest(); rest != nil {
+		return &simulatedTask{Task: rest, of: t.of, key: t.key, attempts: t.attempts}
+	}
+	return nil
 }
 
 // limit is the number of attempts: that of the input, if the hook does not limit them further.

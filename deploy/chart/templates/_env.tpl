@@ -14,7 +14,7 @@
 - {name: SHELL_OPERATOR_HOOK_HOME, value: own}
 - {name: SHELL_OPERATOR_RUN_DIR, value: /run-files}
 {{- with .Values.spoolLimit | default (include "half" .Values.tmpSizeLimit) }}
-- {name: SHELL_OPERATOR_SPOOL_LIMIT, value: {{ . | quote }}}
+- {name: SHELL_OPERATOR_SPOOL_LIMIT, value: {{ int64 . | quote }}}
 {{- end }}
 {{- with include "goMemLimit" . }}
 - {name: GOMEMLIMIT, value: {{ . | quote }}}
