@@ -40,8 +40,12 @@ func (i *insight) Troubles() (all []debug.Trouble) {
 			Hint:    "shell-operator queue list shows where events wait"})
 	}
 	for _, u := range op.servers.Unregistered() {
-		all = append(all, debug.Trouble{Kind: debug.InRegistration, Hooks: u.Hooks, Type: u.Kind, Subject: u.Subject,
-			Problem: strings.TrimPrefix(fmt.Sprintf("%s: webhooks are not registered: %v", strings.Join(u.Hooks, ", "), u.Err), ": ")})
+		t := debug.Trouble{Kind: debug.InRegistration, Hooks: u.Hooks, Type: u.Kind, Subject: u.Subject,
+			Problem: strings.TrimPrefix(fmt.Sprintf("%s: webhooks are not registered: %v", strings.Join(u.Hooks, ", "), u.Err), ": ")}
+		if u.Left {
+			t.Problem = fmt.Sprintf("it has webhooks that no hook has any more, and with failure policy Fail they block requests: %v", u.Err)
+		}
+		all = append(all, t)
 	}
 	return append(all, i.failingReviews()...)
 }

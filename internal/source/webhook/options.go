@@ -15,6 +15,8 @@ type WebhookOptions struct {
 	Admission, Conversion WebhookServer
 	// ConfigurationName begins the names of the webhook configurations.
 	ConfigurationName string
+	// FormerName began them in an earlier version, whose objects are removed; it may be empty.
+	FormerName string
 	// FailurePolicy is that of validating bindings without one.
 	FailurePolicy string
 	// ExcludeNamespaces are not reviewed, unless a binding selects namespaces by name.

@@ -29,7 +29,7 @@ func (s *served) behindService(known *registrations, hooks []string, register pa
 	return func(ctx context.Context) error {
 		if s.made != nil {
 			report := func(err error) {
-				known.report(Unregistered{"", hooks, "Service " + s.made.Namespace + "/" + s.made.Name, err})
+				known.report(Unregistered{Hooks: hooks, Subject: "Service " + s.made.Namespace + "/" + s.made.Name, Err: err})
 			}
 			defer report(nil)
 			if err := ensureService(ctx, *s.made, report); err != nil {

@@ -4,29 +4,24 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 )
 
-// removeLeftovers deletes the webhook configurations of earlier hooks: no hook serves them any more.
-func removeLeftovers(ctx context.Context, client rest.Interface, o Options) error {
-	at, err := placeOf(o.Cluster, o.Webhooks, o.Webhooks.Admission)
+// removeLeftovers removes the webhooks of earlier hooks: no hook serves them any more.
+func (w *webhooks) removeLeftovers(ctx context.Context) error {
+	at, err := placeOf(w.o.Cluster, w.o.Webhooks, w.o.Webhooks.Admission)
 	if err != nil || at.namespace == "" {
 		return nil // without a namespace nothing can have been registered
 	}
 	r, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: client, ConfigurationName: o.Webhooks.ConfigurationName, Log: o.Log,
-		Service: admission.Service{Name: o.Webhooks.Admission.ServiceName, Namespace: at.namespace},
+		Client: w.client, ConfigurationName: w.o.Webhooks.ConfigurationName, FormerName: w.o.Webhooks.FormerName, Report: w.reportAdmission, Log: w.o.Log,
+		Service: admission.Service{Name: w.o.Webhooks.Admission.ServiceName, Namespace: at.namespace},
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		r.Clear(ctx)
 	}
-	if err := r.Remove(ctx); err != nil {
-		o.Log.Warn("Cannot remove webhook configurations that no hook needs any more", "error", err.Error())
-	}
-	return nil
+	return err
 }
 
 // Uninstall removes the webhook configurations that an operator with the same options has registered, and the Services
@@ -46,7 +41,7 @@ func Uninstall(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName, AnyURL: outside && at.url == "", DryRun: o.DryRun, Log: o.Log}
+	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName, FormerName: o.Webhooks.FormerName, AnyURL: outside && at.url == "", DryRun: o.DryRun, Log: o.Log}
 	switch {
 	case at.url != "":
 		registered.URL = at.url

@@ -16,6 +16,8 @@ type Unregistered struct {
 	// Kind is that of the bindings; empty if it is about all webhooks.
 	Kind  hook.Kind
 	Hooks []string
+	// Left reports that the object has webhooks that no hook has any more.
+	Left bool
 	// Subject is the object in the cluster.
 	Subject string
 	Err     error
@@ -25,6 +27,8 @@ type Unregistered struct {
 type registrations struct {
 	mu      sync.Mutex
 	failing map[string]Unregistered // by subject
+	// served are the kinds of admission webhooks that were registered.
+	served sync.Map
 }
 
 // report records a failure; without an error it has ended.

@@ -19,12 +19,12 @@ func TestForbiddenRegistration(t *testing.T) {
 	if !strings.Contains(forbidden.Error(), "all clients are alike") {
 		t.Errorf("got %v", forbidden)
 	}
-	r.report(Unregistered{hook.OnValidating, []string{"a"}, "v", forbidden})
-	r.report(Unregistered{hook.OnConversion, []string{"a"}, "c", server.unknown(errors.New("other"))})
+	r.report(Unregistered{Kind: hook.OnValidating, Hooks: []string{"a"}, Subject: "v", Err: forbidden})
+	r.report(Unregistered{Kind: hook.OnConversion, Hooks: []string{"a"}, Subject: "c", Err: server.unknown(errors.New("other"))})
 	if !r.forbidden(hook.OnMutating, hook.OnValidating) || r.forbidden(hook.OnConversion) {
 		t.Error("only validating webhooks cannot be registered")
 	}
-	r.report(Unregistered{hook.OnValidating, []string{"a"}, "v", nil})
+	r.report(Unregistered{Kind: hook.OnValidating, Hooks: []string{"a"}, Subject: "v", Err: nil})
 	if r.forbidden(hook.OnMutating, hook.OnValidating) {
 		t.Error("they are registered again")
 	}

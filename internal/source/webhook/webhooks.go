@@ -63,7 +63,7 @@ func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal,
 	}
 	admits, converts := asked(hooks)
 	if !admits && w.admission == nil && w.o.Cluster.Inside {
-		r.registrars = append(r.registrars, func(ctx context.Context) error { return removeLeftovers(ctx, w.client, w.o) })
+		r.registrars = append(r.registrars, func(ctx context.Context) error { return w.removeLeftovers(ctx) })
 	}
 	if admits && converts {
 		if err := w.o.Webhooks.checkURLs(); err != nil {
@@ -106,13 +106,12 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 		r.closed = append(r.closed, func() { w.admission = nil })
 	}
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, ConfigurationName: o.Webhooks.ConfigurationName,
+		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
+		ConfigurationName: o.Webhooks.ConfigurationName, FormerName: o.Webhooks.FormerName, Served: &w.registrations.served,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces, Log: o.Log,
-		Report: func(kind hook.Kind, hooks []string, configuration string, err error) {
-			w.registrations.report(Unregistered{kind, hooks, configuration, o.Webhooks.Admission.unknown(err)})
-		},
+		Report: w.reportAdmission,
 	})
 	if err != nil {
 		return err
@@ -120,6 +119,17 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 	r.swap, r.wait = append(r.swap, func() func() func() { return s.handler.put(handler) }), append(r.wait, handler.Wait)
 	r.registrars = append(r.registrars, s.behindService(&w.registrations, namesOf(hooks, hook.OnValidating, hook.OnMutating), registrar.Run))
 	return nil
+}
+
+// reportAdmission records why a webhook configuration cannot be written.
+func (w *webhooks) reportAdmission(kind hook.Kind, hooks []string, configuration string, err error) {
+	u := Unregistered{Kind: kind, Hooks: hooks, Subject: configuration, Err: err}
+	if len(hooks) > 0 {
+		u.Err = w.o.Webhooks.Admission.unknown(err)
+	} else {
+		u.Kind, u.Left = "", true // it is about no binding
+	}
+	w.registrations.report(u)
 }
 
 func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*hook.Hook) (err error) {
@@ -141,7 +151,7 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager, Log: o.Log,
 		Report: func(hooks []string, crd string, err error) {
-			w.registrations.report(Unregistered{hook.OnConversion, hooks, "CustomResourceDefinition " + crd, o.Webhooks.Conversion.unknown(err)})
+			w.registrations.report(Unregistered{Kind: hook.OnConversion, Hooks: hooks, Subject: "CustomResourceDefinition " + crd, Err: o.Webhooks.Conversion.unknown(err)})
 		},
 	})
 	if err != nil {

@@ -13,7 +13,9 @@ const (
 	leave action = iota
 	create
 	update
+	// remove deletes the object, which the operator has created; empty removes the webhooks of an object that stays.
 	remove
+	empty
 	// yield leaves the object to an operator that started later, for a limited time.
 	yield
 )
@@ -32,11 +34,18 @@ func (k *keeper) decide(live, want *configuration, mayYield bool) action {
 		return leave
 	case k.writtenLater(live) && mayYield:
 		return yield
-	case !wanted:
+	case !wanted && created(live) && (want == nil || len(k.webhooks) == 0):
 		return remove
+	case !wanted && len(live.Webhooks) == 0:
+		return leave
+	case !wanted:
+		return empty
 	}
 	return update
 }
+
+// created reports whether an operator has created the object, and not a chart or a user.
+func created(live *configuration) bool { return live.Labels[managedByLabel] == managedBy }
 
 // writtenLater reports whether an operator that started after this one wrote the object.
 func (k *keeper) writtenLater(live *configuration) bool {

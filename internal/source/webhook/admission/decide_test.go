@@ -91,9 +91,12 @@ func TestDecide(t *testing.T) {
 	mine, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}})
 	k := mine.keepers[0]
 	k.started = now
-	none, _ := newRegistrar(t, RegistrarOptions{Service: Service{"svc", "ns"}})
-	empty := none.keepers[0]
-	empty.started = now
+	without, _ := newRegistrar(t, RegistrarOptions{Service: Service{"svc", "ns"}})
+	none := without.keepers[0]
+	none.started = now
+	starting, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}, Ready: func(*hook.Hook) bool { return false }})
+	awaiting := starting.keepers[0]
+	awaiting.started = now
 	elsewhere, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "other"}})
 	as := func(k *keeper, started time.Time, change func(*configuration)) *configuration {
 		k.started = started
@@ -114,7 +117,7 @@ func TestDecide(t *testing.T) {
 		want    action
 	}{
 		{"there is none", k, nil, true, create},
-		{"there is none, and should not be", empty, nil, true, leave},
+		{"there is none, and should not be", none, nil, true, leave},
 		{"it is as it should be", k, as(k, now, nil), true, leave},
 		{"it is as it should be, an older one wrote it", k, as(k, old, nil), true, leave},
 		{"it is as it should be, a newer one wrote it", k, as(k, newer, nil), true, leave},
@@ -123,15 +126,24 @@ func TestDecide(t *testing.T) {
 		{"edited, an older one wrote it", k, as(k, old, edited), true, update},
 		{"a newer one wants it different", k, as(k, newer, edited), true, yield},
 		{"a newer one wanted it different", k, as(k, newer, edited), false, update},
-		{"our label is gone", k, as(k, now, func(c *configuration) { c.Labels = nil }), true, update},
-		{"the original wrote it", k, as(k, now, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, update},
+		{"a chart created it", k, as(k, now, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), true, leave},
+		{"a chart created it, and nobody has written it", k, as(k, now, func(c *configuration) {
+			c.Webhooks, c.Labels, c.Annotations = nil, map[string]string{managedByLabel: "Helm"}, nil
+		}), true, update},
+		{"the original wrote it", k, as(k, now, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, leave},
 		{"all is gone but the object", k, as(k, now, func(c *configuration) { c.Webhooks, c.Labels, c.Annotations = nil, nil, nil }), true, update},
 		{"another operator's", k, as(elsewhere.keepers[0], old, nil), true, update},
-		{"no bindings any more", empty, as(k, old, nil), true, remove},
-		{"no bindings any more, the original wrote it", empty, as(k, old, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, remove},
-		{"no bindings here, but a newer one has some", empty, as(k, newer, nil), true, yield},
-		{"no bindings here, but another operator has some", empty, as(elsewhere.keepers[0], old, nil), true, leave},
-		{"no bindings here, and a part of it is another operator's", empty, as(k, old, func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Namespace = "other" }), true, leave},
+		{"no bindings any more", none, as(k, old, nil), true, remove},
+		{"no bindings any more, a chart created it", none, as(k, old, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), true, empty},
+		{"no bindings any more, a chart created it, and it is empty", none, as(k, old, func(c *configuration) { c.Webhooks, c.Labels = nil, map[string]string{managedByLabel: "Helm"} }), true, leave},
+		{"no bindings any more, the original wrote it", none, as(k, old, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, empty},
+		{"no hook is ready yet, the webhooks are those of hooks that are gone", awaiting, as(k, old, func(c *configuration) {
+			c.Webhooks = c.Webhooks[:1]
+			*c.Webhooks[0].ClientConfig.Service.Path = root + "validating/gone/x"
+		}), true, empty},
+		{"no bindings here, but a newer one has some", none, as(k, newer, nil), true, yield},
+		{"no bindings here, but another operator has some", none, as(elsewhere.keepers[0], old, nil), true, leave},
+		{"no bindings here, and a part of it is another operator's", none, as(k, old, func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Namespace = "other" }), true, leave},
 	} {
 		if got := row.keeper.decide(row.live, row.keeper.desired(row.live, nil), row.patient); got != row.want {
 			t.Errorf("%s: got %d, want %d", row.name, got, row.want)

@@ -32,14 +32,13 @@ const (
 // reinvocationPolicy, which is omitted when it is not set.
 type configuration = admissionregistration.MutatingWebhookConfiguration
 
-// desired returns the desired object. It keeps the metadata of other clients.
+// desired returns the desired object. It keeps the metadata of other clients: the label names the creator.
 func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
-	want := &configuration{ObjectMeta: metav1.ObjectMeta{Name: k.name}}
+	want := &configuration{ObjectMeta: metav1.ObjectMeta{Name: k.name, Labels: map[string]string{managedByLabel: managedBy}}}
 	if live != nil {
 		want = live.DeepCopy()
 	}
 	want.TypeMeta = metav1.TypeMeta{APIVersion: group + "/v1", Kind: k.kind.name}
-	set(&want.Labels, managedByLabel, managedBy)
 	set(&want.Annotations, injectAnnotation, k.opts.CertManager)
 	want.Webhooks = k.merge(live, bundle)
 	return want
@@ -181,7 +180,7 @@ func (k *keeper) ours(live *configuration) bool {
 			return false
 		}
 	}
-	return len(live.Webhooks) > 0 || live.Labels[managedByLabel] == managedBy
+	return len(live.Webhooks) > 0 || created(live)
 }
 
 // isOurs reports whether a webhook points to this operator. The label is that of its object.

@@ -35,8 +35,12 @@ type keeper struct {
 	started time.Time
 	log     *slog.Logger
 
+	// left reports that webhooks of this operator were in the object when it was read last.
+	left bool
 	// ready is closed after the first successful reconciliation, or if permissions allow none.
 	ready chan struct{}
+	// complete is closed after the first reconciliation with the webhooks of all hooks.
+	complete chan struct{}
 	// wake has a token when the object may have changed.
 	wake chan struct{}
 	// writes limits the rate of writes in a dispute with another client.
@@ -48,10 +52,10 @@ type keeper struct {
 	first, later []time.Duration
 }
 
-func newKeeper(o *RegistrarOptions, k kind, all []*webhook, started time.Time) *keeper {
+func newKeeper(o *RegistrarOptions, prefix string, k kind, all []*webhook, started time.Time) *keeper {
 	keeper := &keeper{
-		opts: o, kind: k, name: o.ConfigurationName + "-hooks", started: started,
-		ready: make(chan struct{}), wake: make(chan struct{}, 1),
+		opts: o, kind: k, name: prefix + "-hooks", started: started,
+		ready: make(chan struct{}), complete: make(chan struct{}), wake: make(chan struct{}, 1),
 		writes: rate.NewLimiter(rate.Every(30*time.Second), 10), recheck: recheck, first: firstDelays, later: laterDelays,
 	}
 	keeper.log = o.Log.With("kind", k.name, "name", keeper.name)
@@ -74,9 +78,10 @@ func (k *keeper) run(ctx context.Context) error {
 	// done: the object has been read and is as desired. registered: it has webhooks of hooks that are ready, so an error cannot be that of the first
 	// registration.
 	done, registered, failures := false, len(k.webhooks) == 0, 0
+	completed := sync.OnceFunc(func() { close(k.complete) })
 	for {
 		changed, readyChanged := k.bundleChanged(), k.opts.ReadyChanged()
-		ready := k.anyReady()
+		ready, complete := k.anyReady(), k.awaited() == ""
 		again, err := k.reconcile(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -84,28 +89,42 @@ func (k *keeper) run(ctx context.Context) error {
 		case err == nil:
 			k.report(nil)
 			registered = registered || ready
+			if ready && k.opts.Served != nil {
+				k.opts.Served.Store(k.bindings(), true)
+			}
+			if complete {
+				completed()
+			}
 			if failures = 0; !done {
 				done = true
 				close(k.ready)
 				watching.Go(func() { k.watch(ctx) })
 			}
-		case len(k.webhooks) == 0 && apierrors.IsForbidden(err):
+		case len(k.webhooks) == 0 && apierrors.IsForbidden(err) && !k.left && !k.served():
 			k.log.Debug("No permission to remove a configuration without bindings, if there is one", "error", k.explain(err).Error())
 			if !done {
 				close(k.ready)
 			}
 			return nil
-		case ready && !registered && (refused(err) || failures >= len(k.first)):
+		case ready && !registered && !apierrors.IsForbidden(err) && (refused(err) || failures >= len(k.first)):
 			return k.explain(err)
 		default:
-			delays := k.later
+			delays, problem := k.later, "Cannot register webhooks. Will retry after delay."
+			if len(k.webhooks) == 0 {
+				problem = cannotRemove
+				if !done { // others do not wait for that
+					done = true
+					close(k.ready)
+					watching.Go(func() { k.watch(ctx) })
+				}
+			}
 			if !registered {
 				delays = k.first
 			}
 			again = delays[min(failures, len(delays)-1)]
 			failures++
 			k.report(k.explain(err))
-			k.log.Warn("Cannot register webhooks. Will retry after delay.", "error", k.explain(err).Error(), "delay", again.String(), "failedCount", failures)
+			k.log.Warn(problem, "error", k.explain(err).Error(), "delay", again.String(), "failedCount", failures)
 		}
 		if !k.wait(ctx, changed, readyChanged, again) {
 			return nil
@@ -118,13 +137,25 @@ func (k *keeper) anyReady() bool {
 	return slices.ContainsFunc(k.webhooks, func(w *webhook) bool { return k.opts.Ready(w.hook) })
 }
 
+// served reports whether this process has registered webhooks of the kind.
+func (k *keeper) served() bool {
+	if k.opts.Served == nil {
+		return false
+	}
+	_, served := k.opts.Served.Load(k.bindings())
+	return served
+}
+
+func (k *keeper) bindings() hook.Kind {
+	if k.kind.typ == event.Mutating {
+		return hook.OnMutating
+	}
+	return hook.OnValidating
+}
+
 func (k *keeper) report(err error) {
 	if k.opts.Report == nil {
 		return
-	}
-	typ := hook.OnValidating
-	if k.kind.typ == event.Mutating {
-		typ = hook.OnMutating
 	}
 	var hooks []string
 	for _, w := range k.webhooks {
@@ -132,7 +163,7 @@ func (k *keeper) report(err error) {
 			hooks = append(hooks, w.hook.Name)
 		}
 	}
-	k.opts.Report(typ, hooks, k.kind.name+" "+k.name, err)
+	k.opts.Report(k.bindings(), hooks, k.kind.name+" "+k.name, err)
 }
 
 // wait blocks until the next reconciliation is due, at the latest after again unless that is 0. It returns false when ctx
@@ -204,6 +235,7 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
+	k.left = live != nil && len(live.Webhooks) > 0 && k.ours(live)
 	want := k.desired(live, k.bundle(live))
 	left := k.recheck - time.Since(k.yieldedAt)
 	do := k.decide(live, want, k.yieldedAt.IsZero() || left > 0)
@@ -245,42 +277,81 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 	switch do {
 	case create:
 		if err := k.create(ctx, want); err != nil {
-			return err
+			return &creationError{err}
 		}
 		k.log.Info("Webhooks are registered", "count", len(want.Webhooks))
 	case update:
-		if !k.ours(live) {
+		if len(live.Webhooks) > 0 && !k.ours(live) {
 			k.log.Warn("The webhook configuration points to another operator and is taken over: does another installation use the same configuration name?")
 		}
 		if err := k.update(ctx, want); err != nil {
 			return err
 		}
-		k.log.Info("Webhooks are registered again, the configuration had changed", "count", len(want.Webhooks))
+		done := "Webhooks are registered again, the configuration had changed"
+		if len(live.Webhooks) == 0 {
+			done = "Webhooks are registered"
+		}
+		k.log.Info(done, "count", len(want.Webhooks))
 	case remove:
 		if k.opts.DryRun {
 			k.log.Info("Dry run: the webhook configuration would be removed")
 			return nil
 		}
 		err := k.delete(ctx, live)
-		if apierrors.IsForbidden(err) {
-			k.log.Warn("No permission to remove the webhook configuration, which has no bindings any more: with failure policy Fail it blocks requests", "error", k.explain(err).Error())
+		if apierrors.IsForbidden(err) { // without webhooks it does no harm
+			return k.write(ctx, empty, live, nil)
 		}
 		if err != nil {
 			return err
 		}
 		k.log.Info("The webhook configuration is removed")
+	case empty:
+		if k.opts.DryRun {
+			k.log.Info("Dry run: the webhook configuration would be emptied")
+			return nil
+		}
+		bare := live.DeepCopy()
+		bare.Webhooks = nil
+		if err := k.update(ctx, k.written(bare)); err != nil {
+			return err
+		}
+		k.log.Info("The webhook configuration is emptied")
 	}
 	return nil
 }
 
-// remove deletes the object if it points to this operator.
+// clear removes the object as remove does, and retries until that succeeds.
+func (k *keeper) clear(ctx context.Context) {
+	defer k.report(nil)
+	for failures := 0; ; failures++ {
+		err := k.remove(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		delay := k.later[min(failures, len(k.later)-1)]
+		k.report(err)
+		k.log.Warn(cannotRemove, "error", err.Error(), "delay", delay.String(), "failedCount", failures+1)
+		if !k.wait(ctx, nil, nil, delay) {
+			return
+		}
+	}
+}
+
+const cannotRemove = "Cannot remove webhooks that no hook has any more: with failure policy Fail they block requests. Will retry after delay."
+
+// remove deletes the object, or empties it, if it points to this operator.
 func (k *keeper) remove(ctx context.Context) error {
 	live, err := k.read(ctx)
-	if apierrors.IsForbidden(err) || err == nil && (live == nil || k.decide(live, nil, true) != remove) {
+	if apierrors.IsForbidden(err) || err == nil && live == nil {
 		return nil
 	}
 	if err == nil {
-		err = k.write(ctx, remove, live, nil)
+		switch do := k.decide(live, nil, true); do {
+		case remove, empty:
+			err = k.write(ctx, do, live, nil)
+		default:
+			return nil
+		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s %q stays behind: %w", k.kind.name, k.name, k.explain(err))

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,11 +70,20 @@ func send(ctx context.Context, req *rest.Request, body any) error {
 // refused reports whether the API server will never accept the object.
 func refused(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
 
+// creationError is the error of a creation.
+type creationError struct{ error }
+
+func (e *creationError) Unwrap() error { return e.error }
+
 // explain adds the missing RBAC rule to an error.
 func (k *keeper) explain(err error) error {
 	err = httpserver.WithoutTokens(err)
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("no permission for %s: %s: %w", k.kind.resource, k.kind.rule(), err)
+	var creation *creationError
+	switch {
+	case errors.As(err, &creation) && apierrors.IsForbidden(err):
+		return fmt.Errorf("there is no %s %q, and no permission to create it: create it without webhooks, as 'shell-operator rbac' prints it, and the chart with webhooks.%s: %w", k.kind.name, k.name, k.kind.value, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("no permission for %s: %s: %w", k.kind.resource, k.rule(), err)
 	}
 	return fmt.Errorf("cannot reconcile %s %q: %w", k.kind.name, k.name, err)
 }

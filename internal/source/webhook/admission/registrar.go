@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +51,10 @@ type RegistrarOptions struct {
 	ExcludeNamespaces []string
 	// Report, if set, receives why the webhooks of hooks cannot be registered, after each attempt; nil if they are, and at the end of Run.
 	Report func(kind hook.Kind, hooks []string, configuration string, err error)
+	// FormerName is an earlier ConfigurationName, or empty. The objects of that name are removed when the webhooks of all hooks are registered.
+	FormerName string
+	// Served, if set, has the kinds of which this process has registered webhooks, with this Registrar or an earlier one.
+	Served *sync.Map
 	// DryRun makes Remove log what it would do.
 	DryRun bool
 	Log    *slog.Logger
@@ -57,8 +62,10 @@ type RegistrarOptions struct {
 
 // Registrar reconciles the webhook configurations in the cluster with the hooks' bindings.
 type Registrar struct {
-	opts       RegistrarOptions
-	keepers    []*keeper
+	opts    RegistrarOptions
+	keepers []*keeper
+	// former are the keepers of FormerName, which have no webhooks.
+	former     []*keeper
 	registered chan struct{}
 }
 
@@ -84,7 +91,10 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	r := &Registrar{opts: o, registered: make(chan struct{})}
 	started := time.Now().UTC()
 	for _, k := range []kind{validating, mutating} {
-		r.keepers = append(r.keepers, newKeeper(&r.opts, k, all, started))
+		r.keepers = append(r.keepers, newKeeper(&r.opts, o.ConfigurationName, k, all, started))
+		if o.FormerName != "" {
+			r.former = append(r.former, newKeeper(&r.opts, o.FormerName, k, nil, started))
+		}
 	}
 	return r, nil
 }
@@ -96,7 +106,7 @@ func (r *Registrar) Registered() <-chan struct{} { return r.registered }
 var ErrReplaced = errors.New("another registrar follows")
 
 // Run registers the webhooks of each hook when it is ready, and keeps them registered until ctx ends. It fails if the first registration does. Call
-// it once. It removes a configuration without bindings if it points to this operator.
+// it once. It removes or empties a configuration without bindings if it points to this operator. Missing permissions are reported, and do not end it.
 func (r *Registrar) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,6 +116,15 @@ func (r *Registrar) Run(ctx context.Context) error {
 		all.Go(func() {
 			if errs[i] = k.run(ctx); errs[i] != nil {
 				cancel()
+			}
+		})
+	}
+	for i, k := range r.former {
+		all.Go(func() {
+			select {
+			case <-r.keepers[i].complete:
+				k.clear(ctx)
+			case <-ctx.Done():
 			}
 		})
 	}
@@ -131,28 +150,39 @@ func (r *Registrar) awaitFirst(ctx context.Context) {
 	close(r.registered)
 }
 
-// Remove deletes both configurations if they point to the Service or URL, and no operator that started later has written
+// Remove deletes both configurations, or empties those that the operator has not created, if they point to the Service or URL, and no operator that started later has written
 // them. It must not run concurrently with Run. Without the permission to list, it does nothing.
 func (r *Registrar) Remove(ctx context.Context) error {
 	var errs []error
-	for _, k := range r.keepers {
+	for _, k := range slices.Concat(r.keepers, r.former) {
 		errs = append(errs, k.remove(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// Clear does the same as Remove, and retries until it has succeeded or ctx ends.
+func (r *Registrar) Clear(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, k := range slices.Concat(r.keepers, r.former) {
+		all.Go(func() { k.clear(ctx) })
+	}
+	all.Wait()
 }
 
 // kind is one of the two kinds of configurations.
 type kind struct {
 	typ            event.Type
 	name, resource string
+	// value is that of the chart for the kind.
+	value string
 }
 
 var (
-	validating = kind{event.Validating, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"}
-	mutating   = kind{event.Mutating, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"}
+	validating = kind{event.Validating, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "validating"}
+	mutating   = kind{event.Mutating, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "mutating"}
 )
 
-// rule is the RBAC rule that a Registrar needs for the kind.
-func (k kind) rule() string {
-	return kube.Grant("", kube.Rule{Group: group, Resource: k.resource, Verbs: []string{"list", "watch", "create", "update", "delete"}})
+// rule is the RBAC rule that a keeper needs for its object.
+func (k *keeper) rule() string {
+	return kube.Grant("", kube.Rule{Group: group, Resource: k.kind.resource, Names: []string{k.name}, Verbs: []string{"list", "watch", "update"}})
 }

@@ -245,17 +245,28 @@ func TestNoPermission(t *testing.T) {
 	for _, h := range hooks {
 		h.Mutating = nil
 	}
-	r, _ := newRegistrar(t, RegistrarOptions{Client: as(t, c, "nobody-"+name), Hooks: hooks, ConfigurationName: name, Service: somewhere})
+	var seen reports
+	r, _ := newRegistrar(t, RegistrarOptions{Client: as(t, c, "nobody-"+name), Hooks: hooks, ConfigurationName: name, Service: somewhere, Report: seen.report})
 	hurry(r)
-	err := r.Run(t.Context())
-	const want = `no permission for validatingwebhookconfigurations: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], verbs: ["list", "watch", "create", "update", "delete"]}`
-	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "mutating") {
-		t.Errorf("got %v", err)
-	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	seen.until(t, validating.name+" "+name+"-hooks true", `no permission for validatingwebhookconfigurations: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], resourceNames: ["`+name+`-hooks"], verbs: ["list", "watch", "update"]}`)
 	select {
 	case <-r.Registered():
 		t.Error("Registered is closed")
+	case err := <-ended:
+		t.Errorf("it ends: %v", err)
 	default:
+	}
+	seen.mu.Lock()
+	if err := seen.all[mutating.name+" "+name+"-hooks false"]; err != nil {
+		t.Errorf("a kind without bindings is reported: %v", err)
+	}
+	seen.mu.Unlock()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -368,5 +379,162 @@ func TestUnreachable(t *testing.T) {
 	cancel()
 	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "stays behind") {
 		t.Error(err)
+	}
+}
+
+// reports has the last report about each object.
+type reports struct {
+	mu  sync.Mutex
+	all map[string]error
+}
+
+func (r *reports) report(_ hook.Kind, hooks []string, configuration string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = map[string]error{}
+	}
+	r.all[fmt.Sprintf("%s %t", configuration, len(hooks) > 0)] = err
+}
+
+func (r *reports) until(t *testing.T, configuration, want string) {
+	t.Helper()
+	until(t, func() (string, bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		err := r.all[configuration]
+		return fmt.Sprint(r.all), want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want)
+	})
+}
+
+// restrict allows a user to change the named configurations only.
+func restrict(t *testing.T, c *testenv.Cluster, user, verbs string, names ...string) {
+	t.Helper()
+	resources := ""
+	for _, name := range names {
+		resources += " --resource-name=" + name
+	}
+	args := append([]string{"create", "clusterrole", user, "--verb=" + verbs, "--resource=" + validating.resource + "," + mutating.resource}, strings.Fields(resources)...)
+	c.Kubectl(t, args...)
+	c.Kubectl(t, "create", "clusterrolebinding", user, "--clusterrole="+user, "--user="+user)
+	t.Cleanup(func() { c.Kubectl(t, "delete", "clusterrole/"+user, "clusterrolebinding/"+user) })
+	for _, name := range names {
+		c.UntilAllowed(t, user, "default", "list", validating.resource+"/"+name)
+	}
+}
+
+// chart creates the configurations without webhooks, as Helm would.
+func chart(t *testing.T, c *testenv.Cluster, name string) {
+	t.Helper()
+	for _, k := range []kind{validating, mutating} {
+		c.KubectlInput(t, fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": %q, "metadata": {"name": %q, "labels": {"app.kubernetes.io/managed-by": "Helm"}}}`, k.name, name+"-hooks"), "create", "-f", "-")
+	}
+}
+
+// Configurations that a chart creates are written by an operator that may only update those, keep their creator, and are emptied when no hook needs them.
+// Until they exist, that is reported.
+func TestCreatedByAChart(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	cleanup(t, c, name)
+	client := as(t, c, "chart-"+name)
+	restrict(t, c, "chart-"+name, "list,watch,update", name+"-hooks")
+	var seen reports
+	options := func(hooks []*hook.Hook) RegistrarOptions {
+		return RegistrarOptions{Client: client, Hooks: hooks, ConfigurationName: name, Service: somewhere, Report: seen.report}
+	}
+	first, _ := newRegistrar(t, options(quietFull()))
+	for _, k := range first.keepers {
+		k.first, k.later = []time.Duration{100 * time.Millisecond}, []time.Duration{100 * time.Millisecond}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- first.Run(ctx) }()
+	of := validating.name + " " + name + "-hooks"
+	seen.until(t, of+" true", "there is no "+validating.name+` "`+name+`-hooks", and no permission to create it: create it without webhooks, as 'shell-operator rbac' prints it, and the chart with webhooks.validating`)
+	chart(t, c, name)
+	<-first.Registered()
+	seen.until(t, of+" true", "")
+	if got := live(t, c, validating, name); len(got.Webhooks) != 3 || got.Labels[managedByLabel] != "Helm" {
+		t.Errorf("registered is %+v", got)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	second, log := newRegistrar(t, options(nil))
+	run(t, second)
+	for _, k := range []kind{validating, mutating} {
+		until(t, func() (string, bool) {
+			got := live(t, c, k, name)
+			return log.String(), got != nil && len(got.Webhooks) == 0 && got.Labels[managedByLabel] == "Helm"
+		})
+	}
+}
+
+// The objects of an earlier name are removed when all webhooks are registered under the present one, and not before.
+func TestFormerName(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name, former := c.Namespace(t), c.Namespace(t)
+	cleanup(t, c, name)
+	cleanup(t, c, former)
+	before, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: former, Service: somewhere})
+	if err := run(t, before)(); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	ready, changed := false, make(chan struct{})
+	r, _ := newRegistrar(t, RegistrarOptions{
+		Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, FormerName: former, Service: somewhere,
+		Ready:        func(h *hook.Hook) bool { mu.Lock(); defer mu.Unlock(); return ready || h.Name == "A.sh" },
+		ReadyChanged: func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed },
+	})
+	run(t, r)
+	if live(t, c, validating, name) == nil || live(t, c, validating, former) == nil {
+		t.Fatal("the former configuration does not stay until all webhooks are registered")
+	}
+	mu.Lock()
+	ready = true
+	close(changed)
+	changed = nil
+	mu.Unlock()
+	for _, k := range []kind{validating, mutating} {
+		until(t, func() (string, bool) { return "the former configuration stays", live(t, c, k, former) == nil })
+		if got := live(t, c, k, name); got == nil || len(got.Webhooks) == 0 {
+			t.Errorf("registered is %+v", got)
+		}
+	}
+}
+
+// Webhooks that no hook has any more, and that the operator may not remove, are reported until it may.
+func TestCannotRemove(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	name := c.Namespace(t)
+	cleanup(t, c, name)
+	first, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
+	if err := run(t, first)(); err != nil {
+		t.Fatal(err)
+	}
+	var seen reports
+	user := "reader-" + name
+	client := as(t, c, user)
+	restrict(t, c, user, "list,watch", name+"-hooks")
+	r, log := newRegistrar(t, RegistrarOptions{Client: client, ConfigurationName: name, Service: somewhere, Report: seen.report})
+	hurry(r)
+	cleared := make(chan struct{})
+	go func() { defer close(cleared); r.Clear(t.Context()) }()
+	of := validating.name + " " + name + "-hooks false"
+	seen.until(t, of, "stays behind: no permission for validatingwebhookconfigurations")
+	if !strings.Contains(log.String(), "with failure policy Fail they block requests") {
+		t.Errorf("logged is\n%s", log)
+	}
+	c.Kubectl(t, "patch", "clusterrole", user, "--type=json", `--patch=[{"op": "add", "path": "/rules/0/verbs/-", "value": "update"}]`)
+	<-cleared
+	seen.until(t, of, "")
+	if got := live(t, c, validating, name); got == nil || len(got.Webhooks) > 0 {
+		t.Errorf("left is %+v", got)
 	}
 }
