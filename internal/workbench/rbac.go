@@ -70,7 +70,7 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 	if err != nil {
 		return "", finder.notes, err
 	}
-	return rbac.YAML(r.about(), roles, r.names()), finder.notes, nil
+	return rbac.YAML(r.about(), roles, r.names()) + rbac.Configurations(hooks, r.plan()), finder.notes, nil
 }
 
 // about is the comment before the manifests.

@@ -3,7 +3,10 @@ package rbac
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // Names are those of the manifests.
@@ -64,4 +67,17 @@ func quoted(texts ...string) string {
 		parts[i] = string(q)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Configurations are the webhook configurations of hooks, without webhooks, which the operator adds. So it needs no permission to create any.
+func Configurations(hooks []*hook.Hook, o Options) string {
+	var b strings.Builder
+	add := func(kind string, bindings func(*hook.Hook) []hook.Admission) {
+		if slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return len(bindings(h)) > 0 }) {
+			fmt.Fprintf(&b, "---\n# The operator adds the webhooks.\napiVersion: admissionregistration.k8s.io/v1\nkind: %sWebhookConfiguration\nmetadata:\n  name: %s\n", kind, quoted(o.Configuration))
+		}
+	}
+	add("Validating", func(h *hook.Hook) []hook.Admission { return h.Validating })
+	add("Mutating", func(h *hook.Hook) []hook.Admission { return h.Mutating })
+	return b.String()
 }

@@ -230,8 +230,7 @@ func webhooks(hooks []*hook.Hook, o Options) (all []need) {
 	admission := func(h *hook.Hook, binding, resource, name string) {
 		why := fmt.Sprintf("%s, %s %q", h.Name, binding, name)
 		all = append(all,
-			need{"", registration, resource, o.Configuration, "list watch update delete", []string{why}},
-			need{"", registration, resource, "", "create", []string{why + "; creating cannot be limited to a name"}})
+			need{"", registration, resource, o.Configuration, "list watch update", []string{why}})
 	}
 	served := false
 	for _, h := range hooks {
