@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
@@ -102,8 +103,8 @@ func TestConfigMapLabels(t *testing.T) {
 	}
 }
 
-// TestUninstall runs the Job of helm uninstall with its arguments, variables and permissions: the Deployment and the webhook
-// configurations are gone.
+// TestUninstall runs the Job of helm uninstall with its arguments, variables and permissions: the Deployment, the
+// finalizers and the sets are gone.
 func TestUninstall(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
@@ -121,14 +122,6 @@ func TestUninstall(t *testing.T) {
 	})
 	job := parse(t, hooks)["Job/shop-shell-operator-uninstall"]
 	cluster.KubectlInput(t, hooks, "apply", "--server-side", "-f", "-")
-	configurations := []string{"validatingwebhookconfiguration/" + namespace + "-shop-shell-operator-hooks", "mutatingwebhookconfiguration/" + namespace + "-shop-shell-operator-hooks"}
-	for _, kind := range []string{"Validating", "Mutating"} {
-		cluster.KubectlInput(t, `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "`+kind+`WebhookConfiguration",
-  "metadata": {"name": "`+namespace+`-shop-shell-operator-hooks", "labels": {"app.kubernetes.io/managed-by": "shell-operator"}},
-  "webhooks": [{"name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-    "clientConfig": {"service": {"name": "shop-shell-operator-admission", "namespace": "`+namespace+`", "path": "/hooks/validating/a/b"}}}]}`, "create", "-f", "-")
-	}
-
 	entry := `{"instance": "` + namespace + `.shop-shell-operator", "finalizer": "example.com/f", "apiVersion": "v1", "resource": "configmaps", "kind": "ConfigMap", "namespaced": true,
   "namespaces": ["` + namespace + `"], "hook": "h", "binding": "b"}`
 	cluster.KubectlInput(t, `{"apiVersion": "v1", "kind": "List", "items": [
@@ -183,7 +176,7 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/owned", "-o", "jsonpath={.metadata.finalizers}"); got != `["example.com/other"]` {
 		t.Errorf("the object has the finalizers %s", got)
 	}
-	for _, left := range append(configurations, "deployment/shop-shell-operator", "configmap/shell-operator-finalizers", "configmap/of-a-set") {
+	for _, left := range []string{"deployment/shop-shell-operator", "configmap/shell-operator-finalizers", "configmap/of-a-set"} {
 		if got := cluster.Kubectl(t, "-n", namespace, "get", left, "--ignore-not-found"); got != "" {
 			t.Errorf("this was not uninstalled: %s", got)
 		}
@@ -297,9 +290,11 @@ rbac: {rules: [{apiGroups: [""], resources: [pods], verbs: [list, watch]}]}
 		"create secrets":                         "no",
 		"update lease/shop-shell-operator":       "yes",
 		"update lease/another":                   "no",
-		"update validatingwebhookconfigurations/" + namespace + "-shop-shell-operator-hooks": "yes",
-		"update validatingwebhookconfigurations/another":                                     "no",
-		"list mutatingwebhookconfigurations":                                                 "no",
+		"update validatingwebhookconfigurations/" + namespace + "-shop-shell-operator-admission-hooks": "yes",
+		"create validatingwebhookconfigurations":                                                       "no",
+		"delete validatingwebhookconfigurations/" + namespace + "-shop-shell-operator-hooks":           "yes",
+		"update validatingwebhookconfigurations/another":                                               "no",
+		"list mutatingwebhookconfigurations":                                                           "no",
 	}
 	for question, want := range questions {
 		if verb, resource, _ := strings.Cut(question, " "); want == "yes" {
@@ -325,4 +320,95 @@ func canI(t *testing.T, cluster *testenv.Cluster, args []string) string {
 		t.Fatalf("kubectl %q: %v", args, err)
 	}
 	return strings.Fields(answer)[0]
+}
+
+// TestWebhooksSwitchedOff emulates helm upgrade. The operator, with the permissions and names of the chart, writes the webhooks, and a further upgrade leaves
+// them alone. With webhooks.validating: false the configuration is gone, so a failure policy blocks nothing; a hook that still has a binding is a problem.
+func TestWebhooksSwitchedOff(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	const on, off = "kubernetesEvents: false\nwebhooks: {validating: true}", "kubernetesEvents: false"
+	configuration := "validatingwebhookconfiguration/" + namespace + "-shop-shell-operator-admission-hooks"
+	installed := map[string]string{}
+	upgrade := func(values string) {
+		t.Helper()
+		manifest, problem := render(t, namespace, values, "--no-hooks")
+		if problem != "" {
+			t.Fatal(problem)
+		}
+		cluster.KubectlInput(t, manifest, "apply", "--server-side", "-f", "-")
+		objects := map[string]string{}
+		for name, o := range parse(t, manifest) {
+			text, err := json.Marshal(o.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects[name] = string(text)
+		}
+		for name, text := range installed {
+			if objects[name] == "" {
+				cluster.KubectlInput(t, text, "delete", "-f", "-")
+			}
+		}
+		installed = objects
+	}
+	t.Cleanup(func() {
+		for _, text := range installed {
+			cluster.KubectlInput(t, text, "delete", "--ignore-not-found", "--wait=false", "-f", "-")
+		}
+	})
+	upgrade(on)
+	cluster.UntilAllowed(t, "system:serviceaccount:"+namespace+":shop-shell-operator", namespace, "update", configuration)
+
+	hooks := t.TempDir()
+	if err := os.WriteFile(filepath.Join(hooks, "deny.sh"), []byte(`#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, kubernetesValidating: [{name: deny.example.com, failurePolicy: Fail, namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: `+namespace+`}}},
+    rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}]}'
+  exit
+fi
+echo '{"allowed": false, "message": "nothing is allowed here"}' >"$VALIDATING_RESPONSE_PATH"
+`), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: hooks, Kubeconfig: kubeconfigOf(t, cluster, namespace, "shop-shell-operator"),
+		Args: []string{"--validating-webhook-configuration-name", namespace + "-shop-shell-operator-admission", "--validating-webhook-former-configuration-name", namespace + "-shop-shell-operator",
+			"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0", "--kubernetes-events=false"},
+	})
+	op.UntilLog("Webhooks are registered")
+	denied := func() bool {
+		out, err := cluster.TryKubectl("", "-n", namespace, "create", "configmap", "reviewed", "--dry-run=server")
+		return err != nil && strings.Contains(out+err.Error(), "nothing is allowed here")
+	}
+	until(t, "a request is denied", denied)
+	upgrade(on)
+	if got := cluster.Kubectl(t, "get", configuration, "-o", "jsonpath={.webhooks[*].name}"); got != "deny.example.com" || !denied() {
+		t.Errorf("after an upgrade with the same values the webhooks are %q", got)
+	}
+	upgrade(off)
+	if got := cluster.Kubectl(t, "get", configuration, "--ignore-not-found"); got != "" {
+		t.Errorf("switched off, there is still %s", got)
+	}
+	until(t, "requests are not reviewed any more", func() bool {
+		_, err := cluster.TryKubectl("", "-n", namespace, "create", "configmap", "reviewed", "--dry-run=server")
+		return err == nil
+	})
+	op.UntilLog("Cannot register webhooks. Will retry after delay.")
+	until(t, "status shows that", func() bool {
+		out, _ := op.Command("status").CombinedOutput() // the exit status reports the problem
+		return strings.Contains(string(out), "webhooks are not registered")
+	})
+}
+
+// until waits for what the API server and the operator notice some time later.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(testenv.Patience)
+	for !done() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not so: %s", what)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }

@@ -191,6 +191,30 @@ func TestClientCA(t *testing.T) {
 	}
 }
 
+// TestWebhookConfigurations: the chart creates them without webhooks, which the operator writes, and only those that are needed.
+func TestWebhookConfigurations(t *testing.T) {
+	for values, want := range map[string][]string{
+		"webhooks: {validating: true}":                                   {"Validating"},
+		"webhooks: {mutating: true}":                                     {"Mutating"},
+		"webhooks: {validating: true, mutating: true}":                   {"Validating", "Mutating"},
+		"webhooks: {conversion: {enabled: true, crds: [a.example.com]}}": {},
+	} {
+		o := rendered(t, values)
+		for _, kind := range []string{"Validating", "Mutating"} {
+			c := o[kind+"WebhookConfiguration/shop-shop-shell-operator-admission-hooks"]
+			if (c != nil) != slices.Contains(want, kind) {
+				t.Errorf("%s: %s is %v", values, kind, c)
+			}
+			if c != nil && (len(c.Object) != 3 || c.GetLabels()["app.kubernetes.io/managed-by"] != "Helm") {
+				t.Errorf("%s: %v", values, c.Object)
+			}
+		}
+		if o["Job/shop-shell-operator-uninstall"] != nil {
+			t.Errorf("%s: Helm removes the configurations, and needs no Job for that", values)
+		}
+	}
+}
+
 // TestReplicas: an autoscaler, or whoever else sets the number of replicas, is not fought.
 func TestReplicas(t *testing.T) {
 	if got := rendered(t, "replicas: null")["Deployment/shop-shell-operator"].Object["spec"].(map[string]any)["replicas"]; got != nil {
@@ -227,11 +251,11 @@ func TestRights(t *testing.T) {
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}`, ""},
 		{"webhooks: {validating: true}", `
 - {apiGroups: [""], resourceNames: [shop-shell-operator-webhook], resources: [secrets], verbs: [get, watch, patch]}`, `
-- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations], verbs: [list, watch, update, delete]}
-- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [create]}`},
+- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [validatingwebhookconfigurations], verbs: [list, watch, update]}
+- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations], verbs: [list, delete]}`},
 		{"webhooks: {mutating: true, certificates: {from: Secret, secretName: mine}}", "", `
-- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-hooks], resources: [mutatingwebhookconfigurations], verbs: [list, watch, update, delete]}
-- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations], verbs: [create]}`},
+- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [mutatingwebhookconfigurations], verbs: [list, watch, update]}
+- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations], verbs: [list, delete]}`},
 		{"webhooks: {conversion: {enabled: true, crds: [a.example.com]}, certificates: {from: CertManager}}", "", `
 - {apiGroups: [apiextensions.k8s.io], resourceNames: [a.example.com], resources: [customresourcedefinitions], verbs: [list, watch, patch]}`},
 		{"finalizers: {enabled: true}", `

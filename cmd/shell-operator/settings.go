@@ -64,6 +64,7 @@ type settings struct {
 	webhookClients                   []string
 	reviewEffects                    string
 	configurationName                string
+	formerConfigurationName          string
 	failurePolicy                    string
 	validating, conversion           webhookServer
 	http                             httpServer
@@ -241,6 +242,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "webhook-client-names", env: "SHELL_OPERATOR_WEBHOOK_CLIENT_NAMES", bind: texts(&s.webhookClients), usage: "accepted names of client certificates, as their common name or a DNS name (repeatable); default: all certificates of the client CA"},
 			{flag: "review-effects", env: "SHELL_OPERATOR_REVIEW_EFFECTS", bind: text(&s.reviewEffects, "known"), usage: "callers whose reviews change the cluster and metrics, if hooks write operations or metrics: known is the API server, all is every client of the port"},
 			{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", bind: text(&s.configurationName, "shell-operator-hooks"), usage: "prefix of the names of the webhook configurations"},
+			{flag: "validating-webhook-former-configuration-name", env: "VALIDATING_WEBHOOK_FORMER_CONFIGURATION_NAME", bind: text(&s.formerConfigurationName, ""), usage: "their earlier prefix: those objects are removed when the webhooks are registered under the present one"},
 			{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", bind: text(&s.validating.service, "shell-operator-validating-svc"), usage: "Service of admission webhooks"},
 			{flag: "validating-webhook-url", env: "VALIDATING_WEBHOOK_URL", bind: text(&s.validating.url, ""), usage: "base URL of admission webhooks; default: that of --webhook-url"},
 			{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", bind: text(&s.validating.cert, "/validating-certs/tls.crt"), usage: "certificate file of admission webhooks; without it the operator issues a certificate"},

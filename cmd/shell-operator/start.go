@@ -175,7 +175,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		Debug: s.debugOptions(), Version: version,
 		Patches: s.changes(),
 		Webhooks: webhook.WebhookOptions{
-			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName,
+			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName, FormerName: s.formerConfigurationName,
 			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
 			CertManager: s.webhookCertManager, CreateServices: s.webhookServices, ServiceSelector: s.webhookSelector, PodName: s.podName(),
 			Parallel: s.webhookParallel, Queue: s.webhookQueue, ExcludeNamespaces: s.webhookExclude,

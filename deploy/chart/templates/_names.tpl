@@ -17,6 +17,12 @@
 {{ .Release.Namespace }}-{{ include "name" . }}
 {{- end -}}
 
+{{/* The prefix of the webhook configurations, which end in "-hooks". The chart creates them: those that earlier versions of the operator have created have
+another name, because Helm does not adopt objects. */}}
+{{- define "configuration" -}}
+{{ include "clusterName" . }}-admission
+{{- end -}}
+
 {{- define "selector" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .Release.Name }}

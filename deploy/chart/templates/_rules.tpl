@@ -41,24 +41,20 @@
 
 {{/* The same for what has no namespace, or for all namespaces. */}}
 {{- define "clusterRules" -}}
-{{- $configuration := printf "%s-hooks" (include "clusterName" .) }}
-{{- if .Values.webhooks.validating }}
+{{- range $kind := list "validating" "mutating" }}
+{{- if get $.Values.webhooks $kind }}
 - apiGroups: [admissionregistration.k8s.io]
-  resources: [validatingwebhookconfigurations]
-  resourceNames: [{{ $configuration }}]
-  verbs: [list, watch, update, delete]
-- apiGroups: [admissionregistration.k8s.io]
-  resources: [validatingwebhookconfigurations]
-  verbs: [create] # cannot be limited to a name
+  resources: [{{ $kind }}webhookconfigurations]
+  resourceNames: [{{ include "configuration" $ }}-hooks]
+  verbs: [list, watch, update]
 {{- end }}
-{{- if .Values.webhooks.mutating }}
+{{- end }}
+{{- if include "admits" . }}
+# The configurations that an earlier version of the operator has created.
 - apiGroups: [admissionregistration.k8s.io]
-  resources: [mutatingwebhookconfigurations]
-  resourceNames: [{{ $configuration }}]
-  verbs: [list, watch, update, delete]
-- apiGroups: [admissionregistration.k8s.io]
-  resources: [mutatingwebhookconfigurations]
-  verbs: [create] # cannot be limited to a name
+  resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations]
+  resourceNames: [{{ include "clusterName" . }}-hooks]
+  verbs: [list, delete]
 {{- end }}
 {{- if .Values.webhooks.conversion.enabled }}
 {{- if not .Values.webhooks.conversion.crds }}

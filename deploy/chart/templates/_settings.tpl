@@ -17,6 +17,7 @@ run-dir: runFiles
 spool-limit: spoolLimit
 tracing-otlp-auth-token: the variable TRACING_OTLP_AUTH_TOKEN in env, from a Secret
 validating-webhook-configuration-name: fullnameOverride
+validating-webhook-former-configuration-name: fullnameOverride
 validating-webhook-service-name: fullnameOverride
 conversion-webhook-service-name: fullnameOverride
 watch-hooks: watchHooks
