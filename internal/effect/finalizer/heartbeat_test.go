@@ -168,6 +168,13 @@ func (s *server) kill(r *running) {
 	s.mu.Unlock()
 }
 
+// now is the record; nil if there is none.
+func (s *server) now() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record
+}
+
 func (s *server) has(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,13 +283,13 @@ func TestHeartbeatsAreBounded(t *testing.T) {
 			time.Sleep(time.Minute)
 			s.kill(r)
 		}
-		now, err := decode(s.record)
+		now, err := decode(s.now())
 		if err != nil || len(now.heartbeats()) > maxHeartbeats+1 {
 			t.Errorf("%d heartbeats, %v", len(now.heartbeats()), err)
 		}
 		r := s.start(t, s.options(t, "process last/1"), &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/f"}}})
 		time.Sleep(silence + 2*renewal)
-		if now, err := decode(s.record); err != nil || len(now.heartbeats()) != 1 {
+		if now, err := decode(s.now()); err != nil || len(now.heartbeats()) != 1 {
 			t.Errorf("%d heartbeats after the silence of all others, %v", len(now.heartbeats()), err)
 		}
 		r.end()
@@ -311,13 +318,13 @@ func TestUninstallBesideAnother(t *testing.T) {
 			t.Errorf("uninstall of another operator: %v", err)
 		}
 		began := time.Now()
-		if err := Uninstall(t.Context(), o, true); err != nil || s.record != nil || time.Since(began) > 2*responseTime {
-			t.Errorf("uninstall beside its operator: %v after %s, %s is left", err, time.Since(began), s.record)
+		if err := Uninstall(t.Context(), o, true); err != nil || s.now() != nil || time.Since(began) > 2*responseTime {
+			t.Errorf("uninstall beside its operator: %v after %s, %s is left", err, time.Since(began), s.now())
 		}
 		one.end()
 		<-one.done
-		if s.record != nil {
-			t.Errorf("the operator has left %s", s.record)
+		if left := s.now(); left != nil {
+			t.Errorf("the operator has left %s", left)
 		}
 	})
 }
