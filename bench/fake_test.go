@@ -39,7 +39,11 @@ func newFakeServer(t *testing.T, count int) *fakeServer {
 
 func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	if r.URL.Query().Get("watch") == "" {
+	switch {
+	case r.URL.Query().Get("labelSelector") != "": // records of sets: none of the objects is one
+		fmt.Fprint(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
+		return
+	case r.URL.Query().Get("watch") == "":
 		s.list(w)
 		return
 	}
