@@ -176,6 +176,7 @@ func TestFailingWhileAnotherLaneRunsWell(t *testing.T) {
 		synctest.Wait()
 		set.Add("q", "c", &ownedTask{owner: "other", run: func() error { seen["another owner"] = set.Failing("q", "other", "c"); return nil }})
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		want := map[string]bool{"its own last attempt": false, "another lane": true, "another owner": false}
 		if !maps.Equal(seen, want) || set.Failing("q", "h", "b") || set.Failing("none", "h", "b") {
 			t.Errorf("failing: %v, want %v", seen, want)
