@@ -91,6 +91,7 @@ func (e *example) readyMetric(name string) string {
 }
 
 func addons(e *example) {
+	e.env = append(e.env, "SHELL_OPERATOR_NAMESPACE="+e.namespace) // of the record of the set, as in a Pod
 	e.zoned("n1", "a")
 	e.start()
 	e.operator.UntilLog("Unlock kubernetes.Event tasks")
@@ -137,7 +138,7 @@ func TestAddonsWithFlux(t *testing.T) {
 	}
 	e := prepareAddons(t)
 	startFlux(t, e)
-	e.env = append(e.env, "CHART_SOURCE=ExternalArtifact", "DRIFT_INTERVAL=5s", "WAIT_FOR_PODS=no")
+	e.env = append(e.env, "SHELL_OPERATOR_NAMESPACE="+e.namespace, "CHART_SOURCE=ExternalArtifact", "DRIFT_INTERVAL=5s", "WAIT_FOR_PODS=no")
 	e.zoned("n0", "a")
 	e.start()
 

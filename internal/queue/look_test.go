@@ -32,14 +32,15 @@ func wrongCounters(set *Set) string {
 		}
 		all := c.shown(-1)
 		half := c.shown(lanes / 2)
-		q.mu.Unlock()
 		distinct := map[*lane]bool{}
 		for _, l := range all {
 			distinct[l] = true
 		}
 		got, want := []int{c.size(), c.bypassed, c.failed, len(c.running), len(all), len(distinct)}, []int{lanes, bypassed, failed, running, lanes, lanes}
-		if !maps.Equal(failing, c.failing) {
-			return fmt.Sprintf("queue %s: failing %v, want %v", q.name, c.failing, failing)
+		counted := maps.Clone(c.failing)
+		q.mu.Unlock()
+		if !maps.Equal(failing, counted) {
+			return fmt.Sprintf("queue %s: failing %v, want %v", q.name, counted, failing)
 		}
 		if !slices.Equal(got, want) {
 			return fmt.Sprintf("queue %s: lanes, bypassed, failed, running, shown, distinct: %v, want %v", q.name, got, want)

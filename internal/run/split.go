@@ -28,7 +28,7 @@ func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Contex
 			n /= 2
 		} else if full {
 			_, size := t.fit(frames, 0)
-			err = fmt.Errorf("%w: it has %s", err, bytesText(size))
+			err = fmt.Errorf("%w: the binding context has %s", err, bytesText(size))
 		}
 	}
 	if left := t.events.Len() - n; left > 0 {

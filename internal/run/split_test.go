@@ -300,7 +300,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the log: %s", log.String())
 	}
 	large := r.Task(object(h, 0, event.Modified, "large", 5<<20))
-	if err := large.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no space left on device: it has 5.0 MiB") || large.Rest() != nil {
+	if err := large.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no space left on device: the binding context has 5.0 MiB") || large.Rest() != nil {
 		t.Errorf("error %v", err)
 	}
 }

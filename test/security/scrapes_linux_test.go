@@ -33,7 +33,7 @@ func TestSlowScrapers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig})
+	op := testenv.Start(t, testenv.OperatorOptions{Binary: testenv.Released(t), HooksDir: hooks, Kubeconfig: c.Kubeconfig})
 	for _, hook := range []string{"long.sh", "many.sh", "small.sh"} {
 		op.UntilLog("Hook executed successfully", "hook", hook)
 	}

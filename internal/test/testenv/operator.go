@@ -56,6 +56,18 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, os.Rename(own, path)
 })
 
+// Released returns the path of the program as releases have it, for tests of its memory: the race detector needs several times as much.
+func Released(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "shell-operator")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/shell-operator")
+	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build the operator: %v\n%s", err, out)
+	}
+	return path
+}
+
 // Tools is the folder with jq, kubectl and other programs that hooks call.
 func Tools(t testing.TB) string {
 	t.Helper()
