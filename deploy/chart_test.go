@@ -215,7 +215,7 @@ func TestWebhookConfigurations(t *testing.T) {
 	}
 }
 
-// TestReplicas: an autoscaler, or whoever else sets the number of replicas, is not fought.
+// TestReplicas: the chart leaves the number of replicas to an autoscaler or another client.
 func TestReplicas(t *testing.T) {
 	if got := rendered(t, "replicas: null")["Deployment/shop-shell-operator"].Object["spec"].(map[string]any)["replicas"]; got != nil {
 		t.Errorf("replicas is %v, want none", got)

@@ -139,7 +139,7 @@ func (p *plugin) pod() (string, error) {
 			return "", fmt.Errorf("cannot read the Lease %s: %w", p.lease, err)
 		}
 		if holder := replica.HolderName(&lease); holder != "" {
-			// Whoever writes Leases would otherwise choose options of kubectl exec.
+			// Clients that write Leases could otherwise add options to kubectl exec.
 			if len(validation.IsDNS1123Subdomain(holder)) > 0 {
 				return "", fmt.Errorf("the Lease %s has the holder %q, which is no name of a Pod: check which client writes it", p.lease, holder)
 			}

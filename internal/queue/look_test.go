@@ -52,7 +52,7 @@ func wrongCounters(set *Set) string {
 	return ""
 }
 
-// lanesTask fails if it has been told to.
+// lanesTask fails if fails is set.
 type lanesTask struct {
 	plain
 	owner string

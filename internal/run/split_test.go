@@ -237,7 +237,7 @@ func (p diskPayload) Bytes() ([]byte, error) {
 	return p.Memory, nil
 }
 
-// A full disk halves the run, again and again, and uses up no attempt.
+// A full disk halves the run repeatedly, and uses up no attempt.
 func TestFullDiskHalvesTheRun(t *testing.T) {
 	h := hookOf("-")
 	r, got := splitting(t, t.TempDir(), 0)

@@ -274,7 +274,7 @@ func TestOperatorsNoticeEachOther(t *testing.T) {
 	})
 }
 
-// Processes that are killed again and again do not fill the record, and neither do they when nobody else runs long enough to notice.
+// Processes that are killed repeatedly do not fill the record, and neither do they when nobody else runs long enough to notice.
 func TestHeartbeatsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{changed: make(chan struct{})}

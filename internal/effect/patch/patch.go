@@ -76,8 +76,8 @@ type Run struct {
 	Warned func(log *slog.Logger, p *effect.Patch, about, text string)
 }
 
-// hear makes the run receive warnings to requests for a patch.
-func (r *Run) hear(ctx context.Context, log *slog.Logger, p *effect.Patch) context.Context {
+// receiveWarnings makes the run receive warnings to requests for a patch.
+func (r *Run) receiveWarnings(ctx context.Context, log *slog.Logger, p *effect.Patch) context.Context {
 	if r.Warned == nil {
 		return ctx
 	}
@@ -154,7 +154,7 @@ func (a *Applier) publish(ctx context.Context, log *slog.Logger, run Run, patche
 // sync makes a set complete.
 func (a *Applier) sync(ctx context.Context, log *slog.Logger, run Run, p *effect.Patch) error {
 	a.announce(ctx, log, p)
-	return a.opts.Sync(run.hear(ctx, log, p), log, run.Hook, p.Set, func(namespace string, rules ...kube.Rule) {
+	return a.opts.Sync(run.receiveWarnings(ctx, log, p), log, run.Hook, p.Set, func(namespace string, rules ...kube.Rule) {
 		if run.Sent != nil {
 			run.Sent(p, namespace, rules)
 		}
@@ -180,7 +180,7 @@ func (a *Applier) announce(ctx context.Context, log *slog.Logger, p *effect.Patc
 }
 
 func (a *Applier) one(ctx context.Context, log *slog.Logger, run Run, p *effect.Patch, res kube.Resource) error {
-	ctx = run.hear(ctx, log, p)
+	ctx = run.receiveWarnings(ctx, log, p)
 	log = a.announce(ctx, log, p)
 	do := func() error { return (&request{Options: &a.opts, run: run, patch: p, resource: res, log: log}).do(ctx) }
 	err := do()

@@ -205,7 +205,7 @@ func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) 
 		return
 	}
 	m.finalizing = newFinalizing(name)
-	hear := func(ctx context.Context) context.Context {
+	receiveWarnings := func(ctx context.Context) context.Context {
 		return kube.WithWarnings(ctx, func(about, text string) {
 			m.log.Warn("The API server warns about a change of a finalizer", "object", about, "warning", text)
 			if warned != nil {
@@ -214,10 +214,10 @@ func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) 
 		})
 	}
 	m.finalizing.add = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
-		return kube.AddFinalizer(hear(ctx), client, o, name)
+		return kube.AddFinalizer(receiveWarnings(ctx), client, o, name)
 	}
 	m.finalizing.remove = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
-		return kube.RemoveFinalizer(hear(ctx), client, o, name)
+		return kube.RemoveFinalizer(receiveWarnings(ctx), client, o, name)
 	}
 }
 
