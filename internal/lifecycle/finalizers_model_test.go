@@ -73,6 +73,7 @@ func TestFinalizerScenarios(t *testing.T) {
 	utilruntime.ErrorHandlers = nil
 	for name, text := range map[string]string{
 		"deleted while a run polls": "wait, create x, moment, poll, delete x, break, wait, wait, wait, repair, wait",
+		"left twice":                "create y, wait, leave y, join y, leave y, wait, wait",
 		"left before the start":     "create x, wait, wait, wait, blind, leave x, reload, wait, wait, see, wait",
 		"replaced during a run":     "create x, wait, wait, wait, change x, moment, reload, wait, wait",
 		"replaced between steps":    "create y, wait, poll, delete y, wait, reload, wait",
@@ -250,17 +251,17 @@ type finalizerWorld struct {
 	old []*hook.Hook
 }
 
-func (w finalizerWorld) Event(ev event.Event)                     { w.buckets.Event(ev); w.life.Queue(ev) }
-func (finalizerWorld) Keep(b []byte) event.Payload                { return event.Memory(b) }
-func (finalizerWorld) Objects(*hook.Hook, int, int)               {}
-func (w finalizerWorld) Gone(h *hook.Hook, i int, o event.Object) { w.life.ObjectGone(h, i, o) }
-func (finalizerWorld) FilterFailed(*hook.Hook, int, error)        {}
-func (finalizerWorld) KeyFailed(*hook.Hook, int, error)           {}
-func (finalizerWorld) SetHooks([]*hook.Hook)                      {}
-func (finalizerWorld) BindingsEnabled(string, time.Duration)      {}
-func (finalizerWorld) BindingsFailed(string)                      {}
-func (finalizerWorld) HooksReloaded(bool)                         {}
-func (finalizerWorld) HookRemoved(string)                         {}
+func (w *finalizerWorld) Event(ev event.Event)                     { w.buckets.Event(ev); w.life.Queue(ev) }
+func (*finalizerWorld) Keep(b []byte) event.Payload                { return event.Memory(b) }
+func (*finalizerWorld) Objects(*hook.Hook, int, int)               {}
+func (w *finalizerWorld) Gone(h *hook.Hook, i int, o event.Object) { w.life.ObjectGone(h, i, o) }
+func (*finalizerWorld) FilterFailed(*hook.Hook, int, error)        {}
+func (*finalizerWorld) KeyFailed(*hook.Hook, int, error)           {}
+func (*finalizerWorld) SetHooks([]*hook.Hook)                      {}
+func (*finalizerWorld) BindingsEnabled(string, time.Duration)      {}
+func (*finalizerWorld) BindingsFailed(string)                      {}
+func (*finalizerWorld) HooksReloaded(bool)                         {}
+func (*finalizerWorld) HookRemoved(string)                         {}
 
 // reload replaces the hook by another version of it.
 func (w *finalizerWorld) reload() {
@@ -280,9 +281,16 @@ func (w *finalizerWorld) reload() {
 	<-done
 }
 
-// retryAll revives what is parked, and returns false if nothing is.
+// retryAll revives what is parked, and returns false if nothing is. A Synchronization has the queue main, so that one of a slow hook may end after
+// the Deleted of an object in its list.
 func (w *finalizerWorld) retryAll() (any bool) {
+	w.mu.Lock()
+	slow := w.slow
+	w.mu.Unlock()
 	for _, p := range w.life.Parked(0) {
+		if slow && p.Queue == "main" {
+			continue
+		}
 		w.life.RetryParked(p.ID)
 		any = true
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -617,8 +618,8 @@ func (m *monitor) dropFinalized(it item, e entry) bool {
 	case !f.active || m.muted || !it.object.has(f.name):
 		delete(f.kept, uid)
 		return false
-	case !m.unlocked:
-		f.left = append(f.left, e)
+	case !m.unlocked: // it may come back and leave again: one Deleted tells of it
+		f.left = append(slices.DeleteFunc(f.left, func(e entry) bool { return e.object.uid == uid }), e)
 	default:
 		m.fireLeft(e)
 	}
