@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,8 +30,9 @@ func flood(b *bench) {
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		b.Fatal(err)
 	}
+	counts := filepath.Join(b.TempDir(), "counts")
 	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {flood: large}}, namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
-		"jq length $BINDING_CONTEXT_PATH\nif grep -q '\"Added\"' $BINDING_CONTEXT_PATH; then echo busy; cat "+gate+"; fi")))
+		"jq length $BINDING_CONTEXT_PATH >> "+counts+"\nif grep -q '\"round\": *\"3000\"' $BINDING_CONTEXT_PATH; then echo complete; fi\nif grep -q '\"Added\"' $BINDING_CONTEXT_PATH; then echo busy; cat "+gate+"; fi")))
 	op.untilCount("Unlock kubernetes.Event tasks", 1)
 	flood := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "flood", Labels: map[string]string{"flood": "large"}}, Data: map[string]string{"payload": strings.Repeat("x", 64<<10)}}
 	for i := range changes + 1 {
@@ -49,8 +51,23 @@ func flood(b *bench) {
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	op.untilCount(fmt.Sprint(changes), 1) // all came in one run
+	op.untilCount("complete", 1)
 	b.add("peak", "MiB", op.peak())
+	text, err := os.ReadFile(counts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	received := 0
+	for _, n := range strings.Fields(string(text)) {
+		length, err := strconv.Atoi(n)
+		if err != nil {
+			b.Fatal(err)
+		}
+		received += length
+	}
+	if received != changes+2 { // and the Synchronization
+		b.Errorf("the hook received %d contexts, not %d", received, changes+2)
+	}
 }
 
 const patchCommands = `if ! grep -q '"Schedule\|onStartup"' $BINDING_CONTEXT_PATH; then echo nothing to do; exit; fi
