@@ -1,5 +1,5 @@
 // Package chaos breaks everything around a running operator, while objects change by a random plan, and then compares
-// what hooks received with what has happened. The contract is in docs/explanation/what-happens-when-things-break.md.
+// what hooks received with what has happened. The contract is in docs/explanation/failures.md.
 //
 // `go test` runs a short selection, CHAOS=1 all; SEED=n repeats plans, CASE=name runs the cases whose names have that in
 // them. `make chaos` is all of it. The table of verdicts is printed, and written to $CHAOS_REPORT as JSON if that is set.
