@@ -14,7 +14,7 @@
 //
 // Handler serves requests, Access authenticates clients. Neither listens.
 //
-// docs/explanation/http-hooks.md is the design.
+// docs/reference/http-hooks.md has the rules.
 package http
 
 import (
