@@ -9,7 +9,7 @@ VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/n
 # The version of the test cluster. make testcluster KUBERNETES=v1.35.4 builds bin/testcluster-1.35 from the same sources.
 CURRENT := $(shell sed -n 's/^\tk8s.io\/kubernetes //p' testcluster/go.mod)
 KUBERNETES := $(CURRENT)
-# Tested by make long, too: docs/reference/kubernetes-versions.md.
+# Tested by make long, too: docs/how-to/upgrade.md.
 OLDER := v1.35.4 v1.34.4
 LINT_VERSION := v2.12.2
 VULN_VERSION := v1.8.0

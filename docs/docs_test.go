@@ -244,7 +244,7 @@ func TestKubernetesVersions(t *testing.T) {
 		}
 		want = append(want, strings.Fields(string(m[1]))...)
 	}
-	page := pageTexts(t, "reference")["reference/kubernetes-versions.md"]
+	page := pageTexts(t, "how-to")["how-to/upgrade.md"]
 	var got []string
 	for _, m := range regexp.MustCompile(`(?m)^\| (1\.\d+) \| .* the control plane of (v\S+),`).FindAllStringSubmatch(page, -1) {
 		if !strings.HasPrefix(m[2], "v"+m[1]+".") {
