@@ -20,7 +20,7 @@ import (
 )
 
 // picture is the page in the documentation. It is only taken again with -update, because it contains times.
-const picture = "../../docs/explanation/status-page.png"
+const picture = "../../docs/reference/status-page.png"
 
 // browser returns a tab of a real browser. Without one the test fails: who asks for it wants to see it.
 func browser(t *testing.T) context.Context {
