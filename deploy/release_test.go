@@ -80,7 +80,7 @@ func TestRelease(t *testing.T) {
 // TestVerifyPage: the commands that the page shows for signatures are those that a release verifies itself with.
 func TestVerifyPage(t *testing.T) {
 	steps := read(t, filepath.Join("testdata", "release-v1.2.3.txt"))
-	page := strings.ReplaceAll(read(t, filepath.Join(testenv.Root(), "docs", "how-to", "verify-a-release.md")), "\\\n", "")
+	page := strings.ReplaceAll(read(t, filepath.Join(testenv.Root(), "docs", "how-to", "upgrade.md")), "\\\n", "")
 	shown := map[string]bool{}
 	for _, line := range regexp.MustCompile(`(?m)^cosign .*`).FindAllString(page, -1) {
 		command, _, _ := strings.Cut(line, " | ")
