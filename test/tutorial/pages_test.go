@@ -16,7 +16,7 @@ import (
 
 // webhookPages register webhooks under one name, so they are followed one after the other, beside all others.
 var webhookPages = []string{
-	"docs/how-to/develop-locally.md", "docs/how-to/validate-objects.md", "docs/how-to/mutate-objects.md",
+	"docs/how-to/develop-locally.md", "docs/how-to/validate-and-mutate-objects.md",
 	"docs/how-to/convert-versions.md", "docs/how-to/answer-http-requests.md",
 }
 
