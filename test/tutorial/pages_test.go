@@ -46,7 +46,7 @@ func TestPages(t *testing.T) {
 	}
 	// Some use the same names: the one that creates a namespace comes before the one that needs it, or that limits it.
 	slices.SortFunc(others, func(a, b string) int {
-		const first = "docs/how-to/give-the-operator-its-rights.md"
+		const first = "docs/how-to/grant-permissions.md"
 		if (a == first) != (b == first) {
 			return slices.Index([]string{a, b}, first)*2 - 1
 		}
