@@ -35,7 +35,7 @@ var directions = []struct {
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "reports of stages become metrics"},
 	{"internal/health", []string{"internal/hook"}, "lifecycle reports the states of hooks to it"},
 	{"internal/telemetry/kubeevent", []string{"internal/kube"}, "it receives names and texts only"},
-	{"internal/script", []string{"internal/jq"}, "the text of hooks, for those that load and check them"},
+	{"internal/script", nil, "the text of hooks, for those that load and check them"},
 	{"internal/wire", []string{"internal/hook", "internal/event", "internal/effect", "internal/jq", "internal/jsonwalk", "internal/spelling"}, "formats parse and write values"},
 	{"internal/hookset", []string{"internal/hook", "internal/script", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process", "internal/source/schedule", "sdk/shell"}, "a config call is a process, and its output is validated"},
 	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "leader election is independent of the stages"},

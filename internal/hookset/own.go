@@ -13,33 +13,57 @@ import (
 // digest identifies the content of the files that a hook consists of.
 type digest [sha256.Size]byte
 
-// digestOf reads the file of a hook, and the files below root that it sources or imports, and those that these do. Dir is the hooks directory,
-// of which root may be a copy.
+// digestOf reads the own files of a hook.
 func digestOf(root, dir, name string) (sum digest) {
 	h := sha256.New()
+	for _, own := range ownFiles(root, dir, name) {
+		_, _ = io.WriteString(h, own.Path+"\x00")
+		if file, err := os.Open(filepath.Join(root, own.Path)); err == nil {
+			_, _ = io.Copy(h, file)
+			file.Close()
+		}
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// ContextsOf returns what a hook reads of its binding contexts. Its files are below root, which is the hooks directory dir or a copy of it.
+func ContextsOf(root, dir, name string) script.Reading {
+	files := ownFiles(root, dir, name)
+	return script.Contexts(files[0], files[1:]...)
+}
+
+// ownFiles are the file of a hook, and the files below root that it sources or imports, and those that these do. Dir is the hooks
+// directory, of which root may be a copy. Files that cannot be read, or are too large for a script, have no text.
+func ownFiles(root, dir, name string) (files []script.Source) {
 	seen := map[string]bool{name: true}
 	for waiting := []string{name}; len(waiting) > 0; waiting = waiting[1:] {
-		at := waiting[0]
-		_, _ = io.WriteString(h, at+"\x00")
-		file, err := os.Open(filepath.Join(root, at))
-		if err != nil {
-			continue
-		}
-		_, _ = io.Copy(h, file)
-		file.Close()
-		text, err := readScript(filepath.Join(root, at))
-		if err != nil {
-			continue
-		}
-		for _, end := range script.Sources(script.Source{Path: at, Text: text}) {
-			if found := sourced(root, dir, at, end); found != "" && !seen[found] {
+		text, _ := readScript(filepath.Join(root, waiting[0]))
+		file := script.Source{Path: waiting[0], Text: text}
+		files = append(files, file)
+		for _, end := range script.Sources(file) {
+			if found := sourced(root, dir, file.Path, end); found != "" && !seen[found] {
 				seen[found] = true
 				waiting = append(waiting, found)
 			}
 		}
 	}
-	h.Sum(sum[:0])
-	return sum
+	return files
+}
+
+// maxScript is the size above which a file is not checked: a script is never that large.
+const maxScript = 1 << 20
+
+func readScript(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxScript {
+		return nil, os.ErrInvalid
+	}
+	return io.ReadAll(io.LimitReader(file, maxScript))
 }
 
 // sourced returns the file below root that a script sources by a path of which the end is known: beside the script, or below root.

@@ -10,51 +10,44 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
-// TestContexts checks scripts of many styles. Those in first.txtar are run once per context, those in all.txtar are not.
+// TestContexts has scripts of many styles, with the line that decides.
 func TestContexts(t *testing.T) {
-	for archive, oneByOne := range map[string]bool{"first": true, "all": false} {
-		golden.Wants(t, "testdata/"+archive+".txtar", func(t *testing.T, f txtar.File) string {
-			r := contextsOf(f.Data, f.Name)
-			at, ok := r.OneByOne()
-			if ok != oneByOne {
-				t.Errorf("run once per context: %t", ok)
-			}
-			switch {
-			case ok:
-				return fmt.Sprintln("once per context:", at)
-			case !r.FirstOnly():
-				return fmt.Sprintf("all contexts: %s (%s)\n", r.Why, r.Doubt)
-			}
-			return "all contexts: it reads no event data\n"
-		})
+	libraries := []Source{
+		{Path: "lib/first.sh", Text: []byte(`object_name() { jq -r '.[0].object.metadata.name' "$BINDING_CONTEXT_PATH"; }`)},
+		{Path: "lib/each.sh", Text: []byte(`each_context() { jq -c '.[]' "$BINDING_CONTEXT_PATH"; }`)},
 	}
-}
-
-// libraries are sourced by the scripts.
-var libraries = map[string]string{
-	"lib/log.sh":   `log() { printf '%s\n' "$*" >&2; }`,
-	"lib/first.sh": `object_name() { jq -r '.[0].object.metadata.name' "$BINDING_CONTEXT_PATH"; }`,
-	"lib/each.sh":  `each_context() { jq -c '.[]' "$BINDING_CONTEXT_PATH"; }`,
-}
-
-func contextsOf(text []byte, name string) Reading {
-	return Contexts(Source{Path: name, Text: text}, Directory{Path: "/hooks", Name: name, Read: func(name string) ([]byte, bool) {
-		text, ok := libraries[name]
-		return []byte(text), ok
-	}})
-}
-
-// BenchmarkContexts is the cost for each hook that is loaded.
-func BenchmarkContexts(b *testing.B) {
-	archive, err := txtar.ParseFile("testdata/first.txtar")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		for _, f := range archive.Files {
-			if !strings.HasSuffix(f.Name, ".want") {
-				contextsOf(f.Data, f.Name)
+	golden.Wants(t, "testdata/contexts.txtar", func(t *testing.T, f txtar.File) string {
+		s, sourced := Source{Path: f.Name, Text: f.Data}, []Source{}
+		for _, path := range Sources(s) {
+			for _, l := range libraries {
+				if strings.HasSuffix(path, "/"+l.Path) {
+					sourced = append(sourced, l)
+				}
 			}
+		}
+		r := Contexts(s, sourced...)
+		if at, ok := r.OneByOne(); ok {
+			return fmt.Sprintln("once per context:", at)
+		}
+		if !r.FirstOnly() {
+			return fmt.Sprintln("all contexts:", r.Others)
+		}
+		return "all contexts\n"
+	})
+}
+
+// TestStrangeScripts has texts that must not take long.
+func TestStrangeScripts(t *testing.T) {
+	var variables, quotes strings.Builder
+	variables.WriteString("#!/bin/sh\nv0=$BINDING_CONTEXT_PATH\n")
+	quotes.WriteString("#!/bin/sh\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&variables, "v%d=$v%d\n", i+1, i)
+		quotes.WriteString("jq '\n")
+	}
+	for _, text := range []string{"", "#!/bin/sh", variables.String(), quotes.String(), "#!/usr/bin/python3\nBINDING_CONTEXT_PATH = 1\n", "\x00\x01"} {
+		if r := Contexts(Source{Path: "a", Text: []byte(text)}); len(r.Members) > 0 || !r.FirstOnly() {
+			t.Errorf("%.40q: %+v", text, r)
 		}
 	}
 }

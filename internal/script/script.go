@@ -2,7 +2,7 @@
 //
 // Callers may rely on this:
 //   - Nothing here reads files or starts processes; what that takes is handed in.
-//   - Contexts never claims that a script reads only its first context unless every command of it is known.
+//   - Contexts is a search of lines, which users can repeat by eye. It does not analyse what commands do.
 package script
 
 import (

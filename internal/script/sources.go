@@ -24,7 +24,7 @@ func Sources(s Source) []string {
 	var paths []string
 	syntax.Walk(file, func(node syntax.Node) bool {
 		if call, ok := node.(*syntax.CallExpr); ok && len(call.Args) > 1 {
-			if program, _ := literal(call.Args[0]); program == "." || program == "source" {
+			if program := call.Args[0].Lit(); program == "." || program == "source" {
 				if p := literalEnd(call.Args[1]); p != "" {
 					paths = append(paths, p)
 				}
@@ -42,7 +42,7 @@ func literalEnd(w *syntax.Word) (end string) {
 		for _, part := range parts {
 			switch p := part.(type) {
 			case *syntax.Lit:
-				end += unescape(p.Value, "")
+				end += unescape(p.Value)
 			case *syntax.SglQuoted:
 				end += p.Value
 			case *syntax.DblQuoted:
@@ -55,6 +55,13 @@ func literalEnd(w *syntax.Word) (end string) {
 	add(w.Parts)
 	return end
 }
+
+// unescape removes backslashes, and the line ends behind them.
+func unescape(text string) string {
+	return backslash.ReplaceAllStringFunc(text, func(escaped string) string { return strings.TrimPrefix(escaped[1:], "\n") })
+}
+
+var backslash = regexp.MustCompile(`(?s)\\.`)
 
 var importStatement = regexp.MustCompile(`(?m)^[ \t]*(?:from[ \t]+\.*([\w.]*)[ \t]+import[ \t]+\(?([\w., \t]+)|import[ \t]+([\w., \t]+))`)
 

@@ -32,7 +32,7 @@ func Hook(s script.Source, h *hook.Hook, contexts script.Reading) []Finding {
 		add(contexts.Members[0].Place, Warning, "the hook reads only the first binding context, but several events may come in one run",
 			"go through the whole array, or set settings.contextsPerRun: 1")
 	case readsData && !contexts.FirstOnly():
-		add(contexts.Doubt, Note, "gets all contexts of a run: "+contexts.Why, "if it reads only the first context, set settings.contextsPerRun: 1")
+		add(contexts.Others, Note, "gets all contexts of a run: this line reads more than the first one", "if it reads only the first context, set settings.contextsPerRun: 1")
 	}
 	for i := range h.Kubernetes {
 		if k := &h.Kubernetes[i]; k.KeyOfSecret() {

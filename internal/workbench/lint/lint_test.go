@@ -161,11 +161,11 @@ func TestContexts(t *testing.T) {
 		{"reads also snapshots", kind + "jq '.[0].snapshots' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: pods}, ""},
 		{"runs at start-up only", object, hook.Hook{OnStartup: new(int)}, ""},
 		{"reads all", every, hook.Hook{Kubernetes: pods}, ""},
-		{"may read all", object + "handle\n", hook.Hook{Kubernetes: pods}, "a:4:1: note: gets all contexts of a run: it calls handle"},
+		{"reads all as well", object + every, hook.Hook{Kubernetes: pods}, "a:5:1: note: gets all contexts of a run: this line reads more than the first one"},
 	} {
 		s := script.Source{Path: "a", Text: []byte(test.text)}
 		test.hook.Name = "a"
-		if got := lines(Hook(s, &test.hook, script.Contexts(s, script.Directory{Name: "a"}))); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+		if got := lines(Hook(s, &test.hook, script.Contexts(s))); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
