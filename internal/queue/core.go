@@ -9,9 +9,9 @@ import (
 )
 
 // core decides what one queue does: which lane starts next, which tasks join, when a failed task is retried. It is a pure state machine: time,
-// as the age of the queue, and places for runs come in; a FIFO queue is one with a single lane.
+// as the age of the queue, and slots for runs come in; a FIFO queue is one with a single lane.
 //
-//	         place, token            success
+//	         slot, token             success
 //	ready ────────────────► running ─────────► (next task) ready, or no lane
 //	  ▲  │ no token            │ failure
 //	  │  └──────► at a gate ───┤
@@ -41,8 +41,8 @@ type core struct {
 	streak int
 	seq    uint64
 	paused bool
-	// away are the owners that are paused.
-	away map[string]bool
+	// pausedOwners are the owners whose tasks are bypassed.
+	pausedOwners map[string]bool
 }
 
 // gate has the lanes that wait for a token of their owner, in the order in which they became ready. It has one reservation, for the first.
@@ -108,7 +108,7 @@ func (c *core) add(now time.Duration, key string, t Task) {
 	if r, ok := t.(Replacer); ok {
 		c.replace(now, l, r)
 	}
-	if c.away[t.Owner()] {
+	if c.pausedOwners[t.Owner()] {
 		if n := len(l.bypassed); n == 0 || !l.bypassed[n-1].Absorb(t) {
 			c.setBypassed(l, append(l.bypassed, entry{t, now}))
 			c.length++
@@ -145,8 +145,8 @@ func (c *core) replace(now time.Duration, l *lane, r Replacer) {
 		if empty {
 			c.forget(l, t)
 			l.tasks.removeAt(i)
-			if i < l.first || i == l.first && l.busy {
-				l.first--
+			if i < l.priority || i == l.priority && l.busy {
+				l.priority--
 			}
 			c.length--
 			if i == 0 && l.tasks.len() > 0 { // another task is the head
@@ -167,28 +167,28 @@ func (c *core) split(now time.Duration, l *lane, rest Task) {
 		c.countFailed(rest, 1)
 		l.failed = append(l.failed, failed{rest, f.failures, f.last})
 	}
-	if owner := rest.Owner(); c.away[owner] {
-		c.setBypassed(l, slices.Insert(l.bypassed, l.behindRevivedAway(owner), entry{rest, now}))
+	if owner := rest.Owner(); c.pausedOwners[owner] {
+		c.setBypassed(l, slices.Insert(l.bypassed, l.behindRevivedPaused(owner), entry{rest, now}))
 		return
 	}
 	l.tasks.insert(l.behindRevived(), entry{rest, now})
-	l.first++
+	l.priority++
 }
 
 // addFirst puts a task before those that wait in its lane, but behind the head if it is busy, and behind those that came by addFirst before.
 func (c *core) addFirst(now time.Duration, key string, t Task) {
 	l := c.open(key)
 	c.length++
-	if c.away[t.Owner()] {
+	if c.pausedOwners[t.Owner()] {
 		c.setBypassed(l, append(l.bypassed, entry{t, now}))
 		return
 	}
-	at := l.first
+	at := l.priority
 	if l.busy {
 		at++
 	}
 	l.tasks.insert(at, entry{t, now})
-	l.first++
+	l.priority++
 	c.added(now, l)
 }
 
@@ -196,30 +196,30 @@ func (c *core) addFirst(now time.Duration, key string, t Task) {
 func (c *core) revive(now time.Duration, key string, tasks []Task) {
 	l := c.open(key)
 	c.length += len(tasks)
-	var away []entry
+	var paused []entry
 	ready := false
 	for _, t := range slices.Backward(tasks) { // each goes before those behind it
 		if l.phase == Running {
-			l.mark(t)
+			l.markRevived(t)
 		}
 		switch {
-		case c.away[t.Owner()]:
-			away = append(away, entry{t, now})
+		case c.pausedOwners[t.Owner()]:
+			paused = append(paused, entry{t, now})
 		case l.phase == Running:
 			l.tasks.insert(1, entry{t, now})
-			l.first++
+			l.priority++
 		default:
 			l.tasks.insert(0, entry{t, now})
-			l.first++
+			l.priority++
 			if l.busy {
-				l.first++
+				l.priority++
 			}
 			l.busy, ready = false, true
 		}
 	}
-	if len(away) > 0 {
-		slices.Reverse(away)
-		c.reviveAway(l, away)
+	if len(paused) > 0 {
+		slices.Reverse(paused)
+		c.revivePaused(l, paused)
 	}
 	if ready {
 		c.forgive(l)
@@ -227,8 +227,8 @@ func (c *core) revive(now time.Duration, key string, tasks []Task) {
 	}
 }
 
-// reviveAway puts tasks of paused owners before all that is bypassed, and starts the attempts of these owners from the beginning.
-func (c *core) reviveAway(l *lane, tasks []entry) {
+// revivePaused puts tasks of paused owners before all that is bypassed, and starts the attempts of these owners from the beginning.
+func (c *core) revivePaused(l *lane, tasks []entry) {
 	owners := map[string]bool{}
 	for _, e := range tasks {
 		owners[e.Owner()] = true
@@ -305,7 +305,7 @@ func (c *core) settle(now time.Duration, l *lane) {
 		c.queue(l)
 		return
 	}
-	l.busy, l.first, l.revived = false, 0, nil
+	l.busy, l.priority, l.revived = false, 0, nil
 	switch {
 	case len(l.bypassed) > 0:
 		c.aside.push(l)
@@ -314,7 +314,7 @@ func (c *core) settle(now time.Duration, l *lane) {
 	}
 }
 
-// queue puts a lane among the ready ones, at the place that its number gives.
+// queue puts a lane among the ready ones, in the order of their numbers.
 func (c *core) queue(l *lane) {
 	if l.key != "" && l.initial() {
 		c.initial.push(l)
@@ -350,8 +350,8 @@ func (g *gate) giveBack() {
 	}
 }
 
-// next starts a run and returns its lane; nil if none may start. It calls place for a place of the run, directly before the start.
-func (c *core) next(now time.Duration, place func() bool) *lane {
+// next starts a run and returns its lane; nil if none may start. It calls slot for one, directly before the start.
+func (c *core) next(now time.Duration, slot func() bool) *lane {
 	c.ripen(now)
 	for !c.paused && len(c.running) < c.width {
 		l := c.pick()
@@ -359,7 +359,7 @@ func (c *core) next(now time.Duration, place func() bool) *lane {
 		case l == nil:
 			return nil
 		case !c.admit(now, l): // it waits at a gate
-		case !place():
+		case !slot():
 			c.queue(l)
 			return nil
 		default:
@@ -434,7 +434,7 @@ func (c *core) admit(now time.Duration, l *lane) bool {
 func (l *lane) take() {
 	if !l.busy {
 		l.busy = true
-		l.first = max(0, l.first-1)
+		l.priority = max(0, l.priority-1)
 	}
 }
 
@@ -535,8 +535,8 @@ func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 	head := l.tasks.at(0)
 	behind := l.behindRevived()
 	switch {
-	case c.away[head.Owner()]:
-		at := l.behindRevivedAway(head.Owner())
+	case c.pausedOwners[head.Owner()]:
+		at := l.behindRevivedPaused(head.Owner())
 		l.remove(0)
 		if behind > 1 || at > 0 {
 			c.forgive(l)
@@ -547,7 +547,7 @@ func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 	case behind > 1:
 		l.tasks.insert(behind, head)
 		l.tasks.removeAt(0)
-		l.first++
+		l.priority++
 		l.busy = false
 		c.forgive(l)
 		c.settle(now, l)
@@ -637,7 +637,7 @@ func (c *core) edit(now time.Duration, keep func(Task) bool) {
 // sift takes the tasks out of a lane that keep refuses, but not one that runs. A lane whose head leaves starts from the beginning.
 func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool, out func(entry)) {
 	var kept deque
-	first, headLeft, dropped := l.first, false, false
+	priority, headLeft, dropped := l.priority, false, false
 	for i := range l.tasks.len() {
 		e := l.tasks.at(i)
 		if i == 0 && l.phase == Running || keep(e.Task) {
@@ -648,16 +648,16 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool, out func(e
 		switch {
 		case i == 0:
 			headLeft = true
-			if !l.busy && first > 0 {
-				first--
+			if !l.busy && priority > 0 {
+				priority--
 			}
-		case i < l.first || i == l.first && l.busy:
-			first--
+		case i < l.priority || i == l.priority && l.busy:
+			priority--
 		}
 		out(e)
 	}
 	if dropped {
-		l.tasks, l.first = kept, first
+		l.tasks, l.priority = kept, priority
 	}
 	if headLeft {
 		l.busy = false
@@ -667,8 +667,8 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool, out func(e
 	}
 }
 
-// setAside moves the tasks of an owner to those that are bypassed, but not one that runs. Those that are there came later.
-func (c *core) setAside(now time.Duration, l *lane, owner string) {
+// moveAside moves the tasks of an owner to those that are bypassed, but not one that runs. Those that are there came later.
+func (c *core) moveAside(now time.Duration, l *lane, owner string) {
 	var aside []entry
 	c.sift(now, l, func(t Task) bool { return t.Owner() != owner }, func(e entry) { aside = append(aside, e) })
 	c.setBypassed(l, append(aside, l.bypassed...))
@@ -682,20 +682,20 @@ func (c *core) close(now time.Duration, l *lane) {
 	}
 }
 
-// bypass makes the lanes ignore the tasks of an owner until readmit. A run of the owner ends.
-func (c *core) bypass(now time.Duration, owner string) {
-	if c.away == nil {
-		c.away = map[string]bool{}
+// pauseOwner makes the lanes bypass the tasks of an owner until resumeOwner. A run of the owner ends.
+func (c *core) pauseOwner(now time.Duration, owner string) {
+	if c.pausedOwners == nil {
+		c.pausedOwners = map[string]bool{}
 	}
-	c.away[owner] = true
+	c.pausedOwners[owner] = true
 	for _, l := range c.ordered() {
-		c.setAside(now, l, owner)
+		c.moveAside(now, l, owner)
 	}
 }
 
-// readmit puts the tasks of an owner back, before all that waits in their lanes but what was revived.
-func (c *core) readmit(now time.Duration, owner string) {
-	delete(c.away, owner)
+// resumeOwner puts the tasks of an owner back, before all that waits in their lanes but what was revived.
+func (c *core) resumeOwner(now time.Duration, owner string) {
+	delete(c.pausedOwners, owner)
 	for _, l := range c.ordered() {
 		if !slices.ContainsFunc(l.bypassed, func(e entry) bool { return e.Owner() == owner }) {
 			continue
@@ -704,7 +704,7 @@ func (c *core) readmit(now time.Duration, owner string) {
 		for i := len(l.bypassed) - 1; i >= 0; i-- {
 			if l.bypassed[i].Owner() == owner {
 				l.tasks.insert(at, l.bypassed[i])
-				l.first++
+				l.priority++
 			}
 		}
 		c.setBypassed(l, slices.DeleteFunc(slices.Clone(l.bypassed), func(e entry) bool { return e.Owner() == owner }))
@@ -714,7 +714,7 @@ func (c *core) readmit(now time.Duration, owner string) {
 	}
 }
 
-// halt ends all waits of lanes: for delays and for tokens. The tasks keep their places and their failures.
+// halt ends all waits of lanes: for delays and for tokens. The tasks keep their order and their failures.
 func (c *core) halt(now time.Duration) {
 	for _, l := range c.ordered() {
 		if l.phase == Sleeping || l.phase == Waiting {

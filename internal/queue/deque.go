@@ -10,7 +10,7 @@ import (
 type deque struct {
 	// few are the entries until they are more than maxFew; from then on blocks are not nil.
 	few []entry
-	// blocks hold the entries, from the place head in the first one on. What is before and behind them is zero.
+	// blocks hold the entries, from index head of the first one on. What is before and behind them is zero.
 	blocks []*[blockSize]entry
 	head   int
 	n      int
@@ -22,9 +22,10 @@ const (
 )
 
 func (d *deque) len() int       { return d.n }
-func (d *deque) at(i int) entry { return *d.place(i) }
+func (d *deque) at(i int) entry { return *d.ref(i) }
 
-func (d *deque) place(i int) *entry {
+// ref points to an entry until the deque changes.
+func (d *deque) ref(i int) *entry {
 	if d.blocks == nil {
 		return &d.few[i]
 	}
@@ -32,7 +33,7 @@ func (d *deque) place(i int) *entry {
 	return &d.blocks[i/blockSize][i%blockSize]
 }
 
-func (d *deque) setSince(i int, t time.Duration) { d.place(i).since = t }
+func (d *deque) setSince(i int, t time.Duration) { d.ref(i).since = t }
 
 // short reports whether one more entry fits into few, and begins the blocks otherwise.
 func (d *deque) short() bool {
@@ -58,7 +59,7 @@ func (d *deque) push(e entry) {
 		d.blocks = append(d.blocks, new([blockSize]entry))
 	}
 	d.n++
-	*d.place(d.n - 1) = e
+	*d.ref(d.n - 1) = e
 }
 
 // insert moves those before i to the front: they are few.
@@ -75,9 +76,9 @@ func (d *deque) insert(i int, e entry) {
 	d.head--
 	d.n++
 	for to := range i {
-		*d.place(to) = *d.place(to + 1)
+		*d.ref(to) = *d.ref(to + 1)
 	}
-	*d.place(i) = e
+	*d.ref(i) = e
 }
 
 // removeAt closes the gap from the nearer end: the entries before or behind it are few.
@@ -89,9 +90,9 @@ func (d *deque) removeAt(i int) {
 	}
 	if i > d.n/2 {
 		for ; i < d.n-1; i++ {
-			*d.place(i) = *d.place(i + 1)
+			*d.ref(i) = *d.ref(i + 1)
 		}
-		*d.place(d.n - 1) = entry{}
+		*d.ref(d.n - 1) = entry{}
 		d.n--
 		if last := len(d.blocks) - 1; d.head+d.n <= last*blockSize {
 			d.blocks[last] = nil
@@ -100,9 +101,9 @@ func (d *deque) removeAt(i int) {
 		return
 	}
 	for ; i > 0; i-- {
-		*d.place(i) = *d.place(i - 1)
+		*d.ref(i) = *d.ref(i - 1)
 	}
-	*d.place(0) = entry{}
+	*d.ref(0) = entry{}
 	d.n--
 	switch d.head++; {
 	case d.n == 0: // one block serves the next ones

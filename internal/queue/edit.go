@@ -74,10 +74,10 @@ func (s *Set) PauseOwner(owner string) {
 	s.pausing.Lock()
 	defer s.pausing.Unlock()
 	s.mu.Lock()
-	s.away[owner] = true
+	s.pausedOwners[owner] = true
 	s.mu.Unlock()
 	for _, q := range s.all() {
-		q.change(func(now time.Duration) { q.core.bypass(now, owner) })
+		q.change(func(now time.Duration) { q.core.pauseOwner(now, owner) })
 	}
 }
 
@@ -86,10 +86,10 @@ func (s *Set) ResumeOwner(owner string) {
 	s.pausing.Lock()
 	defer s.pausing.Unlock()
 	s.mu.Lock()
-	delete(s.away, owner)
+	delete(s.pausedOwners, owner)
 	s.mu.Unlock()
 	for _, q := range s.all() {
-		q.change(func(now time.Duration) { q.core.readmit(now, owner) })
+		q.change(func(now time.Duration) { q.core.resumeOwner(now, owner) })
 	}
 }
 
@@ -97,13 +97,13 @@ func (s *Set) ResumeOwner(owner string) {
 func (s *Set) OwnerPaused(owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.away[owner]
+	return s.pausedOwners[owner]
 }
 
 func (s *Set) PausedOwners() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.away))
+	return slices.Sorted(maps.Keys(s.pausedOwners))
 }
 
 // PausedQueues are the queues that are paused, sorted. Some of them may not exist.

@@ -15,8 +15,8 @@ type lane struct {
 	busy  bool
 	phase Phase
 	began time.Duration
-	// first is how many tasks behind the busy head came by addFirst.
-	first int
+	// priority counts the tasks that were put before others: those at the front, a busy head not included.
+	priority int
 	// revived are the tasks that came by revive during the run of the head. They are directly behind it, or bypassed.
 	revived map[Task]bool
 	// failed are the tasks that have failed, nearly always none or the head.
@@ -86,20 +86,20 @@ func (l *lane) remove(i int) Task {
 	t := l.tasks.at(i).Task
 	l.tasks.removeAt(i)
 	if i > 0 || !l.busy {
-		l.first = max(0, l.first-1)
+		l.priority = max(0, l.priority-1)
 	}
 	return t
 }
 
-// mark notes that a task was revived during the run of the head.
-func (l *lane) mark(t Task) {
+// markRevived notes that a task was revived during the run of the head.
+func (l *lane) markRevived(t Task) {
 	if l.revived == nil {
 		l.revived = map[Task]bool{}
 	}
 	l.revived[t] = true
 }
 
-// behindRevived returns the place behind the busy head and what was revived during its run.
+// behindRevived returns the index behind the busy head and what was revived during its run.
 func (l *lane) behindRevived() (at int) {
 	if l.busy {
 		at = 1
@@ -110,8 +110,8 @@ func (l *lane) behindRevived() (at int) {
 	return at
 }
 
-// behindRevivedAway returns the place in bypassed behind what was revived of an owner during the run of the head.
-func (l *lane) behindRevivedAway(owner string) (at int) {
+// behindRevivedPaused returns the index in bypassed behind what was revived of an owner during the run of the head.
+func (l *lane) behindRevivedPaused(owner string) (at int) {
 	for i, e := range l.bypassed {
 		if l.revived[e.Task] && e.Owner() == owner {
 			at = i + 1

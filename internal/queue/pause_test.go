@@ -21,8 +21,8 @@ func TestPausesAtTheSameTime(t *testing.T) {
 		paused := len(set.PausedQueues()) > 0
 		set.mu.Lock()
 		for name, q := range set.queues {
-			if q.core.away["0"] != set.away["0"] {
-				t.Fatalf("round %d: the owner is paused %t, in queue %s %t", round, set.away["0"], name, q.core.away["0"])
+			if q.core.pausedOwners["0"] != set.pausedOwners["0"] {
+				t.Fatalf("round %d: the owner is paused %t, in queue %s %t", round, set.pausedOwners["0"], name, q.core.pausedOwners["0"])
 			}
 		}
 		if q := set.queues["0"]; q.core.paused != paused {

@@ -20,7 +20,7 @@ type queue struct {
 	running *running
 	// stopped: runs could start, and may not any more. ended: the Set no longer has the queue.
 	stopped, ended bool
-	// granted is a place that came while the queue waited for one.
+	// granted is a slot that came while the queue waited for one.
 	granted bool
 	// timer calls start at wakeAt, the age at which core may start more; 0 if it is not set.
 	timer  *time.Timer
@@ -60,23 +60,23 @@ func (q *queue) next(now time.Duration) (*lane, Task) {
 	if q.running == nil || q.running.stop.Err() != nil {
 		return nil, nil
 	}
-	if l := q.core.next(now, q.place); l != nil {
+	if l := q.core.next(now, q.slot); l != nil {
 		return l, l.head()
 	}
 	q.schedule(now)
 	return nil, nil
 }
 
-// place takes a place for a run: one that was granted, or a free one.
-func (q *queue) place() bool {
+// slot takes a slot for a run: one that was granted, or a free one.
+func (q *queue) slot() bool {
 	if q.granted {
 		q.granted = false
 		return true
 	}
-	return q.set.places.take(q)
+	return q.set.slots.take(q)
 }
 
-// grant gives the queue a place, and returns false if it does not need one any more.
+// grant gives the queue a slot, and returns false if it does not need one any more.
 func (q *queue) grant() (used bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,7 +111,7 @@ func (q *queue) work(state *running, l *lane, t Task) {
 				q.leave(l)
 			}
 		}
-		q.set.places.release()
+		q.set.slots.release()
 		l, t = q.proceed()
 	}
 	q.set.tidy(q)

@@ -31,7 +31,7 @@ import (
 //	addfirst QUEUE TASK   put a task before those that wait
 //	revive QUEUE TASK     put a task before all others, with new attempts
 //	width QUEUE N         it may have so many runs in flight
-//	places N              so many runs may be in flight in all queues together
+//	slots N               so many runs may be in flight in all queues together
 //	takes TASK 3s         its runs take that long
 //	ready TASK 3s         it may start only that long after its turn has come
 //	initial TASK          it holds initial objects only
@@ -176,8 +176,8 @@ func (w *world) do(words []string) {
 			width, _ := strconv.Atoi(args[1])
 			w.shapes[queue] = Shape{Keyed: true, Concurrency: width}
 			w.set.Keep(w.shapes)
-		case "places":
-			w.set.places.limit, _ = strconv.Atoi(args[0])
+		case "slots":
+			w.set.slots.limit, _ = strconv.Atoi(args[0])
 		case "pause":
 			w.set.Pause(queue)
 		case "resume":

@@ -9,7 +9,7 @@
 //     neighbours merge, so order never changes.
 //   - Tasks that wait can be dropped, whatever they wait for, and a back-off can be ended. A task that is running is not
 //     touched.
-//   - A lane that waits for a token, a delay or the end of a pause occupies no place of a run.
+//   - A lane that waits for a token, a delay or the end of a pause occupies no slot.
 //   - A queue that is not kept ends when it is empty, and so does a lane.
 //   - Runs start by signal. An idle queue has no goroutine and uses no CPU.
 //   - A long lane is never copied: besides the task itself, one that waits takes 24 bytes. A lane that waits takes less than 1 KiB.
@@ -144,8 +144,8 @@ type Shape struct {
 
 // Set is a set of named queues. It is safe for concurrent use.
 type Set struct {
-	opts   Options
-	places places
+	opts  Options
+	slots slots
 
 	// pausing makes a pause, or the end of one, a single step for the Set and its queues. It comes before mu.
 	pausing sync.Mutex
@@ -154,8 +154,8 @@ type Set struct {
 	queues map[string]*queue
 	// shapes are those of the queues that stay when they are empty; nil means that all stay.
 	shapes map[string]Shape
-	// paused are the queues, and away the owners, that are paused.
-	paused, away map[string]bool
+	// paused are the queues, pausedOwners the owners, that are paused.
+	paused, pausedOwners map[string]bool
 	// running is set while Run starts runs.
 	running *running
 }
@@ -172,7 +172,7 @@ func NewSet(opts Options) *Set {
 		opts.Random = rand.Float64
 	}
 	return &Set{
-		opts: opts, places: places{limit: opts.MaxRuns}, queues: map[string]*queue{}, paused: map[string]bool{}, away: map[string]bool{},
+		opts: opts, slots: slots{limit: opts.MaxRuns}, queues: map[string]*queue{}, paused: map[string]bool{}, pausedOwners: map[string]bool{},
 	}
 }
 
@@ -210,8 +210,8 @@ func (s *Set) queue(name string) *queue {
 		q.running = s.running
 		q.core.width = max(1, s.shapes[name].Concurrency)
 		q.core.paused = s.paused[name]
-		for owner := range s.away {
-			q.core.bypass(0, owner)
+		for owner := range s.pausedOwners {
+			q.core.pauseOwner(0, owner)
 		}
 	}
 	return q

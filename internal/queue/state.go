@@ -11,7 +11,7 @@ import (
 type Phase int
 
 const (
-	// Idle: there is no task, or the head waits for its turn: for a run of its queue to end, a place, the end of a pause.
+	// Idle: there is no task, or the head waits for its turn: for a run of its queue to end, a slot, the end of a pause.
 	Idle Phase = iota
 	// Waiting: the head may not start yet, because of a rate limit.
 	Waiting

@@ -1,0 +1,57 @@
+package queue
+
+import "sync"
+
+// slots bounds the runs of all queues together. A free slot goes to the queue that has waited longest for one.
+type slots struct {
+	// limit is the largest number of runs; 0 means none.
+	limit int
+
+	mu      sync.Mutex
+	used    int
+	waiting []*queue
+	waits   map[*queue]bool
+}
+
+// take returns false if there is no free slot. Then the queue gets one later.
+func (s *slots) take(q *queue) bool {
+	if s.limit == 0 {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used < s.limit && len(s.waiting) == 0 {
+		s.used++
+		return true
+	}
+	if !s.waits[q] {
+		if s.waits == nil {
+			s.waits = map[*queue]bool{}
+		}
+		s.waits[q] = true
+		s.waiting = append(s.waiting, q)
+	}
+	return false
+}
+
+// release returns a slot, and lets the queue that is next use it. No queue's lock may be held.
+func (s *slots) release() {
+	if s.limit == 0 {
+		return
+	}
+	for {
+		s.mu.Lock()
+		if len(s.waiting) == 0 {
+			s.used--
+			s.mu.Unlock()
+			return
+		}
+		q := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		delete(s.waits, q)
+		s.mu.Unlock()
+		if q.grant() {
+			return
+		}
+	}
+}
