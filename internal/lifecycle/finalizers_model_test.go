@@ -473,7 +473,7 @@ func (w *finalizerWorld) finish() []string {
 	p := w.life.o.Runner.Pending()
 	for _, h := range w.old {
 		for _, name := range []string{"x", "y"} {
-			if _, kept := p.Seen.Last(&event.Event{Type: event.Change, Hook: h, Object: event.Object{Namespace: "n", Name: name}}); kept {
+			if _, kept := p.Previous.Last(&event.Event{Type: event.Change, Hook: h, Object: event.Object{Namespace: "n", Name: name}}); kept {
 				w.fault("the previous value of %s is kept for a hook that has been replaced", name)
 			}
 		}

@@ -305,7 +305,7 @@ func (l *Lifecycle) task(ev event.Event) (t Task, key string) {
 	if lanes.Secret && ev.Key != "" {
 		ev.Key, ev.KeyValue = l.hash(ev.Key), ev.Key
 	}
-	l.o.Runner.Pending().Places.Enter(&ev)
+	l.o.Runner.Pending().Lanes.Enter(&ev)
 	return Task{l.o.Runner.Task(ev)}, ev.LaneKey(lanes)
 }
 

@@ -54,10 +54,10 @@ func sameObject(a, b *event.Object) bool {
 	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name
 }
 
-// ObjectGone ends the requeue of an object that a binding has no more, and drops what the hook has seen of it unless a Deleted event follows. It may be called with locks held.
+// ObjectGone ends the requeue of an object that a binding has no more, and drops its previous version unless a Deleted event follows. It may be called with locks held.
 func (l *Lifecycle) ObjectGone(h *hook.Hook, index int, o event.Object) {
 	if k := &h.Kubernetes[index]; k.IncludePrevious && !k.Deleted {
-		l.o.Runner.Pending().Seen.Forget(&event.Event{Type: event.Change, Watch: event.Deleted, Hook: h, Index: index, Object: o})
+		l.o.Runner.Pending().Previous.Forget(&event.Event{Type: event.Change, Watch: event.Deleted, Hook: h, Index: index, Object: o})
 	}
 	if requeues := l.o.Runner.Pending().Requeues; requeues.Len() > 0 && h.Kubernetes[index].Group == "" {
 		requeues.Cancel(pending.SubjectOf(&event.Event{Type: event.Change, Hook: h, Index: index, Object: o}))

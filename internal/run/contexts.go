@@ -13,10 +13,10 @@ import (
 func (t *Task) contexts(frames []wire.Context) iter.Seq[wire.Context] {
 	h := t.Hook()
 	return func(yield func(wire.Context) bool) {
-		seen := seenInRun{seen: &t.runner.opts.Pending.Seen}
+		previous := previousInRun{of: &t.runner.opts.Pending.Previous}
 		for ev := range t.events.All(h) {
 			c := frames[frameOf(frames, &ev)]
-			c.Event, c.Previous = ev, seen.before(&ev)
+			c.Event, c.Previous = ev, previous.before(&ev)
 			if !yield(c) {
 				return
 			}

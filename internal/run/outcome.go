@@ -90,27 +90,27 @@ func (r *Runner) keep(t *Task, result effect.Result, err error) map[string]bool 
 // Forget lets the objects of the task get another lane. It is called for a task that is dropped with its hook.
 func (t *Task) Forget() {
 	for ev := range t.Events() {
-		t.runner.opts.Pending.Places.Leave(&ev)
+		t.runner.opts.Pending.Lanes.Leave(&ev)
 	}
 }
 
 // Skip ends a task without a run, as if it had been allowed to fail.
 func (t *Task) Skip() {
-	t.unsee()
+	t.forgetPrevious()
 	t.leave()
 }
 
-// unsee drops what the hook has seen of objects whose deletion it does not process.
-func (t *Task) unsee() {
+// forgetPrevious drops the versions of objects whose deletion the hook does not process.
+func (t *Task) forgetPrevious() {
 	for ev := range t.Events() {
-		t.runner.opts.Pending.Seen.Forget(&ev)
+		t.runner.opts.Pending.Previous.Forget(&ev)
 	}
 }
 
 // Exhaust ends a task that has no attempt left: its contexts are parked or, as its policy demands, dropped.
 func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool) {
 	if t.Policy().Exhausted == hook.Drop {
-		t.unsee()
+		t.forgetPrevious()
 		t.leave()
 		return false
 	}
@@ -155,7 +155,7 @@ func (t *Task) refresh() {
 		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" && (requeue || m.revived && precedesDeleting(&ev)) {
 			now, ok := t.runner.opts.Snapshots.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
 			if !ok {
-				t.runner.opts.Pending.Places.Leave(&ev)
+				t.runner.opts.Pending.Lanes.Leave(&ev)
 				continue
 			}
 			if requeue {

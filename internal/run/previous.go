@@ -5,25 +5,26 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
-// includesPrevious reports whether the context of an event has what the hook has seen before.
+// includesPrevious reports whether the context of an event has the version that the hook has processed before.
 func includesPrevious(ev *event.Event) bool {
 	return ev.Type == event.Change && ev.Hook.Kubernetes[ev.Index].IncludePrevious
 }
 
-// seenInRun is what the hook will have seen of objects at a context of a run: earlier in the run, else in a run that has succeeded.
-type seenInRun struct {
-	seen    *pending.Seen
+// previousInRun has the versions of objects that the hook has processed before a context of a run: earlier in the run, else in a run that has
+// succeeded.
+type previousInRun struct {
+	of      *pending.Previous
 	earlier map[pending.Subject]*event.Object
 }
 
-// before returns what the hook has seen before this event, or nil, and notes the event.
-func (s *seenInRun) before(ev *event.Event) *event.Object {
+// before returns the version that the hook has processed before this event, or nil, and notes the event.
+func (s *previousInRun) before(ev *event.Event) *event.Object {
 	if !includesPrevious(ev) {
 		return nil
 	}
 	of := pending.SubjectOf(ev)
 	previous := s.earlier[of]
-	if last, ok := s.seen.Last(ev); previous == nil && ok {
+	if last, ok := s.of.Last(ev); previous == nil && ok {
 		previous = &last
 	}
 	if s.earlier == nil {
@@ -34,28 +35,28 @@ func (s *seenInRun) before(ev *event.Event) *event.Object {
 	return previous
 }
 
-// beginList returns what notes the initial list of a run, if its binding includes previous values; else nil.
-func (r *Runner) beginList(t *Task) *pending.SeenList {
+// beginList returns what remembers the initial list of a run, if its binding includes previous values; else nil.
+func (r *Runner) beginList(t *Task) *pending.PreviousList {
 	for ev := range t.Events() {
 		if ev.Type == event.Synchronization && ev.Binding().Group == "" && ev.Hook.Kubernetes[ev.Index].IncludePrevious {
-			return r.opts.Pending.Seen.BeginList(ev.Hook, ev.Index, t.readExtra().run)
+			return r.opts.Pending.Previous.BeginList(ev.Hook, ev.Index, t.readExtra().run)
 		}
 	}
 	return nil
 }
 
-// saw notes what the hook has seen in a run that has succeeded.
-func (r *Runner) saw(t *Task, a *attempt) {
+// remember keeps the versions of objects that the hook has processed in a run that has succeeded.
+func (r *Runner) remember(t *Task, a *attempt) {
 	for ev := range t.Events() {
 		if includesPrevious(&ev) {
-			r.opts.Pending.Seen.Saw(&ev, r.isGone(&ev), t.readExtra().run)
+			r.opts.Pending.Previous.Remember(&ev, r.isGone(&ev), t.readExtra().run)
 		}
 	}
 	if a.list == nil {
 		return
 	}
 	for _, list := range a.lists {
-		list.Each(func(o event.Object) bool { a.list.Saw(o); return true })
+		list.Each(func(o event.Object) bool { a.list.Remember(o); return true })
 	}
 }
 

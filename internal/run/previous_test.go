@@ -64,7 +64,7 @@ func (r *reading) Has(_ *hook.Hook, _ int, _, name string) bool { return r.there
 
 func (r *reading) Synchronize(*hook.Hook, int) event.Snapshot { return r.list }
 
-// What the hook has seen before is what it has seen in a run that succeeded, or earlier in the same run.
+// The previous version is the one that the hook has processed in a run that succeeded, or earlier in the same run.
 func TestPrevious(t *testing.T) {
 	h := hookOf("--")
 	for i := range h.Kubernetes {
@@ -106,7 +106,7 @@ func TestPrevious(t *testing.T) {
 	run("Modified[null,11]", of(0, event.Modified, "web", "11"))
 
 	// Nothing is left of objects that are gone, whatever becomes of the events about them.
-	seen := &r.Pending().Seen
+	previous := &r.Pending().Previous
 	for name, end := range map[string]func(){
 		"skipped": func() { r.Task(of(0, event.Deleted, "web", "11")).Skip() },
 		"dropped": func() {
@@ -129,11 +129,11 @@ func TestPrevious(t *testing.T) {
 		end()
 		h.Kubernetes[0].AllowFailure, world.fail = false, false
 		ev := of(0, event.Modified, "web", "")
-		if _, ok := seen.Last(&ev); ok {
+		if _, ok := previous.Last(&ev); ok {
 			t.Errorf("%s: it is still there", name)
 		}
 	}
-	// A Synchronization that is repeated does not bring back what runs have seen, or what has ended, in the meantime.
+	// A Synchronization that is repeated does not bring back what runs have processed, or what has ended, in the meantime.
 	world.list = many{{Name: "web", Filtered: event.Memory("1")}, {Name: "gone", Filtered: event.Memory("1")}, {Name: "calm", Filtered: event.Memory("1")}}
 	world.during = func() {
 		run("Modified[null,2]", of(0, event.Modified, "web", "2"))

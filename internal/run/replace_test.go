@@ -22,8 +22,8 @@ func TestReplaceAgainstModel(t *testing.T) {
 	other := hookOf("-")
 	rapid.Check(t, func(t *rapid.T) {
 		full, replaced := false, 0
-		places := pending.New(0, nil)
-		r := New(Options{Full: func() bool { return full }, Replaced: func(*event.Event) { replaced++ }, Pending: places})
+		waiting := pending.New(0, nil)
+		r := New(Options{Full: func() bool { return full }, Replaced: func(*event.Event) { replaced++ }, Pending: waiting})
 		var lane []*Task
 		var want, got []string
 		dropped := 0
@@ -41,7 +41,7 @@ func TestReplaceAgainstModel(t *testing.T) {
 				ev.Index = rapid.IntRange(0, 1).Draw(t, "binding")
 			}
 			ev.Object = event.Object{Namespace: "a", Name: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "name")}
-			places.Places.Enter(&ev)
+			waiting.Lanes.Enter(&ev)
 			task := r.Task(ev)
 			for i := len(lane) - 1; i >= 0; i-- { // as the queue does
 				empty, done := task.Replace(lane[i])
@@ -85,7 +85,7 @@ func TestReplaceAgainstModel(t *testing.T) {
 		}
 		for i := range 4 { // an object without events goes to any lane
 			ev := event.Event{Type: event.Change, Hook: h, Index: i / 2, Key: "fresh", Object: event.Object{Namespace: "a", Name: []string{"x", "y"}[i%2]}}
-			if places.Places.Enter(&ev); ev.Key != "fresh" {
+			if waiting.Lanes.Enter(&ev); ev.Key != "fresh" {
 				t.Fatalf("object %d stays in its lane without an event", i)
 			}
 		}

@@ -56,7 +56,7 @@ type Snapshots interface {
 	Synchronize(h *hook.Hook, index int) event.Snapshot
 	Unlock(h *hook.Hook, index int)
 	// Follow returns the object, if it is there in full and not known to be outdated, before an effect changes it. With the resource versions before
-	// and after, written makes the change no event of the binding.
+	// and after, written suppresses the event of this change.
 	Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string))
 }
 
@@ -213,11 +213,11 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		return err
 	case err != nil:
 		log.Info("Hook failed, but allowed to fail", "error", err.Error())
-		t.unsee()
+		t.forgetPrevious()
 	case t.events.Len() > 0:
 		log.Info("Hook executed successfully")
 		r.decide(t, a.result)
-		r.saw(t, &a)
+		r.remember(t, &a)
 	}
 	r.opts.Finalizers.Release(ctx, t.finalized(r.keep(t, a.result, err)))
 	t.leave()
@@ -251,7 +251,7 @@ type attempt struct {
 	invalidResult error
 	// lists are the initial lists in the contexts. list notes them for later contexts with previous values; nil if there are none.
 	lists []event.Snapshot
-	list  *pending.SeenList
+	list  *pending.PreviousList
 	// env are the variables of the process. hookFailed reports that the process failed.
 	env        []string
 	hookFailed bool

@@ -108,7 +108,7 @@ func (t *Task) Replace(waiting *Task) (empty, done bool) {
 	if !dropped {
 		return false, found
 	}
-	t.runner.opts.Pending.Places.Leave(&ev)
+	t.runner.opts.Pending.Lanes.Leave(&ev)
 	if t.runner.opts.Replaced != nil {
 		t.runner.opts.Replaced(&ev)
 	}

@@ -43,7 +43,7 @@ type context struct {
 	event event.Event
 	task  *parked
 	run   uint64
-	// inAll, inTask and inSubject are its places in the three lists.
+	// inAll, inTask and inSubject are its elements in the three lists.
 	inAll, inTask, inSubject *list.Element
 }
 

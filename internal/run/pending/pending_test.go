@@ -184,9 +184,9 @@ func TestRequeuesAgainstModel(t *testing.T) {
 }
 
 // An object stays in its lane until its last event has left.
-func TestPlaces(t *testing.T) {
+func TestLanes(t *testing.T) {
 	h := testHooks()[0]
-	var p Places
+	var p Lanes
 	change := func(index int, name, key string) event.Event {
 		return event.Event{Type: event.Change, Hook: h, Index: index, Object: event.Object{Name: name}, Key: key}
 	}

@@ -1,5 +1,5 @@
-// Package pending holds what hooks get again: parked contexts, requeues, and what they have seen of objects before. It also knows the lanes of objects that
-// have waiting events.
+// Package pending keeps deferred work: parked contexts, requeues, and the last version of objects that a hook has processed. It also knows the
+// lanes of objects that have waiting events.
 //
 // Callers may rely on this:
 //   - There is at most one requeue of a subject.
@@ -16,20 +16,20 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Pending is all that hooks get again.
+// Pending is the deferred work of all hooks.
 type Pending struct {
 	Parked   *Parked
 	Requeues *Requeues
-	Places   Places
-	Seen     Seen
+	Lanes    Lanes
+	Previous Previous
 }
 
 // New returns an empty Pending. MaxParked and dropped are those of NewParked.
 func New(maxParked int, dropped func(ev event.Event, why Reason)) *Pending {
 	p := &Pending{Requeues: NewRequeues()}
 	p.Parked = NewParked(maxParked, func(ev event.Event, why Reason) {
-		p.Places.Leave(&ev)
-		p.Seen.Forget(&ev)
+		p.Lanes.Leave(&ev)
+		p.Previous.Forget(&ev)
 		if dropped != nil {
 			dropped(ev, why)
 		}
@@ -41,7 +41,7 @@ func New(maxParked int, dropped func(ev event.Event, why Reason)) *Pending {
 func (p *Pending) Retain(keep func(*hook.Hook) bool) {
 	p.Parked.Retain(keep)
 	p.Requeues.Retain(keep)
-	p.Seen.Retain(keep)
+	p.Previous.Retain(keep)
 }
 
 // Subject is what a context is about: an object of a binding, a Synchronization, a schedule, or a group of a hook.
@@ -61,13 +61,14 @@ func SubjectOf(ev *event.Event) Subject {
 	return Subject{hook: ev.Hook, kind: ev.Type, index: ev.Index, namespace: ev.Object.Namespace, name: ev.Object.Name}
 }
 
-// Places are the lanes of objects whose keys may change. It is safe for concurrent use.
-type Places struct {
+// Lanes are the lanes of objects whose keys may change. It is safe for concurrent use.
+type Lanes struct {
 	mu sync.Mutex
-	of map[Subject]*place
+	of map[Subject]*assignment
 }
 
-type place struct {
+// assignment is the lane of an object while it has events there.
+type assignment struct {
 	key, value string
 	events     int
 }
@@ -82,7 +83,7 @@ func movable(ev *event.Event) bool {
 }
 
 // Enter counts an event that is queued, and sets its key to that of the lane that its object is in.
-func (p *Places) Enter(ev *event.Event) {
+func (p *Lanes) Enter(ev *event.Event) {
 	if !movable(ev) {
 		return
 	}
@@ -90,17 +91,17 @@ func (p *Places) Enter(ev *event.Event) {
 	defer p.mu.Unlock()
 	s := SubjectOf(ev)
 	if p.of == nil {
-		p.of = map[Subject]*place{}
+		p.of = map[Subject]*assignment{}
 	}
 	if p.of[s] == nil {
-		p.of[s] = &place{key: ev.Key, value: ev.KeyValue}
+		p.of[s] = &assignment{key: ev.Key, value: ev.KeyValue}
 	}
 	p.of[s].events++
 	ev.Key, ev.KeyValue = p.of[s].key, p.of[s].value
 }
 
 // Leave ends what Enter began: the event does not wait any more.
-func (p *Places) Leave(ev *event.Event) {
+func (p *Lanes) Leave(ev *event.Event) {
 	if !movable(ev) {
 		return
 	}

@@ -8,36 +8,36 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Seen is what hooks have last seen of the objects of bindings with IncludePrevious, in runs that have succeeded. It keeps nothing for other bindings. It is
-// safe for concurrent use.
-type Seen struct {
+// Previous has the last version of each object that a hook has processed: those of bindings with IncludePrevious, of runs that have succeeded.
+// It keeps nothing for other bindings. It is safe for concurrent use.
+type Previous struct {
 	mu sync.Mutex
 	of map[Subject]event.Object
 	// lists are those of the runs in flight.
-	lists map[*SeenList]bool
+	lists map[*PreviousList]bool
 }
 
-// SeenList is the initial list of a binding in a run. Runs that began later may end earlier.
-type SeenList struct {
-	seen  *Seen
-	hook  *hook.Hook
-	index int
-	run   uint64
-	// later are the objects that runs have seen, or that have ended, since.
+// PreviousList is the initial list of a binding in a run. Runs that began later may end earlier.
+type PreviousList struct {
+	previous *Previous
+	hook     *hook.Hook
+	index    int
+	run      uint64
+	// later are the objects that runs have processed, or that have ended, since.
 	later map[Subject]bool
 }
 
-// Last returns the object of an event as the hook has seen it last.
-func (s *Seen) Last(ev *event.Event) (event.Object, bool) {
+// Last returns the object of an event as the hook has processed it last.
+func (s *Previous) Last(ev *event.Event) (event.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o, ok := s.of[SubjectOf(ev)]
 	return o, ok
 }
 
-// Saw replaces what the hook has seen of the object of an event in the run-th run; nothing if it is gone. The texts are shared with the snapshot of the
+// Remember replaces the version of the object of an event after the run-th run; it drops it if the object is gone. The texts are shared with the snapshot of the
 // binding as long as the object does not change.
-func (s *Seen) Saw(ev *event.Event, gone bool, run uint64) {
+func (s *Previous) Remember(ev *event.Event, gone bool, run uint64) {
 	o, err := objectInMemory(ev.Object)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Seen) Saw(ev *event.Event, gone bool, run uint64) {
 }
 
 // set requires mu.
-func (s *Seen) set(ev *event.Event, o event.Object, gone bool) {
+func (s *Previous) set(ev *event.Event, o event.Object, gone bool) {
 	switch {
 	case gone:
 		delete(s.of, SubjectOf(ev))
@@ -62,40 +62,40 @@ func (s *Seen) set(ev *event.Event, o event.Object, gone bool) {
 }
 
 // BeginList is called before the run-th run gets the list of a binding.
-func (s *Seen) BeginList(h *hook.Hook, index int, run uint64) *SeenList {
+func (s *Previous) BeginList(h *hook.Hook, index int, run uint64) *PreviousList {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists == nil {
-		s.lists = map[*SeenList]bool{}
+		s.lists = map[*PreviousList]bool{}
 	}
-	l := &SeenList{seen: s, hook: h, index: index, run: run, later: map[Subject]bool{}}
+	l := &PreviousList{previous: s, hook: h, index: index, run: run, later: map[Subject]bool{}}
 	s.lists[l] = true
 	return l
 }
 
-// Saw notes an object of the list, unless the hook has seen it later.
-func (l *SeenList) Saw(object event.Object) {
+// Remember keeps an object of the list, unless the hook has processed it later.
+func (l *PreviousList) Remember(object event.Object) {
 	o, err := objectInMemory(object)
 	ev := &event.Event{Type: event.Change, Hook: l.hook, Index: l.index, Object: object}
-	l.seen.mu.Lock()
-	defer l.seen.mu.Unlock()
+	l.previous.mu.Lock()
+	defer l.previous.mu.Unlock()
 	if !l.later[SubjectOf(ev)] {
-		l.seen.set(ev, o, err != nil)
+		l.previous.set(ev, o, err != nil)
 	}
 }
 
 // End is called at the end of the run. It does nothing for nil.
-func (l *SeenList) End() {
+func (l *PreviousList) End() {
 	if l == nil {
 		return
 	}
-	l.seen.mu.Lock()
-	defer l.seen.mu.Unlock()
-	delete(l.seen.lists, l)
+	l.previous.mu.Lock()
+	defer l.previous.mu.Unlock()
+	delete(l.previous.lists, l)
 }
 
-// pass requires the lock of Seen.
-func (l *SeenList) pass(ev *event.Event) {
+// pass requires the lock of Previous.
+func (l *PreviousList) pass(ev *event.Event) {
 	if ev.Hook == l.hook && ev.Index == l.index {
 		l.later[SubjectOf(ev)] = true
 	}
@@ -118,8 +118,8 @@ func inMemory(p event.Payload) (event.Payload, error) {
 	return event.Memory(text), err
 }
 
-// Forget drops what the hook has seen of an object that is gone. It does nothing for other events.
-func (s *Seen) Forget(ev *event.Event) {
+// Forget drops an object that is gone. It does nothing for other events.
+func (s *Previous) Forget(ev *event.Event) {
 	if ev.Type != event.Change || ev.Watch != event.Deleted || !ev.Hook.Kubernetes[ev.Index].IncludePrevious {
 		return
 	}
@@ -132,7 +132,7 @@ func (s *Seen) Forget(ev *event.Event) {
 }
 
 // Retain drops all of the hooks for which keep returns false.
-func (s *Seen) Retain(keep func(*hook.Hook) bool) {
+func (s *Previous) Retain(keep func(*hook.Hook) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.of, func(of Subject, _ event.Object) bool { return !keep(of.hook) })
