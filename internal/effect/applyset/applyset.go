@@ -84,16 +84,16 @@ type Applier struct {
 	unstarted []*follower
 	wake      chan struct{}
 	// drifted has the members to check. Run sets it before anything uses it.
-	drifted workqueue.TypedDelayingInterface[suspicion]
+	drifted workqueue.TypedDelayingInterface[driftKey]
 }
 
 // applied is the last successful apply of an object.
 type applied struct {
 	manifest []byte
 	uid      types.UID
-	// mark and fields are what the set owns, version is that of the object.
-	mark, fields string
-	version      uint64
+	// fieldsHash and fields are what the set owns, version is that of the object.
+	fieldsHash, fields string
+	version            uint64
 	// kept: the object has the annotation that keeps it.
 	kept bool
 	// unwanted: the last Sync has dropped the object, and failed before it was pruned. It is not restored.
@@ -101,7 +101,7 @@ type applied struct {
 }
 
 func (n *names) applied(manifest []byte, answer *live) applied {
-	a := applied{manifest: manifest, uid: answer.UID, mark: n.mark(answer), version: versionOf(answer.ResourceVersion), kept: isKept(answer.Annotations)}
+	a := applied{manifest: manifest, uid: answer.UID, fieldsHash: n.fieldsHash(answer), version: versionOf(answer.ResourceVersion), kept: isKept(answer.Annotations)}
 	if at := entryOf(answer, n.manager); at >= 0 && answer.ManagedFields[at].FieldsV1 != nil {
 		a.fields = answer.ManagedFields[at].FieldsV1.GetRawString()
 	}

@@ -27,14 +27,14 @@ import (
 // parallelRestores is the maximum of members that are restored at the same time.
 const parallelRestores = 4
 
-// suspicion is a member that may differ from what was applied.
-type suspicion struct {
+// driftKey identifies a member to check for drift, or, without a member, the owner of a set that ends.
+type driftKey struct {
 	id string
 	ref
 }
 
-// definition is what a set is restored by: its last Sync.
-type definition struct {
+// baseline is the last Sync of a set: what its members are compared with and restored to.
+type baseline struct {
 	names
 	hook      string
 	set       effect.ObjectSet // without objects
@@ -44,8 +44,8 @@ type definition struct {
 	ended bool
 }
 
-// define makes the set what its members are compared with.
-func (s *session) define() {
+// setBaseline stores the set as the baseline for drift.
+func (s *session) setBaseline() {
 	set := *s.set
 	set.Objects = nil
 	if set.Owner != nil && s.owner != nil { // one that is recreated is another one
@@ -55,7 +55,7 @@ func (s *session) define() {
 	}
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	s.state.def = &definition{names: s.names, hook: s.hook, set: set, ownerKind: s.ownerKind, resources: s.resources}
+	s.state.baseline = &baseline{names: s.names, hook: s.hook, set: set, ownerKind: s.ownerKind, resources: s.resources}
 	restoring := map[ref]*restores{}
 	for r, latest := range s.state.restores { // their delays stay
 		if s.wanted[r] {
@@ -81,14 +81,14 @@ func (s *session) unchanged() bool {
 		return false
 	}
 	s.state.mu.Lock()
-	def, complete := s.state.def, s.state.complete && len(s.state.differing) == 0 && len(s.state.applied) == len(s.objects)
+	base, complete := s.state.baseline, s.state.complete && len(s.state.differing) == 0 && len(s.state.applied) == len(s.objects)
 	s.state.mu.Unlock()
-	if !complete || def == nil || !sameOptions(s.set, &def.set) {
+	if !complete || base == nil || !sameOptions(s.set, &base.set) {
 		return false
 	}
-	if def.set.Owner != nil {
-		s.owner = &live{ObjectMeta: metav1.ObjectMeta{UID: types.UID(def.set.Owner.UID)}}
-		s.owner.Name = def.set.Owner.Name
+	if base.set.Owner != nil {
+		s.owner = &live{ObjectMeta: metav1.ObjectMeta{UID: types.UID(base.set.Owner.UID)}}
+		s.owner.Name = base.set.Owner.Name
 		defer func() { s.owner = nil }()
 	}
 	s.state.mu.Lock()
@@ -132,7 +132,7 @@ func (s *session) delivered(o *object, version uint64) bool {
 func (s *session) forget() {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	s.state.def = nil
+	s.state.baseline = nil
 }
 
 // stateOf returns what is known of a set, or nil.
@@ -172,9 +172,9 @@ func (a *Applier) observe(s *state, r ref, o *live) (known bool) {
 		if is.version > max(last.version, s.seen[r].version) {
 			s.seen[r] = is
 		}
-	case s.def != nil && !last.unwanted && is.differs(last):
+	case s.baseline != nil && !last.unwanted && is.differs(last):
 		s.differing[r] = true
-		a.drifted.Add(suspicion{s.id, r})
+		a.drifted.Add(driftKey{s.id, r})
 	}
 	return known || o.Labels[partOfLabel] == s.id
 }
@@ -210,9 +210,9 @@ func (a *Applier) listed(at scope, present map[ref]*live, version uint64) {
 func (a *Applier) Recheck() {
 	for _, s := range a.states() {
 		s.mu.Lock()
-		if s.def != nil && s.def.set.Restore {
+		if s.baseline != nil && s.baseline.set.Restore {
 			for r := range s.differing {
-				a.drifted.Add(suspicion{s.id, r})
+				a.drifted.Add(driftKey{s.id, r})
 			}
 		}
 		s.mu.Unlock()
@@ -295,27 +295,27 @@ var (
 	errForeign = errors.New("another client has created it again")
 )
 
-// check compares a member with what was applied, and restores it. A suspicion without a member is about the owner of a set that ends.
-func (a *Applier) check(ctx context.Context, item suspicion) {
+// check compares a member with what was applied, and restores it.
+func (a *Applier) check(ctx context.Context, item driftKey) {
 	s, release := a.tryBegin(item)
 	if s == nil {
 		return
 	}
 	defer release()
 	s.mu.Lock()
-	def, ended := s.def, s.def != nil && s.def.ended
+	base, ended := s.baseline, s.baseline != nil && s.baseline.ended
 	last, known := s.applied[item.ref]
 	s.mu.Unlock()
-	if def == nil {
+	if base == nil {
 		return
 	}
-	c := &correction{
-		session: &session{Applier: a, names: def.names, hook: def.hook, set: &def.set, needs: func(string, ...kube.Rule) {}, state: s, ownerKind: def.ownerKind, resources: def.resources, restoring: true},
+	c := &restoration{
+		session: &session{Applier: a, names: base.names, hook: base.hook, set: &base.set, needs: func(string, ...kube.Rule) {}, state: s, ownerKind: base.ownerKind, resources: base.resources, restoring: true},
 		ref:     item.ref, last: last, item: item,
 	}
-	c.log = a.opts.Log.With("hook", def.hook, "set", def.set.Name, "object", item.ref.String())
+	c.log = a.opts.Log.With("hook", base.hook, "set", base.set.Name, "object", item.ref.String())
 	if a.opts.Warned != nil {
-		ctx = kube.WithWarnings(ctx, func(about, text string) { a.opts.Warned(c.log, def.hook, about, text) })
+		ctx = kube.WithWarnings(ctx, func(about, text string) { a.opts.Warned(c.log, base.hook, about, text) })
 	}
 	switch {
 	case item.ref == ref{} && ended:
@@ -335,22 +335,22 @@ func (a *Applier) check(ctx context.Context, item suspicion) {
 	}
 }
 
-// correction restores one member.
-type correction struct {
+// restoration restores one member.
+type restoration struct {
 	*session
 	ref  ref
 	last applied
-	item suspicion
+	item driftKey
 }
 
 // failed returns the delay after a failed restore.
-func (c *correction) failed() time.Duration {
+func (c *restoration) failed() time.Duration {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	return c.restores().failed()
 }
 
-func (c *correction) restore(ctx context.Context) error {
+func (c *restoration) restore(ctx context.Context) error {
 	res, known := c.resources[c.ref.GroupKind]
 	if !known {
 		return nil
@@ -373,7 +373,7 @@ func (c *correction) restore(ctx context.Context) error {
 		if isKept(current.Annotations) && !c.last.kept {
 			return c.keep(ctx, res, current)
 		}
-		if c.mark(current) == c.last.mark { // it is kept no more: the next Sync adds the owner
+		if c.fieldsHash(current) == c.last.fieldsHash { // it is kept no more: the next Sync adds the owner
 			return nil
 		}
 	}
@@ -400,7 +400,7 @@ func (c *correction) restore(ctx context.Context) error {
 }
 
 // ownerEnds reports whether the owner is gone or terminating: then the members follow, and nothing is restored.
-func (c *correction) ownerEnds(ctx context.Context) (bool, error) {
+func (c *restoration) ownerEnds(ctx context.Context) (bool, error) {
 	if c.set.Owner == nil {
 		return false, nil
 	}
@@ -413,7 +413,7 @@ func (c *correction) ownerEnds(ctx context.Context) (bool, error) {
 }
 
 // readEnd returns the owner, or nil if it is gone.
-func (c *correction) readEnd(ctx context.Context) (*live, error) {
+func (c *restoration) readEnd(ctx context.Context) (*live, error) {
 	o := c.set.Owner
 	owner, err := c.get(ctx, c.ownerKind, o.Namespace, o.Name)
 	if err != nil || owner != nil && string(owner.UID) != o.UID {
@@ -423,16 +423,16 @@ func (c *correction) readEnd(ctx context.Context) (*live, error) {
 }
 
 // ends ends the drift of the set. The members may be gone before the owner, or after it, so the rest follows when both are.
-func (c *correction) ends() {
+func (c *restoration) ends() {
 	c.state.mu.Lock()
-	if c.state.def != nil {
-		c.state.def.ended = true
+	if c.state.baseline != nil {
+		c.state.baseline.ended = true
 	}
 	c.state.mu.Unlock()
 	c.mu.Lock()
 	c.watchOnly(c.state, nil)
 	c.mu.Unlock()
-	c.drifted.AddAfter(suspicion{id: c.id}, minFailureDelay)
+	c.drifted.AddAfter(driftKey{id: c.id}, minFailureDelay)
 }
 
 const (
@@ -443,7 +443,7 @@ const (
 )
 
 // awaitEnd forgets the set when its owner is gone, and deletes the parent if no member is left.
-func (c *correction) awaitEnd(ctx context.Context) {
+func (c *restoration) awaitEnd(ctx context.Context) {
 	owner, err := c.readEnd(ctx)
 	if err == nil && owner == nil {
 		var empty bool
@@ -464,7 +464,7 @@ func (c *correction) awaitEnd(ctx context.Context) {
 }
 
 // restores are those of the member. It requires state.mu.
-func (c *correction) restores() *restores {
+func (c *restoration) restores() *restores {
 	r := c.state.restores[c.ref]
 	if r == nil {
 		r = &restores{}
@@ -474,7 +474,7 @@ func (c *correction) restores() *restores {
 }
 
 // may decides whether a member is restored now.
-func (c *correction) may(current *live) error {
+func (c *restoration) may(current *live) error {
 	c.state.mu.Lock()
 	r := c.restores()
 	stopped := r.stopped
@@ -502,7 +502,7 @@ func (c *correction) may(current *live) error {
 	return nil
 }
 
-func (c *correction) warn(reason, note string) {
+func (c *restoration) warn(reason, note string) {
 	c.log.Warn("An object of a set is not restored", "reason", note)
 	if c.opts.Warn != nil {
 		about := effect.Owner{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.namespace, Name: c.names.parent}
@@ -514,7 +514,7 @@ func (c *correction) warn(reason, note string) {
 }
 
 // apply applies the last manifest again: only fields that it has are taken back.
-func (c *correction) apply(ctx context.Context, current *live) error {
+func (c *restoration) apply(ctx context.Context, current *live) error {
 	res := c.resources[c.ref.GroupKind]
 	uid := c.last.uid
 	switch {
@@ -548,7 +548,7 @@ func (c *correction) apply(ctx context.Context, current *live) error {
 }
 
 // keep makes a member that must be kept independent of the owner.
-func (c *correction) keep(ctx context.Context, res kube.Resource, current *live) error {
+func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live) error {
 	if err := c.readParent(ctx); err != nil {
 		return err
 	}
@@ -569,17 +569,17 @@ func (c *correction) keep(ctx context.Context, res kube.Resource, current *live)
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	is := c.applied(manifest, answer)
-	if c.mark(current) == c.last.mark {
+	if c.fieldsHash(current) == c.last.fieldsHash {
 		delete(c.state.differing, c.ref)
 	} else { // other clients have changed it, too
-		is.mark = c.last.mark
+		is.fieldsHash = c.last.fieldsHash
 	}
 	c.state.applied[c.ref] = is
 	return nil
 }
 
 // disown removes the reference to the owner.
-func (c *correction) disown(ctx context.Context, path []string, current *live) (*live, error) {
+func (c *restoration) disown(ctx context.Context, path []string, current *live) (*live, error) {
 	at := slices.IndexFunc(current.OwnerReferences, c.isOwner)
 	if at < 0 {
 		return current, nil
@@ -619,7 +619,7 @@ func (n *names) movedAway(current *live) bool {
 }
 
 // same stores that the member is as it was applied.
-func (c *correction) same() {
+func (c *restoration) same() {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	if r := c.state.restores[c.ref]; r != nil {
@@ -629,7 +629,7 @@ func (c *correction) same() {
 }
 
 // takenBy returns the manager whose apply has taken fields from the set, or "".
-func (c *correction) takenBy(current *live) string {
+func (c *restoration) takenBy(current *live) string {
 	if current == nil {
 		return ""
 	}
@@ -677,7 +677,7 @@ func (a *Applier) Touch(hook, namespace, name string, deletes bool) {
 }
 
 // changedBy names what has changed a member: managers, and the hook behind that of operations.
-func (c *correction) changedBy(current *live) string {
+func (c *restoration) changedBy(current *live) string {
 	by := changers(current, c.manager)
 	at := [2]string{cmp.Or(c.ref.namespace, "default"), c.ref.name}
 	c.mu.Lock()

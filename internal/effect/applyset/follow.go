@@ -53,7 +53,7 @@ func versionOf(text string) uint64 {
 
 // Run watches the members of sets and restores them, until ctx ends.
 func (a *Applier) Run(ctx context.Context) {
-	a.drifted = workqueue.NewTypedDelayingQueue[suspicion]()
+	a.drifted = workqueue.NewTypedDelayingQueue[driftKey]()
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer a.drifted.ShutDown()

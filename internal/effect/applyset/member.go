@@ -59,8 +59,8 @@ func ownsLabel(owned *metav1.FieldsV1) bool {
 	return owns
 }
 
-// mark is equal for two states of a member if the set owns the same fields in both: a change by another manager takes fields away.
-func (n *names) mark(o *live) string {
+// fieldsHash identifies the fields that the set's manager owns: a change by another manager takes fields away.
+func (n *names) fieldsHash(o *live) string {
 	entry := entryOf(o, n.manager)
 	if entry < 0 {
 		return ""
@@ -97,7 +97,7 @@ func (n *names) created(o *live) bool {
 
 // meets reports whether an apply that should have created an object has met that of another process of this installation, or an earlier one of this
 // process whose response was lost, rather than another client's. An apply that creates an object, unlike an update, need not own a field of another
-// one: so nobody else may have applied more than metadata, which controllers add.
+// one: so no other client may have applied more than metadata, which controllers add.
 func (n *names) meets(answer *live) bool {
 	return n.created(answer) && !slices.ContainsFunc(answer.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Operation == metav1.ManagedFieldsOperationApply && e.Manager != n.manager && e.Subresource == "" && !isMetadata(e.FieldsV1)

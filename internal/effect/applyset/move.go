@@ -167,7 +167,7 @@ func (m *move) try(ctx context.Context) error {
 	m.next.state.mu.Unlock()
 	if len(refs) > 0 {
 		m.next.adopts = m.old.id
-		if err := m.next.record(ctx, recorded[1].union(recorded[0]), m.owned(), false); err != nil {
+		if err := m.next.writeParent(ctx, recorded[1].union(recorded[0]), m.owned(), false); err != nil {
 			return err
 		}
 	}

@@ -298,7 +298,7 @@ func (s *session) update(ctx context.Context, o *object, current *live) error {
 	last, known := s.state.applied[o.ref]
 	s.state.mu.Unlock()
 	known = known && last.uid == current.UID
-	if known && bytes.Equal(last.manifest, s.manifest(o)) && last.mark == s.mark(current) {
+	if known && bytes.Equal(last.manifest, s.manifest(o)) && last.fieldsHash == s.fieldsHash(current) {
 		return nil
 	}
 	_, _, err := s.send(ctx, o, current.UID, s.set.Force)
@@ -478,8 +478,8 @@ func (a *Applier) list(ctx context.Context, res kube.Resource, namespace, select
 	}
 }
 
-// patience is how long a Sync waits until a CRD is established and its kind is served.
-const patience = time.Minute
+// crdTimeout is how long a Sync waits until a CRD is established and its kind is served.
+const crdTimeout = time.Minute
 
 func established(crd []byte) bool {
 	var seen struct {
@@ -491,7 +491,7 @@ func established(crd []byte) bool {
 }
 
 func (s *session) untilEstablished(ctx context.Context, res kube.Resource, name string) error {
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, crdTimeout)
 	defer cancel()
 	done := false
 	one := kube.One{Client: s.opts.Client, Path: res.Path(""), Name: name}
@@ -507,12 +507,12 @@ func (s *session) untilEstablished(ctx context.Context, res kube.Resource, name 
 	case kube.IsPermissionMissing(err):
 		return s.explain(err, res, "", "watch")
 	}
-	return errors.Join(fmt.Errorf("it is not established within %s: check its conditions", patience), err)
+	return errors.Join(fmt.Errorf("it is not established within %s: check its conditions", crdTimeout), err)
 }
 
 // resolveDefined finds the resources of kinds that CRDs of the set define. The API server serves a kind some time after its CRD is established.
 func (s *session) resolveDefined(ctx context.Context, objects []*object) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, crdTimeout)
 	defer cancel()
 	pause := 20 * time.Millisecond
 	for _, o := range objects {

@@ -137,10 +137,10 @@ func (s *session) parseParent(text []byte) error {
 	return nil
 }
 
-// record makes the parent what is given. It sends no request if the parent is so already.
-func (s *session) record(ctx context.Context, recorded places, owned bool, creating bool) error {
+// writeParent updates the parent to list these places, and sends no request if it is unchanged.
+func (s *session) writeParent(ctx context.Context, recorded places, owned bool, creating bool) error {
 	for attempt := 1; ; attempt++ {
-		err := s.tryRecord(ctx, recorded, owned, creating)
+		err := s.tryWriteParent(ctx, recorded, owned, creating)
 		changed := apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 		if err == nil || !changed || attempt == maxAttempts {
 			return err
@@ -151,7 +151,7 @@ func (s *session) record(ctx context.Context, recorded places, owned bool, creat
 	}
 }
 
-func (s *session) tryRecord(ctx context.Context, recorded places, owned bool, creating bool) error {
+func (s *session) tryWriteParent(ctx context.Context, recorded places, owned bool, creating bool) error {
 	if n := recorded.number(); n > maxPlaces {
 		return fmt.Errorf("its objects have %d kinds and namespaces, and at most %d are possible: make more sets", n, maxPlaces)
 	}

@@ -102,7 +102,7 @@ func TestEarlierPlaceKilledAtEachRequest(t *testing.T) {
 	}
 }
 
-// Commands find sets in both places. A dry run shows the changes of the objects only.
+// Commands find sets in both namespaces. A dry run shows the changes of the objects only.
 func TestEarlierPlaceAndCommands(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))

@@ -121,12 +121,12 @@ func (s *session) run(ctx context.Context) error {
 	}
 	recorded = recorded.union(places)
 	if len(places) > 0 {
-		if err := s.record(ctx, recorded, ownsNow, creates || s.parent.unsettled()); err != nil {
+		if err := s.writeParent(ctx, recorded, ownsNow, creates || s.parent.unsettled()); err != nil {
 			return err
 		}
 	}
 	s.remember(recorded)
-	s.define()
+	s.setBaseline()
 	err := s.apply(ctx)
 	if err = errors.Join(append([]error{err}, s.incomplete...)...); err == nil {
 		err = s.prune(ctx)
@@ -150,7 +150,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	s.remember(recorded)
-	if err = errors.Join(err, s.record(ctx, recorded, ownsNow, false)); err == nil {
+	if err = errors.Join(err, s.writeParent(ctx, recorded, ownsNow, false)); err == nil {
 		s.succeeded()
 	}
 	return err

@@ -281,7 +281,7 @@ func (s *session) states(known map[ref]applied, failed map[ref]error) []MemberSt
 	for r, member := range s.members {
 		m := MemberState{State: Unknown, Kept: s.keeps(r, member.Annotations)}
 		if last, ok := known[r]; ok {
-			if m.State = Applied; last.uid != member.UID || last.mark != s.mark(member) {
+			if m.State = Applied; last.uid != member.UID || last.fieldsHash != s.fieldsHash(member) {
 				m.State, m.Reason = Drifted, "changed by "+cmp.Or(changers(member, s.manager), "an unknown manager")
 			}
 		}

@@ -61,10 +61,10 @@ func TestStates(t *testing.T) {
 		member := &live{ObjectMeta: metav1.ObjectMeta{UID: "1", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Apply"}, {Manager: "kubectl"}}}}
 		s.members[at(kind, name)] = member
 		if name != "unknown" {
-			known[at(kind, name)] = applied{uid: "1", mark: s.mark(member)}
+			known[at(kind, name)] = applied{uid: "1", fieldsHash: s.fieldsHash(member)}
 		}
 	}
-	known[at("ConfigMap", "changed")] = applied{uid: "1", mark: "other"}
+	known[at("ConfigMap", "changed")] = applied{uid: "1", fieldsHash: "other"}
 	known[at("ConfigMap", "recreated")] = applied{uid: "2"}
 	known[at("ConfigMap", "gone")] = applied{}
 	failed[at("ConfigMap", "foreign")] = errors.New("it exists")

@@ -24,8 +24,8 @@ type state struct {
 	unblocked bool
 	// leftWarned: the warning that members outlive their owner is logged.
 	leftWarned bool
-	// def is nil before the first Sync and after an empty one.
-	def      *definition
+	// baseline is nil before the first Sync and after an empty one.
+	baseline *baseline
 	restores map[ref]*restores
 	// failed are the objects that the last Sync could not apply.
 	failed map[ref]error
@@ -46,18 +46,18 @@ func newState(n names) *state {
 // sighting is an object as a watch has delivered it.
 type sighting struct {
 	// uid is empty for an object that is gone, or has lost its label.
-	uid     types.UID
-	mark    string
-	version uint64
-	kept    bool
+	uid        types.UID
+	fieldsHash string
+	version    uint64
+	kept       bool
 }
 
 func (n *names) sighting(o *live) sighting {
-	return sighting{o.UID, n.mark(o), versionOf(o.ResourceVersion), isKept(o.Annotations)}
+	return sighting{o.UID, n.fieldsHash(o), versionOf(o.ResourceVersion), isKept(o.Annotations)}
 }
 
 func (e sighting) differs(last applied) bool {
-	return e.uid != last.uid || e.mark != last.mark || e.kept != last.kept
+	return e.uid != last.uid || e.fieldsHash != last.fieldsHash || e.kept != last.kept
 }
 
 // begin waits until nothing else of the set runs.
@@ -83,7 +83,7 @@ func (a *Applier) begin(ctx context.Context, n names) (*state, func(), error) {
 }
 
 // tryBegin begins a check, or returns nil: then it is repeated after what runs now.
-func (a *Applier) tryBegin(item suspicion) (*state, func()) {
+func (a *Applier) tryBegin(item driftKey) (*state, func()) {
 	a.mu.Lock()
 	s := a.sets[item.id]
 	if s == nil {
@@ -112,7 +112,7 @@ func (a *Applier) end(s *state) {
 	s.mu.Lock()
 	var checks []ref
 	for r, is := range s.seen {
-		if last, known := s.applied[r]; known && !last.unwanted && s.def != nil && is.version > last.version && is.differs(last) {
+		if last, known := s.applied[r]; known && !last.unwanted && s.baseline != nil && is.version > last.version && is.differs(last) {
 			s.differing[r] = true
 			checks = append(checks, r)
 		}
@@ -129,7 +129,7 @@ func (a *Applier) end(s *state) {
 		a.drop(s)
 	}
 	for _, r := range checks {
-		a.drifted.Add(suspicion{s.id, r})
+		a.drifted.Add(driftKey{s.id, r})
 	}
 	a.leave(s)
 }
@@ -156,7 +156,7 @@ func (a *Applier) forget(s *state) {
 // drop ends the comparison and the watches of a set. Its members may stay.
 func (a *Applier) drop(s *state) {
 	s.mu.Lock()
-	s.def, s.places, s.applied, s.restores = nil, places{}, map[ref]applied{}, map[ref]*restores{}
+	s.baseline, s.places, s.applied, s.restores = nil, places{}, map[ref]applied{}, map[ref]*restores{}
 	s.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,9 +179,9 @@ func (a *Applier) DropLost() {
 // isLost reports whether the hook of a set is gone.
 func (a *Applier) isLost(s *state) bool {
 	s.mu.Lock()
-	def := s.def
+	base := s.baseline
 	s.mu.Unlock()
-	return def != nil && a.opts.Known != nil && !a.opts.Known(def.hook)
+	return base != nil && a.opts.Known != nil && !a.opts.Known(base.hook)
 }
 
 // states returns all sets that are kept.
