@@ -42,7 +42,7 @@ func (s *served) behindService(known *registrations, hooks []string, register pa
 
 func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, component string) (*served, error) {
 	o := w.o
-	at, err := placeOf(w.o.Cluster, o.Webhooks, server)
+	at, err := endpointOf(w.o.Cluster, o.Webhooks, server)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 
 // certificatesFor uses configured files, and creates certificates otherwise: in a Secret for all replicas behind a Service,
 // in memory for a URL, which belongs to this process.
-func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server WebhookServer, at place, s *served) (source cert.Source, err error) {
+func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server WebhookServer, at endpoint, s *served) (source cert.Source, err error) {
 	o := w.o
 	if o.Webhooks.CertManager != "" {
 		// Its Secret need not have a CA, which the operator does not use.

@@ -38,7 +38,7 @@ func removeServices(ctx context.Context, client rest.Interface, o Options) error
 	}
 	var errs []error
 	for _, server := range []WebhookServer{o.Webhooks.Admission, o.Webhooks.Conversion} {
-		at, err := placeOf(o.Cluster, o.Webhooks, server)
+		at, err := endpointOf(o.Cluster, o.Webhooks, server)
 		if err == nil && at.namespace != "" {
 			err = removeService(ctx, serviceOptions{Client: client, Namespace: at.namespace, Name: server.ServiceName, DryRun: o.DryRun, Log: o.Log})
 		}

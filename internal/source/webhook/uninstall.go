@@ -10,7 +10,7 @@ import (
 
 // removeLeftovers removes the webhooks of earlier hooks: no hook serves them any more.
 func (w *webhooks) removeLeftovers(ctx context.Context) error {
-	at, err := placeOf(w.o.Cluster, w.o.Webhooks, w.o.Webhooks.Admission)
+	at, err := endpointOf(w.o.Cluster, w.o.Webhooks, w.o.Webhooks.Admission)
 	if err != nil || at.namespace == "" {
 		return nil // without a namespace nothing can have been registered
 	}
@@ -32,7 +32,7 @@ func (w *webhooks) removeLeftovers(ctx context.Context) error {
 func Uninstall(ctx context.Context, o Options) error {
 	outside := !o.Cluster.Inside
 	o.Cluster = &kube.Cluster{Config: o.Cluster.Config, Inside: true} // a Service counts only in a namespace that was given, or that of the Pod
-	at, err := placeOf(o.Cluster, o.Webhooks, o.Webhooks.Admission)
+	at, err := endpointOf(o.Cluster, o.Webhooks, o.Webhooks.Admission)
 	if err != nil && !outside {
 		return err
 	}

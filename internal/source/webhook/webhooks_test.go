@@ -85,16 +85,16 @@ func TestPlaces(t *testing.T) {
 		name      string
 		cl        *kube.Cluster
 		both, own string
-		want      place
+		want      endpoint
 		base      string
 	}{
-		{"a Service", inside, "", "", place{namespace: "ns"}, ""},
-		{"our own address", outside, "", "", place{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
-		{"one URL for both", outside, "https://a.example.com/x/", "", place{url: "https://a.example.com/x"}, "https://a.example.com/x"},
-		{"a URL inside", inside, "https://a.example.com", "", place{url: "https://a.example.com"}, "https://a.example.com"},
-		{"a URL of its own", inside, "https://a.example.com", "https://b.example.com:1", place{url: "https://b.example.com:1"}, "https://b.example.com:1"},
+		{"a Service", inside, "", "", endpoint{namespace: "ns"}, ""},
+		{"our own address", outside, "", "", endpoint{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
+		{"one URL for both", outside, "https://a.example.com/x/", "", endpoint{url: "https://a.example.com/x"}, "https://a.example.com/x"},
+		{"a URL inside", inside, "https://a.example.com", "", endpoint{url: "https://a.example.com"}, "https://a.example.com"},
+		{"a URL of its own", inside, "https://a.example.com", "https://b.example.com:1", endpoint{url: "https://b.example.com:1"}, "https://b.example.com:1"},
 	} {
-		got, err := placeOf(test.cl, WebhookOptions{Namespace: "ns", URL: test.both}, WebhookServer{URL: test.own})
+		got, err := endpointOf(test.cl, WebhookOptions{Namespace: "ns", URL: test.both}, WebhookServer{URL: test.own})
 		if err != nil || got != test.want {
 			t.Errorf("%s: got %+v, %v", test.name, got, err)
 		}

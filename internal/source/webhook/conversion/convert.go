@@ -61,7 +61,7 @@ type conversion struct {
 	steps     []step
 	review    *review
 	noEffects bool
-	// objects keep their places; a step replaces those that it converts.
+	// objects keep their order; a step replaces those that it converts.
 	objects []object
 }
 
@@ -85,18 +85,18 @@ func (c *conversion) failed(why string) *failure {
 // step runs twice.
 func (c *conversion) run(ctx context.Context, runner Runner) error {
 	for {
-		next, places := c.next()
-		if len(places) == 0 {
+		next, indexes := c.next()
+		if len(indexes) == 0 {
 			return nil
 		}
-		if err := c.do(ctx, runner, next, places); err != nil {
+		if err := c.do(ctx, runner, next, indexes); err != nil {
 			return err
 		}
 	}
 }
 
-// next is the step to run now, and the places of the objects that it is for.
-func (c *conversion) next() (next step, places []int) {
+// next is the step to run now, and the indexes of the objects that it is for.
+func (c *conversion) next() (next step, indexes []int) {
 	longest := 0
 	for _, version := range c.versions() {
 		if way, _ := path(c.steps, version, c.review.Request.Desired); len(way) > longest {
@@ -105,17 +105,17 @@ func (c *conversion) next() (next step, places []int) {
 	}
 	for i, o := range c.objects {
 		if longest > 0 && o.version == next.from {
-			places = append(places, i)
+			indexes = append(indexes, i)
 		}
 	}
-	return next, places
+	return next, indexes
 }
 
 // do runs one step.
-func (c *conversion) do(ctx context.Context, runner Runner, s step, places []int) error {
-	given := make([]object, len(places))
-	for i, place := range places {
-		given[i] = c.objects[place]
+func (c *conversion) do(ctx context.Context, runner Runner, s step, indexes []int) error {
+	given := make([]object, len(indexes))
+	for i, index := range indexes {
+		given[i] = c.objects[index]
 	}
 	var converted []object // by the last answer that judge accepted
 	judge := func(answer *effect.ConversionAnswer, err error) (string, error) {
@@ -138,8 +138,8 @@ func (c *conversion) do(ctx context.Context, runner Runner, s step, places []int
 	if f := s.judge(c.review, answer, err); f != nil {
 		return f
 	}
-	for i, place := range places {
-		c.objects[place] = converted[i]
+	for i, index := range indexes {
+		c.objects[index] = converted[i]
 	}
 	return nil
 }

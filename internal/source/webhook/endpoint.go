@@ -10,26 +10,26 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// place is the address of a server for the API server.
-type place struct {
+// endpoint is the address of a server for the API server.
+type endpoint struct {
 	// One of these: the namespace of its Service, a configured URL, or the host's own address outside a cluster.
 	namespace, url, host string
 }
 
-// placeOf returns the configured URL, else the Service inside a cluster, else the host's own address.
-func placeOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (place, error) {
+// endpointOf returns the configured URL, else the Service inside a cluster, else the host's own address.
+func endpointOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (endpoint, error) {
 	if given := cmp.Or(server.URL, o.URL); given != "" {
-		return place{url: strings.TrimSuffix(given, "/")}, nil
+		return endpoint{url: strings.TrimSuffix(given, "/")}, nil
 	}
 	if cl.Inside {
 		namespace, err := cl.OwnNamespace(o.Namespace)
 		if err != nil {
-			return place{}, fmt.Errorf("webhooks need the namespace of their Service: %w", err)
+			return endpoint{}, fmt.Errorf("webhooks need the namespace of their Service: %w", err)
 		}
-		return place{namespace: namespace}, nil
+		return endpoint{namespace: namespace}, nil
 	}
 	host, err := ownAddress(cl.Config.Host)
-	return place{host: host}, err
+	return endpoint{host: host}, err
 }
 
 // ownAddress is the address of the interface that routes to the API server. It sends nothing.
@@ -52,10 +52,10 @@ func ownAddress(server string) (string, error) {
 }
 
 // base is the base URL of a server that listens on an address.
-func (p place) base(listening string) string {
-	if p.url != "" {
-		return p.url
+func (e endpoint) base(listening string) string {
+	if e.url != "" {
+		return e.url
 	}
 	_, port, _ := net.SplitHostPort(listening)
-	return "https://" + net.JoinHostPort(p.host, port)
+	return "https://" + net.JoinHostPort(e.host, port)
 }
