@@ -42,16 +42,16 @@ func HookMetricsHandler(hooks prometheus.Collector, log *slog.Logger) http.Handl
 // limited bounds the scrapes in flight and their time. The limits of promhttp do not count clients that read slowly: its timeout buffers the whole
 // response, outside of its limit of requests.
 func limited(scrape http.Handler, timeout time.Duration) http.Handler {
-	places := make(chan struct{}, scrapesInFlight)
+	slots := make(chan struct{}, scrapesInFlight)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case places <- struct{}{}:
+		case slots <- struct{}{}:
 		default:
 			w.Header().Set("Retry-After", "5")
 			http.Error(w, fmt.Sprintf("%d scrapes are in flight: try again later", scrapesInFlight), http.StatusServiceUnavailable)
 			return
 		}
-		defer func() { <-places }()
+		defer func() { <-slots }()
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)) // a recorder in a test has none
 		scrape.ServeHTTP(abortable{w}, r)
 	})

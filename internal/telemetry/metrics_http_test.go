@@ -28,7 +28,7 @@ func (manyMetrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// TestSlowScrapes: scrapers that do not read occupy all places, for a bounded time. Then others are served, and nothing is logged.
+// TestSlowScrapes: scrapers that do not read occupy all slots, for a bounded time. Then others are served, and nothing is logged.
 func TestSlowScrapes(t *testing.T) {
 	var log bytes.Buffer
 	h := HookMetricsHandler(manyMetrics{}, slog.New(slog.NewTextHandler(&log, nil)))
@@ -72,7 +72,7 @@ func TestSlowScrapes(t *testing.T) {
 			t.Fatalf("%q, %v", line, err)
 		}
 	}
-	// The places may be free again on a slow machine, so that only what follows is certain.
+	// The slots may be free again on a slow machine, so that only what follows is certain.
 	if line, err := slow().ReadString('\n'); err != nil || !strings.Contains(line, "503") && !strings.Contains(line, "200") {
 		t.Errorf("one scraper too many gets %q, %v", line, err)
 	}

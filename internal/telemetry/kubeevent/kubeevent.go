@@ -60,16 +60,16 @@ type Event struct {
 }
 
 const (
-	// window is how long an Event is continued after its last occurrence.
-	window = 10 * time.Minute
-	// pause is the least time between two writes of an Event.
-	pause = time.Minute
-	// again is the time after which a write that failed is tried again.
-	again = 10 * time.Second
-	// burst is the number of Events about an object that hooks may publish at once; one more each refill.
+	// seriesWindow is how long an Event is continued after its last occurrence.
+	seriesWindow = 10 * time.Minute
+	// writeInterval is the least time between two writes of an Event.
+	writeInterval = time.Minute
+	// retryDelay is the time after which a write that failed is retried.
+	retryDelay = 10 * time.Second
+	// burst is the number of Events about an object that hooks may publish immediately; one more each refill.
 	burst, refill = 10, time.Minute
-	// most bounds the Events and the objects that are remembered.
-	most = 10_000
+	// maxTracked bounds the Events and the objects that are remembered.
+	maxTracked = 10_000
 )
 
 // Recorder counts what happens. A nil Recorder does nothing.
@@ -140,7 +140,7 @@ func (r *Recorder) record(hook string, e Event) bool {
 	about.UID = "" // a recreated object has no limit of its own
 	limit := r.limits[about]
 	if limit == nil {
-		if r.sweep(now); len(r.limits) >= most {
+		if r.sweep(now); len(r.limits) >= maxTracked {
 			return false
 		}
 		limit = rate.NewLimiter(rate.Every(refill), burst)
@@ -210,16 +210,16 @@ func (r *Recorder) own(hook, kind, reason, note string) {
 func (r *Recorder) add(s series, note, hook string) bool {
 	now := time.Now()
 	l := r.lines[s]
-	if l != nil && now.Sub(l.last) > window {
+	if l != nil && now.Sub(l.last) > seriesWindow {
 		r.forget(s, l)
 		l = nil
 	}
 	if l == nil {
-		if r.sweep(now); len(r.lines) >= most {
+		if r.sweep(now); len(r.lines) >= maxTracked {
 			return false
 		}
 		r.created++
-		l = &line{Event: s.Event, number: r.created, hook: hook, first: now, notBefore: now, place: -1}
+		l = &line{Event: s.Event, number: r.created, hook: hook, first: now, notBefore: now, index: -1}
 		l.Note = note
 		r.lines[s] = l
 	}
@@ -235,7 +235,7 @@ func (r *Recorder) add(s series, note, hook string) bool {
 
 // schedule requires mu.
 func (r *Recorder) schedule(l *line) {
-	if l.place < 0 && !l.sending && l.count != l.reported {
+	if l.index < 0 && !l.sending && l.count != l.reported {
 		heap.Push(&r.due, l)
 	}
 }
@@ -243,20 +243,20 @@ func (r *Recorder) schedule(l *line) {
 // forget requires mu.
 func (r *Recorder) forget(s series, l *line) {
 	delete(r.lines, s)
-	if l.place >= 0 {
-		heap.Remove(&r.due, l.place)
+	if l.index >= 0 {
+		heap.Remove(&r.due, l.index)
 		r.drop(l.hook)
 	}
 }
 
 // sweep forgets what has not happened for long, now and then. It requires mu.
 func (r *Recorder) sweep(now time.Time) {
-	if now.Sub(r.swept) < pause {
+	if now.Sub(r.swept) < writeInterval {
 		return
 	}
 	r.swept = now
 	for s, l := range r.lines {
-		if now.Sub(l.last) > window && !l.sending {
+		if now.Sub(l.last) > seriesWindow && !l.sending {
 			r.forget(s, l)
 		}
 	}
@@ -328,7 +328,7 @@ func (r *Recorder) sent(ctx context.Context, l *line, copied line, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
-		l.name, l.reported, l.notBefore = copied.name, copied.count, now.Add(pause)
+		l.name, l.reported, l.notBefore = copied.name, copied.count, now.Add(writeInterval)
 	case apierrors.IsNotFound(err) && l.name != "": // it has expired
 		l.name = ""
 	case kube.IsPermissionMissing(err):
@@ -338,8 +338,8 @@ func (r *Recorder) sent(ctx context.Context, l *line, copied line, err error) {
 		r.giveUp(l)
 		r.opts.Log.Debug("An Event is rejected", "hook", l.hook, "namespace", l.namespace(), "reason", l.Reason, "error", err.Error())
 	default:
-		l.notBefore = now.Add(again)
-		r.opts.Log.Debug("Cannot write an Event. Will retry after delay.", "error", err.Error(), "delay", again.String())
+		l.notBefore = now.Add(retryDelay)
+		r.opts.Log.Debug("Cannot write an Event. Will retry after delay.", "error", err.Error(), "delay", retryDelay.String())
 	}
 	r.schedule(l)
 }

@@ -127,7 +127,7 @@ func TestRefused(t *testing.T) {
 		d.Failed("a.sh", "main", "x")
 		synctest.Wait()
 		d.refusing(nil)
-		time.Sleep(again + time.Second)
+		time.Sleep(retryDelay + time.Second)
 		d.expect(t, "10s create HookFailed ×1 x")
 
 		// An Event that has expired is made again.

@@ -22,15 +22,15 @@ type line struct {
 	first, last time.Time
 	// count is the number of occurrences, reported the number that the API server has received.
 	count, reported int
-	// number is its place among all Events so far.
+	// number counts all Events so far.
 	number int
 	// name is that of the Event; empty until there is one.
 	name string
 	// notBefore is when it may be written again.
 	notBefore time.Time
 	sending   bool
-	// place is that among the due ones, or -1.
-	place int
+	// index is that in the heap of the due ones, or -1.
+	index int
 }
 
 // namespace is where an Event about the object is.
@@ -47,12 +47,12 @@ func (b byTime) Less(i, j int) bool {
 
 func (b byTime) Swap(i, j int) {
 	b[i], b[j] = b[j], b[i]
-	b[i].place, b[j].place = i, j
+	b[i].index, b[j].index = i, j
 }
 
 func (b *byTime) Push(x any) {
 	l := x.(*line)
-	l.place = len(*b)
+	l.index = len(*b)
 	*b = append(*b, l)
 }
 
@@ -60,7 +60,7 @@ func (b *byTime) Pop() any {
 	last := len(*b) - 1
 	l := (*b)[last]
 	(*b)[last] = nil
-	*b, l.place = (*b)[:last], -1
+	*b, l.index = (*b)[:last], -1
 	return l
 }
 
