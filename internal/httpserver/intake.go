@@ -20,7 +20,7 @@ type Intake struct {
 	limit int64
 
 	mu sync.Mutex // guards what follows, and all Limiters and Requests
-	// requests hold bytes or a place, in the order in which they entered; waiting are those of them that wait for bytes.
+	// requests hold bytes or a slot, in the order in which they entered; waiting are those of them that wait for bytes.
 	requests, waiting []*Request
 	// held are the bytes of each Caller.
 	held [callers]int64
@@ -36,7 +36,7 @@ const (
 	HTTPClient
 	// AnyCaller is any client of a port that cannot know its callers.
 	AnyCaller
-	// Stranger is not known where callers can be. All of them have a quarter of the bytes, and of the places and runs of a Limiter.
+	// Stranger is not known where callers can be. All of them have a quarter of the bytes, and of the slots and runs of a Limiter.
 	Stranger
 
 	callers
@@ -56,7 +56,7 @@ func CallerOf(ctx context.Context, knowable bool) Caller {
 // evictsPeers reports whether a caller evicts requests of its own kind at once, and not only slow ones.
 func (c Caller) evictsPeers() bool { return c >= AnyCaller }
 
-// bytes and places are the shares of a Caller.
+// bytes and slots are the shares of a Caller.
 func (c Caller) bytes(of int64) int64 {
 	if c == HTTPClient || c == Stranger {
 		return (of + 3) / 4
@@ -64,15 +64,15 @@ func (c Caller) bytes(of int64) int64 {
 	return of
 }
 
-func (c Caller) places(of int) int {
+func (c Caller) slots(of int) int {
 	if c == Stranger {
 		return (of + 3) / 4
 	}
 	return of
 }
 
-// patience is how long a body may take while requests of the same kind wait.
-const patience = 2 * time.Second
+// bodyGrace is how long a body may take while requests of the same kind wait.
+const bodyGrace = 2 * time.Second
 
 // Errors of Reserve.
 var (
@@ -90,8 +90,8 @@ func NewIntake(limit int64) *Intake {
 
 // Limiter bounds the requests of one hook: those in flight, and the backlog behind them.
 type Limiter struct {
-	in               *Intake
-	inFlight, places int
+	in              *Intake
+	inFlight, slots int
 
 	// entered and running are counts; pending wait for a run.
 	entered, running [callers]int
@@ -100,7 +100,7 @@ type Limiter struct {
 
 // Limiter returns a Limiter for inFlight runs and backlog further requests.
 func (in *Intake) Limiter(inFlight, backlog int) *Limiter {
-	return &Limiter{in: in, inFlight: inFlight, places: inFlight + backlog}
+	return &Limiter{in: in, inFlight: inFlight, slots: inFlight + backlog}
 }
 
 // Request is one request that has entered a Limiter.
@@ -148,8 +148,8 @@ func (l *Limiter) room(caller Caller, now time.Time) (victim *Request, ok bool) 
 	for _, n := range l.entered {
 		all += n
 	}
-	own := l.entered[caller] >= caller.places(l.places) // then only one of the same kind makes room
-	if !own && all < l.places {
+	own := l.entered[caller] >= caller.slots(l.slots) // then only one of the same kind makes room
+	if !own && all < l.slots {
 		return nil, true
 	}
 	for _, r := range l.in.evictable(caller, now) {
@@ -163,7 +163,7 @@ func (l *Limiter) room(caller Caller, now time.Time) (victim *Request, ok bool) 
 // evictable are the incomplete requests that a caller evicts: those of callers behind it, and its own kind's if they are slow.
 func (in *Intake) evictable(caller Caller, now time.Time) (all []*Request) {
 	for _, r := range in.requests {
-		slow := caller.evictsPeers() || !r.reading.IsZero() && now.Sub(r.reading) >= patience
+		slow := caller.evictsPeers() || !r.reading.IsZero() && now.Sub(r.reading) >= bodyGrace
 		if !r.complete && !r.evicted && !r.left && (r.caller > caller || r.caller == caller && slow) {
 			all = append(all, r)
 		}
@@ -172,7 +172,7 @@ func (in *Intake) evictable(caller Caller, now time.Time) (all []*Request) {
 	return all
 }
 
-// evict takes the place of a request. Its bytes are free when it leaves.
+// evict removes a request. Its bytes are free when it leaves.
 func (in *Intake) evict(r *Request) {
 	r.evicted = true
 	r.of.entered[r.caller]--
@@ -203,7 +203,7 @@ func (r *Request) Reserve(ctx context.Context, n int64) error {
 		for _, v := range victims {
 			v.abort()
 		}
-		slow := time.NewTimer(patience)
+		slow := time.NewTimer(bodyGrace)
 		select {
 		case <-r.ready:
 			slow.Stop()
@@ -321,7 +321,7 @@ func (r *Request) Keep() (done func()) {
 	return r.release
 }
 
-// Leave releases the place, and the bytes if nothing else keeps them.
+// Leave releases the slot, and the bytes if nothing else keeps them.
 func (r *Request) Leave() {
 	in := r.of.in
 	in.mu.Lock()
@@ -371,7 +371,7 @@ func (r *Request) Start(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Finish releases the place of a run, including one that is being ended after its client has disconnected.
+// Finish releases the slot of a run, including one that is being ended after its client has disconnected.
 func (r *Request) Finish() {
 	r.of.in.mu.Lock()
 	defer r.of.in.mu.Unlock()
@@ -386,7 +386,7 @@ func (l *Limiter) dispatch() {
 		for _, n := range l.running {
 			all += n
 		}
-		if all >= l.inFlight || l.running[r.caller] >= r.caller.places(l.inFlight) {
+		if all >= l.inFlight || l.running[r.caller] >= r.caller.slots(l.inFlight) {
 			return false
 		}
 		l.running[r.caller]++

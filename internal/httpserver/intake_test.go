@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// play runs a script of requests against an Intake of 64 bytes, and a Limiter of 8 runs and 8 more places. Steps:
+// play runs a script of requests against an Intake of 64 bytes, and a Limiter of 8 runs and 8 more slots. Steps:
 //
 //	known a 20     a request of a caller enters and asks for 20 bytes; also client, any, stranger
 //	read a         its body is complete
@@ -47,7 +47,7 @@ func play(t *testing.T, script string) string {
 			r := all[name]
 			switch word {
 			case "wait":
-				time.Sleep(patience)
+				time.Sleep(bodyGrace)
 			case "read":
 				_ = r.Complete(r.want)
 			case "start":
@@ -161,7 +161,7 @@ func TestIntake(t *testing.T) {
 	}
 }
 
-// A quarter of the places and of the runs is for strangers; the API server gets the next free run.
+// A quarter of the slots and of the runs is for strangers; the API server gets the next free run.
 func TestLimiterShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewIntake(0).Limiter(4, 4)
@@ -177,7 +177,7 @@ func TestLimiterShares(t *testing.T) {
 			}
 		}
 		if enter(Stranger) != nil {
-			t.Error("a third stranger has a place of eight")
+			t.Error("a third stranger has a slot of eight")
 		}
 		running := make(chan Caller, 20)
 		run := func(r *Request) {
@@ -198,7 +198,7 @@ func TestLimiterShares(t *testing.T) {
 		for range 6 {
 			r := enter(KnownCaller)
 			if r == nil {
-				t.Fatal("the API server has no place")
+				t.Fatal("the API server has no slot")
 			}
 			known = append(known, r)
 			run(r)
@@ -207,7 +207,7 @@ func TestLimiterShares(t *testing.T) {
 			t.Errorf("%d run", len(running))
 		}
 		if enter(KnownCaller) != nil {
-			t.Error("a ninth request has a place")
+			t.Error("a ninth request has a slot")
 		}
 		strangers[0].Finish()
 		known[0].Finish()
