@@ -91,7 +91,7 @@ func (o Operation) Verbs() []string { return operations[o].verbs }
 // Patch is one change of the cluster that a hook requests. It is valid: it has all that its operation needs.
 type Patch struct {
 	Operation Operation
-	// Number is the document's place in the hook's file, from 1; 0 if the operator itself changes the object.
+	// Number counts the documents of the hook's file, from 1; 0 if the operator itself changes the object.
 	Number int
 	// APIVersion may be empty for operations without a manifest: the API server's preferred version.
 	APIVersion string

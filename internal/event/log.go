@@ -29,26 +29,26 @@ const chunk = 146
 // record is an Event without its hook.
 type record struct {
 	full, filtered Payload
-	place          unique.Handle[place]
+	origin         unique.Handle[origin]
 	name           unique.Handle[string]
 	index          int32
 	typ, watch     uint8
 	initial        bool
 }
 
-// place has the key and the uid, too: for most events both are empty and take nothing here.
-type place struct{ namespace, kind, key, uid string }
+// origin has the key and the uid, too: for most events both are empty and take nothing here.
+type origin struct{ namespace, kind, key, uid string }
 
 func recordOf(ev *Event) record {
 	o := &ev.Object
 	return record{
-		full: o.Full, filtered: o.Filtered, place: unique.Make(place{o.Namespace, o.Kind, ev.Key, o.UID}), name: unique.Make(o.Name),
+		full: o.Full, filtered: o.Filtered, origin: unique.Make(origin{o.Namespace, o.Kind, ev.Key, o.UID}), name: unique.Make(o.Name),
 		index: int32(ev.Index), typ: uint8(ev.Type), watch: uint8(ev.Watch), initial: ev.Initial,
 	}
 }
 
 func (r *record) event(h *hook.Hook) Event {
-	where := r.place.Value()
+	where := r.origin.Value()
 	return Event{
 		Type: Type(r.typ), Hook: h, Index: int(r.index), Watch: Watch(r.watch), Initial: r.initial, Key: where.key,
 		Object: Object{Namespace: where.namespace, Name: r.name.Value(), Kind: where.kind, Full: r.full, Filtered: r.filtered, UID: where.uid},
@@ -145,7 +145,7 @@ func (l *Log) DropModified(ev *Event) (dropped, found bool) {
 	drop := func(records []record) ([]record, bool) {
 		for i := len(records) - 1; i >= 0; i-- {
 			r := &records[i]
-			if r.index != of.index || r.typ != of.typ || r.name != of.name || r.place.Value().namespace != ev.Object.Namespace {
+			if r.index != of.index || r.typ != of.typ || r.name != of.name || r.origin.Value().namespace != ev.Object.Namespace {
 				continue
 			}
 			if found = true; Watch(r.watch) == Modified && ev.Watch == Modified {

@@ -257,7 +257,7 @@ type attempt struct {
 	hookFailed bool
 }
 
-// recovered turns a panic during the attempt into its failure. It is the only place that recovers for runs.
+// recovered turns a panic during the attempt into its failure. Nothing else recovers for runs.
 func (r *Runner) recovered(ctx context.Context, a *attempt) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {

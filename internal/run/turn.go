@@ -17,7 +17,7 @@ type turns struct {
 	of map[*hook.Hook][]*Turn
 }
 
-// Turn is the place of a run among those of its hook. A nil Turn waits for nothing.
+// Turn orders a run among those of its hook. A nil Turn waits for nothing.
 type Turn struct {
 	turns *turns
 	hook  *hook.Hook

@@ -177,12 +177,12 @@ func (r *Record) strip(ctx context.Context, e Entry) error {
 
 func (r *Record) stripObjects(ctx context.Context, name string, objects []kube.Finalized) error {
 	errs := make([]error, len(objects))
-	places := make(chan struct{}, inFlight)
+	slots := make(chan struct{}, inFlight)
 	var sending sync.WaitGroup
 	for i, o := range objects {
-		places <- struct{}{}
+		slots <- struct{}{}
 		sending.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			_, err := kube.RemoveFinalizer(ctx, r.o.Client, o, name)
 			if kube.IsPermissionMissing(err) {
 				err = fmt.Errorf("%w: %s", err, kube.Grant("", kube.Rule{Group: o.Resource.Group, Resource: o.Resource.Resource, Verbs: []string{"list", "get", "patch"}}))

@@ -20,13 +20,13 @@ type failures struct {
 	more  int
 }
 
-// failed is a patch that failed, with its place in the file.
+// failed is a patch that failed, with its number in the file.
 type failed struct {
 	number int
 	err    error
 }
 
-// add adds an error with the place and the object of its patch. It ignores nil.
+// add adds an error with the document and the object of its patch. It ignores nil.
 func (f *failures) add(p *effect.Patch, err error) {
 	if err == nil {
 		return
@@ -37,11 +37,11 @@ func (f *failures) add(p *effect.Patch, err error) {
 		f.more++
 		return
 	}
-	place := ""
+	document := ""
 	if p.Number > 0 {
-		place = fmt.Sprintf(" (document %d)", p.Number)
+		document = fmt.Sprintf(" (document %d)", p.Number)
 	}
-	f.first = append(f.first, failed{p.Number, fmt.Errorf("%s of %s%s: %w", p.Operation, describe(p), place, err)})
+	f.first = append(f.first, failed{p.Number, fmt.Errorf("%s of %s%s: %w", p.Operation, describe(p), document, err)})
 }
 
 // join joins all errors, in the order of the file.

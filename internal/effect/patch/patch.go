@@ -3,7 +3,7 @@
 // Callers may rely on this:
 //   - Changes of one object are made in the order of the file. Adjacent changes of different objects by the same operation
 //     on the same kind are made concurrently.
-//   - A change that fails does not stop the others. All errors are returned together, each with its place and object; of very
+//   - A change that fails does not stop the others. All errors are returned together, each with its document and object; of very
 //     many only the first ones, and the number of the others.
 //   - Conflicts with other clients that change the same object are retried a few times.
 //   - A request that ctx ends is not repeated. Neither the log nor an error has values of objects: they may be secret.
