@@ -67,8 +67,8 @@ func (w *webhookServer) options() webhook.WebhookServer {
 	}
 }
 
-// killPatience is the time to put things in order after a second signal. Hooks are killed before it begins.
-const killPatience = 2 * time.Second
+// killGrace is the time for cleanup after a second signal. Hooks are killed before it begins.
+const killGrace = 2 * time.Second
 
 func start(s *settings, stdout io.Writer) error {
 	log := logger(s, stdout)
@@ -95,7 +95,7 @@ func operate(log *slog.Logger, run func(ctx, kill context.Context, watch watchdo
 	ctx, stop := signals(func(sig syscall.Signal) {
 		killNow(signalled(sig))
 		// A blocked shutdown must not prevent the user from ending the program.
-		time.AfterFunc(killPatience, func() { os.Exit(128 + int(sig)) })
+		time.AfterFunc(killGrace, func() { os.Exit(128 + int(sig)) })
 	})
 	defer stop()
 	limitGarbage()
@@ -159,7 +159,7 @@ func (s *settings) podName() string {
 	return name
 }
 
-// options are the settings in the words of package app.
+// options converts the flags to app.Options.
 func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
 		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, RunDir: s.runDir, KeepTmpFiles: bool(s.keepTmpFiles),
