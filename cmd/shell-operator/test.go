@@ -16,16 +16,13 @@ import (
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output, pattern, from, name string
 	var t workbench.TestOptions
-	var verbose, named bool
+	var verbose, cluster bool
 	cmd := uses(&cobra.Command{
 		Use:   "test [PATH…]",
 		Short: "Run the test files of hooks, in a simulated cluster",
 		Long: `Run every file whose name ends with _test.yaml, below each PATH, by default the current directory. A case names objects and
 events; the hook runs on them as an operator would run it, in a simulated cluster, and the result is compared with what
 the case expects. docs/reference/test-files.md has all keys.
-
-With --cluster, which needs --kube-config, the objects are created in that cluster, one case after the other, and the hook gets them as
-the cluster returns them. What cases and their operations have created is deleted at their end. Use clusters that may be discarded.
 
 --update replaces expectations that are not met by the results, except those that would check nothing any more. Check the difference before
 you commit it.
@@ -38,14 +35,9 @@ Exit codes: 0 if all cases passed, 1 if not.`,
   shell-operator test hooks/pods_test.yaml -v
   shell-operator test --run 'new Pod' --update
   shell-operator test -o junit hooks >report.xml
-  shell-operator test --from 17-2.json --name 'no label' hooks/pods_test.yaml
-  shell-operator test --cluster --kube-config /tmp/cluster/kubeconfig hooks`,
+  shell-operator test --from 17-2.json --name 'no label' hooks/pods_test.yaml`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml"}, cobra.ShellCompDirectiveFilterFileExt
-		},
-		Args: func(cmd *cobra.Command, _ []string) error {
-			named = cmd.Flags().Changed("kube-config") // later, a variable is a changed flag, too
-			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if from != "" || name != "" {
@@ -60,8 +52,8 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 					return fmt.Errorf("--run %q: %w", pattern, err)
 				}
 			}
-			if t.Cluster && !named {
-				return &hinted{errors.New("--cluster creates and deletes objects: name the cluster with --kube-config"), "use the kubeconfig of a cluster that may be discarded"}
+			if cluster {
+				return &hinted{errors.New("test has no option --cluster: cases run in a simulated cluster"), "shell-operator dev --testcluster PATH DIR runs the hooks of a directory on a real control plane"}
 			}
 			ctx, stop := untilSignal()
 			defer stop()
@@ -79,11 +71,12 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 			fmt.Fprintln(stderr, verdict)
 			return nil
 		},
-	}, "config-timeout", "contexts-per-run", "jq-library-path", "kube-config", "kube-context")
+	}, "config-timeout", "contexts-per-run", "jq-library-path")
 	addFormat(cmd, &output, formatText, formatJSON, formatGitHub, formatJUnit)
 	cmd.Flags().StringVar(&pattern, "run", "", "only cases whose name matches a regular expression")
 	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by the results")
-	cmd.Flags().BoolVar(&t.Cluster, "cluster", false, "use the cluster of --kube-config, which may be discarded, in place of the simulated one")
+	cmd.Flags().BoolVar(&cluster, "cluster", false, "")
+	_ = cmd.Flags().MarkHidden("cluster")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
 	cmd.Flags().StringVar(&from, "from", "", "add a case for this recording, instead of running cases")
 	cmd.Flags().StringVar(&name, "name", "", "name of the added case")

@@ -14,9 +14,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/filewatch"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
@@ -68,47 +66,6 @@ func WithControlPlane(ctx, kill context.Context, c ControlPlane, do func(context
 		err = errors.Join(cause, err)
 	}
 	return err
-}
-
-// Load creates the objects of the YAML files in a directory, except test files, in an empty cluster. It writes files to private.
-func Load(ctx context.Context, o kube.Options, dir, private string) (n int, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		return 0, err
-	}
-	files = slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, testfile.Suffix) })
-	all, err := readManifests(files)
-	if err != nil {
-		return 0, err
-	}
-	cl, err := kube.Connect(o, private)
-	if err != nil {
-		return 0, err
-	}
-	l, err := newLive(cl, memory.New(builtInKinds()))
-	if err != nil {
-		return 0, err
-	}
-	if err := l.prepare(ctx, all); err != nil {
-		return 0, err
-	}
-	// What others need comes first.
-	rank := func(m manifest) int {
-		if h, _ := headOf(m.text); h.Kind == "CustomResourceDefinition" {
-			return 0
-		} else if h.Kind == "Namespace" {
-			return 1
-		}
-		return 2
-	}
-	slices.SortStableFunc(all, func(a, b manifest) int { return rank(a) - rank(b) })
-	for _, m := range all {
-		if err := l.add(ctx, m.text); err != nil {
-			return n, fmt.Errorf("%s: %w", m.path, err)
-		}
-		n++
-	}
-	return n, nil
 }
 
 // FollowTests runs the tests of hooks whose files change, until ctx ends.

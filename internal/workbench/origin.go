@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 )
@@ -18,15 +17,15 @@ import (
 // origin is a real cluster that is read for a simulation: the objects of the bindings at its start, any other object before the first
 // request for it, or for a list by labels.
 type origin struct {
+	offline
 	*cluster
-	server *memory.Server
 
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
 func newOrigin(c *cluster, server *memory.Server) *origin {
-	return &origin{cluster: c, server: server, seen: map[string]bool{}}
+	return &origin{offline: offline{server}, cluster: c, seen: map[string]bool{}}
 }
 
 // load reads the objects of the bindings.
@@ -37,7 +36,7 @@ func (o *origin) load(ctx context.Context, h *hook.Hook) error {
 		if err != nil {
 			return fmt.Errorf("binding %q: %w", b.Name, err)
 		}
-		o.server.Learn(memory.Kind{Resource: res, Guessed: true})
+		o.Learn(memory.Kind{Resource: res, Guessed: true})
 		objects, err := o.objects(ctx, res, b, 0)
 		if err != nil {
 			return fmt.Errorf("binding %q: cannot read the objects: %w", b.Name, err)
@@ -50,7 +49,7 @@ func (o *origin) load(ctx context.Context, h *hook.Hook) error {
 			objects = append(found, objects...)
 		}
 		for _, text := range objects {
-			if _, err := o.server.Mirror(text); err != nil {
+			if _, err := o.Mirror(text); err != nil {
 				return err
 			}
 		}
@@ -58,35 +57,24 @@ func (o *origin) load(ctx context.Context, h *hook.Hook) error {
 	return nil
 }
 
-// learn serves the kinds of operations.
-func (o *origin) learn(ctx context.Context, patches []effect.Patch) {
-	learn := func(apiVersion, kind string) {
-		if _, known := o.server.Resolve(apiVersion, kind); known {
-			return
-		}
-		if res, err := o.resolver.Resolve(ctx, apiVersion, kind); err == nil { // otherwise the operation fails
-			o.server.Learn(memory.Kind{Resource: res, Guessed: true})
-		}
+// learn implements store: the cluster knows which kinds there are.
+func (o *origin) learn(ctx context.Context, apiVersion, kind string, _ bool) error {
+	if _, known := o.Resolve(apiVersion, kind); known {
+		return nil
 	}
-	for _, p := range patches {
-		if p.Set == nil {
-			learn(p.APIVersion, p.Kind)
-			continue
-		}
-		for _, m := range p.Set.Objects {
-			learn(m.APIVersion, m.Kind)
-		}
-		if p.Set.Owner != nil {
-			learn(p.Set.Owner.APIVersion, p.Set.Owner.Kind)
-		}
+	res, err := o.resolver.Resolve(ctx, apiVersion, kind)
+	if err == nil {
+		o.Learn(memory.Kind{Resource: res, Guessed: true})
 	}
+	return err
 }
 
-// find reads the object of a reference.
+// find implements store: an object that is not in memory is read.
 func (o *origin) find(ctx context.Context, ref string) (memory.Object, error) {
+	found, err := o.Find(ref)
 	parts := strings.Split(ref, "/")
-	if len(parts) < 2 || len(parts) > 3 {
-		return o.server.Find(ref) // its error explains references
+	if err == nil || len(parts) < 2 || len(parts) > 3 {
+		return found, err // the error explains references
 	}
 	res, err := o.resolver.Resolve(ctx, "", parts[0])
 	if err != nil {
@@ -103,15 +91,18 @@ func (o *origin) find(ctx context.Context, ref string) (memory.Object, error) {
 	if err != nil {
 		return memory.Object{}, fmt.Errorf("cannot read %s: %w", ref, err)
 	}
-	o.server.Learn(memory.Kind{Resource: res, Guessed: true})
-	return o.server.Mirror(text)
+	o.Learn(memory.Kind{Resource: res, Guessed: true})
+	found, err = o.Mirror(text)
+	o.Changes()
+	return found, err
 }
 
-// forget makes an object unknown to the simulation, which has removed it.
-func (o *origin) forget(gone memory.Object) {
+// remove implements store: the object is not read again.
+func (o *origin) remove(gone memory.Object) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.seen[strings.Join(append(gone.Kind.Path(gone.Namespace), gone.Name), "/")] = true
+	o.mu.Unlock()
+	o.Remove(gone)
 }
 
 // RoundTrip passes a request to the simulated cluster. Its object is read before, and so are those of a list by labels: the members of a set.
@@ -123,7 +114,7 @@ func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := read(r); err != nil {
 		return nil, err
 	}
-	return o.server.RoundTrip(r)
+	return o.Server.RoundTrip(r)
 }
 
 // unread returns the kind of an object that the simulation does not know yet. From then on it does.
@@ -133,17 +124,17 @@ func (o *origin) unread(path string) (k memory.Kind, unread bool) {
 	seen := o.seen[path]
 	o.seen[path] = true
 	o.mu.Unlock()
-	if k, unread = o.server.ResolveResource(res); seen || !unread {
+	if k, unread = o.ResolveResource(res); seen || !unread {
 		return k, false
 	}
-	_, there := o.server.Get(memory.Object{Kind: k, Namespace: namespace, Name: name})
+	_, there := o.Get(memory.Object{Kind: k, Namespace: namespace, Name: name})
 	return k, !there
 }
 
 // readList reads the objects of a list that the simulation does not know.
 func (o *origin) readList(r *http.Request) error {
 	res, namespace, _ := pathParts(r.URL.Path + "/any")
-	k, known := o.server.ResolveResource(res)
+	k, known := o.ResolveResource(res)
 	if !known {
 		return nil
 	}
@@ -159,7 +150,7 @@ func (o *origin) readList(r *http.Request) error {
 		if _, unread := o.unread(strings.Join(append(k.Path(h.Metadata.Namespace), h.Metadata.Name), "/")); !unread {
 			continue
 		}
-		if _, err := o.server.Mirror(text); err != nil {
+		if _, err := o.Mirror(text); err != nil {
 			return err
 		}
 	}
@@ -186,7 +177,7 @@ func (o *origin) read(r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	_, err = o.server.Mirror(text)
+	_, err = o.Mirror(text)
 	return err
 }
 

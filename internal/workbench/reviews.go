@@ -95,7 +95,7 @@ var connects = map[string]string{
 // one denies the request.
 func (s *simulation) review(ctx context.Context) error {
 	in := s.in.Review
-	objects, kind, err := s.reviewed(in.Files)
+	objects, kind, err := s.reviewed(ctx, in.Files)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (s *simulation) review(ctx context.Context) error {
 }
 
 // reviewed reads the objects of a request.
-func (s *simulation) reviewed(files []string) (objects [][]byte, kind memory.Kind, err error) {
+func (s *simulation) reviewed(ctx context.Context, files []string) (objects [][]byte, kind memory.Kind, err error) {
 	manifests, err := readManifests(files)
 	if err != nil {
 		return nil, kind, err
@@ -170,7 +170,7 @@ func (s *simulation) reviewed(files []string) (objects [][]byte, kind memory.Kin
 		if connects[h.Kind] != "" { // they are no objects of their own
 			kind.GroupVersionResource.Version, kind.Resource.Kind, kind.Namespaced = "v1", h.Kind, h.Kind != "NodeProxyOptions"
 		} else {
-			if err := s.learn(m); err != nil {
+			if err := s.learn(ctx, m); err != nil {
 				return nil, kind, err
 			}
 			kind, _ = s.server.Resolve(h.APIVersion, h.Kind)
@@ -216,14 +216,12 @@ func (s *simulation) unreviewed(ctx context.Context, b *hook.Admission, q *admis
 
 // namespaceLabels returns the labels of a namespace; one that does not exist has none.
 func (s *simulation) namespaceLabels(ctx context.Context, name string) (labels.Set, error) {
-	o, err := s.server.Find("namespace/" + name)
-	if err != nil && s.origin != nil {
-		if o, err = s.origin.find(ctx, "namespace/"+name); err != nil && !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("namespace.labelSelector of a webhook: %w", err)
-		}
-	}
-	if err != nil {
+	o, err := s.store.find(ctx, "namespace/"+name)
+	switch {
+	case apierrors.IsNotFound(err):
 		return labels.Set{}, nil
+	case err != nil:
+		return nil, fmt.Errorf("namespace.labelSelector of a webhook: %w", err)
 	}
 	return labelsOf(o.JSON), nil
 }
@@ -313,7 +311,7 @@ func (s *simulation) convert(ctx context.Context) error {
 	if len(manifests) == 0 {
 		return fmt.Errorf("%s has no object", s.in.Convert.File)
 	}
-	if err := s.learn(manifests...); err != nil {
+	if err := s.learn(ctx, manifests...); err != nil {
 		return err
 	}
 	h, err := headOf(manifests[0].text)

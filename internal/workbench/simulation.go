@@ -33,9 +33,8 @@ type simulation struct {
 	in     testfile.Input
 	hook   *hook.Hook
 	server *memory.Server
-	// At most one of live and origin is set: the server mirrors a real cluster, or reads from it.
-	live    *live
-	origin  *origin
+	// store is the server, and where its objects come from.
+	store   store
 	watched *watch.Simulation
 	runner  *run.Runner
 	effects *apply.Effects
@@ -66,9 +65,8 @@ type simulationOptions struct {
 	// line receives output, started the binding contexts of each run. Both may be nil.
 	line    func(stream, line string)
 	started func(contexts []byte)
-	// cluster is a real one: read for a simulation, or, with store, in place of the simulated one.
+	// cluster is a real one that is read; nil for none.
 	cluster *kube.Cluster
-	store   bool
 	// installation is the operator whose sets are in the cluster that is read.
 	installation kube.Installation
 	// changes are those of the operator.
@@ -173,20 +171,7 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
-	if s.live != nil {
-		defer func() { err = errors.Join(err, s.live.clean(ctx)) }()
-	}
-	if err := s.connectEffects(); err != nil {
-		return nil, err
-	}
-	to := kube.Over(s.server)
-	switch {
-	case s.live != nil:
-		to = s.live.Config
-	case s.origin != nil:
-		to = kube.Over(s.origin)
-	}
-	changes, err := kube.NewClient(to)
+	changes, err := kube.NewClient(kube.Over(s.store))
 	if err != nil {
 		return nil, err
 	}
@@ -206,40 +191,27 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 	return s, err
 }
 
-// connect connects the simulated cluster with a real one, if there is one.
+// connect makes the store, and directs operations to it.
 func (s *simulation) connect() (err error) {
-	switch {
-	case s.cluster == nil:
-	case s.store:
-		s.live, err = newLive(s.cluster, s.server)
-	default:
-		var c *cluster
-		if c, err = newCluster(s.cluster); err == nil {
-			s.origin = newOrigin(c, s.server)
-		}
-	}
-	return err
-}
-
-// connectEffects directs operations to the cluster of the case.
-func (s *simulation) connectEffects() (err error) {
+	s.store = offline{s.server}
 	// No controller removes finalizers here, so there is nothing to wait for.
 	o := apply.Options{
-		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: "default", Client: kube.Over(s.server), Filters: s.filters, Log: silent(), Now: memory.Now,
+		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: "default", Filters: s.filters, Log: silent(), Now: memory.Now,
 	}
-	switch {
-	case s.live != nil:
-		o.Settings, o.Client, o.Now = s.changes, s.live.Config, nil
-		o.DryRun = false
-	case s.origin != nil:
-		o.Client, o.Instance = kube.Over(s.origin), s.cluster.Instance(s.installation)
+	if s.cluster != nil {
+		c, err := newCluster(s.cluster)
+		if err != nil {
+			return err
+		}
+		s.store, o.Instance = newOrigin(c, s.server), s.cluster.Instance(s.installation)
 		o.Namespace, _ = s.cluster.OwnNamespace(s.installation.Namespace) // without one, Sync returns an error
 	}
-	if s.effects, err = apply.New(o); err != nil || s.origin == nil || !s.diff {
+	o.Client = kube.Over(s.store)
+	if s.effects, err = apply.New(o); err != nil || s.cluster == nil || !s.diff {
 		return err
 	}
 	o.Settings = s.changes
-	o.DryRun, o.Client, s.dryRuns = true, s.changes.Client(s.origin.Config), &dryRuns{}
+	o.DryRun, o.Client, s.dryRuns = true, s.changes.Client(s.cluster.Config), &dryRuns{}
 	o.Client.Wrap(func(next http.RoundTripper) http.RoundTripper { s.dryRuns.next = next; return s.dryRuns })
 	s.dry, err = apply.New(o)
 	return err
@@ -294,23 +266,13 @@ func (s *simulation) start(ctx context.Context) error {
 			return err
 		}
 	}
-	switch {
-	case s.live != nil:
-		err = s.prepareLive(ctx, manifests)
-	case s.origin != nil:
-		err = s.origin.load(ctx, s.hook)
-	default:
-		err = s.learn(manifests...)
-	}
-	if err != nil {
+	if err := s.learn(ctx, manifests...); err != nil {
 		return err
 	}
-	for _, k := range s.hook.Kubernetes {
-		if _, err := s.resolve(k.APIVersion, k.Kind); err != nil {
-			return fmt.Errorf("binding %q: %w", k.Name, err)
-		}
+	if err := s.store.load(ctx, s.hook); err != nil {
+		return err
 	}
-	if err := s.create(ctx, manifests); err != nil {
+	if err := s.create(manifests); err != nil {
 		return err
 	}
 	s.server.Changes()
@@ -374,27 +336,16 @@ func (s *simulation) drain(ctx context.Context) error {
 	s.waiting = nil
 	for len(tasks) > 0 {
 		name := tasks[0].Queue()
+		var same []queue.Keyed
 		var rest []*simulatedTask
-		ended := make(chan struct{})
-		q := queue.NewSet(queue.Options{Backoff: func(int) time.Duration { return 0 }, OnEnd: func(string) { close(ended) }})
 		for _, t := range tasks {
-			if t.Queue() != name {
+			if t.Queue() == name {
+				same = append(same, queue.Keyed{Key: t.key, Task: t})
+			} else {
 				rest = append(rest, t)
-				continue
 			}
-			q.Add(name, t.key, t)
 		}
-		q.Keep(map[string]queue.Shape{}) // the queue ends when it is empty
-		stop, cancel := context.WithCancel(ctx)
-		var worker sync.WaitGroup
-		worker.Go(func() { _ = q.Run(stop, ctx) })
-		select {
-		case <-ended:
-		case <-ctx.Done():
-		}
-		cancel()
-		worker.Wait()
-		if err := ctx.Err(); err != nil {
+		if err := queue.Drain(ctx, same); err != nil {
 			return err
 		}
 		tasks = rest

@@ -116,11 +116,7 @@ func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
 			}
 		}
 	}
-	o, err := s.server.Find(ev.Ref)
-	if err != nil && s.origin != nil {
-		o, err = s.origin.find(ctx, ev.Ref)
-		s.server.Changes() // it is no event that the object was read
-	}
+	o, err := s.store.find(ctx, ev.Ref)
 	if err != nil {
 		return err
 	}
@@ -185,7 +181,7 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 	if len(manifests) == 0 {
 		return errors.New("the file has no object")
 	}
-	if err := s.learn(manifests...); err != nil {
+	if err := s.learn(ctx, manifests...); err != nil {
 		return err
 	}
 	for _, m := range manifests {
@@ -193,12 +189,7 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 		case "Added":
 			err = s.added(ctx, m.text)
 		case "Modified":
-			if s.live != nil {
-				err = s.live.replace(ctx, m.text)
-			} else {
-				_, err = s.server.Replace(m.text)
-			}
-			if err == nil {
+			if _, err = s.server.Replace(m.text); err == nil {
 				err = s.refresh(ctx)
 			}
 		default:
@@ -216,7 +207,7 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 }
 
 func (s *simulation) added(ctx context.Context, text []byte) error {
-	if err := s.createObject(ctx, text); err != nil {
+	if _, err := s.server.Add(text); err != nil {
 		return err
 	}
 	return s.refresh(ctx)
@@ -235,32 +226,14 @@ func (s *simulation) change(ctx context.Context, typ string, o memory.Object) er
 	case "Requeue":
 		return s.requeueObject(o)
 	case "Deleting":
-		if s.live == nil {
-			s.server.MarkDeleted(o)
-			if head, err := headOf(o.JSON); err == nil { // the next step, if the finalizer was kept
-				s.watched.DeliverDeleting(head.Metadata.Namespace, head.Metadata.Name, head.Metadata.UID)
-			}
-		} else if err := s.live.markDeleted(ctx, o); err != nil {
-			return err
+		s.server.MarkDeleted(o)
+		if head, err := headOf(o.JSON); err == nil { // the next step, if the finalizer was kept
+			s.watched.DeliverDeleting(head.Metadata.Namespace, head.Metadata.Name, head.Metadata.UID)
 		}
 	default:
-		if err := s.removeObject(ctx, o); err != nil {
-			return err
-		}
+		s.store.remove(o)
 	}
 	return s.refresh(ctx)
-}
-
-// removeObject removes an object, whatever finalizers it has.
-func (s *simulation) removeObject(ctx context.Context, o memory.Object) error {
-	if s.live != nil {
-		return s.live.remove(ctx, o)
-	}
-	if s.origin != nil {
-		s.origin.forget(o)
-	}
-	s.server.Remove(o)
-	return nil
 }
 
 // finalize removes an object that was marked as deleted, once no finalizer is left.
@@ -289,9 +262,7 @@ func (s *simulation) finalize(ctx context.Context, ev testfile.Event) error {
 		if head, err := headOf(o.JSON); err != nil || len(head.Metadata.Finalizers) > 0 {
 			continue
 		}
-		if err := s.removeObject(ctx, o); err != nil {
-			return err
-		}
+		s.store.remove(o)
 		if err := s.refresh(ctx); err != nil {
 			return err
 		}

@@ -35,12 +35,6 @@ func (s *simulation) environment() ([]string, error) {
 		return nil, err
 	}
 	set("KUBECONFIG", kubeconfig)
-	if s.store {
-		for _, kv := range s.cluster.Env {
-			name, value, _ := strings.Cut(kv, "=")
-			set(name, value)
-		}
-	}
 	for name, value := range s.in.Env {
 		set(name, value)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/internal/workbench/memory"
@@ -35,9 +34,6 @@ type TestOptions struct {
 	Run *regexp.Regexp
 	// Update replaces the expectations that are not met.
 	Update bool
-	// Cluster uses the real cluster in place of the simulated one, for one case after the other. It may be discarded: cases delete what
-	// they have created, and may change what was there.
-	Cluster bool
 }
 
 // TestReport is what came of all cases.
@@ -83,8 +79,6 @@ type tester struct {
 	env     []string
 	filters *jq.Compiler
 	private string
-	// cluster is nil for a simulated one.
-	cluster *kube.Cluster
 	// slots bound the cases that run at the same time.
 	slots chan struct{}
 	// hooks are the config calls, by the path of the hook.
@@ -115,12 +109,6 @@ func Test(ctx context.Context, o Options, t TestOptions) (report TestReport, err
 	run := &tester{
 		opts: o, test: t, private: private, filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), hooks: map[string]*loadedHook{}, env: caseEnvironment(o.Env),
-	}
-	if t.Cluster {
-		run.slots = make(chan struct{}, 1)
-		if run.cluster, err = kube.Connect(o.Cluster, private); err != nil {
-			return report, err
-		}
 	}
 	report.Cases, report.Files = []TestCase{}, len(files)
 	all := make([][]TestCase, len(files))
@@ -398,7 +386,7 @@ func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File
 	}
 	defer func() { err = errors.Join(err, removeAll(dir)) }()
 	return simulate(ctx, h, c.Input, simulationOptions{
-		filters: t.filters, env: t.env, timeout: defaultCaseTimeout, dir: dir, cluster: t.cluster, store: t.cluster != nil, changes: t.opts.Changes,
+		filters: t.filters, env: t.env, timeout: defaultCaseTimeout, dir: dir,
 	})
 }
 

@@ -3,7 +3,7 @@
 //
 // Callers may rely on this:
 //   - Hooks are called, run and checked by the code of the operator, so results agree with it.
-//   - Only Try with Apply and Test with Cluster change the cluster. A cluster is optional unless it is named.
+//   - Only Try with Apply and Load change the cluster. A cluster is optional unless it is named.
 //   - Nothing is left behind: no process, no file.
 package workbench
 

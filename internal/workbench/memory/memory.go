@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -246,7 +247,8 @@ func (s *Server) Get(o Object) (Object, bool) {
 	return s.object(o.key(), live), true
 }
 
-// Find returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name.
+// Find returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name. Without such an object the
+// error is a NotFound of package errors.
 func (s *Server) Find(ref string) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,9 +273,15 @@ func (s *Server) Find(ref string) (Object, error) {
 	case len(found) > 1:
 		return Object{}, fmt.Errorf("%s is ambiguous: it may be %s", ref, refs(found))
 	case len(similar) > 0:
-		return Object{}, fmt.Errorf("there is no object %s; there are %s", ref, refs(similar))
+		return Object{}, noObject("there is no object %s; there are %s", ref, refs(similar))
 	}
-	return Object{}, fmt.Errorf("there is no object %s, and none of its kind", ref)
+	return Object{}, noObject("there is no object %s, and none of its kind", ref)
+}
+
+func noObject(format string, args ...any) error {
+	err := apierrors.NewNotFound(schema.GroupResource{}, "")
+	err.ErrStatus.Message = fmt.Sprintf(format, args...)
+	return err
 }
 
 // Missing explains that there is no such object, with those of its name in other namespaces, or else others of its kind.

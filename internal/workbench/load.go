@@ -1,0 +1,193 @@
+package workbench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+)
+
+// establishTimeout is the time that the API server has to serve a CRD.
+const establishTimeout = time.Minute
+
+// loader creates objects in an empty cluster.
+type loader struct {
+	*cluster
+	// defined are the kinds of CRDs among the objects, by version and kind.
+	defined map[string]kube.Resource
+}
+
+// Load creates the objects of the YAML files in a directory, except test files, in an empty cluster, and the namespaces that they name. It
+// writes files to private.
+func Load(ctx context.Context, o kube.Options, dir, private string) (n int, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return 0, err
+	}
+	files = slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, testfile.Suffix) })
+	all, err := readManifests(files)
+	if err != nil {
+		return 0, err
+	}
+	c, err := connect(o, private)
+	if err != nil {
+		return 0, err
+	}
+	l := loader{c, map[string]kube.Resource{}}
+	namespaces, err := l.namespacesOf(ctx, all)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range append(namespaces, inOrder(all)...) {
+		if err := l.create(ctx, m.text); err != nil {
+			return n, fmt.Errorf("%s: %w", m.path, err)
+		}
+		n++
+	}
+	return n - len(namespaces), nil
+}
+
+// inOrder sorts objects: what others need comes first.
+func inOrder(all []manifest) []manifest {
+	rank := func(m manifest) int {
+		h, _ := headOf(m.text)
+		return map[string]int{"Namespace": -2, "CustomResourceDefinition": -1}[h.Kind]
+	}
+	slices.SortStableFunc(all, func(a, b manifest) int { return rank(a) - rank(b) })
+	return all
+}
+
+// namespacesOf are the namespaces that objects name, and that neither every cluster has nor a manifest creates.
+func (l *loader) namespacesOf(ctx context.Context, all []manifest) (missing []manifest, err error) {
+	exist := map[string]bool{"": true}
+	for _, name := range initialNamespaces {
+		exist[name] = true
+	}
+	heads := make([]head, len(all))
+	for i, m := range all {
+		if heads[i], err = headOf(m.text); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.path, err)
+		}
+		if heads[i].Kind == "Namespace" {
+			exist[heads[i].Metadata.Name] = true
+		}
+		for _, k := range crdKinds(m.text) {
+			l.defined[k.GroupVersion().String()+" "+k.Kind] = k.Resource
+		}
+	}
+	for i, m := range all {
+		res, err := l.resource(ctx, &heads[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.path, err)
+		}
+		name := heads[i].Metadata.Namespace
+		if !res.Namespaced || exist[name] {
+			continue
+		}
+		exist[name] = true
+		text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, manifest{m.path, text})
+	}
+	return missing, nil
+}
+
+func (l *loader) resource(ctx context.Context, h *head) (kube.Resource, error) {
+	if res, ok := l.defined[h.APIVersion+" "+h.Kind]; ok {
+		return res, nil
+	}
+	return l.resolver.Resolve(ctx, h.APIVersion, h.Kind)
+}
+
+// create creates an object, and its status.
+func (l *loader) create(ctx context.Context, text []byte) error {
+	h, err := headOf(text)
+	if err != nil {
+		return err
+	}
+	res, err := l.resource(ctx, &h)
+	if err != nil {
+		return err
+	}
+	namespace := ""
+	if res.Namespaced {
+		namespace = cmp.Or(h.Metadata.Namespace, "default")
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return err
+	}
+	metadata, _ := tree["metadata"].(map[string]any)
+	for _, field := range append(slices.Clone(noise), "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink") {
+		delete(metadata, field)
+	}
+	body, err := json.Marshal(tree)
+	if err != nil {
+		return err
+	}
+	_, err = kube.Send(ctx, l.client.Post().AbsPath(res.Path(namespace)...).SetHeader("Content-Type", "application/json").Body(body))
+	if err != nil && (!apierrors.IsAlreadyExists(err) || !isInitial(&h)) {
+		return fmt.Errorf("cannot create %s: %w", h.ref(), err)
+	}
+	path := append(res.Path(namespace), h.Metadata.Name)
+	if len(crdKinds(text)) > 0 {
+		return l.established(ctx, h.Metadata.Name, path)
+	}
+	return l.status(ctx, &h, path, tree["status"])
+}
+
+// initialNamespaces are those that every cluster has.
+var initialNamespaces = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
+
+func isInitial(h *head) bool {
+	return h.Kind == "Namespace" && slices.Contains(initialNamespaces, h.Metadata.Name)
+}
+
+// status writes the status of an object, if it is a subresource.
+func (l *loader) status(ctx context.Context, h *head, path []string, status any) error {
+	if status == nil {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return err
+	}
+	_, err = kube.Send(ctx, l.client.Patch(types.MergePatchType).AbsPath(append(path, "status")...).Body(patch))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot write the status of %s: %w", h.ref(), err)
+	}
+	return nil
+}
+
+// established waits until a CRD is served.
+func (l *loader) established(ctx context.Context, name string, path []string) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
+		text, err := kube.Send(ctx, l.client.Get().AbsPath(path...))
+		if err != nil {
+			return false, err
+		}
+		var crd struct {
+			Status struct{ Conditions []metav1.Condition }
+		}
+		err = json.Unmarshal(text, &crd)
+		return slices.ContainsFunc(crd.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "Established" && c.Status == metav1.ConditionTrue }), err
+	})
+	if err != nil {
+		return fmt.Errorf("the CRD %s is not established: %w", name, err)
+	}
+	return nil
+}
