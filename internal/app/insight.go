@@ -204,8 +204,19 @@ func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
 		Deletions: next, DeletionsTotal: total,
 		Objects: s.Objects, Total: debug.Changes(s.Total), Recent: debug.Changes(s.Recent),
 		Complete: s.Complete, Unlocked: s.Unlocked, Held: s.Held, Troubles: s.Troubles,
-		FilterFails: s.FilterFails, FilterError: s.FilterError, Finalizing: s.Finalizing,
+		FilterFails: s.FilterFails, FilterError: s.FilterError, Finalizing: append(s.Finalizing, i.displaced(h, index)...),
 	}
+}
+
+// displaced says which deletions have left the parked contexts because of their bound.
+func (i *insight) displaced(h *hook.Hook, index int) []string {
+	objects := i.op.runner.Pending().Requeues.Waiting(h, index)
+	if len(objects) == 0 {
+		return nil
+	}
+	first := strings.TrimPrefix(objects[0].Namespace+"/"+objects[0].Name, "/")
+	return []string{fmt.Sprintf("%d objects keep the finalizer %s, because more than --max-parked contexts are parked: their deletion is delivered again when there is room: %s",
+		len(objects), h.Kubernetes[index].Finalizer, first)}
 }
 
 // shownDeletions limits the objects of a binding whose clean-up has another step.

@@ -55,6 +55,7 @@ func TestFinalizersAgainstModel(t *testing.T) {
 		s := scenario{
 			keyed:    rapid.Bool().Draw(rt, "keyed"),
 			perRun:   rapid.SampledFrom([]int{0, 1}).Draw(rt, "contextsPerRun"),
+			parked:   rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "max-parked"),
 			modified: rapid.Bool().Draw(rt, "Modified"),
 			seed:     rapid.Uint64().Draw(rt, "seed"),
 			steps:    finalizerSteps.Draw(rt, "steps"),
@@ -62,7 +63,7 @@ func TestFinalizersAgainstModel(t *testing.T) {
 		var faults []string
 		synctest.Test(t, func(t *testing.T) { faults = s.play(t) })
 		if len(faults) > 0 {
-			rt.Fatalf("%v\n%s", s.steps, strings.Join(faults, "\n"))
+			rt.Fatalf("max-parked %d, %v\n%s", s.parked, s.steps, strings.Join(faults, "\n"))
 		}
 	})
 }
@@ -77,11 +78,17 @@ func TestFinalizerScenarios(t *testing.T) {
 		"left before the start":     "create x, wait, wait, wait, blind, leave x, reload, wait, wait, see, wait",
 		"replaced during a run":     "create x, wait, wait, wait, change x, moment, reload, wait, wait",
 		"replaced between steps":    "create y, wait, poll, delete y, wait, reload, wait",
+		"Deleting displaced":        "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, wait, wait, delete y, wait, wait, wait",
+		"Deleted displaced":         "max-parked, create x, create y, wait, wait, wait, break, leave x, wait, wait, wait, delete y, wait, wait, wait",
+		"left and displaced":        "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, leave x, wait, wait, wait, wait, delete y, wait, wait, wait",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scenario{modified: true, seed: 1}
 			for step := range strings.SplitSeq(text, ", ") {
 				kind, object, _ := strings.Cut(step, " ")
+				if kind == "max-parked" {
+					s.parked = 1
+				}
 				s.steps = append(s.steps, finalizerStep{kind, object})
 			}
 			synctest.Test(t, func(t *testing.T) {
@@ -97,8 +104,10 @@ func TestFinalizerScenarios(t *testing.T) {
 type scenario struct {
 	keyed, modified bool
 	perRun          int
-	seed            uint64
-	steps           []finalizerStep
+	// parked is --max-parked.
+	parked int
+	seed   uint64
+	steps  []finalizerStep
 }
 
 type finalizerStep struct{ kind, object string }
@@ -130,6 +139,8 @@ type buckets struct {
 	of map[string]string
 	// deleting are the uids whose Deleting has been delivered to this version of the hook. ended are those whose Deleted was made.
 	deleting, ended map[string]bool
+	// lost are the names of objects of which --max-parked has dropped changes.
+	lost map[string]bool
 	// log is what happened; faults is the log with what was wrong, or nothing.
 	log, faults []string
 }
@@ -241,6 +252,22 @@ func (b *buckets) Event(ev event.Event) {
 	}
 }
 
+// dropped notes what the hook does not get because of --max-parked. Deletions are delivered again.
+func (b *buckets) dropped(ev event.Event, why pending.Reason) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.record("dropped %s of %q: %s", ev.Watch, ev.Object.Name, why)
+	switch {
+	case why != pending.BeyondMax:
+	case ev.Object.UID != "":
+		delete(b.ended, ev.Object.UID)
+	case ev.Type == event.Synchronization:
+		b.lost["x"], b.lost["y"] = true, true
+	default:
+		b.lost[ev.Object.Name] = true
+	}
+}
+
 // finalizerWorld is an operator with one hook.
 type finalizerWorld struct {
 	*buckets
@@ -322,6 +349,9 @@ func (w *finalizerWorld) pendingObjects() map[string]bool {
 	for _, d := range w.life.o.Runner.Pending().Requeues.Deletions(w.life.Hooks()[0], 0) {
 		uids[d.Object.UID] = true
 	}
+	for _, o := range w.life.o.Runner.Pending().Requeues.Waiting(w.life.Hooks()[0], 0) {
+		uids[o.UID] = true
+	}
 	return uids
 }
 
@@ -340,7 +370,7 @@ func (s *scenario) newHook() *hook.Hook {
 
 func (s *scenario) play(t *testing.T) []string {
 	server := &apiServer{changed: make(chan struct{}), objects: map[string]*apiObject{}, random: rand.New(rand.NewPCG(s.seed, 1))}
-	b := &buckets{server: server, random: rand.New(rand.NewPCG(s.seed, 2)), of: map[string]string{}, deleting: map[string]bool{}, ended: map[string]bool{}, slow: true, keyed: s.keyed}
+	b := &buckets{server: server, random: rand.New(rand.NewPCG(s.seed, 2)), of: map[string]string{}, deleting: map[string]bool{}, ended: map[string]bool{}, lost: map[string]bool{}, slow: true, keyed: s.keyed}
 	w := &finalizerWorld{buckets: b, hook: s.newHook}
 	log := slog.New(slog.DiscardHandler)
 	config := &rest.Config{Host: "http://api.example.com", Transport: server, QPS: -1}
@@ -371,7 +401,7 @@ func (s *scenario) play(t *testing.T) []string {
 		Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 		Runner: run.New(run.Options{
 			Executor: b, Snapshots: w.watcher, Effects: noEffects{}, Workspace: files, Log: log, RetryMin: time.Second, RetryMax: 5 * time.Second,
-			Finalizers: w.watcher, Pending: pending.New(0, nil),
+			Finalizers: w.watcher, Pending: pending.New(s.parked, b.dropped),
 		}),
 	}}
 	w.life.add([]*hook.Hook{first}, []*hook.Hook{first})
@@ -494,11 +524,14 @@ func (s *apiServer) check(b *buckets) {
 		case o.deleted: // another finalizer keeps it
 		case has != o.selected:
 			b.fault("%s is selected: %t, and has the finalizer: %t", o.uid, o.selected, has)
-		case o.selected && b.of[name] != o.uid:
+		case o.selected && b.of[name] != o.uid && !b.lost[name]:
 			b.fault("%s has the bucket of %q", o.uid, b.of[name])
 		}
 	}
 	for name, uid := range b.of {
+		if b.lost[name] {
+			continue
+		}
 		if o := s.objects[name]; o == nil || o.uid != uid || o.deleted || !o.selected {
 			b.fault("the bucket of %s is left", uid)
 		}

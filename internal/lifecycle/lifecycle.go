@@ -41,8 +41,8 @@ type Watcher interface {
 	Announce(h *hook.Hook, index int)
 	// Object returns an object of a binding as an event; false if there is none to deliver.
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
-	// DeliverDeleting delivers the next Deleting of an object whose finalizer was kept.
-	DeliverDeleting(h *hook.Hook, index int, o event.Object)
+	// DeliverDeletion delivers the Deleting or Deleted of an object again whose finalizer was kept.
+	DeliverDeletion(event.Event)
 	Mute(h *hook.Hook)
 	Disable(h *hook.Hook, index int)
 	Lead()

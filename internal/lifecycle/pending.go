@@ -64,13 +64,14 @@ func (l *Lifecycle) ObjectGone(h *hook.Hook, index int, o event.Object) {
 	}
 }
 
-// requeue queues requeues when they are due.
+// requeue queues requeues when they are due, and deletions that --max-parked has displaced when there is room.
 func (l *Lifecycle) requeue(ctx context.Context) {
-	requeues := l.o.Runner.Pending().Requeues
+	p := l.o.Runner.Pending()
+	requeues := p.Requeues
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		for _, ev := range requeues.Take(time.Now()) {
+		for _, ev := range append(requeues.Take(time.Now()), requeues.TakeWaiting(p.Parked.Room())...) {
 			l.deliver(ev)
 		}
 		timer.Stop()
@@ -80,17 +81,17 @@ func (l *Lifecycle) requeue(ctx context.Context) {
 		select {
 		case <-timer.C:
 		case <-requeues.Changed():
+		case <-p.Parked.Freed():
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// deliver queues a requeue that is due, unless its object is gone or is being deleted. The next step of a deletion comes from the watcher, with the
-// object of this moment.
+// deliver queues a requeue that is due, unless its object is gone or is being deleted. A deletion comes from the watcher, with the object of this moment.
 func (l *Lifecycle) deliver(ev event.Event) {
-	if ev.Watch == event.Deleting {
-		l.o.Watcher.DeliverDeleting(ev.Hook, ev.Index, ev.Object)
+	if ev.Object.UID != "" {
+		l.o.Watcher.DeliverDeletion(ev)
 		return
 	}
 	if ev.Type == event.Change && ev.Binding().Group == "" {

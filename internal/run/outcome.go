@@ -115,9 +115,12 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 		return false
 	}
 	p, m := t.runner.opts.Pending, t.readExtra()
-	p.Parked.Park(pending.ParkedTask{
+	displaced := p.Parked.Park(pending.ParkedTask{
 		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(), GaveUp: GaveUp(err) != "", Since: time.Now(),
 	}, m.run, t.Events())
+	for _, ev := range displaced {
+		t.runner.awaitRoom(&ev)
+	}
 	if t.runner.hooks.removed(t.Hook()) { // and what it had parked has been dropped in between
 		p.Retain(func(h *hook.Hook) bool { return h != t.Hook() })
 	}
@@ -125,6 +128,27 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 		t.runner.opts.Snapshots.Unlock(t.Hook(), index)
 	}
 	return true
+}
+
+// awaitRoom delivers a deletion again when there is room among the parked contexts. If the object has left the selectors since its Deleting, Deleted has
+// followed, or does so now.
+func (r *Runner) awaitRoom(ev *event.Event) {
+	o, watch := ev.Object, ev.Watch
+	if watch == event.Deleting {
+		switch kept, again := r.opts.Finalizers.Keep(*ev); {
+		case again:
+		case kept || ev.Hook.Kubernetes[ev.Index].Deleted:
+			return
+		default:
+			watch = event.Deleted
+		}
+	}
+	r.opts.Pending.Requeues.AwaitRoom(event.Event{Type: ev.Type, Hook: ev.Hook, Index: ev.Index, Watch: watch, Object: event.Object{
+		Namespace: o.Namespace, Name: o.Name, Kind: o.Kind, UID: o.UID,
+	}}, time.Now())
+	if r.hooks.removed(ev.Hook) { // and its requeues have been dropped in between
+		r.opts.Pending.Requeues.Retain(func(h *hook.Hook) bool { return h != ev.Hook })
+	}
 }
 
 // Revive returns tasks for the contexts of a parked task, in order.

@@ -3,6 +3,7 @@ package pending
 import (
 	"container/list"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,8 @@ import (
 type Parked struct {
 	limit   int
 	dropped func(ev event.Event, why Reason)
+	// freed has a token when there may be room below the limit. Its capacity is 1.
+	freed chan struct{}
 
 	mu sync.Mutex
 	// contexts are all of them, about those of a subject; the oldest come first.
@@ -79,12 +82,13 @@ const (
 // that is dropped.
 func NewParked(limit int, dropped func(ev event.Event, why Reason)) *Parked {
 	return &Parked{
-		limit: limit, dropped: dropped, contexts: list.New(), about: map[Subject]*list.List{}, tasks: map[lane]*parked{}, ids: map[string]*parked{},
+		limit: limit, dropped: dropped, freed: make(chan struct{}, 1), contexts: list.New(), about: map[Subject]*list.List{}, tasks: map[lane]*parked{}, ids: map[string]*parked{},
 	}
 }
 
-// Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, which keep their ID.
-func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) {
+// Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, which keep their ID. It returns what the
+// limit has displaced although nothing else removes a finalizer.
+func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := lane{t.Hook, t.Queue, t.Key}
@@ -105,9 +109,27 @@ func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) {
 		c.inAll, c.inTask, c.inSubject = p.contexts.PushBack(c), task.contexts.PushBack(c), p.about[s].PushBack(c)
 	}
 	for p.limit > 0 && p.contexts.Len() > p.limit {
-		p.drop(p.contexts.Front().Value.(*context), BeyondMax)
+		oldest := p.contexts.Front().Value.(*context)
+		p.drop(oldest, BeyondMax)
+		if oldest.event.Object.UID != "" {
+			displaced = append(displaced, oldest.event)
+		}
 	}
+	return displaced
 }
+
+// Room is how many contexts more can be parked before one is dropped.
+func (p *Parked) Room() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.limit == 0 {
+		return math.MaxInt
+	}
+	return p.limit - p.contexts.Len()
+}
+
+// Freed has a token when Room may have become positive.
+func (p *Parked) Freed() <-chan struct{} { return p.freed }
 
 // each yields the contexts of a list, which may be removed meanwhile.
 func each(l *list.List) iter.Seq[*context] {
@@ -156,6 +178,12 @@ func (p *Parked) remove(c *context) {
 	if c.task.contexts.Remove(c.inTask); c.task.contexts.Len() == 0 {
 		delete(p.tasks, c.task.lane)
 		delete(p.ids, c.task.task.ID)
+	}
+	if p.contexts.Len() < p.limit {
+		select {
+		case p.freed <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package pending
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"testing"
@@ -137,6 +138,7 @@ func TestRequeuesAgainstModel(t *testing.T) {
 		at    int
 		run   uint64
 	}
+	const waitsForRoom = math.MaxUint64 // no run
 	hooks := testHooks()
 	began := time.Now()
 	rapid.Check(t, func(t *rapid.T) {
@@ -145,12 +147,32 @@ func TestRequeuesAgainstModel(t *testing.T) {
 		for step := range rapid.IntRange(1, 30).Draw(t, "steps") {
 			ev := anyEvent(hooks).Draw(t, "event")
 			cancel := func(which func(due) bool) { want = slices.DeleteFunc(want, which) }
-			switch rapid.SampledFrom([]string{"set", "set", "set", "cancel", "objects", "take", "remove"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"set", "set", "set", "await", "await", "room", "cancel", "objects", "take", "remove"}).Draw(t, "step") {
 			case "set":
 				at := rapid.IntRange(0, 1000).Draw(t, "at")*30 + step // no two at one moment
 				r.Set(ev, began.Add(time.Duration(at)), uint64(step))
 				cancel(func(d due) bool { return subjectText(d.event) == subjectText(ev) })
 				want = append(want, due{ev, at, uint64(step)})
+			case "await":
+				at := 40_000 + step // after all that are due
+				ev.Object.UID = "1"
+				r.AwaitRoom(ev, began.Add(time.Duration(at)))
+				cancel(func(d due) bool { return subjectText(d.event) == subjectText(ev) })
+				want = append(want, due{ev, at, waitsForRoom})
+			case "room":
+				slices.SortFunc(want, func(a, b due) int { return cmp.Compare(a.at, b.at) })
+				n := rapid.IntRange(-1, 2).Draw(t, "room")
+				var events []event.Event
+				want = slices.DeleteFunc(want, func(d due) bool {
+					if d.run != waitsForRoom || len(events) >= n {
+						return false
+					}
+					events = append(events, d.event)
+					return true
+				})
+				if got := r.TakeWaiting(n); !slices.Equal(got, events) {
+					t.Fatalf("took %v, want %v", got, events)
+				}
 			case "cancel":
 				r.Cancel(SubjectOf(&ev))
 				cancel(func(d due) bool { return subjectText(d.event) == subjectText(ev) })
@@ -164,7 +186,7 @@ func TestRequeuesAgainstModel(t *testing.T) {
 				now := rapid.IntRange(0, 30_000).Draw(t, "now")
 				slices.SortFunc(want, func(a, b due) int { return cmp.Compare(a.at, b.at) })
 				var events []event.Event
-				for len(want) > 0 && want[0].at <= now {
+				for len(want) > 0 && want[0].at <= now && want[0].run != waitsForRoom {
 					events, want = append(events, want[0].event), want[1:]
 				}
 				if got := r.Take(began.Add(time.Duration(now))); !slices.Equal(got, events) {
@@ -176,7 +198,7 @@ func TestRequeuesAgainstModel(t *testing.T) {
 			}
 			slices.SortFunc(want, func(a, b due) int { return cmp.Compare(a.at, b.at) })
 			at, ok := r.Next()
-			if r.Len() != len(want) || ok != (len(want) > 0) || ok && !at.Equal(began.Add(time.Duration(want[0].at))) {
+			if r.Len() != len(want) || ok != (len(want) > 0 && want[0].run != waitsForRoom) || ok && !at.Equal(began.Add(time.Duration(want[0].at))) {
 				t.Fatalf("%d requeues, the next one at %v, want %v", r.Len(), at.Sub(began), want)
 			}
 		}

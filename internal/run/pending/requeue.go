@@ -15,6 +15,8 @@ type Requeues struct {
 	mu  sync.Mutex
 	due byDue
 	of  map[Subject]*requeue
+	// waiting is the number of requeues that wait for room.
+	waiting int
 	// changed has a token when the first one has changed.
 	changed chan struct{}
 }
@@ -25,8 +27,12 @@ type requeue struct {
 	event   event.Event
 	at      time.Time
 	run     uint64
-	pos     int
+	// pos is the index in due, or waits.
+	pos int
 }
+
+// waits is the pos of a requeue that has no time: it waits, since at, for room among the parked contexts.
+const waits = -1
 
 // Deletion is an object whose clean-up has another step, which is due at a time.
 type Deletion struct {
@@ -44,33 +50,82 @@ func (r *Requeues) Set(ev event.Event, at time.Time, run uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := SubjectOf(&ev)
-	if old := r.of[s]; old != nil {
-		old.event, old.at, old.run = ev, at, run
-		heap.Fix(&r.due, old.pos)
-	} else {
-		q := &requeue{subject: s, event: ev, at: at, run: run}
-		r.of[s] = q
-		heap.Push(&r.due, q)
-	}
+	r.drop(s)
+	q := &requeue{subject: s, event: ev, at: at, run: run}
+	r.of[s] = q
+	heap.Push(&r.due, q)
 	r.signal()
+}
+
+// AwaitRoom replaces the requeue of the event's subject by one that TakeWaiting returns.
+func (r *Requeues) AwaitRoom(ev event.Event, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := SubjectOf(&ev)
+	r.drop(s)
+	r.of[s] = &requeue{subject: s, event: ev, at: since, pos: waits}
+	r.waiting++
+	r.signal()
+}
+
+// TakeWaiting removes and returns the first n of the events that wait for room.
+func (r *Requeues) TakeWaiting(n int) (events []event.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n <= 0 || r.waiting == 0 {
+		return nil
+	}
+	all := r.allWaiting(func(Subject) bool { return true })
+	for _, q := range all[:min(n, len(all))] {
+		r.remove(q)
+		events = append(events, q.event)
+	}
+	return events
+}
+
+// Waiting returns the objects of a binding whose events wait for room, the first one first.
+func (r *Requeues) Waiting(h *hook.Hook, index int) (objects []event.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting == 0 {
+		return nil
+	}
+	for _, q := range r.allWaiting(func(s Subject) bool { return s.hook == h && s.index == index }) {
+		objects = append(objects, q.event.Object)
+	}
+	return objects
+}
+
+func (r *Requeues) allWaiting(which func(Subject) bool) (all []*requeue) {
+	for s, q := range r.of {
+		if q.pos == waits && which(s) {
+			all = append(all, q)
+		}
+	}
+	slices.SortFunc(all, func(a, b *requeue) int { return a.at.Compare(b.at) })
+	return all
 }
 
 // Cancel removes the requeue of a subject, if there is one.
 func (r *Requeues) Cancel(s Subject) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.drop(s)
+}
+
+func (r *Requeues) drop(s Subject) {
 	if q := r.of[s]; q != nil {
 		r.remove(q)
 	}
 }
 
-// CancelObjects removes the requeues of single objects of a binding that runs before the run-th have requested. The next step of a deletion stays:
-// nothing else would remove the finalizer of its object.
+// CancelObjects removes the requeues of single objects of a binding that runs before the run-th have requested. Those of a deletion stay: nothing else
+// would remove the finalizer of the object.
 func (r *Requeues) CancelObjects(h *hook.Hook, index int, run uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for s, q := range r.of {
-		if s.hook == h && s.kind == event.Change && s.index == index && s.group == "" && q.run < run && q.event.Watch != event.Deleting {
+		if s.hook == h && s.kind == event.Change && s.index == index && s.group == "" && q.run < run && q.event.Object.UID == "" {
 			r.remove(q)
 		}
 	}
@@ -88,7 +143,11 @@ func (r *Requeues) Retain(keep func(*hook.Hook) bool) {
 }
 
 func (r *Requeues) remove(q *requeue) {
-	heap.Remove(&r.due, q.pos)
+	if q.pos == waits {
+		r.waiting--
+	} else {
+		heap.Remove(&r.due, q.pos)
+	}
 	delete(r.of, q.subject)
 	r.signal()
 }
@@ -105,7 +164,7 @@ func (r *Requeues) Deletions(h *hook.Hook, index int) (all []Deletion) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for s, q := range r.of {
-		if s.hook == h && s.index == index && q.event.Watch == event.Deleting {
+		if s.hook == h && s.index == index && q.event.Watch == event.Deleting && q.pos != waits {
 			all = append(all, Deletion{q.event.Object, q.at})
 		}
 	}
@@ -142,7 +201,7 @@ func (r *Requeues) Changed() <-chan struct{} { return r.changed }
 func (r *Requeues) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.due)
+	return len(r.of)
 }
 
 // byDue is a heap.

@@ -3,7 +3,8 @@
 //
 // Callers may rely on this:
 //   - There is at most one requeue of a subject.
-//   - Parked contexts keep their order. Beyond the bound the oldest one is dropped.
+//   - Parked contexts keep their order. Beyond the bound the oldest one is dropped. One whose success removes a finalizer is delivered again
+//     when there is room.
 //   - An object stays in its lane as long as it has events there, even if its key changes.
 //
 // It starts nothing: callers deliver what is due.

@@ -51,15 +51,17 @@ func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) e
 	}
 	if err := m.findLeft(ctx, w.opts.Changes, res); err != nil && ctx.Err() == nil {
 		m.log.Warn("Cannot find the objects that have left the selectors of the binding with its finalizer: they keep it. Will retry.", "error", err.Error())
-		w.spawn(func(ctx context.Context) { m.findLeftLater(ctx, w.opts.Changes, res) })
+		w.spawn(func(ctx context.Context) {
+			m.persist(ctx, func() error { return m.findLeft(ctx, w.opts.Changes, res) })
+		})
 	}
 	return ctx.Err()
 }
 
 var errEnded = errors.New("the binding has ended")
 
-// findLeftLater retries findLeft until it succeeds or the binding ends.
-func (m *monitor) findLeftLater(ctx context.Context, client rest.Interface, res kube.Resource) {
+// persist calls try until it succeeds or the binding ends.
+func (m *monitor) persist(ctx context.Context, try func() error) {
 	for delay := minFinalizerDelay; ; delay = min(2*delay, maxFinalizerDelay) {
 		select {
 		case <-time.After(delay):
@@ -68,7 +70,7 @@ func (m *monitor) findLeftLater(ctx context.Context, client rest.Interface, res 
 		case <-ctx.Done():
 			return
 		}
-		if m.isMuted() || m.findLeft(ctx, client, res) == nil {
+		if m.isMuted() || try() == nil {
 			return
 		}
 	}
@@ -121,19 +123,19 @@ func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.
 	}
 	var failed error // one object does not hold up others
 	for _, o := range found {
-		if err := m.checkLeft(ctx, client, res, o); err != nil && failed == nil {
+		if m.isKnown(o.UID) {
+			continue
+		}
+		if err := m.readLeft(ctx, client, o, false); err != nil && failed == nil {
 			failed = fmt.Errorf("%s: %w", strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
 		}
 	}
 	return failed
 }
 
-// checkLeft delivers an object with the finalizer as Deleted if it has left the selectors before the start.
-func (m *monitor) checkLeft(ctx context.Context, client rest.Interface, res kube.Resource, o kube.Finalized) error {
-	if m.isKnown(o.UID) {
-		return nil
-	}
-	text, err := kube.Send(ctx, client.Get().AbsPath(append(res.Path(o.Namespace), o.Name)...))
+// readLeft delivers an object with the finalizer as Deleted, if the binding does not have it. Not again, it has not had it either.
+func (m *monitor) readLeft(ctx context.Context, client rest.Interface, o kube.Finalized, again bool) error {
+	text, err := kube.Send(ctx, client.Get().AbsPath(append(o.Resource.Path(o.Namespace), o.Name)...))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -146,10 +148,16 @@ func (m *monitor) checkLeft(ctx context.Context, client rest.Interface, res kube
 	}
 	f := m.finalizing
 	m.update(func() {
+		it, has := m.items.Get(e.object.key)
 		switch {
-		case m.muted || m.ended || f.known[e.object.uid] || e.object.uid != o.UID || !e.object.has(f.name):
+		case m.muted || m.ended || f.known[e.object.uid] && !again || e.object.uid != o.UID || !e.object.has(f.name):
 			return
+		case has && it.object.uid == o.UID || f.claims[e.object.key] != nil:
+			return // it has come back
 		case m.unlocked:
+			if again && f.deleting[o.UID] {
+				f.kept[o.UID] = true // no run has its Deleting
+			}
 			m.fireLeft(e)
 		default:
 			f.left = append(f.left, e)
@@ -241,7 +249,7 @@ func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
 }
 
 // Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more. If again,
-// DeliverDeleting will deliver it; otherwise the next version of the hook gets it.
+// DeliverDeletion will deliver it; otherwise the next version of the hook gets it.
 func (w *Watcher) Keep(ev event.Event) (kept, again bool) {
 	m := w.monitor(ev.Hook, ev.Index)
 	if m == nil || m.finalizing == nil {
@@ -250,10 +258,19 @@ func (w *Watcher) Keep(ev event.Event) (kept, again bool) {
 	return m.keepFinalizer(ev.Object)
 }
 
-// DeliverDeleting delivers the next Deleting of an object whose finalizer was kept, unless it has gone meanwhile.
-func (w *Watcher) DeliverDeleting(h *hook.Hook, index int, o event.Object) {
-	if m := w.monitor(h, index); m != nil && m.finalizing != nil {
-		m.deliverDeleting(o)
+// DeliverDeletion delivers again the Deleting of an object whose finalizer was kept, or the Deleted of one that has left the selectors, unless it has
+// gone or come back meanwhile.
+func (w *Watcher) DeliverDeletion(ev event.Event) {
+	m := w.monitor(ev.Hook, ev.Index)
+	switch {
+	case m == nil || m.finalizing == nil:
+	case ev.Watch == event.Deleting:
+		m.deliverDeleting(ev.Object)
+	default:
+		o := m.finalized(ev.Object)
+		w.spawn(func(ctx context.Context) {
+			m.persist(ctx, func() error { return m.readLeft(ctx, w.opts.Changes, o, true) })
+		})
 	}
 }
 

@@ -580,6 +580,13 @@ func (m *monitor) deliverDeleting(o event.Object) {
 	})
 }
 
+// finalized describes the object of an event.
+func (m *monitor) finalized(o event.Object) kube.Finalized {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return kube.Finalized{Resource: m.finalizing.resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+}
+
 // isUnannounced reports whether an object that is new in an unlocked binding makes no event: it is being deleted, and there is nothing to clean up,
 // or that has been requested before the object left the selectors, and Deleted has followed.
 func (f *finalizing) isUnannounced(o *object) bool {

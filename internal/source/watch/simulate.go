@@ -170,7 +170,7 @@ func (s *Simulation) Keep(ev event.Event) (kept, again bool) {
 	return b.monitor.keepFinalizer(ev.Object)
 }
 
-// DeliverDeleting is Watcher.DeliverDeleting, for all bindings that have kept the finalizer of an object.
+// DeliverDeleting delivers the next Deleting of an object to all bindings that have kept its finalizer.
 func (s *Simulation) DeliverDeleting(namespace, name, uid string) {
 	for _, b := range s.order {
 		if b.monitor.finalizing != nil {
