@@ -122,12 +122,13 @@ const leads = "This replica runs the hooks"
 
 func synchronized(op *testenv.Operator) { op.UntilLog("Unlock kubernetes.Event tasks") }
 
-// startBoth starts a leader, and then a standby with complete snapshots.
+// startBoth starts a leader, and then a standby with complete snapshots. A standby that waited for the end of the Lease would exceed the
+// patience of tests.
 func (s *stage) startBoth() (leader, standby *testenv.Operator) {
 	s.t.Helper()
-	leader = s.start("a", s.cluster.Kubeconfig)
+	leader = s.start("a", s.cluster.Kubeconfig, "--leader-election-lease-duration", "1h")
 	synchronized(leader)
-	standby = s.start("b", s.cluster.Kubeconfig)
+	standby = s.start("b", s.cluster.Kubeconfig, "--leader-election-lease-duration", "1h")
 	standby.UntilLog("Another replica runs the hooks", "leader", "a")
 	standby.UntilLog("Kubernetes bindings for hook are enabled successfully")
 	return leader, standby
@@ -169,9 +170,6 @@ last run: none since the operator started, or no longer remembered
 	done := a.UntilLog("The Lease is given back").At
 	t.Logf("from SIGTERM to the next leader: %s, of which the running hook took most; after its end: %s",
 		began.Sub(signalled).Round(time.Millisecond), began.Sub(done).Round(time.Millisecond))
-	if gap := began.Sub(done); gap > longBefore {
-		t.Errorf("the next leader began %s after the Lease was given back", gap)
-	}
 	if status := a.Wait(); status != 0 {
 		t.Errorf("status %d", status)
 	}
@@ -189,20 +187,13 @@ last run: none since the operator started, or no longer remembered
 	}
 }
 
-// longBefore is a part of the Lease's default duration: who waited for its end would take longer.
-const longBefore = 10 * time.Second
-
 // Nothing keeps a leader that has nothing to do but ticks: the other one does not wait until the Lease has run out.
 func TestSIGTERMAtRest(t *testing.T) {
 	s := newStage(t, "1")
 	a, b := s.startBoth()
 	signalled := time.Now()
 	a.Signal(syscall.SIGTERM)
-	took := b.UntilLog(leads).At.Sub(signalled)
-	t.Logf("from SIGTERM to the next leader: %s", took.Round(time.Millisecond))
-	if took > longBefore {
-		t.Errorf("the next leader began %s after the signal", took)
-	}
+	t.Logf("from SIGTERM to the next leader: %s", b.UntilLog(leads).At.Sub(signalled).Round(time.Millisecond))
 	b.Until("a tick", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("ticks"), " "), "tick-b") })
 }
 
@@ -226,9 +217,6 @@ func TestSIGKILL(t *testing.T) {
 	if took := began.Sub(renewed); took < leaseDuration {
 		t.Errorf("the next leader began %s after a renewal", took)
 	}
-	if took := began.Sub(killed); took > 2*leaseDuration {
-		t.Errorf("the next leader began after %s", took)
-	}
 	b.Until("the object", func([]testenv.Record) bool {
 		return strings.Contains(strings.Join(s.lines("received"), " "), "meanwhile")
 	})
@@ -242,7 +230,7 @@ func TestLeaseTaken(t *testing.T) {
 		"deleted": {"delete", "lease", "shell-operator"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, "60")
+			s := newStage(t, "3600") // longer than the patience of Wait
 			a := s.start("a", s.cluster.Kubeconfig)
 			a.Expect(1)
 			synchronized(a)
@@ -254,9 +242,6 @@ func TestLeaseTaken(t *testing.T) {
 				t.Errorf("status %d", status)
 			}
 			t.Logf("ended %s after the Lease was lost", time.Since(taken).Round(time.Millisecond))
-			if took := time.Since(taken); took > 30*time.Second {
-				t.Errorf("it went on for %s, and the hook takes 60 s", took)
-			}
 			if text := a.Errors.String(); !strings.Contains(text, "the Lease is lost") {
 				t.Errorf("it said %q", text)
 			}

@@ -269,14 +269,12 @@ func slowSenders(t *testing.T, all []*port) {
 }
 
 func slowSendersTo(t *testing.T, p *port) {
-	answer := func(when string) time.Duration {
-		started := time.Now()
+	answer := func(when string) {
 		if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
 			t.Errorf("%s %v: %.300q", when, statuses, text)
 		}
-		return time.Since(started)
 	}
-	usual := answer("before")
+	answer("before")
 	var slow []net.Conn
 	for i := range 100 {
 		conn := p.dial(t, "http/1.1")
@@ -289,9 +287,7 @@ func slowSendersTo(t *testing.T, p *port) {
 		}
 		slow = append(slow, conn)
 	}
-	if took := answer("meanwhile"); took > 5*time.Second+20*usual {
-		t.Errorf("an answer took %s meanwhile, and %s before", took, usual)
-	}
+	answer("meanwhile")
 	// Those in the middle of a header are hung up on; the deadline of the connection says when at last.
 	if _, err := io.Copy(io.Discard, slow[1]); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("a header may take for ever")

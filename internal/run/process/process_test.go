@@ -360,10 +360,9 @@ func TestStderrHeldOpenByAWriter(t *testing.T) {
 }
 
 func TestOutputClosedAndSilentChild(t *testing.T) {
-	began := time.Now()
-	got := execute(t, Options{DrainDelay: time.Minute}, "sleep 60 >&- 2>&- & echo $!", nil)
+	got := execute(t, Options{DrainDelay: time.Hour}, "sleep 3600 >&- 2>&- & echo $!", nil)
 	childOf(t, got)
-	if got.err != nil || got.result.HeldOpen || time.Since(began) > 30*time.Second {
+	if got.err != nil || got.result.HeldOpen {
 		t.Errorf("result %+v, error %v", got.result, got.err)
 	}
 }
