@@ -42,13 +42,18 @@ func quotes(text string) (all []string) {
 
 var verb = regexp.MustCompile(`%[+#]?[a-z]`)
 
+// message is a text of the program, and what is between its verbs.
+type message struct {
+	text  string
+	parts []string
+}
+
 // isExample reports whether a quote has a message in it, with values in the place of its verbs.
-func isExample(quote, message string) bool {
-	parts := verb.Split(message, -1)
-	if len(strings.Join(parts, "")) < 12 {
+func (m message) isExample(quote string) bool {
+	if len(strings.Join(m.parts, "")) < 12 {
 		return false
 	}
-	for _, part := range parts {
+	for _, part := range m.parts {
 		_, rest, ok := strings.Cut(quote, part)
 		if !ok {
 			return false
@@ -60,7 +65,10 @@ func isExample(quote, message string) bool {
 
 // TestQuotedMessages finds the messages that tables of pages quote in the source of the program. … matches any text.
 func TestQuotedMessages(t *testing.T) {
-	messages := literals(t)
+	var messages []message
+	for _, text := range literals(t) {
+		messages = append(messages, message{text, verb.Split(text, -1)})
+	}
 	for path, least := range map[string]int{"../docs/reference/errors.md": 60, "../docs/reference/logs.md": 100} {
 		if n := len(quotes(pageTexts(t, "..")[path])); n < least {
 			t.Errorf("%s: only %d messages are quoted", path, n)
@@ -69,7 +77,7 @@ func TestQuotedMessages(t *testing.T) {
 	for path, text := range pageTexts(t, "..") {
 		seen := map[string]bool{}
 		for _, quote := range quotes(text) {
-			if !slices.ContainsFunc(messages, func(m string) bool { return says(m, quote) || isExample(quote, m) }) {
+			if !slices.ContainsFunc(messages, func(m message) bool { return says(m.text, quote) || m.isExample(quote) }) {
 				t.Errorf("%s: no message of the program is %q: change or remove the row", path, quote)
 			}
 			if seen[quote] && strings.HasSuffix(path, "errors.md") {
