@@ -2,10 +2,12 @@ package testfile
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
+	godiff "github.com/rogpeppe/go-internal/diff"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -233,48 +235,37 @@ func Diff(before, after any) (lines []string) {
 	return lines
 }
 
-// maxCompared bounds the table of a comparison: larger texts are shown as removed and added.
-const maxCompared = 16 << 20
-
 // diff returns the lines of both sides in one list, the common ones once.
 func diff(expected, actual []string) (lines []string) {
-	if len(expected)*len(actual) > maxCompared {
-		for _, l := range expected {
-			lines = append(lines, "- "+l)
+	text := func(lines []string) []byte {
+		var b bytes.Buffer
+		for _, line := range lines {
+			b.WriteString(line + "\n")
 		}
-		for _, l := range actual {
-			lines = append(lines, "+ "+l)
-		}
-		return lines
+		return b.Bytes()
 	}
-	// common[i][j] is the length of the longest common subsequence of expected[i:] and actual[j:].
-	common := make([][]int, len(expected)+1)
-	for i := range common {
-		common[i] = make([]int, len(actual)+1)
-	}
-	for i := len(expected) - 1; i >= 0; i-- {
-		for j := len(actual) - 1; j >= 0; j-- {
-			if expected[i] == actual[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
+	next := 0 // line of expected
+	common := func(end int) {
+		for ; next < end; next++ {
+			lines = append(lines, "  "+expected[next])
 		}
 	}
-	i, j := 0, 0
-	for i < len(expected) || j < len(actual) {
-		switch {
-		case i < len(expected) && j < len(actual) && expected[i] == actual[j]:
-			lines = append(lines, "  "+expected[i])
-			i++
-			j++
-		case j == len(actual) || i < len(expected) && common[i+1][j] >= common[i][j+1]:
-			lines = append(lines, "- "+expected[i])
-			i++
+	unified := strings.Split(string(godiff.Diff("", text(expected), "", text(actual))), "\n")
+	for i := 3; i+1 < len(unified); i++ { // a head of three lines comes first, nothing last
+		switch line := unified[i]; line[0] {
+		case '@':
+			var first, count int
+			_, _ = fmt.Sscanf(line, "@@ -%d,%d", &first, &count)
+			common(first - min(count, 1)) // without lines of expected, first is the one before
+		case ' ':
+			common(next + 1)
+		case '-':
+			next++
+			fallthrough
 		default:
-			lines = append(lines, "+ "+actual[j])
-			j++
+			lines = append(lines, line[:1]+" "+line[1:])
 		}
 	}
+	common(len(expected))
 	return lines
 }

@@ -239,7 +239,7 @@ func (e *Expect) compare(x Expected, a *Actual) (failures []Failure) {
 		if a.Error == "" {
 			fail("the run succeeded, it should have failed")
 		} else if !matches(expected.(string), a.Error) {
-			fail("error is different", diff([]string{expected.(string)}, strings.Split(a.Error, "\n"))...)
+			fail("error is different", diff(strings.Split(expected.(string), "\n"), strings.Split(a.Error, "\n"))...)
 		}
 	case "stdout", "stderr":
 		for _, pattern := range expected.([]any) {
