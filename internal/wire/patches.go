@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -108,63 +109,35 @@ type field struct {
 
 // field returns the destination of a key.
 func (d *patchDocument) field(key string) field {
-	switch key {
-	case "operation":
-		return field{text: &d.Operation}
-	case "apiVersion":
-		return field{text: &d.APIVersion}
-	case "kind":
-		return field{text: &d.Kind}
-	case "namespace":
-		return field{text: &d.Namespace}
-	case "name":
-		return field{text: &d.Name}
-	case "subresource":
-		return field{text: &d.Subresource}
-	case "jqFilter":
-		return field{text: &d.JQFilter}
-	case "ignoreMissingObject":
-		return field{truth: &d.IgnoreMissingObject}
-	case "ignoreHookError":
-		return field{truth: &d.IgnoreHookError}
-	case "force":
-		return field{truth: &d.Force}
-	case "object":
-		return field{part: &d.Object}
-	case "mergePatch":
-		return field{part: &d.MergePatch}
-	case "jsonPatch":
-		return field{part: &d.JSONPatch}
-	case "regarding":
-		return field{part: &d.Regarding}
-	case "type":
-		return field{own: &d.Type}
-	case "status":
-		return field{own: &d.Status}
-	case "reason":
-		return field{own: &d.Reason}
-	case "message":
-		return field{own: &d.Message}
-	case "action":
-		return field{own: &d.Action}
-	case "note":
-		return field{own: &d.Note}
-	case "set":
-		return field{text: &d.Set}
-	case "drift":
-		return field{text: &d.Drift}
-	case "owner":
-		return field{part: &d.Owner}
-	case "objects":
-		return field{part: &d.Objects}
-	case "pruneKinds":
-		return field{part: &d.PruneKinds}
-	case "allowEmpty":
-		return field{truth: &d.AllowEmpty}
-	case "migrate":
-		return field{truth: &d.Migrate}
+	index, known := patchFields[key]
+	if !known {
+		return field{}
+	}
+	switch into := reflect.ValueOf(d).Elem().Field(index).Addr().Interface().(type) {
+	case *string:
+		return field{text: into}
+	case *ownText:
+		return field{own: into}
+	case *bool:
+		return field{truth: into}
+	case *json.RawMessage:
+		return field{part: into}
 	}
 	return field{}
 }
+
+// patchFields are the fields of a patchDocument by their keys, whose names are equal but for the case of letters.
+var patchFields = func() map[string]int {
+	fields := map[string]int{}
+	of := reflect.TypeFor[patchDocument]()
+	for _, key := range keys {
+		for i := range of.NumField() {
+			if strings.EqualFold(of.Field(i).Name, key) {
+				fields[key] = i
+			}
+		}
+	}
+	return fields
+}()
 
 var errNoObject = errors.New("an operation must be an object; lists of operations are not supported")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -17,10 +16,7 @@ import (
 // again parses what FormatPatch has written of an operation.
 func again(t *testing.T, p effect.Patch) effect.Patch {
 	t.Helper()
-	text, err := FormatPatch(&p).JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := written(t, FormatPatch(&p))
 	patches, err := ParsePatches(text, jq.NewCompiler(jq.Options{}))
 	if err != nil || len(patches) != 1 {
 		t.Fatalf("%d operations, %v: %s", len(patches), err, text)
@@ -112,73 +108,28 @@ func allFields(o effect.Operation) effect.Patch {
 
 // A field that is added to an operation is in the form, or is named here.
 func TestFormatPatchLeavesNothingOut(t *testing.T) {
-	missing := map[string]bool{}
-	var list func(at string, kind reflect.Type)
-	list = func(at string, kind reflect.Type) {
-		for i := range kind.NumField() {
-			f := kind.Field(i)
-			inner := f.Type
-			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
-				inner = inner.Elem()
-			}
-			if missing[at+f.Name] = true; inner.Kind() == reflect.Struct {
-				list(at+f.Name+".", inner)
-			}
-		}
-	}
-	list("", reflect.TypeFor[effect.Patch]())
-	for _, not := range []string{
-		"Number",                       // the place in the file
-		"Set.Finalizer", "Set.Restore", // set by a run; a word, tested below
+	missing := fieldsOf[effect.Patch](
+		"Patch.Number",                             // the place in the file
+		"ObjectSet.Finalizer", "ObjectSet.Restore", // set by a run; a word, tested below
 		"Condition.ObservedGeneration", "Condition.LastTransitionTime", // set when the condition is
-	} {
-		delete(missing, not)
-	}
-	var find func(at string, v reflect.Value)
-	find = func(at string, v reflect.Value) {
-		for i := range v.NumField() {
-			name, value := at+v.Type().Field(i).Name, v.Field(i)
-			if value.IsZero() {
-				continue
-			}
-			delete(missing, name)
-			for value.Kind() == reflect.Pointer || value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Struct {
-				if value.Kind() == reflect.Slice {
-					value = value.Index(0)
-				} else {
-					value = value.Elem()
-				}
-			}
-			if value.Kind() == reflect.Struct {
-				find(name+".", value)
-			}
-		}
-	}
+	)
 	for _, word := range effect.Operations() {
 		p := allFields(effect.ParseOperation(word))
 		got := compact(t, again(t, p))
 		if want := compact(t, p); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got\n%+v, want\n%+v", word, got, want)
 		}
-		find("", reflect.ValueOf(got))
+		missing.remove(reflect.ValueOf(got))
 	}
-	for name := range missing {
-		t.Errorf("no operation with the field %s is read again: FormatPatch, or the operations of this test, leave it out", name)
-	}
+	missing.check(t, "operation")
 	restoring := allFields(effect.Sync)
 	restoring.Set.Restore = true
 	if !again(t, restoring).Set.Restore {
 		t.Error("drift is not in the form")
 	}
-	// What hooks can write, the form has.
-	var of []string
-	for i := range reflect.TypeFor[Operation]().NumField() {
-		name, _, _ := bytes.Cut([]byte(reflect.TypeFor[Operation]().Field(i).Tag.Get("json")), []byte(","))
-		of = append(of, string(name))
-	}
 	for _, key := range keys {
-		if !slices.Contains(of, key) {
-			t.Errorf("the form lacks the key %s", key)
+		if _, ok := patchFields[key]; !ok {
+			t.Errorf("no field receives the key %s", key)
 		}
 	}
 }

@@ -49,12 +49,7 @@ func familiar(text []byte, err error) error {
 }
 
 // keys are the fields of a document. They match in any case.
-var keys = []string{
-	"operation", "apiVersion", "kind", "namespace", "name", "subresource", "jqFilter",
-	"ignoreMissingObject", "ignoreHookError", "force", "object", "mergePatch", "jsonPatch",
-	"regarding", "type", "status", "reason", "message", "action", "note",
-	"set", "owner", "objects", "pruneKinds", "allowEmpty", "migrate", "drift",
-}
+var keys = KeysOf[Operation]()
 
 // jsonDocument reads a document that is valid JSON. The last of duplicate keys counts.
 func jsonDocument(text []byte) (d patchDocument, err error) {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/shell-operator/shell-operator/internal/answer"
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run"
@@ -26,7 +26,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/internal/workbench/memory"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // response is what a handler of the operator answers.
@@ -126,7 +125,7 @@ func (s *simulation) review(ctx context.Context) error {
 	case "DELETE":
 		q.Object, q.OldObject = json.RawMessage("null"), objects[0]
 	}
-	verdict := map[string]any{"allowed": true}
+	verdict := &wire.Admission{}
 	for _, typ := range []event.Type{event.Mutating, event.Validating} {
 		bindings := s.hook.Validating
 		if typ == event.Mutating {
@@ -260,7 +259,7 @@ func ruleMatches(r *hook.Rule, q *admissionRequest, namespaced bool) bool {
 }
 
 // admit sends one review, and adds its response to the verdict.
-func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.Type, index int, q *admissionRequest, verdict map[string]any) (allowed bool, err error) {
+func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.Type, index int, q *admissionRequest, verdict *wire.Admission) (allowed bool, err error) {
 	q.UID = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.result.runs+1)
 	body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": q})
 	if err != nil {
@@ -282,21 +281,18 @@ func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.
 		return false, fmt.Errorf("the review was rejected with status %d: %s", w.status, w.body.Bytes())
 	}
 	r := review.Response
-	verdict["allowed"], s.result.admission = r.Allowed, verdict
+	verdict.Allowed, s.result.admission = r.Allowed, verdict
 	if !r.Allowed {
-		verdict["message"] = r.Status.Message
+		verdict.Message = r.Status.Message
 	}
-	for _, warning := range r.Warnings {
-		list, _ := verdict["warnings"].([]any)
-		verdict["warnings"] = append(list, warning)
-	}
+	verdict.Warnings = append(verdict.Warnings, r.Warnings...)
 	if len(r.Patch) == 0 {
 		return r.Allowed, nil
 	}
-	if tree, err := testfile.Tree(r.Patch); err == nil {
-		list, _ := verdict["patch"].([]any)
-		more, _ := tree.([]any)
-		verdict["patch"] = append(list, more...)
+	var steps, more []json.RawMessage
+	_ = json.Unmarshal(verdict.Patch, &steps) // there may be none
+	if json.Unmarshal(r.Patch, &more) == nil {
+		verdict.Patch, _ = json.Marshal(append(steps, more...)) // it was read
 	}
 	q.Object, err = admission.ApplyPatch(q.Object, r.Patch)
 	return r.Allowed, err
@@ -353,22 +349,9 @@ func (s *simulation) convert(ctx context.Context) error {
 	if err := json.Unmarshal(w.body.Bytes(), &review); err != nil || w.status != http.StatusOK {
 		return fmt.Errorf("the conversion was rejected with status %d: %s", w.status, w.body.Bytes())
 	}
-	s.result.conversion, err = conversionTree(review.Response.ConvertedObjects, review.Response.Result.Message)
-	return err
-}
-
-func conversionTree(objects []json.RawMessage, failure string) (map[string]any, error) {
-	if failure != "" {
-		return map[string]any{"failure": failure}, nil
-	}
-	list := make([]any, len(objects))
-	for i, o := range objects {
-		var err error
-		if list[i], err = testfile.Tree(o); err != nil {
-			return nil, err
-		}
-	}
-	return map[string]any{"objects": list}, nil
+	r := review.Response
+	s.result.conversion = &wire.Conversion{Objects: r.ConvertedObjects, Failure: r.Result.Message}
+	return nil
 }
 
 // request sends an HTTP request.
@@ -402,20 +385,8 @@ func (s *simulation) request(ctx context.Context) error {
 		s.result.excluded = append(s.result.excluded, fmt.Sprintf("the operator answers itself with status %d: %s", w.status, strings.TrimSpace(w.body.String())))
 	}
 	w.header.Del("X-Content-Type-Options")
-	s.result.http = httpTree(w.status, w.header, w.body.Bytes())
+	s.result.http = wire.FormatHTTP(effect.HTTPAnswer{Status: w.status, Headers: w.header, Body: w.body.Bytes()})
 	return nil
-}
-
-func httpTree(status int, header map[string][]string, body []byte) map[string]any {
-	headers := map[string]any{}
-	for name, values := range header {
-		headers[name] = strings.Join(values, ", ")
-	}
-	tree := map[string]any{"status": int64(status), "headers": headers, "body": string(body)}
-	if !utf8.Valid(body) {
-		delete(tree, "body")
-	}
-	return tree
 }
 
 // readFrom returns the binding contexts of Input.From.
@@ -494,10 +465,9 @@ func (s *simulation) replay(ctx context.Context) error {
 		s.result.usage = result.Usage
 		if err == nil {
 			var report TrialReport
-			if err = report.check(s.hook, heads[0], out, s.filters); err == nil {
-				err = s.answered(&report)
-			}
+			err = report.check(s.hook, heads[0], out, s.filters)
 			if err == nil {
+				s.result.file, s.result.admission, s.result.conversion, s.result.http = report.Result, report.Admission, report.Conversion, report.HTTP
 				_, err = simulatedEffects{s}.Apply(ctx, silent(), s.hook, out, nil, nil)
 			}
 		} else if out.Patch != nil {
@@ -513,28 +483,3 @@ func (s *simulation) replay(ctx context.Context) error {
 }
 
 func discardLine([]byte) {}
-
-// answered takes over the answers of a run with given contexts.
-func (s *simulation) answered(r *TrialReport) (err error) {
-	s.result.file = r.Result
-	if a := r.Admission; a != nil {
-		text, err := json.Marshal(a)
-		if err != nil {
-			return err
-		}
-		tree, err := testfile.Tree(text)
-		if err != nil {
-			return err
-		}
-		s.result.admission, _ = tree.(map[string]any)
-	}
-	if c := r.Conversion; c != nil {
-		if s.result.conversion, err = conversionTree(c.Objects, c.Failure); err != nil {
-			return err
-		}
-	}
-	if h := r.HTTP; h != nil {
-		s.result.http = httpTree(h.Status, h.Headers, append([]byte(h.Body), h.BodyBase64...))
-	}
-	return nil
-}

@@ -22,6 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
+	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
@@ -83,10 +84,12 @@ type simulated struct {
 	stdout, stderr []string
 	patches        []effect.Patch
 	// despite are the operations of the last failed run that are applied nevertheless.
-	despite                     []effect.Patch
-	metrics                     []effect.Metric
-	calls                       [][]string
-	admission, conversion, http map[string]any
+	despite    []effect.Patch
+	metrics    []effect.Metric
+	calls      [][]string
+	admission  *wire.Admission
+	conversion *wire.Conversion
+	http       *wire.HTTP
 	// exhausted is the error of a run without a further attempt, failed that of one that was followed by another run.
 	exhausted, failed error
 	// excluded are the reasons why changes were no events.
@@ -96,7 +99,7 @@ type simulated struct {
 	warnings []string
 	usage    process.Usage
 	// file is the result file of the last run.
-	file  *recording.File
+	file  *wire.Result
 	diffs []TrialDiff
 }
 
@@ -221,7 +224,7 @@ func (s *simulation) connect() (err error) {
 func (s *simulation) observe(r run.Report) {
 	s.result.err, s.result.exit = r.Err, exitOf(r.Err)
 	s.result.usage = r.Usage
-	s.result.file = recording.FileOf(r.Result)
+	s.result.file = wire.FormatResult(r.Result)
 	if r.InvalidResult != nil {
 		s.warn("the result file is ignored: %v", r.InvalidResult)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
@@ -408,8 +407,7 @@ func removeAll(dir string) error {
 func (s *simulation) actual() (*testfile.Actual, error) {
 	r := &s.result
 	a := &testfile.Actual{
-		Runs: r.runs, Exit: r.exit, Stdout: r.stdout, Stderr: r.stderr, Calls: r.calls,
-		Admission: r.admission, Conversion: r.conversion, HTTP: r.http, Approximate: s.server.Approximate(),
+		Runs: r.runs, Exit: r.exit, Stdout: r.stdout, Stderr: r.stderr, Calls: r.calls, HTTP: expectedHTTP(r.http), Approximate: s.server.Approximate(),
 		Present: func(ref string) bool { _, err := s.server.Find(ref); return err == nil },
 		Object:  s.expectedObject, Missing: s.missingObject,
 	}
@@ -419,28 +417,47 @@ func (s *simulation) actual() (*testfile.Actual, error) {
 	if r.failed != nil {
 		a.Failed = r.failed.Error()
 	}
-	if r.file != nil {
-		tree, err := asTree(r.file)
-		if err != nil {
-			return nil, err
+	var errs []error
+	tree := func(form any) any {
+		text, err := json.Marshal(form)
+		if err == nil {
+			form, err = testfile.Tree(text)
 		}
-		a.Result, _ = tree.(map[string]any)
+		errs = append(errs, err)
+		return form
+	}
+	a.Result, _ = tree(r.file).(map[string]any)
+	a.Admission, _ = tree(r.admission).(map[string]any)
+	switch c := r.conversion; {
+	case c == nil:
+	case c.Failure != "":
+		a.Conversion = map[string]any{"failure": c.Failure}
+	default:
+		a.Conversion = map[string]any{"objects": tree(append([]json.RawMessage{}, c.Objects...))}
 	}
 	for _, p := range r.patches {
-		tree, err := asTree(wire.FormatPatch(&p))
-		if err != nil {
-			return nil, err
-		}
-		a.Operations = append(a.Operations, tree)
+		a.Operations = append(a.Operations, tree(wire.FormatPatch(&p)))
 	}
 	for _, m := range r.metrics {
-		tree, err := asTree(recording.MetricOf(m))
-		if err != nil {
-			return nil, err
-		}
-		a.Metrics = append(a.Metrics, tree)
+		a.Metrics = append(a.Metrics, tree(wire.FormatMetric(m)))
 	}
-	return a, nil
+	return a, errors.Join(errs...)
+}
+
+// expectedHTTP returns a response in the form of expectations, whose headers are texts.
+func expectedHTTP(h *wire.HTTP) map[string]any {
+	if h == nil {
+		return nil
+	}
+	headers := map[string]any{}
+	for name, values := range h.Headers {
+		headers[name] = strings.Join(values, ", ")
+	}
+	tree := map[string]any{"status": int64(h.Status), "headers": headers}
+	if h.BodyBase64 == nil {
+		tree["body"] = h.Body
+	}
+	return tree
 }
 
 // missingObject explains why expectedObject has returned none.
@@ -486,12 +503,4 @@ func (s *simulation) expectedPlace(expected map[string]any) (at memory.Object, k
 		namespace = ""
 	}
 	return memory.Object{Kind: k, Namespace: namespace, Name: name}, known
-}
-
-func asTree(v any) (any, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return testfile.Tree(text)
 }

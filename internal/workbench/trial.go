@@ -20,7 +20,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/script"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
@@ -309,7 +308,7 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, trial 
 func (r *TrialReport) result(out run.Outputs, rules wire.ResultRules) error {
 	result, err := wire.ParseResult(out.Result, rules)
 	if err == nil && out.Result != nil {
-		r.Result = recording.FileOf(result)
+		r.Result = wire.FormatResult(result)
 	}
 	return err
 }
@@ -337,7 +336,7 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 		r.Notes = append(r.Notes, "the metrics: "+w.String())
 	}
 	for _, m := range a.Metrics {
-		r.Metrics = append(r.Metrics, recording.MetricOf(m))
+		r.Metrics = append(r.Metrics, wire.FormatMetric(m))
 	}
 	for _, p := range a.Patches {
 		r.Operations = append(r.Operations, trialOperation(&p))
@@ -352,21 +351,21 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 		if err != nil {
 			return err
 		}
-		admitted, r.Admission = &answer, recording.AdmissionOf(answer)
+		admitted, r.Admission = &answer, wire.FormatAdmission(answer)
 	}
 	if out.Conversion != nil {
 		answer, err := wire.ParseConversion(out.Conversion)
 		if err != nil {
 			return err
 		}
-		converted, r.Conversion = &answer, &TrialConversion{Objects: answer.Objects, Failure: answer.Failure}
+		converted, r.Conversion = &answer, wire.FormatConversion(answer)
 	}
 	if out.HTTP != nil || head.Type == event.HTTP { // an empty file is an answer, too
 		answer, err := wire.ParseHTTP(out.HTTP)
 		if err != nil {
 			return err
 		}
-		r.HTTP = recording.HTTPOf(answer)
+		r.HTTP = wire.FormatHTTP(answer)
 	}
 	return checkReview(h, head, admitted, converted)
 }

@@ -88,13 +88,13 @@ func (o TrialOperation) bare() TrialOperation {
 	return o
 }
 
-// What else a hook wrote to its files, in the form of recordings.
+// What else a hook wrote to its files.
 type (
-	TrialMetric     = recording.Metric
-	TrialResult     = recording.File
-	TrialAdmission  = recording.Admission
-	TrialConversion = recording.Conversion
-	TrialHTTP       = recording.HTTP
+	TrialMetric     = wire.Metric
+	TrialResult     = wire.Result
+	TrialAdmission  = wire.Admission
+	TrialConversion = wire.Conversion
+	TrialHTTP       = wire.HTTP
 )
 
 // outcome is what of the report is in a recording, too.

@@ -2,7 +2,6 @@ package workbench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
-	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // simulate runs the hook on events of a simulated cluster, with the environment of the caller.
@@ -68,48 +67,10 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 		r.Notes = append(r.Notes, "the operations change nothing")
 	}
 	for _, m := range result.metrics {
-		r.Metrics = append(r.Metrics, recording.MetricOf(m))
+		r.Metrics = append(r.Metrics, wire.FormatMetric(m))
 	}
-	err = errors.Join(result.failed, result.err, r.answers(result), removeAll(own))
+	r.Admission, r.Conversion, r.HTTP = result.admission, result.conversion, result.http
+	err = errors.Join(result.failed, result.err, removeAll(own))
 	r.compare(s.recording, (&run.Report{Err: result.err, Usage: result.usage}).Exit(), o.Env)
 	return err
-}
-
-// answers takes over the responses of a simulation.
-func (r *TrialReport) answers(s *simulated) error {
-	copyTo := func(tree map[string]any, into any) error {
-		text, err := json.Marshal(tree)
-		if err != nil {
-			return err
-		}
-		return json.Unmarshal(text, into)
-	}
-	if s.admission != nil {
-		r.Admission = &TrialAdmission{}
-		if err := copyTo(s.admission, r.Admission); err != nil {
-			return err
-		}
-		if text, err := json.Marshal(s.admission["patch"]); err == nil && s.admission["patch"] != nil {
-			r.Admission.Patch = json.RawMessage(text)
-		}
-	}
-	if s.conversion != nil {
-		r.Conversion = &TrialConversion{}
-		if failure, ok := s.conversion["failure"].(string); ok {
-			r.Conversion.Failure = failure
-		} else if err := copyTo(map[string]any{"convertedObjects": s.conversion["objects"]}, r.Conversion); err != nil {
-			return err
-		}
-	}
-	if s.http != nil {
-		status, _ := s.http["status"].(int64)
-		body, _ := s.http["body"].(string)
-		r.HTTP = &TrialHTTP{Status: int(status), Headers: map[string][]string{}, Body: body}
-		headers, _ := s.http["headers"].(map[string]any)
-		for name, value := range headers {
-			text, _ := value.(string)
-			r.HTTP.Headers[name] = []string{text}
-		}
-	}
-	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // redactor replaces secrets. Its key never leaves the process, so values cannot be guessed and compared.
@@ -294,11 +296,11 @@ func (d *redaction) outcome(o *Outcome) {
 	}
 }
 
-// keptKeys are those of an operation on a Secret that have no values of it.
-var keptKeys = []string{
-	"operation", "apiVersion", "kind", "namespace", "name", "subresource", "set", "drift", "pruneKinds", "allowEmpty", "migrate", "force",
-	"ignoreMissingObject", "ignoreHookError",
-}
+// keptKeys are those of an operation on a Secret that have no values of it, keptNames those of a reference to one.
+var (
+	keptKeys  = wire.KeysOf[wire.Operation]("word")
+	keptNames = wire.KeysOf[wire.Reference]("word")
+)
 
 // operation redacts an operation on a Secret, and Secrets in other ones.
 func (d *redaction) operation(tree any) any {
@@ -315,7 +317,7 @@ func (d *redaction) operation(tree any) any {
 			o[key] = d.secrets(value, d.manifest)
 		case "regarding", "owner":
 			if m, isMap := value.(map[string]any); isMap {
-				d.leavesBut(m, func(key string, _ any) bool { return slices.Contains(keptKeys, key) })
+				d.leavesBut(m, func(key string, _ any) bool { return slices.Contains(keptNames, key) })
 			}
 		case "jsonPatch":
 			o[key] = d.jsonPatch(value)

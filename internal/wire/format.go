@@ -1,0 +1,126 @@
+package wire
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+)
+
+// Forms are what hooks write, as values that can be written again: Parse of the JSON of a form is the value that it was made of. The tag holds of a
+// field names what its value may have of an object:
+//   - word: nothing. It is a word of the protocol, a name, a number or a time
+//   - text: what the hook has composed. Recordings of runs with Secrets do not keep it
+//   - value: parts of objects. Recordings redact it if the object is a Secret
+
+// KeysOf returns the keys of a form whose tag is one of those given; none given means all.
+func KeysOf[Form any](holds ...string) (all []string) {
+	for f := range reflect.TypeFor[Form]().Fields() {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if key != "" && (len(holds) == 0 || slices.Contains(holds, f.Tag.Get("holds"))) {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+// Metric is the form of an operation on the hook's metrics.
+type Metric struct {
+	Action  string            `json:"action" holds:"word"`
+	Name    string            `json:"name,omitempty" holds:"word"`
+	Value   float64           `json:"value" holds:"word"`
+	Labels  map[string]string `json:"labels,omitempty" holds:"text"`
+	Buckets []float64         `json:"buckets,omitzero" holds:"word"`
+	Group   string            `json:"group,omitempty" holds:"text"`
+}
+
+// FormatMetric returns the form of a metric.
+func FormatMetric(m effect.Metric) Metric {
+	return Metric{m.Action.String(), m.Name, m.Value, m.Labels, m.Buckets, m.Group}
+}
+
+// Result is the form of a result file.
+type Result struct {
+	RequeueAfter  string    `json:"requeueAfter,omitempty" holds:"word"`
+	Requeue       []Requeue `json:"requeue,omitempty" holds:"word"`
+	KeepFinalizer bool      `json:"keepFinalizer,omitempty" holds:"word"`
+	RetryAfter    string    `json:"retryAfter,omitempty" holds:"word"`
+	GiveUp        string    `json:"giveUp,omitempty" holds:"text"`
+	Message       string    `json:"message,omitempty" holds:"text"`
+}
+
+// Requeue requests another run for one object.
+type Requeue struct {
+	Namespace string `json:"namespace,omitempty" holds:"word"`
+	Name      string `json:"name" holds:"word"`
+	After     string `json:"after" holds:"word"`
+}
+
+// FormatResult returns the form of a result file.
+func FormatResult(r effect.Result) *Result {
+	f := &Result{KeepFinalizer: r.KeepFinalizer, GiveUp: r.GiveUp, Message: r.Message}
+	if r.RequeueAfter > 0 {
+		f.RequeueAfter = r.RequeueAfter.String()
+	}
+	for _, q := range r.Requeue {
+		f.Requeue = append(f.Requeue, Requeue{q.Namespace, q.Name, q.After.String()})
+	}
+	if r.RetryAfter != nil {
+		f.RetryAfter = r.RetryAfter.String()
+	}
+	return f
+}
+
+// Admission is the form of an answer to an admission review.
+type Admission struct {
+	Allowed  bool     `json:"allowed" holds:"word"`
+	Message  string   `json:"message,omitempty" holds:"text"`
+	Warnings []string `json:"warnings,omitempty" holds:"text"`
+	// Patch is what hooks write in base64: the JSON patch, or a text that is no JSON.
+	Patch json.RawMessage `json:"patch,omitempty" holds:"value"`
+}
+
+// FormatAdmission returns the form of an answer. Its patch aliases that of the answer.
+func FormatAdmission(a effect.AdmissionAnswer) *Admission {
+	f := &Admission{Allowed: a.Allowed, Message: a.Message, Warnings: a.Warnings}
+	switch {
+	case json.Valid(a.Patch):
+		f.Patch = a.Patch
+	case len(a.Patch) > 0:
+		f.Patch, _ = json.Marshal(string(a.Patch)) // texts are always JSON
+	}
+	return f
+}
+
+// Conversion is the form of an answer to a conversion review.
+type Conversion struct {
+	Objects []json.RawMessage `json:"convertedObjects,omitempty" holds:"value"`
+	Failure string            `json:"failedMessage,omitempty" holds:"text"`
+}
+
+// FormatConversion returns the form of an answer.
+func FormatConversion(a effect.ConversionAnswer) *Conversion {
+	return &Conversion{a.Objects, a.Failure}
+}
+
+// HTTP is the form of an answer to an HTTP request. A body that is no text is in BodyBase64.
+type HTTP struct {
+	Status     int                 `json:"status" holds:"word"`
+	Headers    map[string][]string `json:"headers,omitempty" holds:"text"`
+	Body       string              `json:"body,omitempty" holds:"text"`
+	BodyBase64 []byte              `json:"bodyBase64,omitempty" holds:"text"`
+}
+
+// FormatHTTP returns the form of an answer.
+func FormatHTTP(a effect.HTTPAnswer) *HTTP {
+	f := &HTTP{Status: a.Status, Headers: a.Headers}
+	if utf8.Valid(a.Body) {
+		f.Body = string(a.Body)
+	} else {
+		f.BodyBase64 = a.Body
+	}
+	return f
+}

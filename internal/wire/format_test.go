@@ -1,0 +1,202 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
+)
+
+// written is a form as JSON, with the parts of it as they are.
+func written(t *testing.T, form any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(form); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// unwritten are the fields of types that have not had a value yet. A field that somebody adds stays here until a test has a value of it.
+type unwritten map[string]bool
+
+// fieldsOf are all fields of a type and of the types in it, but not those that forms leave out.
+func fieldsOf[T any](leftOut ...string) unwritten {
+	u := unwritten{}
+	u.add(reflect.TypeFor[T]())
+	for _, name := range leftOut {
+		delete(u, name)
+	}
+	return u
+}
+
+func (u unwritten) add(t reflect.Type) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return
+	}
+	for f := range t.Fields() {
+		u[t.Name()+"."+f.Name] = true
+		u.add(f.Type)
+	}
+}
+
+// remove removes the fields with a value.
+func (u unwritten) remove(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			u.remove(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			u.remove(v.Index(i))
+		}
+	case reflect.Struct:
+		for f, value := range v.Fields() {
+			if !value.IsZero() {
+				delete(u, v.Type().Name()+"."+f.Name)
+				u.remove(value)
+			}
+		}
+	}
+}
+
+func (u unwritten) check(t *testing.T, of string) {
+	t.Helper()
+	for name := range u {
+		t.Errorf("no %s with the field %s is written and read again: its form, or this test, leaves it out", of, name)
+	}
+}
+
+// texts are the files of txtar archives that are no expectations.
+func texts(t *testing.T, pattern string) map[string][]byte {
+	all := map[string][]byte{}
+	for _, path := range golden.Files(t, pattern) {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range archive.Files {
+			if !strings.HasSuffix(f.Name, ".want") {
+				all[path+": "+f.Name] = f.Data
+			}
+		}
+	}
+	return all
+}
+
+func TestFormatMetric(t *testing.T) {
+	missing := fieldsOf[effect.Metric]()
+	for name, text := range texts(t, metricFiles) {
+		metrics, _, err := ParseMetrics(text)
+		if err != nil {
+			continue
+		}
+		for _, m := range metrics {
+			form := written(t, FormatMetric(m))
+			again, warnings, err := ParseMetrics(form)
+			if len(m.Labels) == 0 {
+				m.Labels = nil
+			}
+			if err != nil || len(warnings) > 0 || len(again) != 1 || !reflect.DeepEqual(again[0], m) {
+				t.Fatalf("%s: got %+v, %v, %v, want %+v: %s", name, again, warnings, err, m, form)
+			}
+			missing.remove(reflect.ValueOf(m))
+		}
+	}
+	missing.check(t, "metric")
+}
+
+func TestFormatResult(t *testing.T) {
+	missing := fieldsOf[effect.Result]()
+	none := time.Duration(0)
+	for _, r := range []effect.Result{
+		{},
+		{RequeueAfter: 90 * time.Second, Requeue: []effect.Requeue{{Namespace: "n", Name: "a", After: time.Minute}, {Name: "b", After: 1500 * time.Millisecond}}, Message: "3 of \"5\": <ready>\n"},
+		{RequeueAfter: time.Second, KeepFinalizer: true},
+		{RetryAfter: &none, GiveUp: "no such bucket: é"},
+	} {
+		form := written(t, FormatResult(r))
+		rules := ResultRules{Failed: r.RetryAfter != nil, Contains: func(string, string) bool { return true }}
+		again, err := ParseResult(form, rules)
+		if err != nil || !reflect.DeepEqual(again, r) {
+			t.Errorf("got %+v, %v, want %+v: %s", again, err, r, form)
+		}
+		missing.remove(reflect.ValueOf(r))
+	}
+	missing.check(t, "result")
+}
+
+func TestFormatAdmission(t *testing.T) {
+	missing := fieldsOf[effect.AdmissionAnswer]()
+	for _, a := range []effect.AdmissionAnswer{
+		{}, {Message: "no <b>"}, {Allowed: true, Warnings: []string{"a\nb", ""}, Patch: []byte(`[{"op":"add","path":"/a","value":"<"}]`)},
+	} {
+		form := FormatAdmission(a)
+		text := written(t, struct {
+			*Admission
+			Patch []byte `json:"patch,omitempty"` // base64
+		}{form, form.Patch})
+		again, err := ParseAdmission(text)
+		if err != nil || !reflect.DeepEqual(again, a) {
+			t.Errorf("got %+v, %v, want %+v: %s", again, err, a, text)
+		}
+		missing.remove(reflect.ValueOf(a))
+	}
+	missing.check(t, "answer to an admission review")
+	if got := string(FormatAdmission(effect.AdmissionAnswer{Patch: []byte("x")}).Patch); got != `"x"` {
+		t.Errorf("a patch that is no JSON becomes %s", got)
+	}
+}
+
+func TestFormatConversion(t *testing.T) {
+	missing := fieldsOf[effect.ConversionAnswer]()
+	for _, a := range []effect.ConversionAnswer{{Objects: []json.RawMessage{[]byte(`{"a":1.0,"b":"<"}`), []byte("null")}}, {Failure: "no"}, {}} {
+		form := written(t, FormatConversion(a))
+		again, err := ParseConversion(form)
+		if err != nil || !reflect.DeepEqual(again, a) {
+			t.Errorf("got %+v, %v, want %+v: %s", again, err, a, form)
+		}
+		missing.remove(reflect.ValueOf(a))
+	}
+	missing.check(t, "answer to a conversion review")
+}
+
+func TestFormatHTTP(t *testing.T) {
+	missing := fieldsOf[effect.HTTPAnswer]()
+	for _, text := range []string{
+		``, `{"status": 404}`, `{"body": "hi <b>é\n", "headers": {"x": "y"}}`, `{"bodyBase64": "/wA="}`, `{"status": 201, "json": {"a": 1.0}, "headers": {"Link": ["a", "b"]}}`,
+		`{"bodyBase64": "` + base64.StdEncoding.EncodeToString([]byte("text")) + `"}`, `{"body": ""}`,
+	} {
+		a, err := ParseHTTP([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		form := written(t, FormatHTTP(a))
+		again, err := ParseHTTP(form)
+		if len(a.Body) == 0 {
+			a.Body = nil
+		}
+		if a.Headers == nil {
+			a.Headers = map[string][]string{}
+		}
+		if err != nil || !reflect.DeepEqual(again, a) {
+			t.Errorf("got %+v, %v, want %+v: %s", again, err, a, form)
+		}
+		missing.remove(reflect.ValueOf(a))
+	}
+	missing.check(t, "answer to an HTTP request")
+}
