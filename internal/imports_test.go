@@ -28,7 +28,7 @@ var directions = []struct {
 	{"internal/jsonwalk", nil, "a library for packages that read objects"},
 	{"internal/jq", []string{"internal/jsonwalk"}, "a library for formats and stages"},
 	{"internal/debug/history", nil, "it stores runs and is independent of their source"},
-	{"internal/debug", []string{"internal/hook", "internal/event", "internal/debug/history", "internal/httpserver", "internal/spelling", "internal/telemetry"}, "it shows data from app, and passes commands to app"},
+	{"internal/debug", []string{"internal/hook", "internal/event", "internal/wire", "internal/debug/history", "internal/httpserver", "internal/spelling", "internal/telemetry"}, "it shows data from app, and passes commands to app"},
 	{"internal/telemetry", nil, "the logger is created before all else"},
 	{"internal/telemetry/logonce", nil, "suppresses repeated records of any package"},
 	{"internal/telemetry/tracing", []string{"internal/telemetry/logonce"}, "it exports spans of any package"},

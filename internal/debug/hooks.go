@@ -11,6 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 func hookList(a *API, _ request) (answer, error) {
@@ -118,121 +119,17 @@ func writeObjects(w *bufio.Writer, objects event.Snapshot) (err error) {
 	return err
 }
 
-// hookDump is a hook in the words of its configuration.
+// hookDump is a hook in the form of its configuration.
 type hookDump struct {
-	Hook        string           `json:"hook"`
-	Path        string           `json:"path"`
-	OnStartup   *int             `json:"onStartup,omitempty"`
-	Schedule    []scheduleDump   `json:"schedule,omitempty"`
-	Kubernetes  []kubernetesDump `json:"kubernetes,omitempty"`
-	Validating  []admissionDump  `json:"kubernetesValidating,omitempty"`
-	Mutating    []admissionDump  `json:"kubernetesMutating,omitempty"`
-	Conversions []conversionDump `json:"kubernetesCustomResourceConversion,omitempty"`
-	HTTP        []httpDump       `json:"http,omitempty"`
-	Settings    *settingsDump    `json:"settings,omitempty"`
-}
-
-type bindingDump struct {
-	Name     string   `json:"name"`
-	Group    string   `json:"group,omitempty"`
-	Includes []string `json:"includeSnapshotsFrom,omitempty"`
+	Hook string `json:"hook"`
+	Path string `json:"path"`
+	wire.Config
+	Schedules []scheduleDump `json:"schedule,omitempty"`
 }
 
 type scheduleDump struct {
-	bindingDump
-	Crontab      string     `json:"crontab"`
-	Queue        string     `json:"queue"`
-	AllowFailure bool       `json:"allowFailure,omitempty"`
-	Retry        *retryDump `json:"retry,omitempty"`
-	NextTick     *time.Time `json:"nextTick,omitempty"`
-}
-
-type kubernetesDump struct {
-	bindingDump
-	// Queue is the name, or a keyedDump.
-	Queue           any        `json:"queue"`
-	AllowFailure    bool       `json:"allowFailure,omitempty"`
-	Retry           *retryDump `json:"retry,omitempty"`
-	APIVersion      string     `json:"apiVersion,omitempty"`
-	Kind            string     `json:"kind"`
-	Events          []string   `json:"executeHookOnEvent"`
-	Initial         string     `json:"initialObjects,omitempty"`
-	Condition       string     `json:"conditions,omitempty"`
-	Synchronization bool       `json:"executeHookOnSynchronization"`
-	Wait            bool       `json:"waitForSynchronization"`
-	FullObjects     bool       `json:"keepFullObjectsInMemory"`
-	Previous        bool       `json:"includePrevious,omitempty"`
-	Finalizer       string     `json:"finalizer,omitempty"`
-	JQFilter        string     `json:"jqFilter,omitempty"`
-	Names           []string   `json:"names,omitempty"`
-	Namespaces      []string   `json:"namespaces,omitempty"`
-	NamespaceLabels *string    `json:"namespaceLabels,omitempty"`
-	Labels          string     `json:"labels,omitempty"`
-	Fields          string     `json:"fields,omitempty"`
-	Resync          string     `json:"resynchronizationPeriod,omitempty"`
-}
-
-type keyedDump struct {
-	Name        string   `json:"name"`
-	Key         hook.Key `json:"key"`
-	Concurrency int      `json:"concurrency"`
-}
-
-type retryDump struct {
-	MinDelay  string         `json:"minDelay,omitempty"`
-	MaxDelay  string         `json:"maxDelay,omitempty"`
-	Limit     *int           `json:"limit,omitempty"`
-	Exhausted hook.Exhausted `json:"exhausted,omitempty"`
-}
-
-type admissionDump struct {
-	bindingDump
-	Rules          []ruleDump `json:"rules"`
-	FailurePolicy  string     `json:"failurePolicy,omitempty"`
-	TimeoutSeconds int        `json:"timeoutSeconds"`
-}
-
-type conversionDump struct {
-	bindingDump
-	CRDName string     `json:"crdName"`
-	Steps   []stepDump `json:"conversions"`
-}
-
-type ruleDump struct {
-	APIGroups   []string `json:"apiGroups,omitempty"`
-	APIVersions []string `json:"apiVersions,omitempty"`
-	Resources   []string `json:"resources,omitempty"`
-	Operations  []string `json:"operations,omitempty"`
-	Scope       string   `json:"scope,omitempty"`
-}
-
-type stepDump struct {
-	From string `json:"fromVersion"`
-	To   string `json:"toVersion"`
-}
-
-type allowDump struct {
-	Users  []string `json:"users,omitempty"`
-	Groups []string `json:"groups,omitempty"`
-}
-
-type httpDump struct {
-	bindingDump
-	Method  string     `json:"method"`
-	Path    string     `json:"path"`
-	Headers []string   `json:"headers,omitempty"`
-	Timeout string     `json:"timeout,omitempty"`
-	Allow   *allowDump `json:"allow,omitempty"`
-}
-
-type settingsDump struct {
-	MinInterval      string     `json:"executionMinInterval,omitempty"`
-	Burst            int        `json:"executionBurst,omitempty"`
-	ExecutionTimeout string     `json:"executionTimeout,omitempty"`
-	ContextsPerRun   int        `json:"contextsPerRun,omitempty"`
-	Retry            *retryDump `json:"retry,omitempty"`
-	Kubectl          string     `json:"kubectl,omitempty"`
-	Record           string     `json:"record,omitempty"`
+	wire.ScheduleConfig
+	NextTick *time.Time `json:"nextTick,omitempty"`
 }
 
 func hookConfig(a *API, r request) (answer, error) {
@@ -246,113 +143,13 @@ func hookConfig(a *API, r request) (answer, error) {
 }
 
 func configOf(h *hook.Hook, nextTick func(string) time.Time) hookDump {
-	d := hookDump{Hook: h.Name, Path: h.Path, OnStartup: h.OnStartup, Settings: settingsOf(h.Settings)}
-	common := func(b hook.Binding) bindingDump {
-		dump := bindingDump{Name: b.Name, Group: b.Group}
-		for _, i := range b.Includes {
-			dump.Includes = append(dump.Includes, h.Kubernetes[i].Name)
-		}
-		return dump
-	}
-	for _, s := range h.Schedules {
-		dump := scheduleDump{bindingDump: common(s.Binding), Crontab: s.Crontab, Queue: s.Queue, AllowFailure: s.AllowFailure, Retry: retryOf(s.Retry)}
+	d := hookDump{Hook: h.Name, Path: h.Path, Config: wire.FormatConfig(h)}
+	for _, s := range d.Config.Schedules {
+		dump := scheduleDump{ScheduleConfig: s}
 		if next := nextTick(s.Crontab); !next.IsZero() {
 			dump.NextTick = &next
 		}
-		d.Schedule = append(d.Schedule, dump)
-	}
-	for i := range h.Kubernetes {
-		d.Kubernetes = append(d.Kubernetes, kubernetesOf(&h.Kubernetes[i], common(h.Kubernetes[i].Binding)))
-	}
-	admission := func(list []hook.Admission) (dumps []admissionDump) {
-		for _, b := range list {
-			dump := admissionDump{bindingDump: common(b.Binding), FailurePolicy: b.FailurePolicy, TimeoutSeconds: b.TimeoutSeconds}
-			for _, r := range b.Rules {
-				dump.Rules = append(dump.Rules, ruleDump(r))
-			}
-			dumps = append(dumps, dump)
-		}
-		return dumps
-	}
-	d.Validating, d.Mutating = admission(h.Validating), admission(h.Mutating)
-	for _, c := range h.Conversions {
-		dump := conversionDump{bindingDump: common(c.Binding), CRDName: c.CRDName}
-		for _, s := range c.Steps {
-			dump.Steps = append(dump.Steps, stepDump(s))
-		}
-		d.Conversions = append(d.Conversions, dump)
-	}
-	for _, b := range h.HTTP {
-		dump := httpDump{bindingDump: common(b.Binding), Method: b.Method, Path: b.Path, Headers: b.Headers, Allow: (*allowDump)(b.Allow)}
-		if b.Timeout != nil {
-			dump.Timeout = b.Timeout.String()
-		}
-		d.HTTP = append(d.HTTP, dump)
+		d.Schedules = append(d.Schedules, dump)
 	}
 	return d
-}
-
-func kubernetesOf(k *hook.Kubernetes, common bindingDump) kubernetesDump {
-	d := kubernetesDump{
-		bindingDump: common, Queue: k.Queue, AllowFailure: k.AllowFailure, Retry: retryOf(k.Retry), APIVersion: k.APIVersion, Kind: k.Kind,
-		Events: events(k), Synchronization: k.Initial == hook.InitialList, Wait: k.WaitForSynchronization,
-		FullObjects: k.KeepFullObjects, JQFilter: k.JQFilter, Finalizer: k.Finalizer, Names: k.Names, Namespaces: k.Namespaces.Names,
-		Labels: k.Labels, Fields: k.Fields, Condition: k.Condition, Previous: k.IncludePrevious,
-	}
-	if k.Lanes.Keyed() {
-		d.Queue = keyedDump{k.Queue, k.Lanes.Key, k.Lanes.Concurrency}
-	}
-	if k.Initial == hook.InitialEvents && !k.WaitForSynchronization {
-		d.Initial, d.Synchronization = "added", true
-	}
-	if k.Namespaces.ByLabels {
-		d.NamespaceLabels = &k.Namespaces.Labels
-	}
-	if k.Resync > 0 {
-		d.Resync = k.Resync.String()
-	}
-	return d
-}
-
-// events are the changes that run the hook.
-func events(k *hook.Kubernetes) []string {
-	list := []string{}
-	for _, e := range []struct {
-		wanted bool
-		watch  event.Watch
-	}{{k.Added, event.Added}, {k.Modified, event.Modified}, {k.Deleted, event.Deleted}, {k.Finalizer != "", event.Deleting}} {
-		if e.wanted {
-			list = append(list, e.watch.String())
-		}
-	}
-	return list
-}
-
-func retryOf(r *hook.Retry) *retryDump {
-	if r == nil {
-		return nil
-	}
-	d := &retryDump{Limit: r.Limit, Exhausted: r.Exhausted}
-	if r.MinDelay != nil {
-		d.MinDelay = r.MinDelay.String()
-	}
-	if r.MaxDelay != nil {
-		d.MaxDelay = r.MaxDelay.String()
-	}
-	return d
-}
-
-func settingsOf(s hook.Settings) *settingsDump {
-	var d settingsDump
-	if s.MinInterval > 0 {
-		d.MinInterval, d.Burst = s.MinInterval.String(), s.Burst
-	}
-	if s.ExecutionTimeout != nil {
-		d.ExecutionTimeout = s.ExecutionTimeout.String()
-	}
-	d.ContextsPerRun, d.Kubectl, d.Record, d.Retry = s.ContextsPerRun, s.Kubectl, string(s.Record), retryOf(s.Retry)
-	if d == (settingsDump{}) {
-		return nil
-	}
-	return &d
 }

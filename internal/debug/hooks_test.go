@@ -23,7 +23,7 @@ func TestConfigOfAllKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	const review = `[{"name":"review","rules":[{"apiGroups":["apps"],"apiVersions":["v1"],"resources":["deployments"],"operations":["CREATE"],"scope":"*"}],"timeoutSeconds":10}]`
-	want := `{"hook":"h","path":"/h","kubernetesValidating":` + review + `,"kubernetesMutating":` + review +
+	want := `{"hook":"h","path":"/h","configVersion":"v1","kubernetesValidating":` + review + `,"kubernetesMutating":` + review +
 		`,"kubernetesCustomResourceConversion":[{"name":"convert","crdName":"things.example.com","conversions":[{"fromVersion":"v1","toVersion":"v2"}]}]` +
 		`,"http":[{"name":"get","method":"GET","path":"/things","timeout":"2s","allow":{"groups":["ops"]}}]}`
 	if string(got) != want {

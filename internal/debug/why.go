@@ -9,6 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // facts is the state from which an Explanation is derived.
@@ -385,7 +386,7 @@ func (f *facts) listening() (reasons []Reason) {
 
 func sees(k *hook.Kubernetes, objects int) string {
 	text := fmt.Sprintf("binding %q sees %s of kind %s", k.Name, count(objects, "object"), k.Kind)
-	wanted := strings.Join(events(k), ", ")
+	wanted := strings.Join(wire.EventsOf(k), ", ")
 	switch {
 	case wanted == "":
 		return text + ", for snapshots only"

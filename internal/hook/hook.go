@@ -56,7 +56,7 @@ const (
 type Settings struct {
 	// MinInterval is the interval in which one token returns to the rate limiter; 0 means no limit.
 	MinInterval time.Duration
-	// Burst is the size of the rate limiter's bucket, at least 1 when MinInterval is set.
+	// Burst is the size of the rate limiter's bucket: at least 1 when MinInterval is set, otherwise 0.
 	Burst int
 	// ExecutionTimeout ends a run that takes longer. Nil means the operator's default, 0 means none.
 	ExecutionTimeout *time.Duration

@@ -279,5 +279,6 @@ func (p *parser) fieldSelector(parent *object, named bool) string {
 	if len(terms) == 0 {
 		return ""
 	}
+	slices.SortFunc(terms, func(a, b fields.Selector) int { return strings.Compare(a.String(), b.String()) }) // equal selectors are equal texts
 	return fields.AndSelectors(terms...).String()
 }

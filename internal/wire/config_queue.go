@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,10 +128,17 @@ func (p *parser) initialObjects(o *object, k *hook.Kubernetes) {
 	k.Initial, k.WaitForSynchronization = hook.InitialEvents, false
 }
 
-// newerFields rejects fields in a binding of version 0, which ignores unknown ones otherwise.
+// upstreamFields are the keys of kubernetes bindings that upstream has, too.
+var upstreamFields = []string{
+	"queue", "allowFailure", "apiVersion", "kind", "executeHookOnEvent", "executeHookOnSynchronization", "waitForSynchronization",
+	"keepFullObjectsInMemory", "jqFilter", "nameSelector", "namespace", "labelSelector", "fieldSelector",
+	"resynchronizationPeriod",
+}
+
+// newerFields rejects the other ones in a binding of version 0, which ignores unknown ones otherwise.
 func newerFields(o *object) {
-	for _, key := range []string{"queue", "retry", "initialObjects", "finalizer", "conditions", "includePrevious"} {
-		if v, ok := o.lookup(key); ok && (key != "queue" || typeOf(v) == "object") {
+	for _, key := range KeysOf[kubernetesConfig]() {
+		if v, ok := o.lookup(key); ok && (key == "queue" && typeOf(v) == "object" || !slices.Contains(upstreamFields, key)) {
 			o.violation(key, "needs configVersion v1", `write "configVersion: v1", or remove it`)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // v0 parses a configuration without configVersion. Items are checked leniently: such hooks are old and no longer maintained.
 func (p *parser) v0(o *object, h *hook.Hook) {
 	h.Contexts = hook.NameContexts
-	h.Settings = hook.Settings{Burst: 1, ContextsPerRun: 1}
+	h.Settings = hook.Settings{ContextsPerRun: 1}
 	h.OnStartup = o.integer("onStartup")
 	for i, item := range o.objects("schedule", 0) {
 		h.Schedules = append(h.Schedules, hook.Schedule{})

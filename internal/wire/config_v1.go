@@ -51,13 +51,14 @@ func (p *parser) settings(root *object, h *hook.Hook) {
 		h.Settings.MinInterval = *d
 	}
 	burst := o.integer("executionBurst")
-	switch {
-	case burst == nil:
-		h.Settings.Burst = 1
-	case *burst < 0:
+	if burst != nil && *burst < 0 {
 		o.violation("executionBurst", fmt.Sprintf("is %d", *burst), "use 1 or more")
-	default:
-		h.Settings.Burst = max(1, *burst)
+	}
+	if h.Settings.MinInterval > 0 {
+		h.Settings.Burst = 1
+		if burst != nil {
+			h.Settings.Burst = max(1, *burst)
+		}
 	}
 	h.Settings.ExecutionTimeout = o.duration("executionTimeout")
 	o.contextsPerRun(&h.Settings.ContextsPerRun)
