@@ -130,14 +130,19 @@ test-image: image-shell ## test the image with a shell: any user, a read-only ro
 demo: build testcluster tools ## run a hook on a local control plane; HOOKS=dir keeps running with your hooks
 	@HOOKS='$(HOOKS)' scripts/demo.sh
 
+# Most of its time is linking, of which a third is for debuggers.
+unit: ## run the tests that need no control plane, in a minute: while you work
+	@go test -short -vet=off -ldflags='-s -w' ./internal/... ./cmd/... ./sdk/... ./docs
+
 test: testcluster tools delivery-tools ## run all tests, with the race detector where there is a C compiler
 	@scripts/test.sh $(RACE)
 
 # The large numbers: each promise is tested by make test with small ones. Nightly, and by hand before a release. test-browser is
 # left out where there is no browser.
 long: export LONG := 1
-long: ## run every test with its large numbers, for hours: all of test, older Kubernetes, chaos, test-addons, fuzz, test-clone, test-reproducible, test-browser
+long: ## run every test with its large numbers, for hours: all of test, bench-smoke, older Kubernetes, chaos, test-addons, fuzz, test-clone, test-reproducible, test-browser
 	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory bench-smoke
 	@for version in $(OLDER); do $(MAKE) --no-print-directory test-kubernetes KUBERNETES=$$version; done
 	@$(MAKE) --no-print-directory chaos
 	@$(MAKE) --no-print-directory test-addons
@@ -177,7 +182,7 @@ ifndef SCENARIO
 endif
 
 bench-smoke: ## count allocations per event and object, fail when they grow; UPDATE=1 accepts them
-	@BENCH_SMOKE=1 go test -count=1 -timeout 20m -v -run TestSmoke ./bench $(if $(UPDATE),-args -update) | grep -Ev '^(=== |--- PASS|PASS$$)'
+	@BENCH_SMOKE=1 go test -count=1 -timeout 20m -v -run 'TestSmoke|TestComparison' ./bench $(if $(UPDATE),-args -update) | grep -Ev '^(=== |--- PASS|PASS$$)'
 
 micro-bench: ## run the Go benchmarks, without a cluster
 	@go test -run '^$$' -bench . -benchmem ./internal/... | grep -Ev 'no test files|^(goos|goarch|PASS|ok)'
@@ -200,4 +205,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools dist image test-reproducible release image-shell test-image demo test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools dist image test-reproducible release image-shell test-image demo unit test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE

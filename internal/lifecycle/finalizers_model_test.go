@@ -42,8 +42,11 @@ import (
 // removed its bucket, and no other run makes it again. Nothing is kept for hooks that have been replaced.
 func TestFinalizersAgainstModel(t *testing.T) {
 	seeds := "500"
-	if testenv.Long() {
+	switch {
+	case testenv.Long():
 		seeds = "30000"
+	case testing.Short():
+		seeds = "50"
 	}
 	if err := flag.Set("rapid.checks", seeds); err != nil {
 		t.Fatal(err)

@@ -45,8 +45,11 @@ var orderSteps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) orderStep {
 // succeeded or have no attempt left; no run is beyond the concurrency, or has contexts with different policies; none is lost.
 func TestOrderOfLanes(t *testing.T) {
 	seeds := "300"
-	if testenv.Long() {
+	switch {
+	case testenv.Long():
 		seeds = "20000"
+	case testing.Short():
+		seeds = "50"
 	}
 	if err := flag.Set("rapid.checks", seeds); err != nil {
 		t.Fatal(err)

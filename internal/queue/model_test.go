@@ -44,8 +44,11 @@ var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 
 // seeds is how many random sequences are tried.
 func seeds() string {
-	if os.Getenv("LONG") != "" {
+	switch {
+	case os.Getenv("LONG") != "":
 		return "100000"
+	case testing.Short():
+		return "50"
 	}
 	return "300"
 }
