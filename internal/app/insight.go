@@ -102,18 +102,18 @@ func (i *insight) Hooks() []*hook.Hook {
 // Rejected are the hooks that made the last reload fail.
 func (i *insight) Rejected() map[string]string { return i.op.health.Rejected() }
 
-// Skipped is why a file is no hook.
-func (i *insight) Skipped(name string) string {
+// Skipped is why a file is no hook, and the next step.
+func (i *insight) Skipped(name string) (reason, hint string) {
 	_, entries, err := hookset.Entries(i.hooksDir)
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	for _, e := range entries {
 		if e.Name == name && e.Skipped != nil {
-			return e.Skipped.Reason
+			return e.Skipped.Reason, e.Skipped.Hint
 		}
 	}
-	return ""
+	return "", ""
 }
 
 var phases = map[queue.Phase]debug.Phase{

@@ -25,8 +25,8 @@ import (
 type Operator interface {
 	// Hooks are the active hooks, in order, or nil while they are being loaded.
 	Hooks() []*hook.Hook
-	// Skipped is why a file of the hooks directory is no hook; empty if it is one or if there is no such file.
-	Skipped(name string) string
+	// Skipped is why a file of the hooks directory is no hook, and the next step; empty if it is one or if there is no such file.
+	Skipped(name string) (reason, hint string)
 	// Rejected are the hooks that made the last reload fail, each with the cause; the name is empty for causes that no single
 	// hook has. Nothing that a hook has printed is in it.
 	Rejected() map[string]string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +43,10 @@ var _ Operator = (*fake)(nil)
 
 func (f *fake) Hooks() []*hook.Hook         { return f.hooks }
 func (f *fake) Rejected() map[string]string { return f.rejected }
-func (f *fake) Skipped(name string) string  { return f.skipped[name] }
+func (f *fake) Skipped(name string) (reason, hint string) {
+	reason, hint, _ = strings.Cut(f.skipped[name], "; ")
+	return reason, hint
+}
 
 func (f *fake) Troubles() []Trouble { return f.troubles }
 func (f *fake) NotReady() string    { return f.notReady }

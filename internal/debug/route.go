@@ -263,8 +263,8 @@ func (a *API) hook(r request) (*hook.Hook, error) {
 			}
 		}
 	}
-	if reason := a.Operator.Skipped(decoded); reason != "" {
-		return nil, refuse(http.StatusBadRequest, "%q is no hook, the file is skipped: %s", decoded, reason)
+	if reason, hint := a.Operator.Skipped(decoded); reason != "" {
+		return nil, refuse(http.StatusBadRequest, "%q is no hook, the file is skipped: %s", decoded, reason).hint("%s", hint)
 	}
 	var matching []*hook.Hook
 	var names []string

@@ -57,7 +57,7 @@ func TestConfigSet(t *testing.T) {
 
 func TestRoutes(t *testing.T) {
 	op := theOperator()
-	op.skipped = map[string]string{"draft.sh": "not executable"}
+	op.skipped = map[string]string{"draft.sh": "not executable; chmod +x"}
 	o := options(op)
 	record(o.History, "17", "big.py", history.Failed, "boom")
 	record(o.History, "18", "tidy.sh", history.Succeeded, "fine")
@@ -123,7 +123,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/status", nil, 200, text, "shell-operator v1.2.3: 2 problems\nproblems:\n- shop/watch.sh, binding \"cms\": no permission to watch configmaps (v1)\n- queue \"slow\": big.py · kubernetes · cms has failed 4 times, the next attempt is in 3s\nhooks: 4 ("},
 		{"GET", "/hook/shop/w/why", nil, 200, text, "shop/watch.sh: "},
 		{"GET", "/hook/wat/why", nil, 200, text, "shop/watch.sh: "},
-		{"GET", "/hook/draft.sh/why", nil, 400, asJSON, `{"error":"\"draft.sh\" is no hook, the file is skipped: not executable","code":"invalid"}`},
+		{"GET", "/hook/draft.sh/why", nil, 400, asJSON, `{"error":"\"draft.sh\" is no hook, the file is skipped: not executable","hint":"chmod +x","code":"invalid"}`},
 		{"GET", "/nope", nil, 404, text, "there is no /nope here"},
 	} {
 		t.Run(test.method+" "+test.target, func(t *testing.T) {

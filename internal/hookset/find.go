@@ -27,7 +27,12 @@ type Skip struct {
 	Reason string
 	// Level is the log level of the finding.
 	Level slog.Level
+	// Hint is the next step, if there is one.
+	Hint string
 }
+
+// String is the reason with the hint.
+func (s *Skip) String() string { return strings.TrimSuffix(s.Reason+": "+s.Hint, ": ") }
 
 // Cause sorts reasons.
 type Cause int
@@ -65,11 +70,11 @@ func Entries(dir string) (root string, all []Entry, err error) {
 		e := Entry{File: File{Name: name, Path: path}, Dir: entry.IsDir()}
 		switch hidden := strings.HasPrefix(entry.Name(), "."); {
 		case e.Dir && hidden:
-			e.Skipped = &Skip{Hidden, "the name begins with a dot", quiet}
+			e.Skipped = &Skip{Hidden, "the name begins with a dot", quiet, ""}
 		case e.Dir && entry.Name() == "lib":
-			e.Skipped = &Skip{Library, "directories named lib hold shared code", quiet}
+			e.Skipped = &Skip{Library, "directories named lib hold shared code", quiet, ""}
 		case e.Dir && besideTests(path):
-			e.Skipped = &Skip{Tests, "directories named " + entry.Name() + " beside test files are for tests", quiet}
+			e.Skipped = &Skip{Tests, "directories named " + entry.Name() + " beside test files are for tests", quiet, ""}
 		case e.Dir:
 			return nil
 		default:
@@ -118,7 +123,7 @@ func find(dir, shown string, mounted bool, log *slog.Logger) (root string, files
 		case e.Skipped == nil:
 			files = append(files, e.File)
 		case e.Skipped.Level > quiet:
-			log.Log(context.Background(), e.Skipped.Level, "file is skipped", "path", filepath.Join(shown, e.Name), "error", e.Skipped.Reason)
+			log.Log(context.Background(), e.Skipped.Level, "file is skipped", "path", filepath.Join(shown, e.Name), "error", e.Skipped.String())
 		}
 	}
 	return root, files, err
@@ -127,24 +132,24 @@ func find(dir, shown string, mounted bool, log *slog.Logger) (root string, files
 // unfit returns nil for a file that is a hook. A link is judged by its own name and by the mode of its target.
 func unfit(path, name string) *Skip {
 	if strings.HasPrefix(name, ".") {
-		return &Skip{Hidden, "the name begins with a dot", slog.LevelDebug}
+		return &Skip{Hidden, "the name begins with a dot", slog.LevelDebug, ""}
 	}
 	switch extension := strings.ToLower(filepath.Ext(name)); extension {
 	case ".yaml", ".yml", ".json", ".md", ".txt":
-		return &Skip{Extension, "files with extension " + extension + " are no hooks", slog.LevelDebug}
+		return &Skip{Extension, "files with extension " + extension + " are no hooks", slog.LevelDebug, ""}
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &Skip{Unusable, "the link leads nowhere", slog.LevelWarn}
+		return &Skip{Unusable, "the link leads nowhere", slog.LevelWarn, ""}
 	case err != nil:
-		return &Skip{Unusable, err.Error(), slog.LevelWarn}
+		return &Skip{Unusable, err.Error(), slog.LevelWarn, ""}
 	case info.IsDir():
-		return &Skip{Unusable, "links to directories are not followed: put the hooks or links to them into a real directory", slog.LevelWarn}
+		return &Skip{Unusable, "links to directories are not followed", slog.LevelWarn, "put the hooks or links to them into a real directory"}
 	case !info.Mode().IsRegular():
-		return &Skip{Unusable, "not a regular file", slog.LevelWarn}
+		return &Skip{Unusable, "not a regular file", slog.LevelWarn, ""}
 	case info.Mode()&0o111 == 0:
-		return &Skip{NotExecutable, "the file is not executable: run chmod +x on it if it is a hook", slog.LevelWarn}
+		return &Skip{NotExecutable, "the file is not executable", slog.LevelWarn, "run chmod +x on it if it is a hook"}
 	}
 	return nil
 }
@@ -153,17 +158,17 @@ func unfit(path, name string) *Skip {
 // folder is none of our business.
 func strays(root string) (found []Entry) {
 	lib := filepath.Join(root, "lib")
-	add := func(path, reason string) {
+	add := func(path, reason, hint string) {
 		name, err := filepath.Rel(root, path)
 		if err != nil {
 			name = path
 		}
-		found = append(found, Entry{File: File{Name: name, Path: path}, Skipped: &Skip{Library, reason, slog.LevelWarn}})
+		found = append(found, Entry{File: File{Name: name, Path: path}, Skipped: &Skip{Library, reason, slog.LevelWarn, hint}})
 	}
 	_ = filepath.WalkDir(lib, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			if path != lib || !errors.Is(err, fs.ErrNotExist) {
-				add(path, "cannot search for executables in lib: "+err.Error())
+				add(path, "cannot search for executables in lib: "+err.Error(), "")
 			}
 			return fs.SkipDir
 		}
@@ -177,7 +182,7 @@ func strays(root string) (found []Entry) {
 			return nil
 		}
 		if unfit(path, entry.Name()) == nil {
-			add(path, "executables below lib are no hooks: move it if it is one, or remove its execute permission")
+			add(path, "executables below lib are no hooks", "move it if it is one, or remove its execute permission")
 		}
 		return nil
 	})

@@ -200,7 +200,7 @@ func (l *linter) skipped(e hookset.Entry, level lint.Level, hint string) lint.Fi
 	if e.Dir {
 		name += "/"
 	}
-	return lint.Finding{Path: name, Level: level, Message: "skipped: " + e.Skipped.Reason, Hint: hint}
+	return lint.Finding{Path: name, Level: level, Message: "skipped: " + e.Skipped.String(), Hint: hint}
 }
 
 // file checks one that is no hook.
