@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
@@ -77,7 +78,7 @@ func (a *asking) paths() cobra.CompletionFunc {
 	return a.fromOperator(live{liveHooks.path, func(text []byte) (paths []string) {
 		var hooks []string
 		_ = json.Unmarshal(text, &hooks)
-		for _, path := range debug.Paths() {
+		for _, path := range debug.Paths(app.Routes()) {
 			before, after, named := strings.Cut(path, "*")
 			if !named {
 				paths = append(paths, path)

@@ -17,8 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/health"
@@ -65,7 +65,7 @@ type operator struct {
 	finalizers   *finalizer.Record
 	orphanSearch chan struct{}
 	// lostSets are the sets whose hook is gone.
-	lostSets atomic.Pointer[[]debug.Set]
+	lostSets atomic.Pointer[[]applyset.Set]
 	// searchProblem is why the last search for finalizers and sets without a hook failed; nil if it did not.
 	searchProblem atomic.Pointer[string]
 	// reviews knows which bindings give no verdict.

@@ -72,8 +72,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		orphanSearch: make(chan struct{}, 1),
 	}
 	op.health = health.New(op.missing)
-	op.insight = newInsight(op, o)
-	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions, Queues: op.tasks, HookSeries: op.hookSeries, Parked: op.parked, Orphans: op.orphanedObjects, OrphanedSets: op.orphanedSets, Troubles: op.insight.troubleCounts})
+	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions})
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +117,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if err != nil {
 		return nil, err
 	}
+	op.insight = newInsight(op, o)
 	environments, err := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...)
 	switch {
 	case err == nil || o.Kubectl != kubectl.Auto:

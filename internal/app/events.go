@@ -2,8 +2,6 @@ package app
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -93,47 +91,4 @@ func (op *operator) replaced(ev *event.Event) {
 func (op *operator) panicked(name string, t queue.Task, reason any, stack []byte) {
 	op.log.Warn("panic recovered in TaskQueue Start", "queue", name, "task_type", t.String(),
 		"error", fmt.Sprint(reason), "stack", string(stack))
-}
-
-// hookSeries are how many series of metrics each hook has.
-func (op *operator) hookSeries() map[string]int { return op.effects.Metrics.Series() }
-
-// parked counts the parked tasks, for a scrape.
-func (op *operator) parked() (all []telemetry.ParkedTasks) {
-	if !op.insight.ready.Load() {
-		return nil
-	}
-	for _, p := range op.life.Parked(math.MaxInt) {
-		seen := map[string]bool{}
-		for _, ev := range p.Events {
-			name := ev.Binding().Name
-			if seen[name] {
-				continue
-			}
-			seen[name] = true
-			i := slices.IndexFunc(all, func(t telemetry.ParkedTasks) bool {
-				return t.Hook == p.Hook.Name && t.Binding == name && t.Queue == p.Queue
-			})
-			if i < 0 {
-				i, all = len(all), append(all, telemetry.ParkedTasks{Hook: p.Hook.Name, Binding: name, Queue: p.Queue})
-			}
-			all[i].Tasks++
-		}
-	}
-	return all
-}
-
-// tasks counts the tasks in all queues, for a scrape.
-func (op *operator) tasks() []telemetry.QueueTasks {
-	var all []telemetry.QueueTasks
-	op.queues.Visit(func(name string, tasks []queue.Task) {
-		q := telemetry.QueueTasks{Queue: name, Tasks: len(tasks), Hooks: map[string]int{}}
-		for _, t := range tasks {
-			if t, ok := t.(lifecycle.Task); ok {
-				q.Hooks[t.Hook().Name]++
-			}
-		}
-		all = append(all, q)
-	})
-	return all
 }

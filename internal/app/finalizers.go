@@ -16,7 +16,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 // newFinalizers makes the record of finalizers, and the client that adds and removes them; no client in a dry run.
@@ -156,12 +155,12 @@ func hasFinalizer(h *hook.Hook) bool {
 	return slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" })
 }
 
-// orphanedObjects counts the objects with a finalizer whose hook is gone, for a scrape.
-func (op *operator) orphanedObjects() (all []telemetry.OrphanedFinalizer) {
-	for _, o := range op.finalizers.Orphans() {
-		all = append(all, telemetry.OrphanedFinalizer{Finalizer: o.Finalizer, Resource: o.Resource, Objects: o.Objects})
+// searchFails is why the last search failed; empty if it did not.
+func (op *operator) searchFails() string {
+	if problem := op.searchProblem.Load(); problem != nil {
+		return *problem
 	}
-	return all
+	return ""
 }
 
 // releaseObject removes the finalizer of one object. The kind is that of a binding, or its resource.

@@ -34,10 +34,10 @@ func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error 
 			all = nil // it may have their hooks
 		}
 	}
-	lost := []debug.Set{}
+	lost := []applyset.Set{}
 	for _, s := range all {
 		if !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook }) {
-			lost = append(lost, shownSet(&s))
+			lost = append(lost, s)
 		}
 	}
 	if !op.lostSets.CompareAndSwap(before, &lost) { // one was deleted meanwhile, and the next search follows
@@ -70,22 +70,8 @@ func (op *operator) logLost(logged map[string]int) {
 
 func (op *operator) lostByHook() map[string]int {
 	counts := map[string]int{}
-	if lost := op.lostSets.Load(); lost != nil {
-		for _, s := range *lost {
-			counts[s.Hook]++
-		}
-	}
-	return counts
-}
-
-// orphanedSets counts the sets whose hook is gone, by hook, for a scrape. A text that is no name of a hook is no label.
-func (op *operator) orphanedSets() map[string]int {
-	counts := map[string]int{}
-	for name, n := range op.lostByHook() {
-		if !hook.IsName(name) {
-			name = "invalid name"
-		}
-		counts[name] += n
+	for _, s := range op.lost() {
+		counts[s.Hook]++
 	}
 	return counts
 }
@@ -113,73 +99,12 @@ func (op *operator) sweepSets(ctx context.Context) {
 	}
 }
 
-func shownSet(s *applyset.Set) debug.Set {
-	shown := debug.Set{ID: s.ID, Name: s.Name, Hook: s.Hook, Namespace: s.Namespace, Problem: s.Problem}
-	if s.Owner != nil {
-		shown.Owner = s.Owner.String()
-	}
-	return shown
-}
-
-// Sets are those of this installation.
-func (i *insight) Sets(ctx context.Context) ([]debug.Set, error) {
-	return listSets(ctx, i.op.effects.Sets())
-}
-
-func listSets(ctx context.Context, in *applyset.Applier) (all []debug.Set, err error) {
-	sets, err := in.List(ctx)
-	in.Count(ctx, sets)
-	for _, s := range sets {
-		shown := shownSet(&s)
-		if s.Members >= 0 {
-			shown.Members = &s.Members
-		}
-		all = append(all, shown)
-	}
-	return all, err
-}
-
-// LostSets are those whose hook is gone, as of the last search.
-func (i *insight) LostSets() []debug.Set {
-	if lost := i.op.lostSets.Load(); lost != nil {
+// lost are the sets whose hook is gone, as of the last search.
+func (op *operator) lost() []applyset.Set {
+	if lost := op.lostSets.Load(); lost != nil {
 		return *lost
 	}
 	return nil
-}
-
-// SetMembers are the objects of a set.
-func (i *insight) SetMembers(ctx context.Context, set debug.Set) ([]debug.SetMember, error) {
-	return showSet(ctx, i.op.effects.Sets(), i.op.log, set)
-}
-
-func showSet(ctx context.Context, in *applyset.Applier, log *slog.Logger, set debug.Set) (all []debug.SetMember, err error) {
-	members, err := in.Show(ctx, log, set.Namespace, set.ID)
-	for _, m := range members {
-		all = append(all, debug.SetMember{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, State: string(m.State), Reason: m.Reason, Kept: m.Kept})
-	}
-	return all, err
-}
-
-// DeleteSet prunes a set.
-func (a actions) DeleteSet(ctx context.Context, set debug.Set) (deleted, released int, err error) {
-	deleted, released, err = a.op.effects.Sets().Delete(a.op.fenced(ctx), a.op.log, set.Namespace, set.ID)
-	if err == nil {
-		a.op.setEnded(set.ID)
-	}
-	return deleted, released, err
-}
-
-// AdoptSet moves a set to another hook or name.
-func (a actions) AdoptSet(ctx context.Context, set, to debug.Set, join, dryRun bool) (id string, moved int, err error) {
-	id, moved, err = adoptSet(a.op.fenced(ctx), a.op.effects.Sets(), a.op.log, set, to, join, dryRun)
-	if err == nil && !dryRun {
-		a.op.setEnded(set.ID)
-	}
-	return id, moved, err
-}
-
-func adoptSet(ctx context.Context, in *applyset.Applier, log *slog.Logger, set, to debug.Set, join, dryRun bool) (id string, moved int, err error) {
-	return in.Adopt(ctx, log, set.Namespace, set.ID, applyset.Move{Hook: to.Hook, Name: to.Name, Join: join, Check: dryRun})
 }
 
 // fenced makes the requests of a command those of the leader.
@@ -193,21 +118,13 @@ func (op *operator) fenced(ctx context.Context) context.Context {
 // setEnded removes a set from the lost ones.
 func (op *operator) setEnded(id string) {
 	for stored := false; !stored; {
-		before, left := op.lostSets.Load(), []debug.Set{}
+		before, left := op.lostSets.Load(), []applyset.Set{}
 		if before != nil {
-			left = slices.DeleteFunc(slices.Clone(*before), func(s debug.Set) bool { return s.ID == id })
+			left = slices.DeleteFunc(slices.Clone(*before), func(s applyset.Set) bool { return s.ID == id })
 		}
 		stored = op.lostSets.CompareAndSwap(before, &left)
 	}
 	op.hooksChanged(nil)
-}
-
-// clusterSets are the sets of an installation whose operator need not run.
-type clusterSets struct {
-	debug.Operator
-	debug.Actions
-	sets *applyset.Applier
-	log  *slog.Logger
 }
 
 // NewSetsClient returns a client for the routes of sets, and no others, that sends their requests to a cluster.
@@ -216,27 +133,10 @@ func NewSetsClient(cl *kube.Cluster, o Options) (*debug.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &clusterSets{sets: sets, log: o.Log}
-	return debug.NewLocalClient(debug.New(debug.Options{Operator: c, Actions: c, NoOperator: true, Log: o.Log})), nil
-}
-
-// Hooks are not known.
-func (c *clusterSets) Hooks() []*hook.Hook { return []*hook.Hook{} }
-
-func (c *clusterSets) Sets(ctx context.Context) ([]debug.Set, error) {
-	return listSets(ctx, c.sets)
-}
-
-func (c *clusterSets) SetMembers(ctx context.Context, set debug.Set) ([]debug.SetMember, error) {
-	return showSet(ctx, c.sets, c.log, set)
-}
-
-func (c *clusterSets) DeleteSet(ctx context.Context, set debug.Set) (deleted, released int, err error) {
-	return c.sets.Delete(ctx, c.log, set.Namespace, set.ID)
-}
-
-func (c *clusterSets) AdoptSet(ctx context.Context, set, to debug.Set, join, dryRun bool) (id string, moved int, err error) {
-	return adoptSet(ctx, c.sets, c.log, set, to, join, dryRun)
+	hooks := &debug.Hooks{Active: func() []*hook.Hook { return []*hook.Hook{} }} // they are not known
+	api := debug.New(debug.Options{Hooks: hooks, Log: o.Log})
+	api.Show([]debug.Topic{debug.SetsTopic(debug.SetsOptions{Hooks: hooks, Sets: sets, Log: o.Log, NoOperator: true})})
+	return debug.NewLocalClient(api), nil
 }
 
 // newSets makes an Applier without an operator.

@@ -11,16 +11,25 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
+	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
 // fakeActions notes what is called.
-type fakeActions struct{ calls []string }
+type fakeActions struct {
+	*fake
+	calls []string
+}
 
 func (f *fakeActions) note(format string, args ...any) bool {
 	f.calls = append(f.calls, fmt.Sprintf(format, args...))
@@ -32,13 +41,20 @@ func (f *fakeActions) RetryQueue(queue, key string, all bool) int {
 	return 1
 }
 
-func (f *fakeActions) SkipTask(queue, key string) (string, bool) {
-	return "T", f.note("skip %s %q", queue, key)
+// named is a task of a queue.
+type named struct{ queue.Task }
+
+func (named) String() string { return "T" }
+
+func (f *fakeActions) SkipTask(name, key string) (queue.Failed, bool) {
+	return queue.Failed{Task: named{}}, f.note("skip %s %q", name, key)
 }
-func (f *fakeActions) PauseQueue(queue string)  { f.note("pause %s", queue) }
-func (f *fakeActions) ResumeQueue(queue string) { f.note("resume %s", queue) }
-func (f *fakeActions) PauseHook(hook string)    { f.note("pause hook %s", hook) }
-func (f *fakeActions) ResumeHook(hook string)   { f.note("resume hook %s", hook) }
+func (f *fakeActions) PauseQueue(queue string)     { f.note("pause %s", queue) }
+func (f *fakeActions) ResumeQueue(queue string)    { f.note("resume %s", queue) }
+func (f *fakeActions) PauseHook(hook string)       { f.note("pause hook %s", hook) }
+func (f *fakeActions) ResumeHook(hook string)      { f.note("resume hook %s", hook) }
+func (f *fakeActions) PausedHooks() []string       { return f.paused }
+func (f *fakeActions) Read(string) ([]byte, error) { return nil, nil }
 func (f *fakeActions) RecordAll(h *hook.Hook, until time.Time, dryRun bool) bool {
 	return h.Name != "big.py" && (dryRun || f.note("record %s for %s", h.Name, time.Until(until).Round(time.Minute)))
 }
@@ -53,15 +69,11 @@ func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
 	}
 	return "42", nil
 }
+func (f *fakeActions) Parked(int) []pending.ParkedTask    { return f.parked }
 func (f *fakeActions) RetryParked(ids ...string) []string { f.note("retry parked %s", ids); return ids }
 func (f *fakeActions) DropParked(ids ...string) []string  { f.note("drop parked %s", ids); return ids }
 
-func (f *fakeActions) RemoveFinalizer(_ context.Context, name, instance string) (int, error) {
-	f.note("remove %s of %s", name, instance)
-	return 1, nil
-}
-
-func (f *fakeActions) ReleaseObject(_ context.Context, kind, namespace, name string) ([]string, error) {
+func (f *fakeActions) release(_ context.Context, kind, namespace, name string) ([]string, error) {
 	if name == "other" {
 		return nil, errors.New("there is none")
 	}
@@ -69,17 +81,38 @@ func (f *fakeActions) ReleaseObject(_ context.Context, kind, namespace, name str
 	return []string{"example.com/f"}, nil
 }
 
-func (f *fakeActions) DeleteSet(_ context.Context, s Set) (int, int, error) {
-	f.note("delete set %s", s.ID)
+// fakeRecord is a record of finalizers.
+type fakeRecord struct{ *fakeActions }
+
+func (f fakeRecord) List(context.Context) ([]finalizer.Entry, error)         { return f.entries, nil }
+func (f fakeRecord) Orphans() []finalizer.Orphan                             { return f.orphans }
+func (f fakeRecord) Alive() []string                                         { return f.others }
+func (f fakeRecord) Presences(context.Context) ([]finalizer.Presence, error) { return f.presences, nil }
+func (f fakeRecord) Remove(_ context.Context, name, instance string) (int, error) {
+	f.note("remove %s of %s", name, instance)
+	return 1, nil
+}
+
+// fakeSets are sets of objects.
+type fakeSets struct{ *fakeActions }
+
+func (f fakeSets) List(context.Context) ([]applyset.Set, error) { return slices.Clone(f.sets), nil }
+func (f fakeSets) Count(context.Context, []applyset.Set)        {}
+func (f fakeSets) Show(context.Context, *slog.Logger, string, string) ([]applyset.MemberState, error) {
+	return f.members, nil
+}
+
+func (f fakeSets) Delete(_ context.Context, _ *slog.Logger, _, id string) (int, int, error) {
+	f.note("delete set %s", id)
 	return 2, 1, nil
 }
 
-func (f *fakeActions) AdoptSet(_ context.Context, set, to Set, join, dryRun bool) (string, int, error) {
-	if set.ID == "pages-2" && to.Name == "taken" {
+func (f fakeSets) Adopt(_ context.Context, _ *slog.Logger, _, id string, to applyset.Move) (string, int, error) {
+	if id == "pages-2" && to.Name == "taken" {
 		return "", 0, errors.New("it is taken")
 	}
-	if !dryRun {
-		f.note("adopt set %s as %s/%s %t", set.ID, to.Hook, to.Name, join)
+	if !to.Check {
+		f.note("adopt set %s as %s/%s %t", id, to.Hook, to.Name, to.Join)
 	}
 	return to.Name + "-9", 2, nil
 }
@@ -95,26 +128,30 @@ func busyOperator() *fake {
 	}, LaneCount: 4, Left: 2 * time.Second, Failures: 3, LastError: "boom"})
 	op.queues[2].Paused, op.queues[2].Status = true, "paused"
 	op.hooks[0].Kubernetes[0].Finalizer = "example.com/active"
-	op.orphans = []Finalizer{
-		{Finalizer: "example.com/gone", Resource: "databases", Instance: "shop.operator", Own: true, Hook: "gone.sh", Binding: "dbs", Orphan: true, Objects: 3},
-		{Finalizer: "example.com/active", Resource: "pods", Instance: "shop.operator", Own: true, Hook: op.hooks[0].Name, Binding: "pods"},
+	gone := finalizer.Entry{Finalizer: "example.com/gone", Resource: "databases", Instance: "shop.operator", Hook: "gone.sh", Binding: "dbs"}
+	op.entries = []finalizer.Entry{
+		gone,
+		{Finalizer: "example.com/active", Resource: "pods", Instance: "shop.operator", Hook: op.hooks[0].Name, Binding: "pods"},
 		{Finalizer: "example.com/active", Resource: "pods", Instance: "other.operator", Hook: "h", Binding: "pods"},
 	}
-	one, two := 1, 2
-	op.sets = []Set{
-		{ID: "pages-1", Name: "pages", Hook: "gone.sh", Owner: "ConfigMap default/a", Members: &one, HookAbsent: true},
-		{ID: "pages-2", Name: "pages", Hook: "gone.sh", Owner: "ConfigMap default/b", Members: &two, HookAbsent: true},
-		{ID: "web-3", Name: "web", Hook: "big.py", Members: &one},
+	op.orphans = []finalizer.Orphan{{Entry: gone, Objects: 3}}
+	op.sets = []applyset.Set{
+		{ID: "pages-1", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "a"}, Members: 1},
+		{ID: "pages-2", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "b"}, Members: 2},
+		{ID: "web-3", Name: "web", Hook: "big.py", Members: 1},
 	}
-	op.members = []SetMember{
-		{Kind: "ConfigMap", Namespace: "a", Name: "b", State: "drifted", Reason: "changed by x"},
-		{Kind: "PersistentVolumeClaim", Namespace: "a", Name: "c", State: "unknown", Kept: true},
+	op.lost = op.sets[:2]
+	op.members = []applyset.MemberState{
+		{Kind: "ConfigMap", Namespace: "a", Name: "b", State: applyset.Drifted, Reason: "changed by x"},
+		{Kind: "PersistentVolumeClaim", Namespace: "a", Name: "c", State: applyset.Unknown, Kept: true},
 	}
 	op.paused = []string{"tidy.sh"}
 	since := time.Now().Add(-time.Hour)
-	op.parked = []ParkedTask{
-		{ID: "p2", Hook: "big.py", Queue: "orders", Key: "d", Bindings: []string{"cms"}, About: []string{"Modified a/d (cms)"}, Contexts: 2, Attempts: 10, Since: since, Error: "exit\nstatus 1"},
-		{ID: "p1", Hook: "big.py", Queue: "orders", Key: "e", Bindings: []string{"cms"}, Contexts: 1, Attempts: 10, Since: since, Error: "no", GaveUp: true},
+	big := op.hooks[1]
+	changed := event.Event{Type: event.Change, Hook: big, Watch: event.Modified, Object: event.Object{Namespace: "a", Name: "d"}}
+	op.parked = []pending.ParkedTask{
+		{ID: "p1", Hook: big, Queue: "orders", Key: "e", Contexts: 1, Attempts: 10, Since: since, Error: "no", GaveUp: true, Events: []event.Event{changed}},
+		{ID: "p2", Hook: big, Queue: "orders", Key: "d", Contexts: 2, Attempts: 10, Since: since, Error: "exit\nstatus 1", Events: []event.Event{changed}},
 	}
 	return op
 }
@@ -199,9 +236,8 @@ func TestActions(t *testing.T) {
 	} {
 		t.Run(test.path+" "+test.form, func(t *testing.T) {
 			var log bytes.Buffer
-			actions := &fakeActions{}
-			o := options(busyOperator())
-			o.Actions, o.Log = actions, slog.New(slog.NewTextHandler(&log, nil))
+			o := operate(busyOperator())
+			o.log = slog.New(slog.NewTextHandler(&log, nil))
 			u := &url.URL{Path: test.path}
 			if decoded, err := url.PathUnescape(test.path); err == nil {
 				u.Path = decoded
@@ -209,7 +245,7 @@ func TestActions(t *testing.T) {
 			req := httptest.NewRequest("POST", "http://operator"+u.EscapedPath(), strings.NewReader(test.form))
 			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			res := httptest.NewRecorder()
-			New(o).ServeHTTP(res, req.WithContext(withCaller(req.Context(), client{uid: "1234"})))
+			o.api().ServeHTTP(res, req.WithContext(withCaller(req.Context(), client{uid: "1234"})))
 			text := res.Body.String()
 			if err := (&Problem{}); res.Code >= 400 && errors.As(refusalOf(res.Code, res.Body.Bytes()), &err) {
 				text = err.text + ": " + err.hint
@@ -217,7 +253,7 @@ func TestActions(t *testing.T) {
 			if res.Code != test.status || !strings.Contains(text, test.body) {
 				t.Errorf("%d %s", res.Code, text)
 			}
-			if calls := strings.Join(actions.calls, " "); calls != test.call {
+			if calls := strings.Join(o.do.calls, " "); calls != test.call {
 				t.Errorf("calls %q, want %q", calls, test.call)
 			}
 			if logged := strings.Contains(log.String(), `msg="A command has changed the operator"`) && strings.Contains(log.String(), "uid=1234"); logged != (test.call != "") {
@@ -230,11 +266,10 @@ func TestActions(t *testing.T) {
 // The socket identifies the caller; over TCP nothing can be changed.
 func TestActionsAreForTheSocket(t *testing.T) {
 	var log bytes.Buffer
-	actions := &fakeActions{}
-	o := options(busyOperator())
-	o.Actions, o.Log = actions, slog.New(slog.NewTextHandler(&log, nil))
+	o := operate(busyOperator())
+	o.log = slog.New(slog.NewTextHandler(&log, nil))
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
-	s, end := serve(t, ServerOptions{API: New(o), Place: place, TCP: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	s, end := serve(t, ServerOptions{API: o.api(), Place: place, TCP: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
 	for path := range map[string]bool{"/queue/slow/retry": true, "/hook/big.py/trigger": true, "/parked/drop": true} {
 		res, err := http.Post("http://"+s.served[1].listener.Addr().String()+path, "application/x-www-form-urlencoded", nil)
 		if err != nil {
@@ -252,13 +287,13 @@ func TestActionsAreForTheSocket(t *testing.T) {
 	}
 	body.Close()
 	end()
-	if len(actions.calls) != 1 || !strings.Contains(log.String(), "uid="+strconv.Itoa(os.Getuid())) {
-		t.Errorf("calls %v, log %s", actions.calls, log.String())
+	if len(o.do.calls) != 1 || !strings.Contains(log.String(), "uid="+strconv.Itoa(os.Getuid())) {
+		t.Errorf("calls %v, log %s", o.do.calls, log.String())
 	}
 }
 
 func TestParkedAndPauses(t *testing.T) {
-	api := New(options(busyOperator()))
+	api := operate(busyOperator()).api()
 	for path, want := range map[string]string{
 		"/parked/list":     "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  big.py, queue \"orders\", key \"e\": 1 context of cms, the hook gave up after 10 attempts, 1h0m0s ago\n",
 		"/queue/list":      "Queue 'spare': length 0, status: 'paused'",
@@ -291,7 +326,7 @@ func TestParkedAndPauses(t *testing.T) {
 		t.Errorf("status: %s", got)
 	}
 	page := httptest.NewRecorder()
-	NewPage(options(busyOperator())).ServeHTTP(page, httptest.NewRequest("GET", "/", nil))
+	operate(busyOperator()).page().ServeHTTP(page, httptest.NewRequest("GET", "/", nil))
 	for _, want := range []string{
 		"is paused with 4 tasks", "is paused with 0 tasks", `<td class="number">4 in 4 lanes</td>`, ", 1 running, 1 delayed",
 		`<td class="number">3</td><td>in 2s</td>`, `<span class="state paused">paused</span>`,

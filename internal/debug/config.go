@@ -115,15 +115,23 @@ func (l *LogLevel) dump() parameterDump {
 	return d
 }
 
-func configList(a *API, _ request) (answer, error) {
+// Topic shows and changes the parameter.
+func (l *LogLevel) Topic() Topic {
+	return Topic{Routes: []Route{
+		{Method: "GET", Path: "/config/list", About: "runtime parameters", show: l.list, upstream: true},
+		{Method: "POST", Path: "/config/set", About: "change a parameter: form fields `name`, `value` and optionally `duration`", show: l.set, upstream: true},
+	}}
+}
+
+func (l *LogLevel) list(request) (answer, error) {
 	const columns = "%-30s %-20s %-20s %-40s\n"
-	d := a.LogLevel.dump()
+	d := l.dump()
 	text := fmt.Sprintf(columns, "NAME", "VALUE", "EXPIRE AT", "DESCRIPTION") + fmt.Sprintf(columns, d.Name, d.Value, d.ExpireAt, d.Description)
 	return answer{value: []parameterDump{d}, text: text}, nil
 }
 
 // configSet changes a parameter. Its answer is that of upstream.
-func configSet(a *API, r request) (answer, error) {
+func (l *LogLevel) set(r request) (answer, error) {
 	uid, err := actor(r)
 	if err != nil {
 		return answer{}, err
@@ -147,5 +155,5 @@ func configSet(a *API, r request) (answer, error) {
 	if name := r.PostForm.Get("name"); name != logLevel {
 		return answer{}, refuse(http.StatusBadRequest, "there is no parameter %q", name).hint("shell-operator config list names all")
 	}
-	return answer{plain: true}, a.LogLevel.Set(r.PostForm.Get("value"), duration, "command", "config/set", "arguments", r.PostForm.Encode(), "uid", uid)
+	return answer{plain: true}, l.Set(r.PostForm.Get("value"), duration, "command", "config/set", "arguments", r.PostForm.Encode(), "uid", uid)
 }

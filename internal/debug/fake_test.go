@@ -1,9 +1,8 @@
 package debug
 
 import (
-	"context"
 	"log/slog"
-	"slices"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +10,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
+	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,29 +30,19 @@ type fake struct {
 	progress map[string]Progress
 	ticks    map[string]time.Time
 	paused   []string
-	parked   []ParkedTask
-	sent     []Sent
-	orphans  []Finalizer
-	sets     []Set
-	members  []SetMember
+	parked   []pending.ParkedTask
+	entries  []finalizer.Entry
+	orphans  []finalizer.Orphan
+	// others are operators with the same instance name.
+	others    []string
+	presences []finalizer.Presence
+	sets      []applyset.Set
+	// lost are the sets whose hook is gone.
+	lost     []applyset.Set
+	members  []applyset.MemberState
 	troubles []Trouble
 	notReady string
-	// others are operators with the same instance name.
-	others     []string
-	heartbeats []Heartbeat
 }
-
-var _ Operator = (*fake)(nil)
-
-func (f *fake) Hooks() []*hook.Hook         { return f.hooks }
-func (f *fake) Rejected() map[string]string { return f.rejected }
-func (f *fake) Skipped(name string) (reason, hint string) {
-	reason, hint, _ = strings.Cut(f.skipped[name], "; ")
-	return reason, hint
-}
-
-func (f *fake) Troubles() []Trouble { return f.troubles }
-func (f *fake) NotReady() string    { return f.notReady }
 
 func (f *fake) Queues(limit int) []Queue {
 	all := append([]Queue(nil), f.queues...)
@@ -87,28 +80,8 @@ func (f *fake) Binding(h *hook.Hook, index int) Binding {
 	return Binding{Objects: event.NoObjects{}}
 }
 
-func (f *fake) Progress(h *hook.Hook) Progress { return f.progress[h.Name] }
-func (f *fake) PausedHooks() []string          { return slices.Clone(f.paused) }
-func (f *fake) Parked() []ParkedTask           { return slices.Clone(f.parked) }
-func (f *fake) Sent() ([]Sent, int)            { return f.sent, 0 }
-func (f *fake) Orphans() []Finalizer {
-	return slices.DeleteFunc(slices.Clone(f.orphans), func(o Finalizer) bool { return !o.Orphan })
-}
-func (f *fake) Others() (string, []string)                      { return "shop.operator", f.others }
-func (f *fake) Heartbeats(context.Context) ([]Heartbeat, error) { return f.heartbeats, nil }
-func (f *fake) OneByOne(*hook.Hook) string                      { return "" }
-func (f *fake) Recording(string) ([]byte, error)                { return nil, nil }
-func (f *fake) NextTick(crontab string) time.Time               { return f.ticks[crontab] }
-
-func (f *fake) Finalizers(context.Context) ([]Finalizer, error) { return f.orphans, nil }
-
-func (f *fake) Sets(context.Context) ([]Set, error) {
-	return slices.Clone(f.sets), nil
-}
-func (f *fake) LostSets() []Set {
-	return slices.DeleteFunc(slices.Clone(f.sets), func(s Set) bool { return !s.HookAbsent })
-}
-func (f *fake) SetMembers(context.Context, Set) ([]SetMember, error) { return f.members, nil }
+func (f *fake) Progress(h *hook.Hook) Progress    { return f.progress[h.Name] }
+func (f *fake) NextTick(crontab string) time.Time { return f.ticks[crontab] }
 
 // objects is a snapshot.
 type objects []event.Object
@@ -166,11 +139,40 @@ func theOperator() *fake {
 	}
 }
 
-// options are complete.
-func options(op Operator) Options {
-	log := slog.New(slog.DiscardHandler)
-	return Options{Operator: op, History: history.New(), LogLevel: NewLogLevel(&slog.LevelVar{}, log), Version: "v1.2.3", Log: log}
+// operator is what an API is made of in tests.
+type operator struct {
+	*fake
+	do       *fakeActions
+	history  *history.History
+	logLevel *LogLevel
+	log      *slog.Logger
 }
+
+func operate(f *fake) *operator {
+	log := slog.New(slog.DiscardHandler)
+	return &operator{f, &fakeActions{}, history.New(), NewLogLevel(&slog.LevelVar{}, log), log}
+}
+
+// api has all topics, as an operator that has loaded its hooks.
+func (o *operator) api() *API {
+	f, names := o.fake, telemetry.Names("")
+	o.do.fake = f
+	hooks := &Hooks{Active: func() []*hook.Hook { return f.hooks }, Skipped: func(name string) (reason, hint string) {
+		reason, hint, _ = strings.Cut(f.skipped[name], "; ")
+		return reason, hint
+	}}
+	api := New(Options{Hooks: hooks, Queues: f, Bindings: f, History: o.history, NotReady: func() string { return f.notReady }, Version: "v1.2.3", Log: o.log})
+	api.Show([]Topic{
+		PausesTopic(hooks, f, o.do), QueuesTopic(f, o.do, o.history, 0), ParkedTopic(o.do, names),
+		FinalizersTopic(FinalizersOptions{Hooks: hooks, Record: fakeRecord{o.do}, Instance: "shop.operator", Release: o.do.release, SearchProblem: func() string { return "" }, Names: names}),
+		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Others: fakeRecord{o.do}.Alive, Lost: func() []applyset.Set { return f.lost }, Names: names}),
+		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }), HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
+		RunsTopic(hooks, o.history, o.do), OperationsTopic(func() ([]Sent, int) { return nil, 0 }), o.logLevel.Topic(), {Troubles: func() []Trouble { return f.troubles }},
+	})
+	return api
+}
+
+func (o *operator) page() http.Handler { return NewPage(o.api(), false) }
 
 // record adds a run that has ended.
 func record(h *history.History, task, hook string, status history.Status, output string) {

@@ -1,14 +1,74 @@
 package debug
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
+
+// finalizerRecord is the record of finalizers.
+type finalizerRecord interface {
+	List(context.Context) ([]finalizer.Entry, error)
+	// Orphans are the finalizers whose hook or binding is gone, as of the last search.
+	Orphans() []finalizer.Orphan
+	// Presences are the heartbeats in the record, of all installations.
+	Presences(context.Context) ([]finalizer.Presence, error)
+	// Remove removes a finalizer of an installation from all objects, and returns of how many resources.
+	Remove(ctx context.Context, name, instance string) (resources int, err error)
+	// Alive are the other running operators with the same instance name.
+	Alive() []string
+}
+
+// FinalizersOptions are those of FinalizersTopic.
+type FinalizersOptions struct {
+	Hooks    *Hooks
+	Record   finalizerRecord
+	Instance string
+	// Release removes the finalizers of hooks from one object, and returns them.
+	Release func(ctx context.Context, kind, namespace, name string) (finalizers []string, err error)
+	// SearchProblem is why the last search for orphans failed; empty if it did not.
+	SearchProblem func() string
+	Names         telemetry.Names
+}
+
+type finalizerTopic struct {
+	hooks    *Hooks
+	record   finalizerRecord
+	instance string
+	release  func(ctx context.Context, kind, namespace, name string) ([]string, error)
+}
+
+// FinalizersTopic shows and removes finalizers, and reports those whose hook is gone.
+func FinalizersTopic(o FinalizersOptions) Topic {
+	t := &finalizerTopic{o.Hooks, o.Record, o.Instance, o.Release}
+	return Topic{
+		Routes: []Route{
+			{Method: "GET", Path: "/finalizers/list", About: "the record of finalizers", show: t.list},
+			{Method: "POST", Path: "/finalizers/remove", About: "remove a finalizer from all objects: form fields `name` and optionally `instance`; or those of hooks from one object: `kind` and `object`", act: t.remove},
+		},
+		Reasons: t.reasons, Left: t.left,
+		Troubles: func() (all []Trouble) {
+			if problem := o.SearchProblem(); problem != "" {
+				all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: problem})
+			}
+			return append(all, t.troubles()...)
+		},
+		Metrics: []prometheus.Collector{o.Names.Gauge("orphaned_finalizer_objects", func(set telemetry.Set) {
+			for _, f := range o.Record.Orphans() {
+				set(f.Objects, f.Finalizer, f.Resource)
+			}
+		})},
+	}
+}
 
 // Finalizer is an entry of the record of finalizers.
 type Finalizer struct {
@@ -37,18 +97,33 @@ func (f *Finalizer) unless() string {
 	return ", unless it is with " + strings.Join(f.Elsewhere, ", ")
 }
 
-// Heartbeat is a sign of life of an operator.
-type Heartbeat struct {
-	Operator, Instance string
-	// Renewed is by the clock of that operator.
-	Renewed time.Time
-	// State is what is known of the operator; empty if it has not been seen to renew its heartbeat.
-	State string
+func (t *finalizerTopic) shown(e finalizer.Entry) Finalizer {
+	return Finalizer{Finalizer: e.Finalizer, Resource: e.Resource, Instance: e.Instance, Own: e.Instance == t.instance, Hook: e.Hook, Binding: e.Binding}
 }
 
-// SharedInstance reports that other operators use the name of an installation.
-func SharedInstance(instance string, operators []string) Trouble {
-	return Trouble{Kind: InFinalizer, Subject: fmt.Sprintf("the instance name %q", instance), Problem: usedElsewhere(operators), Hint: separateInstances}
+// all reads the record.
+func (t *finalizerTopic) all(ctx context.Context) ([]Finalizer, error) {
+	entries, err := t.record.List(ctx)
+	all := make([]Finalizer, len(entries))
+	for n, e := range entries {
+		all[n] = t.shown(e)
+		for _, o := range t.record.Orphans() {
+			if o.Finalizer == e.Finalizer && o.Resource == e.Resource && all[n].Own {
+				all[n].Orphan, all[n].Objects, all[n].Elsewhere = true, o.Objects, o.Elsewhere
+			}
+		}
+	}
+	return all, err
+}
+
+// orphans are the finalizers whose hook or binding is gone.
+func (t *finalizerTopic) orphans() (all []Finalizer) {
+	for _, o := range t.record.Orphans() {
+		f := t.shown(o.Entry)
+		f.Orphan, f.Objects, f.Elsewhere = true, o.Objects, o.Elsewhere
+		all = append(all, f)
+	}
+	return all
 }
 
 func usedElsewhere(operators []string) string {
@@ -59,12 +134,12 @@ const separateInstances = "set --instance for one of them, or --leader-election 
 
 const removeOrphan = "bring the hook back, or shell-operator finalizers remove "
 
-func finalizersList(a *API, r request) (answer, error) {
-	all, err := a.Operator.Finalizers(r.Context())
+func (t *finalizerTopic) list(r request) (answer, error) {
+	all, err := t.all(r.Context())
 	if err != nil {
 		return answer{}, err
 	}
-	heartbeats, err := a.Operator.Heartbeats(r.Context())
+	heartbeats, err := t.record.Presences(r.Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -82,22 +157,27 @@ func finalizersList(a *API, r request) (answer, error) {
 	}
 	for _, h := range heartbeats {
 		state := ""
-		if h.State != "" {
-			state = " (" + h.State + ")"
+		switch {
+		case h.Self:
+			state = " (this operator)"
+		case h.Alive:
+			state = " (running)"
+		case h.Gone:
+			state = " (gone)"
 		}
 		fmt.Fprintf(&b, "operator %s, installation %s%s: heartbeat of %s\n", h.Operator, h.Instance, state, h.Renewed.Format(time.RFC3339))
 	}
 	return answer{value: all, text: b.String()}, nil
 }
 
-// finalizersRemove removes a finalizer from all objects, or those of hooks from one object.
-func finalizersRemove(a *API, r request, dryRun bool) (acted, error) {
+// remove removes a finalizer from all objects, or those of hooks from one object.
+func (t *finalizerTopic) remove(r request, dryRun bool) (acted, error) {
 	form := r.PostForm
 	if kind := form.Get("kind"); kind != "" {
-		return a.releaseObject(r, kind, form.Get("object"), dryRun)
+		return t.releaseObject(r, kind, form.Get("object"), dryRun)
 	}
 	name, instance := form.Get("name"), form.Get("instance")
-	all, err := a.Operator.Finalizers(r.Context())
+	all, err := t.all(r.Context())
 	if err != nil {
 		return acted{}, err
 	}
@@ -107,7 +187,7 @@ func finalizersRemove(a *API, r request, dryRun bool) (acted, error) {
 			n, instance, own = n+1, f.Instance, f.Own
 		}
 	}
-	for _, h := range a.Operator.Hooks() {
+	for _, h := range t.hooks.Active() {
 		for _, k := range h.Kubernetes {
 			if k.Finalizer == name && own {
 				return acted{}, refuse(http.StatusConflict, "the finalizer %s is in use by hook %q, binding %q", name, h.Name, k.Name).hint("remove the hook first, or release single objects with finalizers remove KIND NAMESPACE/NAME")
@@ -118,14 +198,14 @@ func finalizersRemove(a *API, r request, dryRun bool) (acted, error) {
 		return acted{}, refuse(http.StatusBadRequest, "the record has no finalizer %q of that installation", name).hint("shell-operator finalizers list shows all")
 	}
 	if !dryRun {
-		if n, err = a.Actions.RemoveFinalizer(r.Context(), name, instance); err != nil {
+		if n, err = t.record.Remove(r.Context(), name, instance); err != nil {
 			return acted{}, conflict("", err)
 		}
 	}
 	return acted{Count: n, Message: fmt.Sprintf("the finalizer %s of installation %s is removed from all objects of %s", name, instance, count(n, "resource"))}, nil
 }
 
-func (a *API) releaseObject(r request, kind, object string, dryRun bool) (acted, error) {
+func (t *finalizerTopic) releaseObject(r request, kind, object string, dryRun bool) (acted, error) {
 	namespace, name, ok := strings.Cut(object, "/")
 	if !ok {
 		namespace, name = "", object
@@ -136,16 +216,16 @@ func (a *API) releaseObject(r request, kind, object string, dryRun bool) (acted,
 	if dryRun {
 		return acted{Count: 1, Message: fmt.Sprintf("%s %s would lose the finalizers of hooks; no hook runs for that", kind, object)}, nil
 	}
-	removed, err := a.Actions.ReleaseObject(r.Context(), kind, namespace, name)
+	removed, err := t.release(r.Context(), kind, namespace, name)
 	if err != nil {
 		return acted{}, conflict("", err)
 	}
 	return acted{Count: len(removed), Message: fmt.Sprintf("%s %s has lost %s; no hook ran for that", kind, object, strings.Join(removed, ", "))}, nil
 }
 
-// orphansOf are the orphaned finalizers of a hook by its name.
-func orphansOf(o Operator, name string) (reasons []Reason) {
-	for _, f := range o.Orphans() {
+// left are the orphaned finalizers of a hook by its name.
+func (t *finalizerTopic) left(name string) (reasons []Reason) {
+	for _, f := range t.orphans() {
 		if f.Hook == name {
 			reasons = append(reasons, Reason{ByFinalizer, false, f.orphaned(), removeOrphan + f.Finalizer})
 		}
@@ -153,31 +233,25 @@ func orphansOf(o Operator, name string) (reasons []Reason) {
 	return reasons
 }
 
-// orphanedHook explains a hook that is gone and has left finalizers or sets.
-func orphanedHook(o Operator, name string) (Explanation, bool) {
-	reasons := orphansOf(o, name)
-	if _, lost := lostSets(o); lost[name].Text != "" {
-		reasons = append(reasons, lost[name])
+// reasons are those that belong to no binding.
+func (t *finalizerTopic) reasons(h *hook.Hook, _ time.Time) (reasons []Reason) {
+	if others := t.record.Alive(); len(others) > 0 && slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" }) {
+		reasons = append(reasons, Reason{ByFinalizer, false, t.instanceName() + ": " + usedElsewhere(others), separateInstances})
 	}
-	return Explanation{Hook: name, Verdict: IsGone, Reasons: reasons}, len(reasons) > 0
+	return append(reasons, t.left(h.Name)...)
 }
 
-// finalizing covers objects that wait for their finalizer, or keep it.
-func (f *facts) finalizing() (reasons []Reason) {
-	for i, b := range f.bindings {
-		for _, t := range b.Finalizing {
-			reasons = append(reasons, Reason{ByFinalizer, true, fmt.Sprintf("binding %q: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
-		}
-		name := f.hook.Kubernetes[i].Name
-		for _, d := range b.Deletions {
-			reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", name, d.Object, max(0, d.Due.Sub(f.now)).Round(time.Second)), ""})
-		}
-		if more := b.DeletionsTotal - len(b.Deletions); more > 0 {
-			reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on", name, count(more, "more object")), ""})
-		}
+func (t *finalizerTopic) instanceName() string {
+	return fmt.Sprintf("the instance name %q", t.instance)
+}
+
+func (t *finalizerTopic) troubles() (all []Trouble) {
+	if others := t.record.Alive(); len(others) > 0 {
+		all = append(all, Trouble{Kind: InFinalizer, Subject: t.instanceName(), Problem: usedElsewhere(others), Hint: separateInstances})
 	}
-	if len(f.others) > 0 && slices.ContainsFunc(f.hook.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" }) {
-		reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("the instance name %q: %s", f.instance, usedElsewhere(f.others)), separateInstances})
+	for _, f := range t.orphans() {
+		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding), Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer,
+			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone%s", f.Objects, f.Resource, f.Finalizer, f.Hook, f.unless())})
 	}
-	return append(reasons, f.orphans...)
+	return all
 }

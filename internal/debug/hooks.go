@@ -6,30 +6,11 @@ import (
 	"io"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
-
-func hookList(a *API, _ request) (answer, error) {
-	hooks, err := a.hooks()
-	names := make([]string, len(hooks))
-	for i, h := range hooks {
-		names[i] = h.Name
-	}
-	return answer{value: names}, err
-}
-
-func hookSnapshots(a *API, r request) (answer, error) {
-	h, err := a.hook(r)
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{json: func(w io.Writer) error { return writeSnapshots(w, a.Operator, h) }}, nil
-}
 
 // operations counts what happened to the objects of a binding, in the words of dumps.
 type operations struct {
@@ -50,7 +31,7 @@ func tallyOf(c Changes, objects int) tally {
 }
 
 // writeSnapshots writes object by object, because a snapshot may be too large to be held twice.
-func writeSnapshots(out io.Writer, op Operator, h *hook.Hook) error {
+func writeSnapshots(out io.Writer, bindings bindingReader, h *hook.Hook) error {
 	if len(h.Kubernetes) == 0 {
 		_, err := io.WriteString(out, "null")
 		return err
@@ -58,7 +39,7 @@ func writeSnapshots(out io.Writer, op Operator, h *hook.Hook) error {
 	w := bufio.NewWriterSize(out, 64<<10)
 	used := map[string]int{}
 	for i := range h.Kubernetes {
-		b := op.Binding(h, i)
+		b := bindings.Binding(h, i)
 		name := h.Kubernetes[i].Name
 		if used[name]++; used[name] > 1 {
 			name = fmt.Sprintf("%s#%d", name, used[name]) // a key must be unique
@@ -130,16 +111,6 @@ type hookDump struct {
 type scheduleDump struct {
 	wire.ScheduleConfig
 	NextTick *time.Time `json:"nextTick,omitempty"`
-}
-
-func hookConfig(a *API, r request) (answer, error) {
-	h, err := a.hook(r)
-	if err != nil {
-		return answer{}, err
-	}
-	config := configOf(h, a.Operator.NextTick)
-	text, err := yaml.Marshal(config) // it is YAML that people write it in
-	return answer{value: config, text: string(text)}, err
 }
 
 func configOf(h *hook.Hook, nextTick func(string) time.Time) hookDump {

@@ -1,13 +1,13 @@
 package debug
 
 import (
-	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
+	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
@@ -17,10 +17,14 @@ func TestAnotherOperatorOfTheInstance(t *testing.T) {
 	const named = `the instance name "shop.operator": another operator uses it: process pod/2`
 	f := &fake{
 		hooks:  []*hook.Hook{{Name: "h", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "cm"}, Finalizer: "example.com/f"}}}, {Name: "plain"}},
-		others: []string{"process pod/2"}, troubles: []Trouble{SharedInstance("shop.operator", []string{"process pod/2"})}, sets: []Set{{ID: "1", Name: "web", Hook: "elsewhere"}},
-		heartbeats: []Heartbeat{{"process pod/1", "shop.operator", time.Unix(0, 0).UTC(), "this operator"}, {"process pod/2", "shop.operator", time.Unix(60, 0).UTC(), "running"}, {"process pod/3", "other", time.Unix(60, 0).UTC(), ""}},
+		others: []string{"process pod/2"}, sets: []applyset.Set{{ID: "1", Name: "web", Hook: "elsewhere", Members: -1}},
+		presences: []finalizer.Presence{
+			{Heartbeat: finalizer.Heartbeat{Operator: "process pod/1", Instance: "shop.operator", Renewed: time.Unix(0, 0).UTC()}, Self: true},
+			{Heartbeat: finalizer.Heartbeat{Operator: "process pod/2", Instance: "shop.operator", Renewed: time.Unix(60, 0).UTC()}, Alive: true},
+			{Heartbeat: finalizer.Heartbeat{Operator: "process pod/3", Instance: "other", Renewed: time.Unix(60, 0).UTC()}},
+		},
 	}
-	api := New(Options{Operator: f, History: history.New(), Log: slog.New(slog.DiscardHandler)})
+	api := operate(f).api()
 	for path, want := range map[string]string{
 		"/status.text":          "- " + named + ": set --instance for one of them, or --leader-election if they are replicas\n",
 		"/hook/h/why.text":      named,

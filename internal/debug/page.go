@@ -35,7 +35,7 @@ const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; con
 
 // NewPage returns the status page. It serves /, the same as JSON at /status.json, and the page's files below /status/.
 // Without JavaScript it is static; with it, it refreshes itself while it is visible.
-func NewPage(o Options) http.Handler {
+func NewPage(a *API, profiling bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		now := time.Now()
@@ -44,7 +44,7 @@ func NewPage(o Options) http.Handler {
 			Status
 			Profiling bool
 			Now       string
-		}{statusOf(&o, now), o.Profiling, now.Format(time.RFC3339)})
+		}{a.statusAt(now), profiling, now.Format(time.RFC3339)})
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -52,7 +52,7 @@ func NewPage(o Options) http.Handler {
 		serveFile(w, "text/html; charset=utf-8", b.Bytes())
 	})
 	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, _ *http.Request) {
-		text, err := marshal(statusOf(&o, time.Now()))
+		text, err := marshal(a.statusAt(time.Now()))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return

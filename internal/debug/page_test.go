@@ -9,10 +9,10 @@ import (
 )
 
 func TestPage(t *testing.T) {
-	o := options(theOperator())
-	record(o.History, "17", "big.py", history.Failed, "output-of-a-hook")
-	record(o.History, "18", "<b>ärger 100%.sh", history.Allowed, "output-of-a-hook")
-	page := NewPage(o)
+	o := operate(theOperator())
+	record(o.history, "17", "big.py", history.Failed, "output-of-a-hook")
+	record(o.history, "18", "<b>ärger 100%.sh", history.Allowed, "output-of-a-hook")
+	page := o.page()
 	res := ask(page, "GET", "/", nil)
 	body := res.Body.String()
 	if res.Code != http.StatusOK || res.Header().Get("Content-Type") != "text/html; charset=utf-8" {
@@ -33,13 +33,13 @@ func TestPage(t *testing.T) {
 			t.Errorf("%q is on the page", never)
 		}
 	}
-	if status := ask(New(o), "GET", "/status.json", nil).Body.String(); strings.Contains(status, "output-of-a-hook") || strings.Contains(status, "boom") {
+	if status := ask(o.api(), "GET", "/status.json", nil).Body.String(); strings.Contains(status, "output-of-a-hook") || strings.Contains(status, "boom") {
 		t.Errorf("the status has what hooks have printed: %s", status)
 	}
 }
 
 func TestPageHeaders(t *testing.T) {
-	page := NewPage(options(theOperator()))
+	page := operate(theOperator()).page()
 	for path, contentType := range map[string]string{"/": "text/html", "/status/status.js": "text/javascript", "/status/status.css": "text/css"} {
 		res := ask(page, "GET", path, nil)
 		h := res.Header()
@@ -58,9 +58,8 @@ func TestPageHeaders(t *testing.T) {
 }
 
 func TestPageWithoutHooks(t *testing.T) {
-	o := options(&fake{})
-	o.Profiling = true
-	body := ask(NewPage(o), "GET", "/", nil).Body.String()
+	o := operate(&fake{})
+	body := ask(NewPage(o.api(), true), "GET", "/", nil).Body.String()
 	for _, want := range []string{"Hooks are being loaded", "no queues", "no hooks", "/debug/pprof/"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%q is missing in\n%s", want, body)

@@ -50,19 +50,6 @@ type otherCount struct {
 // shownTasks limits the tasks and lanes of a queue that are shown: the queue is locked meanwhile.
 const shownTasks = 1000
 
-func queueMain(a *API, _ request) (answer, error) {
-	d := queueDump{Name: hook.MainQueue}
-	if q, ok := a.Operator.Queue(hook.MainQueue, shownTasks); ok {
-		d = dumpOf(q)
-	}
-	return answer{value: d, text: d.text()}, nil
-}
-
-func queueList(a *API, r request) (answer, error) {
-	d := dumpAll(a.Operator.Queues(shownTasks), r.URL.Query().Get("showEmpty") == "true")
-	return answer{value: d, text: d.text()}, nil
-}
-
 func dumpOf(q Queue) queueDump {
 	d := queueDump{Name: q.Name, Count: q.Length, Status: q.Status}
 	if q.Keyed {
@@ -173,15 +160,3 @@ func (d queuesDump) text() string {
 	fmt.Fprintf(&b, "- total %s to handle.\n", count(s.Total, "task"))
 	return b.String()
 }
-
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
-// oneLine keeps lists readable: errors may have many lines.
-func oneLine(text string) string { return strings.Join(strings.FieldsFunc(text, isLineEnd), " ") }
-
-func isLineEnd(r rune) bool { return r == '\n' || r == '\r' }

@@ -40,10 +40,10 @@ func fromSocket(api http.Handler) http.Handler {
 func TestConfigSet(t *testing.T) {
 	var log bytes.Buffer
 	level := &slog.LevelVar{}
-	o := options(theOperator())
-	o.LogLevel = NewLogLevel(level, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
-	defer o.LogLevel.Close()
-	api, form := New(o), url.Values{"name": {"log.level"}, "value": {"fatal"}, "duration": {"8760h"}}
+	o := operate(theOperator())
+	o.logLevel = NewLogLevel(level, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
+	defer o.logLevel.Close()
+	api, form := o.api(), url.Values{"name": {"log.level"}, "value": {"fatal"}, "duration": {"8760h"}}
 	if res := ask(api, "POST", "/config/set", form); res.Code != 403 || !strings.Contains(res.Body.String(), "are accepted on the debug socket only") || level.Level() != slog.LevelInfo || log.Len() > 0 {
 		t.Errorf("over TCP: %d %s; level %s, log %s", res.Code, res.Body, level.Level(), log.String())
 	}
@@ -58,10 +58,10 @@ func TestConfigSet(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	op := theOperator()
 	op.skipped = map[string]string{"draft.sh": "not executable; chmod +x"}
-	o := options(op)
-	record(o.History, "17", "big.py", history.Failed, "boom")
-	record(o.History, "18", "tidy.sh", history.Succeeded, "fine")
-	api := New(o)
+	o := operate(op)
+	record(o.history, "17", "big.py", history.Failed, "boom")
+	record(o.history, "18", "tidy.sh", history.Succeeded, "fine")
+	api := o.api()
 	set := func(pairs ...string) url.Values {
 		form := url.Values{}
 		for i := 0; i < len(pairs); i += 2 {
@@ -137,13 +137,13 @@ func TestRoutes(t *testing.T) {
 			}
 		})
 	}
-	o.LogLevel.Close()
+	o.logLevel.Close()
 }
 
 func TestOutputsAreForThoseWhoAskForOneRun(t *testing.T) {
-	o := options(theOperator())
-	record(o.History, "17", "big.py", history.Succeeded, "chatter")
-	api := New(o)
+	o := operate(theOperator())
+	record(o.history, "17", "big.py", history.Succeeded, "chatter")
+	api := o.api()
 	if body := ask(api, "GET", "/run/list.json", nil).Body.String(); strings.Contains(body, "chatter") {
 		t.Errorf("a list shows an output: %s", body)
 	}
@@ -153,7 +153,7 @@ func TestOutputsAreForThoseWhoAskForOneRun(t *testing.T) {
 }
 
 func TestWhileHooksAreLoaded(t *testing.T) {
-	api := New(options(&fake{}))
+	api := operate(&fake{}).api()
 	for path, status := range map[string]int{"/hook/list": 503, "/hook/a/why": 503, "/queue/list": 200, "/run/list": 200, "/status": 200} {
 		if res := ask(api, "GET", path, nil); res.Code != status {
 			t.Errorf("%s: %d %s", path, res.Code, res.Body)
@@ -165,8 +165,8 @@ func FuzzPath(f *testing.F) {
 	for _, path := range []string{"/", "/hook/a/b.sh/snapshots.json", "/hook//why", "/run/1-1", "/hook/%2F%/why", "/hook/list.yaml.json", "//", "/hook/%zz/runs"} {
 		f.Add(path)
 	}
-	o := options(theOperator())
-	api := New(o)
+	o := operate(theOperator())
+	api := o.api()
 	f.Fuzz(func(t *testing.T, path string) {
 		u, err := url.ParseRequestURI(path)
 		if err != nil || strings.Contains(u.Path, "tail") {
@@ -182,7 +182,7 @@ func FuzzPath(f *testing.F) {
 
 // TestErrorsTravelWhole sends errors to the client: nothing is cut from texts with colons, and upstream's routes have text for other clients.
 func TestErrorsTravelWhole(t *testing.T) {
-	api := New(options(theOperator()))
+	api := operate(theOperator()).api()
 	client := NewLocalClient(api)
 	for path, want := range map[string]*Problem{
 		"/hook/nope/why":        {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},

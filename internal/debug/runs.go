@@ -1,37 +1,14 @@
 package debug
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
-
-func runList(a *API, r request) (answer, error) {
-	name := ""
-	if r.name != "" {
-		h, err := a.hook(r)
-		if err != nil {
-			return answer{}, err
-		}
-		name = h.Name
-	}
-	runs := a.History.Runs(name)
-	if r.URL.Query().Get("failed") == "true" {
-		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return !r.Status.Bad() })
-	}
-	// The output is in the answer for one run only.
-	for i := range runs {
-		runs[i].Output, runs[i].OutputCut = "", false
-	}
-	return answer{value: runs, text: runsText(runs, time.Now())}, nil
-}
 
 func runsText(runs []history.Run, now time.Time) string {
 	if len(runs) == 0 {
@@ -88,50 +65,6 @@ func trimLines(text string) string {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	return strings.Join(lines, "\n")
-}
-
-func runShow(a *API, r request) (answer, error) {
-	run, ok := a.History.Run(r.name)
-	if !ok {
-		return answer{}, refuse(http.StatusNotFound, "there is no run %q, or no longer", r.name).hint("shell-operator runs lists the known ones")
-	}
-	return answer{value: run, text: runText(&run)}, nil
-}
-
-// recorded returns the recording of a run.
-func (a *API) recorded(r request) ([]byte, error) {
-	text, err := a.Operator.Recording(r.name)
-	if text != nil || err != nil {
-		return text, err
-	}
-	name := "HOOK"
-	if run, known := a.History.Run(r.name); known {
-		if text, err := a.Operator.Recording(run.ID); text != nil || err != nil {
-			return text, err
-		}
-		if name = run.Hook; run.Unrecorded {
-			return nil, refuse(http.StatusNotFound, "run %q is not recorded, because another run was being recorded when it failed", r.name).
-				hint("wait for its next attempt, or shell-operator hook record %s --for 10m records all runs from now on", name)
-		}
-	}
-	return nil, refuse(http.StatusNotFound, "there is no recording of run %q", r.name).hint("by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, unless --record or settings.record is none", name)
-}
-
-func runRecording(a *API, r request) (answer, error) {
-	text, err := a.recorded(r)
-	return answer{json: verbatim(text)}, err
-}
-
-func runContext(a *API, r request) (answer, error) {
-	text, err := a.recorded(r)
-	if err != nil {
-		return answer{}, err
-	}
-	var recording struct{ Contexts json.RawMessage }
-	if err := json.Unmarshal(text, &recording); err != nil {
-		return answer{}, err
-	}
-	return answer{json: verbatim(append(recording.Contexts, '\n'))}, nil
 }
 
 func verbatim(text []byte) func(io.Writer) error {

@@ -26,10 +26,15 @@ type SentList struct {
 	Dropped int `json:"dropped"`
 }
 
-func operationList(a *API, _ request) (answer, error) {
-	list := SentList{Operations: []Sent{}}
-	all, dropped := a.Operator.Sent()
-	list.Operations, list.Dropped = append(list.Operations, all...), dropped
+// OperationsTopic shows the kinds of operations that were sent, in the order of their first one, and the number of operations of further kinds.
+func OperationsTopic(sent func() (all []Sent, dropped int)) Topic {
+	return Topic{Routes: []Route{
+		{Method: "GET", Path: "/operation/list", About: "kinds of operations on objects that were sent, and the permissions that they need", show: func(request) (answer, error) { return operationList(sent()) }},
+	}}
+}
+
+func operationList(all []Sent, dropped int) (answer, error) {
+	list := SentList{Operations: append([]Sent{}, all...), Dropped: dropped}
 	if len(all) == 0 {
 		return answer{value: list, text: "no operations\n"}, nil
 	}

@@ -59,7 +59,7 @@ func TestSocket(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	dir := filepath.Join(folder(t), "own")
 	place := Place{Socket: filepath.Join(dir, "debug.socket"), Chosen: true}
-	api := New(options(theOperator()))
+	api := operate(theOperator()).api()
 	_, end := serve(t, ServerOptions{API: api, Place: place, Log: logger})
 	for path, mode := range map[string]os.FileMode{dir: 0o700, place.Socket: 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
@@ -101,7 +101,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	if _, err := get(t, client, "/"); err == nil || !strings.Contains(err.Error(), "its operator has ended") {
 		t.Errorf("before: %v", err)
 	}
-	serve(t, ServerOptions{API: New(options(theOperator())), Place: place, Log: slog.New(slog.DiscardHandler)})
+	serve(t, ServerOptions{API: operate(theOperator()).api(), Place: place, Log: slog.New(slog.DiscardHandler)})
 	if _, err := get(t, client, "/"); err != nil {
 		t.Error(err)
 	}
@@ -215,7 +215,7 @@ func TestClientsLookInTheRuntimeFolder(t *testing.T) {
 		t.Errorf("without an operator: %v", err)
 	}
 	write(t, filepath.Join(root, "run"))
-	serve(t, ServerOptions{API: New(options(theOperator())), Place: place, Log: slog.New(slog.DiscardHandler)})
+	serve(t, ServerOptions{API: operate(theOperator()).api(), Place: place, Log: slog.New(slog.DiscardHandler)})
 	if _, err := get(t, client, "/"); err != nil {
 		t.Error(err)
 	}
@@ -247,7 +247,7 @@ func TestBusyOperator(t *testing.T) {
 
 func TestRefusalsAreErrorsWithHints(t *testing.T) {
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
-	serve(t, ServerOptions{API: New(options(theOperator())), Place: place, Log: slog.New(slog.DiscardHandler)})
+	serve(t, ServerOptions{API: operate(theOperator()).api(), Place: place, Log: slog.New(slog.DiscardHandler)})
 	_, err := get(t, NewClient(place, time.Minute), "/hook/nope/why")
 	var p *Problem
 	if !errors.As(err, &p) || p.Error() != `there is no hook "nope"` || p.Hint() != "shell-operator hook list shows all hooks" {
@@ -261,7 +261,7 @@ func TestRefusalsAreErrorsWithHints(t *testing.T) {
 func TestTCP(t *testing.T) {
 	var log bytes.Buffer
 	s, _ := serve(t, ServerOptions{
-		API: New(options(theOperator())), Place: Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true},
+		API: operate(theOperator()).api(), Place: Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true},
 		TCP: ":0", Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	address := s.served[1].listener.Addr().(*net.TCPAddr)
@@ -305,7 +305,7 @@ func TestTCP(t *testing.T) {
 func TestWrongTCPAddressGivesTheSocketBack(t *testing.T) {
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
 	for _, address := range []string{"nonsense", "127.0.0.1:99999"} {
-		_, err := Listen(ServerOptions{API: New(options(theOperator())), Place: place, TCP: address, Log: slog.New(slog.DiscardHandler)})
+		_, err := Listen(ServerOptions{API: operate(theOperator()).api(), Place: place, TCP: address, Log: slog.New(slog.DiscardHandler)})
 		if err == nil || !strings.Contains(err.Error(), "--debug-http-addr") {
 			t.Errorf("%s: %v", address, err)
 		}
@@ -316,9 +316,9 @@ func TestWrongTCPAddressGivesTheSocketBack(t *testing.T) {
 }
 
 func TestTail(t *testing.T) {
-	o := options(theOperator())
+	o := operate(theOperator())
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
-	_, end := serve(t, ServerOptions{API: New(o), Place: place, Log: slog.New(slog.DiscardHandler)})
+	_, end := serve(t, ServerOptions{API: o.api(), Place: place, Log: slog.New(slog.DiscardHandler)})
 	client := NewClient(place, time.Minute)
 	follow := func(path string) (*bufio.Scanner, io.Closer) {
 		body, err := client.Get(t.Context(), path)
@@ -332,8 +332,8 @@ func TestTail(t *testing.T) {
 	asJSON, _ := follow("/tail.json")
 	asYAML, _ := follow("/tail.yaml")
 	one, hangUp := follow("/hook/big.py/tail")
-	record(o.History, "1", "tidy.sh", history.Succeeded, "swept")
-	record(o.History, "2", "big.py", history.Failed, "boom")
+	record(o.history, "1", "tidy.sh", history.Succeeded, "swept")
+	record(o.history, "2", "big.py", history.Failed, "boom")
 	expect := func(s *bufio.Scanner, parts ...string) {
 		t.Helper()
 		for _, part := range parts {
@@ -348,7 +348,7 @@ func TestTail(t *testing.T) {
 	expect(asYAML, "---", "hook: tidy.sh", "kind: began", "run: 1-1", "text: Added a/x (cms) and 2 more", "time: ", "---")
 	expect(one, "big.py 2-1 began", "big.py 2-1 | boom")
 	hangUp.Close()
-	record(o.History, "3", "big.py", history.Succeeded, "after one has hung up")
+	record(o.history, "3", "big.py", history.Succeeded, "after one has hung up")
 	expect(all, "3-1 began", "after one has hung up", "3-1 ended")
 	end() // the operator ends, and with it everybody who follows
 	if all.Scan() {
@@ -361,15 +361,15 @@ func TestTail(t *testing.T) {
 
 // A client that reads nothing holds up no run.
 func TestTailOfASlowClient(t *testing.T) {
-	o := options(theOperator())
+	o := operate(theOperator())
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
-	serve(t, ServerOptions{API: New(o), Place: place, Log: slog.New(slog.DiscardHandler)})
+	serve(t, ServerOptions{API: o.api(), Place: place, Log: slog.New(slog.DiscardHandler)})
 	body, err := NewClient(place, time.Minute).Get(t.Context(), "/tail")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer body.Close()
-	r := o.History.Begin(history.Run{Task: "1", Hook: "big.py", Attempt: 1})
+	r := o.history.Begin(history.Run{Task: "1", Hook: "big.py", Attempt: 1})
 	line := []byte(strings.Repeat("x", 10_000))
 	for range 2000 {
 		r.Output(line)

@@ -4,13 +4,64 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
+
+// setStore has the sets of an installation.
+type setStore interface {
+	List(context.Context) ([]applyset.Set, error)
+	// Count sets the numbers of members.
+	Count(context.Context, []applyset.Set)
+	Show(ctx context.Context, log *slog.Logger, namespace, id string) ([]applyset.MemberState, error)
+	// Delete prunes a set, Adopt moves it to another hook or name.
+	Delete(ctx context.Context, log *slog.Logger, namespace, id string) (deleted, released int, err error)
+	Adopt(ctx context.Context, log *slog.Logger, namespace, id string, to applyset.Move) (newID string, moved int, err error)
+}
+
+// SetsOptions are those of SetsTopic. Those behind Log may be left out.
+type SetsOptions struct {
+	Hooks *Hooks
+	Sets  setStore
+	Log   *slog.Logger
+	// NoOperator: it is not known which hooks are active.
+	NoOperator bool
+	// Others are the other operators of the installation, which may have the hooks.
+	Others func() []string
+	// Fence makes the requests of a context those of the leader. Ended receives the id of a set that was deleted or moved.
+	Fence func(context.Context) context.Context
+	Ended func(id string)
+	// Lost are the sets whose hook is gone, as of the last search.
+	Lost  func() []applyset.Set
+	Names telemetry.Names
+}
+
+type setTopic struct{ o SetsOptions }
+
+// SetsTopic shows, deletes and moves sets of objects, and reports those whose hook is gone.
+func SetsTopic(o SetsOptions) Topic {
+	t := &setTopic{o}
+	return Topic{
+		Routes: []Route{
+			{Method: "GET", Path: "/sets/list", About: "the sets of objects of this installation", show: t.list},
+			{Method: "GET", Path: "/sets/*", About: "a set, by its id or name, with its objects", show: t.show},
+			{Method: "POST", Path: "/sets/delete", About: "prune a set: form field `set`, or those of `hook`; with `force=true` also those of an active hook", act: t.remove},
+			{Method: "POST", Path: "/sets/adopt", About: "move sets to another hook or name: form fields `set` or `hook`, and `toHook`, `toSet` or both; with `force=true` also those of an active hook, and to a set that has objects", act: t.adopt},
+		},
+		Left: t.left, Troubles: t.troubles,
+		Metrics: []prometheus.Collector{o.Names.Gauge("orphaned_sets", t.measure)},
+	}
+}
 
 // Set is a set of objects of this installation.
 type Set struct {
@@ -29,11 +80,11 @@ type Set struct {
 
 // SetMember is an object of a set.
 type SetMember struct {
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	State     string `json:"state"`
-	Reason    string `json:"reason,omitempty"`
+	Kind      string         `json:"kind"`
+	Namespace string         `json:"namespace,omitempty"`
+	Name      string         `json:"name"`
+	State     applyset.State `json:"state"`
+	Reason    string         `json:"reason,omitempty"`
 	// Kept objects are not deleted with the set.
 	Kept bool `json:"kept,omitempty"`
 }
@@ -61,27 +112,54 @@ func (s *Set) line() string {
 	return text + "\n"
 }
 
-// sets returns the sets, with what is known of their hooks.
-func (a *API) sets(ctx context.Context) (all []Set, err error) {
-	hooks, err := a.hooks()
+func (t *setTopic) fenced(ctx context.Context) context.Context {
+	if t.o.Fence == nil {
+		return ctx
+	}
+	return t.o.Fence(ctx)
+}
+
+func (t *setTopic) ended(id string) {
+	if t.o.Ended != nil {
+		t.o.Ended(id)
+	}
+}
+
+// all returns the sets, with what is known of their hooks.
+func (t *setTopic) all(ctx context.Context) (all []Set, err error) {
+	hooks, err := t.o.Hooks.all()
 	if err != nil {
 		return nil, err
 	}
-	all, err = a.Operator.Sets(ctx)
-	known := !a.NoOperator
-	if known {
-		_, others := a.Operator.Others()
-		known = len(others) == 0 // they may have the hooks
+	sets, err := t.o.Sets.List(ctx)
+	t.o.Sets.Count(ctx, sets)
+	known := !t.o.NoOperator && len(t.o.Others()) == 0 // they may have the hooks
+	for _, s := range sets {
+		shown := Set{ID: s.ID, Name: s.Name, Hook: s.Hook, Namespace: s.Namespace, Problem: s.Problem}
+		if s.Owner != nil {
+			shown.Owner = s.Owner.String()
+		}
+		if s.Members >= 0 {
+			shown.Members = &s.Members
+		}
+		shown.HookAbsent = known && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook })
+		all = append(all, shown)
 	}
-	for i := range all {
-		all[i].HookAbsent = known && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == all[i].Hook })
+	return all, err
+}
+
+func (t *setTopic) members(ctx context.Context, s Set) ([]SetMember, error) {
+	states, err := t.o.Sets.Show(ctx, t.o.Log, s.Namespace, s.ID)
+	all := make([]SetMember, len(states))
+	for i, m := range states {
+		all[i] = SetMember(m)
 	}
 	return all, err
 }
 
 // oneSet finds the set that a request names by its id, its name, or hook and name.
-func (a *API) oneSet(ctx context.Context, name string) (Set, error) {
-	found, err := a.namedSets(ctx, name)
+func (t *setTopic) oneSet(ctx context.Context, name string) (Set, error) {
+	found, err := t.namedSets(ctx, name)
 	switch {
 	case err != nil:
 		return Set{}, err
@@ -92,8 +170,8 @@ func (a *API) oneSet(ctx context.Context, name string) (Set, error) {
 }
 
 // namedSets finds all sets that a request names, at least one: of several owners, or of several hooks.
-func (a *API) namedSets(ctx context.Context, name string) (found []Set, err error) {
-	all, err := a.sets(ctx)
+func (t *setTopic) namedSets(ctx context.Context, name string) (found []Set, err error) {
+	all, err := t.all(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +190,8 @@ func (a *API) namedSets(ctx context.Context, name string) (found []Set, err erro
 }
 
 // setsOf finds the sets of a hook, at least one.
-func (a *API) setsOf(ctx context.Context, name string) ([]Set, error) {
-	all, err := a.sets(ctx)
+func (t *setTopic) setsOf(ctx context.Context, name string) ([]Set, error) {
+	all, err := t.all(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +202,8 @@ func (a *API) setsOf(ctx context.Context, name string) ([]Set, error) {
 	return all, nil
 }
 
-func setsList(a *API, r request) (answer, error) {
-	all, err := a.sets(r.Context())
+func (t *setTopic) list(r request) (answer, error) {
+	all, err := t.all(r.Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -140,13 +218,13 @@ func setsList(a *API, r request) (answer, error) {
 	return answer{value: all, text: b.String()}, nil
 }
 
-func setShow(a *API, r request) (answer, error) {
+func (t *setTopic) show(r request) (answer, error) {
 	decoded, _ := url.PathUnescape(r.name)
-	s, err := a.oneSet(r.Context(), decoded)
+	s, err := t.oneSet(r.Context(), decoded)
 	if err != nil {
 		return answer{}, err
 	}
-	members, err := a.Operator.SetMembers(r.Context(), s)
+	members, err := t.members(r.Context(), s)
 	if err != nil {
 		return answer{}, err
 	}
@@ -165,30 +243,30 @@ func setShow(a *API, r request) (answer, error) {
 	return answer{value: shownSet{s, append([]SetMember{}, members...)}, text: b.String()}, nil
 }
 
-// setsDelete prunes a set, or all sets of a hook.
-func setsDelete(a *API, r request, dryRun bool) (acted, error) {
+// remove prunes a set, or all sets of a hook.
+func (t *setTopic) remove(r request, dryRun bool) (acted, error) {
 	var chosen []Set
 	if of := r.PostForm.Get("hook"); of != "" {
-		all, err := a.setsOf(r.Context(), of)
+		all, err := t.setsOf(r.Context(), of)
 		if err != nil {
 			return acted{}, err
 		}
 		chosen = all
 	} else {
-		s, err := a.oneSet(r.Context(), r.PostForm.Get("set"))
+		s, err := t.oneSet(r.Context(), r.PostForm.Get("set"))
 		if err != nil {
 			return acted{}, err
 		}
 		chosen = []Set{s}
 	}
-	if s := chosen[0]; !s.HookAbsent && !a.NoOperator && r.PostForm.Get("force") != "true" {
+	if s := chosen[0]; !s.HookAbsent && !t.o.NoOperator && r.PostForm.Get("force") != "true" {
 		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", s.Hook, s.ID).hint("remove the hook first, or use --force; its next run creates the objects again")
 	}
 	var lines []string
 	for _, s := range chosen {
 		deleted, released := 0, 0
 		if dryRun {
-			members, err := a.Operator.SetMembers(r.Context(), s)
+			members, err := t.members(r.Context(), s)
 			if err != nil {
 				return acted{}, err
 			}
@@ -201,9 +279,10 @@ func setsDelete(a *API, r request, dryRun bool) (acted, error) {
 			}
 		} else {
 			var err error
-			if deleted, released, err = a.Actions.DeleteSet(r.Context(), s); err != nil {
+			if deleted, released, err = t.o.Sets.Delete(t.fenced(r.Context()), t.o.Log, s.Namespace, s.ID); err != nil {
 				return stopped(lines, fmt.Errorf("set %s: %w", s.ID, err))
 			}
+			t.ended(s.ID)
 		}
 		line := fmt.Sprintf("set %s is deleted with %s", s.ID, count(deleted, "object"))
 		if released > 0 {
@@ -219,19 +298,19 @@ func stopped(done []string, err error) (acted, error) {
 	return acted{Count: len(done), Message: strings.Join(done, "\n")}, conflict(strings.Join(append(done, ""), "; "), err)
 }
 
-// setsAdopt moves sets to another hook or name: all sets of a hook, or one, of all owners.
-func setsAdopt(a *API, r request, dryRun bool) (acted, error) {
+// adopt moves sets to another hook or name: all sets of a hook, or one, of all owners.
+func (t *setTopic) adopt(r request, dryRun bool) (acted, error) {
 	form := r.PostForm
 	toHook, toSet, force := form.Get("toHook"), form.Get("toSet"), form.Get("force") == "true"
-	choose, name := a.namedSets, form.Get("set")
+	choose, name := t.namedSets, form.Get("set")
 	if of := form.Get("hook"); of != "" {
-		choose, name = a.setsOf, of
+		choose, name = t.setsOf, of
 	}
 	chosen, err := choose(r.Context(), name)
 	if err != nil {
 		return acted{}, err
 	}
-	hooks, err := a.hooks()
+	hooks, err := t.o.Hooks.all()
 	if err != nil {
 		return acted{}, err
 	}
@@ -240,7 +319,7 @@ func setsAdopt(a *API, r request, dryRun bool) (acted, error) {
 	switch {
 	case slices.ContainsFunc(chosen, func(s Set) bool { return s.Hook != first.Hook }):
 		return acted{}, refuse(http.StatusBadRequest, "several hooks have sets called %q", name).hint("name them as HOOK/NAME")
-	case force || a.NoOperator || toHook == first.Hook:
+	case force || t.o.NoOperator || toHook == first.Hook:
 	case !first.HookAbsent:
 		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", first.Hook, first.ID).hint("remove the hook first, or use --force; its next run fails, because the objects belong to another set")
 	case !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == toHook }):
@@ -248,10 +327,13 @@ func setsAdopt(a *API, r request, dryRun bool) (acted, error) {
 	}
 	var lines []string
 	for _, s := range chosen {
-		to := Set{Hook: toHook, Name: cmp.Or(toSet, s.Name)}
-		id, moved, err := a.Actions.AdoptSet(r.Context(), s, to, force, dryRun)
+		to := applyset.Move{Hook: toHook, Name: cmp.Or(toSet, s.Name), Join: force, Check: dryRun}
+		id, moved, err := t.o.Sets.Adopt(t.fenced(r.Context()), t.o.Log, s.Namespace, s.ID, to)
 		if err != nil {
 			return stopped(lines, err)
+		}
+		if !dryRun {
+			t.ended(s.ID)
 		}
 		lines = append(lines, fmt.Sprintf("set %s is moved to %s, set %q of hook %q, with %s", s.ID, id, to.Name, to.Hook, count(moved, "object")))
 	}
@@ -261,10 +343,11 @@ func setsAdopt(a *API, r request, dryRun bool) (acted, error) {
 // shownLost limits the ids in one text.
 const shownLost = 5
 
-// lostSets are the sets that hooks have left, one reason for each hook.
-func lostSets(o Operator) (hooks []string, reasons map[string]Reason) {
-	ids := map[string][]string{}
-	for _, s := range o.LostSets() {
+// lost are the sets that hooks have left, one reason for each hook.
+func (t *setTopic) lost() (hooks []string, reasons map[string]Reason, sets map[string]int) {
+	ids, sets := map[string][]string{}, map[string]int{}
+	for _, s := range t.o.Lost() {
+		sets[s.Hook]++
 		if ids[s.Hook] == nil {
 			hooks = append(hooks, s.Hook)
 		}
@@ -278,5 +361,41 @@ func lostSets(o Operator) (hooks []string, reasons map[string]Reason) {
 		}
 		reasons[name] = Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(of), "set"), text), "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(name)}
 	}
-	return hooks, reasons
+	return hooks, reasons, sets
+}
+
+// left are the sets of a hook that is gone.
+func (t *setTopic) left(name string) []Reason {
+	if _, lost, _ := t.lost(); lost[name].Text != "" {
+		return []Reason{lost[name]}
+	}
+	return nil
+}
+
+func (t *setTopic) troubles() (all []Trouble) {
+	hooks, lost, sets := t.lost()
+	for _, name := range hooks {
+		subject := name
+		if !hook.IsName(name) {
+			subject = strconv.Quote(name)
+		}
+		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: subject, Problem: lost[name].Text, Hint: lost[name].Hint,
+			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", name, sets[name])})
+	}
+	return all
+}
+
+// measure counts the sets of each hook that is gone. A text that is no name of a hook is no label.
+func (t *setTopic) measure(set telemetry.Set) {
+	counts := map[string]int{}
+	for _, s := range t.o.Lost() {
+		if hook.IsName(s.Hook) {
+			counts[s.Hook]++
+		} else {
+			counts["invalid name"]++
+		}
+	}
+	for name, n := range counts {
+		set(n, name)
+	}
 }

@@ -77,17 +77,18 @@ type runStatus struct {
 // shownFailures limits the failed runs of the page.
 const shownFailures = 10
 
-func status(a *API, _ request) (answer, error) {
+func (a *API) status(request) (answer, error) {
 	now := time.Now()
-	s := statusOf(&a.Options, now)
+	s := a.statusAt(now)
 	return answer{value: s, text: s.Text(now)}, nil
 }
 
-func statusOf(o *Options, now time.Time) Status {
-	hooks := o.Operator.Hooks()
+func (a *API) statusAt(now time.Time) Status {
+	o := &a.o
+	hooks := o.Hooks.Active()
 	d := Status{
-		Version: o.Version, Loading: hooks == nil, NotReady: o.Operator.NotReady(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{},
-		Troubles: append([]Trouble{}, Troubles(o.Operator)...),
+		Version: o.Version, Loading: hooks == nil, NotReady: o.NotReady(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{},
+		Troubles: append([]Trouble{}, a.Troubles()...),
 	}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
@@ -99,19 +100,19 @@ func statusOf(o *Options, now time.Time) Status {
 			d.Failures = append(d.Failures, brief)
 		}
 	}
-	queues := o.Operator.Queues(1)
+	queues := o.Queues.Queues(1)
 	for _, q := range queues {
 		d.Queues = append(d.Queues, statusOfQueue(q, now))
 	}
 	for _, h := range hooks {
 		s := hookStatus{Name: h.Name, Last: last[h.Name], Bindings: []bindingStatus{}}
-		p := o.Operator.Progress(h)
+		p := o.Bindings.Progress(h)
 		s.State = stateOf(h, p, queues)
 		if h.OnStartup != nil {
 			s.Bindings = append(s.Bindings, bindingStatus{Type: "onStartup", Name: "onStartup", State: map[bool]string{true: "done", false: "waiting"}[p.StartedUp]})
 		}
 		for i := range h.Kubernetes {
-			b := o.Operator.Binding(h, i)
+			b := o.Bindings.Binding(h, i)
 			k := &h.Kubernetes[i]
 			n := b.Objects.Len()
 			s.Objects += n

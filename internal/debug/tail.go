@@ -11,16 +11,12 @@ import (
 )
 
 // tail streams entries until the client disconnects or the server ends.
-func tail(a *API, w http.ResponseWriter, r request) error {
-	name := ""
-	if r.name != "" {
-		h, err := a.hook(r)
-		if err != nil {
-			return err
-		}
-		name = h.Name
+func (t *runTopic) tail(w http.ResponseWriter, r request) error {
+	name, err := t.hooks.optional(r)
+	if err != nil {
+		return err
 	}
-	follower := a.History.Follow(name)
+	follower := t.runs.Follow(name)
 	defer follower.Close()
 	contentType := contentTypes[r.format]
 	if r.format == jsonFormat {

@@ -3,9 +3,7 @@ package debug
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -38,17 +36,22 @@ const (
 	InReload       TroubleKind = "reload"
 	InAPI          TroubleKind = "api"
 	InLease        TroubleKind = "lease"
-	InWatch        TroubleKind = "watch"
-	InFilter       TroubleKind = "filter"
-	InFinalizer    TroubleKind = "finalizer"
-	InSet          TroubleKind = "set"
+	InSpool        TroubleKind = "spool"
 	InRegistration TroubleKind = "registration"
 	InReviews      TroubleKind = "reviews"
-	InQueue        TroubleKind = "queue"
+	InWatch        TroubleKind = "watch"
+	InFinalizer    TroubleKind = "finalizer"
+	InFilter       TroubleKind = "filter"
+	InSet          TroubleKind = "set"
 	InParked       TroubleKind = "parked"
-	InSpool        TroubleKind = "spool"
+	InQueue        TroubleKind = "queue"
 	IsPaused       TroubleKind = "paused"
 )
+
+// troubleKinds is the order in which troubles are shown.
+var troubleKinds = []TroubleKind{
+	InReload, InAPI, InLease, InSpool, InRegistration, InReviews, InWatch, InFinalizer, InFilter, InSet, InParked, InQueue, IsPaused,
+}
 
 func (t *Trouble) String() string {
 	text := t.sentence(t.Subject)
@@ -82,131 +85,9 @@ func (t *Trouble) about(hook string, typ hook.Kind, binding string) bool {
 	return slices.Contains(t.Hooks, hook) && t.Type == typ && (t.Binding == "" || t.Binding == binding)
 }
 
-// Troubles are those of an operator: what it says itself comes first, then hook by hook, then queues.
-func Troubles(o Operator) []Trouble {
-	all := rejectedHooks(o.Rejected())
-	all = append(all, o.Troubles()...)
-	for _, h := range o.Hooks() {
-		for i := range h.Kubernetes {
-			all = append(all, bindingTroubles(h.Name, &h.Kubernetes[i], o.Binding(h, i))...)
-		}
-	}
-	for _, f := range o.Orphans() {
-		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding), Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer,
-			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone%s", f.Objects, f.Resource, f.Finalizer, f.Hook, f.unless())})
-	}
-	hooksOfSets, lost := lostSets(o)
-	sets := map[string]int{}
-	for _, s := range o.LostSets() {
-		sets[s.Hook]++
-	}
-	for _, name := range hooksOfSets {
-		subject := name
-		if !hook.IsName(name) {
-			subject = strconv.Quote(name)
-		}
-		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: subject, Problem: lost[name].Text, Hint: lost[name].Hint,
-			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", name, sets[name])})
-	}
-	for _, p := range parkedCounts(o.Parked()) {
-		all = append(all, Trouble{Kind: InParked, Hooks: []string{p.hook}, Subject: fmt.Sprintf("%s, queue %q", p.hook, p.queue),
-			Problem: count(p.tasks, "task") + " parked after the last attempt", Hint: "shell-operator parked list"})
-	}
-	for _, name := range o.PausedHooks() {
-		all = append(all, Trouble{Kind: IsPaused, Hooks: []string{name}, Subject: name, Problem: "is paused", Hint: "shell-operator hook resume " + name, Notice: true})
-	}
-	for _, q := range o.Queues(1) {
-		all = append(all, queueTroubles(&q)...)
-	}
-	return all
-}
-
 func inHook(hook, binding string) string {
 	if binding == "" {
 		return hook
 	}
 	return fmt.Sprintf("%s, binding %q", hook, binding)
-}
-
-func rejectedHooks(rejected map[string]string) (all []Trouble) {
-	for _, name := range slices.Sorted(maps.Keys(rejected)) {
-		t := Trouble{Kind: InReload, Subject: "hooks", Problem: "the last reload was rejected, the previous hooks stay active: " + oneLine(rejected[name])}
-		if name != "" {
-			t.Hooks, t.Subject = []string{name}, name
-		}
-		all = append(all, t)
-	}
-	return all
-}
-
-func bindingTroubles(name string, k *hook.Kubernetes, b Binding) (all []Trouble) {
-	in := Trouble{Hooks: []string{name}, Binding: k.Name, Subject: inHook(name, k.Name)}
-	for _, text := range b.Troubles {
-		in.Kind, in.Problem = InWatch, oneLine(text)
-		all = append(all, in)
-	}
-	for _, text := range b.Finalizing {
-		in.Kind, in.Problem = InFinalizer, oneLine(text)
-		all = append(all, in)
-	}
-	if b.FilterFails > 0 {
-		r := filterFails(k, b)
-		// The error of a filter may quote objects: why has it.
-		in.Kind, in.Problem, in.Hint = InFilter, fmt.Sprintf("its filter fails for %d of %s", b.FilterFails, count(b.Objects.Len(), "object")), "shell-operator why "+name+"; "+r.Hint
-		all = append(all, in)
-	}
-	return all
-}
-
-// queueTroubles are a pause and tasks that fail.
-func queueTroubles(q *Queue) (all []Trouble) {
-	in := Trouble{Subject: fmt.Sprintf("queue %q", q.Name)}
-	if len(q.Tasks) > 0 && q.Tasks[0].Hook != "" && !q.Keyed {
-		in.Hooks = []string{q.Tasks[0].Hook}
-	}
-	if q.Paused {
-		all = append(all, Trouble{Kind: IsPaused, Subject: in.Subject, Problem: "is paused with " + count(q.Length, "task"), Hint: "shell-operator queue resume " + q.Name, Notice: true})
-	}
-	in.Kind = InQueue
-	switch {
-	case q.Keyed && q.Delayed > 0:
-		in.Problem = fmt.Sprintf("failed tasks wait for their next attempt, lanes: %d, tasks of the queue: %d", q.Delayed, q.Length)
-		if q.Left > 0 {
-			in.Problem += ", the first is due in " + short(q.Left)
-		}
-		return append(all, in)
-	case q.Phase == Sleeping && q.Failures > 0:
-		in.Problem = fmt.Sprintf("%s has failed %s, the next attempt is in %s", headOf(q), times(q.Failures), short(q.Left))
-		return append(all, in)
-	}
-	return all
-}
-
-// headOf names the first task.
-func headOf(q *Queue) string {
-	switch {
-	case len(q.Tasks) == 0:
-		return ""
-	case q.Tasks[0].Hook == "":
-		return q.Tasks[0].Description
-	}
-	t := q.Tasks[0]
-	return strings.Join(slices.Compact([]string{t.Hook, t.Type, t.Binding}), " · ")
-}
-
-type parkedCount struct {
-	hook, queue string
-	tasks       int
-}
-
-// parkedCounts counts parked tasks by hook and queue.
-func parkedCounts(tasks []ParkedTask) (all []parkedCount) {
-	for _, p := range tasks {
-		i := slices.IndexFunc(all, func(s parkedCount) bool { return s.hook == p.Hook && s.queue == p.Queue })
-		if i < 0 {
-			i, all = len(all), append(all, parkedCount{hook: p.Hook, queue: p.Queue})
-		}
-		all[i].tasks++
-	}
-	return all
 }

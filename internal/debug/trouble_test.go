@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
+	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
 // TestTroubles has a row for each cause: its line, whether the operator is healthy with it, and the state of the hook.
@@ -33,13 +36,15 @@ func TestTroubles(t *testing.T) {
 		"filter":         {watching(Binding{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter, `a.sh, binding "pods": its filter fails for 1 of 2 objects (shell-operator why a.sh; `, "ready", false, ""},
 		"rejected hook":  {func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }, InReload, "a.sh: the last reload was rejected, the previous hooks stay active: it is no JSON", "ready", false, ""},
 		"rejected hooks": {func(f *fake) { f.rejected = map[string]string{"": "two paths"} }, InReload, "hooks: the last reload was rejected, the previous hooks stay active: two paths", "ready", false, ""},
-		"parked": {func(f *fake) { f.parked = []ParkedTask{{Hook: "a.sh", Queue: "main"}, {Hook: "a.sh", Queue: "main"}} }, InParked,
+		"parked": {func(f *fake) {
+			f.parked = []pending.ParkedTask{{Hook: f.hooks[0], Queue: "main"}, {Hook: f.hooks[0], Queue: "main"}}
+		}, InParked,
 			`a.sh, queue "main": 2 tasks parked after the last attempt (shell-operator parked list)`, "ready", false, ""},
 		"orphan": {func(f *fake) {
-			f.orphans = []Finalizer{{Finalizer: "x/y", Hook: "gone.sh", Resource: "pods", Orphan: true, Objects: 1}}
+			f.orphans = []finalizer.Orphan{{Entry: finalizer.Entry{Finalizer: "x/y", Hook: "gone.sh", Resource: "pods"}, Objects: 1}}
 		}, InFinalizer,
 			"gone.sh: 1 object of pods keep the finalizer x/y", "ready", false, `1 objects of pods keep the finalizer x/y of hook "gone.sh", which is gone`},
-		"lost set": {func(f *fake) { f.sets = []Set{{ID: "s-1", Hook: "gone.sh", HookAbsent: true}} }, InSet, "gone.sh: its hook is gone, and 1 set of objects left: s-1", "ready", false, `the hook "gone.sh" is gone, its sets of objects are left: 1`},
+		"lost set": {func(f *fake) { f.lost = []applyset.Set{{ID: "s-1", Hook: "gone.sh"}} }, InSet, "gone.sh: its hook is gone, and 1 set of objects left: s-1", "ready", false, `the hook "gone.sh" is gone, its sets of objects are left: 1`},
 		"failing task": {func(f *fake) {
 			f.queues = []Queue{{Name: "main", Length: 1, Phase: Sleeping, Failures: 2, Left: time.Second, LastError: "secret-value", Tasks: []Task{{"d", "a.sh", "kubernetes", "pods"}}}}
 		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed 2 times, the next attempt is in 1s`, "failing", false, ""},
@@ -64,8 +69,8 @@ func TestTroubles(t *testing.T) {
 				progress: map[string]Progress{"a.sh": {StartedUp: true}},
 			}
 			row.set(f)
-			o := options(f)
-			s := statusOf(&o, time.Now())
+			o := operate(f)
+			s := o.api().statusAt(time.Now())
 			if s.Healthy != row.healthy || s.Hooks[0].State != row.state {
 				t.Errorf("healthy: %v, the hook: %s", s.Healthy, s.Hooks[0].State)
 			}
@@ -77,14 +82,14 @@ func TestTroubles(t *testing.T) {
 			if len(s.Troubles) == 1 && row.note != "" && s.Troubles[0].Note() != row.note {
 				t.Errorf("the line of /readyz: %s, want %s", s.Troubles[0].Note(), row.note)
 			}
-			text, page := s.Text(time.Now()), ask(NewPage(o), "GET", "/", nil).Body.String()
+			text, page := s.Text(time.Now()), ask(o.page(), "GET", "/", nil).Body.String()
 			if row.line != "" && !strings.Contains(text, "\n- "+row.line) {
 				t.Errorf("the text lacks the line:\n%s", text)
 			}
 			if row.line != "" && !strings.Contains(page, `class="trouble"`) || strings.Contains(page+text, "secret-value") {
 				t.Errorf("the page has no problem, or a value:\n%s", page)
 			}
-			if body := ask(NewPage(o), "GET", "/status.json", nil).Body.String(); !strings.Contains(body, `"troubles":[`) || strings.Contains(body, "secret-value") {
+			if body := ask(o.page(), "GET", "/status.json", nil).Body.String(); !strings.Contains(body, `"troubles":[`) || strings.Contains(body, "secret-value") {
 				t.Errorf("/status.json: %s", body)
 			}
 		})

@@ -20,18 +20,6 @@ type MetricsOptions struct {
 	Prefix string
 	// NoQueueActions leaves out how long operations on queues take.
 	NoQueueActions bool
-	// Queues returns what is in the queues now. It is called by scrapes.
-	Queues func() []QueueTasks
-	// HookSeries returns how many series each hook has at the moment. It is called by scrapes.
-	HookSeries func() map[string]int
-	// Parked returns the parked tasks. It is called by scrapes.
-	Parked func() []ParkedTasks
-	// Orphans returns the finalizers whose hook is gone. It is called by scrapes.
-	Orphans func() []OrphanedFinalizer
-	// OrphanedSets counts the sets of objects whose hook is gone, by hook.
-	OrphanedSets func() map[string]int
-	// Troubles counts what does not work.
-	Troubles func() []TroubleCount
 
 	now func() time.Time
 }
@@ -132,7 +120,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 	// Upstream's metrics of events that cannot happen here. The names stay reserved.
 	r.counter("binding_monitor_missing_total")
 	r.counter("factory_informer_dead_total")
-	r.register(newScraped(o))
+	r.register(ticks(o.Prefix, o.now))
 	if err := errors.Join(r.errs...); err != nil {
 		return nil, fmt.Errorf("cannot register the metrics of the operator: %w", err)
 	}

@@ -35,21 +35,25 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	now := time.Unix(0, 0)
 	m, err := NewMetrics(MetricsOptions{
 		Registry: registry, Prefix: prefix, now: func() time.Time { return now },
-		HookSeries: func() map[string]int { return map[string]int{"a.sh": 7, "b\xff.sh": 1} },
-		Parked:     func() []ParkedTasks { return []ParkedTasks{{"a.sh", "pods", "main", 2}} },
-		Orphans:    func() []OrphanedFinalizer { return []OrphanedFinalizer{{"example.com/a", "databases", 3}} },
-
-		OrphanedSets: func() map[string]int { return map[string]int{"gone.sh": 2} },
-		Troubles:     func() []TroubleCount { return []TroubleCount{{"reviews", "deny.sh", 1}, {"api", "", 1}} },
-		Queues: func() []QueueTasks {
-			return []QueueTasks{
-				{Queue: "main", Tasks: 2, Hooks: map[string]int{"a.sh": 2}},
-				{Queue: "slow", Tasks: 31, Hooks: map[string]int{"a.sh": 20, "b.sh": 21}},
-			}
-		},
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	names := Names(prefix)
+	for _, c := range []prometheus.Collector{
+		names.Gauge("hook_metric_series", func(set Set) { set(7, "a.sh"); set(1, "b\xff.sh") }),
+		names.Gauge("parked_tasks", func(set Set) { set(2, "a.sh", "pods", "main") }),
+		names.Gauge("orphaned_finalizer_objects", func(set Set) { set(3, "example.com/a", "databases") }),
+		names.Gauge("orphaned_sets", func(set Set) { set(2, "gone.sh") }),
+		names.Gauge("troubles", func(set Set) { set(1, "reviews", "deny.sh"); set(1, "api", "") }),
+		names.Gauge("tasks_queue_length", func(set Set) { set(2, "main"); set(31, "slow") }),
+		names.Gauge("tasks_queue_compaction_tasks_by_hook", func(set Set) { set(21, "slow", "b.sh") }),
+	} {
+		if registry != nil {
+			if err := registry.Register(c); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	now = now.Add(25 * time.Second)
 	m.BindingsFailed("a.sh")

@@ -1,4 +1,4 @@
-package debug
+package app
 
 import (
 	"strings"
@@ -10,15 +10,15 @@ import (
 // TestReference keeps the paths in the documentation equal to those of the code.
 func TestReference(t *testing.T) {
 	want := "\n| path | method | answer |\n|---|---|---|\n" + strings.Join(table(), "\n") + "\n\n"
-	pages.Part{Page: "../../docs/reference/debug-api.md", Name: "routes", Package: "./internal/debug"}.Check(t, want)
+	pages.Part{Page: "../../docs/reference/debug-api.md", Name: "routes", Package: "./internal/app"}.Check(t, want)
 }
 
 // table is one line for each route.
 func table() (lines []string) {
-	for _, r := range routes {
-		path := strings.Replace(r.path, "*", "NAME", 1)
+	for _, r := range Routes() {
+		path := strings.Replace(r.Path, "*", "NAME", 1)
 		path = strings.Replace(path, "/run/NAME", "/run/ID", 1)
-		lines = append(lines, "| `"+path+"` | "+r.method+" | "+r.about+" |")
+		lines = append(lines, "| `"+path+"` | "+r.Method+" | "+r.About+" |")
 	}
 	return lines
 }

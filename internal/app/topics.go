@@ -1,0 +1,125 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
+)
+
+// Routes are those of the debug API of an operator.
+func Routes() []debug.Route {
+	none := &insight{op: &operator{effects: &apply.Effects{}, finalizers: &finalizer.Record{}}, logLevel: &debug.LogLevel{}}
+	return debug.Routes(none.topics())
+}
+
+// early are the topics that need no hooks.
+func (i *insight) early() []debug.Topic {
+	return []debug.Topic{
+		debug.QueuesTopic(debug.QueueSet{Set: i.op.queues}, i.op.life, i.history, i.timeout),
+		debug.RunsTopic(i.hooks, i.history, i.op.recorder),
+		debug.OperationsTopic(i.sent),
+		i.logLevel.Topic(),
+	}
+}
+
+// topics are all, in the order in which their reasons are shown.
+func (i *insight) topics() []debug.Topic {
+	op, queues := i.op, debug.QueueSet{Set: i.op.queues}
+	return []debug.Topic{
+		debug.PausesTopic(i.hooks, queues, pauses{op.life, op}),
+		debug.QueuesTopic(queues, op.life, i.history, i.timeout),
+		{Metrics: debug.QueueMetrics(i.names, op.queues)},
+		debug.ParkedTopic(op.life, i.names),
+		debug.FinalizersTopic(debug.FinalizersOptions{
+			Hooks: i.hooks, Record: op.finalizers, Instance: op.finalizers.Instance(), Release: op.releaseObject, SearchProblem: op.searchFails, Names: i.names,
+		}),
+		debug.SetsTopic(debug.SetsOptions{
+			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Others: op.finalizers.Alive, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost, Names: i.names,
+		}),
+		debug.BindingsTopic(i.hooks, i, queues),
+		debug.ReloadTopic(op.health.Rejected),
+		debug.HooksTopic(i.hooks, i, op.life, i.oneByOne),
+		debug.RunsTopic(i.hooks, i.history, op.recorder),
+		debug.WebhooksTopic(i.hooks, op.servers.Unregistered, &op.reviews),
+		debug.OperationsTopic(i.sent),
+		i.logLevel.Topic(),
+		{Troubles: op.troubles, Metrics: []prometheus.Collector{i.names.Gauge("hook_metric_series", op.hookSeries), i.names.Gauge("troubles", i.countTroubles)}},
+	}
+}
+
+// troubles are those of the API server, the Lease and the spool.
+func (op *operator) troubles() (all []debug.Trouble) {
+	if text := op.requests.Unanswered(); text != "" {
+		all = append(all, debug.Trouble{Kind: debug.InAPI, Subject: "the API server", Problem: text})
+	}
+	if op.election != nil {
+		if text := op.election.Problem(); text != "" {
+			all = append(all, debug.Trouble{Kind: debug.InLease, Subject: "the Lease", Problem: text})
+		}
+	}
+	if op.spool.Full() {
+		all = append(all, debug.Trouble{Kind: debug.InSpool, Subject: "the spool",
+			Problem: fmt.Sprintf("waiting events take %d MiB on the disk, more than --spool-limit: a Modified event replaces the one of its object that waits", op.spool.OnDisk()>>20),
+			Hint:    "shell-operator queue list shows where events wait"})
+	}
+	return all
+}
+
+// hookSeries are how many series of metrics each hook has.
+func (op *operator) hookSeries(set telemetry.Set) {
+	for name, n := range op.effects.Metrics.Series() {
+		set(n, name)
+	}
+}
+
+// countTroubles counts the troubles by kind and hook; the hook is empty for those of the operator.
+func (i *insight) countTroubles(set telemetry.Set) {
+	type labels struct{ kind, hook string }
+	counts := map[labels]int{}
+	for _, t := range i.api.Troubles() {
+		hooks := t.Hooks
+		if len(hooks) == 0 {
+			hooks = []string{""}
+		}
+		for _, name := range hooks {
+			counts[labels{string(t.Kind), name}]++
+		}
+	}
+	for l, n := range counts {
+		set(n, l.kind, l.hook)
+	}
+}
+
+// notReady is why requests are not answered.
+func (i *insight) notReady() string {
+	if _, err := i.op.health.Ready(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// readiness is the answer of /readyz: its notes do not affect readiness. What keeps bindings of a hook that waits from being enabled is in the note
+// about that hook.
+func (i *insight) readiness() (notes []string, err error) {
+	notes, err = i.op.health.Ready()
+	if !i.ready.Load() {
+		return notes, err
+	}
+	waiting := map[string]bool{}
+	for _, h := range i.op.life.Hooks() {
+		waiting[h.Name] = i.op.health.Waiting(h) != ""
+	}
+	for _, t := range i.api.Troubles() {
+		if t.Kind == debug.InWatch && slices.ContainsFunc(t.Hooks, func(name string) bool { return waiting[name] }) {
+			continue
+		}
+		notes = append(notes, t.Note())
+	}
+	return notes, err
+}

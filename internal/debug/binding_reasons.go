@@ -1,0 +1,235 @@
+package debug
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// BindingsTopic reports the start of hooks, and what keeps their bindings from events.
+func BindingsTopic(hooks *Hooks, bindings bindingReader, queues queueReader) Topic {
+	return Topic{
+		Reasons: func(h *hook.Hook, now time.Time) []Reason { return factsOf(h, bindings, queues, now).reasons() },
+		Troubles: func() (all []Trouble) {
+			for _, h := range hooks.Active() {
+				for i := range h.Kubernetes {
+					all = append(all, bindingTroubles(h.Name, &h.Kubernetes[i], bindings.Binding(h, i))...)
+				}
+			}
+			return all
+		},
+	}
+}
+
+// facts is the state of a hook from which the reasons of its bindings are derived.
+type facts struct {
+	hook     *hook.Hook
+	progress Progress
+	// bindings are the states of the hook's kubernetes bindings.
+	bindings []Binding
+	// nextTicks are those of its schedules; zero means unknown.
+	nextTicks []time.Time
+	queues    []Queue
+	now       time.Time
+}
+
+func factsOf(h *hook.Hook, bindings bindingReader, queues queueReader, now time.Time) *facts {
+	f := &facts{hook: h, progress: bindings.Progress(h), queues: queues.Queues(1), now: now}
+	for i := range h.Kubernetes {
+		f.bindings = append(f.bindings, bindings.Binding(h, i))
+	}
+	for _, s := range h.Schedules {
+		f.nextTicks = append(f.nextTicks, bindings.NextTick(s.Crontab))
+	}
+	return f
+}
+
+func (f *facts) reasons() []Reason {
+	return slices.Concat(f.starting(), f.watching(), f.finalizing(), f.listening())
+}
+
+// starting covers the steps of the start that are not complete.
+func (f *facts) starting() (reasons []Reason) {
+	switch {
+	case f.progress.Standby:
+		return f.standby()
+	case !f.progress.StartedUp:
+		if len(f.hook.Kubernetes)+len(f.hook.Schedules) == 0 {
+			return nil
+		}
+		return []Reason{f.startup()}
+	case f.progress.Waiting != "":
+		return f.enabling()
+	case !f.progress.Ticking && len(f.hook.Schedules) > 0:
+		return []Reason{{ByFirstRun, true, "its schedules start after the Synchronization runs queued before them", ""}}
+	}
+	return nil
+}
+
+// startup covers onStartup runs, of any hook, that have not succeeded.
+func (f *facts) startup() Reason {
+	r := Reason{ByStartup, true, "all onStartup runs of all hooks must succeed first", ""}
+	for _, q := range f.queues {
+		if q.Name == hook.MainQueue && len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
+			r.Text += ", and this one has not: " + q.Tasks[0].Hook
+			if q.Failures > 0 {
+				r.Text += fmt.Sprintf(", which has failed %s: %s", times(q.Failures), oneLine(q.LastError))
+				r.Hint = "fix that hook: shell-operator runs " + q.Tasks[0].Hook + " shows its last runs"
+			}
+		}
+	}
+	return r
+}
+
+// enabling covers kubernetes bindings that are not enabled: one reason for each request that fails now.
+func (f *facts) enabling() (reasons []Reason) {
+	for i, b := range f.bindings {
+		for _, t := range b.Troubles {
+			reasons = append(reasons, Reason{ByEnabling, true, fmt.Sprintf("binding %q is not enabled yet: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
+		}
+	}
+	if len(reasons) == 0 {
+		reasons = []Reason{{ByEnabling, true, f.progress.Waiting, ""}}
+	}
+	return reasons
+}
+
+// standby covers a replica that does not lead. Its webhooks and HTTP hooks are served nevertheless.
+func (f *facts) standby() (reasons []Reason) {
+	if f.progress.Waiting != "" {
+		reasons = f.enabling()
+	}
+	if f.hook.OnStartup == nil && len(f.hook.Kubernetes)+len(f.hook.Schedules) == 0 {
+		return reasons
+	}
+	r := Reason{ByReplica, true, fmt.Sprintf("the leader %q runs the hooks; this replica is a standby", f.progress.Leader), "run this there: shell-operator why " + f.hook.Name}
+	if f.progress.Leader == "" {
+		r.Text = "no replica leads; this one takes over when the Lease is free"
+		r.Hint = "if that takes longer than --leader-election-lease-duration, search the log for: Cannot use the Lease"
+	}
+	return append(reasons, r)
+}
+
+// watching covers watches that fail, and events that wait for a Synchronization.
+func (f *facts) watching() (reasons []Reason) {
+	if !f.progress.StartedUp || f.progress.Waiting != "" {
+		return nil
+	}
+	for i, b := range f.bindings {
+		name := f.hook.Kubernetes[i].Name
+		for _, t := range b.Troubles {
+			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q receives no changes now: %s", name, oneLine(t)), ""})
+		}
+		if b.FilterFails > 0 {
+			reasons = append(reasons, filterFails(&f.hook.Kubernetes[i], b))
+		}
+		if b.Complete && !b.Unlocked {
+			reasons = append(reasons, Reason{ByFirstRun, true, fmt.Sprintf("binding %q: events wait (%d so far) until its Synchronization run has succeeded", name, b.Held), ""})
+		}
+	}
+	return reasons
+}
+
+// filterFails covers a filter that fails. For an object whose filter always fails, the result is always null, so no change of
+// it runs the hook.
+func filterFails(k *hook.Kubernetes, b Binding) Reason {
+	all := b.Objects.Len()
+	consequence := "so nothing changes for these"
+	if b.FilterFails == all {
+		consequence = "so nothing ever changes"
+	}
+	return Reason{
+		ByFilter, k.Modified && b.FilterFails == all,
+		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, count(all, "object"), oneLine(b.FilterError), consequence),
+		"fix the filter: the record \"jqFilter failed\" in the log names an object to try it with",
+	}
+}
+
+// listening covers what would run the hook.
+func (f *facts) listening() (reasons []Reason) {
+	if f.progress.StartedUp && f.progress.Waiting == "" {
+		for i, b := range f.bindings {
+			if b.Unlocked {
+				reasons = append(reasons, Reason{ByEvents, false, sees(&f.hook.Kubernetes[i], b.Objects.Len()), ""})
+			}
+		}
+	}
+	for i, s := range f.hook.Schedules {
+		if next := f.nextTicks[i]; f.progress.Ticking && !next.IsZero() {
+			reasons = append(reasons, Reason{ByClock, false, fmt.Sprintf("binding %q (%s) is due at %s, in %s", s.Name, s.Crontab, next.Format(time.RFC3339), short(next.Sub(f.now))), ""})
+		}
+	}
+	reviews, requests, all := 0, 0, 0
+	for a := range f.hook.Bindings() {
+		all++
+		switch {
+		case a.Kind == hook.OnHTTP:
+			requests++
+		case a.Kind.Caller() != "":
+			reviews++
+		}
+	}
+	if reviews > 0 {
+		reasons = append(reasons, Reason{ByReviews, false, count(reviews, "webhook binding") + ": it runs for each request of the API server", ""})
+	}
+	if requests > 0 {
+		reasons = append(reasons, Reason{ByRequests, false, count(requests, "HTTP binding") + ": it runs for each request of a client", ""})
+	}
+	if f.hook.OnStartup != nil && all == 1 {
+		reasons = append(reasons, Reason{ByNoBindings, false, event.Startup.String() + " is its only binding: it runs once per start", ""})
+	}
+	return reasons
+}
+
+func sees(k *hook.Kubernetes, objects int) string {
+	text := fmt.Sprintf("binding %q sees %s of kind %s", k.Name, count(objects, "object"), k.Kind)
+	wanted := strings.Join(wire.EventsOf(k), ", ")
+	switch {
+	case wanted == "":
+		return text + ", for snapshots only"
+	case k.JQFilter != "":
+		return text + " and waits for: " + wanted + ", where the result of its jqFilter changes"
+	}
+	return text + " and waits for: " + wanted
+}
+
+// finalizing covers objects that wait for their finalizer, or keep it.
+func (f *facts) finalizing() (reasons []Reason) {
+	for i, b := range f.bindings {
+		for _, t := range b.Finalizing {
+			reasons = append(reasons, Reason{ByFinalizer, true, fmt.Sprintf("binding %q: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
+		}
+		name := f.hook.Kubernetes[i].Name
+		for _, d := range b.Deletions {
+			reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", name, d.Object, max(0, d.Due.Sub(f.now)).Round(time.Second)), ""})
+		}
+		if more := b.DeletionsTotal - len(b.Deletions); more > 0 {
+			reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on", name, count(more, "more object")), ""})
+		}
+	}
+	return reasons
+}
+
+func bindingTroubles(name string, k *hook.Kubernetes, b Binding) (all []Trouble) {
+	in := Trouble{Hooks: []string{name}, Binding: k.Name, Subject: inHook(name, k.Name)}
+	for _, text := range b.Troubles {
+		in.Kind, in.Problem = InWatch, oneLine(text)
+		all = append(all, in)
+	}
+	for _, text := range b.Finalizing {
+		in.Kind, in.Problem = InFinalizer, oneLine(text)
+		all = append(all, in)
+	}
+	if b.FilterFails > 0 {
+		r := filterFails(k, b)
+		// The error of a filter may quote objects: why has it.
+		in.Kind, in.Problem, in.Hint = InFilter, fmt.Sprintf("its filter fails for %d of %s", b.FilterFails, count(b.Objects.Len(), "object")), "shell-operator why "+name+"; "+r.Hint
+		all = append(all, in)
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package debug
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// triggerer runs bindings on request.
+type triggerer interface {
+	// Trigger queues a run of a binding and returns the id of its task.
+	Trigger(h *hook.Hook, a hook.Address) (task string, err error)
+	PausedHooks() []string
+}
+
+type hookTopic struct {
+	hooks    *Hooks
+	bindings bindingReader
+	do       triggerer
+	oneByOne func(*hook.Hook) string
+}
+
+// HooksTopic shows hooks, their configurations and snapshots, and runs them. OneByOne is the place in its script because of which a hook runs once
+// per context; empty if it does not.
+func HooksTopic(hooks *Hooks, bindings bindingReader, do triggerer, oneByOne func(*hook.Hook) string) Topic {
+	t := &hookTopic{hooks, bindings, do, oneByOne}
+	return Topic{
+		Routes: []Route{
+			{Method: "GET", Path: "/hook/list", About: "names of the hooks, in the order in which they were loaded", show: t.list, upstream: true},
+			{Method: "GET", Path: "/hook/*/snapshots", About: "what the hook's `kubernetes` bindings see", show: t.snapshots, upstream: true},
+			{Method: "GET", Path: "/hook/*/config", About: "the configuration of the hook as the operator has parsed it", show: t.config},
+			{Method: "POST", Path: "/hook/*/trigger", About: "queue a run: form field `binding`, unless the hook has only one", act: t.trigger},
+		},
+		Reasons: t.limited,
+	}
+}
+
+func (t *hookTopic) list(request) (answer, error) {
+	hooks, err := t.hooks.all()
+	names := make([]string, len(hooks))
+	for i, h := range hooks {
+		names[i] = h.Name
+	}
+	return answer{value: names}, err
+}
+
+func (t *hookTopic) snapshots(r request) (answer, error) {
+	h, err := t.hooks.find(r)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{json: func(w io.Writer) error { return writeSnapshots(w, t.bindings, h) }}, nil
+}
+
+func (t *hookTopic) config(r request) (answer, error) {
+	h, err := t.hooks.find(r)
+	if err != nil {
+		return answer{}, err
+	}
+	config := configOf(h, t.bindings.NextTick)
+	text, err := yaml.Marshal(config) // it is YAML that people write it in
+	return answer{value: config, text: string(text)}, err
+}
+
+// limited covers a hook that gets one context per run without having set it.
+func (t *hookTopic) limited(h *hook.Hook, _ time.Time) []Reason {
+	place := t.oneByOne(h)
+	if place == "" {
+		return nil
+	}
+	return []Reason{{ByScript, false, "it runs once per context, because its script reads event data of the first context only: " + place,
+		"settings.contextsPerRun: 0 of the hook delivers all contexts of a run"}}
+}
+
+func (t *hookTopic) trigger(r request, dryRun bool) (acted, error) {
+	h, err := t.hooks.find(r)
+	if err != nil {
+		return acted{}, err
+	}
+	at, name, err := triggered(h, r.PostForm.Get("binding"))
+	if err != nil {
+		return acted{}, err
+	}
+	if slices.Contains(t.do.PausedHooks(), h.Name) {
+		return acted{}, refuse(http.StatusConflict, "hook %q is paused", h.Name).hint("shell-operator hook resume %s", h.Name)
+	}
+	if dryRun {
+		return acted{Count: 1, Message: fmt.Sprintf("hook %q: a run of binding %q would be queued", h.Name, name)}, nil
+	}
+	task, err := t.do.Trigger(h, at)
+	if err != nil {
+		return acted{}, conflict("", err)
+	}
+	if task == "" {
+		return acted{Count: 1, Message: fmt.Sprintf("hook %q: an Added event of each object of binding %q is queued (shell-operator runs %s)", h.Name, name, h.Name)}, nil
+	}
+	return acted{Count: 1, Task: task, Message: fmt.Sprintf("hook %q: task %s is queued for binding %q (shell-operator runs show %s)", h.Name, task, name, task)}, nil
+}
+
+// triggered finds the binding by name: the only one if the name is empty.
+func triggered(h *hook.Hook, name string) (at hook.Address, found string, err error) {
+	var names []string
+	for a, b := range h.Bindings() {
+		if a.Kind != hook.OnStart && a.Kind != hook.OnKubernetes && a.Kind != hook.OnSchedule {
+			continue
+		}
+		own := cmp.Or(b.Name, string(a.Kind))
+		if name == "" || own == name {
+			at, found = a, own
+		}
+		names = append(names, own)
+	}
+	switch {
+	case found == "" && len(names) == 0:
+		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding that can be triggered", h.Name).hint("only onStartup, kubernetes and schedule bindings are")
+	case found == "":
+		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding %q", h.Name, name).hint("use one of %s", strings.Join(names, ", "))
+	case name == "" && len(names) > 1:
+		return at, "", refuse(http.StatusBadRequest, "hook %q has %d bindings", h.Name, len(names)).hint("name one of %s", strings.Join(names, ", "))
+	}
+	return at, found, nil
+}

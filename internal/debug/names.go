@@ -1,0 +1,75 @@
+package debug
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Hooks are the active hooks, as requests name them.
+type Hooks struct {
+	// Active returns them in order, or nil while they are being loaded.
+	Active func() []*hook.Hook
+	// Skipped is why a file of the hooks directory is no hook, and the next step; empty if it is one or if there is no such file.
+	Skipped func(name string) (reason, hint string)
+}
+
+func (hs *Hooks) all() ([]*hook.Hook, error) {
+	hooks := hs.Active()
+	if hooks == nil {
+		return nil, stillLoading()
+	}
+	return hooks, nil
+}
+
+func stillLoading() *refusal {
+	return refuse(http.StatusServiceUnavailable, "hooks are still being loaded").hint("try again in a moment")
+}
+
+// find returns the hook that a request names: by its name, or by the beginning of its name or of its file's name if only one hook has that.
+func (hs *Hooks) find(r request) (*hook.Hook, error) {
+	hooks, err := hs.all()
+	if err != nil {
+		return nil, err
+	}
+	decoded, _ := url.PathUnescape(r.name)
+	for _, name := range []string{r.name, decoded} {
+		for _, h := range hooks {
+			if h.Name == name {
+				return h, nil
+			}
+		}
+	}
+	if reason, hint := hs.Skipped(decoded); reason != "" {
+		return nil, refuse(http.StatusBadRequest, "%q is no hook, the file is skipped: %s", decoded, reason).hint("%s", hint)
+	}
+	var matching []*hook.Hook
+	var names []string
+	for _, h := range hooks {
+		if strings.HasPrefix(h.Name, decoded) || strings.HasPrefix(path.Base(h.Name), decoded) {
+			matching, names = append(matching, h), append(names, h.Name)
+		}
+	}
+	switch {
+	case len(matching) == 1:
+		return matching[0], nil
+	case len(matching) > 1:
+		return nil, refuse(http.StatusBadRequest, "%d hooks begin with %q", len(names), decoded).hint("use the whole name, %s", strings.Join(names[:min(5, len(names))], ", "))
+	}
+	return nil, refuse(http.StatusBadRequest, "there is no hook %q", decoded).hint("shell-operator hook list shows all hooks").as(unknownHook)
+}
+
+// optional is the name of the hook that a request names; empty if the route names none.
+func (hs *Hooks) optional(r request) (string, error) {
+	if r.name == "" {
+		return "", nil
+	}
+	h, err := hs.find(r)
+	if err != nil {
+		return "", err
+	}
+	return h.Name, nil
+}

@@ -1,0 +1,121 @@
+package debug
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// pauser pauses queues and hooks.
+type pauser interface {
+	PauseQueue(queue string)
+	ResumeQueue(queue string)
+	PauseHook(hook string)
+	ResumeHook(hook string)
+	// PausedHooks are the names of paused hooks.
+	PausedHooks() []string
+}
+
+type pauses struct {
+	hooks  *Hooks
+	queues queueReader
+	do     pauser
+}
+
+// PausesTopic pauses queues and hooks.
+func PausesTopic(hooks *Hooks, queues queueReader, do pauser) Topic {
+	t := &pauses{hooks, queues, do}
+	return Topic{
+		Routes: []Route{
+			{Method: "POST", Path: "/queue/*/pause", About: "begin no run of the queue", act: t.pauseQueue},
+			{Method: "POST", Path: "/queue/*/resume", About: "end the pause of the queue", act: t.resumeQueue},
+			{Method: "POST", Path: "/hook/*/pause", About: "begin no run of the hook; requests are answered", act: t.pauseHook},
+			{Method: "POST", Path: "/hook/*/resume", About: "end the pause of the hook", act: t.resumeHook},
+		},
+		Reasons:  t.reasons,
+		Troubles: t.troubles,
+	}
+}
+
+func (t *pauses) reasons(h *hook.Hook, _ time.Time) (reasons []Reason) {
+	if slices.Contains(t.do.PausedHooks(), h.Name) {
+		reasons = append(reasons, Reason{ByPause, true, "the hook is paused", "shell-operator hook resume " + h.Name})
+	}
+	for _, q := range t.queues.Queues(0) {
+		if q.Paused && owns(h, q.Name) {
+			reasons = append(reasons, Reason{ByPause, true, fmt.Sprintf("queue %q is paused with %s", q.Name, count(q.Length, "task")), "shell-operator queue resume " + q.Name})
+		}
+	}
+	return reasons
+}
+
+func (t *pauses) troubles() (all []Trouble) {
+	for _, name := range t.do.PausedHooks() {
+		all = append(all, Trouble{Kind: IsPaused, Hooks: []string{name}, Subject: name, Problem: "is paused", Hint: "shell-operator hook resume " + name, Notice: true})
+	}
+	for _, q := range t.queues.Queues(0) {
+		if q.Paused {
+			all = append(all, Trouble{Kind: IsPaused, Subject: fmt.Sprintf("queue %q", q.Name), Problem: "is paused with " + count(q.Length, "task"), Hint: "shell-operator queue resume " + q.Name, Notice: true})
+		}
+	}
+	return all
+}
+
+// untilRestart is what users of pauses have to know.
+const untilRestart = "; the pause survives a reload and ends with the process"
+
+func (t *pauses) pauseQueue(r request, dryRun bool) (acted, error) {
+	q, err := queueOfRequest(t.queues, r, 0)
+	if err != nil {
+		return acted{}, err
+	}
+	if !dryRun {
+		t.do.PauseQueue(q.Name)
+	}
+	text := fmt.Sprintf("queue %q is paused: runs in flight end, no other begins, events are queued", q.Name)
+	if q.Name == hook.MainQueue {
+		text += "; Synchronizations of all hooks that are added wait, too"
+	}
+	return acted{Count: 1, Message: text + untilRestart}, nil
+}
+
+func (t *pauses) resumeQueue(r request, dryRun bool) (acted, error) {
+	q, err := queueOfRequest(t.queues, r, 0)
+	if err != nil {
+		return acted{}, err
+	}
+	if !q.Paused {
+		return acted{Message: fmt.Sprintf("queue %q is not paused", q.Name)}, nil
+	}
+	if !dryRun {
+		t.do.ResumeQueue(q.Name)
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("queue %q is resumed with %s", q.Name, count(q.Length, "task"))}, nil
+}
+
+func (t *pauses) pauseHook(r request, dryRun bool) (acted, error) {
+	h, err := t.hooks.find(r)
+	if err != nil {
+		return acted{}, err
+	}
+	if !dryRun {
+		t.do.PauseHook(h.Name)
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("hook %q is paused: queues pass over its tasks; webhook and HTTP requests are answered", h.Name) + untilRestart}, nil
+}
+
+func (t *pauses) resumeHook(r request, dryRun bool) (acted, error) {
+	h, err := t.hooks.find(r)
+	if err != nil {
+		return acted{}, err
+	}
+	if !slices.Contains(t.do.PausedHooks(), h.Name) {
+		return acted{Message: fmt.Sprintf("hook %q is not paused", h.Name)}, nil
+	}
+	if !dryRun {
+		t.do.ResumeHook(h.Name)
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("hook %q is resumed", h.Name)}, nil
+}

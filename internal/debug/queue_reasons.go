@@ -1,0 +1,142 @@
+package debug
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// queued is the state from which the reasons in queues are derived.
+type queued struct {
+	hook   *hook.Hook
+	queues []Queue
+	// runs are those of the hook, the latest first.
+	runs    []history.Run
+	timeout time.Duration
+	now     time.Time
+}
+
+// shownLanes limits the failed lanes of a hook.
+const shownLanes = 5
+
+// inLanes covers the lanes of a keyed queue whose first task is the hook's: those that failed by name, the others as a number.
+func (f *queued) inLanes(q Queue) (reasons []Reason) {
+	running, waiting := 0, 0
+	for _, l := range q.Lanes {
+		switch {
+		case l.Task.Hook != f.hook.Name:
+		case l.Phase == Running:
+			running++
+		case l.Phase == Sleeping && len(reasons) < shownLanes:
+			reasons = append(reasons, Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s has failed %s, the next attempt is in %s: %s", q.Name, l.Key,
+				l.Task.Description, times(l.Failures), short(l.Left), oneLine(l.LastError)), "other keys are not held up: shell-operator runs " + f.hook.Name + " shows its last runs"})
+		default:
+			waiting++
+		}
+	}
+	if running > 0 {
+		reasons = append(reasons, Reason{ByItsOwnRun, false, fmt.Sprintf("queue %q: %s in flight, of %d at most", q.Name, count(running, "run"), q.Concurrency), ""})
+	}
+	if waiting > 0 {
+		reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, count(waiting, "lane"), max(q.LaneCount, len(q.Lanes))), ""})
+	}
+	if more := q.LaneCount - len(q.Lanes); more > 0 && owns(f.hook, q.Name) {
+		reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: %d more lanes wait, of any hook", q.Name, more), ""})
+	}
+	return reasons
+}
+
+// reasons covers the queued tasks of the hook.
+func (f *queued) reasons() (reasons []Reason) {
+	for _, q := range f.queues {
+		if q.Keyed {
+			reasons = append(reasons, f.inLanes(q)...)
+			continue
+		}
+		at := slices.IndexFunc(q.Tasks, func(t Task) bool { return t.Hook == f.hook.Name })
+		switch {
+		case at == 0:
+			reasons = append(reasons, f.first(q))
+		case at > 0:
+			reasons = append(reasons, f.behind(q, at))
+		case q.Length > len(q.Tasks) && len(q.Tasks) > 0 && owns(f.hook, q.Name):
+			reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: none of the first %d of its %d tasks is of the hook", q.Name, len(q.Tasks), q.Length), ""})
+		}
+	}
+	return reasons
+}
+
+// first covers a task of the hook at the head of its queue.
+func (f *queued) first(q Queue) Reason {
+	text := fmt.Sprintf("queue %q: its task is the first of %d: %s", q.Name, q.Length, q.Tasks[0].Description)
+	switch q.Phase {
+	case Running:
+		return f.running(q, text)
+	case Sleeping:
+		return Reason{ByRetry, true, fmt.Sprintf("%s; it has failed %s, the next attempt is in %s: %s", text, times(q.Failures), short(q.Left), oneLine(q.LastError)),
+			"fix the hook or what it depends on: shell-operator runs " + f.hook.Name + " shows its last runs"}
+	case Waiting:
+		limit := ""
+		if s := f.hook.Settings; s.MinInterval > 0 {
+			limit = fmt.Sprintf(" (executionMinInterval %s, executionBurst %d)", s.MinInterval, s.Burst)
+		}
+		return Reason{ByRateLimit, true, text + "; it waits for the hook's rate limit" + limit, ""}
+	case Stopped:
+		return Reason{ByShutdown, true, text + "; the operator is shutting down", ""}
+	}
+	return Reason{ByQueue, false, text + "; it is about to start", ""}
+}
+
+func (f *queued) running(q Queue, text string) Reason {
+	id := ""
+	for _, r := range f.runs {
+		if r.Status == history.Running && r.Queue == q.Name {
+			id = " as " + r.ID
+		}
+	}
+	text = fmt.Sprintf("%s; it has been running%s for %s", text, id, short(f.now.Sub(q.Since)))
+	limit := f.timeout
+	if own := f.hook.Settings.ExecutionTimeout; own != nil {
+		limit = *own
+	}
+	if limit > 0 {
+		return Reason{ByItsOwnRun, false, fmt.Sprintf("%s; it is ended after %s", text, limit), ""}
+	}
+	return Reason{ByItsOwnRun, false, text, "if it hangs, set settings.executionTimeout of the hook or --hook-timeout"}
+}
+
+// behind covers a task of the hook that has other tasks in front of it.
+func (f *queued) behind(q Queue, at int) Reason {
+	head := q.Tasks[0]
+	text := fmt.Sprintf("queue %q: its task is number %d of %d, behind %s", q.Name, at+1, q.Length, head.Description)
+	whose := "the hook " + head.Hook
+	if head.Hook == f.hook.Name {
+		whose = "the hook"
+	}
+	const separate = "give the binding a queue of its own"
+	switch q.Phase {
+	case Sleeping:
+		return Reason{ByQueue, true, fmt.Sprintf("%s, which has failed %s, its next attempt is in %s: %s", text, times(q.Failures), short(q.Left), oneLine(q.LastError)),
+			"fix " + whose + ", or " + separate}
+	case Running:
+		return Reason{ByQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))), "to run independently of other hooks, " + separate}
+	case Waiting:
+		return Reason{ByQueue, true, text + ", which waits for its rate limit", separate}
+	case Stopped:
+		return Reason{ByShutdown, true, text + "; the operator is shutting down", ""}
+	}
+	return Reason{ByQueue, true, text, ""}
+}
+
+// owns reports whether a binding of a hook names a queue.
+func owns(h *hook.Hook, queue string) bool {
+	for _, b := range h.Bindings() {
+		if b.Queue == queue {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,229 @@
+package debug
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/spelling"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
+)
+
+// queueActor is what commands do to failed tasks.
+type queueActor interface {
+	// RetryQueue ends the delay of a lane, or of all lanes of a queue, and returns how many it ended.
+	RetryQueue(queue, key string, all bool) int
+	// SkipTask drops the failed task at the head of a lane, unless it runs.
+	SkipTask(queue, key string) (queue.Failed, bool)
+}
+
+// QueuesTopic shows queues, retries and skips failed tasks. Timeout is the default time limit of a run; 0 means none.
+func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeout time.Duration) Topic {
+	q := &queueTopic{queues, do}
+	return Topic{
+		Routes: []Route{
+			{Method: "GET", Path: "/queue/main", About: "the main queue", show: q.main, upstream: true},
+			{Method: "GET", Path: "/queue/list", About: "all queues; `?showEmpty=true` includes empty ones", show: q.list, upstream: true},
+			{Method: "POST", Path: "/queue/*/retry", About: "end the delay of a failed task: form field `key`, without it of all lanes", act: q.retry},
+			{Method: "POST", Path: "/queue/*/skip", About: "drop a failed task: form field `key` for a keyed queue", act: q.skip},
+		},
+		Reasons: func(h *hook.Hook, now time.Time) []Reason {
+			return (&queued{h, queues.Queues(shownTasks), runs.Runs(h.Name), timeout, now}).reasons()
+		},
+		Troubles: func() (all []Trouble) {
+			for _, q := range queues.Queues(1) {
+				all = append(all, failingTasks(&q)...)
+			}
+			return all
+		},
+	}
+}
+
+// QueueMetrics count tasks.
+func QueueMetrics(names telemetry.Names, queues *queue.Set) []prometheus.Collector {
+	return []prometheus.Collector{
+		names.Gauge("tasks_queue_length", func(set telemetry.Set) {
+			queues.Visit(func(name string, tasks []queue.Task) { set(len(tasks), name) })
+		}),
+		names.Gauge("tasks_queue_compaction_tasks_by_hook", func(set telemetry.Set) {
+			queues.Visit(func(name string, tasks []queue.Task) {
+				of := map[string]int{}
+				for _, t := range tasks {
+					if t, ok := t.(lifecycle.Task); ok {
+						of[t.Hook().Name]++
+					}
+				}
+				for hook, n := range of {
+					if n > crowd {
+						set(n, name, hook)
+					}
+				}
+			})
+		}),
+	}
+}
+
+// crowd is how many tasks of one hook in a queue are worth a series.
+const crowd = 20
+
+type queueTopic struct {
+	queues queueReader
+	do     queueActor
+}
+
+func (t *queueTopic) main(request) (answer, error) {
+	d := queueDump{Name: hook.MainQueue}
+	if q, ok := t.queues.Queue(hook.MainQueue, shownTasks); ok {
+		d = dumpOf(q)
+	}
+	return answer{value: d, text: d.text()}, nil
+}
+
+func (t *queueTopic) list(r request) (answer, error) {
+	d := dumpAll(t.queues.Queues(shownTasks), r.URL.Query().Get("showEmpty") == "true")
+	return answer{value: d, text: d.text()}, nil
+}
+
+// queueOfRequest finds the queue that the request names, with at most so many tasks.
+func queueOfRequest(queues queueReader, r request, limit int) (Queue, error) {
+	decoded, _ := url.PathUnescape(r.name)
+	for _, name := range []string{r.name, decoded} {
+		if q, ok := queues.Queue(name, limit); ok {
+			return q, nil
+		}
+	}
+	return Queue{}, refuse(http.StatusBadRequest, "there is no queue %q", decoded).hint("shell-operator queue list --show-empty shows all queues").as(unknownQueue)
+}
+
+// lane finds the lane that the form field key names. It has tasks.
+func (t *queueTopic) lane(r request, q Queue) (Lane, error) {
+	key := r.PostForm.Get("key")
+	if l, ok := t.queues.Lane(q.Name, key); ok {
+		return l, nil
+	}
+	if !q.Keyed {
+		return Lane{}, refuse(http.StatusBadRequest, "queue %q has no keys", q.Name).hint("leave --key out")
+	}
+	q, _ = t.queues.Queue(q.Name, shownTasks)
+	var keys []string
+	for _, l := range q.Lanes {
+		keys = append(keys, l.Key)
+	}
+	if nearest := spelling.Nearest(key, keys); nearest != "" {
+		return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).hint("did you mean %s?", nearest)
+	}
+	return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).hint("shell-operator queue list shows the keys")
+}
+
+// lanes are the lanes that are shown; a FIFO queue is one.
+func (q *Queue) lanes() []Lane {
+	if q.Keyed {
+		return q.Lanes
+	}
+	if q.Length == 0 {
+		return nil
+	}
+	l := Lane{Length: q.Length, Phase: q.Phase, Since: q.Since, Left: q.Left, Failures: q.Failures, LastError: q.LastError}
+	if len(q.Tasks) > 0 {
+		l.Task = q.Tasks[0]
+	}
+	return []Lane{l}
+}
+
+func (t *queueTopic) retry(r request, dryRun bool) (acted, error) {
+	q, err := queueOfRequest(t.queues, r, 1)
+	if err != nil {
+		return acted{}, err
+	}
+	n := q.Delayed
+	if r.PostForm.Has("key") || !q.Keyed {
+		n = 0
+		l := Lane{Phase: q.Phase}
+		if r.PostForm.Has("key") {
+			if l, err = t.lane(r, q); err != nil {
+				return acted{}, err
+			}
+		}
+		if l.Phase == Sleeping {
+			n = 1
+		}
+	}
+	if !dryRun {
+		n = t.do.RetryQueue(q.Name, r.PostForm.Get("key"), !r.PostForm.Has("key"))
+	}
+	if n == 0 {
+		return acted{Message: fmt.Sprintf("queue %q: no task waits for its next attempt", q.Name)}, nil
+	}
+	return acted{Count: n, Message: fmt.Sprintf("queue %q: the next attempt of %s begins now", q.Name, count(n, "task"))}, nil
+}
+
+func (t *queueTopic) skip(r request, dryRun bool) (acted, error) {
+	q, err := queueOfRequest(t.queues, r, 1)
+	if err != nil {
+		return acted{}, err
+	}
+	var l Lane
+	switch {
+	case r.PostForm.Has("key"):
+		if l, err = t.lane(r, q); err != nil {
+			return acted{}, err
+		}
+	case q.Keyed:
+		return acted{}, refuse(http.StatusBadRequest, "queue %q is keyed", q.Name).hint("name the lane with --key, shell-operator queue list shows the keys")
+	case q.Length > 0:
+		l = q.lanes()[0]
+	}
+	if l.Failures == 0 || l.Phase == Running {
+		return acted{Message: fmt.Sprintf("queue %q has no failed task that could be skipped; one that is running ends first", q.Name)}, nil
+	}
+	description := l.Task.Description
+	if !dryRun {
+		skipped, ok := t.do.SkipTask(q.Name, r.PostForm.Get("key"))
+		if !ok {
+			return acted{}, refuse(http.StatusConflict, "the task has begun its next attempt").hint("try again when it has ended")
+		}
+		description = skipped.Task.String()
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("queue %q: %s is dropped; the log has its contexts", q.Name, description)}, nil
+}
+
+// failingTasks are those that wait for their next attempt.
+func failingTasks(q *Queue) []Trouble {
+	t := Trouble{Kind: InQueue, Subject: fmt.Sprintf("queue %q", q.Name)}
+	switch {
+	case q.Keyed && q.Delayed > 0:
+		t.Problem = fmt.Sprintf("failed tasks wait for their next attempt, lanes: %d, tasks of the queue: %d", q.Delayed, q.Length)
+		if q.Left > 0 {
+			t.Problem += ", the first is due in " + short(q.Left)
+		}
+	case q.Phase == Sleeping && q.Failures > 0:
+		t.Problem = fmt.Sprintf("%s has failed %s, the next attempt is in %s", headOf(q), times(q.Failures), short(q.Left))
+		if len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
+			t.Hooks = []string{q.Tasks[0].Hook}
+		}
+	default:
+		return nil
+	}
+	return []Trouble{t}
+}
+
+// headOf names the first task.
+func headOf(q *Queue) string {
+	switch {
+	case len(q.Tasks) == 0:
+		return ""
+	case q.Tasks[0].Hook == "":
+		return q.Tasks[0].Description
+	}
+	t := q.Tasks[0]
+	return strings.Join(slices.Compact([]string{t.Hook, t.Type, t.Binding}), " · ")
+}

@@ -1,0 +1,138 @@
+package debug
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// recordings are those of runs.
+type recordings interface {
+	// Read returns the recording of a run, as JSON, by the id of the run or of its task; nil if there is none.
+	Read(run string) ([]byte, error)
+	// RecordAll records all runs of a hook until a time; false if nothing of the hook is recorded. A dry run only checks that.
+	RecordAll(h *hook.Hook, until time.Time, dryRun bool) bool
+}
+
+type runTopic struct {
+	hooks      *Hooks
+	runs       *history.History
+	recordings recordings
+}
+
+// RunsTopic shows the last runs, follows them, and records them.
+func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic {
+	t := &runTopic{hooks, runs, recordings}
+	return Topic{
+		Routes: []Route{
+			{Method: "GET", Path: "/hook/*/runs", About: "the last runs of a hook; `?failed=true` shows failed ones only", show: t.list},
+			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks; `?failed=true` as above", show: t.list},
+			{Method: "GET", Path: "/run/*/recording", About: "the recording of a run", show: t.recording},
+			{Method: "GET", Path: "/run/*/context", About: "the binding contexts of a recorded run", show: t.context},
+			{Method: "GET", Path: "/run/*", About: "one run: `17-2` is the second attempt of task 17, `17` the last one", show: t.show},
+			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration", act: t.recordAll},
+			{Method: "GET", Path: "/hook/*/tail", About: "runs of the hook as they happen, until the client disconnects", stream: t.tail},
+			{Method: "GET", Path: "/tail", About: "runs of all hooks as they happen, until the client disconnects", stream: t.tail},
+		},
+		Reasons: func(h *hook.Hook, _ time.Time) []Reason { return calling(runs.Runs(h.Name)) },
+	}
+}
+
+func (t *runTopic) list(r request) (answer, error) {
+	name, err := t.hooks.optional(r)
+	if err != nil {
+		return answer{}, err
+	}
+	runs := t.runs.Runs(name)
+	if r.URL.Query().Get("failed") == "true" {
+		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return !r.Status.Bad() })
+	}
+	// The output is in the answer for one run only.
+	for i := range runs {
+		runs[i].Output, runs[i].OutputCut = "", false
+	}
+	return answer{value: runs, text: runsText(runs, time.Now())}, nil
+}
+
+// calling covers the calls of kubectl by the last run that made any.
+func calling(runs []history.Run) []Reason {
+	i := slices.IndexFunc(runs, func(r history.Run) bool { return len(r.Kubectl) > 0 })
+	if i < 0 {
+		return nil
+	}
+	return []Reason{{ByKubectl, false, fmt.Sprintf("run %s called kubectl: %s", runs[i].ID, strings.Join(kubectlCalls(&runs[i]), "; ")), ""}}
+}
+
+func (t *runTopic) show(r request) (answer, error) {
+	run, ok := t.runs.Run(r.name)
+	if !ok {
+		return answer{}, refuse(http.StatusNotFound, "there is no run %q, or no longer", r.name).hint("shell-operator runs lists the known ones")
+	}
+	return answer{value: run, text: runText(&run)}, nil
+}
+
+// recorded returns the recording of a run.
+func (t *runTopic) recorded(r request) ([]byte, error) {
+	text, err := t.recordings.Read(r.name)
+	if text != nil || err != nil {
+		return text, err
+	}
+	name := "HOOK"
+	if run, known := t.runs.Run(r.name); known {
+		if text, err := t.recordings.Read(run.ID); text != nil || err != nil {
+			return text, err
+		}
+		if name = run.Hook; run.Unrecorded {
+			return nil, refuse(http.StatusNotFound, "run %q is not recorded, because another run was being recorded when it failed", r.name).
+				hint("wait for its next attempt, or shell-operator hook record %s --for 10m records all runs from now on", name)
+		}
+	}
+	return nil, refuse(http.StatusNotFound, "there is no recording of run %q", r.name).hint("by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, unless --record or settings.record is none", name)
+}
+
+func (t *runTopic) recording(r request) (answer, error) {
+	text, err := t.recorded(r)
+	return answer{json: verbatim(text)}, err
+}
+
+func (t *runTopic) context(r request) (answer, error) {
+	text, err := t.recorded(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var recording struct{ Contexts json.RawMessage }
+	if err := json.Unmarshal(text, &recording); err != nil {
+		return answer{}, err
+	}
+	return answer{json: verbatim(append(recording.Contexts, '\n'))}, nil
+}
+
+// recordLimit bounds the time for which all runs of a hook are recorded, recordDefault is that time if none is given.
+const (
+	recordLimit   = 24 * time.Hour
+	recordDefault = 10 * time.Minute
+)
+
+func (t *runTopic) recordAll(r request, dryRun bool) (acted, error) {
+	h, err := t.hooks.find(r)
+	if err != nil {
+		return acted{}, err
+	}
+	lasts := recordDefault
+	if text := r.PostForm.Get("for"); text != "" {
+		if lasts, err = time.ParseDuration(text); err != nil || lasts <= 0 || lasts > recordLimit {
+			return acted{}, refuse(http.StatusBadRequest, "%q is not a time to record", text).hint("write for instance 10m, at most %s", history.Duration(recordLimit))
+		}
+	}
+	until := time.Now().Add(lasts)
+	if !t.recordings.RecordAll(h, until, dryRun) {
+		return acted{}, refuse(http.StatusConflict, "nothing is recorded of hook %q", h.Name).hint("--record or its settings.record is none")
+	}
+	return acted{Count: 1, Message: fmt.Sprintf("hook %q: all runs are recorded until %s (shell-operator runs %s, then shell-operator runs save RUN)", h.Name, until.Format(time.TimeOnly), h.Name)}, nil
+}

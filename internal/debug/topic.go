@@ -1,0 +1,92 @@
+package debug
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Topic is a capability of an operator as its users see it: what it shows, what commands do, what it reports when it does not work. All fields may
+// be left out.
+type Topic struct {
+	Routes []Route
+	// Reasons are why a hook runs or does not, Left is what a hook that is gone has left.
+	Reasons func(h *hook.Hook, now time.Time) []Reason
+	Left    func(hook string) []Reason
+	// Troubles are what does not work now, and what a user has paused.
+	Troubles func() []Trouble
+	// Metrics are collected at a scrape.
+	Metrics []prometheus.Collector
+}
+
+// Route is a path of the API: it shows, changes or streams something.
+type Route struct {
+	Method string
+	// Path may have one "*", which stands for a name that may contain slashes.
+	Path string
+	// About is what the reference says about the answer.
+	About string
+
+	// show, act or stream is set.
+	show   func(request) (answer, error)
+	act    func(r request, dryRun bool) (acted, error)
+	stream func(http.ResponseWriter, request) error
+	// upstream has the route, too: its errors are text, unless the client accepts JSON only.
+	upstream bool
+}
+
+// Routes are those of an API with topics, in the order in which a request is compared with them.
+func Routes(topics []Topic) (all []Route) {
+	for _, t := range slices.Concat((&API{}).own(), topics) {
+		all = append(all, t.Routes...)
+	}
+	return all
+}
+
+// Show makes the API one of topics: their routes, reasons and troubles, in this order.
+func (a *API) Show(topics []Topic) {
+	all := slices.Concat(a.own(), topics)
+	a.topics.Store(&all)
+}
+
+// own are the topics of the API itself: they are made of all topics.
+func (a *API) own() []Topic {
+	return []Topic{{Routes: []Route{
+		{Method: "GET", Path: "/", About: "text `debug endpoint is alive`", show: alive, upstream: true},
+		{Method: "GET", Path: "/status", About: "what the status page shows; `healthy` is the verdict", show: a.status},
+		{Method: "GET", Path: "/hook/*/why", About: "what the hook waits for", show: a.why},
+	}}}
+}
+
+// Troubles are those of all topics, by kind.
+func (a *API) Troubles() (all []Trouble) {
+	for _, t := range *a.topics.Load() {
+		if t.Troubles != nil {
+			all = append(all, t.Troubles()...)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Trouble) int { return slices.Index(troubleKinds, a.Kind) - slices.Index(troubleKinds, b.Kind) })
+	return all
+}
+
+// reasons are those of all topics.
+func (a *API) reasons(of func(*Topic) []Reason) (all []Reason) {
+	for _, t := range *a.topics.Load() {
+		all = append(all, of(&t)...)
+	}
+	return all
+}
+
+// Paths are those of the routes for GET that do not stream.
+func Paths(routes []Route) (all []string) {
+	for _, r := range routes {
+		if r.Method == http.MethodGet && r.stream == nil {
+			all = append(all, r.Path)
+		}
+	}
+	return all
+}

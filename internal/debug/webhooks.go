@@ -1,0 +1,46 @@
+package debug
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/health"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
+)
+
+// WebhooksTopic reports webhooks that are not registered, and bindings whose reviews keep failing.
+func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, reviews *health.Reviews) Topic {
+	return Topic{Troubles: func() (all []Trouble) {
+		for _, u := range unregistered() {
+			t := Trouble{Kind: InRegistration, Hooks: u.Hooks, Type: u.Kind, Subject: u.Subject,
+				Problem: strings.TrimPrefix(fmt.Sprintf("%s: webhooks are not registered: %v", strings.Join(u.Hooks, ", "), u.Err), ": ")}
+			if u.Left {
+				t.Problem = fmt.Sprintf("it has webhooks that no hook has any more, and with failure policy Fail they block requests: %v", u.Err)
+			}
+			all = append(all, t)
+		}
+		for _, h := range hooks.Active() {
+			all = append(all, failingReviews(h, reviews)...)
+		}
+		return all
+	}}
+}
+
+func failingReviews(h *hook.Hook, reviews *health.Reviews) (all []Trouble) {
+	for a, b := range h.Bindings() {
+		if a.Kind != hook.OnValidating && a.Kind != hook.OnMutating && a.Kind != hook.OnConversion {
+			continue
+		}
+		of, subject := health.Reviewed{Hook: h.Name, Binding: b.Name}, inHook(h.Name, b.Name)
+		if a.Kind == hook.OnConversion {
+			of = health.Reviewed{Binding: h.Conversions[a.Index].CRDName}
+			subject += " (" + of.Binding + ")"
+		}
+		if failed, of := reviews.Failing(of); failed > 0 {
+			all = append(all, Trouble{Kind: InReviews, Hooks: []string{h.Name}, Type: a.Kind, Binding: b.Name, Subject: subject,
+				Problem: fmt.Sprintf("%d of its last %d reviews have failed", failed, of), Hint: "shell-operator runs " + h.Name + " --failed"})
+		}
+	}
+	return all
+}

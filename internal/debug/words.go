@@ -1,0 +1,30 @@
+package debug
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
+)
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// oneLine keeps lists readable: errors may have many lines.
+func oneLine(text string) string { return strings.Join(strings.FieldsFunc(text, isLineEnd), " ") }
+
+func isLineEnd(r rune) bool { return r == '\n' || r == '\r' }
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func short(d time.Duration) string { return history.Duration(d.Round(100 * time.Millisecond)).String() }
