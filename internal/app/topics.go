@@ -40,7 +40,7 @@ func (i *insight) topics() []debug.Topic {
 			Hooks: i.hooks, Record: op.finalizers, Instance: op.finalizers.Instance(), Release: op.releaseObject, SearchProblem: op.searchFails, Names: i.names,
 		}),
 		debug.SetsTopic(debug.SetsOptions{
-			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Others: op.finalizers.Alive, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost, Names: i.names,
+			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Others: op.finalizers.Alive, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost, Contested: op.effects.Sets().Contested, Names: i.names,
 		}),
 		debug.BindingsTopic(i.hooks, i, queues),
 		debug.ReloadTopic(op.health.Rejected),

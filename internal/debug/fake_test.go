@@ -38,10 +38,11 @@ type fake struct {
 	presences []finalizer.Presence
 	sets      []applyset.Set
 	// lost are the sets whose hook is gone.
-	lost     []applyset.Set
-	members  []applyset.MemberState
-	troubles []Trouble
-	notReady string
+	lost      []applyset.Set
+	members   []applyset.MemberState
+	contested []applyset.Contested
+	troubles  []Trouble
+	notReady  string
 }
 
 func (f *fake) Queues(limit int) []Queue {
@@ -165,7 +166,7 @@ func (o *operator) api() *API {
 	api.Show([]Topic{
 		PausesTopic(hooks, f, o.do), QueuesTopic(f, o.do, o.history, 0), ParkedTopic(o.do, names),
 		FinalizersTopic(FinalizersOptions{Hooks: hooks, Record: fakeRecord{o.do}, Instance: "shop.operator", Release: o.do.release, SearchProblem: func() string { return "" }, Names: names}),
-		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Others: fakeRecord{o.do}.Alive, Lost: func() []applyset.Set { return f.lost }, Names: names}),
+		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Others: fakeRecord{o.do}.Alive, Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
 		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }), HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
 		RunsTopic(hooks, o.history, o.do), OperationsTopic(func() ([]Sent, int) { return nil, 0 }), o.logLevel.Topic(), {Troubles: func() []Trouble { return f.troubles }},
 	})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -42,8 +43,10 @@ type SetsOptions struct {
 	Fence func(context.Context) context.Context
 	Ended func(id string)
 	// Lost are the sets whose hook is gone, as of the last search.
-	Lost  func() []applyset.Set
-	Names telemetry.Names
+	Lost func() []applyset.Set
+	// Contested are the sets with members that are not restored now.
+	Contested func() []applyset.Contested
+	Names     telemetry.Names
 }
 
 type setTopic struct{ o SetsOptions }
@@ -57,6 +60,14 @@ func SetsTopic(o SetsOptions) Topic {
 			{Method: "GET", Path: "/sets/*", About: "a set, by its id or name, with its objects", show: t.show},
 			{Method: "POST", Path: "/sets/delete", About: "prune a set: form field `set`, or those of `hook`; with `force=true` also those of an active hook", act: t.remove},
 			{Method: "POST", Path: "/sets/adopt", About: "move sets to another hook or name: form fields `set` or `hook`, and `toHook`, `toSet` or both; with `force=true` also those of an active hook, and to a set that has objects", act: t.adopt},
+		},
+		Reasons: func(h *hook.Hook, _ time.Time) (reasons []Reason) {
+			for _, c := range o.Contested() {
+				if c.Hook == h.Name {
+					reasons = append(reasons, Reason{BySet, false, fmt.Sprintf("set %q: %s", c.Set, contested(&c)), "shell-operator sets show " + c.ID})
+				}
+			}
+			return reasons
 		},
 		Left: t.left, Troubles: t.troubles,
 		Metrics: []prometheus.Collector{o.Names.Gauge("orphaned_sets", t.measure)},
@@ -382,7 +393,21 @@ func (t *setTopic) troubles() (all []Trouble) {
 		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: subject, Problem: lost[name].Text, Hint: lost[name].Hint,
 			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", name, sets[name])})
 	}
+	for _, c := range t.o.Contested() {
+		all = append(all, Trouble{Kind: InSet, Hooks: []string{c.Hook}, Subject: fmt.Sprintf("%s, set %q", c.Hook, c.Set), Problem: contested(&c), Hint: "shell-operator sets show " + c.ID})
+	}
 	return all
+}
+
+// shownNotes limits the objects of a contested set.
+const shownNotes = 3
+
+func contested(c *applyset.Contested) string {
+	text := strings.Join(c.Notes[:min(len(c.Notes), shownNotes)], "; ")
+	if more := len(c.Notes) - shownNotes; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
 }
 
 // measure counts the sets of each hook that is gone. A text that is no name of a hook is no label.

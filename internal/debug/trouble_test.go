@@ -45,6 +45,9 @@ func TestTroubles(t *testing.T) {
 		}, InFinalizer,
 			"gone.sh: 1 object of pods keep the finalizer x/y", "ready", false, `1 objects of pods keep the finalizer x/y of hook "gone.sh", which is gone`},
 		"lost set": {func(f *fake) { f.lost = []applyset.Set{{ID: "s-1", Hook: "gone.sh"}} }, InSet, "gone.sh: its hook is gone, and 1 set of objects left: s-1", "ready", false, `the hook "gone.sh" is gone, its sets of objects are left: 1`},
+		"contested set": {func(f *fake) {
+			f.contested = []applyset.Contested{{Hook: "a.sh", Set: "web", ID: "web-1", Notes: []string{"ConfigMap/a is changed repeatedly, by x", "b", "c", "d"}}}
+		}, InSet, `a.sh, set "web": ConfigMap/a is changed repeatedly, by x; b; c; and 1 more (shell-operator sets show web-1)`, "ready", false, ""},
 		"failing task": {func(f *fake) {
 			f.queues = []Queue{{Name: "main", Length: 1, Phase: Sleeping, Failures: 2, Left: time.Second, LastError: "secret-value", Tasks: []Task{{"d", "a.sh", "kubernetes", "pods"}}}}
 		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed 2 times, the next attempt is in 1s`, "failing", false, ""},

@@ -219,6 +219,35 @@ func (a *Applier) Recheck() {
 	}
 }
 
+// Contested is a set with members that are not restored now: other clients change them, or requests fail.
+type Contested struct {
+	Hook, Set, ID string
+	// Notes have the members and the causes, sorted.
+	Notes []string
+}
+
+// Contested returns the sets with such members, by hook and id.
+func (a *Applier) Contested() (all []Contested) {
+	now := a.opts.Now()
+	for _, s := range a.states() {
+		s.mu.Lock()
+		if s.baseline != nil && !s.baseline.ended {
+			c := Contested{Hook: s.baseline.hook, Set: s.baseline.set.Name, ID: s.id}
+			for r, latest := range s.restores {
+				if s.differing[r] && latest.note != "" && (latest.stopped || latest.failures > 0 || now.Before(latest.until)) {
+					c.Notes = append(c.Notes, latest.note)
+				}
+			}
+			if slices.Sort(c.Notes); len(c.Notes) > 0 {
+				all = append(all, c)
+			}
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(all, func(x, y Contested) int { return cmp.Or(cmp.Compare(x.Hook, y.Hook), cmp.Compare(x.ID, y.ID)) })
+	return all
+}
+
 // restoreAll restores members until the queue ends.
 func (a *Applier) restoreAll(ctx context.Context) {
 	for {
@@ -243,6 +272,8 @@ type restores struct {
 	until time.Time
 	// stopped: another manager has applied a field, so the next Sync decides.
 	stopped bool
+	// note is why the member is not restored now: while it is stopped, until the end of a delay, or after a failed attempt.
+	note string
 	// failures counts the failed attempts since the last restore.
 	failures int
 	// endings counts how often the owner was found gone.
@@ -330,6 +361,9 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 		c.log.Warn("An object of a set is not restored", "reason", err.Error())
 	default:
 		delay := c.failed()
+		c.state.mu.Lock()
+		c.restores().note = c.ref.String() + " is not restored, because requests fail: the log has the error" // which may have values of the object
+		c.state.mu.Unlock()
 		c.log.Warn("A changed object of a set is not restored yet", "error", err.Error(), "delay", delay.String())
 		a.drifted.AddAfter(item, delay)
 	}
@@ -483,17 +517,22 @@ func (c *restoration) may(current *live) error {
 		return errStopped
 	}
 	if by := c.takenBy(current); by != "" {
+		note := fmt.Sprintf("%s is not restored until the next run, because %s has applied its fields", c.ref, by)
 		c.state.mu.Lock()
-		r.stopped = true
+		r.stopped, r.note = true, note
 		c.state.mu.Unlock()
-		c.warn("ObjectNotRestored", fmt.Sprintf("%s is not restored until the next run, because %s has applied its fields", c.ref, by))
+		c.warn("ObjectNotRestored", note)
 		return errStopped
 	}
 	c.state.mu.Lock()
 	delay, begins := r.next(c.opts.Now())
 	c.state.mu.Unlock()
 	if begins {
-		c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s is changed repeatedly, by %s: the next restore follows in %s", c.ref, c.changedBy(current), delay))
+		by := c.changedBy(current)
+		c.state.mu.Lock()
+		r.note = fmt.Sprintf("%s is changed repeatedly, by %s", c.ref, by)
+		c.state.mu.Unlock()
+		c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s is changed repeatedly, by %s: the next restore follows in %s", c.ref, by, delay))
 	}
 	if delay > 0 {
 		c.drifted.AddAfter(c.item, delay)

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,6 +36,8 @@ type keeper struct {
 	started time.Time
 	log     *slog.Logger
 
+	// disputed is why another client's webhooks stay in the object for now; nil if they do not.
+	disputed error
 	// left reports that webhooks of this operator were in the object when it was read last.
 	left bool
 	// ready is closed after the first successful reconciliation, or if permissions allow none.
@@ -87,7 +90,7 @@ func (k *keeper) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			k.report(nil)
+			k.report(k.disputed)
 			registered = registered || ready
 			if ready && k.opts.Served != nil {
 				k.opts.Served.Store(k.bindings(), true)
@@ -230,7 +233,11 @@ func (k *keeper) reconcile(ctx context.Context) (again time.Duration, err error)
 	return again, err
 }
 
+// sharedName asks for the cause of a dispute.
+const sharedName = "does another installation use the same configuration name?"
+
 func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
+	k.disputed = nil
 	live, err := k.read(ctx)
 	if err != nil {
 		return 0, err
@@ -240,6 +247,9 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	left := k.recheck - time.Since(k.yieldedAt)
 	do := k.decide(live, want, k.yieldedAt.IsZero() || left > 0)
 	if do == yield {
+		if len(k.webhooks) > 0 {
+			k.disputed = errors.New("an operator that started later has registered other webhooks: " + sharedName)
+		}
 		if added := k.added(live, want); added != nil { // the object stays that of the other operator
 			return 0, k.write(ctx, update, live, added)
 		}
@@ -251,12 +261,15 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	case yield:
 		if k.yieldedAt.IsZero() {
 			k.yieldedAt, left = time.Now(), k.recheck
-			k.log.Info("An operator that started later has registered other webhooks, they stay for now: does another installation use the same configuration name?", "yieldsFor", left.String())
+			k.log.Info("An operator that started later has registered other webhooks, they stay for now: "+sharedName, "yieldsFor", left.String())
 		}
 		return left, nil
 	}
 	k.yieldedAt = time.Time{}
 	if pace := k.pace(); pace > 0 {
+		if len(k.webhooks) > 0 {
+			k.disputed = fmt.Errorf("another client changes the webhook configuration repeatedly, the next change of this operator follows in %s: %s", pace.Round(time.Second), sharedName)
+		}
 		return pace, nil
 	}
 	return 0, k.write(ctx, do, live, k.written(want))
@@ -268,7 +281,7 @@ func (k *keeper) pace() time.Duration {
 	delay := reservation.Delay()
 	if delay > 0 {
 		reservation.Cancel()
-		k.log.Warn("Another client changes the webhook configuration repeatedly: does another installation use the same configuration name?", "delay", delay.String())
+		k.log.Warn("Another client changes the webhook configuration repeatedly: "+sharedName, "delay", delay.String())
 	}
 	return delay
 }
@@ -282,7 +295,7 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 		k.log.Info("Webhooks are registered", "count", len(want.Webhooks))
 	case update:
 		if len(live.Webhooks) > 0 && !k.ours(live) {
-			k.log.Warn("The webhook configuration points to another operator and is taken over: does another installation use the same configuration name?")
+			k.log.Warn("The webhook configuration points to another operator and is taken over: " + sharedName)
 		}
 		if err := k.update(ctx, want); err != nil {
 			return err

@@ -146,8 +146,25 @@ func TestTwoVersions(t *testing.T) {
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
+	var disputes sync.Map // reports of both, by configuration
 	start := func(h *hook.Hook) (*Registrar, *logText) {
-		return newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: []*hook.Hook{h}, ConfigurationName: name, Service: somewhere})
+		return newRegistrar(t, RegistrarOptions{
+			Client: testenv.Client(t, c.Config(t)), Hooks: []*hook.Hook{h}, ConfigurationName: name, Service: somewhere,
+			Report: func(_ hook.Kind, hooks []string, configuration string, err error) {
+				if about := [2]string{configuration, fmt.Sprint(hooks)}; err == nil {
+					disputes.Delete(about)
+				} else {
+					disputes.Store(about, err.Error())
+				}
+			},
+		})
+	}
+	disputed := func() (text string) {
+		disputes.Range(func(about, dispute any) bool {
+			text += fmt.Sprintf("%s: %s\n", about, dispute)
+			return true
+		})
+		return text
 	}
 	hooks := quietFull()
 	old, oldLog := start(hooks[0])
@@ -159,10 +176,16 @@ func TestTwoVersions(t *testing.T) {
 	if count() != 1 {
 		t.Error("the newer one's are not there")
 	}
+	until(t, func() (string, bool) {
+		return "the older one reports " + disputed(), strings.Contains(disputed(), "an operator that started later has registered other webhooks: does another installation use the same configuration name?")
+	})
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	until(t, func() (string, bool) { return "the older one has not taken over", count() == 2 })
+	until(t, func() (string, bool) {
+		return "still disputed: " + disputed(), !strings.Contains(disputed(), "[Validating")
+	})
 	if n := strings.Count(oldLog.String(), "An operator that started later"); n != 2 {
 		t.Errorf("want one record for each kind:\n%s", oldLog)
 	}
