@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -34,18 +35,29 @@ type asking struct {
 
 // newAskCommands returns all commands that need a running operator.
 func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
-	commands := []*cobra.Command{}
-	for _, make := range []func(*asking) *cobra.Command{
-		newStatusCommand, newWhyCommand, newRunsCommand, newTailCommand, newHookCommand, newQueueCommand, newParkedCommand, newFinalizersCommand, newSetsCommand, newConfigCommand, newRawCommand,
+	clients, parents := map[string]*asking{}, map[string]*cobra.Command{}
+	client := func(name string) *asking {
+		if clients[name] == nil {
+			clients[name] = &asking{settings: s, stdout: stdout}
+		}
+		return clients[name]
+	}
+	for name, make := range map[string]func(*asking) *cobra.Command{
+		"status": newStatusCommand, "runs": newRunsCommand, "tail": newTailCommand, "hook": newHookCommand, "queue": newQueueCommand, "config": newConfigCommand, "raw": newRawCommand,
 	} {
-		a := &asking{settings: s, stdout: stdout}
-		c := uses(make(a), "debug-unix-socket")
+		parents[name] = make(client(name))
+	}
+	addRouteCommands(parents, client)
+	client("sets").withoutOperator(parents["sets"])
+	commands := []*cobra.Command{}
+	for _, name := range slices.Sorted(maps.Keys(parents)) {
+		c := uses(parents[name], "debug-unix-socket")
 		for _, sub := range c.Commands() {
 			if sub.Annotations == nil {
 				uses(sub, "debug-unix-socket")
 			}
 		}
-		c.PersistentFlags().DurationVar(&a.timeout, "timeout", 10*time.Second, "time limit for the operator's answer to begin")
+		c.PersistentFlags().DurationVar(&client(name).timeout, "timeout", 10*time.Second, "time limit for the operator's answer to begin")
 		commands = append(commands, c)
 	}
 	return commands

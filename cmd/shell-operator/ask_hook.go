@@ -19,8 +19,7 @@ func newHookCommand(a *asking) *cobra.Command {
 		Aliases: []string{"hooks"},
 		Short:   "Show hooks, their configurations and snapshots, pause, resume, record and trigger",
 	}
-	c.AddCommand(newHookListCommand(a), newHookSnapshotCommand(a), newHookConfigCommand(a))
-	c.AddCommand(newHookActions(a)...)
+	c.AddCommand(newHookListCommand(a), newHookSnapshotCommand(a))
 	return c
 }
 
@@ -59,22 +58,6 @@ added, modified and deleted since the start and since the last run. With -o tabl
 	return c
 }
 
-func newHookConfigCommand(a *asking) *cobra.Command {
-	c := &cobra.Command{
-		Use:     "config HOOK",
-		Short:   "Show the configuration of a hook as the operator has parsed it",
-		Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
-		Args:    oneHook,
-
-		ValidArgsFunction: a.hookNames(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.showHook(cmd.Context(), args[0], "/config", "", nil)
-		},
-	}
-	a.addOutput(c)
-	return c
-}
-
 // oneHook checks the arguments of commands that take a hook.
 func oneHook(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
@@ -85,10 +68,7 @@ func oneHook(cmd *cobra.Command, args []string) error {
 
 // showHook is show for a path of one hook.
 func (a *asking) showHook(ctx context.Context, hook, what, query string, render table) error {
-	if err := a.show(ctx, "/hook/"+debug.Name(hook)+what, query, render); err != nil {
-		return a.suggest(ctx, hook, err)
-	}
-	return nil
+	return a.suggest(ctx, hook, a.show(ctx, "/hook/"+debug.Name(hook)+what, query, render))
 }
 
 func hooksTable(answer []byte) (string, error) {

@@ -18,7 +18,6 @@ func newQueueCommand(a *asking) *cobra.Command {
 		Short:   "Show queues and their tasks, retry, skip, pause and resume",
 	}
 	c.AddCommand(newQueueListCommand(a), newQueueMainCommand(a))
-	c.AddCommand(newQueueActions(a)...)
 	return c
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -96,17 +95,4 @@ func writeNew(path string, text []byte) error {
 		return errors.Join(fmt.Errorf("cannot save the recording: %w", err), os.Remove(path))
 	}
 	return nil
-}
-
-// newHookRecordCommand is completed by newHookActions.
-func newHookRecordCommand() (c *cobra.Command, form func([]string) url.Values) {
-	c = &cobra.Command{
-		Use:   "record HOOK",
-		Short: "Record all runs of a hook for a while",
-		Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All recordings together are
-bounded: the oldest are removed. Nothing is recorded with --record=none, or of a hook with settings.record: none.`,
-		Example: "  shell-operator hook record pods.sh --for 10m",
-	}
-	lasts := c.Flags().String("for", "10m", "how long")
-	return c, func([]string) url.Values { return url.Values{"for": {*lasts}} }
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
 func newRunsCommand(a *asking) *cobra.Command {
@@ -36,24 +34,7 @@ The id of a run is its task and attempt: 17-2 is the second attempt of the task 
 	}
 	a.addOutput(c)
 	c.Flags().BoolVar(&failed, "failed", false, "show failed runs only")
-	c.AddCommand(newRunsShowCommand(a), newRunsSaveCommand(a), newRunsContextCommand(a))
-	return c
-}
-
-func newRunsShowCommand(a *asking) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "show RUN",
-		Short: "Show one run: events, output, error, operations",
-		Long: `Show one run with its events, the end of its output, its error and its operations on Kubernetes objects. RUN is an id as
-"shell-operator runs" shows it, or a task.id of the log for its last attempt.`,
-		Example:           "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
-		Args:              oneRun(1),
-		ValidArgsFunction: a.runIDs(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd.Context(), "/run/"+debug.Name(args[0]), "", nil)
-		},
-	}
-	a.addOutput(c)
+	c.AddCommand(newRunsSaveCommand(a), newRunsContextCommand(a))
 	return c
 }
 

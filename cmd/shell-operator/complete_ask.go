@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"strings"
 	"time"
 
@@ -18,7 +16,7 @@ const atTab = time.Second
 
 // fromOperator completes the first argument from a running operator. Without one, it completes nothing and prints
 // nothing: output would appear in the middle of the command line.
-func (a *asking) fromOperator(all live) cobra.CompletionFunc {
+func (a *asking) fromOperator(all debug.Names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		const nothing = cobra.ShellCompDirectiveNoFileComp
 		// The socket may be set by a variable or the file, which are not read during a completion.
@@ -27,44 +25,17 @@ func (a *asking) fromOperator(all live) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), atTab)
 		defer cancel()
-		body, err := a.client().Get(ctx, all.path)
-		if err != nil {
-			return nil, nothing
-		}
-		defer body.Close()
-		text, err := io.ReadAll(body)
-		if err != nil {
-			return nil, nothing
-		}
-		return all.names(text), nothing
+		return a.names(ctx, all, true), nothing
 	}
 }
 
-// hookNames completes the name of a hook.
-func (a *asking) hookNames() cobra.CompletionFunc { return a.fromOperator(liveHooks) }
-
-// runIDs completes the id of a run, with the hook and how the run has ended as its description.
-func (a *asking) runIDs() cobra.CompletionFunc {
-	return a.fromOperator(live{"/run/list.json", func(text []byte) (ids []string) {
-		var runs []struct{ ID, Hook, Status string }
-		_ = json.Unmarshal(text, &runs)
-		for _, r := range runs {
-			ids = append(ids, cobra.CompletionWithDesc(r.ID, r.Hook+" "+r.Status))
-		}
-		return ids
-	}})
-}
+// hookNames completes the name of a hook, runIDs the id of a run.
+func (a *asking) hookNames() cobra.CompletionFunc { return a.fromOperator(debug.HookNames) }
+func (a *asking) runIDs() cobra.CompletionFunc    { return a.fromOperator(debug.RunNames) }
 
 // parameters completes the name of a parameter, and then its value.
 func (a *asking) parameters() cobra.CompletionFunc {
-	names := a.fromOperator(live{"/config/list.json", func(text []byte) (names []string) {
-		var list []struct{ Name, Description string }
-		_ = json.Unmarshal(text, &list)
-		for _, p := range list {
-			names = append(names, cobra.CompletionWithDesc(p.Name, p.Description))
-		}
-		return names
-	}})
+	names := a.fromOperator(debug.Names{Path: "/config/list.json", Key: "name", About: []string{"description"}})
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 && args[0] == "log.level" {
 			return logLevels, cobra.ShellCompDirectiveNoFileComp
@@ -75,9 +46,12 @@ func (a *asking) parameters() cobra.CompletionFunc {
 
 // paths completes the paths of raw, with names of hooks.
 func (a *asking) paths() cobra.CompletionFunc {
-	return a.fromOperator(live{liveHooks.path, func(text []byte) (paths []string) {
-		var hooks []string
-		_ = json.Unmarshal(text, &hooks)
+	hooks := a.hookNames()
+	return func(cmd *cobra.Command, args []string, typed string) (paths []string, _ cobra.ShellCompDirective) {
+		names, directive := hooks(cmd, args, typed)
+		if names == nil {
+			return nil, directive
+		}
 		for _, path := range debug.Paths(app.Routes()) {
 			before, after, named := strings.Cut(path, "*")
 			if !named {
@@ -87,10 +61,10 @@ func (a *asking) paths() cobra.CompletionFunc {
 			if before != "/hook/" {
 				continue
 			}
-			for _, hook := range hooks {
+			for _, hook := range names {
 				paths = append(paths, before+debug.Name(hook)+after)
 			}
 		}
-		return paths
-	}})
+		return paths, directive
+	}
 }

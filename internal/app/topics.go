@@ -12,10 +12,18 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// Routes are those of the debug API of an operator.
-func Routes() []debug.Route {
+// Topics are those of an operator that is not there: they have routes and their commands, which answer nothing.
+func Topics() []debug.Topic {
 	none := &insight{op: &operator{effects: &apply.Effects{}, finalizers: &finalizer.Record{}}, logLevel: &debug.LogLevel{}}
-	return debug.Routes(none.topics())
+	return debug.All(none.topics())
+}
+
+// Routes are theirs.
+func Routes() (all []debug.Route) {
+	for _, t := range Topics() {
+		all = append(all, t.Routes...)
+	}
+	return all
 }
 
 // early are the topics that need no hooks.

@@ -51,9 +51,26 @@ type finalizerTopic struct {
 func FinalizersTopic(o FinalizersOptions) Topic {
 	t := &finalizerTopic{o.Hooks, o.Record, o.Instance, o.Release}
 	return Topic{
+		Name: "finalizers", About: "Show and remove the finalizers of hooks",
 		Routes: []Route{
-			{Method: "GET", Path: "/finalizers/list", About: "the record of finalizers", show: t.list},
-			{Method: "POST", Path: "/finalizers/remove", About: "remove a finalizer from all objects: form fields `name` and optionally `instance`; or those of hooks from one object: `kind` and `object`", act: t.remove},
+			{Method: "GET", Path: "/finalizers/list", About: "the record of finalizers", show: t.list, Command: &Command{
+				Use: "finalizers list", Short: "Show the record of finalizers",
+				Long: `Show which finalizer was added by which hook to which resource, of all operators that share the namespace. Orphaned ones have no
+hook or binding any more: their objects cannot be deleted. Heartbeats are those of the operators that share the namespace.`,
+				Example: "  shell-operator finalizers list\n  shell-operator finalizers list -o json | jq '.[] | select(.orphan)'",
+			}},
+			{Method: "POST", Path: "/finalizers/remove", About: "remove a finalizer from all objects: form fields `name` and optionally `instance`; or those of hooks from one object: `kind` and `object`", act: t.remove, Command: &Command{
+				Use: "finalizers remove NAME | KIND NAMESPACE/NAME", Short: "Remove a finalizer from all objects, or those of hooks from one object",
+				Long: `Remove a finalizer from all objects: one whose hook is gone, or with --instance that of another installation. A finalizer
+of an active hook is not removed.
+
+With a kind and an object, remove the finalizers of hooks from this object. No hook runs for that; what the hook would have cleaned up
+is left. A cluster-scoped object is NAME.`,
+				Example: "  shell-operator finalizers remove example.com/database\n  shell-operator finalizers remove Database shop/orders",
+				Args:    [][]string{{"name"}, {"kind", "object"}}, Takes: "the name of a finalizer, or a kind and an object",
+				Flags: []Flag{{"instance", "instance", "", "installation that has added the finalizer; default: that of the operator"}},
+				Names: Names{Path: "/finalizers/list.json", Key: "finalizer", About: []string{"hook"}},
+			}},
 		},
 		Reasons: t.reasons, Left: t.left,
 		Troubles: func() (all []Trouble) {

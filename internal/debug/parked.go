@@ -31,14 +31,26 @@ type parkedTopic struct{ parker }
 // ParkedTopic shows, retries and drops parked tasks.
 func ParkedTopic(parked parker, names telemetry.Names) Topic {
 	t := parkedTopic{parked}
+	ids := Names{Path: "/parked/list.json", Key: "id", About: []string{"hook", "key"}}
+	all := []Flag{{"all", "all", "false", "all parked tasks"}}
+	args, check := [][]string{{}, {"id"}}, oneOf("id", "all", "name one parked task or all of them: give an id or --all, shell-operator parked list shows the ids")
 	return Topic{
+		Name: "parked", About: "Show, retry and drop tasks that have failed for the last time",
 		Routes: []Route{
-			{Method: "GET", Path: "/parked/list", About: "parked tasks", show: t.list},
+			{Method: "GET", Path: "/parked/list", About: "parked tasks", show: t.list, Command: &Command{
+				Use: "parked list", Short: "Show the parked tasks with their errors", Example: "  shell-operator parked list\n  shell-operator parked list -o json | jq '.[].id'",
+			}},
 			{Method: "POST", Path: "/parked/retry", About: "queue parked tasks again: form field `id`, or `all=true`", act: func(r request, dryRun bool) (acted, error) {
 				return t.each(r, dryRun, "is queued again", t.RetryParked)
+			}, Command: &Command{
+				Use: "parked retry [ID]", Short: "Queue a parked task, or all of them, again", Args: args, Flags: all, Check: check, Names: ids, Example: "  shell-operator parked retry --all",
+				Long: "Queue a parked task, or all of them, again: before the waiting events of its lane, with all attempts. A Synchronization is replaced by a new one.",
 			}},
 			{Method: "POST", Path: "/parked/drop", About: "drop parked tasks: form fields as above", act: func(r request, dryRun bool) (acted, error) {
 				return t.each(r, dryRun, "is dropped; the log has its contexts", t.DropParked)
+			}, Command: &Command{
+				Use: "parked drop [ID]", Short: "Forget a parked task, or all of them", Args: args, Flags: all, Check: check, Names: ids, Example: "  shell-operator parked drop --all --dry-run",
+				Long: "Forget a parked task, or all of them. Their contexts are in the log.",
 			}},
 		},
 		Reasons:  t.reasons,

@@ -29,12 +29,22 @@ type queueActor interface {
 // QueuesTopic shows queues, retries and skips failed tasks. Timeout is the default time limit of a run; 0 means none.
 func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeout time.Duration) Topic {
 	q := &queueTopic{queues, do}
+	key := []Flag{{"key", "key", "", "lane of a keyed queue"}}
 	return Topic{
 		Routes: []Route{
 			{Method: "GET", Path: "/queue/main", About: "the main queue", show: q.main, upstream: true},
 			{Method: "GET", Path: "/queue/list", About: "all queues; `?showEmpty=true` includes empty ones", show: q.list, upstream: true},
-			{Method: "POST", Path: "/queue/*/retry", About: "end the delay of a failed task: form field `key`, without it of all lanes", act: q.retry},
-			{Method: "POST", Path: "/queue/*/skip", About: "drop a failed task: form field `key` for a keyed queue", act: q.skip},
+			{Method: "POST", Path: "/queue/*/retry", About: "end the delay of a failed task: form field `key`, without it of all lanes", act: q.retry, Command: &Command{
+				Use: "queue retry QUEUE", Short: "Begin the next attempt of failed tasks now", Args: ofOne, Takes: oneQueue, Names: QueueNames, Flags: key,
+				Long:    "Begin the next attempt of failed tasks now: that of the lane of --key, such as Order.example.com/shop/blue, without it those of all\nlanes. A FIFO queue is one lane.",
+				Example: "  shell-operator queue retry main",
+			}},
+			{Method: "POST", Path: "/queue/*/skip", About: "drop a failed task: form field `key` for a keyed queue", act: q.skip, Command: &Command{
+				Use: "queue skip QUEUE", Short: "Drop a failed task that blocks its queue", Args: ofOne, Takes: oneQueue, Names: QueueNames, Flags: key,
+				Long: `Drop the failed task at the head of a queue, or of the lane of --key. Its contexts are in the log. A Synchronization unlocks the
+events of its bindings, and an onStartup run counts as done. A task that is running is not dropped.`,
+				Example: "  shell-operator queue skip main --dry-run\n  shell-operator queue skip main",
+			}},
 		},
 		Reasons: func(h *hook.Hook, now time.Time) []Reason {
 			return (&queued{h, queues.Queues(shownTasks), runs.Runs(h.Name), timeout, now}).reasons()

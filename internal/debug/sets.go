@@ -3,6 +3,7 @@ package debug
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -54,12 +55,52 @@ type setTopic struct{ o SetsOptions }
 // SetsTopic shows, deletes and moves sets of objects, and reports those whose hook is gone.
 func SetsTopic(o SetsOptions) Topic {
 	t := &setTopic{o}
+	ids := Names{Path: "/sets/list.json", Key: "id", About: []string{"hook", "owner"}}
+	args, check := [][]string{{}, {"set"}}, oneOf("set", "hook", "name one set, or with --hook a hook: shell-operator sets list shows the ids")
 	return Topic{
+		Name: "sets", About: "Show, move and delete the sets of objects of hooks",
 		Routes: []Route{
-			{Method: "GET", Path: "/sets/list", About: "the sets of objects of this installation", show: t.list},
-			{Method: "GET", Path: "/sets/*", About: "a set, by its id or name, with its objects", show: t.show},
-			{Method: "POST", Path: "/sets/delete", About: "prune a set: form field `set`, or those of `hook`; with `force=true` also those of an active hook", act: t.remove},
-			{Method: "POST", Path: "/sets/adopt", About: "move sets to another hook or name: form fields `set` or `hook`, and `toHook`, `toSet` or both; with `force=true` also those of an active hook, and to a set that has objects", act: t.adopt},
+			{Method: "GET", Path: "/sets/list", About: "the sets of objects of this installation", show: t.list, Command: &Command{
+				Use: "sets list", Short: "Show the sets of objects of all hooks",
+				Long:    "Show the sets of objects of this installation: the id, the hook, the owner, the number of objects, and whether the hook is gone.",
+				Example: "  shell-operator sets list\n  shell-operator sets list -o json | jq '.[] | select(.hookAbsent)'",
+			}},
+			{Method: "GET", Path: "/sets/*", About: "a set, by its id or name, with its objects", show: t.show, Command: &Command{
+				Use: "sets show SET", Short: "Show the objects of a set with their state", Args: ofOne, Takes: "a set", Names: ids,
+				Long: `Show the objects of a set: applied, drifted (another client has changed or deleted it), waiting for CRD, rejected (the last
+Sync could not apply it), or unknown (the hook has not synced the set since the operator started). SET is the id, the name, or
+HOOK/NAME.`,
+				Example: "  shell-operator sets show pages",
+			}},
+			{Method: "POST", Path: "/sets/delete", About: "prune a set: form field `set`, or those of `hook`; with `force=true` also those of an active hook", act: t.remove, Command: &Command{
+				Use: "sets delete [SET]", Short: "Delete the objects of a set whose hook is gone", Args: args, Check: check, Names: ids,
+				Long: `Delete the objects of a set, or of all sets of --hook, as an empty Sync does: kinds with data, such as PersistentVolumeClaims,
+are released and kept, unless the last Sync had them in pruneKinds. The set of an active hook is deleted with --force only. SET is the id, the name, or HOOK/NAME.`,
+				Example: "  shell-operator sets delete pages --dry-run\n  shell-operator sets delete --hook sites.sh",
+				Flags:   []Flag{{"hook", "hook", "", "delete all sets of this hook"}, {"force", "force", "false", "also delete sets of an active hook"}},
+			}},
+			{Method: "POST", Path: "/sets/adopt", About: "move sets to another hook or name: form fields `set` or `hook`, and `toHook`, `toSet` or both; with `force=true` also those of an active hook, and to a set that has objects", act: t.adopt, Command: &Command{
+				Use: "sets adopt [SET]", Short: "Move a set of objects to another hook or name", Args: args, Names: ids,
+				Long: `Move a set of objects, or all sets of --hook, to another hook or name: after a hook was renamed, or the set in it. No object is
+deleted or created. SET is the id, or the name or HOOK/NAME for the sets of all owners. An interrupted command is completed by running
+it again. With --force the earlier hook may be active, the other one may be missing, and its set may have objects already.`,
+				Example: "  shell-operator sets adopt --hook sites.sh --to-hook shops.sh\n  shell-operator sets adopt sites.sh/pages --to-set articles --dry-run",
+				Flags: []Flag{
+					{"hook", "hook", "", "move all sets of this hook"}, {"to-hook", "toHook", "", "hook that gets the sets; default: the same"},
+					{"to-set", "toSet", "", "name of the set afterwards; default: the same"}, {"force", "force", "false", "also move sets of an active hook, and to a set that has objects"},
+				},
+				Check: func(form url.Values) error {
+					switch err := check(form); {
+					case err != nil:
+						return err
+					case form.Get("toHook") == "" && form.Get("toSet") == "":
+						return errors.New("name the hook or the set that gets the objects: use --to-hook, --to-set or both")
+					case form.Get("toSet") != "" && form.Get("hook") != "":
+						return errors.New("--hook can have sets of several names, and --to-set would join them: name the set")
+					}
+					return nil
+				},
+			}},
 		},
 		Reasons: func(h *hook.Hook, _ time.Time) (reasons []Reason) {
 			for _, c := range o.Contested() {

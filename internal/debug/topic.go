@@ -13,7 +13,9 @@ import (
 // Topic is a capability of an operator as its users see it: what it shows, what commands do, what it reports when it does not work. All fields may
 // be left out.
 type Topic struct {
-	Routes []Route
+	// Name and About are those of the command whose subcommands call the routes; empty if there is none, or it has further ones.
+	Name, About string
+	Routes      []Route
 	// Reasons are why a hook runs or does not, Left is what a hook that is gone has left.
 	Reasons func(h *hook.Hook, now time.Time) []Reason
 	Left    func(hook string) []Reason
@@ -30,6 +32,8 @@ type Route struct {
 	Path string
 	// About is what the reference says about the answer.
 	About string
+	// Command calls the route; nil if none does, or one that does more.
+	Command *Command
 
 	// show, act or stream is set.
 	show   func(request) (answer, error)
@@ -39,13 +43,8 @@ type Route struct {
 	upstream bool
 }
 
-// Routes are those of an API with topics, in the order in which a request is compared with them.
-func Routes(topics []Topic) (all []Route) {
-	for _, t := range slices.Concat((&API{}).own(), topics) {
-		all = append(all, t.Routes...)
-	}
-	return all
-}
+// All are the topics of an API that shows these: its own come first.
+func All(topics []Topic) []Topic { return slices.Concat((&API{}).own(), topics) }
 
 // Show makes the API one of topics: their routes, reasons and troubles, in this order.
 func (a *API) Show(topics []Topic) {
@@ -58,7 +57,12 @@ func (a *API) own() []Topic {
 	return []Topic{{Routes: []Route{
 		{Method: "GET", Path: "/", About: "text `debug endpoint is alive`", show: alive, upstream: true},
 		{Method: "GET", Path: "/status", About: "what the status page shows; `healthy` is the verdict", show: a.status},
-		{Method: "GET", Path: "/hook/*/why", About: "what the hook waits for", show: a.why},
+		{Method: "GET", Path: "/hook/*/why", About: "what the hook waits for", show: a.why, Command: &Command{
+			Use: "why HOOK", Short: "Explain what a hook waits for", Args: ofOne, Takes: oneHook, Names: HookNames,
+			Long: `Explain what a hook waits for: its place in a queue and the task at the head, the next attempt, missing permissions and
+CRDs, or the events that would run it. The beginning of a hook's name is enough if only one hook has it.`,
+			Example: "  shell-operator why pods.sh\n  shell-operator why pods.sh -o json | jq -r .verdict",
+		}},
 	}}}
 }
 

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/debug"
+)
+
+// addRouteCommands makes the commands of routes: below the parents that are there, those of topics, or new ones.
+func addRouteCommands(parents map[string]*cobra.Command, client func(name string) *asking) {
+	for _, t := range app.Topics() {
+		if t.Name != "" {
+			parents[t.Name] = &cobra.Command{Use: t.Name, Short: t.About}
+		}
+		for _, r := range t.Routes {
+			if r.Command == nil {
+				continue
+			}
+			name, use, _ := strings.Cut(r.Command.Use, " ")
+			if parent := parents[name]; parent != nil {
+				parent.AddCommand(client(name).routeCommand(&r, use))
+			} else {
+				parents[name] = client(name).routeCommand(&r, r.Command.Use)
+			}
+		}
+	}
+}
+
+// routeCommand calls a route: it sends a form, or the name in the path, and prints the answer.
+func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
+	is := r.Command
+	c := &cobra.Command{Use: use, Short: is.Short, Long: is.Long, Example: is.Example}
+	for _, f := range is.Flags {
+		if f.Default == "false" {
+			c.Flags().Bool(f.Name, false, f.Usage)
+		} else {
+			c.Flags().String(f.Name, f.Default, f.Usage)
+		}
+	}
+	dryRun := false
+	if r.Method == http.MethodPost {
+		c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done")
+	}
+	a.addOutput(c)
+	if is.Names.Path != "" {
+		c.ValidArgsFunction = a.fromOperator(is.Names)
+	}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		form, err := formOf(cmd, is, args)
+		if err == nil && is.Check != nil {
+			err = is.Check(form)
+		}
+		return err
+	}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		form, err := formOf(cmd, is, args)
+		if err != nil {
+			return err
+		}
+		name := form.Get("*")
+		form.Del("*")
+		path := strings.Replace(r.Path, "*", debug.Name(name), 1)
+		if r.Method == http.MethodGet {
+			return a.suggest(cmd.Context(), name, a.show(cmd.Context(), path, form.Encode(), nil))
+		}
+		if dryRun {
+			form.Set("dryRun", "true")
+		}
+		format, _, err := a.format(false)
+		if err != nil {
+			return err
+		}
+		answer, err := a.client().Post(cmd.Context(), path+"."+format, form)
+		if err != nil {
+			return a.suggest(cmd.Context(), name, err)
+		}
+		defer answer.Close()
+		return a.print(answer)
+	}
+	return c
+}
+
+// formOf makes a form of arguments, and of the flags that are set.
+func formOf(cmd *cobra.Command, is *debug.Command, args []string) (url.Values, error) {
+	at := slices.IndexFunc(is.Args, func(fields []string) bool { return len(fields) == len(args) })
+	if at < 0 && len(is.Args)+len(args) > 0 {
+		return nil, wrongArguments(cmd, is, len(args))
+	}
+	form := url.Values{}
+	for i, arg := range args {
+		form.Set(is.Args[at][i], arg)
+	}
+	for _, f := range is.Flags {
+		if flag := cmd.Flags().Lookup(f.Name); flag.Changed && flag.Value.String() != "false" {
+			form.Set(f.Field, flag.Value.String())
+		}
+	}
+	return form, nil
+}
+
+func wrongArguments(cmd *cobra.Command, is *debug.Command, n int) error {
+	switch {
+	case is.Takes == "" && is.Check != nil:
+		return is.Check(url.Values{})
+	case is.Takes == "":
+		return cobra.NoArgs(cmd, cmd.Flags().Args())
+	}
+	return fmt.Errorf("%s takes %s, it got %d: %s", cmd.CommandPath(), is.Takes, n, cmp.Or(is.Names.See, "see "+cmd.CommandPath()+" --help"))
+}
+
+// suggest replaces the hint of an error about an unknown name by the nearest name, if there is one.
+func (a *asking) suggest(ctx context.Context, name string, err error) error {
+	var problem *debug.Problem
+	if !errors.As(err, &problem) {
+		return err
+	}
+	var all debug.Names
+	switch {
+	case problem.UnknownHook():
+		all = debug.HookNames
+	case problem.UnknownQueue():
+		all = debug.QueueNames
+	default:
+		return err
+	}
+	if hint := didYouMean(name, a.names(ctx, all, false)); hint != "" {
+		return fmt.Errorf("%s%s", problem.Error(), hint)
+	}
+	return err
+}
+
+// names are those of a running operator, with their descriptions for a completion; none without an answer.
+func (a *asking) names(ctx context.Context, from debug.Names, described bool) (names []string) {
+	body, err := a.client().Get(ctx, from.Path)
+	if err != nil {
+		return nil
+	}
+	defer body.Close()
+	text, err := io.ReadAll(body)
+	var tree any
+	if err != nil || json.Unmarshal(text, &tree) != nil {
+		return nil
+	}
+	add := func(item any) {
+		switch item := item.(type) {
+		case string:
+			names = append(names, item)
+		case map[string]any:
+			var about []string
+			for _, key := range from.About {
+				about = append(about, textOf(item[key]))
+			}
+			name := textOf(item[from.Key])
+			if described && len(about) > 0 {
+				name = cobra.CompletionWithDesc(name, strings.Join(about, " "))
+			}
+			names = append(names, name)
+		}
+	}
+	lists := []any{tree}
+	if parts, ok := tree.(map[string]any); ok {
+		lists = lists[:0]
+		for _, key := range slices.Sorted(maps.Keys(parts)) {
+			lists = append(lists, parts[key])
+		}
+	}
+	for _, list := range lists {
+		items, _ := list.([]any)
+		for _, item := range items {
+			add(item)
+		}
+	}
+	return names
+}
+
+// textOf is a value in JSON; a missing one is empty.
+func textOf(value any) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
