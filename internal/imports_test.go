@@ -30,7 +30,7 @@ var directions = []struct {
 	{"internal/debug/history", nil, "it stores runs and is independent of their source"},
 	{"internal/debug", []string{
 		"internal/hook", "internal/event", "internal/wire", "internal/debug/history", "internal/httpserver", "internal/spelling", "internal/telemetry",
-		"internal/health", "internal/lifecycle", "internal/queue", "internal/run", "internal/run/pending", "internal/effect/applyset", "internal/effect/finalizer", "internal/source/webhook",
+		"internal/health", "internal/lifecycle", "internal/queue", "internal/run", "internal/run/pending", "internal/effect/apply", "internal/effect/applyset", "internal/effect/finalizer", "internal/source/webhook",
 	}, "topics show stages, which do not know of them; app gives them the stages"},
 	{"internal/telemetry", nil, "the logger is created before all else"},
 	{"internal/telemetry/logonce", nil, "suppresses repeated records of any package"},

@@ -197,15 +197,6 @@ func (p pauses) ResumeHook(name string) {
 	p.op.effects.Sets().Recheck()
 }
 
-// sent are the kinds of operations that were sent.
-func (i *insight) sent() (all []debug.Sent, dropped int) {
-	sent, dropped := i.op.effects.Sent()
-	for _, s := range sent {
-		all = append(all, debug.Sent(s))
-	}
-	return all, dropped
-}
-
 // oneByOne is the place in its script because of which a hook runs once per context.
 func (i *insight) oneByOne(h *hook.Hook) string {
 	if !h.Settings.OneByOne {

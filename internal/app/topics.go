@@ -31,7 +31,7 @@ func (i *insight) early() []debug.Topic {
 	return []debug.Topic{
 		debug.QueuesTopic(debug.QueueSet{Set: i.op.queues}, i.op.life, i.history, i.timeout),
 		debug.RunsTopic(i.hooks, i.history, i.op.recorder),
-		debug.OperationsTopic(i.sent),
+		debug.OperationsTopic(i.op.effects.Sent),
 		i.logLevel.Topic(),
 	}
 }
@@ -55,7 +55,7 @@ func (i *insight) topics() []debug.Topic {
 		debug.HooksTopic(i.hooks, i, op.life, i.oneByOne),
 		debug.RunsTopic(i.hooks, i.history, op.recorder),
 		debug.WebhooksTopic(i.hooks, op.servers.Unregistered, &op.reviews),
-		debug.OperationsTopic(i.sent),
+		debug.OperationsTopic(i.op.effects.Sent),
 		i.logLevel.Topic(),
 		{Troubles: op.troubles, Metrics: []prometheus.Collector{i.names.Gauge("hook_metric_series", op.hookSeries), i.names.Gauge("troubles", i.countTroubles)}},
 	}

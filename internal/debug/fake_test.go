@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -168,7 +169,7 @@ func (o *operator) api() *API {
 		FinalizersTopic(FinalizersOptions{Hooks: hooks, Record: fakeRecord{o.do}, Instance: "shop.operator", Release: o.do.release, SearchProblem: func() string { return "" }, Names: names}),
 		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Others: fakeRecord{o.do}.Alive, Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
 		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }), HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
-		RunsTopic(hooks, o.history, o.do), OperationsTopic(func() ([]Sent, int) { return nil, 0 }), o.logLevel.Topic(), {Troubles: func() []Trouble { return f.troubles }},
+		RunsTopic(hooks, o.history, o.do), OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(), {Troubles: func() []Trouble { return f.troubles }},
 	})
 	return api
 }

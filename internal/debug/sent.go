@@ -5,36 +5,26 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-)
 
-// Sent is a kind of operations on objects that the operator has sent for a hook, and a permission that they need.
-type Sent struct {
-	Hook      string `json:"hook"`
-	Operation string `json:"operation"`
-	// Namespace is empty for resources without namespaces.
-	Namespace string    `json:"namespace,omitempty"`
-	Group     string    `json:"group"`
-	Resource  string    `json:"resource"`
-	Verbs     []string  `json:"verbs"`
-	First     time.Time `json:"first"`
-}
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
+)
 
 // SentList is the answer about all of them.
 type SentList struct {
-	Operations []Sent `json:"operations"`
+	Operations []apply.Sent `json:"operations"`
 	// Dropped is the number of operations of further kinds.
 	Dropped int `json:"dropped"`
 }
 
 // OperationsTopic shows the kinds of operations that were sent, in the order of their first one, and the number of operations of further kinds.
-func OperationsTopic(sent func() (all []Sent, dropped int)) Topic {
+func OperationsTopic(sent func() (all []apply.Sent, dropped int)) Topic {
 	return Topic{Routes: []Route{
 		{Method: "GET", Path: "/operation/list", About: "kinds of operations on objects that were sent, and the permissions that they need", show: func(request) (answer, error) { return operationList(sent()) }},
 	}}
 }
 
-func operationList(all []Sent, dropped int) (answer, error) {
-	list := SentList{Operations: append([]Sent{}, all...), Dropped: dropped}
+func operationList(all []apply.Sent, dropped int) (answer, error) {
+	list := SentList{Operations: append([]apply.Sent{}, all...), Dropped: dropped}
 	if len(all) == 0 {
 		return answer{value: list, text: "no operations\n"}, nil
 	}

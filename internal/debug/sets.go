@@ -130,21 +130,10 @@ type Set struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// SetMember is an object of a set.
-type SetMember struct {
-	Kind      string         `json:"kind"`
-	Namespace string         `json:"namespace,omitempty"`
-	Name      string         `json:"name"`
-	State     applyset.State `json:"state"`
-	Reason    string         `json:"reason,omitempty"`
-	// Kept objects are not deleted with the set.
-	Kept bool `json:"kept,omitempty"`
-}
-
 // shownSet is a set with its objects.
 type shownSet struct {
 	Set
-	Objects []SetMember `json:"objects"`
+	Objects []applyset.MemberState `json:"objects"`
 }
 
 func (s *Set) line() string {
@@ -196,15 +185,6 @@ func (t *setTopic) all(ctx context.Context) (all []Set, err error) {
 		}
 		shown.HookAbsent = known && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook })
 		all = append(all, shown)
-	}
-	return all, err
-}
-
-func (t *setTopic) members(ctx context.Context, s Set) ([]SetMember, error) {
-	states, err := t.o.Sets.Show(ctx, t.o.Log, s.Namespace, s.ID)
-	all := make([]SetMember, len(states))
-	for i, m := range states {
-		all[i] = SetMember(m)
 	}
 	return all, err
 }
@@ -276,7 +256,7 @@ func (t *setTopic) show(r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	members, err := t.members(r.Context(), s)
+	members, err := t.o.Sets.Show(r.Context(), t.o.Log, s.Namespace, s.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -292,7 +272,7 @@ func (t *setTopic) show(r request) (answer, error) {
 		}
 		b.WriteString("\n")
 	}
-	return answer{value: shownSet{s, append([]SetMember{}, members...)}, text: b.String()}, nil
+	return answer{value: shownSet{s, append([]applyset.MemberState{}, members...)}, text: b.String()}, nil
 }
 
 // remove prunes a set, or all sets of a hook.
@@ -318,7 +298,7 @@ func (t *setTopic) remove(r request, dryRun bool) (acted, error) {
 	for _, s := range chosen {
 		deleted, released := 0, 0
 		if dryRun {
-			members, err := t.members(r.Context(), s)
+			members, err := t.o.Sets.Show(r.Context(), t.o.Log, s.Namespace, s.ID)
 			if err != nil {
 				return acted{}, err
 			}

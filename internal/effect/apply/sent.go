@@ -15,11 +15,14 @@ const maxSent = 10_000
 
 // Sent is a kind of operations that a hook has requested and the operator has sent, with a rule that it needs.
 type Sent struct {
-	Hook, Operation string
+	Hook      string `json:"hook"`
+	Operation string `json:"operation"`
 	// Namespace is empty for resources without namespaces.
-	Namespace, Group, Resource string
-	Verbs                      []string
-	First                      time.Time
+	Namespace string    `json:"namespace,omitempty"`
+	Group     string    `json:"group"`
+	Resource  string    `json:"resource"`
+	Verbs     []string  `json:"verbs"`
+	First     time.Time `json:"first"`
 }
 
 // ledger keeps what was sent.

@@ -46,11 +46,13 @@ func (o SetOwner) String() string {
 
 // MemberState is an object of a set.
 type MemberState struct {
-	Kind, Namespace, Name string
-	State                 State
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	State     State  `json:"state"`
 	// Reason explains the state. Kept objects are released when the set is deleted.
-	Reason string
-	Kept   bool
+	Reason string `json:"reason,omitempty"`
+	Kept   bool   `json:"kept,omitempty"`
 }
 
 // State is what the process knows of a member.
