@@ -54,8 +54,8 @@ func WithKnown(ctx context.Context) context.Context {
 // certificate of a configured CA.
 func Known(ctx context.Context) bool { return ctx.Value(knownKey{}) != nil }
 
-// identify marks known callers, and removes tokens from the paths: neither the log nor a handler gets them.
-func (o *Options) identify(next http.Handler) http.Handler {
+// identify marks known callers, and removes tokens from the paths: neither the log nor a handler gets them. It reports requests of known callers.
+func (o *Options) identify(next http.Handler, report func(context.Context)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		known := o.ClientCAs != nil && len(r.TLS.PeerCertificates) > 0 && named(r.TLS.PeerCertificates[0], o.ClientNames)
 		if token := lastToken.FindString(r.URL.Path); token != "" && o.Token != nil {
@@ -65,6 +65,7 @@ func (o *Options) identify(next http.Handler) http.Handler {
 			known = known || o.ClientCAs == nil && o.Token(r.URL.Path, token[1:])
 		}
 		if known {
+			report(r.Context())
 			r = r.WithContext(WithKnown(r.Context()))
 		}
 		next.ServeHTTP(w, r)

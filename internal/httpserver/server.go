@@ -6,6 +6,7 @@
 //   - A server with a Component logs each request after its response, except for probes.
 //   - With client CAs every request except GET /healthz needs a client certificate signed by one of them, with an allowed name.
 //   - Known reports which requests are those of known callers. Handlers and logs never get the token of a path.
+//   - The connections of a server are bounded, and those of known callers are not closed for others.
 //   - Intake bounds the memory of all request bodies, and a Limiter the requests of a hook. Excess requests are rejected immediately,
 //     slow senders are evicted, and unknown callers cannot delay known ones.
 //   - The operator's own pages are read-only and show nothing secret.
@@ -38,6 +39,8 @@ type Options struct {
 	ClientNames []string
 	// Token reports whether a token belongs to a path: then the caller is known. Nil: paths have no tokens.
 	Token func(path, token string) bool
+	// Connections bounds the open connections, 0 means 1000. Those of known callers stay.
+	Connections int
 	// Grace is how long requests may take to finish at shutdown; 0 means 10 s.
 	Grace time.Duration
 	// ReadTimeout bounds reading a request, 0 means 30 s. WriteTimeout bounds the response, 0 means no limit.
@@ -52,6 +55,9 @@ type Options struct {
 func (o *Options) setDefaults() {
 	if o.Grace == 0 {
 		o.Grace = 10 * time.Second
+	}
+	if o.Connections == 0 {
+		o.Connections = maxConnections
 	}
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 30 * time.Second
@@ -88,12 +94,14 @@ func New(o Options) (*Server, error) {
 	if o.Component != "" {
 		handler = logRequests(o.Log, o.Component, handler)
 	}
-	handler = o.identify(handler)
+	open := newConnections(o.Connections, o.Log)
+	handler = o.identify(handler, open.markKnown)
 	return &Server{listener: listener, grace: o.Grace, server: &http.Server{
 		Handler: Harden(handler), TLSConfig: config,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: 90 * time.Second,
 		// Bodies that wait for their turn are buffered per stream, outside of every budget.
-		HTTP2:          &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10},
+		HTTP2:       &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10},
+		ConnContext: open.enter, ConnState: open.changed,
 		MaxHeaderBytes: MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}}, nil
 }
