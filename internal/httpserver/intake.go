@@ -16,6 +16,8 @@ import (
 //
 // Callers come in the order of their constants: those first in the order get bytes and runs before others, whose
 // incomplete requests are evicted for them, the oldest first.
+//
+// A body above the limit counts as half of it, and there is one at a time: smaller ones are read beside it, however long its run takes.
 type Intake struct {
 	limit int64
 
@@ -24,13 +26,15 @@ type Intake struct {
 	requests, waiting []*Request
 	// held are the bytes of each Caller.
 	held [callers]int64
+	// large holds more bytes than the limit; nil if none does.
+	large *Request
 }
 
 // Caller is what is known of the client of a request.
 type Caller int
 
 const (
-	// KnownCaller is the API server. A body above the limit is read when it is the only one of known callers.
+	// KnownCaller is the API server.
 	KnownCaller Caller = iota
 	// HTTPClient calls HTTP hooks. All of them have a quarter of the bytes.
 	HTTPClient
@@ -109,8 +113,9 @@ type Request struct {
 	caller Caller
 	abort  func()
 
-	// want are the bytes that it asks for, and bytes those that it holds.
+	// want are the bytes that it asks for, and bytes those that it holds. For a large one both are half of the limit.
 	want, bytes int64
+	large       bool
 	// reading is when the bytes were granted; complete ones have been read and are not evicted.
 	reading                 time.Time
 	complete, evicted, left bool
@@ -194,6 +199,9 @@ func (r *Request) Reserve(ctx context.Context, n int64) error {
 		return ErrEvicted
 	}
 	r.want, r.ready = n, make(chan struct{})
+	if r.large = n > in.limit && r.caller.bytes(in.limit) == in.limit; r.large {
+		r.want = (in.limit + 1) / 2
+	}
 	in.waiting = append(in.waiting, r)
 	slices.SortStableFunc(in.waiting, func(a, b *Request) int { return int(a.caller - b.caller) })
 	in.grant()
@@ -226,13 +234,17 @@ func (r *Request) Reserve(ctx context.Context, n int64) error {
 	}
 }
 
-// grant gives bytes to waiting requests in their order. None overtakes one that waits for bytes of all callers.
+// grant gives bytes to waiting requests in their order. None overtakes one that waits for bytes of all callers; one that waits for a large one to end
+// holds up no other.
 func (in *Intake) grant() {
 	full := [callers]bool{}
 	for i := 0; i < len(in.waiting); {
 		r := in.waiting[i]
 		own, all := in.missing(r)
 		switch {
+		case r.large && in.large != nil:
+			i++
+			continue
 		case full[r.caller] || all <= 0 && own > 0:
 			full[r.caller] = true
 			i++
@@ -243,6 +255,9 @@ func (in *Intake) grant() {
 		in.waiting = slices.Delete(in.waiting, i, i+1)
 		r.bytes, r.reading = r.want, time.Now()
 		in.held[r.caller] += r.bytes
+		if r.large {
+			in.large = r
+		}
 		close(r.ready)
 	}
 }
@@ -277,11 +292,16 @@ func (in *Intake) relieve(r *Request, now time.Time) (victims []*Request) {
 			}
 		}
 	}
-	for _, v := range in.evictable(r.caller, now) {
+	evictable := in.evictable(r.caller, now)
+	if r.large && in.large != nil && slices.Contains(evictable, in.large) {
+		own, all = own-in.large.bytes, all-in.large.bytes
+		victims = append(victims, in.large)
+	}
+	for _, v := range evictable {
 		if own <= 0 && all <= 0 {
 			break
 		}
-		if v == r || v.bytes == 0 || own > 0 && all <= 0 && v.caller != r.caller {
+		if v == r || slices.Contains(victims, v) || v.bytes == 0 || own > 0 && all <= 0 && v.caller != r.caller {
 			continue
 		}
 		all -= v.bytes
@@ -308,6 +328,9 @@ func (r *Request) Complete(size int64) error {
 	if size < r.bytes {
 		in.held[r.caller] -= r.bytes - size
 		r.bytes = size
+		if in.large == r {
+			in.large = nil
+		}
 		in.grant()
 	}
 	return nil
@@ -342,6 +365,9 @@ func (r *Request) release() {
 	}
 	in.held[r.caller] -= r.bytes
 	r.bytes = 0
+	if in.large == r {
+		in.large = nil
+	}
 	in.requests = slices.DeleteFunc(in.requests, func(o *Request) bool { return o == r })
 	in.grant()
 }
