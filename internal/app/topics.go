@@ -71,7 +71,12 @@ func (op *operator) troubles() (all []debug.Trouble) {
 			all = append(all, debug.Trouble{Kind: debug.InLease, Subject: "the Lease", Problem: text})
 		}
 	}
-	if op.spool.Full() {
+	switch {
+	case op.spool.Refused():
+		all = append(all, debug.Trouble{Kind: debug.InSpool, Subject: "the spool",
+			Problem: fmt.Sprintf("waiting events take %d MiB of memory, because the directory of --tmp-dir cannot be written", op.spool.Memory()>>20),
+			Hint:    "make room there; shell-operator queue list shows where events wait"})
+	case op.spool.Full():
 		all = append(all, debug.Trouble{Kind: debug.InSpool, Subject: "the spool",
 			Problem: fmt.Sprintf("waiting events take %d MiB on the disk, more than --spool-limit: a Modified event replaces the one of its object that waits", op.spool.OnDisk()>>20),
 			Hint:    "shell-operator queue list shows where events wait"})

@@ -42,13 +42,13 @@ type Spool struct {
 	punch                   func(f *os.File, at, n int64) error
 
 	mu sync.Mutex
-	// inMemory is the number of bytes that payloads hold in memory, onDisk that of the disk; it is read without the lock.
-	inMemory int
-	onDisk   atomic.Int64
+	// inMemory is the number of bytes that payloads hold in memory, onDisk that of the disk. They are read without the lock.
+	inMemory, onDisk atomic.Int64
 	// current is the segment that is being written; nil before the first one.
 	current *segment
-	// failed is when a write failed; zero after one that has succeeded.
-	failed time.Time
+	// failed is when a write failed; zero after one that has succeeded. Then refused is false.
+	failed  time.Time
+	refused atomic.Bool
 }
 
 // segment is a file with payloads. Its fields are guarded by Spool.mu.
@@ -93,7 +93,7 @@ func (s *Spool) Put(b []byte) Payload {
 		return Memory(b)
 	}
 	s.mu.Lock()
-	if s.inMemory+len(b) > s.limit && time.Since(s.failed) > spoolRetry {
+	if s.Memory()+len(b) > s.limit && time.Since(s.failed) > spoolRetry {
 		if p, err := s.write(b); err == nil {
 			return p
 		}
@@ -101,13 +101,20 @@ func (s *Spool) Put(b []byte) Payload {
 	}
 	defer s.mu.Unlock()
 	p := &counted{Memory(b)}
-	s.inMemory += len(b)
+	s.inMemory.Add(int64(len(b)))
 	runtime.AddCleanup(p, s.freeMemory, len(b))
 	return p
 }
 
-// Full reports that more waits on the disk than there should. Put takes it nevertheless: the caller has to make that superfluous which can be.
-func (s *Spool) Full() bool { return s.disk > 0 && s.onDisk.Load() > s.disk }
+// Full reports that more waits on the disk than there should, or in memory, because the disk cannot be written. Put takes it nevertheless: the caller
+// has to make that superfluous which can be.
+func (s *Spool) Full() bool { return s.disk > 0 && (s.onDisk.Load() > s.disk || s.Refused()) }
+
+// Refused reports that payloads beyond the limit stay in memory, because the disk cannot be written.
+func (s *Spool) Refused() bool { return s.refused.Load() && s.Memory() > s.limit }
+
+// Memory is the number of bytes that wait in memory.
+func (s *Spool) Memory() int { return int(s.inMemory.Load()) }
 
 // OnDisk is the number of bytes that wait on the disk.
 func (s *Spool) OnDisk() int { return int(s.onDisk.Load()) }
@@ -122,6 +129,7 @@ func (s *Spool) write(b []byte) (*spooled, error) {
 	s.mu.Lock()
 	first := s.failed.IsZero()
 	s.failed = time.Time{}
+	s.refused.Store(err != nil)
 	if err != nil {
 		s.failed = time.Now()
 		if seg != nil {
@@ -222,7 +230,7 @@ func (s *Spool) release(seg *segment, at, n int64) (from, length int64) {
 func (s *Spool) freeMemory(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inMemory -= n
+	s.inMemory.Add(-int64(n))
 }
 
 // freeDisk does the I/O without the lock: nothing is written to these pages any more.

@@ -79,8 +79,8 @@ func TestPutBeyondTheLimit(t *testing.T) {
 	for i := range 100 {
 		kept = append(kept, s.Put(bytes.Repeat([]byte{byte(i)}, 1000)))
 	}
-	if s.inMemory > 10_000 {
-		t.Errorf("%d bytes in memory, the limit is 10000", s.inMemory)
+	if s.Memory() > 10_000 {
+		t.Errorf("%d bytes in memory, the limit is 10000", s.Memory())
 	}
 	for i, p := range kept {
 		got, err := p.Bytes()
@@ -218,6 +218,37 @@ func TestFullSpool(t *testing.T) {
 	}
 }
 
+// Payloads that stay in memory because the disk cannot be written make the spool full, as long as they are more than belong there.
+func TestFullMemory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	s := NewSpool(dir, 10_000, 1<<30, quiet)
+	few := s.Put(make([]byte, 9_000))
+	if s.Full() {
+		t.Error("full before anything was written")
+	}
+	many := s.Put(make([]byte, 9_000))
+	if !s.Full() || !s.Refused() || s.OnDisk() != 0 {
+		t.Errorf("with %d bytes in memory and %d on the disk it is not full", s.Memory(), s.OnDisk())
+	}
+	runtime.KeepAlive(many)
+	many = nil
+	eventually(t, "it stays full", func() bool { return !s.Full() && !s.Refused() })
+	_, _ = few, many
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.failed = s.failed.Add(-spoolRetry)
+	written := s.Put(make([]byte, 9_000))
+	if s.Full() || s.OnDisk() != 9_000 {
+		t.Errorf("with a disk %d bytes are on it", s.OnDisk())
+	}
+	if unlimited := NewSpool(dir+"-too", 0, 0, quiet); unlimited.Put(make([]byte, 1000)).Len() != 1000 || unlimited.Full() {
+		t.Error("without a limit it is full")
+	}
+	runtime.KeepAlive(few)
+	runtime.KeepAlive(written)
+}
+
 func TestSpaceComesBack(t *testing.T) {
 	dir := t.TempDir()
 	s := NewSpool(dir, 1000, 0, quiet)
@@ -228,7 +259,7 @@ func TestSpaceComesBack(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		n, _ := spoolFiles(t, dir)
-		return s.inMemory == 0 && s.current == nil && n == 0
+		return s.Memory() == 0 && s.current == nil && n == 0
 	})
 }
 
