@@ -33,13 +33,18 @@ func peer(conn net.Conn) client {
 	return client{uid: strconv.FormatUint(uint64(credentials.Uid), 10), hook: descends(int(credentials.Pid), hookRoots()...)}
 }
 
-// hookRoots are the processes whose descendants may be hooks: this one. In a container whose first process it is, or its parent, as tini, also
-// that one: processes that hooks have left behind become its children. Those of kubectl exec have no parent in the container.
+// hookRoots are the processes whose descendants may be hooks: this one. In a Pod also the first one, whose children processes become that hooks have
+// left behind: the operator, its parent, as tini, or with shareProcessNamespace that of the Pod, which has started none. Those of kubectl exec have no
+// parent there.
 func hookRoots() []int {
-	if roots := []int{os.Getpid()}; os.Getppid() != 1 || os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return roots
+	return hookRootsOf(os.Getpid(), os.Getppid(), os.Getenv("KUBERNETES_SERVICE_HOST") != "")
+}
+
+func hookRootsOf(pid, parent int, inPod bool) []int {
+	if !inPod || parent > 1 {
+		return []int{pid}
 	}
-	return []int{os.Getpid(), 1}
+	return []int{pid, 1}
 }
 
 // descends reports whether a process, or one of its parents, was started by one of the roots. It does so of a process that has ended, too: nothing is

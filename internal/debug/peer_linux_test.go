@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -70,4 +71,23 @@ func below1(t *testing.T, pid int) bool {
 		pid = parent
 	}
 	return pid == 1
+}
+
+// In a Pod, orphans are children of the first process: the operator, tini, or that of the Pod.
+func TestHookRoots(t *testing.T) {
+	for name, row := range map[string]struct {
+		pid, parent int
+		inPod       bool
+		want        string
+	}{
+		"outside of a Pod":           {4000, 1, false, "[4000]"},
+		"the first process":          {1, 0, true, "[1 1]"},
+		"below tini":                 {7, 1, true, "[7 1]"},
+		"with shareProcessNamespace": {20, 0, true, "[20 1]"},
+		"started by another program": {20, 12, true, "[20]"},
+	} {
+		if got := fmt.Sprint(hookRootsOf(row.pid, row.parent, row.inPod)); got != row.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
 }
