@@ -154,10 +154,12 @@ type Run struct {
 	Hook    *hook.Hook
 	ID      string
 	Attempt int
-	// Contexts is the file of binding contexts; Environment are the variables.
-	Contexts    string
-	Environment []string
-	Outputs     workspace.Outputs
+	// Contexts is the file of binding contexts, and ContextsChanged reports that it is not as the operator has written it: what the hook has put there
+	// has no places by which it could be redacted. Environment are the variables.
+	Contexts        string
+	ContextsChanged bool
+	Environment     []string
+	Outputs         workspace.Outputs
 	// File is what the result file requests.
 	File effect.Result
 	// HookFailed reports that the process failed, Unread that a file of it could not be read.
@@ -220,8 +222,8 @@ func (r *Recorder) read(run Run) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("the hook has replaced the file of its binding contexts")
+	case !info.Mode().IsRegular(), run.ContextsChanged:
+		return nil, errors.New("the hook has changed or replaced the file of its binding contexts")
 	}
 	size := info.Size()
 	for _, text := range [][]byte{run.Outputs.Patch, run.Outputs.Metrics, run.Outputs.Admission, run.Outputs.Conversion, run.Outputs.HTTP} {

@@ -154,6 +154,16 @@ func TestRecorder(t *testing.T) {
 		}
 		k.run(all, "40-1", false, someContexts) // of a run that ends late
 
+		k = newRecorder(t, Options{MaxAge: time.Hour})
+		path := filepath.Join(t.TempDir(), "contexts")
+		if err := os.WriteFile(path, []byte(`[{"binding": "a", "password": "hunter22"}]`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k.Keep(Run{Hook: a, ID: "41-1", Contexts: path, ContextsChanged: true})
+		if k.want(""); !strings.Contains(k.log.String(), "the hook has changed or replaced the file") {
+			t.Errorf("contexts that the hook has changed: %s", k.log.String())
+		}
+
 		k = newRecorder(t, Options{Default: hook.RecordNone, MaxAge: time.Hour})
 		k.run(all, "1-1", true, someContexts)
 		if k.want(""); k.RecordAll(a, time.Now().Add(time.Hour), false) {

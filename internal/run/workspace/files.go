@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Files are those of one run.
@@ -18,6 +20,24 @@ type Files struct {
 	calls string
 	// own are variables that name other files of the hook.
 	own []string
+	// written is the file of contexts as WriteContexts has left it.
+	written fileContent
+}
+
+// fileContent changes when a program writes to a file, or replaces it. To change the mode of the file is neither.
+type fileContent struct {
+	inode    uint64
+	size     int64
+	modified unix.Timespec
+}
+
+// contentOf returns the zero value for what is no regular file.
+func contentOf(path string) (c fileContent) {
+	var stat unix.Stat_t
+	if unix.Lstat(path, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return c
+	}
+	return fileContent{stat.Ino, stat.Size, stat.Mtim}
 }
 
 func filesIn(dir string) *Files {
@@ -61,11 +81,15 @@ func (f *Files) WriteContexts(write func(io.Writer) error) error {
 		_ = os.Remove(f.contexts)
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
+	f.written = contentOf(f.contexts)
 	return nil
 }
 
 // Contexts is the path of the file of binding contexts.
 func (f *Files) Contexts() string { return f.contexts }
+
+// ContextsChanged reports that the file of binding contexts is no longer the one that was written.
+func (f *Files) ContextsChanged() bool { return contentOf(f.contexts) != f.written }
 
 // contextFile has WritePieces where the system can do it.
 type contextFile struct{ *os.File }

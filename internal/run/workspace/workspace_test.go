@@ -93,6 +93,42 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// What a hook does to the file of its contexts is noticed, unless it leaves the content.
+func TestContextsChanged(t *testing.T) {
+	w := open(t, Options{Dir: t.TempDir()})
+	for name, row := range map[string]struct {
+		do   func(path string) error
+		want bool
+	}{
+		"nothing":      {func(string) error { return nil }, false},
+		"another mode": {func(path string) error { return os.Chmod(path, 0o644) }, false},
+		"an appendix": {func(path string) error {
+			file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = file.WriteString("x")
+			return errors.Join(err, file.Close())
+		}, true},
+		"another file": {func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", []byte("{}"), 0o600), os.Rename(path+".new", path))
+		}, true},
+		"a link": {func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.Symlink(path+".old", path))
+		}, true},
+		"no file": {os.Remove, true},
+	} {
+		f, err := w.Create("hook", strings.ReplaceAll(name, " ", "-"))
+		must(t, err)
+		must(t, f.WriteContexts(func(w io.Writer) error { _, err := io.WriteString(w, "[]"); return err }))
+		must(t, row.do(f.Contexts()))
+		if got := f.ContextsChanged(); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+		must(t, w.Delete(f))
+	}
+}
+
 func TestKeep(t *testing.T) {
 	tmp := t.TempDir()
 	w := open(t, Options{Dir: tmp, Keep: true})
