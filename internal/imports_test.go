@@ -32,7 +32,7 @@ var directions = []struct {
 		"internal/hook", "internal/event", "internal/wire", "internal/debug/history", "internal/httpserver", "internal/spelling", "internal/telemetry",
 		"internal/health", "internal/lifecycle", "internal/queue", "internal/run", "internal/run/pending", "internal/effect/apply", "internal/effect/applyset", "internal/effect/finalizer", "internal/source/webhook",
 	}, "topics show stages, which do not know of them; app gives them the stages"},
-	{"internal/telemetry", nil, "the logger is created before all else"},
+	{"internal/telemetry", []string{"internal/telemetry/logonce"}, "the logger is created before all else"},
 	{"internal/telemetry/logonce", nil, "suppresses repeated records of any package"},
 	{"internal/telemetry/tracing", []string{"internal/telemetry/logonce"}, "it exports spans of any package"},
 	{"internal/telemetry/meter", []string{"internal/hook", "internal/run", "internal/telemetry"}, "reports of stages become metrics"},

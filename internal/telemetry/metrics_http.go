@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 const (
@@ -27,7 +29,7 @@ func NewRegistry() *prometheus.Registry {
 
 // MetricsHandler serves the operator's own metrics. There may be one for each registry.
 func MetricsHandler(r *prometheus.Registry, log *slog.Logger) http.Handler {
-	return limited(promhttp.InstrumentMetricHandler(r, promhttp.HandlerFor(r, handlerOptions(log))), scrapeTimeout)
+	return limited(promhttp.InstrumentMetricHandler(r, promhttp.HandlerFor(r, handlerOptions(log))), scrapeTimeout, log)
 }
 
 // HookMetricsHandler serves the metrics that hooks return, and nothing else of the process.
@@ -36,13 +38,13 @@ func HookMetricsHandler(hooks prometheus.Collector, log *slog.Logger) http.Handl
 	r.MustRegister(hooks)
 	options := handlerOptions(log)
 	options.Registry = r
-	return limited(promhttp.HandlerFor(r, options), scrapeTimeout)
+	return limited(promhttp.HandlerFor(r, options), scrapeTimeout, log)
 }
 
 // limited bounds the scrapes in flight and their time. The limits of promhttp do not count clients that read slowly: its timeout buffers the whole
-// response, outside of its limit of requests.
-func limited(scrape http.Handler, timeout time.Duration) http.Handler {
-	slots := make(chan struct{}, scrapesInFlight)
+// response, outside of its limit of requests. Scrapes that end early are logged once a minute: any client can cause them.
+func limited(scrape http.Handler, timeout time.Duration, log *slog.Logger) http.Handler {
+	slots, unread := make(chan struct{}, scrapesInFlight), logonce.Dedup{Every: time.Minute}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case slots <- struct{}{}:
@@ -51,25 +53,40 @@ func limited(scrape http.Handler, timeout time.Duration) http.Handler {
 			http.Error(w, fmt.Sprintf("%d scrapes are in flight: try again later", scrapesInFlight), http.StatusServiceUnavailable)
 			return
 		}
-		defer func() { <-slots }()
+		to := &abortable{ResponseWriter: w}
+		defer func() {
+			<-slots
+			if to.err == nil {
+				return
+			}
+			if suppressed, due := unread.Due("", ""); due {
+				log.Warn("A scrape was not read to its end", "path", r.URL.Path, "error", to.err.Error(), "again", suppressed,
+					"hint", fmt.Sprintf("raise scrape_timeout in Prometheus, up to %s, or export fewer series", timeout))
+			}
+		}()
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)) // a recorder in a test has none
-		scrape.ServeHTTP(abortable{w}, r)
+		scrape.ServeHTTP(to, r)
 	})
 }
 
 // abortable ends the scrape of a client that has disconnected or reads too slowly: promhttp would encode the rest, and log an error for each
 // metric.
-type abortable struct{ http.ResponseWriter }
+type abortable struct {
+	http.ResponseWriter
+	// err is why the client did not get more.
+	err error
+}
 
-func (w abortable) Write(b []byte) (int, error) {
+func (w *abortable) Write(b []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(b)
 	if err != nil {
+		w.err = err
 		panic(http.ErrAbortHandler)
 	}
 	return n, nil
 }
 
-func (w abortable) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *abortable) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // handlerOptions leave OpenMetrics off: that format appends "_total" to counters, and then names that hooks have
 // chosen could be the same.
