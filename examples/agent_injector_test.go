@@ -90,7 +90,7 @@ func agentInjector(e *example) {
 
 	// Outside of a cluster no webhook is left when the operator has ended.
 	e.stop()
-	if left := e.kubectl("get", "mutatingwebhookconfiguration", e.namespace+"-hooks", "--ignore-not-found"); left != "" {
+	if left := e.kubectl("get", "mutatingwebhookconfiguration", e.namespace+"-hooks", "-o", "jsonpath={.webhooks}"); left != "" {
 		e.t.Errorf("this was left behind: %s", left)
 	}
 }
@@ -193,6 +193,9 @@ func prepareWebhooks(t *testing.T, name string) *example {
 	}
 	own := strings.NewReplacer("  namespace: "+name, "  namespace: "+e.namespace, name+"-hooks", e.namespace+"-hooks").Replace(string(rbac))
 	e.input(own, "apply", "-f", "-")
+	t.Cleanup(func() {
+		e.kubectl("delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", e.namespace+"-hooks", "--ignore-not-found")
+	})
 	e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace, own)
 	e.kubectl("label", "namespace", e.namespace, "example.com/"+name+"=enabled")
 	e.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
