@@ -50,6 +50,30 @@ JSON
 	}
 }
 
+// TestRunClusterReview decides whether a webhook matches by the labels that the namespace has in the cluster, as the API server does.
+func TestRunClusterReview(t *testing.T) {
+	c := testenv.Shared(t)
+	owned, other := c.Namespace(t), c.Namespace(t)
+	c.Kubectl(t, "label", "namespace", owned, "example.com/owned=yes")
+	dir := hooksDir(t, map[string]string{"review.sh": `#!/bin/sh
+if [ "${1:-}" = --config ]; then
+  echo '{configVersion: v1, kubernetesValidating: [{name: r.example.com, namespace: {labelSelector: {matchLabels: {example.com/owned: "yes"}}}, rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]}]}'
+  exit
+fi
+echo "reviewed $(jq -r '.[0].review.request.namespace' "$BINDING_CONTEXT_PATH")"
+echo '{"allowed": true}' >"$VALIDATING_RESPONSE_PATH"
+`})
+	for ns, want := range map[string]string{owned: "reviewed " + owned, other: `namespace.labelSelector does not match the labels of namespace "` + other + `"`} {
+		file := filepath.Join(t.TempDir(), "cm.yaml")
+		if err := os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: new, namespace: "+ns+"}}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := try(t, c.Kubeconfig, "run", "review.sh", "--hooks-dir", dir, "--cluster", "--review", "CREATE="+file); !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+}
+
 // TestRunClusterSet shows what a Sync changes in the set of the operator: it adopts, changes and prunes objects by a dry run.
 func TestRunClusterSet(t *testing.T) {
 	c := testenv.Shared(t)
