@@ -95,10 +95,12 @@ func (o ordinary) result(t *testing.T, name string) string {
 	return string(text)
 }
 
-// intruder tries what the page excludes, and writes a line for each attempt that succeeds.
+// intruder tries what the page excludes, while another hook runs, and writes a line for each attempt that succeeds.
 const intruder = `#!/bin/sh
 if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+until [ -e "$RESULTS/running" ]; do sleep 0.1; done
 exec 2>>"$RESULTS/errors"
+runs=$(dirname "$(dirname "$BINDING_CONTEXT_PATH")")
 {
 	cat "/proc/$PPID/environ" && echo "read the environment"
 	head -c 1 "/proc/$PPID/mem" && echo "read the memory"
@@ -106,16 +108,34 @@ exec 2>>"$RESULTS/errors"
 	readlink "/proc/$PPID/cwd" && echo "read the links"
 	cat /proc/self/environ >/dev/null || echo "cannot read its own environment"
 	sh -c 'cat /proc/$PPID/environ' >/dev/null || echo "is not dumpable itself"
-	ls "$(dirname "$(dirname "$BINDING_CONTEXT_PATH")")" && echo "listed the runs"
+	ls "$runs" && echo "listed the runs"
+	for run in "$runs"/*/ "$runs"/hook-running-sh-*/; do
+		[ -d "$run" ] && for file in "$run"/*; do echo '{operation: Delete, kind: Namespace, name: default}' >>"$file" && echo "wrote to $file"; done
+	done
+	find "$runs" -mindepth 1 -type f ! -path "$(dirname "$BINDING_CONTEXT_PATH")/*" | grep . && echo "found files of other runs"
 	ls "$HOME/.." && echo "listed the homes"
 	"$PROGRAM" hook pause victim.sh --debug-unix-socket "$SOCKET" && echo "paused a hook"
 	sh -c '"$PROGRAM" queue pause main --debug-unix-socket "$SOCKET"' && echo "paused a queue"
 	"$PROGRAM" config set log.level error --debug-unix-socket "$SOCKET" && echo "set the log level"
+	"$PROGRAM" hook record victim.sh --for 1h --debug-unix-socket "$SOCKET" && echo "recorded a hook"
+	"$PROGRAM" parked drop --all --debug-unix-socket "$SOCKET" && echo "dropped parked tasks"
+	env -i sh -c 'exec "$0" hook trigger victim.sh --debug-unix-socket "$1"' "$PROGRAM" "$SOCKET" && echo "started a hook"
 	"$PROGRAM" hook list --debug-unix-socket "$SOCKET" >/dev/null || echo "cannot read by the socket"
 } >"$RESULTS/intruder"
 mkdir -p "$HOME/.kube"
 echo 'broken: [' >"$HOME/.kube/config"
 echo 'echo changed >"$RESULTS/library"' >"$SHELL_LIB"
+echo 'broken: [' >"$KUBECONFIG"
+touch "$RESULTS/done"
+`
+
+// running is in the middle of a run as long as the intruder works.
+const running = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: other}]}'; exit; fi
+[ ! -e "$RESULTS/done" ] || exit 0
+touch "$RESULTS/running"
+until [ -e "$RESULTS/done" ]; do sleep 0.1; done
+cat "$KUBERNETES_PATCH_PATH" "$METRICS_PATH" >"$RESULTS/changed"
 `
 
 const victim = `#!/bin/bash
@@ -125,6 +145,7 @@ __on_startup() {
 	{
 		echo "home $(ls -A "$HOME" | wc -l)"
 		[[ ! -e $RESULTS/library ]] || echo "the library is changed"
+		echo "context $(kubectl config current-context)"
 	} >"$RESULTS/victim"
 }
 hook::run "$@"
@@ -134,16 +155,22 @@ hook::run "$@"
 func TestProcess(t *testing.T) {
 	cluster := testenv.Shared(t)
 	o := newOrdinary(t, cluster)
-	op := o.start(t, map[string]string{"intruder.sh": intruder, "victim.sh": victim}, nil, "--hook-home", "own")
+	// With a context, the operator makes a kubeconfig for hooks.
+	current := strings.TrimSpace(cluster.Kubectl(t, "config", "current-context"))
+	op := o.start(t, map[string]string{"intruder.sh": intruder, "running.sh": running, "victim.sh": victim}, nil, "--hook-home", "own", "--kube-context", current)
 	pages := op.UntilLog("base http server started")
 	op.UntilLog("Hook executed successfully", "hook", "victim.sh")
+	op.UntilLog("Hook executed successfully", "hook", "running.sh")
+	if got := o.result(t, "changed"); got != "" {
+		t.Errorf("another run has in its files: %s", got)
+	}
 	if got := o.result(t, "intruder"); got != "" {
 		t.Errorf("a hook %s\nits errors are\n%s", got, o.result(t, "errors"))
 	}
-	if got := strings.Count(o.result(t, "errors"), "not accepted from hooks"); got != 3 {
+	if got := strings.Count(o.result(t, "errors"), "not accepted from hooks"); got != 6 {
 		t.Errorf("%d commands were refused:\n%s", got, o.result(t, "errors"))
 	}
-	if got := o.result(t, "victim"); got != "home 0\n" {
+	if got := o.result(t, "victim"); got != "home 0\ncontext "+current+"\n" {
 		t.Errorf("the other hook has found: %s", got)
 	}
 	// Others can act, and the operator can read what it shows of itself.

@@ -1,0 +1,115 @@
+package security
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// giant fails until a file exists. It writes the size of its contexts in each attempt, and the numbers that it was given in a run that succeeds.
+const giant = `#!/bin/sh
+if [ "$1" = --config ]; then cat <<'YAML'
+configVersion: v1
+settings: {contextsPerRun: 0}
+kubernetes: [{name: maps, kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [giant]}}]
+YAML
+exit; fi
+wc -c <"$BINDING_CONTEXT_PATH" >>"$RESULTS/sizes"
+[ -e "$RESULTS/mended" ] || exit 1
+jq -r '.[].object.data.n' "$BINDING_CONTEXT_PATH" >>"$RESULTS/numbers"
+`
+
+const bystander = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, kubernetes: [{name: maps, kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [small]}}]}'
+  exit
+fi
+echo "the other hook has run"
+`
+
+// Line "large objects": who changes a large object again and again while its hook fails cannot make a run that never fits. No run gets more than its bound
+// in bytes, each change is delivered, in order, and the queue goes on once the hook is mended.
+func TestMergedGiants(t *testing.T) {
+	const updates, bound, size = 100, 32 << 20, 900_000
+	cluster := testenv.Shared(t)
+	ns, results := cluster.Namespace(t), t.TempDir()
+	client := testenv.Client(t, cluster.Config(t))
+	write := func(verb, path, name string, n int) {
+		t.Helper()
+		body := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q}, "data": {"n": "%d", "text": %q}}`, name, n, strings.Repeat("x", size))
+		if err := client.Verb(verb).AbsPath("/api/v1/namespaces", ns, "configmaps"+path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(http.MethodPost, "", "giant", 0)
+	files := map[string]string{"giant.sh": giant, "other.sh": bystander}
+	for name, text := range files {
+		files[name] = strings.ReplaceAll(text, "NAMESPACE", ns)
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{
+		Binary: testenv.Released(t), HooksDir: hooks(t, files), Kubeconfig: cluster.Kubeconfig, Env: []string{"RESULTS=" + results},
+		Args: []string{"--retry-min-delay", "1h", "--retry-max-delay", "1h"},
+	})
+	op.UntilLog("Kubernetes bindings for hook are enabled successfully", "hook", "giant.sh")
+	op.UntilLog("Kubernetes bindings for hook are enabled successfully", "hook", "other.sh")
+	count := func(what string, n int, fields ...string) {
+		t.Helper()
+		op.Until(fmt.Sprintf("%d records %q", n, what), func(records []testenv.Record) bool {
+			got := 0
+			for _, r := range records {
+				if r.Has(what, fields...) {
+					got++
+				}
+			}
+			return got >= n
+		})
+	}
+	for i := range updates {
+		write(http.MethodPut, "/giant", "giant", i+1)
+	}
+	write(http.MethodPost, "", "small", 0)
+	count("queue task", updates, "hook", "giant.sh")
+	count("queue task", 1, "hook", "other.sh")
+	op.UntilLog("Hook failed. Will retry after delay.")
+	op.Ask("queue", "retry", "main") // all changes wait now
+	count("Hook failed. Will retry after delay.", 2)
+	if err := os.WriteFile(filepath.Join(results, "mended"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	op.Ask("queue", "retry", "main")
+	op.UntilLog("the other hook has run")
+
+	text, err := os.ReadFile(filepath.Join(results, "numbers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for i := range updates {
+		want = append(want, strconv.Itoa(i+1))
+	}
+	if got := strings.Fields(string(text)); !slices.Equal(got, want) {
+		t.Errorf("the hook was given the changes %v", got)
+	}
+	text, err = os.ReadFile(filepath.Join(results, "sizes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := strings.Fields(string(text))
+	for _, is := range sizes {
+		if n, err := strconv.Atoi(is); err != nil || n > bound {
+			t.Errorf("a run had %s bytes (%v), more than %d", is, err, bound)
+		}
+	}
+	after := peak(t, op.Pid())
+	t.Logf("%d runs with %v bytes; peak %d MiB", len(sizes), sizes, after>>20)
+	if after > enough {
+		t.Errorf("the peak is %d MiB", after>>20)
+	}
+}
