@@ -81,6 +81,53 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestThreatModel: each test that the threat model names is in the package that it names, and each row of what is checked names one.
+func TestThreatModel(t *testing.T) {
+	text := pageTexts(t, "explanation")["explanation/security.md"]
+	named := regexp.MustCompile("`((?:internal|test)/[a-z/]+|deploy)`|\\b(Test[A-Z]\\w+)")
+	sources := map[string]string{}
+	found, pkg := 0, ""
+	for _, m := range named.FindAllStringSubmatch(text, -1) {
+		if m[2] == "" {
+			pkg = m[1]
+			continue
+		}
+		if found++; sources[pkg] == "" {
+			files, err := filepath.Glob(filepath.Join("..", pkg, "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range files {
+				source, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sources[pkg] += string(source)
+			}
+		}
+		if !strings.Contains(sources[pkg], "func "+m[2]+"(") {
+			t.Errorf("the package %s has no %s", pkg, m[2])
+		}
+	}
+	if found < 80 {
+		t.Errorf("only %d tests are named", found)
+	}
+	checked := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			checked = false
+		case strings.HasSuffix(line, "| checked by |"), strings.HasSuffix(line, "| kept by |"):
+			checked = true
+		case checked && !strings.HasPrefix(line, "|---"):
+			if cells := strings.Split(strings.Trim(line, "|"), "|"); !strings.Contains(cells[len(cells)-1], "Test") {
+				t.Errorf("no test is named in %s", line)
+			}
+		}
+	}
+}
+
 // examples returns the blocks of all pages that are of one of the kinds.
 func examples(t *testing.T, kinds ...string) (found []pages.Block) {
 	t.Helper()
