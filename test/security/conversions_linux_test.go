@@ -37,7 +37,7 @@ objects = context['review']['request']['objects']
 while len(objects) > 10 and not os.path.exists(os.environ['RELEASE']):
     time.sleep(0.05)
 for o in objects:
-    o['apiVersion'] = context['toVersion']
+    o['apiVersion'] = context['review']['request']['desiredAPIVersion']
 with open(os.environ['CONVERSION_RESPONSE_PATH'], 'w') as f:
     json.dump({'convertedObjects': objects}, f)
 `

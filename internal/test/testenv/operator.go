@@ -56,17 +56,34 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, os.Rename(own, path)
 })
 
-// Released returns the path of the program as releases have it, for tests of its memory: the race detector needs several times as much.
+// Released returns the path of the program as releases have it, for tests of its memory: the race detector needs several times as much. It is the one
+// that TESTRELEASED names, or built once by this process.
 func Released(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "shell-operator")
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/shell-operator")
-	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build the operator: %v\n%s", err, out)
+	path, err := released()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
+
+var released = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("TESTRELEASED"); path != "" {
+		return path, nil
+	}
+	path := filepath.Join(Root(), "bin", "test", "shell-operator-released")
+	own := fmt.Sprintf("%s.%d", path, os.Getpid())
+	defer os.Remove(own)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-o", own, "./cmd/shell-operator")
+	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build the operator: %w\n%s", err, out)
+	}
+	return path, os.Rename(own, path)
+})
 
 // Tools is the folder with jq, kubectl and other programs that hooks call.
 func Tools(t testing.TB) string {
