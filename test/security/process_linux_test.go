@@ -97,7 +97,8 @@ func (o ordinary) result(t *testing.T, name string) string {
 
 // intruder tries what the page excludes, while another hook runs, and writes a line for each attempt that succeeds.
 const intruder = `#!/bin/sh
-if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+if [ "$1" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: intruder}]}'; exit; fi
+[ ! -e "$RESULTS/done" ] || exit 0
 until [ -e "$RESULTS/running" ]; do sleep 0.1; done
 exec 2>>"$RESULTS/errors"
 runs=$(dirname "$(dirname "$BINDING_CONTEXT_PATH")")
@@ -136,17 +137,21 @@ if [ "$1" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: "* *
 touch "$RESULTS/running"
 until [ -e "$RESULTS/done" ]; do sleep 0.1; done
 cat "$KUBERNETES_PATCH_PATH" "$METRICS_PATH" >"$RESULTS/changed"
+echo "the other run has ended"
 `
 
 const victim = `#!/bin/bash
 source "$SHELL_LIB"
-__config__() { echo '{configVersion: v1, onStartup: 2}'; }
-__on_startup() {
+__config__() { echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: victim}]}'; }
+__main__() {
+	[[ -e $RESULTS/done ]] || return 0
 	{
 		echo "home $(ls -A "$HOME" | wc -l)"
 		[[ ! -e $RESULTS/library ]] || echo "the library is changed"
 		echo "context $(kubectl config current-context)"
-	} >"$RESULTS/victim"
+	} >"$RESULTS/victim.new"
+	mv "$RESULTS/victim.new" "$RESULTS/victim"
+	echo "the next run has ended"
 }
 hook::run "$@"
 `
@@ -159,8 +164,8 @@ func TestProcess(t *testing.T) {
 	current := strings.TrimSpace(cluster.Kubectl(t, "config", "current-context"))
 	op := o.start(t, map[string]string{"intruder.sh": intruder, "running.sh": running, "victim.sh": victim}, nil, "--hook-home", "own", "--kube-context", current)
 	pages := op.UntilLog("base http server started")
-	op.UntilLog("Hook executed successfully", "hook", "victim.sh")
-	op.UntilLog("Hook executed successfully", "hook", "running.sh")
+	op.UntilLog("the next run has ended")
+	op.UntilLog("the other run has ended")
 	if got := o.result(t, "changed"); got != "" {
 		t.Errorf("another run has in its files: %s", got)
 	}
