@@ -130,18 +130,20 @@ func (s *simulation) resolve(apiVersion, kind string) (kube.Resource, error) {
 func (s *simulation) refresh(ctx context.Context) error {
 	before := len(s.result.diffs)
 	defer func() { sortDiffs(s.result.diffs[before:]) }()
-	for _, c := range s.server.Changes() {
-		if s.collecting {
-			if err := s.collect(c); err != nil {
+	for changes := s.server.Changes(); len(changes) > 0; changes = s.server.Changes() { // a change may add a finalizer
+		for _, c := range changes {
+			if s.collecting {
+				if err := s.collect(c); err != nil {
+					return err
+				}
+			}
+			deliver := s.watched.Set
+			if c.Deleted {
+				deliver = s.watched.Remove
+			}
+			if err := deliver(ctx, c.Kind.Resource, c.JSON); err != nil {
 				return err
 			}
-		}
-		deliver := s.watched.Set
-		if c.Deleted {
-			deliver = s.watched.Remove
-		}
-		if err := deliver(ctx, c.Kind.Resource, c.JSON); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -21,9 +21,8 @@ func (m *monitor) mute() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held, m.muted = event.Log{}, true
-	if f := m.finalizing; f != nil {
-		f.active = false // the next version of the hook adds the finalizer
-		m.leaveClaims(func(*request) bool { return true })
+	if m.gate != nil {
+		m.openGate(gateOpen) // the next version of the hook adds the finalizer
 	}
 }
 
@@ -40,8 +39,8 @@ func (w *Watcher) Disable(h *hook.Hook, index int) {
 	for _, sub := range m.end() {
 		w.leave(sub)
 	}
-	if m.finalizing != nil {
-		<-m.finalizing.idle // or an object would get a finalizer that is recorded no more
+	if m.gate != nil && m.gate.todo != nil {
+		<-m.gate.idle // or an object would get a finalizer that is recorded no more
 	}
 }
 
@@ -58,9 +57,8 @@ func (m *monitor) end() []*subscription {
 		}
 		subs = append(subs, sub)
 	}
-	if f := m.finalizing; f != nil && !m.ended {
-		close(f.ended)
-		f.rest(true)
+	if m.gate != nil && m.gate.todo != nil {
+		m.gate.todo.ShutDown()
 	}
 	m.subs, m.held, m.unlocked, m.ended = nil, event.Log{}, false, true
 	m.items.Clear()

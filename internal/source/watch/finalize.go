@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -24,7 +27,7 @@ func (w *Watcher) Finalize(ctx context.Context, h *hook.Hook, stuck func(index i
 	errs := make([]error, len(h.Kubernetes))
 	var working sync.WaitGroup
 	for i := range h.Kubernetes {
-		if m := w.monitor(h, i); m != nil && m.finalizing != nil {
+		if m := w.monitor(h, i); m != nil && m.gate != nil {
 			working.Go(func() { errs[i] = w.finalize(ctx, m, func(err error) { stuck(i, err) }) })
 		}
 	}
@@ -33,19 +36,24 @@ func (w *Watcher) Finalize(ctx context.Context, h *hook.Hook, stuck func(index i
 }
 
 func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) error {
-	f := m.finalizing
 	m.mu.Lock()
-	res := f.resource
+	res := m.gate.resource
 	m.mu.Unlock()
 	if err := m.record(ctx, w.opts.Record, res, stuck); err != nil {
 		return err
 	}
-	w.spawn(m.dispatch)
-	if !m.activate() {
+	todo := newRequests()
+	if !m.closeGate(todo) {
+		todo.ShutDown()
+		return errEnded
+	}
+	if !w.spawn(m.serve) {
+		todo.ShutDown()
+		close(m.gate.idle)
 		return errEnded
 	}
 	select {
-	case <-f.settled:
+	case <-m.gate.settled:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -60,56 +68,45 @@ func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) e
 
 var errEnded = errors.New("the binding has ended")
 
+// backoff returns the delays of what is repeated until it succeeds.
+func backoff(longest time.Duration) wait.DelayFunc {
+	return wait.Backoff{Duration: minFinalizerDelay, Factor: 2, Steps: 10, Cap: longest}.DelayFunc()
+}
+
 // persist calls try until it succeeds or the binding ends.
 func (m *monitor) persist(ctx context.Context, try func() error) {
-	for delay := minFinalizerDelay; ; delay = min(2*delay, maxFinalizerDelay) {
-		select {
-		case <-time.After(delay):
-		case <-m.finalizing.ended:
-			return
-		case <-ctx.Done():
-			return
-		}
-		if m.isMuted() || try() == nil {
-			return
-		}
-	}
+	_ = backoff(maxFinalizerDelay).Until(ctx, false, true, func(context.Context) (bool, error) { return m.isMuted() || try() == nil, nil })
 }
 
 // record retries until the record has the finalizer.
 func (m *monitor) record(ctx context.Context, record func(context.Context, *hook.Hook, int, kube.Resource) error, res kube.Resource, stuck func(error)) error {
-	delay, last := minFinalizerDelay, ""
-	for {
+	last := ""
+	return backoff(forbiddenDelay).Until(ctx, true, true, func(context.Context) (bool, error) {
 		err := record(ctx, m.hook, m.index, res)
 		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
+			return err == nil, ctx.Err()
 		}
 		if text := err.Error(); text != last {
 			last = text
 			m.mu.Lock()
-			m.finalizing.trouble = text
+			m.gate.trouble = text
 			m.mu.Unlock()
 			stuck(err)
 		}
-		delay = min(2*delay, forbiddenDelay)
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return false, nil
+	})
 }
 
 // findLeft finds the objects that have the finalizer and left the selectors before the start. They are delivered as Deleted, after the
 // Synchronization. It finds each of them once, and can be repeated until it returns nil.
 func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.Resource) (err error) {
-	f := m.finalizing
+	g := m.gate
 	defer func() {
 		m.locked(func() {
-			if f.unfound = ""; err != nil {
-				f.unfound = fmt.Sprintf("cannot find the objects that have left the selectors with the finalizer %s, they keep it: %v", f.name, err)
+			if g.unfound = ""; err != nil {
+				g.unfound = fmt.Sprintf("cannot find the objects that have left the selectors with the finalizer %s, they keep it: %v", g.name, err)
 			} else {
-				f.known = nil
+				g.known = nil
 			}
 		})
 	}()
@@ -146,25 +143,53 @@ func (m *monitor) readLeft(ctx context.Context, client rest.Interface, o kube.Fi
 	if err != nil {
 		return err
 	}
-	f := m.finalizing
+	g := m.gate
 	m.update(func() {
 		it, has := m.items.Get(e.object.key)
 		switch {
-		case m.muted || m.ended || f.known[e.object.uid] && !again || e.object.uid != o.UID || !e.object.has(f.name):
+		case m.muted || m.ended || g.known[e.object.uid] && !again || e.object.uid != o.UID || !e.object.has(g.name):
 			return
-		case has && it.object.uid == o.UID || f.claims[e.object.key] != nil:
+		case has && it.object.uid == o.UID || g.lacking[e.object.key] != nil:
 			return // it has come back
 		case m.unlocked:
-			if again && f.deleting[o.UID] {
-				f.kept[o.UID] = true // no run has its Deleting
+			if again && g.fates[o.UID] == requested {
+				g.fates[o.UID] = kept // no run has its Deleting
 			}
 			m.fireLeft(e)
 		default:
-			f.left = append(f.left, e)
+			g.left = append(g.left, e)
 		}
-		f.meet(e.object.uid)
+		g.meet(e.object.uid)
 	})
 	return nil
+}
+
+// digest makes an entry of the object in an answer.
+func (m *monitor) digest(ctx context.Context, sub *subscription, text []byte) (entry, error) {
+	keep := true
+	if sub.stream != nil {
+		keep = sub.stream.scope.keepManagedFields
+	} else if k := m.binding.KeepManagedFields; k != nil {
+		keep = *k
+	}
+	d := &digester{indexer: newIndexer(keep), ctx: ctx, subs: func(uint64) []*subscription { return []*subscription{sub} }}
+	a, err := d.digest(bytes.TrimSpace(text), false) // an answer ends with a newline
+	if err != nil {
+		return entry{}, err
+	}
+	var decoder jq.Decoder
+	e, ok := sub.entry(ctx, a, 0, &decoder)
+	if !ok {
+		return entry{}, fmt.Errorf("the binding has left the stream of the object")
+	}
+	return e, nil
+}
+
+// leaver describes the object of an event, which has left.
+func (m *monitor) leaver(o event.Object) kube.Finalized {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return kube.Finalized{Resource: m.gate.resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
 // anySubscription returns one of the binding, for what is read beside the streams.
@@ -183,12 +208,12 @@ func (m *monitor) anySubscription() *subscription {
 func (m *monitor) isKnown(uid string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.finalizing.known[uid]
+	return m.gate.known[uid]
 }
 
 // withFinalizer lists what has the finalizer: in all namespaces or, if that is forbidden, in those of the binding.
 func (m *monitor) withFinalizer(ctx context.Context, client rest.Interface, res kube.Resource) ([]kube.Finalized, error) {
-	name, namespaces := m.finalizing.name, m.binding.Namespaces.Names
+	name, namespaces := m.gate.name, m.binding.Namespaces.Names
 	found, err := kube.WithFinalizer(ctx, client, res, "", name)
 	if !apierrors.IsForbidden(err) || len(namespaces) == 0 || !res.Namespaced {
 		if kube.IsPermissionMissing(err) {
@@ -212,7 +237,7 @@ func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) 
 	if name == "" || client == nil {
 		return
 	}
-	m.finalizing = newFinalizing(name)
+	m.gate = newGate(name)
 	receiveWarnings := func(ctx context.Context) context.Context {
 		return kube.WithWarnings(ctx, func(about, text string) {
 			m.log.Warn("The API server warns about a change of a finalizer", "object", about, "warning", text)
@@ -221,10 +246,11 @@ func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) 
 			}
 		})
 	}
-	m.finalizing.add = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
-		return kube.AddFinalizer(receiveWarnings(ctx), client, o, name)
+	m.gate.add = func(ctx context.Context, o kube.Finalized) error {
+		_, err := kube.AddFinalizer(receiveWarnings(ctx), client, o, name)
+		return err
 	}
-	m.finalizing.remove = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
+	m.gate.remove = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
 		return kube.RemoveFinalizer(receiveWarnings(ctx), client, o, name)
 	}
 }
@@ -237,7 +263,7 @@ func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	places := make(chan struct{}, finalizersInFlight)
 	for ev := range events {
 		m := w.monitor(ev.Hook, ev.Index)
-		if m == nil || m.finalizing == nil {
+		if m == nil || m.gate == nil {
 			continue
 		}
 		places <- struct{}{}
@@ -252,7 +278,7 @@ func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
 // DeliverDeletion will deliver it; otherwise the next version of the hook gets it.
 func (w *Watcher) Keep(ev event.Event) (kept, again bool) {
 	m := w.monitor(ev.Hook, ev.Index)
-	if m == nil || m.finalizing == nil {
+	if m == nil || m.gate == nil {
 		return true, false
 	}
 	return m.keepFinalizer(ev.Object)
@@ -263,11 +289,11 @@ func (w *Watcher) Keep(ev event.Event) (kept, again bool) {
 func (w *Watcher) DeliverDeletion(ev event.Event) {
 	m := w.monitor(ev.Hook, ev.Index)
 	switch {
-	case m == nil || m.finalizing == nil:
+	case m == nil || m.gate == nil:
 	case ev.Watch == event.Deleting:
 		m.deliverDeleting(ev.Object)
 	default:
-		o := m.finalized(ev.Object)
+		o := m.leaver(ev.Object)
 		w.spawn(func(ctx context.Context) {
 			m.persist(ctx, func() error { return m.readLeft(ctx, w.opts.Changes, o, true) })
 		})
@@ -277,7 +303,7 @@ func (w *Watcher) DeliverDeletion(ev event.Event) {
 // ReleaseObject removes the finalizer of one object without a run. The object gets it again when the hook starts again.
 func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, namespace, name string) error {
 	m := w.monitor(h, index)
-	if m == nil || m.finalizing == nil {
+	if m == nil || m.gate == nil {
 		return errNoFinalizer
 	}
 	return m.releaseObject(ctx, namespace, name)
@@ -286,12 +312,12 @@ func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, na
 // IsKind reports whether a binding is for a kind: by its own text, or by the kind or resource that it has turned out to be.
 func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
 	m := w.monitor(h, index)
-	if m == nil || m.finalizing == nil {
+	if m == nil || m.gate == nil {
 		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	res := m.finalizing.resource
+	res := m.gate.resource
 	return strings.EqualFold(kind, m.binding.Kind) || strings.EqualFold(kind, res.Kind) || strings.EqualFold(kind, res.Resource) ||
 		strings.EqualFold(kind, res.GroupResource().String())
 }
@@ -299,21 +325,19 @@ func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
 var errNoFinalizer = errors.New("the binding has no finalizer")
 
 func (m *monitor) releaseObject(ctx context.Context, namespace, name string) error {
-	f := m.finalizing
+	g := m.gate
 	m.mu.Lock()
-	key := objectKey(namespace, name)
-	it, ok := m.items.Get(key)
-	if !ok || !it.object.has(f.name) {
+	it, ok := m.items.Get(objectKey(namespace, name))
+	if !ok || !it.object.has(g.name) {
 		m.mu.Unlock()
 		return errNotFinalized
 	}
-	f.released[it.object.uid] = true
-	o := f.object(it.object)
+	g.fates[it.object.uid] = released
+	c := g.removals[g.removal(g.finalized(it.object))]
 	m.mu.Unlock()
-	r := &request{remove: true, key: key, object: o}
-	text, err := f.remove(ctx, o)
+	text, err := g.remove(ctx, c.object)
 	if err == nil || apierrors.IsNotFound(err) {
-		m.finalizerRemoved(r, text, err)
+		m.answeredRemoval(c, text, err)
 		return nil
 	}
 	return err
@@ -327,7 +351,7 @@ func (w *Watcher) Halt(reason string, than uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range w.monitors {
-		if m.finalizing != nil {
+		if m.gate != nil {
 			m.halt(reason, than)
 		}
 	}

@@ -87,9 +87,9 @@ type monitor struct {
 	ended bool
 
 	failures filterFailures
-	// finalizing is nil without a finalizer. blocked is set while the permission to add it is missing: events are held.
-	finalizing *finalizing
-	blocked    bool
+	// gate is nil without a finalizer. blocked is set while the permission to add it is missing: events are held.
+	gate    *gate
+	blocked bool
 	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
 	records []func()
 }
@@ -125,7 +125,7 @@ type item struct {
 
 var _ consumer = (*monitor)(nil)
 
-func (m *monitor) finalizes() bool { return m.finalizing != nil }
+func (m *monitor) finalizes() bool { return m.gate != nil }
 
 func (m *monitor) needs() (filters []*jq.Filter, json bool) {
 	return m.filters, m.binding.KeepFullObjects
@@ -228,7 +228,7 @@ func (m *monitor) arrived(sub *subscription) {
 	}
 	if len(m.retired) > 0 {
 		m.dropAll(func(_ string, it item) bool { return m.retired[it.from] })
-		m.leaveClaims(func(r *request) bool { return m.retired[r.sub] })
+		m.dismissAll(func(l *change) bool { return m.retired[l.sub] })
 		m.retired = nil
 	}
 	if m.filling {
@@ -291,13 +291,13 @@ func (m *monitor) replace(sub *subscription, entries []entry, except map[string]
 			return
 		}
 		m.quiet = m.filling
-		if m.items.Len() > 0 || m.finalizing != nil {
+		if m.items.Len() > 0 || m.gate != nil {
 			present := make(map[string]bool, len(entries))
 			for _, e := range entries {
 				present[e.object.key] = true
 			}
 			m.dropAll(func(key string, it item) bool { return it.from == sub && !present[key] && !except[key] })
-			m.leaveClaims(func(r *request) bool { return r.sub == sub && !present[r.key] && !except[r.key] })
+			m.dismissAll(func(l *change) bool { return l.sub == sub && !present[l.key] && !except[l.key] })
 		}
 		for _, e := range entries {
 			if !except[e.object.key] {
@@ -326,7 +326,7 @@ func (m *monitor) remove(sub *subscription, o *object) {
 	defer m.handled(time.Now())
 	m.update(func() {
 		if !sub.left {
-			m.leaveClaims(func(r *request) bool { return r.key == o.key })
+			m.dismissAll(func(l *change) bool { return l.key == o.key })
 		}
 		if it, ok := m.items.Get(o.key); ok && !sub.left {
 			// The filter is not applied: the hook has the last result.
@@ -343,7 +343,7 @@ func (m *monitor) abandon(sub *subscription) {
 		delete(m.subs, sub)
 		maps.DeleteFunc(m.troubles, func(key requestKey, _ failure) bool { return key.stream == sub.stream })
 		m.dropAll(func(_ string, it item) bool { return it.from == sub })
-		m.leaveClaims(func(r *request) bool { return r.sub == sub })
+		m.dismissAll(func(l *change) bool { return l.sub == sub })
 		m.arrived(sub)
 	})
 }
@@ -365,7 +365,7 @@ func (m *monitor) dropAll(which func(key string, it item) bool) {
 // put stores an entry and fires the event that follows from the comparison with the stored one.
 func (m *monitor) put(sub *subscription, e entry) {
 	old, had := m.items.Get(e.object.key)
-	if m.finalizing != nil && !m.admit(sub, e, old, had) {
+	if m.gate != nil && !m.admit(sub, e.object, old, had) {
 		return
 	}
 	switch {
@@ -376,14 +376,14 @@ func (m *monitor) put(sub *subscription, e entry) {
 		slim.json = nil
 		e.object = &slim
 	}
-	if m.finalizing != nil {
-		m.finalizing.meet(e.object.uid)
+	if m.gate != nil {
+		m.gate.meet(e.object.uid)
 	}
 	it := item{object: e.object, filtered: e.filtered, from: sub}
 	if had && old.object.uid == e.object.uid {
 		it.unannounced = old.unannounced
 	} else {
-		it.unannounced = m.finalizing != nil && m.unlocked && m.finalizing.isUnannounced(e.object)
+		it.unannounced = m.gate != nil && m.unlocked && m.gate.isUnannounced(e.object)
 	}
 	switch {
 	case !had:
@@ -432,9 +432,9 @@ func (m *monitor) drop(it item, last *object) {
 	e := entry{last, it.filtered, m.keys[it.object.key]}
 	switch {
 	case it.unannounced:
-		m.finalizing.forget(it.object.uid)
+		m.gate.forget(it.object.uid)
 		m.undelivered(event.Deleted, e, "the object was being deleted when the binding got it, the hook does not know it")
-	case m.finalizing == nil || !m.dropFinalized(it, e):
+	case m.gate == nil || !m.dropFinalized(it, e):
 		m.fire(event.Deleted, e)
 	}
 	delete(m.keys, it.object.key)
@@ -445,11 +445,11 @@ func (m *monitor) fire(watch event.Watch, e entry) {
 	b := m.binding
 	switch {
 	case m.muted:
-	case m.filling || m.finalizing != nil && m.finalizing.starting:
+	case m.filling || m.gate != nil && m.gate.phase == gateStarting:
 		m.undelivered(watch, e, "the Synchronization will contain it")
 	case m.resting:
 		m.undelivered(watch, e, "this replica is on standby")
-	case m.finalizing != nil && watch != event.Deleted && e.object.terminating():
+	case m.gate != nil && watch != event.Deleted && e.object.terminating():
 		m.startsDeleting(watch, e)
 	case watch == event.Added && !b.Added || watch == event.Modified && !b.Modified || watch == event.Deleted && !b.Deleted:
 		m.undelivered(watch, e, "executeHookOnEvent does not include its type")
@@ -522,7 +522,7 @@ func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	it, ok := m.items.Get(objectKey(namespace, name))
-	if !ok || m.muted || m.finalizing != nil && it.object.terminating() {
+	if !ok || m.muted || m.gate != nil && it.object.terminating() {
 		return ev, false
 	}
 	o := event.Object{Namespace: namespace, Name: name, Kind: it.object.kind}
@@ -558,8 +558,8 @@ func (m *monitor) setResource(res kube.Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.apiGroup = res.Group
-	if m.finalizing != nil {
-		m.finalizing.resource = res
+	if m.gate != nil {
+		m.gate.resource = res
 	}
 }
 

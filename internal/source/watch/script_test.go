@@ -16,6 +16,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -58,8 +59,8 @@ import (
 // Commands for a binding with the option finalizer:
 //
 //	finalize B              the finalizer is added to its objects; shows the requests
-//	requests B              shows the requests that are due within an hour
-//	added B OBJECT          the answer to the request to add it
+//	requests B              shows the requests, also those that wait for a delay
+//	added B NAME            the request to add it has succeeded; the watch follows
 //	failed B NAME WHY       the request to add it has failed: forbidden, missing, other
 //	removed B OBJECT        the answer to the request to remove it
 //	release B WATCH OBJECT  a run with this event has succeeded; the finalizer is removed in version 50
@@ -107,8 +108,9 @@ type staged struct {
 	filled       bool
 
 	logged bytes.Buffer
-	// sent are the requests without an answer, by key.
-	sent map[string]*request
+	// todo has the requests, sent are those without an answer, by key.
+	todo requests
+	sent map[string]*change
 
 	mu       sync.Mutex
 	happened []string
@@ -231,26 +233,27 @@ func (w *stage) do(words []string) {
 	case "mute":
 		b.monitor.mute()
 	case "finalize":
-		b.monitor.activate()
+		b.monitor.closeGate(b.todo)
 		b.send()
 	case "requests":
 		b.send()
 	case "added":
-		o := w.text(args[0])
-		b.monitor.finalizerAdded(w.t.Context(), b.answered(o.key), o.json, nil)
+		namespace, name, _ := strings.Cut(args[0], "/")
+		c := b.answered(objectKey(namespace, name))
+		b.monitor.update(func() { b.monitor.answeredAdd(c, nil) })
 	case "removed":
 		o := w.text(args[0])
-		b.monitor.finalizerRemoved(b.answered(o.key), o.json, nil)
+		b.monitor.answeredRemoval(b.answered(o.key), o.json, nil)
 	case "failed":
-		r := b.answered(w.text(args[0]).key)
+		c := b.answered(w.text(args[0]).key)
 		err := map[string]error{
 			"forbidden": apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)), "missing": apierrors.NewNotFound(schema.GroupResource{}, "a"),
 			"other": errors.New("the webhook denied it"),
 		}[args[1]]
-		if r.remove {
-			b.monitor.finalizerRemoved(r, nil, err)
+		if c.remove {
+			b.monitor.answeredRemoval(c, nil, err)
 		} else {
-			b.monitor.finalizerAdded(w.t.Context(), r, nil, err)
+			b.monitor.update(func() { b.monitor.answeredAdd(c, err) })
 		}
 	case "release":
 		o := w.text(args[1])
@@ -280,22 +283,31 @@ func (w *stage) do(words []string) {
 	}
 }
 
-// send shows the requests that are due, as the dispatcher would send them.
+// send shows the requests that the gate sends.
 func (b *staged) send() {
-	for {
-		r, o, _ := b.monitor.next(time.Now().Add(time.Hour))
-		if r == nil {
-			return
+	for b.todo.Len() > 0 {
+		r, _ := b.todo.Get()
+		b.todo.Done(r)
+		c := b.monitor.due(r)
+		if c == nil {
+			continue
 		}
-		b.monitor.landed()
 		verb := map[bool]string{true: "remove", false: "add"}[r.remove]
-		b.log("%s: %s %s/%s %s", b.name, verb, o.Namespace, o.Name, o.UID)
-		b.sent[r.key] = r
+		b.log("%s: %s %s/%s %s", b.name, verb, c.object.Namespace, c.object.Name, c.object.UID)
+		b.sent[r.key] = c
 	}
 }
 
+// undelayed is a queue without delays.
+type undelayed struct{ *workqueue.Typed[request] }
+
+func (q undelayed) AddAfter(r request, _ time.Duration) { q.Add(r) }
+func (q undelayed) AddRateLimited(r request)            { q.Add(r) }
+func (undelayed) Forget(request)                        {}
+func (undelayed) NumRequeues(request) int               { return 0 }
+
 // answered takes the request about an object.
-func (b *staged) answered(key string) *request {
+func (b *staged) answered(key string) *change {
 	r := b.sent[key]
 	if r == nil {
 		b.t.Fatalf("%s: no request about %q", b.name, key)
@@ -327,7 +339,7 @@ func (w *stage) feed(name string) *stagedFeed {
 
 func (w *stage) binding(name string, options []string) *staged {
 	k := hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
-	b := &staged{stage: w, name: name, subs: map[string]*subscription{}, sent: map[string]*request{}}
+	b := &staged{stage: w, name: name, subs: map[string]*subscription{}, todo: undelayed{workqueue.NewTyped[request]()}, sent: map[string]*change{}}
 	b.monitor = &monitor{
 		address: address{hook: &hook.Hook{Name: name}}, meter: noMeter{},
 		binding: &k, sink: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
@@ -352,8 +364,8 @@ func (w *stage) binding(name string, options []string) *staged {
 			b.monitor.resting = true
 		case "finalizer":
 			k.Finalizer = finalizerOfScripts
-			b.monitor.finalizing = newFinalizing(k.Finalizer)
-			b.monitor.finalizing.remove = func(_ context.Context, o kube.Finalized) ([]byte, error) {
+			b.monitor.gate = newGate(k.Finalizer)
+			b.monitor.gate.remove = func(_ context.Context, o kube.Finalized) ([]byte, error) {
 				b.log("%s: remove %s/%s %s", b.name, o.Namespace, o.Name, o.UID)
 				return w.text(fmt.Sprintf("%s/%s#%s@50", o.Namespace, o.Name, o.UID)).json, nil
 			}

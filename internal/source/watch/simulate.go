@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -132,30 +133,46 @@ func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 		if err := s.list(ctx, b); err != nil {
 			return err
 		}
-		if b.monitor.finalizing != nil {
-			b.monitor.activate()
+		if b.monitor.gate != nil {
+			b.monitor.closeGate(immediate{workqueue.NewTyped[request]()})
 			b.finalize(ctx)
 		}
 	}
 	return nil
 }
 
-// finalize sends the requests that are due.
+// immediate is a queue of requests without a goroutine. One that has failed is not repeated.
+type immediate struct{ *workqueue.Typed[request] }
+
+func (immediate) AddRateLimited(request)  {}
+func (immediate) Forget(request)          {}
+func (immediate) NumRequeues(request) int { return 0 }
+
+func (q immediate) AddAfter(r request, delay time.Duration) {
+	if delay == 0 {
+		q.Add(r)
+	}
+}
+
+// tracks reports whether an object is in the binding or waits for its finalizer.
+func (m *monitor) tracks(key string) bool {
+	_, has := m.items.Get(key)
+	return has || m.gate != nil && m.gate.lacking[key] != nil
+}
+
+// finalize sends the requests that are due. Their changes have to be Set.
 func (b *simulatedBinding) finalize(ctx context.Context) {
-	for b.monitor.finalizing != nil {
-		r, o, _ := b.monitor.next(time.Now())
-		if r == nil {
-			return
-		}
-		b.monitor.transmit(ctx, r, o)
-		b.monitor.landed()
+	for g := b.monitor.gate; g != nil && g.todo != nil && g.todo.Len() > 0; {
+		r, _ := g.todo.Get()
+		b.monitor.transmit(ctx, r)
+		g.todo.Done(r)
 	}
 }
 
 // Release removes the finalizers of objects after a successful run with these events.
 func (s *Simulation) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	for ev := range events {
-		if b := s.bindings[address{ev.Hook, ev.Index}]; b != nil && b.monitor.finalizing != nil {
+		if b := s.bindings[address{ev.Hook, ev.Index}]; b != nil && b.monitor.gate != nil {
 			b.monitor.release(ctx, &ev)
 		}
 	}
@@ -164,7 +181,7 @@ func (s *Simulation) Release(ctx context.Context, events iter.Seq[event.Event]) 
 // Keep is Watcher.Keep.
 func (s *Simulation) Keep(ev event.Event) (kept, again bool) {
 	b := s.bindings[address{ev.Hook, ev.Index}]
-	if b == nil || b.monitor.finalizing == nil {
+	if b == nil || b.monitor.gate == nil {
 		return true, false
 	}
 	return b.monitor.keepFinalizer(ev.Object)
@@ -173,7 +190,7 @@ func (s *Simulation) Keep(ev event.Event) (kept, again bool) {
 // DeliverDeleting delivers the next Deleting of an object to all bindings that have kept its finalizer.
 func (s *Simulation) DeliverDeleting(namespace, name, uid string) {
 	for _, b := range s.order {
-		if b.monitor.finalizing != nil {
+		if b.monitor.gate != nil {
 			b.monitor.deliverDeleting(event.Object{Namespace: namespace, Name: name, UID: uid})
 		}
 	}
@@ -224,7 +241,7 @@ func (s *Simulation) Set(ctx context.Context, res kube.Resource, raw []byte) err
 		if reason == "" {
 			return true, b.change(ctx, raw, false)
 		}
-		if it, ok := b.monitor.items.Get(objectKey(key.namespace, key.name)); ok && it.from == b.subs[0] {
+		if b.monitor.tracks(objectKey(key.namespace, key.name)) {
 			return true, b.change(ctx, raw, true) // it matches no longer, which a watch reports as a deletion
 		}
 		return false, nil

@@ -75,7 +75,7 @@ func (m *monitor) state() State {
 	s := State{
 		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: !m.filling, Unlocked: m.unlocked, Held: m.held.Len(),
 	}
-	s.Troubles, s.Finalizing = m.failing(), m.finalizing.troubles()
+	s.Troubles, s.Finalizing = m.failing(), m.gate.troubles()
 	s.FilterFails, s.FilterError = m.failures.of(func(key string) bool { _, has := m.items.Get(key); return has })
 	return s
 }

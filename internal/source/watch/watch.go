@@ -325,11 +325,13 @@ func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try f
 	}
 }
 
-// spawn runs f until it returns, as a part of Run.
-func (w *Watcher) spawn(f func(context.Context)) {
+// spawn runs f until it returns, as a part of Run. It returns false if that has ended.
+func (w *Watcher) spawn(f func(context.Context)) bool {
 	select {
 	case w.start <- f:
+		return true
 	case <-w.stopped:
+		return false
 	}
 }
 

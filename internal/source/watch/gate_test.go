@@ -8,6 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -24,13 +27,13 @@ func TestLogsWithoutLock(t *testing.T) {
 		}
 		m.mu.Unlock()
 	}})
-	sub := &subscription{consumer: m}
+	m.gate.todo = b.todo
 	o := w.text("x/a#1:t")
-	other := errors.New("the webhook denied it")
-	for _, err := range []error{errForbidden, other, nil} {
-		r := &request{key: o.key, sub: sub, object: kube.Finalized{Name: "a", UID: "1"}}
-		m.finalizerAdded(t.Context(), r, w.text("x/a+f#1:t").json, err)
-		m.finalizerRemoved(&request{key: o.key, remove: true}, w.text("x/a#1:t").json, err)
+	missing, other := apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)), errors.New("the webhook denied it")
+	for _, err := range []error{missing, other, nil} {
+		m.update(func() { m.answeredAdd(m.lack(&subscription{consumer: m}, o, 0), err) })
+		c := &change{request: request{key: o.key, remove: true}}
+		m.answeredRemoval(c, w.text("x/a#1:t").json, err)
 	}
 	if records != 6 {
 		t.Errorf("%d records", records)
@@ -44,18 +47,18 @@ func TestDisableWaitsForRequests(t *testing.T) {
 		stage.do([]string{"binding", "b", "finalizer"})
 		b := stage.bindings["b"]
 		h, answer := b.monitor.hook, make(chan struct{})
-		b.monitor.finalizing.add = func(context.Context, kube.Finalized) ([]byte, error) {
+		b.monitor.gate.add = func(context.Context, kube.Finalized) error {
 			<-answer
-			return stage.text("x/a+f#1:t").json, nil
+			return nil
 		}
 		w := &Watcher{monitors: map[address]*monitor{{h, 0}: b.monitor}}
-		go b.monitor.dispatch(t.Context())
 		for _, line := range []string{"join b s", "list s x/a#1:t"} {
 			stage.do(strings.Fields(line))
 		}
-		if !b.monitor.activate() {
+		if !b.monitor.closeGate(newRequests()) {
 			t.Fatal("it has ended")
 		}
+		go b.monitor.serve(t.Context())
 		synctest.Wait()
 		disabled := make(chan struct{})
 		go func() {

@@ -1,0 +1,193 @@
+package watch
+
+import (
+	"context"
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// deletions are the objects of a binding with a finalizer that are being deleted, or have left the selectors.
+type deletions struct {
+	// fates are by uid.
+	fates map[string]fate
+	// left are objects that the binding has no more, and that may have the finalizer. They are delivered after the Synchronization.
+	left []entry
+	// known are the uids that the binding has had, until the objects have been found that left before the start; nil afterwards. unfound is why that
+	// has failed.
+	known   map[string]bool
+	unfound string
+}
+
+// fate is what has become of an object since its Deleting.
+type fate int
+
+const (
+	// requested: Deleting has been delivered, a run is responsible for the object.
+	requested fate = iota + 1
+	// kept: the run has kept the finalizer, and Deleting is delivered again.
+	kept
+	// removed: the finalizer has been removed, with or without Deleting, and the binding still has the object.
+	removed
+	// released: the same on the request of a user. The object passes the gate without it.
+	released
+)
+
+// meet notes an object that the binding has, or is about to have.
+func (d *deletions) meet(uid string) {
+	if d.known != nil {
+		d.known[uid] = true
+	}
+}
+
+// lostFinalizer notes that a finalizer has been removed; last is the object then, if it is known.
+func (m *monitor) lostFinalizer(r request, last *object) {
+	g := m.gate
+	fate := removed
+	if g.fates[r.uid] == released {
+		fate = released
+	}
+	if delete(g.fates, r.uid); last != nil {
+		g.floors[r.key] = floor{r.uid, version(last.resourceVersion)}
+	}
+	if it, ok := m.items.Get(r.key); ok && it.object.uid == r.uid {
+		g.fates[r.uid] = fate
+	}
+}
+
+// startsDeleting decides about a state of an object that is being deleted: the first one with the finalizer is delivered as Deleting, when the
+// Synchronization has been delivered; others are not.
+func (m *monitor) startsDeleting(watch event.Watch, e entry) {
+	g, o := m.gate, e.object
+	switch {
+	case !o.has(g.name):
+		m.undelivered(watch, e, "the object is being deleted and does not have the finalizer of the binding")
+	case !m.unlocked:
+		m.undelivered(watch, e, "Deleting follows the Synchronization")
+	case g.fates[o.uid] != 0:
+		m.undelivered(watch, e, "Deleting has been delivered, later changes of the object are not")
+	case !g.closed():
+		m.undelivered(watch, e, "finalizers are not set")
+	default:
+		g.fates[o.uid] = requested
+		m.fired = append(m.fired, fired{watch: event.Deleting, entry: e, release: true})
+	}
+}
+
+// keepFinalizer keeps the finalizer of an object after a run with its Deleting, if the binding has it still. A binding that is replaced delivers nothing
+// again: the object is in the next Synchronization.
+func (m *monitor) keepFinalizer(o event.Object) (stays, again bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	it, ok := m.items.Get(objectKey(o.Namespace, o.Name))
+	switch {
+	case m.muted || m.ended:
+		return true, false
+	case !ok || it.object.uid != o.UID || !it.object.has(m.gate.name):
+		return false, false
+	}
+	m.gate.fates[o.UID] = kept
+	return true, true
+}
+
+// deliverDeleting delivers Deleting again of an object whose finalizer was kept.
+func (m *monitor) deliverDeleting(o event.Object) {
+	g, key := m.gate, objectKey(o.Namespace, o.Name)
+	m.update(func() {
+		it, ok := m.items.Get(key)
+		if !ok || it.object.uid != o.UID || g.fates[o.UID] != kept || m.muted || m.ended {
+			return
+		}
+		delete(g.fates, o.UID)
+		m.fire(event.Modified, entry{it.object, it.filtered, m.keys[key]})
+	})
+}
+
+// isUnannounced reports whether an object that is new in an unlocked binding makes no event: it is being deleted, and there is nothing to clean up,
+// or that has been requested before the object left the selectors, and Deleted has followed.
+func (g *gate) isUnannounced(o *object) bool {
+	return g.closed() && o.terminating() && (!o.has(g.name) || g.fates[o.uid] != 0)
+}
+
+// forget drops what is known of an object whose finalizer has been removed.
+func (d *deletions) forget(uid string) {
+	if d.fates[uid] >= removed {
+		delete(d.fates, uid)
+	}
+}
+
+// fireLeft delivers that an object is gone, or has left the selectors of the binding with its finalizer.
+func (m *monitor) fireLeft(e entry) {
+	g, n, uid := m.gate, len(m.fired), e.object.uid
+	before := g.fates[uid]
+	if before == kept {
+		g.fates[uid] = requested
+	}
+	m.fire(event.Deleted, e)
+	switch {
+	case !m.binding.Deleted && before != requested:
+		m.requestRemoval(g.finalized(e.object))
+	case len(m.fired) > n && m.fired[n].undelivered == "":
+		m.fired[n].release = true
+	}
+}
+
+// dropFinalized decides about an item that is dropped. It returns false if that is an event like any other.
+func (m *monitor) dropFinalized(it item, e entry) bool {
+	g, uid := m.gate, it.object.uid
+	switch {
+	case !g.closed() || m.muted:
+		return false
+	case g.fates[uid] >= removed || !it.object.has(g.name):
+		delete(g.fates, uid)
+		return false
+	case !m.unlocked: // it may come back and leave again: one Deleted tells of it
+		g.left = append(slices.DeleteFunc(g.left, func(e entry) bool { return e.object.uid == uid }), e)
+	default:
+		m.fireLeft(e)
+	}
+	return true
+}
+
+// fireDelayed delivers what had to wait for the Synchronization.
+func (m *monitor) fireDelayed() {
+	g := m.gate
+	if g == nil {
+		return
+	}
+	m.items.Scan(func(key string, it item) bool {
+		if it.object.terminating() {
+			m.fire(event.Modified, entry{it.object, it.filtered, m.keys[key]})
+		}
+		return true
+	})
+	left := g.left
+	g.left = nil
+	for _, e := range left {
+		if it, ok := m.items.Get(e.object.key); !ok || it.object.uid != e.object.uid {
+			m.fireLeft(e)
+		}
+	}
+}
+
+// release removes the finalizer of an object after a successful run. It tries once, then in the background.
+func (m *monitor) release(ctx context.Context, ev *event.Event) {
+	g, o := m.gate, ev.Object
+	key := objectKey(o.Namespace, o.Name)
+	m.mu.Lock()
+	object := kube.Finalized{Resource: g.resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+	it, ok := m.items.Get(key)
+	present := ok && it.object.uid == o.UID
+	if present {
+		object.Finalizers = it.object.finalizers()
+	}
+	l := g.lacking[key]
+	if ev.Watch == event.Deleted && (present && !it.unannounced || l != nil && l.uid == o.UID) {
+		m.mu.Unlock()
+		return // it has come back: another event follows
+	}
+	r := g.removal(object)
+	m.mu.Unlock()
+	m.transmit(ctx, r)
+}

@@ -1,0 +1,488 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// gate is in front of the objects of a binding with a finalizer. An object that lives and lacks the finalizer waits outside, the gate requests the
+// finalizer, and the object passes when the watch delivers it with the finalizer. monitor.mu guards the fields; no lock is held during a request.
+type gate struct {
+	name     string
+	resource kube.Resource
+	// add and remove send a request. The answer to remove is the object.
+	add    func(context.Context, kube.Finalized) error
+	remove func(context.Context, kube.Finalized) ([]byte, error)
+	// todo has the requests to send. It is nil before the gate is closed for the first time. idle is closed when serve has ended.
+	todo  requests
+	idle  chan struct{}
+	phase gatePhase
+	// lacking are the objects that wait, by key. removals are the removals that have not succeeded.
+	lacking  map[string]*change
+	removals map[request]*change
+	// awaited is the number of objects of the initial list that the end of gateStarting waits for; settled is closed then.
+	awaited int
+	settled chan struct{}
+	// floors are the versions, by key, after the removal of the finalizer, until the watch has passed them: older states are outdated.
+	floors map[string]floor
+	// forbidden is why no finalizer can be added; no request to add one is sent before paused.
+	forbidden string
+	paused    time.Time
+	// trouble is why the binding cannot have its finalizer.
+	trouble string
+
+	deletions
+}
+
+// gatePhase is what the gate does.
+//
+//	open → starting → closed
+//
+// It opens again when the hook is replaced, and is halted by an uninstall.
+type gatePhase int
+
+const (
+	// gateOpen: objects pass as they are, on a standby and until their list is complete.
+	gateOpen gatePhase = iota
+	// gateStarting: the objects of the initial list get the finalizer, or it has been tried. They are visible meanwhile, and make no events.
+	gateStarting
+	gateClosed
+	// gateHalted: objects pass, and a finalizer whose request was in flight is removed again.
+	gateHalted
+)
+
+func (g *gate) closed() bool { return g.phase == gateStarting || g.phase == gateClosed }
+
+// request identifies a change of an object's finalizers.
+type request struct {
+	key, uid string
+	remove   bool
+}
+
+type requests = workqueue.TypedRateLimitingInterface[request]
+
+// change adds or removes the finalizer of an object.
+type change struct {
+	request
+	object kube.Finalized
+	// err is the last failure.
+	err string
+
+	// The others are of an object that waits. sub delivered it. awaited: the end of gateStarting waits for it. added: the request has been answered, the
+	// watch follows. left: the binding does not select it any more.
+	sub                  *subscription
+	awaited, added, left bool
+}
+
+type floor struct {
+	uid     string
+	version uint64
+}
+
+const (
+	// finalizersInFlight bounds the requests of a binding that are in flight.
+	finalizersInFlight = 16
+	// forbiddenDelay is the time between requests while the permission is missing.
+	forbiddenDelay = 30 * time.Second
+	// regainDelay is the time before a finalizer is added again that another client has removed from an object that lives: the two do not fight
+	// at full speed.
+	regainDelay = time.Second
+	// The delay after a failed request doubles between these.
+	minFinalizerDelay, maxFinalizerDelay = 500 * time.Millisecond, time.Minute
+)
+
+func newGate(name string) *gate {
+	return &gate{
+		name: name, idle: make(chan struct{}), settled: make(chan struct{}), lacking: map[string]*change{}, removals: map[request]*change{},
+		floors: map[string]floor{}, deletions: deletions{fates: map[string]fate{}},
+	}
+}
+
+// newRequests returns a queue with a goroutine, which ShutDown ends.
+func newRequests() requests {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[request](minFinalizerDelay, maxFinalizerDelay))
+}
+
+// admit decides whether a state of an object passes. Otherwise it is outdated, or the object has to get the finalizer before.
+func (m *monitor) admit(sub *subscription, o *object, old item, had bool) bool {
+	g := m.gate
+	switch {
+	case !g.closed():
+		return true
+	case g.outdated(o):
+		m.keep(sub, o, old, had)
+		return false
+	case o.terminating() || o.has(g.name) || g.fates[o.uid] == released:
+		if l := g.lacking[o.key]; l != nil {
+			g.end(l)
+		}
+		if o.has(g.name) && g.fates[o.uid] == removed && version(o.resourceVersion) != 0 {
+			delete(g.fates, o.uid) // it has been added again since
+		}
+		return true
+	}
+	delay := time.Duration(0)
+	switch {
+	case m.keep(sub, o, old, had):
+		delay = regainDelay
+	case had: // deleted and created again, and the watch has missed that
+		m.drop(old, old.object)
+	}
+	m.lack(sub, o, delay)
+	return false
+}
+
+// keep keeps the last state of an object that the binding has, although a subscription has delivered another one.
+func (m *monitor) keep(sub *subscription, o *object, old item, had bool) (kept bool) {
+	if !had || old.object.uid != o.uid {
+		return false
+	}
+	if old.from != sub {
+		old.from = sub
+		m.items.Set(o.key, old)
+	}
+	return true
+}
+
+// outdated reports whether a state is older than the removal of the finalizer, and forgets removals that the watch has passed.
+func (g *gate) outdated(o *object) bool {
+	if len(g.floors) == 0 {
+		return false
+	}
+	v, last := version(o.resourceVersion), g.floors[o.key]
+	maps.DeleteFunc(g.floors, func(_ string, f floor) bool { return f.version < v })
+	return last.uid == o.uid && v != 0 && v < last.version
+}
+
+// lack requests the finalizer for an object.
+func (m *monitor) lack(sub *subscription, o *object, delay time.Duration) *change {
+	g := m.gate
+	l := g.lacking[o.key]
+	switch {
+	case l == nil:
+	case l.uid == o.uid:
+		l.sub, l.object.Finalizers = sub, o.finalizers()
+		if l.added { // and lost again
+			l.added = false
+			g.todo.Add(l.request)
+		}
+		return l
+	default:
+		m.dismiss(l)
+	}
+	g.meet(o.uid)
+	l = &change{request: request{key: o.key, uid: o.uid}, sub: sub, object: g.finalized(o)}
+	g.lacking[o.key] = l
+	g.todo.AddAfter(l.request, delay)
+	return l
+}
+
+func (g *gate) finalized(o *object) kube.Finalized {
+	return kube.Finalized{Resource: g.resource, Namespace: o.namespace, Name: o.name, UID: o.uid, Finalizers: o.finalizers()}
+}
+
+// end ends the waiting of an object.
+func (g *gate) end(l *change) {
+	delete(g.lacking, l.key)
+	g.settle(l)
+}
+
+// settle notes that an object of the initial list has, or may not have, the finalizer.
+func (g *gate) settle(l *change) {
+	if !l.awaited {
+		return
+	}
+	l.awaited = false
+	if g.awaited--; g.awaited == 0 {
+		if g.phase == gateStarting {
+			g.phase = gateClosed
+		}
+		close(g.settled)
+	}
+}
+
+// dismiss ends the waiting of an object that the binding does not select any more, or that is gone. The finalizer is removed if it has been added, or is
+// added by a request in flight.
+func (m *monitor) dismiss(l *change) {
+	if m.gate.end(l); l.added {
+		m.requestRemoval(l.object)
+	}
+	l.left = true
+}
+
+func (m *monitor) dismissAll(which func(*change) bool) {
+	if m.gate == nil {
+		return
+	}
+	for _, l := range m.gate.lacking {
+		if which(l) {
+			m.dismiss(l)
+		}
+	}
+}
+
+// closeGate requests the finalizer for the objects so far. From now on no other object passes without it. It does nothing for a binding that has ended
+// meanwhile.
+func (m *monitor) closeGate(todo requests) (closed bool) {
+	g := m.gate
+	m.update(func() {
+		if closed = !m.muted && !m.ended; !closed {
+			return
+		}
+		g.todo, g.phase, g.trouble, g.known, g.awaited = todo, gateStarting, "", map[string]bool{}, 1
+		var lacking []item
+		m.items.Scan(func(_ string, it item) bool {
+			g.meet(it.object.uid)
+			if !it.object.terminating() && !it.object.has(g.name) {
+				lacking = append(lacking, it)
+			}
+			return true
+		})
+		for _, it := range lacking {
+			m.lack(it.from, it.object, 0).awaited = true
+			g.awaited++
+		}
+		g.settle(&change{awaited: true})
+	})
+	return closed
+}
+
+// openGate lets objects pass as they are, and ends all waiting. Finalizers that have been added stay, unless it is halted: the next version of the hook has
+// them, too.
+func (m *monitor) openGate(phase gatePhase) {
+	g := m.gate
+	for _, l := range g.lacking {
+		if phase == gateHalted {
+			m.dismiss(l)
+		}
+		g.end(l)
+	}
+	if g.phase != gateHalted {
+		g.phase = phase
+	}
+}
+
+// serve sends requests until ctx ends, or the binding, and those in flight have been answered.
+func (m *monitor) serve(ctx context.Context) {
+	todo := m.gate.todo
+	defer close(m.gate.idle)
+	defer context.AfterFunc(ctx, todo.ShutDown)()
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	slots := make(chan struct{}, finalizersInFlight)
+	for {
+		slots <- struct{}{}
+		r, down := todo.Get()
+		switch {
+		case down:
+			return
+		case todo.ShuttingDown(): // the binding has ended
+			todo.Done(r)
+			<-slots
+			continue
+		}
+		sending.Go(func() {
+			m.transmit(ctx, r)
+			todo.Done(r)
+			<-slots
+		})
+	}
+}
+
+// transmit sends a request, if it is due still, and handles its answer.
+func (m *monitor) transmit(ctx context.Context, r request) {
+	g := m.gate
+	m.mu.Lock()
+	c, pause := m.due(r), time.Until(g.paused)
+	var o kube.Finalized
+	if c != nil {
+		o = c.object
+	}
+	m.mu.Unlock()
+	switch {
+	case c == nil:
+	case r.remove:
+		if text, err := g.remove(ctx, o); err == nil || ctx.Err() == nil {
+			m.answeredRemoval(c, text, err)
+		}
+	case pause > 0:
+		g.todo.AddAfter(r, pause)
+	default:
+		if err := g.add(ctx, o); err == nil || ctx.Err() == nil {
+			m.update(func() { m.answeredAdd(c, err) })
+		}
+	}
+}
+
+// due returns the change of a request, or nil if it is not needed any more.
+func (m *monitor) due(r request) *change {
+	if r.remove {
+		return m.gate.removals[r]
+	}
+	if c := m.gate.lacking[r.key]; c != nil && c.request == r && !c.added && !m.ended {
+		return c
+	}
+	return nil
+}
+
+// answeredAdd handles the answer to a request to add the finalizer.
+func (m *monitor) answeredAdd(c *change, err error) {
+	g := m.gate
+	switch undo := g.phase == gateHalted || c.left && !m.muted && !m.ended; {
+	case undo && err == nil:
+		m.requestRemoval(c.object)
+		return
+	case m.ended || m.muted:
+		return
+	}
+	if g.forbidden != "" && !kube.IsPermissionMissing(err) {
+		m.allowed()
+	}
+	switch {
+	case g.lacking[c.key] != c: // the watch was faster
+	case err == nil:
+		c.added, c.err = true, ""
+		g.todo.Forget(c.request)
+	case apierrors.IsNotFound(err): // the watch reports the deletion
+		g.settle(c)
+	case kube.IsPermissionMissing(err):
+		g.forbidden, g.paused = g.missing("add", c), time.Now().Add(forbiddenDelay)
+		if !m.blocked {
+			m.blocked = true
+			m.logLater(slog.LevelError, "Cannot add the finalizer, the binding delivers nothing until then", "error", g.forbidden)
+		}
+		g.todo.AddAfter(c.request, forbiddenDelay)
+	default:
+		m.failed(c, "Cannot add the finalizer, the object is not delivered until then", err.Error())
+		g.todo.AddRateLimited(c.request)
+		if c.awaited { // it is left out of the Synchronization, and Added later
+			m.items.Delete(c.key)
+			delete(m.keys, c.key)
+			g.settle(c)
+		}
+	}
+}
+
+// allowed ends the pause of requests and events: the permission is not missing any more.
+func (m *monitor) allowed() {
+	g := m.gate
+	m.logLater(slog.LevelInfo, "The finalizer can be added again")
+	g.forbidden, g.paused, m.blocked = "", time.Time{}, false
+	for _, key := range slices.Sorted(maps.Keys(g.lacking)) {
+		g.todo.Add(g.lacking[key].request)
+	}
+}
+
+// failed notes a failure, and logs the first one of a change; `why` shows later ones.
+func (m *monitor) failed(c *change, message, problem string) {
+	if c.err == "" {
+		m.logLater(slog.LevelError, message, "namespace", c.object.Namespace, "name", c.object.Name, "error", problem)
+	}
+	c.err = problem
+}
+
+// missing names the permission that a change needs.
+func (g *gate) missing(verb string, c *change) string {
+	namespace := c.object.Namespace
+	if !g.resource.Namespaced {
+		namespace = ""
+	}
+	rule := kube.Rule{Group: g.resource.Group, Resource: g.resource.Resource, Verbs: []string{"get", "list", "watch", "patch"}}
+	return fmt.Sprintf("no permission to %s the finalizer %s: %s", verb, g.name, kube.Grant(namespace, rule))
+}
+
+// requestRemoval removes the finalizer of an object in the background.
+func (m *monitor) requestRemoval(o kube.Finalized) { m.gate.todo.Add(m.gate.removal(o)) }
+
+func (g *gate) removal(o kube.Finalized) request {
+	r := request{key: objectKey(o.Namespace, o.Name), uid: o.UID, remove: true}
+	g.removals[r] = &change{request: r, object: o}
+	return r
+}
+
+// answeredRemoval notes that a finalizer has been removed; last is the object then. If that failed, it is repeated.
+func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
+	g := m.gate
+	var last *object
+	if err == nil {
+		last, _, _ = newIndexer(true).scan(text)
+	}
+	m.locked(func() {
+		switch {
+		case err == nil || apierrors.IsNotFound(err):
+			if err == nil {
+				m.logLater(slog.LevelInfo, "Finalizer removed", "finalizer", g.name, "namespace", c.object.Namespace, "name", c.object.Name)
+			}
+			delete(g.removals, c.request)
+			if g.todo != nil { // a user may release an object on a standby, too
+				g.todo.Forget(c.request)
+			}
+			m.lostFinalizer(c.request, last)
+		case m.ended:
+			delete(g.removals, c.request)
+		case kube.IsPermissionMissing(err):
+			m.failed(c, "Cannot remove the finalizer", g.missing("remove", c))
+			g.todo.AddAfter(c.request, forbiddenDelay)
+		default:
+			m.failed(c, "Cannot remove the finalizer", err.Error())
+			g.todo.AddRateLimited(c.request)
+		}
+	})
+}
+
+// halt stops the events of the binding, and adds no finalizer any more. It removes that of objects which are newer than a version.
+func (m *monitor) halt(reason string, than uint64) {
+	g := m.gate
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g.trouble = reason; !g.closed() {
+		return
+	}
+	m.openGate(gateHalted)
+	m.held, m.muted, g.left = event.Log{}, true, nil
+	m.items.Scan(func(_ string, it item) bool {
+		if it.object.has(g.name) && version(it.object.resourceVersion) > than {
+			m.requestRemoval(g.finalized(it.object))
+		}
+		return true
+	})
+}
+
+// troubles are why objects lack the finalizer, or keep it.
+func (g *gate) troubles() (texts []string) {
+	if g == nil {
+		return nil
+	}
+	for _, text := range []string{g.trouble, g.forbidden, g.unfound} {
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	for _, kind := range []struct {
+		verb    string
+		changes iter.Seq[*change]
+	}{{"wait for", maps.Values(g.lacking)}, {"keep", maps.Values(g.removals)}} {
+		var errs []string
+		for c := range kind.changes {
+			if c.err != "" {
+				errs = append(errs, c.err)
+			}
+		}
+		if len(errs) > 0 {
+			texts = append(texts, fmt.Sprintf("%d objects %s the finalizer %s: %s", len(errs), kind.verb, g.name, slices.Min(errs)))
+		}
+	}
+	return texts
+}
