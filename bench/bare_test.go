@@ -161,7 +161,8 @@ func bareWatch(kubeconfig, namespace string, do func(*bareEvent) error) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, host+"/api/v1/namespaces/"+namespace+"/configmaps?watch=true", nil)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, host+"/api/v1/namespaces/"+namespace+"/configmaps?watch=true",
+		nil)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,8 @@ func tenFilters(b *bench) {
 		tookOne, residentOne = append(tookOne, seconds), append(residentOne, mib)
 		seconds, mib, high, open := measure(ten, 10)
 		took, resident, peak, watches = append(took, seconds), append(resident, mib), append(peak, high), append(watches, open)
-		b.progress("ten hooks: %.2f s, %.0f MiB, peak %.0f MiB; one hook: %.2f s, %.0f MiB", seconds, mib, high, tookOne[len(tookOne)-1], residentOne[len(residentOne)-1])
+		b.progress("ten hooks: %.2f s, %.0f MiB, peak %.0f MiB; one hook: %.2f s, %.0f MiB", seconds, mib, high, tookOne[len(tookOne)-1],
+			residentOne[len(residentOne)-1])
 	}
 	b.add("all Synchronizations after start", "s", took...).against("one hook", tookOne...).times(1.7, 0)
 	b.add("resident", "MiB", resident...).against("one hook", residentOne...).times(1, 20)
@@ -82,7 +83,8 @@ func (b *bench) compareNamespaces(list []string, bound, selector string) (start 
 		_, err := client.CoreV1().ConfigMaps(list[i/8]).Create(context.Background(), objects.ConfigMap(i%8, 1024), metav1.CreateOptions{})
 		return err
 	})
-	many := b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, nameSelector: {matchNames: [%s]}, namespace: {nameSelector: {matchNames: [%s]}}}]}",
+	many := b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, nameSelector: {matchNames: [%s]}, "+
+		"namespace: {nameSelector: {matchNames: [%s]}}}]}",
 		strings.Join(names, ", "), strings.Join(list, ", ")), `echo "run $(grep -o '"object":' $BINDING_CONTEXT_PATH | wc -l)"`))
 	one := b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, %s}]}", selector),
 		`echo "run $(grep -o '"object":' $BINDING_CONTEXT_PATH | wc -l)"`))
@@ -116,9 +118,12 @@ func bigContext(b *bench) {
 	client := b.client()
 	namespace, trigger := b.fill("ConfigMap", 10_000), b.cluster.Namespace(b.T)
 	kept := filepath.Join(b.TempDir(), "context.json")
-	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{name: all, kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [], namespace: {nameSelector: {matchNames: [%s]}}},"+
-		" {kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [Modified], includeSnapshotsFrom: [all], namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace, trigger),
-		"echo ran\n[ -e "+kept+" ] || cp $BINDING_CONTEXT_PATH "+kept)))
+	op := b.start(
+		b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{name: all, kind: ConfigMap, executeHookOnSynchronization: false, "+
+			"executeHookOnEvent: [], namespace: {nameSelector: {matchNames: [%s]}}},"+
+			" {kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [Modified], includeSnapshotsFrom: [all], "+
+			"namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace, trigger),
+			"echo ran\n[ -e "+kept+" ] || cp $BINDING_CONTEXT_PATH "+kept)))
 	op.untilCount("Unlock kubernetes.Event tasks", 2)
 	object := objects.ConfigMap(0, 200)
 	if _, err := client.CoreV1().ConfigMaps(trigger).Create(b.Context(), object, metav1.CreateOptions{}); err != nil {
@@ -177,7 +182,8 @@ func kinds(b *bench) {
 	for _, kind := range []struct{ kind, resource, what, binding string }{
 		{"Pod", "pods", "Pods, full", full},
 		{"Pod", "pods", "Pods, full, keepManagedFields: false", "  keepManagedFields: false\n"},
-		{"Pod", "pods", "Pods, filter, no full objects", "  keepFullObjectsInMemory: false\n  jqFilter: '{labels: .metadata.labels, node: .spec.nodeName, phase: .status.phase}'\n"},
+		{"Pod", "pods", "Pods, filter, no full objects",
+			"  keepFullObjectsInMemory: false\n  jqFilter: '{labels: .metadata.labels, node: .spec.nodeName, phase: .status.phase}'\n"},
 		{"Secret", "secrets", "Secrets, full", full},
 		{"Event", "events", "Events, full", full},
 	} {

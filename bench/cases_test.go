@@ -12,7 +12,8 @@ import (
 // testCases measures the cases of a test file, in turns with bare executions of the same hook.
 func testCases(b *bench) {
 	const times, cases = 7, 100
-	dir := b.hooks(hook(`{configVersion: v1, kubernetes: [{kind: ConfigMap, apiVersion: v1, jqFilter: .data, executeHookOnSynchronization: false}]}`,
+	dir := b.hooks(hook(`{configVersion: v1, kubernetes: [{kind: ConfigMap, apiVersion: v1, jqFilter: .data, `+
+		`executeHookOnSynchronization: false}]}`,
 		`read -r context <"$BINDING_CONTEXT_PATH"
 case $context in *'"watchEvent":"Added"'*) announce "a ConfigMap was added" ;; esac`))
 	found, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -34,7 +35,8 @@ case $context in *'"watchEvent":"Added"'*) announce "a ConfigMap was added" ;; e
 		fmt.Fprintf(&text, "- {name: case %d, event: {Added: cm/menu}, expect: {stdout: ok, calls: [[announce, \"*\"]]}}\n", i)
 	}
 	file := write("many_test.yaml", text.String(), 0o600)
-	context := write("context.json", `[{"binding":"kubernetes","type":"Event","watchEvent":"Added","filterResult":{"soup":"leek"}}]`+"\n", 0o600)
+	context := write("context.json", `[{"binding":"kubernetes","type":"Event","watchEvent":"Added","filterResult":{"soup":"leek"}}]`+"\n",
+		0o600)
 	stub := write("announce", "#!/bin/sh\necho ok\n", 0o755)
 	seconds := func(cmd *exec.Cmd) float64 {
 		cmd.Env = append(os.Environ(), "BINDING_CONTEXT_PATH="+context, "PATH="+filepath.Dir(stub)+":"+os.Getenv("PATH"))

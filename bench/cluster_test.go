@@ -150,7 +150,8 @@ func (b *bench) each(workers, n int, do func(client *kubernetes.Clientset, i int
 
 // watches counts the watches on a resource that the API server serves.
 func (b *bench) watches(resource string) float64 {
-	return sumOf(b.cluster.Kubectl(b.T, "get", "--raw", "/metrics"), "apiserver_longrunning_requests{", `resource="`+resource+`"`, `verb="WATCH"`)
+	return sumOf(b.cluster.Kubectl(b.T, "get", "--raw", "/metrics"), "apiserver_longrunning_requests{", `resource="`+resource+`"`,
+		`verb="WATCH"`)
 }
 
 // sumOf adds up the values of a metric with these labels.

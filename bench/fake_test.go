@@ -30,7 +30,9 @@ func newFakeServer(t *testing.T, count int) *fakeServer {
 		})
 	}
 	answer("/apis", `{"kind":"APIGroupList","groups":[]}`)
-	answer("/api/v1", `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get","list","watch"]}]}`)
+	answer("/api/v1",
+		`{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get",`+
+			`"list","watch"]}]}`)
 	mux.HandleFunc("/api/v1/namespaces/default/configmaps", s.serve)
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)

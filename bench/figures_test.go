@@ -108,7 +108,8 @@ func printTable(w io.Writer) {
 				verdict = "MISSED"
 			}
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s %s\t%s–%s of %d\t%s\t%s\t%s\n", f.Scenario, f.What, number(f.Median), f.Unit, number(f.Least), number(f.Most), f.Samples, text, limit, verdict)
+		fmt.Fprintf(out, "%s\t%s\t%s %s\t%s–%s of %d\t%s\t%s\t%s\n", f.Scenario, f.What, number(f.Median), f.Unit, number(f.Least),
+			number(f.Most), f.Samples, text, limit, verdict)
 	}
 	out.Flush()
 }

@@ -95,8 +95,10 @@ func (b *bench) newFlood(more string) *flooded {
 			b.Fatal(err)
 		}
 		// Each run appends its events to a file, in order, and the size of its context to another.
-		texts = append(texts, hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, queue: q%d, %sexecuteHookOnSynchronization: false, executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [%s]}}}]}", i, more, f.namespace),
-			fmt.Sprintf(`grep -o '"[0-9][0-9]*:[0-9]*"' $BINDING_CONTEXT_PATH >> %[1]s/received-%[2]d
+		texts = append(texts,
+			hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, queue: q%d, %sexecuteHookOnSynchronization: false, "+
+				"executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [%s]}}}]}", i, more, f.namespace),
+				fmt.Sprintf(`grep -o '"[0-9][0-9]*:[0-9]*"' $BINDING_CONTEXT_PATH >> %[1]s/received-%[2]d
 wc -c < $BINDING_CONTEXT_PATH >> %[1]s/size-%[2]d
 if [ -e %[3]s ]; then cat %[3]s; rm %[3]s; fi`, f.dir, i, f.gate(i))))
 	}
@@ -138,7 +140,8 @@ func (f *flooded) write() float64 {
 		client := f.b.client()
 		writing.Go(func() {
 			for n := 1; n <= floodWrites/floodObjects; n++ {
-				if _, err := client.CoreV1().ConfigMaps(f.namespace).Update(context.Background(), floodObject(i, n), metav1.UpdateOptions{}); err != nil {
+				if _, err := client.CoreV1().ConfigMaps(f.namespace).
+					Update(context.Background(), floodObject(i, n), metav1.UpdateOptions{}); err != nil {
 					f.b.Error(err)
 					return
 				}

@@ -52,7 +52,9 @@ func kubectlCalls(b *bench) {
 // kubectlList measures a call that takes much longer than the start of kubectl.
 func kubectlList(b *bench) {
 	b.fill("Pod", 10_000)
-	b.alternate("get pods -A -o json, 10,000 Pods", listPairs, 1.03, func(int) *exec.Cmd { return exec.Command("kubectl", "get", "pods", "-A", "-o", "json") })
+	b.alternate("get pods -A -o json, 10,000 Pods", listPairs, 1.03, func(int) *exec.Cmd {
+		return exec.Command("kubectl", "get", "pods", "-A", "-o", "json")
+	})
 }
 
 // typicalHook measures a hook as published ones are.

@@ -25,8 +25,10 @@ const (
 
 // keyed is a hook with a keyed queue for the ConfigMaps of a namespace that runs commands. They may print.
 func keyed(namespace, retry string, concurrency int, commands string) string {
-	return hook(fmt.Sprintf("{configVersion: v1, settings: {contextsPerRun: 1%s}, kubernetes: [{name: all, kind: ConfigMap, executeHookOnEvent: [Modified], executeHookOnSynchronization: false, "+
-		"namespace: {nameSelector: {matchNames: [%s]}}, queue: {name: lanes, key: object, concurrency: %d}}]}", retry, namespace, concurrency), commands)
+	return hook(fmt.Sprintf("{configVersion: v1, settings: {contextsPerRun: 1%s}, kubernetes: [{name: all, kind: ConfigMap, "+
+		"executeHookOnEvent: [Modified], executeHookOnSynchronization: false, "+
+		"namespace: {nameSelector: {matchNames: [%s]}}, queue: {name: lanes, key: object, concurrency: %d}}]}", retry, namespace, concurrency),
+		commands)
 }
 
 // act runs a command of the program for a running operator.
@@ -67,7 +69,8 @@ func lanes(b *bench) {
 			op.stop()
 		}
 	}
-	b.add("1,000 changes of 1,000 objects, 16 runs of 0.1 s at a time", "s", well...).against("1,000 × 0.1 s / 16", ideal.Seconds()).times(1.15, 0)
+	b.add("1,000 changes of 1,000 objects, 16 runs of 0.1 s at a time", "s", well...).against("1,000 × 0.1 s / 16", ideal.Seconds()).
+		times(1.15, 0)
 	b.add("the same with 10 objects that always fail", "s", failing...).against("without failures", well...).times(1.10, 0)
 }
 
@@ -100,7 +103,8 @@ func (b *bench) change(client *kubernetes.Clientset, namespace string, i int, ro
 func lanesHot(b *bench) {
 	const calm, seconds, rate = 500, 10, 50
 	namespace := b.laneObjects(calm + 1)
-	op := b.start(b.hooks(keyed(namespace, "", 4, `sleep 0.02; jq -r '.[0].object | "delivered \(.metadata.name) \(.data.round)"' $BINDING_CONTEXT_PATH`)))
+	op := b.start(b.hooks(keyed(namespace, "", 4,
+		`sleep 0.02; jq -r '.[0].object | "delivered \(.metadata.name) \(.data.round)"' $BINDING_CONTEXT_PATH`)))
 	op.untilCount("Kubernetes bindings for hook are enabled successfully", 1)
 	var mu sync.Mutex
 	written := map[string]time.Time{}

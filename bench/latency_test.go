@@ -16,7 +16,9 @@ func latency(b *bench) {
 	const times = 200
 	client := b.client()
 	namespace, other, third := b.cluster.Namespace(b.T), b.cluster.Namespace(b.T), b.cluster.Namespace(b.T)
-	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace), "echo ran")))
+	op := b.start(
+		b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Added], "+
+			"namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace), "echo ran")))
 	op.untilCount("ran", 1)
 	op.untilCount("Unlock kubernetes.Event tasks", 1)
 	script := filepath.Join(b.hooks("#!/bin/sh\necho ran\n"), "hook-00.sh")
@@ -55,7 +57,9 @@ func idle(b *bench) {
 	namespace := b.cluster.Namespace(b.T)
 	var texts []string
 	for i := range 20 {
-		texts = append(texts, hook(fmt.Sprintf("{configVersion: v1, schedule: [{crontab: '0 0 1 1 *', queue: q%d}], kubernetes: [{kind: ConfigMap, queue: q%d, namespace: {nameSelector: {matchNames: [%s]}}}]}", i, i, namespace), "echo ran"))
+		texts = append(texts,
+			hook(fmt.Sprintf("{configVersion: v1, schedule: [{crontab: '0 0 1 1 *', queue: q%d}], kubernetes: [{kind: ConfigMap, queue: q%d, "+
+				"namespace: {nameSelector: {matchNames: [%s]}}}]}", i, i, namespace), "echo ran"))
 	}
 	op := b.start(b.hooks(texts...))
 	op.untilCount("Unlock kubernetes.Event tasks", 20)

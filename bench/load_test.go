@@ -31,10 +31,14 @@ func flood(b *bench) {
 		b.Fatal(err)
 	}
 	counts := filepath.Join(b.TempDir(), "counts")
-	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {flood: large}}, namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
-		"jq length $BINDING_CONTEXT_PATH >> "+counts+"\nif grep -q '\"round\": *\"3000\"' $BINDING_CONTEXT_PATH; then echo complete; fi\nif grep -q '\"Added\"' $BINDING_CONTEXT_PATH; then echo busy; cat "+gate+"; fi")))
+	op := b.start(
+		b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {flood: large}}, "+
+			"namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
+			"jq length $BINDING_CONTEXT_PATH >> "+counts+"\nif grep -q '\"round\": *\"3000\"' $BINDING_CONTEXT_PATH; then echo complete; "+
+				"fi\nif grep -q '\"Added\"' $BINDING_CONTEXT_PATH; then echo busy; cat "+gate+"; fi")))
 	op.untilCount("Unlock kubernetes.Event tasks", 1)
-	flood := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "flood", Labels: map[string]string{"flood": "large"}}, Data: map[string]string{"payload": strings.Repeat("x", 64<<10)}}
+	flood := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "flood", Labels: map[string]string{"flood": "large"}},
+		Data: map[string]string{"payload": strings.Repeat("x", 64<<10)}}
 	for i := range changes + 1 {
 		var err error
 		if flood.Data["round"] = fmt.Sprint(i); i == 0 {
@@ -105,11 +109,13 @@ func patches(b *bench) {
 
 // admission sends requests to a hook as the API server does, in turns with starting the same script without an operator.
 func admission(b *bench) {
-	dir := b.hooks(hook(`{configVersion: v1, kubernetesValidating: [{name: bench.example.com, namespace: {labelSelector: {matchLabels: {bench: none}}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}]}`,
+	dir := b.hooks(hook(`{configVersion: v1, kubernetesValidating: [{name: bench.example.com, namespace: {labelSelector: {matchLabels: `+
+		`{bench: none}}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}]}`,
 		`echo '{"allowed": true}' > $VALIDATING_RESPONSE_PATH`))
 	op := b.start(dir)
 	op.untilCount("Webhooks are registered", 1)
-	url := strings.TrimSpace(b.cluster.Kubectl(b.T, "get", "validatingwebhookconfiguration", "-o", "jsonpath={.items[0].webhooks[0].clientConfig.url}"))
+	url := strings.TrimSpace(b.cluster.Kubectl(b.T, "get", "validatingwebhookconfiguration", "-o",
+		"jsonpath={.items[0].webhooks[0].clientConfig.url}"))
 	if server := op.untilCount("webhook server started", 1); !strings.HasPrefix(url, server.Fields["url"]) {
 		b.Fatalf("the webhook is registered as %s", url)
 	}

@@ -81,7 +81,8 @@ func (b *bench) runDir() string {
 	return dir
 }
 
-// binary is the program as users have it. TESTOPERATOR names another one, so that two can be compared in turns; tests of the bench itself take theirs.
+// binary is the program as users have it. TESTOPERATOR names another one, so that two can be compared in turns; tests of the bench itself
+// take theirs.
 func (b *bench) binary() string {
 	if os.Getenv("BENCH") == "" || os.Getenv("TESTOPERATOR") != "" {
 		return testenv.Binary(b.T)

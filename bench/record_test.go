@@ -9,14 +9,16 @@ func record(b *bench) {
 
 // recordFailures measures the same if all runs fail, eight at a time. Every failed run is one to record; of several at a time, one is.
 func recordFailures(b *bench) {
-	b.recorded(", allowFailure: true, queue: {name: lanes, key: object, concurrency: 8}", "echo cannot reach the database; exit 1", "Hook failed, but allowed to fail", 1.15, false)
+	b.recorded(", allowFailure: true, queue: {name: lanes, key: object, concurrency: 8}", "echo cannot reach the database; exit 1",
+		"Hook failed, but allowed to fail", 1.15, false)
 }
 
 // recorded compares --record=failures with none over 1,000 runs, one for each object, that end with a message.
 func (b *bench) recorded(settings, script, message string, most float64, peak bool) {
 	const times, objectCount = 7, 1000
 	namespace := b.fill("ConfigMap", objectCount)
-	dir := b.hooks(hook(fmt.Sprintf("{configVersion: v1, settings: {contextsPerRun: 1}, kubernetes: [{kind: ConfigMap, apiVersion: v1, initialObjects: added, executeHookOnEvent: [Added]%s, namespace: {nameSelector: {matchNames: [%s]}}}]}", settings, namespace),
+	dir := b.hooks(hook(fmt.Sprintf("{configVersion: v1, settings: {contextsPerRun: 1}, kubernetes: [{kind: ConfigMap, apiVersion: v1, "+
+		"initialObjects: added, executeHookOnEvent: [Added]%s, namespace: {nameSelector: {matchNames: [%s]}}}]}", settings, namespace),
 		script))
 	type samples map[string][]float64
 	perRun, cpu, memory := samples{}, samples{}, samples{}

@@ -30,12 +30,13 @@ type syncer struct {
 	runs      int
 }
 
-// sets syncs sets of 100 objects, in turns with a loop that applies the same objects in another namespace. They have a label and an owner there, too:
-// the API server needs longer for those.
+// sets syncs sets of 100 objects, in turns with a loop that applies the same objects in another namespace. They have a label and an owner
+// there, too: the API server needs longer for those.
 func sets(b *bench) {
 	const times, size, deletions = 21, 100, 3
 	s := b.syncer()
-	other, err := s.client.CoreV1().ConfigMaps(b.cluster.Namespace(b.T)).Create(b.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	other, err := s.client.CoreV1().ConfigMaps(b.cluster.Namespace(b.T)).Create(b.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func sets(b *bench) {
 
 		loopApplied := s.loop(other, wanted)
 		syncRestarted := s.restart()
-		b.progress("%d of %d: all new %.0f ms, loop %.0f ms; after a restart %.0f ms, loop %.0f ms; %.0f requests for one changed object, %.0f for none",
+		b.progress("%d of %d: all new %.0f ms, loop %.0f ms; after a restart %.0f ms, loop %.0f ms; %.0f requests for one changed object, "+
+			"%.0f for none",
 			n, times, syncCreated, loopCreated, syncRestarted, loopApplied, afterOne-before, afterNone-afterOne)
 		if n > 0 { // the first round fills the caches
 			created, createdByLoop = append(created, syncCreated), append(createdByLoop, loopCreated)
@@ -84,12 +86,15 @@ func sets(b *bench) {
 func (b *bench) syncer() *syncer {
 	s := &syncer{bench: b, client: b.client(), file: filepath.Join(b.TempDir(), "sync.json")}
 	var err error
-	s.owner, err = s.client.CoreV1().ConfigMaps(b.cluster.Namespace(b.T)).Create(b.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	s.owner, err = s.client.CoreV1().ConfigMaps(b.cluster.Namespace(b.T)).Create(b.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.dir = b.hooks(hook(fmt.Sprintf("{configVersion: v1, onStartup: 1, kubernetes: [{kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [Modified], "+
-		"nameSelector: {matchNames: [owner]}, namespace: {nameSelector: {matchNames: [%s]}}}]}", s.owner.Namespace), "cat "+s.file+" > $KUBERNETES_PATCH_PATH\necho written"))
+	s.dir = b.hooks(hook(fmt.Sprintf("{configVersion: v1, onStartup: 1, kubernetes: [{kind: ConfigMap, executeHookOnSynchronization: false, "+
+		"executeHookOnEvent: [Modified], "+
+		"nameSelector: {matchNames: [owner]}, namespace: {nameSelector: {matchNames: [%s]}}}]}", s.owner.Namespace),
+		"cat "+s.file+" > $KUBERNETES_PATCH_PATH\necho written"))
 	return s
 }
 
@@ -167,7 +172,8 @@ func (s *syncer) loop(owner *corev1.ConfigMap, list []*corev1.ConfigMap) (ms flo
 	}
 	started := time.Now()
 	kube.Concurrently(len(list), 16, func(i int) {
-		if _, err := s.client.CoreV1().ConfigMaps(owner.Namespace).Patch(s.Context(), list[i].Name, types.ApplyPatchType, bodies[i], metav1.PatchOptions{FieldManager: "bench"}); err != nil {
+		if _, err := s.client.CoreV1().ConfigMaps(owner.Namespace).
+			Patch(s.Context(), list[i].Name, types.ApplyPatchType, bodies[i], metav1.PatchOptions{FieldManager: "bench"}); err != nil {
 			s.Error(err)
 		}
 	})
@@ -177,8 +183,8 @@ func (s *syncer) loop(owner *corev1.ConfigMap, list []*corev1.ConfigMap) (ms flo
 	return milliseconds(time.Since(started))
 }
 
-// deleteEach deletes one member after the other, some times, and returns how long each was gone. The operator restores five times a minute without
-// a delay.
+// deleteEach deletes one member after the other, some times, and returns how long each was gone. The operator restores five times a minute
+// without a delay.
 func (s *syncer) deleteEach(list []*corev1.ConfigMap, times int) (ms []float64) {
 	s.Helper()
 	maps := s.client.CoreV1().ConfigMaps(s.owner.Namespace)
@@ -213,17 +219,21 @@ func setsMany(b *bench) {
 	const owners = 1000
 	namespace := b.cluster.Namespace(b.T)
 	owner := func(i int, run string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("owner-", i), Labels: map[string]string{"bench": "owner"}}, Data: map[string]string{"run": run}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("owner-", i), Labels: map[string]string{"bench": "owner"}},
+			Data: map[string]string{"run": run}}
 	}
 	b.each(8, owners, func(client *kubernetes.Clientset, i int) error {
 		_, err := client.CoreV1().ConfigMaps(namespace).Create(b.Context(), owner(i, "none"), metav1.CreateOptions{})
 		return err
 	})
-	op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, settings: {contextsPerRun: 1}, kubernetes: [{kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [Modified], "+
-		"labelSelector: {matchLabels: {bench: owner}}, namespace: {nameSelector: {matchNames: [%s]}}, queue: {name: owners, key: object, concurrency: 8}}]}", namespace),
-		fmt.Sprintf(`jq -c --arg payload %s '.[0].object.metadata | {operation: "Sync", set: "children", owner: {apiVersion: "v1", kind: "ConfigMap", namespace, name, uid},
+	op := b.start(
+		b.hooks(hook(fmt.Sprintf("{configVersion: v1, settings: {contextsPerRun: 1}, kubernetes: [{kind: ConfigMap, "+
+			"executeHookOnSynchronization: false, executeHookOnEvent: [Modified], "+
+			"labelSelector: {matchLabels: {bench: owner}}, namespace: {nameSelector: {matchNames: [%s]}}, queue: {name: owners, key: object, "+
+			"concurrency: 8}}]}", namespace),
+			fmt.Sprintf(`jq -c --arg payload %s '.[0].object.metadata | {operation: "Sync", set: "children", owner: {apiVersion: "v1", kind: "ConfigMap", namespace, name, uid},
   objects: [.name as $owner | range(5) | {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "\($owner)-\(.)"}, data: {payload: $payload}}]}' $BINDING_CONTEXT_PATH > $KUBERNETES_PATCH_PATH`,
-			strings.Repeat("payload-", 128)))), "--namespace", namespace)
+				strings.Repeat("payload-", 128)))), "--namespace", namespace)
 	op.untilCount("Kubernetes bindings for hook are enabled successfully", 1)
 	time.Sleep(settle)
 	idle := op.resident()

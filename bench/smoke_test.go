@@ -36,8 +36,8 @@ const baselineFile = "baseline.json"
 // growth is how much more than the baseline is too much.
 const growth = 0.20
 
-// TestSmoke counts what an event costs, running and waiting, and what an object keeps, and compares that with the baseline. Nothing is timed,
-// so a busy machine does not matter. The operator runs in this process, on an API server that is a few lines of Go.
+// TestSmoke counts what an event costs, running and waiting, and what an object keeps, and compares that with the baseline. Nothing is
+// timed, so a busy machine does not matter. The operator runs in this process, on an API server that is a few lines of Go.
 func TestSmoke(t *testing.T) {
 	if os.Getenv("BENCH_SMOKE") == "" {
 		t.Skip("run 'make bench-smoke'")
@@ -271,8 +271,10 @@ func perWaiting(t *testing.T, hooks int) float64 {
 	}
 	var texts []string
 	for range hooks {
-		texts = append(texts, hook("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, namespace: {nameSelector: {matchNames: [default]}}, keepFullObjectsInMemory: false,"+
-			" jqFilter: .metadata.resourceVersion, executeHookOnSynchronization: false, executeHookOnEvent: [Modified]}]}", "cat "+gate))
+		texts = append(texts,
+			hook("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, namespace: {nameSelector: {matchNames: [default]}}, "+
+				"keepFullObjectsInMemory: false,"+
+				" jqFilter: .metadata.resourceVersion, executeHookOnSynchronization: false, executeHookOnEvent: [Modified]}]}", "cat "+gate))
 	}
 	server := newFakeServer(t, 100)
 	op := runHere(t, server, texts...)
@@ -328,7 +330,8 @@ func runHere(t *testing.T, server *fakeServer, hookTexts ...string) *here {
 	ctx, cancel := context.WithCancel(t.Context())
 	dir, tmp := b.hooks(hookTexts...), t.TempDir()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: fake, contexts: [{name: fake, context: {cluster: fake, user: fake}}],"+
+	text := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: fake, contexts: [{name: fake, context: {cluster: fake, "+
+		"user: fake}}],"+
 		" clusters: [{name: fake, cluster: {server: %q}}], users: [{name: fake, user: {}}]}", server.URL)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -337,7 +340,8 @@ func runHere(t *testing.T, server *fakeServer, hookTexts ...string) *here {
 		op.ended <- app.Run(ctx, context.Background(), app.Options{
 			HooksDir: dir, TmpDir: tmp, Cluster: kube.Options{Kubeconfig: kubeconfig, QPS: -1}, Env: os.Environ(), Log: slog.New(op.handler()),
 			ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Minute, ShutdownTimeout: 10 * time.Second,
-			KeepManagedFields: true, ListenAddress: "127.0.0.1:0", Metrics: app.MetricsOptions{Prefix: "shell_operator_"}, Debug: app.DebugOptions{Level: new(slog.LevelVar)},
+			KeepManagedFields: true, ListenAddress: "127.0.0.1:0", Metrics: app.MetricsOptions{Prefix: "shell_operator_"},
+			Debug: app.DebugOptions{Level: new(slog.LevelVar)},
 		})
 	}()
 	op.cancel, op.stop = cancel, func() {

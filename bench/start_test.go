@@ -12,7 +12,8 @@ const (
 
 // snapshotHook sees all objects of a kind in a namespace.
 func snapshotHook(kind, namespace, more string) string {
-	return hook(fmt.Sprintf("configVersion: v1\nkubernetes:\n- apiVersion: v1\n  kind: %s\n  namespace: {nameSelector: {matchNames: [%s]}}\n%s", kind, namespace, more),
+	return hook(fmt.Sprintf("configVersion: v1\nkubernetes:\n- apiVersion: v1\n  kind: %s\n  "+
+		"namespace: {nameSelector: {matchNames: [%s]}}\n%s", kind, namespace, more),
 		`echo "run $(wc -c < $BINDING_CONTEXT_PATH)"`)
 }
 
@@ -75,7 +76,8 @@ func (b *bench) measureStart(namespace, resource, binding string, times int) (s 
 		cpu := op.cpu()
 		time.Sleep(settle)
 		s.resident, s.peak = append(s.resident, op.resident()), append(s.peak, op.peak())
-		b.progress("%d of %d: %.2f s, of it %.2f s for the list (bare list %.2f s), CPU %.2f s, resident %.0f MiB, peak %.0f MiB, JSON %.0f MiB", i+1, times,
+		b.progress("%d of %d: %.2f s, of it %.2f s for the list (bare list %.2f s), CPU %.2f s, resident %.0f MiB, peak %.0f MiB, JSON %.0f MiB",
+			i+1, times,
 			s.first[i], enabled.Seconds(), seconds, cpu, s.resident[i], s.peak[i], mib)
 		op.stop()
 	}

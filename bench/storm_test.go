@@ -44,8 +44,10 @@ func storm(b *bench) {
 		peerUsed, reconciles, peerDelay := b.peerStorm(namespace, func() { write("peer") })
 		peers, peerRuns, peerLate = append(peers, peerUsed*1000/updates), append(peerRuns, reconciles), append(peerLate, peerDelay)
 		// The hook counts the contexts that it gets.
-		op := b.start(b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
-			stormCommand)))
+		op := b.start(
+			b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Modified], "+
+				"namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
+				stormCommand)))
 		op.untilCount("Unlock kubernetes.Event tasks", 1)
 		before, ran := op.cpu(), op.count("Execute hook")
 		beside = append(beside, write("beside"))
@@ -65,7 +67,8 @@ func storm(b *bench) {
 		used, n := op.cpu()-before, float64(op.count("Execute hook")-ran)
 		runs = append(runs, n)
 		cpuPerEvent = append(cpuPerEvent, used*1000/updates)
-		b.progress("%d events in %.0f runs, %.2f s of CPU; the writers took %.2f s, alone %.2f s; a bare program used %.2f s in %.0f runs, controller-runtime %.2f s in %.0f reconciles",
+		b.progress("%d events in %.0f runs, %.2f s of CPU; the writers took %.2f s, alone %.2f s; a bare program used %.2f s in %.0f runs, "+
+			"controller-runtime %.2f s in %.0f reconciles",
 			updates, n, used, beside[len(beside)-1], alone[len(alone)-1], bareUsed, bareRan, peerUsed, reconciles)
 		op.stop()
 	}

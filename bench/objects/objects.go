@@ -83,7 +83,8 @@ func Secret(i int) *corev1.Secret {
 		Type:       corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
 			"tls.crt": []byte("-----BEGIN CERTIFICATE-----\n" + base64.StdEncoding.EncodeToString(binary(r, 900)) + "\n-----END CERTIFICATE-----\n"),
-			"tls.key": []byte("-----BEGIN PRIVATE KEY-----\n" + base64.StdEncoding.EncodeToString(binary(r, 1200)) + "\n-----END PRIVATE KEY-----\n"),
+			"tls.key": []byte("-----BEGIN PRIVATE KEY-----\n" + base64.StdEncoding.EncodeToString(binary(r, 1200)) +
+				"\n-----END PRIVATE KEY-----\n"),
 		},
 	}
 }
@@ -101,10 +102,11 @@ func Event(i int, namespace string) *corev1.Event {
 	what := reasons[r.IntN(len(reasons))]
 	seen := metav1.NewTime(at.Add(time.Duration(i) * time.Second))
 	return &corev1.Event{
-		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta:     metav1.ObjectMeta{Name: pod + "." + hexadecimal(r, 16)},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod, Namespace: namespace, UID: uid(r), ResourceVersion: fmt.Sprint(100_000 + i)},
-		Type:           what.kind, Reason: what.reason, Message: fmt.Sprintf(what.message, namespace, pod, r.IntN(200)),
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta: metav1.ObjectMeta{Name: pod + "." + hexadecimal(r, 16)},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod, Namespace: namespace, UID: uid(r),
+			ResourceVersion: fmt.Sprint(100_000 + i)},
+		Type: what.kind, Reason: what.reason, Message: fmt.Sprintf(what.message, namespace, pod, r.IntN(200)),
 		Source:         corev1.EventSource{Component: what.component, Host: fmt.Sprintf("node-%03d", r.IntN(200))},
 		FirstTimestamp: seen, LastTimestamp: seen, Count: int32(1 + r.IntN(40)),
 	}

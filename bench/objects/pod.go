@@ -18,7 +18,8 @@ func podName(i int) string {
 }
 
 func uid(r *rand.Rand) types.UID {
-	return types.UID(hexadecimal(r, 8) + "-" + hexadecimal(r, 4) + "-4" + hexadecimal(r, 3) + "-8" + hexadecimal(r, 3) + "-" + hexadecimal(r, 12))
+	return types.UID(hexadecimal(r, 8) + "-" + hexadecimal(r, 4) + "-4" + hexadecimal(r, 3) + "-8" + hexadecimal(r, 3) + "-" +
+		hexadecimal(r, 12))
 }
 
 // Pod returns a Pod as a Deployment makes it: two containers, probes, variables and volumes. Its Status is that of a Pod
@@ -50,10 +51,13 @@ func Pod(i int) *corev1.Pod {
 			AutomountServiceAccountToken: new(bool),
 			Containers:                   []corev1.Container{appContainer(app), sidecar()},
 			Volumes: []corev1.Volume{
-				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app + "-config"}}}},
+				{Name: "config",
+					VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app + "-config"}}}},
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
-			Tolerations: []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "shop", Effect: corev1.TaintEffectNoSchedule}},
+			Tolerations: []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "shop",
+				Effect: corev1.TaintEffectNoSchedule}},
 		},
 		Status: podStatus(r),
 	}
@@ -73,7 +77,9 @@ func appContainer(app string) corev1.Container {
 		Env: []corev1.EnvVar{
 			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 			{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
-			{Name: "DATABASE", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: app + "-database"}, Key: "url"}}},
+			{Name: "DATABASE",
+				ValueFrom: &corev1.EnvVarSource{
+					SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: app + "-database"}, Key: "url"}}},
 			{Name: "REGION", Value: "eu-central"}, {Name: "LOG_LEVEL", Value: "info"},
 		},
 		Resources: corev1.ResourceRequirements{
@@ -90,7 +96,8 @@ func sidecar() corev1.Container {
 		Name: "log-forwarder", Image: "registry.example.com/platform/log-forwarder:1.9.0",
 		Env:          []corev1.EnvVar{{Name: "TARGET", Value: "logs.platform.svc:24224"}},
 		VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/var/log/app"}},
-		Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")}},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"),
+			corev1.ResourceMemory: resource.MustParse("32Mi")}},
 	}
 }
 
@@ -103,8 +110,10 @@ func podStatus(r *rand.Rand) corev1.PodStatus {
 		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, HostIP: host, HostIPs: []corev1.HostIP{{IP: host}},
 		StartTime: &started, QOSClass: corev1.PodQOSBurstable,
 	}
-	for _, condition := range []corev1.PodConditionType{"PodReadyToStartContainers", corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
-		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: started})
+	for _, condition := range []corev1.PodConditionType{"PodReadyToStartContainers", corev1.PodInitialized, corev1.PodReady,
+		corev1.ContainersReady, corev1.PodScheduled} {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue,
+			LastTransitionTime: started})
 	}
 	for _, c := range []corev1.Container{appContainer("app"), sidecar()} {
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
