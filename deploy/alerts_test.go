@@ -33,7 +33,8 @@ func TestAlertsKeepLabels(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, " summary: ") && (!strings.Contains(line, "{{ $labels.namespace }}") || !strings.Contains(line, "{{ $labels.job }}")) {
+		if strings.Contains(line, " summary: ") && (!strings.Contains(line, "{{ $labels.namespace }}") ||
+			!strings.Contains(line, "{{ $labels.job }}")) {
 			t.Errorf("the summary does not name the operator: %s", line)
 		}
 	}
@@ -97,7 +98,8 @@ func TestMetricsExist(t *testing.T) {
 	names := strings.Fields(string(out))
 	for _, name := range names {
 		family := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
-		if !strings.Contains(reference, "| `"+name+"` |") && !strings.Contains(reference, "| `"+family+"` | histogram") && !strings.HasPrefix(name, "process_") && !strings.HasPrefix(name, "go_") {
+		if !strings.Contains(reference, "| `"+name+"` |") && !strings.Contains(reference, "| `"+family+"` | histogram") &&
+			!strings.HasPrefix(name, "process_") && !strings.HasPrefix(name, "go_") {
 			t.Errorf("%s is not in docs/reference/metrics.md", name)
 		}
 	}

@@ -32,13 +32,16 @@ func TestApply(t *testing.T) {
 	cluster.Kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd/servicemonitors.monitoring.coreos.com",
 		"crd/prometheusrules.monitoring.coreos.com", "crd/issuers.cert-manager.io", "crd/certificates.cert-manager.io")
 	for name, values := range map[string]string{
-		"default":      "",
-		"everything":   everything,
-		"cert-manager": "webhooks: {mutating: true, conversion: {enabled: true, crds: [crontabs.example.com]}, certificates: {from: CertManager}}",
-		"own issuer":   "webhooks: {validating: true, certificates: {from: CertManager, issuerRef: {name: ca, kind: ClusterIssuer}}}",
-		"ConfigMaps":   "hooks: {configMaps: [a, b]}\nwatchHooks: true\nsettings: {hook-timeout: 5m, listen-port: 9200, http-body-limit: 2000000, hook-env: [A, B]}\nmetrics: {service: true}",
-		"git":          "hooks: {git: {repository: 'https://example.com/hooks.git', path: shop, secretName: key}}",
-		"image volume": "hooks: {image: {reference: 'registry.example.com/hooks:v1', path: shop}}\ndnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]\nextraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: more}}]",
+		"default":    "",
+		"everything": everything,
+		"cert-manager": "webhooks: {mutating: true, conversion: {enabled: true, crds: [crontabs.example.com]}, " +
+			"certificates: {from: CertManager}}",
+		"own issuer": "webhooks: {validating: true, certificates: {from: CertManager, issuerRef: {name: ca, kind: ClusterIssuer}}}",
+		"ConfigMaps": "hooks: {configMaps: [a, b]}\nwatchHooks: true\nsettings: {hook-timeout: 5m, listen-port: 9200, " +
+			"http-body-limit: 2000000, hook-env: [A, B]}\nmetrics: {service: true}",
+		"git": "hooks: {git: {repository: 'https://example.com/hooks.git', path: shop, secretName: key}}",
+		"image volume": "hooks: {image: {reference: 'registry.example.com/hooks:v1', path: shop}}\ndnsPolicy: None\ndnsConfig: {nameservers: " +
+			"[10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]\nextraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: more}}]",
 		"host network": "hostNetwork: true\nwebhooks: {validating: true}\nsettings: {listen-port: 9200, validating-webhook-listen-port: 10250}",
 		"own Secret":   "webhooks: {validating: true, certificates: {from: Secret, secretName: tls}}\nhooks: {configMap: mine}\nresources: null",
 		"OpenShift":    "podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}",
@@ -66,7 +69,8 @@ func TestApply(t *testing.T) {
 			cluster.KubectlInput(t, hooks, "apply", "--dry-run=server", "--server-side", "--validate=strict", "-f", "-")
 			if job := parse(t, hooks)["Job/shop-shell-operator-uninstall"]; job != nil {
 				cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
-				if err := unstructured.SetNestedField(job.Object, "default", "spec", "template", "spec", "serviceAccountName"); err != nil { // its own was a dry run
+				// its own was a dry run
+				if err := unstructured.SetNestedField(job.Object, "default", "spec", "template", "spec", "serviceAccountName"); err != nil {
 					t.Fatal(err)
 				}
 				createPod(t, cluster, namespace, job)
@@ -77,7 +81,9 @@ func TestApply(t *testing.T) {
 
 // helmHooks are the documents of a manifest that Helm applies at other times.
 func helmHooks(manifest string) string {
-	documents := slices.DeleteFunc(strings.Split(manifest, "\n---\n"), func(d string) bool { return !strings.Contains(d, "\n    helm.sh/hook: ") })
+	documents := slices.DeleteFunc(strings.Split(manifest, "\n---\n"), func(d string) bool {
+		return !strings.Contains(d, "\n    helm.sh/hook: ")
+	})
 	return strings.Join(documents, "\n---\n")
 }
 
@@ -108,7 +114,8 @@ func TestConfigMapLabels(t *testing.T) {
 func TestUninstall(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
-	const values = "webhooks: {validating: true, mutating: true}\nkubernetesEvents: false\nargs: [--hook-timeout, 5m]\nfinalizers: {enabled: true}\nsets: {deleteOnUninstall: true}\n" +
+	const values = "webhooks: {validating: true, mutating: true}\nkubernetesEvents: false\nargs: [--hook-timeout, " +
+		"5m]\nfinalizers: {enabled: true}\nsets: {deleteOnUninstall: true}\n" +
 		"rbac: {rules: [{apiGroups: [''], resources: [configmaps], verbs: [get, list, watch, patch, create, delete]}]}"
 	installed, problem := render(t, namespace, values, "--no-hooks")
 	if problem != "" {
@@ -136,7 +143,8 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 `), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run := exec.CommandContext(t.Context(), testenv.Binary(t), "run", hook, "--apply", "--kube-config", cluster.Kubeconfig, "--namespace", namespace, "--instance", namespace+".shop-shell-operator")
+	run := exec.CommandContext(t.Context(), testenv.Binary(t), "run", hook, "--apply", "--kube-config", cluster.Kubeconfig,
+		"--namespace", namespace, "--instance", namespace+".shop-shell-operator")
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -173,7 +181,8 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "its Pods have ended") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/owned", "-o", "jsonpath={.metadata.finalizers}"); got != `["example.com/other"]` {
+	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/owned", "-o",
+		"jsonpath={.metadata.finalizers}"); got != `["example.com/other"]` {
 		t.Errorf("the object has the finalizers %s", got)
 	}
 	for _, left := range []string{"deployment/shop-shell-operator", "configmap/shell-operator-finalizers", "configmap/of-a-set"} {
@@ -233,7 +242,9 @@ func createPod(t *testing.T, cluster *testenv.Cluster, namespace string, deploym
 func TestRolesOfBoth(t *testing.T) {
 	cluster := testenv.Shared(t)
 	hooks := t.TempDir()
-	write(t, filepath.Join(hooks, "watch"), "#!/bin/sh\necho '{configVersion: v1, kubernetes: [{kind: ConfigMap, namespace: {nameSelector: {matchNames: ['$HOOK_NAMESPACE']}}}]}'\n", 0o755)
+	write(t, filepath.Join(hooks, "watch"),
+		"#!/bin/sh\necho '{configVersion: v1, kubernetes: [{kind: ConfigMap, namespace: {nameSelector: {matchNames: ['$HOOK_NAMESPACE']}}}]}'\n",
+		0o755)
 	for _, name := range []string{"rbac first", "chart first"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -322,8 +333,9 @@ func canI(t *testing.T, cluster *testenv.Cluster, args []string) string {
 	return strings.Fields(answer)[0]
 }
 
-// TestWebhooksSwitchedOff emulates helm upgrade. The operator, with the permissions and names of the chart, writes the webhooks, and a further upgrade leaves
-// them alone. With webhooks.validating: false the configuration is gone, so a failure policy blocks nothing; a hook that still has a binding is a problem.
+// TestWebhooksSwitchedOff emulates helm upgrade. The operator, with the permissions and names of the chart, writes the webhooks, and a
+// further upgrade leaves them alone. With webhooks.validating: false the configuration is gone, so a failure policy blocks nothing; a hook
+// that still has a binding is a problem.
 func TestWebhooksSwitchedOff(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
@@ -373,7 +385,8 @@ echo '{"allowed": false, "message": "nothing is allowed here"}' >"$VALIDATING_RE
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: hooks, Kubeconfig: kubeconfigOf(t, cluster, namespace, "shop-shell-operator"),
-		Args: []string{"--validating-webhook-configuration-name", namespace + "-shop-shell-operator-admission", "--validating-webhook-former-configuration-name", namespace + "-shop-shell-operator",
+		Args: []string{"--validating-webhook-configuration-name", namespace + "-shop-shell-operator-admission",
+			"--validating-webhook-former-configuration-name", namespace + "-shop-shell-operator",
 			"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0", "--kubernetes-events=false"},
 	})
 	op.UntilLog("Webhooks are registered")

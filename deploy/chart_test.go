@@ -59,14 +59,16 @@ func TestDefault(t *testing.T) {
 		t.Errorf("not exactly a Deployment and a ServiceAccount with permission to write Events: %d objects", len(o))
 	}
 	o = rendered(t, "kubernetesEvents: false", "--no-hooks")
-	if len(o) != 2 || !strings.Contains(o.at(t, "Deployment/shop-shell-operator", "spec", "template", "spec", "containers"), "name: SHELL_OPERATOR_KUBERNETES_EVENTS\n    value: \"false\"") {
+	if len(o) != 2 || !strings.Contains(o.at(t, "Deployment/shop-shell-operator", "spec", "template", "spec", "containers"),
+		"name: SHELL_OPERATOR_KUBERNETES_EVENTS\n    value: \"false\"") {
 		t.Errorf("not exactly a Deployment without Events and a ServiceAccount without permissions: %d objects", len(o))
 	}
 	if got := o.at(t, "Deployment/shop-shell-operator", "spec", "strategy"); got != "type: Recreate" {
 		t.Errorf("two operators could run hooks concurrently: strategy %s", got)
 	}
 	// The image with a shell has no USER, so that a Dockerfile from it can run apk add.
-	if got := o.at(t, "Deployment/shop-shell-operator", "spec", "template", "spec", "securityContext"); !strings.Contains(got, "runAsUser: 65532") || strings.Contains(read(t, "image/Dockerfile"), "\nUSER") {
+	if got := o.at(t, "Deployment/shop-shell-operator", "spec", "template", "spec", "securityContext"); !strings.Contains(got,
+		"runAsUser: 65532") || strings.Contains(read(t, "image/Dockerfile"), "\nUSER") {
 		t.Errorf("the image with a shell is root for Dockerfiles and 65532 in the chart: %s", got)
 	}
 }
@@ -82,7 +84,8 @@ annotations: {Deployment: {reload: "yes"}}
 serviceAccount: {annotations: {role: arn}}
 `)
 	for key, object := range o {
-		if l, a := object.GetLabels(), object.GetAnnotations(); l["team"] != "shop" || a["cost"] != "7" || l["app.kubernetes.io/name"] == "other" {
+		if l, a := object.GetLabels(), object.GetAnnotations(); l["team"] != "shop" || a["cost"] != "7" ||
+			l["app.kubernetes.io/name"] == "other" {
 			t.Errorf("%s has the labels %v and annotations %v", key, l, a)
 		}
 		if object.GetKind() == "Service" && object.GetLabels()["mesh"] != "on" {
@@ -100,7 +103,8 @@ serviceAccount: {annotations: {role: arn}}
 		t.Errorf("the ServiceAccount has the annotations %v", got)
 	}
 	// The Pod's own labels win; those of the selector always do.
-	if got, want := o.at(t, deployment, "spec", "template", "metadata", "labels"), "app.kubernetes.io/instance: shop\napp.kubernetes.io/name: shell-operator\nteam: fruit"; got != want {
+	if got, want := o.at(t, deployment, "spec", "template", "metadata", "labels"),
+		"app.kubernetes.io/instance: shop\napp.kubernetes.io/name: shell-operator\nteam: fruit"; got != want {
 		t.Errorf("the Pod has the labels\n%s\nwant\n%s", got, want)
 	}
 }
@@ -116,11 +120,16 @@ func TestPod(t *testing.T) {
 		"watchHooks: true":                    {"name: SHELL_OPERATOR_WATCH_HOOKS\n    value: \"true\""},
 		"livenessProbe: {periodSeconds: 7}":   {"periodSeconds: 7\n    timeoutSeconds: 10"},
 		"settings: {listen-port: 9200}":       {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
-		"hostNetwork: true\nwebhooks: {mutating: true}\nsettings: {validating-webhook-listen-port: 10250}":      {"hostNetwork: true", "dnsPolicy: ClusterFirstWithHostNet", "containerPort: 10250\n    name: admission"},
-		"dnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]": {"dnsPolicy: None", "- 10.0.0.1", "- db"},
-		"webhooks: {validating: true}":                                                                {"value: kube-system,kube-node-lease,kube-public,shop"},
-		"webhooks: {validating: true, excludeReleaseNamespace: false}":                                {"value: kube-system,kube-node-lease,kube-public\n"},
-		"image: {tag: v1.2.3, variant: jq1.8}":                                                        {"image: ghcr.io/shell-operator/shell-operator:v1.2.3-jq1.8\n"},
+		"hostNetwork: true\nwebhooks: {mutating: true}\nsettings: {validating-webhook-listen-port: 10250}": {"hostNetwork: true",
+			"dnsPolicy: ClusterFirstWithHostNet", "containerPort: 10250\n    name: admission"},
+		"dnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]": {"dnsPolicy: None",
+			"- 10.0.0.1", "- db"},
+		"webhooks: {validating: true}": {
+			"value: kube-system,kube-node-lease,kube-public,shop"},
+		"webhooks: {validating: true, excludeReleaseNamespace: false}": {
+			"value: kube-system,kube-node-lease,kube-public\n"},
+		"image: {tag: v1.2.3, variant: jq1.8}": {
+			"image: ghcr.io/shell-operator/shell-operator:v1.2.3-jq1.8\n"},
 		"extraContainers: [{name: more, image: more}]\ninitContainers: [{name: first, image: first}]": {"image: more", "image: first"},
 	} {
 		spec := rendered(t, values).at(t, "Deployment/shop-shell-operator", "spec", "template", "spec")
@@ -130,13 +139,16 @@ func TestPod(t *testing.T) {
 			}
 		}
 	}
-	if spec := rendered(t, "resources: null").at(t, "Deployment/shop-shell-operator", "spec", "template", "spec"); strings.Contains(spec, "GOMEMLIMIT") {
+	if spec := rendered(t, "resources: null").at(t, "Deployment/shop-shell-operator", "spec", "template", "spec"); strings.Contains(spec,
+		"GOMEMLIMIT") {
 		t.Error("GOMEMLIMIT without a memory limit")
 	}
 	if got := rendered(t, "revisionHistoryLimit: 3").at(t, "Deployment/shop-shell-operator", "spec", "revisionHistoryLimit"); got != "3" {
 		t.Errorf("revisionHistoryLimit is %s", got)
 	}
-	extra := rendered(t, "extraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: a}}, 'kind: ConfigMap\n\napiVersion: v1\n\nmetadata: {name: \"{{ .Release.Name }}-b\"}']")
+	extra := rendered(t,
+		"extraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: a}}, 'kind: ConfigMap\n\napiVersion: v1\n\nmetadata: {name: \"{{ "+
+			".Release.Name }}-b\"}']")
 	if extra["Secret/a"] == nil || extra["ConfigMap/shop-b"] == nil {
 		t.Error("the objects of the user are missing")
 	}
@@ -178,7 +190,8 @@ func TestClientCA(t *testing.T) {
 		t.Errorf("the ConfigMap has %q", got)
 	}
 	pod := o.at(t, "Deployment/shop-shell-operator", "spec", "template")
-	for _, want := range []string{"name: VALIDATING_WEBHOOK_CLIENT_CA\n", "value: /webhook-client-ca/ca.crt", "value: a,b", "mountPath: /webhook-client-ca"} {
+	for _, want := range []string{"name: VALIDATING_WEBHOOK_CLIENT_CA\n", "value: /webhook-client-ca/ca.crt", "value: a,b",
+		"mountPath: /webhook-client-ca"} {
 		if !strings.Contains(pod, want) {
 			t.Errorf("the Pod lacks %q:\n%s", want, pod)
 		}
@@ -233,7 +246,8 @@ func TestNotes(t *testing.T) {
 			t.Errorf("the notes of %q lack %q:\n%s", values, want, notes)
 		}
 	}
-	if notes, _ := render(t, "shop", "image: {variant: jq1.8}\nreplicas: 2", "--notes"); strings.Contains(notes, "jq 1.7.1") || strings.Contains(notes, "no effect") {
+	if notes, _ := render(t, "shop", "image: {variant: jq1.8}\nreplicas: 2", "--notes"); strings.Contains(notes, "jq 1.7.1") ||
+		strings.Contains(notes, "no effect") {
 		t.Errorf("notes about what is not so:\n%s", notes)
 	}
 }
@@ -264,7 +278,8 @@ func TestRights(t *testing.T) {
 		{"http: {enabled: true, secretName: tls}", "", `
 - {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}
 - {apiGroups: [authorization.k8s.io], resources: [subjectaccessreviews], verbs: [create]}`},
-		{"rbac: {rules: [{apiGroups: [apps], resources: [deployments], verbs: [patch]}], clusterRules: [{apiGroups: [''], resources: [nodes], verbs: [list]}]}", `
+		{"rbac: {rules: [{apiGroups: [apps], resources: [deployments], verbs: [patch]}], clusterRules: [{apiGroups: [''], resources: [nodes], " +
+			"verbs: [list]}]}", `
 - {apiGroups: [apps], resources: [deployments], verbs: [patch]}`, `
 - {apiGroups: [""], resources: [nodes], verbs: [list]}`},
 		{"rbac: {create: false, rules: [{apiGroups: [apps], resources: [deployments], verbs: [patch]}]}\nreplicas: 2", "", ""},
@@ -298,7 +313,8 @@ func TestRights(t *testing.T) {
 func TestHooks(t *testing.T) {
 	const deployment = "Deployment/shop-shell-operator"
 	o := rendered(t, "hooks: {files: {a.sh: \"#!/bin/sh\\n\", shop/b.sh: \"#!/bin/bash\\n\"}}")
-	if got, want := o.at(t, "ConfigMap/shop-shell-operator-hooks", "data"), normal(t, "{a.sh: \"#!/bin/sh\\n\", shop--b.sh: \"#!/bin/bash\\n\"}"); got != want {
+	if got, want := o.at(t, "ConfigMap/shop-shell-operator-hooks", "data"),
+		normal(t, "{a.sh: \"#!/bin/sh\\n\", shop--b.sh: \"#!/bin/bash\\n\"}"); got != want {
 		t.Errorf("the ConfigMap has\n%s\nwant\n%s", got, want)
 	}
 	volumes := o.at(t, deployment, "spec", "template", "spec", "volumes")
@@ -327,7 +343,8 @@ func TestHooks(t *testing.T) {
 	for values, want := range map[string][]string{
 		"hooks: {configMaps: [a, b.c]}": {"mountPath: /hooks/a", "mountPath: /hooks/b.c", "name: b.c", "defaultMode: 493"},
 		"hooks: {image: {reference: 'registry.example.com/hooks:v1', path: shop/}}": {
-			"reference: registry.example.com/hooks:v1", "pullPolicy: IfNotPresent", "subPath: shop\n", "mountPath: /hooks\n", "SHELL_OPERATOR_WATCH_HOOKS",
+			"reference: registry.example.com/hooks:v1", "pullPolicy: IfNotPresent", "subPath: shop\n", "mountPath: /hooks\n",
+			"SHELL_OPERATOR_WATCH_HOOKS",
 		},
 		"hooks: {git: {repository: 'https://example.com/hooks.git', ref: v1, path: /shop, secretName: key, args: [--username=git]}}": {
 			"--repo=https://example.com/hooks.git", "--ref=v1", "--username=git", "restartPolicy: Always", "secretName: key", "runAsUser: 65533",
@@ -401,13 +418,14 @@ func TestRefusals(t *testing.T) {
 		"image: {tagg: v1}":                 "at '/image': additional properties 'tagg' not allowed",
 		"image: {digest: v1}":               "at '/image/digest': 'v1' does not match pattern",
 		"leaderElection: {mode: Sometimes}": "at '/leaderElection/mode': value must be one of 'Auto', 'Always', 'Never'",
-		"rbac: {rules: [{resource: [pods], verbs: [get]}]}":          "at '/rbac/rules/0': additional properties 'resource' not allowed",
-		"rbac: {clusterRules: [{resources: [pods]}]}":                "at '/rbac/clusterRules/0': missing property 'verbs'",
-		"rbac: {namespaces: {Team_A: []}}":                           "'Team_A' does not match pattern",
-		"env: {FRUIT: apple}":                                        "at '/env': got object, want array",
-		"env: [{name: PORT, value: 80}]":                             "at '/env/0/value': got number, want string",
-		"hooks: {files: {../../etc/passwd: x}}":                      "'../../etc/passwd' does not match pattern",
-		"hooks: {files: {a.sh: x}, configMap: mine}":                 "hooks.files and hooks.configMap are both set, and both would be /hooks: choose one",
+		"rbac: {rules: [{resource: [pods], verbs: [get]}]}": "at '/rbac/rules/0': additional properties 'resource' not allowed",
+		"rbac: {clusterRules: [{resources: [pods]}]}":       "at '/rbac/clusterRules/0': missing property 'verbs'",
+		"rbac: {namespaces: {Team_A: []}}":                  "'Team_A' does not match pattern",
+		"env: {FRUIT: apple}":                               "at '/env': got object, want array",
+		"env: [{name: PORT, value: 80}]":                    "at '/env/0/value': got number, want string",
+		"hooks: {files: {../../etc/passwd: x}}":             "'../../etc/passwd' does not match pattern",
+		"hooks: {files: {a.sh: x}, configMap: mine}": "hooks.files and hooks.configMap are both set, " +
+			"and both would be /hooks: choose one",
 		"hooks: {image: {reference: a}, git: {repository: b}}":       "hooks.image and hooks.git are both set",
 		"hooks: {git: {repository: b, path: ../..}}":                 "at '/hooks/git/path': '../..' does not match pattern",
 		"hooks: {configMapLabels: {a: b}}":                           "Helm finds no ConfigMap with these labels in namespace shop",

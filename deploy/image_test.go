@@ -120,7 +120,8 @@ func TestLicenses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, err := exec.Command(filepath.Join(testenv.Root(), "scripts", "licenses.sh"), append([]string{test.module}, test.packages...)...).Output()
+			text, err := exec.Command(filepath.Join(testenv.Root(), "scripts", "licenses.sh"), append([]string{test.module}, test.packages...)...).
+				Output()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +130,8 @@ func TestLicenses(t *testing.T) {
 					t.Errorf("no licence of %s %s", m.Path, m.Version)
 				}
 			}
-			if !strings.Contains(string(text), "\nThe Go library go1.") || !strings.Contains(string(text), "Redistribution and use in source and binary forms") {
+			if !strings.Contains(string(text), "\nThe Go library go1.") ||
+				!strings.Contains(string(text), "Redistribution and use in source and binary forms") {
 				t.Error("the licence of Go is missing")
 			}
 		})

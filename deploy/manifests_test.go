@@ -25,7 +25,8 @@ var helmLines = regexp.MustCompile(`(?m)^ +(app\.kubernetes\.io/managed-by|helm\
 
 // TestManifests keeps the plain manifests equal to what the chart makes.
 func TestManifests(t *testing.T) {
-	cmd := exec.Command(tool(t, "chart"), "render", "--no-hooks", "--name", "shell-operator", "--namespace", "shell-operator", filepath.Join(testenv.Root(), "deploy", "chart"))
+	cmd := exec.Command(tool(t, "chart"), "render", "--no-hooks", "--name", "shell-operator", "--namespace",
+		"shell-operator", filepath.Join(testenv.Root(), "deploy", "chart"))
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

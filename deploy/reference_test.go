@@ -240,7 +240,8 @@ func TestSettings(t *testing.T) {
 		}
 		variables += manifest
 	}
-	examples := map[string]string{"string": "text", "boolean": "true", "integer": "1000000", "number": "1.5", "duration": "90s", "list": "[a, b]", "key=value,…": "a=b"}
+	examples := map[string]string{"string": "text", "boolean": "true", "integer": "1000000", "number": "1.5", "duration": "90s",
+		"list": "[a, b]", "key=value,…": "a=b"}
 	all := map[string]string{}
 	for _, row := range settings(t) {
 		flag, variable, example := row[1], row[2], examples[row[3]]

@@ -59,7 +59,8 @@ func TestRelease(t *testing.T) {
 			write(t, changelog, "# Changelog\n\n## Unreleased\n\n- Next.\n\n## v1.2.3 (2026-11-22)\n\n- First.\n\n## v1.2.2\n\n", 0o644)
 			cmd := exec.Command(filepath.Join(testenv.Root(), "scripts", "release.sh"))
 			// Nothing but the programs of a bare machine: a check that called docker, helm or gh would fail.
-			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "VERSION=" + test.version, "DIST=" + dist, "LAYOUT=" + layout, "CHANGELOG=" + changelog, "TMPDIR=" + written}
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "VERSION=" + test.version, "DIST=" + dist, "LAYOUT=" + layout, "CHANGELOG=" + changelog,
+				"TMPDIR=" + written}
 			out, err := cmd.CombinedOutput()
 			if test.fails != "" {
 				if err == nil || !strings.Contains(string(out), test.fails) || strings.Contains(string(out), "\n+ ") {
@@ -103,7 +104,8 @@ func release(t *testing.T, version string) (dist, layout string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"shell-operator-" + strings.TrimPrefix(version, "v") + ".tgz", strings.TrimSpace(string(wheel)), "third-party-licenses.txt"}
+	names := []string{"shell-operator-" + strings.TrimPrefix(version, "v") + ".tgz", strings.TrimSpace(string(wheel)),
+		"third-party-licenses.txt"}
 	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
 		names = append(names, "shell-operator-"+platform, "shell-operator-"+platform+".cdx.json")
 	}

@@ -17,7 +17,8 @@ func TestWorkflows(t *testing.T) {
 		t.Fatalf("no workflows: %v", err)
 	}
 	// Without the checkers of scripts, which are not on every machine.
-	if out, err := exec.Command(tool(t, "actionlint"), append([]string{"-shellcheck=", "-pyflakes=", "-no-color"}, files...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(tool(t, "actionlint"), append([]string{"-shellcheck=", "-pyflakes=", "-no-color"}, files...)...).
+		CombinedOutput(); err != nil {
 		t.Errorf("actionlint: %v\n%s", err, out)
 	}
 }
@@ -41,7 +42,8 @@ func TestPinned(t *testing.T) {
 		}
 	}
 	release := read(t, filepath.Join(testenv.Root(), ".github", "workflows", "release.yml"))
-	if strings.Count(release, "actions/setup-go@") != strings.Count(release, "cache: false") || !strings.Contains(release, "cache-image: false") {
+	if strings.Count(release, "actions/setup-go@") != strings.Count(release, "cache: false") ||
+		!strings.Contains(release, "cache-image: false") {
 		t.Error("a job of the release has a cache, which runs of other workflows write")
 	}
 	dockerfile := read(t, "image/Dockerfile")
