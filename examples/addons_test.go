@@ -48,13 +48,15 @@ func (e *example) choose(settings ...string) {
 // zoned creates a Node in a zone.
 func (e *example) zoned(name, zone string) {
 	e.t.Helper()
-	e.input(fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {topology.kubernetes.io/zone: %s}}}", name, zone), "create", "-f", "-")
+	e.input(fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {topology.kubernetes.io/zone: %s}}}", name, zone),
+		"create", "-f", "-")
 }
 
 // values are those of each release.
 func (e *example) values() string {
 	e.t.Helper()
-	return strings.TrimSpace(e.kubectl("get", "helmreleases", "-o", `jsonpath={range .items[*]}{.metadata.name}={.spec.values.replicas}{.spec.values.topologyKey} {end}`))
+	return strings.TrimSpace(e.kubectl("get", "helmreleases", "-o",
+		`jsonpath={range .items[*]}{.metadata.name}={.spec.values.replicas}{.spec.values.topologyKey} {end}`))
 }
 
 func (e *example) valuesBecome(want string) {
@@ -66,7 +68,8 @@ func (e *example) valuesBecome(want string) {
 func (e *example) ready(name, status, reason string) {
 	e.t.Helper()
 	e.kubectl("patch", "helmrelease", name, "--subresource=status", "--type=merge", "-p",
-		fmt.Sprintf(`{"status": {"conditions": [{"type": "Ready", "status": %q, "reason": %q, "message": "chart %s", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`, status, reason, name))
+		fmt.Sprintf(`{"status": {"conditions": [{"type": "Ready", "status": %q, "reason": %q, "message": "chart %s", `+
+			`"lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`, status, reason, name))
 }
 
 // readyMetric is the line of an addon, empty without one.
@@ -112,7 +115,8 @@ func addons(e *example) {
 	e.ready("store", "False", "UpgradeFailed")
 	e.until("the metric of one that is not", func() bool { return e.readyMetric("store") == "0" })
 	e.until("an Event about it", func() bool {
-		return e.kubectl("get", "events.events.k8s.io", "-o", `jsonpath={range .items[?(@.reason=="AddonFailed")]}{.regarding.name}: {.note}{end}`) == "store: chart store"
+		return e.kubectl("get", "events.events.k8s.io", "-o",
+			`jsonpath={range .items[?(@.reason=="AddonFailed")]}{.regarding.name}: {.note}{end}`) == "store: chart store"
 	})
 
 	// A typo changes nothing.
@@ -179,7 +183,8 @@ func TestAddonsWithFlux(t *testing.T) {
 	waitFor("condition=Ready=False", "helmrelease/web")
 	e.until("the metric of the addon that fails", func() bool { return e.readyMetric("web") == "0" && e.readyMetric("store") == "1" })
 	e.until("the Event about it", func() bool {
-		return strings.Contains(e.kubectl("get", "events.events.k8s.io", "-o", `jsonpath={range .items[?(@.reason=="AddonFailed")]}{.regarding.name}: {.note}{end}`), "replicas must be at least 1")
+		return strings.Contains(e.kubectl("get", "events.events.k8s.io", "-o",
+			`jsonpath={range .items[?(@.reason=="AddonFailed")]}{.regarding.name}: {.note}{end}`), "replicas must be at least 1")
 	})
 	waitFor("condition=Ready", "helmrelease/store")
 	// Not the values from before the failure: helm-controller v1.4 leaves the condition of a release as it was if there is nothing to upgrade.

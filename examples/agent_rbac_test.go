@@ -61,11 +61,13 @@ func TestAgentRbac(t *testing.T) {
 
 	// Foreign subjects stay, drift is corrected.
 	e.kubectl("patch", "clusterrolebinding", "agent-exec", "--type=json", "-p",
-		`[{"op":"remove","path":"/subjects/0"},{"op":"add","path":"/subjects/-","value":{"kind":"ServiceAccount","name":"default","namespace":"by-hand"}}]`)
+		`[{"op":"remove","path":"/subjects/0"},{"op":"add","path":"/subjects/-","value":{"kind":"ServiceAccount","name":"default",`+
+			`"namespace":"by-hand"}}]`)
 	agents = append(agents, "by-hand")
 	e.until("the removed subject again", all)
 	agents = agents[:len(agents)-1]
-	e.kubectl("patch", "clusterrole", "agent-exec", "--type=merge", "-p", `{"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`)
+	e.kubectl("patch", "clusterrole", "agent-exec", "--type=merge", "-p",
+		`{"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`)
 	e.until("the rules again", func() bool { return strings.Contains(e.rules(), "pods/exec") })
 	e.kubectl("delete", "clusterrole,clusterrolebinding", "agent-exec")
 	e.until("all again", all)

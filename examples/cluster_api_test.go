@@ -178,7 +178,8 @@ func clusterAPIRoutes(c *client) {
 	for i := range 5 {
 		creating.Go(func() {
 			status, a := c.ask("POST", "/deployments"+in, fmt.Sprintf(`{"name":"web-%d"}`, i))
-			if status != 201 || len(a.Items) != 2 || a.Items[0].Spec.Replicas != 2 || a.Items[0].Spec.Template.Spec.Containers[0].Image != "nginx:alpine" ||
+			if status != 201 || len(a.Items) != 2 || a.Items[0].Spec.Replicas != 2 ||
+				a.Items[0].Spec.Template.Spec.Containers[0].Image != "nginx:alpine" ||
 				a.Items[1].Spec.Type != "NodePort" || a.Items[1].Spec.Ports[0].Port != 80 || a.Items[1].Spec.Ports[0].NodePort == 0 {
 				e.t.Errorf("created: %d %+v", status, a)
 			}
@@ -302,12 +303,15 @@ func malformedRequests(t *testing.T, address string) {
 		{"deep JSON", jsonPost(strings.Repeat(`{"name":`, 300) + "1" + strings.Repeat("}", 300)), []int{400}},
 		{"very deep JSON", jsonPost(strings.Repeat("[", 500_000)), []int{400}},
 		{"a large body", jsonPost(`{"name":"` + strings.Repeat("a", 2<<20) + `"}`), []int{413}},
-		{"a large body in pieces", request("POST /deployments?ns=default", "Transfer-Encoding: chunked", "", "200000", strings.Repeat("a", 0x200000), "0", end), []int{413}},
+		{"a large body in pieces",
+			request("POST /deployments?ns=default", "Transfer-Encoding: chunked", "", "200000", strings.Repeat("a", 0x200000), "0", end),
+			[]int{413}},
 		{"a wrong chunk", request("POST /deployments?ns=default", "Transfer-Encoding: chunked", "", "xyz", "a", end), []int{400}},
 		{"a length that is no number", request("POST /deployments", "Content-Length: x", end), []int{400}},
 		{"a negative length", request("POST /deployments", "Content-Length: -1", end), []int{400}},
 		{"two lengths", request("POST /deployments", "Content-Length: 1", "Content-Length: 2", "", "ab"), []int{400}},
-		{"a length and chunks", request("POST /deployments?ns=default", "Content-Length: 5", "Transfer-Encoding: chunked", "", "0", "", ""), []int{400}},
+		{"a length and chunks", request("POST /deployments?ns=default", "Content-Length: 5", "Transfer-Encoding: chunked", "", "0", "", ""),
+			[]int{400}},
 		{"an unknown encoding", request("POST /deployments", "Transfer-Encoding: gzip", end), []int{501}},
 		{"an unknown expectation", request("POST /deployments", "Expect: miracles", "Content-Length: 0", end), []int{417}},
 		{"a protocol switch", request("GET /nodes", "Connection: Upgrade", "Upgrade: websocket", end), []int{200}},
@@ -424,7 +428,8 @@ func (e *example) startInPod(args ...string) *x509.CertPool {
 	}
 	write("account/namespace", e.namespace)
 	write("account/token", strings.TrimSpace(e.kubectl("create", "token", e.name)))
-	write("account/ca.crt", e.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", `go-template={{index (index .clusters 0).cluster "certificate-authority-data" | base64decode}}`))
+	write("account/ca.crt", e.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o",
+		`go-template={{index (index .clusters 0).cluster "certificate-authority-data" | base64decode}}`))
 	// The shell's arguments: the program's, after where the files are and which program it is.
 	program := write("operator", fmt.Sprintf(`#!/bin/sh
 exec unshare -rm sh -c '
@@ -442,8 +447,9 @@ exec unshare -rm sh -c '
 	}
 	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
 		Binary: program, HooksDir: filepath.Join(e.name, "hooks"),
-		Args: append(args, "--http-server-cert", write("tls.crt", string(certificate.CertPEM)), "--http-server-key", write("tls.key", string(certificate.KeyPEM))),
-		Env:  []string{"KUBECONFIG=", "HOME=" + dir, "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port},
+		Args: append(args, "--http-server-cert", write("tls.crt", string(certificate.CertPEM)),
+			"--http-server-key", write("tls.key", string(certificate.KeyPEM))),
+		Env: []string{"KUBECONFIG=", "HOME=" + dir, "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port},
 	})
 	return certificate.Pool
 }

@@ -20,7 +20,8 @@ func TestConfigChecksum(t *testing.T) {
 	for _, app := range apps {
 		objects.WriteString(deployment(app) + configMap(app, app, "first"))
 	}
-	e.input(objects.String()+configMap("app-0-more", "app-0", "first")+deployment("other")+configMap("other", "", "first"), "create", "-f", "-")
+	e.input(objects.String()+configMap("app-0-more", "app-0", "first")+deployment("other")+configMap("other", "", "first"),
+		"create", "-f", "-")
 	e.until("a checksum in five Deployments", func() bool { return len(e.rolledOut()) == len(apps) })
 	first := e.settled()
 	if _, ok := first["other"]; ok {
@@ -123,7 +124,8 @@ func configMap(name, of, settings string) string {
 	if of != "" {
 		labels = "example.com/config-of: " + of
 	}
-	return fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, labels: {%s}}\ndata: {settings: %s}\n", name, labels, settings)
+	return fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, labels: {%s}}\ndata: {settings: %s}\n", name,
+		labels, settings)
 }
 
 // rollout is what the hook changes in a Deployment, and what the API server counts of it.

@@ -90,7 +90,8 @@ func prepareOn(t *testing.T, name string, cluster *testenv.Cluster) *example {
 		// kubectl -n does not set this namespace.
 		e.input(regexp.MustCompile(`(?m)^  namespace: .*$`).ReplaceAllString(string(text), "  namespace: "+e.namespace), "apply", "-f", "-")
 		if file == "rbac.yaml" { // a run that is refused would be one that has failed
-			e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace, regexp.MustCompile(`(?m)^  namespace: .*\n`).ReplaceAllString(string(text), ""))
+			e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace,
+				regexp.MustCompile(`(?m)^  namespace: .*\n`).ReplaceAllString(string(text), ""))
 		} else {
 			e.input(string(text), "wait", "--for=condition=established", "--timeout=60s", "-f", "-")
 		}
@@ -112,7 +113,8 @@ func (e *example) start(env ...string) {
 		e.t.Fatal(err)
 	}
 	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
-		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: path, Env: slices.Concat(e.env, env, []string{"WATCH_NAMESPACE=" + e.namespace, pythonPath()}),
+		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: path,
+		Env: slices.Concat(e.env, env, []string{"WATCH_NAMESPACE=" + e.namespace, pythonPath()}),
 	})
 }
 
@@ -189,7 +191,8 @@ func usersHtpasswd(e *example) {
 	var users strings.Builder
 	names := []string{"alice", "bob", "carol", "dave", "erin"}
 	for _, name := range names {
-		fmt.Fprintf(&users, "---\napiVersion: example.com/v1\nkind: User\nmetadata: {name: %s}\nspec: {name: %s, password: \"%s's $ecret\"}\n", name, name, name)
+		fmt.Fprintf(&users, "---\napiVersion: example.com/v1\nkind: User\nmetadata: {name: %s}\nspec: {name: %s, password: \"%s's $ecret\"}\n",
+			name, name, name)
 	}
 	e.operator.UntilLog("Unlock kubernetes.Event tasks")
 	e.input(users.String(), "create", "-f", "-")
@@ -221,7 +224,8 @@ func usersHtpasswd(e *example) {
 func (e *example) htpasswd() map[string]string {
 	e.t.Helper()
 	lines := map[string]string{}
-	text, err := base64.StdEncoding.DecodeString(e.kubectl("get", "secret", "htpasswd", "--ignore-not-found", "-o", "jsonpath={.data.htpasswd}"))
+	text, err := base64.StdEncoding.DecodeString(e.kubectl("get", "secret", "htpasswd", "--ignore-not-found", "-o",
+		"jsonpath={.data.htpasswd}"))
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -336,7 +340,8 @@ func secretCopier(e *example) {
 
 func (e *example) copied(namespace string) string {
 	e.t.Helper()
-	text, err := base64.StdEncoding.DecodeString(e.kubectl("-n", namespace, "get", "secret", "shared-secret", "--ignore-not-found", "-o", "jsonpath={.data.key}"))
+	text, err := base64.StdEncoding.DecodeString(e.kubectl("-n", namespace, "get", "secret", "shared-secret", "--ignore-not-found", "-o",
+		"jsonpath={.data.key}"))
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -97,11 +97,13 @@ func TestExternalOrders(t *testing.T) {
 	condition := func(name string) string {
 		return e.kubectl("get", "orders.example.com", name, "-o", `jsonpath={.status.conditions[0]['status', 'reason', 'message']}`)
 	}
-	if a, b := condition("order-00"), condition("b-nothing"); a != "True Succeeded the shop answers 200: shipped" || !strings.HasPrefix(b, "False Failed attempt 1 of 8: exit status 1: the shop rejects") {
+	if a, b := condition("order-00"), condition("b-nothing"); a != "True Succeeded the shop answers 200: shipped" ||
+		!strings.HasPrefix(b, "False Failed attempt 1 of 8: exit status 1: the shop rejects") {
 		t.Errorf("the conditions are %q and %q", a, b)
 	}
 	close(s.release)
 	e.until("the order of a unicorn is shipped, too", func() bool {
-		return strings.HasPrefix(e.kubectl("get", "orders.example.com", "-o", "jsonpath={.items[*].status.state}"), strings.Repeat("shipped ", 20)+"shipped")
+		return strings.HasPrefix(e.kubectl("get", "orders.example.com", "-o", "jsonpath={.items[*].status.state}"),
+			strings.Repeat("shipped ", 20)+"shipped")
 	})
 }

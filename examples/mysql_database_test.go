@@ -179,14 +179,16 @@ func mysqlExample(t *testing.T) (*example, *mysqlServer) {
 }
 
 func mysqlDatabase(name, database, policy string) string {
-	return fmt.Sprintf("---\napiVersion: example.com/v1\nkind: MysqlDatabase\nmetadata: {name: %s}\nspec: {database: %q, deletionPolicy: %s}\n",
+	return fmt.Sprintf("---\napiVersion: example.com/v1\nkind: MysqlDatabase\nmetadata: {name: %s}\nspec: {database: %q, "+
+		"deletionPolicy: %s}\n",
 		name, database, policy)
 }
 
 // phase waits until objects have a reason of the condition Ready.
 func (e *example) phase(reason string, names ...string) {
 	e.t.Helper()
-	e.kubectl(append([]string{"wait", "--for=jsonpath={.status.conditions[0].reason}=" + reason, "--timeout=60s", "mysqldatabase"}, names...)...)
+	e.kubectl(append([]string{"wait", "--for=jsonpath={.status.conditions[0].reason}=" + reason, "--timeout=60s", "mysqldatabase"},
+		names...)...)
 }
 
 func (e *example) message(name string) string {

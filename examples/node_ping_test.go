@@ -15,7 +15,8 @@ import (
 func TestNodePing(t *testing.T) {
 	e := prepare(t, "node-ping")
 	// Of five packets to 192.0.2.N, the fake ping loses N. 10.0.0.1 is unreachable.
-	addresses := map[string]string{"good": "127.0.0.1", "fair": "192.0.2.1", "poor": "192.0.2.4", "dead": "192.0.2.99", "away": "10.0.0.1", "new": ""}
+	addresses := map[string]string{"good": "127.0.0.1", "fair": "192.0.2.1", "poor": "192.0.2.4", "dead": "192.0.2.99",
+		"away": "10.0.0.1", "new": ""}
 	perRound := map[string]int{"good": 0, "fair": 1, "poor": 4, "dead": 5, "away": 5}
 	var nodes strings.Builder
 	for name := range addresses {

@@ -27,7 +27,8 @@ func webApp(e *example) {
 	}
 	reaches("the objects of the first", `ConfigMap/first={"COLOR":"blue"}`, "Deployment/first=first", "Service/first=80")
 	e.input(app("second", "image: second"), "create", "-f", "-")
-	reaches("the objects of both", `ConfigMap/first={"COLOR":"blue"}`, "ConfigMap/second=", "Deployment/first=first", "Deployment/second=second", "Service/first=80")
+	reaches("the objects of both", `ConfigMap/first={"COLOR":"blue"}`, "ConfigMap/second=", "Deployment/first=first",
+		"Deployment/second=second", "Service/first=80")
 
 	// Replicas are left to other clients, and the rest is restored.
 	e.kubectl("scale", "deployment", "first", "--replicas=3")
@@ -36,7 +37,8 @@ func webApp(e *example) {
 	e.kubectl("delete", "service", "first")
 	e.kubectl("wait", "--for=create", "service/first", "--timeout=60s")
 	e.kubectl("patch", "webapp", "first", "--type=merge", "-p", `{"spec":{"port":null,"image":"newer","settings":{"COLOR":"green"}}}`)
-	reaches("no Service without a port", `ConfigMap/first={"COLOR":"green"}`, "ConfigMap/second=", "Deployment/first=newer", "Deployment/second=second")
+	reaches("no Service without a port", `ConfigMap/first={"COLOR":"green"}`, "ConfigMap/second=", "Deployment/first=newer",
+		"Deployment/second=second")
 	if got := e.kubectl("get", "deployment", "first", "-o", "jsonpath={.spec.replicas}"); got != "3" {
 		e.t.Errorf("the Deployment has %s replicas, not 3", got)
 	}
@@ -49,7 +51,8 @@ func webApp(e *example) {
 	e.stop()
 	e.kubectl("patch", "webapp", "first", "--type=merge", "-p", `{"spec":{"image":"newest"}}`)
 	e.start()
-	reaches("the change while the operator was away", `ConfigMap/first={"COLOR":"green"}`, "ConfigMap/second=", "Deployment/first=newest", "Deployment/second=second")
+	reaches("the change while the operator was away", `ConfigMap/first={"COLOR":"green"}`, "ConfigMap/second=", "Deployment/first=newest",
+		"Deployment/second=second")
 	if after := version("deployment/second"); after != before {
 		e.t.Errorf("the Deployment of the other object has generation %s, before %s", after, before)
 	}

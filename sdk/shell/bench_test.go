@@ -88,7 +88,8 @@ func prepare(t testing.TB, jq, hook, contexts string) func() time.Duration {
 	if err := os.WriteFile(file, []byte(hook), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "PATH="+jq+string(filepath.ListSeparator)+os.Getenv("PATH"), "SHELL_LIB="+lib, "BINDING_CONTEXT_PATH="+contexts)
+	env := append(os.Environ(), "PATH="+jq+string(filepath.ListSeparator)+os.Getenv("PATH"), "SHELL_LIB="+lib,
+		"BINDING_CONTEXT_PATH="+contexts)
 	return func() time.Duration {
 		cmd := exec.Command("bash", file)
 		cmd.Env = env
