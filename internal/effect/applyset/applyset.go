@@ -1,5 +1,5 @@
-// Package applyset makes sets of objects complete: it applies the objects that a hook wants, records where they are, and prunes those that the
-// hook no longer wants. Members and parents follow KEP-3659 (ApplySet).
+// Package applyset makes sets of objects complete: it applies the objects that a hook wants, records where they are, and prunes those that
+// the hook no longer wants. Members and parents follow KEP-3659 (ApplySet).
 //
 // Callers may rely on this:
 //   - Only members are changed or deleted: objects whose label of the set was applied by the set's own field manager. Other objects are
@@ -9,7 +9,8 @@
 //     leaves exactly the wanted set.
 //   - Nothing is pruned unless all objects were applied, and all recorded places were listed.
 //   - Syncs of one set do not overlap in a process.
-//   - While Run runs, members that other clients change are applied again, with back-off. A watch ends with the last set that has members there.
+//   - While Run runs, members that other clients change are applied again, with back-off. A watch ends with the last set that has members
+//     there.
 //
 // Not attempted: waiting for the readiness of members. The reasons are in docs/explanation/sets-of-objects.md.
 package applyset
@@ -101,7 +102,8 @@ type applied struct {
 }
 
 func (n *names) applied(manifest []byte, answer *live) applied {
-	a := applied{manifest: manifest, uid: answer.UID, fieldsHash: n.fieldsHash(answer), version: versionOf(answer.ResourceVersion), kept: isKept(answer.Annotations)}
+	a := applied{manifest: manifest, uid: answer.UID, fieldsHash: n.fieldsHash(answer), version: versionOf(answer.ResourceVersion),
+		kept: isKept(answer.Annotations)}
 	if at := entryOf(answer, n.manager); at >= 0 && answer.ManagedFields[at].FieldsV1 != nil {
 		a.fields = answer.ManagedFields[at].FieldsV1.GetRawString()
 	}
@@ -121,7 +123,8 @@ func New(o Options) *Applier {
 }
 
 // Sync makes a set of a hook complete. It reports the RBAC rules that its requests need.
-func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet, needs func(namespace string, rules ...kube.Rule)) error {
+func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet,
+	needs func(namespace string, rules ...kube.Rule)) error {
 	s := &session{Applier: a, hook: hook, set: set, needs: needs, log: log.With("set", set.Name)}
 	if err := s.identify(ctx); err != nil {
 		return err

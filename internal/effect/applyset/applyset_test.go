@@ -98,7 +98,8 @@ func newOperator(t testing.TB, config *rest.Config, namespace, instance string, 
 	config = rest.CopyConfig(config)
 	config.Wrap(o.traffic.wrap)
 	client := testenv.Client(t, config)
-	o.options = Options{Client: client, Resolver: kube.NewResolver(client), Instance: instance, Namespace: namespace, Version: "v0", DryRun: dryRun}
+	o.options = Options{Client: client, Resolver: kube.NewResolver(client), Instance: instance, Namespace: namespace, Version: "v0",
+		DryRun: dryRun}
 	o.Applier = New(o.options)
 	return o
 }

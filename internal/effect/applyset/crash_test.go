@@ -75,7 +75,8 @@ func TestKilledAtEachRequest(t *testing.T) {
 	// Members move from one namespace to another, change, appear and disappear.
 	document := func(here, there, from, to string, data int) string {
 		var b strings.Builder
-		fmt.Fprintf(&b, `{"operation": "Sync", "set": "web", "owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, "name": "owner"}, "objects": [`, here)
+		fmt.Fprintf(&b, `{"operation": "Sync", "set": "web", "owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, `+
+			`"name": "owner"}, "objects": [`, here)
 		for i := range members {
 			fmt.Fprintf(&b, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s-%d"}, "data": {"v": "%d"}},`, from, i, data)
 		}
@@ -137,8 +138,8 @@ func TestKilledAtEachRequest(t *testing.T) {
 	}
 }
 
-// A move that is killed at any request leaves what the next one completes. The renamed hook then has exactly the wanted set, and nothing was deleted or created
-// meanwhile: all objects keep their uid and their values.
+// A move that is killed at any request leaves what the next one completes. The renamed hook then has exactly the wanted set, and nothing
+// was deleted or created meanwhile: all objects keep their uid and their values.
 func TestMoveKilledAtEachRequest(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
@@ -167,7 +168,8 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 					t.Fatal(sets, err)
 				}
 				id := sets[0].ID
-				post(t, client, namespace, "configmaps", `{"metadata": {"name": "copy", "labels": {"`+partOfLabel+`": "`+configMaps(t, client, namespace)["a"].Labels[partOfLabel]+`"}}}`)
+				post(t, client, namespace, "configmaps", `{"metadata": {"name": "copy", "labels": {"`+partOfLabel+`": "`+
+					configMaps(t, client, namespace)["a"].Labels[partOfLabel]+`"}}}`)
 				before := configMaps(t, client, namespace)
 				move := func(o *operator) error {
 					_, _, err := o.Adopt(t.Context(), slog.New(slog.DiscardHandler), namespace, id, Move{Hook: test.hook, Name: test.to})
@@ -179,7 +181,8 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 				if !ended && n > 100 {
 					t.Fatal("the move never ends")
 				}
-				if err := move(newOperator(t, cluster.Config(t), namespace, namespace, false)); err != nil && !strings.Contains(err.Error(), "does not exist any more") {
+				if err := move(newOperator(t, cluster.Config(t), namespace, namespace, false)); err != nil &&
+					!strings.Contains(err.Error(), "does not exist any more") {
 					t.Fatalf("killed at %d: %v", n, err)
 				}
 				moved := configMaps(t, client, namespace)
@@ -205,7 +208,8 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 				if err := next.sync(t.Context(), test.hook, document(test.to, 2)); err != nil {
 					t.Fatalf("killed at %d: %v", n, err)
 				}
-				empty := fmt.Sprintf(`{"operation": "Sync", "set": %q, "owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, "name": "owner"}, "objects": [], "allowEmpty": true}`, test.to, namespace)
+				empty := fmt.Sprintf(`{"operation": "Sync", "set": %q, "owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, `+
+					`"name": "owner"}, "objects": [], "allowEmpty": true}`, test.to, namespace)
 				if err := next.sync(t.Context(), test.hook, empty); err != nil {
 					t.Fatalf("killed at %d: %v", n, err)
 				}
@@ -246,9 +250,11 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 			o.traffic.before = func(_ int, r *http.Request) error {
 				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/taken") {
 					once.Do(func() {
-						manifest := `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken", "labels": {"a": "b"}}, "data": {` + test.theirs + `}}`
+						manifest := `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken", "labels": {"a": "b"}}, "data": {` +
+							test.theirs + `}}`
 						if test.apply {
-							if _, err := kube.Send(t.Context(), client.Patch(types.ApplyPatchType).AbsPath(r.URL.Path).Param("fieldManager", "stranger").Body([]byte(manifest))); err != nil {
+							if _, err := kube.Send(t.Context(), client.Patch(types.ApplyPatchType).AbsPath(r.URL.Path).Param("fieldManager", "stranger").
+								Body([]byte(manifest))); err != nil {
 								t.Error(err)
 							}
 						} else {
@@ -331,7 +337,8 @@ func TestTouchedAndKilled(t *testing.T) {
 			if err := newOperator(t, cluster.Config(t), namespace, namespace, false).sync(t.Context(), "web.sh", document); err != nil {
 				t.Error(err)
 			}
-			if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "mine", "-o", "jsonpath={.metadata.annotations}{.data}"); got != test.want {
+			if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "mine", "-o",
+				"jsonpath={.metadata.annotations}{.data}"); got != test.want {
 				t.Errorf("it is now %s, want %s", got, test.want)
 			}
 		})
@@ -346,9 +353,11 @@ func TestMeetsOwnCreate(t *testing.T) {
 			t.Parallel()
 			namespace := cluster.Namespace(t)
 			document := func(value string) string {
-				return `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"k": "` + value + `"}}]}`
+				return `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, ` +
+					`"data": {"k": "` + value + `"}}]}`
 			}
-			one, two := newOperator(t, cluster.Config(t), namespace, namespace, false), newOperator(t, cluster.Config(t), namespace, namespace, false)
+			one, two := newOperator(t, cluster.Config(t), namespace, namespace, false),
+				newOperator(t, cluster.Config(t), namespace, namespace, false)
 			var once sync.Once
 			one.traffic.before = func(_ int, r *http.Request) (err error) {
 				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/x") {
@@ -362,7 +371,8 @@ func TestMeetsOwnCreate(t *testing.T) {
 				}
 			}
 			x := configMaps(t, one.options.Client, namespace)["x"]
-			if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "x", "-o", "jsonpath={.data}"); got != `{"k":"1"}` || x.Labels[partOfLabel] == "" {
+			if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "x", "-o", "jsonpath={.data}"); got != `{"k":"1"}` ||
+				x.Labels[partOfLabel] == "" {
 				t.Errorf("it is now %s with the labels %v", got, x.Labels)
 			}
 			if err := two.sync(t.Context(), "web.sh", `{"operation": "Sync", "set": "web", "objects": [], "allowEmpty": true}`); err != nil {

@@ -155,7 +155,8 @@ func (a *Applier) endWatch(f *follower) {
 
 func (f *follower) run(ctx context.Context) {
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
-	r := cache.NewReflectorWithOptions(f, nil, f, cache.ReflectorOptions{Name: "sets", TypeDescription: f.GroupVersionResource.Resource, Backoff: backoff, Clock: kube.Clock(ctx)})
+	r := cache.NewReflectorWithOptions(f, nil, f, cache.ReflectorOptions{Name: "sets", TypeDescription: f.GroupVersionResource.Resource,
+		Backoff: backoff, Clock: kube.Clock(ctx)})
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard())) // refused has reported what goes wrong
 }
 
@@ -181,7 +182,8 @@ func (f *follower) refused() {
 	f.Applier.mu.Unlock()
 	if warn {
 		rule := kube.Rule{Group: f.Group, Resource: f.GroupVersionResource.Resource, Verbs: []string{"list", "watch"}}
-		f.opts.Log.Warn("Changes of objects of sets are corrected by the next run only, because a permission is missing", "kind", f.Kind, "hint", kube.Grant(f.namespace, rule))
+		f.opts.Log.Warn("Changes of objects of sets are corrected by the next run only, because a permission is missing", "kind", f.Kind,
+			"hint", kube.Grant(f.namespace, rule))
 	}
 	if !wide {
 		return
@@ -251,8 +253,10 @@ func (f *follower) WatchWithContext(ctx context.Context, opts metav1.ListOptions
 
 func (f *follower) open(ctx context.Context, suffix string, opts metav1.ListOptions) (io.ReadCloser, error) {
 	opts.LabelSelector = partOfLabel
-	body, err := f.opts.Watch.Get().AbsPath(f.Path(f.namespace)...).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}).
-		SetHeader("Accept", "application/json;as=PartialObjectMetadata"+suffix+";g=meta.k8s.io;v=v1,application/json").SetHeader("Accept-Encoding", "identity").
+	body, err := f.opts.Watch.Get().AbsPath(f.Path(f.namespace)...).
+		SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata"+suffix+";g=meta.k8s.io;v=v1,application/json").
+		SetHeader("Accept-Encoding", "identity").
 		MaxRetries(0).Stream(ctx)
 	if kube.IsPermissionMissing(err) {
 		f.refused()

@@ -37,7 +37,8 @@ func (r *restorer) ignoreReports(t *testing.T) {
 	t.Cleanup(func() { close(end); reading.Wait() })
 }
 
-// Nothing is kept of sets whose owners are deleted with their namespaces, whatever is deleted first: neither state nor watches nor goroutines.
+// Nothing is kept of sets whose owners are deleted with their namespaces, whatever is deleted first: neither state nor watches nor
+// goroutines.
 func TestNothingIsLeftOfNamespaces(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespaces := 200
@@ -48,12 +49,15 @@ func TestNothingIsLeftOfNamespaces(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	kube.Concurrently(namespaces, 16, func(i int) {
 		namespace := fmt.Sprintf("%s-%d", own, i)
-		if _, err := kube.Send(t.Context(), client.Post().AbsPath("/api/v1/namespaces").SetHeader("Content-Type", "application/json").Body(fmt.Appendf(nil, `{"metadata": {"name": %q}}`, namespace))); err != nil {
+		if _, err := kube.Send(t.Context(), client.Post().AbsPath("/api/v1/namespaces").SetHeader("Content-Type", "application/json").
+			Body(fmt.Appendf(nil, `{"metadata": {"name": %q}}`, namespace))); err != nil {
 			t.Error(err)
 			return
 		}
 		post(t, client, namespace, "configmaps", `{"metadata": {"name": "owner"}}`)
-		err := r.sync(t.Context(), "web.sh", fmt.Sprintf(`{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: %s, name: owner}, objects: [{apiVersion: v1, kind: Secret, metadata: {name: a}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]}`, namespace))
+		err := r.sync(t.Context(),
+			"web.sh", fmt.Sprintf(`{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: %s, name: owner}, `+
+				`objects: [{apiVersion: v1, kind: Secret, metadata: {name: a}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]}`, namespace))
 		if err != nil {
 			t.Error(err)
 		}

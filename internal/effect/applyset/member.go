@@ -38,8 +38,8 @@ func entryOf(o *live, manager string) int {
 	})
 }
 
-// isMember reports whether the manager of the set has written the label of the object: by an apply, or by the patch of a move. The label alone is no
-// evidence: controllers copy labels.
+// isMember reports whether the manager of the set has written the label of the object: by an apply, or by the patch of a move. The label
+// alone is no evidence: controllers copy labels.
 func (n *names) isMember(o *live) bool {
 	return o.Labels[partOfLabel] == n.id && slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == n.manager && e.Subresource == "" && ownsLabel(e.FieldsV1)
@@ -73,10 +73,10 @@ func (n *names) fieldsHash(o *live) string {
 	return digest(text)
 }
 
-// created reports whether the set's apply has created the member, rather than changed an object that another client had created before. It is
-// asked about members of a short time only: an object that was adopted is not created by us either. Times have no fractions of a second, so a
-// controller's first change may have that of the creation; unlike a creator, it owns neither fields of the set nor what they are in: both objects were
-// complete, so they have the fields that the kind requires.
+// created reports whether the set's apply has created the member, rather than changed an object that another client had created before. It
+// is asked about members of a short time only: an object that was adopted is not created by us either. Times have no fractions of a second,
+// so a controller's first change may have that of the creation; unlike a creator, it owns neither fields of the set nor what they are in:
+// both objects were complete, so they have the fields that the kind requires.
 func (n *names) created(o *live) bool {
 	entry := entryOf(o, n.manager)
 	if entry < 0 {
@@ -95,9 +95,9 @@ func (n *names) created(o *live) bool {
 	return true
 }
 
-// meets reports whether an apply that should have created an object has met that of another process of this installation, or an earlier one of this
-// process whose response was lost, rather than another client's. An apply that creates an object, unlike an update, need not own a field of another
-// one: so no other client may have applied more than metadata, which controllers add.
+// meets reports whether an apply that should have created an object has met that of another process of this installation, or an earlier one
+// of this process whose response was lost, rather than another client's. An apply that creates an object, unlike an update, need not own a
+// field of another one: so no other client may have applied more than metadata, which controllers add.
 func (n *names) meets(answer *live) bool {
 	return n.created(answer) && !slices.ContainsFunc(answer.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Operation == metav1.ManagedFieldsOperationApply && e.Manager != n.manager && e.Subresource == "" && !isMetadata(e.FieldsV1)

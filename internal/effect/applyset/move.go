@@ -27,8 +27,8 @@ type Move struct {
 	Check bool
 }
 
-// Adopt moves a set: its places to the parent of the new one, then each member, then it deletes its parent. It may be repeated after an interruption.
-// It returns the id of the new set, and how many members were moved.
+// Adopt moves a set: its places to the parent of the new one, then each member, then it deletes its parent. It may be repeated after an
+// interruption. It returns the id of the new set, and how many members were moved.
 func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, namespace, id string, to Move) (newID string, moved int, err error) {
 	old, err := a.find(ctx, log, namespace, id)
 	if err != nil {
@@ -40,7 +40,8 @@ func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, namespace, id str
 	case m.next.id == old.id:
 		return "", 0, fmt.Errorf("the set %s is already %q of hook %q", id, to.Name, to.Hook)
 	case !effect.IsSetName(to.Name):
-		return "", 0, &hintedError{fmt.Sprintf("%.100q is not the name of a set", to.Name), fmt.Sprintf("use a DNS label of at most %d characters", effect.MaxSetName)}
+		return "", 0, &hintedError{fmt.Sprintf("%.100q is not the name of a set", to.Name),
+			fmt.Sprintf("use a DNS label of at most %d characters", effect.MaxSetName)}
 	}
 	// All moves take turns in the same order, so that two of them do not wait for each other.
 	both := []*session{m.old, m.next}
@@ -68,8 +69,8 @@ func (s *session) earlierID() string {
 	return ""
 }
 
-// moveEarlier moves a set of an earlier version, whose parent is in the namespace of the owner. It is called before the first Sync has made a parent,
-// or after a move that was interrupted.
+// moveEarlier moves a set of an earlier version, whose parent is in the namespace of the owner. It is called before the first Sync has made
+// a parent, or after a move that was interrupted.
 func (s *session) moveEarlier(ctx context.Context) error {
 	id := s.earlierID()
 	if id == "" || s.parent != nil && s.parent.Annotations[adoptedAnnotation] != id {
@@ -101,7 +102,8 @@ func (s *session) renamed(to Move) *session {
 	set := *s.set
 	set.Name = to.Name
 	n := namesOf(s.opts.Instance, s.opts.Namespace, to.Hook, &set, s.ownerKind.Group, s.ownerKind.Kind)
-	return &session{Applier: s.Applier, names: n, hook: to.Hook, set: &set, ownerKind: s.ownerKind, needs: s.needs, log: s.log.With("toHook", to.Hook, "toSet", to.Name)}
+	return &session{Applier: s.Applier, names: n, hook: to.Hook, set: &set, ownerKind: s.ownerKind, needs: s.needs,
+		log: s.log.With("toHook", to.Hook, "toSet", to.Name)}
 }
 
 // move is one call of Adopt.
@@ -149,7 +151,8 @@ func (m *move) try(ctx context.Context) error {
 	begun := m.next.parent != nil && m.next.parent.Annotations[adoptedAnnotation] == m.old.id
 	switch {
 	case len(m.next.members) > 0 && len(refs) > 0 && !m.join && !begun:
-		return &hintedError{fmt.Sprintf("the set %q of hook %q is not empty", m.next.set.Name, m.next.hook), "its next Sync deletes those objects of both sets that the hook does not return; use --force to join them"}
+		return &hintedError{fmt.Sprintf("the set %q of hook %q is not empty", m.next.set.Name, m.next.hook),
+			"its next Sync deletes those objects of both sets that the hook does not return; use --force to join them"}
 	case m.check:
 		m.moved = len(refs)
 		return nil

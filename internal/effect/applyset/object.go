@@ -88,8 +88,8 @@ func (o *object) decode() error {
 	return err
 }
 
-// encode moves stringData of a Secret to data. The API server does that as well, but records the set as the manager of stringData only: then the
-// change of a value by another client is no difference, and a key that the set does not want any more stays.
+// encode moves stringData of a Secret to data. The API server does that as well, but records the set as the manager of stringData only:
+// then the change of a value by another client is no difference, and a key that the set does not want any more stays.
 func encode(secret map[string]json.RawMessage) error {
 	if secret["stringData"] == nil {
 		return nil
@@ -211,8 +211,8 @@ func (s *session) decide(ctx context.Context, o *object) error {
 	}
 }
 
-// isRelabelled reports whether a member has lost its label, or has that of another set, since this process has applied it: that is drift, but for a
-// move by a command.
+// isRelabelled reports whether a member has lost its label, or has that of another set, since this process has applied it: that is drift,
+// but for a move by a command.
 func (s *session) isRelabelled(r ref, current *live) bool {
 	s.state.mu.Lock()
 	last, known := s.state.applied[r]
@@ -273,13 +273,15 @@ func (s *session) exists(ctx context.Context, o *object, current *live) error {
 	if current == nil {
 		return errors.New("it existed for a moment: the next run creates it")
 	}
-	return fmt.Errorf("it exists, %s, and is not of this set: set \"force: true\" to adopt it, or \"migrate: true\" if other operations of this operator made it", managers(current))
+	return fmt.Errorf("it exists, %s, and is not of this set: set \"force: true\" to adopt it, or \"migrate: true\" if other operations of "+
+		"this operator made it", managers(current))
 }
 
 // undo removes what was applied to an object of another client.
 func (s *session) undo(ctx context.Context, r ref, res kube.Resource, current *live) error {
 	body, err := json.Marshal(map[string]any{
-		"apiVersion": res.GroupVersion().String(), "kind": res.Kind, "metadata": map[string]any{"name": r.name, "namespace": r.namespace, "uid": current.UID},
+		"apiVersion": res.GroupVersion().String(), "kind": res.Kind, "metadata": map[string]any{"name": r.name, "namespace": r.namespace,
+			"uid": current.UID},
 	})
 	if err != nil {
 		return err
@@ -376,7 +378,8 @@ func (s *session) unblock() bool {
 	s.state.unblocked = true
 	s.state.mu.Unlock()
 	if first {
-		s.log.Warn("Members do not block the deletion of their owner, because a permission is missing", "owner", s.ownerKind.Kind, "hint", kube.Grant(s.set.Owner.Namespace, s.blocking()))
+		s.log.Warn("Members do not block the deletion of their owner, because a permission is missing", "owner", s.ownerKind.Kind,
+			"hint", kube.Grant(s.set.Owner.Namespace, s.blocking()))
 	}
 	return true
 }
@@ -385,7 +388,8 @@ func (s *session) unblock() bool {
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 // patchApply sends a server-side apply and returns the metadata of the object.
-func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, name string, manifest []byte, force bool) (*live, bool, error) {
+func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, name string, manifest []byte,
+	force bool) (*live, bool, error) {
 	req := s.write(s.opts.Client.Patch(types.ApplyPatchType).AbsPath(append(res.Path(namespace), name)...))
 	if force {
 		req = req.Param("force", "true")
@@ -415,7 +419,8 @@ func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, 
 
 // decode reads an answer of the API server.
 func decode(text []byte, into any) error {
-	if err := jsonv2.Unmarshal(text, into, jsonv2.MatchCaseInsensitiveNames(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := jsonv2.Unmarshal(text, into, jsonv2.MatchCaseInsensitiveNames(true), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true)); err != nil {
 		return fmt.Errorf("cannot read the answer of the API server: %w", err)
 	}
 	return nil
@@ -510,7 +515,8 @@ func (s *session) untilEstablished(ctx context.Context, res kube.Resource, name 
 	return errors.Join(fmt.Errorf("it is not established within %s: check its conditions", crdTimeout), err)
 }
 
-// resolveDefined finds the resources of kinds that CRDs of the set define. The API server serves a kind some time after its CRD is established.
+// resolveDefined finds the resources of kinds that CRDs of the set define. The API server serves a kind some time after its CRD is
+// established.
 func (s *session) resolveDefined(ctx context.Context, objects []*object) {
 	ctx, cancel := context.WithTimeout(ctx, crdTimeout)
 	defer cancel()

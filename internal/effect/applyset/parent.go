@@ -124,7 +124,8 @@ func (s *session) parseParent(text []byte) error {
 	}
 	for annotation, want := range map[string]string{setAnnotation: s.names.set, ownerAnnotation: s.names.owner} {
 		if is := p.Annotations[annotation]; is != want {
-			return fmt.Errorf("%s has the annotation %s: %q instead of %q: remove the ConfigMap if it is not of this operator", where, annotation, is, want)
+			return fmt.Errorf("%s has the annotation %s: %q instead of %q: remove the ConfigMap if it is not of this operator", where,
+				annotation, is, want)
 		}
 	}
 	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &p.places); err != nil {
@@ -175,16 +176,20 @@ func (s *session) tryWriteParent(ctx context.Context, recorded places, owned boo
 	switch {
 	case s.adopts != "":
 		annotations[adoptedAnnotation] = s.adopts
-	case s.parent != nil && s.parent.Annotations[adoptedAnnotation] != "" && s.parent.Annotations[adoptedAnnotation] == s.earlierID(): // the move is complete
+	case s.parent != nil && s.parent.Annotations[adoptedAnnotation] != "" && s.parent.Annotations[adoptedAnnotation] == s.earlierID():
+		// the move is complete
 		annotations[adoptedAnnotation] = nil
 	}
 	adopted, changes := annotations[adoptedAnnotation]
 	references := s.parentReferences(owned)
-	if s.parent != nil && (!changes || adopted == s.parent.Annotations[adoptedAnnotation]) && s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) && !creating && s.parent.Annotations[creatingAnnotation] == "" &&
+	if s.parent != nil && (!changes || adopted == s.parent.Annotations[adoptedAnnotation]) &&
+		s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) && !creating &&
+		s.parent.Annotations[creatingAnnotation] == "" &&
 		slices.EqualFunc(references, s.parent.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
 		return nil
 	}
-	metadata := map[string]any{"name": s.names.parent, "namespace": s.namespace, "labels": map[string]string{idLabel: s.id}, "annotations": annotations, "ownerReferences": references}
+	metadata := map[string]any{"name": s.names.parent, "namespace": s.namespace, "labels": map[string]string{idLabel: s.id},
+		"annotations": annotations, "ownerReferences": references}
 	verb, req := "create", s.opts.Client.Post().AbsPath(parentResource.Path(s.namespace)...)
 	if s.parent == nil {
 		maps.DeleteFunc(annotations, func(_ string, value any) bool { return value == nil })
@@ -259,7 +264,8 @@ func (p *parent) since(manager string) (metav1.Time, bool) {
 	return p.CreationTimestamp, true
 }
 
-var parentResource = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true}
+var parentResource = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+	Kind: "ConfigMap", Namespaced: true}
 
 func (s *session) parentPath() []string {
 	return append(parentResource.Path(s.namespace), s.names.parent)

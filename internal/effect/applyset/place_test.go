@@ -39,9 +39,9 @@ func owned(namespace, away string, value int) string {
 		{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "away", "namespace": %q}}]}`, namespace, value, away)
 }
 
-// A set of an earlier version, whose parent is in the namespace of its owner, is moved by the next Sync. A process that is killed at any request of
-// that leaves what the next one completes: no object is deleted or created, and nothing else is touched. An operator in the namespace of the owner is
-// as an earlier version: its parent has the same name there.
+// A set of an earlier version, whose parent is in the namespace of its owner, is moved by the next Sync. A process that is killed at any
+// request of that leaves what the next one completes: no object is deleted or created, and nothing else is touched. An operator in the
+// namespace of the owner is as an earlier version: its parent has the same name there.
 func TestEarlierPlaceKilledAtEachRequest(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
@@ -54,7 +54,8 @@ func TestEarlierPlaceKilledAtEachRequest(t *testing.T) {
 				if err := newOperator(t, cluster.Config(t), namespace, own, false).sync(t.Context(), "web.sh", owned(namespace, away, 1)); err != nil {
 					t.Fatal(err)
 				}
-				post(t, client, namespace, "configmaps", `{"metadata": {"name": "copy", "labels": {"`+partOfLabel+`": "`+configMaps(t, client, namespace)["a"].Labels[partOfLabel]+`"}}}`)
+				post(t, client, namespace, "configmaps", `{"metadata": {"name": "copy", "labels": {"`+partOfLabel+`": "`+
+					configMaps(t, client, namespace)["a"].Labels[partOfLabel]+`"}}}`)
 				before := configMaps(t, client, namespace)
 				killed := newOperator(t, cluster.Config(t), own, own, false)
 				killed.traffic.kill(n, sent)
@@ -66,11 +67,13 @@ func TestEarlierPlaceKilledAtEachRequest(t *testing.T) {
 				after := configMaps(t, client, namespace)
 				for name, o := range before {
 					isMember := name == "a" || name == "bare"
-					if is := after[name]; is.UID != o.UID || !isMember && is.ResourceVersion != o.ResourceVersion || isMember && (is.Labels[partOfLabel] == o.Labels[partOfLabel] || len(is.OwnerReferences) != 1) {
+					if is := after[name]; is.UID != o.UID || !isMember && is.ResourceVersion != o.ResourceVersion ||
+						isMember && (is.Labels[partOfLabel] == o.Labels[partOfLabel] || len(is.OwnerReferences) != 1) {
 						t.Fatalf("killed at %d: %s has the labels %v and references %v", n, name, is.Labels, is.OwnerReferences)
 					}
 				}
-				if here, there := parents(t, client, own), parents(t, client, namespace); len(here) != 1 || len(there) != 0 || len(after) != len(before) {
+				if here, there := parents(t, client, own), parents(t, client, namespace); len(here) != 1 || len(there) != 0 ||
+					len(after) != len(before) {
 					t.Fatalf("killed at %d: the parents are %v, and in the earlier place %v", n, here, there)
 				}
 				sets, err := next.List(t.Context())
@@ -88,7 +91,8 @@ func TestEarlierPlaceKilledAtEachRequest(t *testing.T) {
 				if _, _, err := third.Delete(t.Context(), slog.New(slog.DiscardHandler), own, sets[0].ID); err != nil {
 					t.Fatalf("killed at %d: %v", n, err)
 				}
-				if left := configMaps(t, client, namespace); len(left) != 2 || len(configMaps(t, client, away)) != 0 || len(parents(t, client, own)) != 0 {
+				if left := configMaps(t, client, namespace); len(left) != 2 || len(configMaps(t, client, away)) != 0 ||
+					len(parents(t, client, own)) != 0 {
 					t.Fatalf("killed at %d: %d objects are left", n, len(left))
 				}
 				if ended {
@@ -161,7 +165,8 @@ func TestEarlierPlaceAndCommands(t *testing.T) {
 	}
 }
 
-// The parent of a set whose owner is gone is deleted when no member is left: by the process that knows the set, and by others at their start.
+// The parent of a set whose owner is gone is deleted when no member is left: by the process that knows the set, and by others at their
+// start.
 func TestParentsAreDeleted(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
@@ -182,7 +187,9 @@ func TestParentsAreDeleted(t *testing.T) {
 				if name == "keeps" {
 					claim = `, {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: claim}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}`
 				}
-				if err := o.sync(t.Context(), "web.sh", fmt.Sprintf(`{operation: Sync, set: %[2]s, owner: {apiVersion: v1, kind: ConfigMap, namespace: %[1]s, name: %[2]s}, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: member-%[2]s}}%[3]s]}`, namespace, name, claim)); err != nil {
+				if err := o.sync(t.Context(),
+					"web.sh", fmt.Sprintf(`{operation: Sync, set: %[2]s, owner: {apiVersion: v1, kind: ConfigMap, namespace: %[1]s, name: %[2]s}, `+
+						`objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: member-%[2]s}}%[3]s]}`, namespace, name, claim)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -213,23 +220,27 @@ func TestParentsAreDeleted(t *testing.T) {
 	}
 }
 
-// A record in the namespace of an owner, which its users can write, has no effect beyond that namespace, and is not in the lists that the operator
-// makes by itself. Of a copy, and of one with more places than a Sync records, nothing is read.
+// A record in the namespace of an owner, which its users can write, has no effect beyond that namespace, and is not in the lists that the
+// operator makes by itself. Of a copy, and of one with more places than a Sync records, nothing is read.
 func TestForgedRecords(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
 	own, namespace, victims := cluster.Namespace(t), cluster.Namespace(t), cluster.Namespace(t)
 	post(t, client, namespace, "configmaps", `{"metadata": {"name": "owner"}}`)
 	o := newOperator(t, cluster.Config(t), own, own, false)
-	if err := o.sync(t.Context(), "web.sh", `{operation: Sync, set: other, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {namespace: `+victims+`, name: member}}]}`); err != nil {
+	if err := o.sync(t.Context(), "web.sh", `{operation: Sync, set: other, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {namespace: `+
+		victims+`, name: member}}]}`); err != nil {
 		t.Fatal(err)
 	}
 	post(t, client, victims, "configmaps", `{"metadata": {"name": "foreign"}}`)
-	forged := o.namesOf(&Set{Namespace: namespace, Name: "web", Hook: "web.sh", Owner: &SetOwner{Kind: "ConfigMap", Namespace: namespace, Name: "owner"}})
+	forged := o.namesOf(&Set{Namespace: namespace, Name: "web", Hook: "web.sh",
+		Owner: &SetOwner{Kind: "ConfigMap", Namespace: namespace, Name: "owner"}})
 	record := func(places string) string {
-		text, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": forged.parent, "labels": map[string]string{idLabel: forged.id}, "annotations": map[string]string{
-			setAnnotation: forged.set, ownerAnnotation: forged.owner, formatAnnotation: format, placesAnnotation: places, pruneKindsAnnotation: "Namespace", creatingAnnotation: "x",
-		}}})
+		text, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": forged.parent,
+			"labels": map[string]string{idLabel: forged.id}, "annotations": map[string]string{
+				setAnnotation: forged.set, ownerAnnotation: forged.owner, formatAnnotation: format, placesAnnotation: places,
+				pruneKindsAnnotation: "Namespace", creatingAnnotation: "x",
+			}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +275,8 @@ func TestForgedRecords(t *testing.T) {
 	cluster.Kubectl(t, "-n", own, "delete", "configmap", forged.parent)
 	post(t, client, namespace, "configmaps", record(string(text)))
 	_ = o.traffic.String()
-	if err := newOperator(t, cluster.Config(t), own, own, false).sync(t.Context(), "web.sh", document); err == nil || !strings.Contains(err.Error(), "more than 2000 kinds and namespaces") {
+	if err := newOperator(t, cluster.Config(t), own, own, false).sync(t.Context(), "web.sh", document); err == nil ||
+		!strings.Contains(err.Error(), "more than 2000 kinds and namespaces") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -73,7 +73,8 @@ func (s *session) unlessReplaced(ctx context.Context, r ref, current *live, chan
 		if current, err = s.get(ctx, s.resources[r.GroupKind], r.namespace, r.name); err != nil {
 			return err
 		}
-		if current == nil || current.UID != uid || current.DeletionTimestamp != nil || !s.isMember(current) && !(s.set.Restore && s.isRelabelled(r, current)) {
+		if current == nil || current.UID != uid || current.DeletionTimestamp != nil ||
+			!s.isMember(current) && !(s.set.Restore && s.isRelabelled(r, current)) {
 			return nil
 		}
 	}
@@ -139,7 +140,8 @@ func (s *session) patchJSON(ctx context.Context, path []string, steps []step) (*
 	if err != nil {
 		return nil, err
 	}
-	text, err := kube.Send(ctx, s.write(s.opts.Client.Patch(types.JSONPatchType).AbsPath(path...)).SetHeader("Accept", metadataOnly).Body(body))
+	text, err := kube.Send(ctx, s.write(s.opts.Client.Patch(types.JSONPatchType).AbsPath(path...)).
+		SetHeader("Accept", metadataOnly).Body(body))
 	if err != nil {
 		return nil, err
 	}

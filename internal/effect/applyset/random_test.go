@@ -21,7 +21,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// randomSets are sets of owners in namespaces of their own, some of whose members are in a common namespace, and a stranger that changes everything.
+// randomSets are sets of owners in namespaces of their own, some of whose members are in a common namespace, and a stranger that changes
+// everything.
 type randomSets struct {
 	t       *testing.T
 	cluster *testenv.Cluster
@@ -66,7 +67,8 @@ type randomOwner struct {
 }
 
 func (w *randomSets) post(path, manifest string) (found struct{ Metadata struct{ UID string } }, err error) {
-	text, err := kube.Send(w.t.Context(), w.client.Post().AbsPath(path).Param("fieldManager", "stranger").SetHeader("Content-Type", "application/json").Body([]byte(manifest)))
+	text, err := kube.Send(w.t.Context(),
+		w.client.Post().AbsPath(path).Param("fieldManager", "stranger").SetHeader("Content-Type", "application/json").Body([]byte(manifest)))
 	if err == nil {
 		err = json.Unmarshal(text, &found)
 	}
@@ -111,9 +113,11 @@ func (w *randomSets) isForeign(namespace, name string) bool {
 func (o *randomOwner) document(w *randomSets) string {
 	var objects []string
 	for name, value := range o.want {
-		objects = append(objects, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s}, data: {v: %q}}`, name, o.place(w, name), value))
+		objects = append(objects, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s}, data: {v: %q}}`, name,
+			o.place(w, name), value))
 	}
-	return fmt.Sprintf(`{operation: Sync, set: web, allowEmpty: true, owner: {apiVersion: v1, kind: ConfigMap, namespace: %s, name: owner}, objects: [%s]}`, o.namespace, strings.Join(objects, ","))
+	return fmt.Sprintf(`{operation: Sync, set: web, allowEmpty: true, owner: {apiVersion: v1, kind: ConfigMap, namespace: %s, name: owner}, `+
+		`objects: [%s]}`, o.namespace, strings.Join(objects, ","))
 }
 
 // sync makes a set complete, as a queue does: it repeats what fails.
@@ -143,7 +147,8 @@ func (w *randomSets) disturb(o *randomOwner, choice, pick, value int) {
 		if w.isForeign(namespace, name) {
 			return
 		}
-		_, err := kube.Send(w.t.Context(), w.client.Patch(types.MergePatchType).AbsPath(path, name).Param("fieldManager", "stranger").Body(fmt.Appendf(nil, format, args...)))
+		_, err := kube.Send(w.t.Context(), w.client.Patch(types.MergePatchType).AbsPath(path, name).Param("fieldManager", "stranger").
+			Body(fmt.Appendf(nil, format, args...)))
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			w.t.Errorf("the stranger cannot change %v: %v", at, err)
 		}
@@ -181,7 +186,8 @@ func (w *randomSets) disturb(o *randomOwner, choice, pick, value int) {
 
 func (w *randomSets) names(namespace string) names {
 	a := w.process.Applier
-	return a.namesOf(&Set{Namespace: w.own, Name: "web", Hook: "web.sh", Owner: &SetOwner{Kind: "ConfigMap", Namespace: namespace, Name: "owner"}})
+	return a.namesOf(&Set{Namespace: w.own, Name: "web", Hook: "web.sh",
+		Owner: &SetOwner{Kind: "ConfigMap", Namespace: namespace, Name: "owner"}})
 }
 
 // round changes what an owner wants, while the stranger changes objects.
@@ -207,7 +213,9 @@ func (w *randomSets) round() {
 	disturbing.Wait()
 	w.note("%s: a Sync of %v has ended: %v", o.namespace, o.want, err)
 	o.common = common || err != nil && o.common
-	if err != nil && !strings.Contains(err.Error(), "it exists") && !strings.Contains(err.Error(), "conflict") && !strings.Contains(err.Error(), "being deleted") && !strings.Contains(err.Error(), "belongs to another set") && !strings.Contains(err.Error(), "existed for a moment") {
+	if err != nil && !strings.Contains(err.Error(), "it exists") && !strings.Contains(err.Error(), "conflict") &&
+		!strings.Contains(err.Error(), "being deleted") && !strings.Contains(err.Error(), "belongs to another set") &&
+		!strings.Contains(err.Error(), "existed for a moment") {
 		w.t.Logf("a Sync failed: %v", err)
 	}
 }
@@ -328,8 +336,8 @@ func (w *randomSets) problem(living int) string {
 	return ""
 }
 
-// Whatever a stranger does to members, and whichever owners and namespaces end: afterwards there are exactly the wanted objects and those of the
-// stranger, as it has made them, and nothing is kept of what has ended.
+// Whatever a stranger does to members, and whichever owners and namespaces end: afterwards there are exactly the wanted objects and those
+// of the stranger, as it has made them, and nothing is kept of what has ended.
 func TestRandomSets(t *testing.T) {
 	cluster := testenv.Shared(t)
 	rounds := 60
@@ -342,10 +350,13 @@ func TestRandomSets(t *testing.T) {
 	}
 	t.Logf("SEED=%d", seed)
 	own, common := cluster.Namespace(t), cluster.Namespace(t)
-	w := &randomSets{t: t, cluster: cluster, client: testenv.Client(t, cluster.Config(t)), random: rand.New(rand.NewPCG(seed, 0)), own: own, common: common, foreign: map[[2]string][2]string{}}
+	w := &randomSets{t: t, cluster: cluster, client: testenv.Client(t, cluster.Config(t)), random: rand.New(rand.NewPCG(seed, 0)), own: own,
+		common: common, foreign: map[[2]string][2]string{}}
 	start := func() {
 		// Time is that of a day in which no restore is delayed.
-		w.process = newRestorerAt(t, cluster, own, func() time.Time { return time.Unix(0, 0).Add(time.Duration(w.minutes.Add(120)) * time.Minute) })
+		w.process = newRestorerAt(t, cluster, own, func() time.Time {
+			return time.Unix(0, 0).Add(time.Duration(w.minutes.Add(120)) * time.Minute)
+		})
 		w.process.ignoreReports(t)
 	}
 	start()

@@ -117,7 +117,9 @@ func (s *session) run(ctx context.Context) error {
 	}
 	ownsNow := owned
 	for r, member := range s.members {
-		ownsNow = ownsNow && (s.wanted[r] || s.owner != nil && slices.ContainsFunc(member.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == s.owner.UID }))
+		ownsNow = ownsNow && (s.wanted[r] || s.owner != nil && slices.ContainsFunc(member.OwnerReferences, func(o metav1.OwnerReference) bool {
+			return o.UID == s.owner.UID
+		}))
 	}
 	recorded = recorded.union(places)
 	if len(places) > 0 {
@@ -160,7 +162,10 @@ func (s *session) run(ctx context.Context) error {
 func (s *session) hasNone() bool {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	return len(s.members) == 0 && len(s.incomplete) == 0 && !slices.ContainsFunc(s.objects, func(o *object) bool { _, applied := s.state.applied[o.ref]; return applied })
+	return len(s.members) == 0 && len(s.incomplete) == 0 && !slices.ContainsFunc(s.objects, func(o *object) bool {
+		_, applied := s.state.applied[o.ref]
+		return applied
+	})
 }
 
 // memberVerbs are what RBAC has to allow for members.
@@ -334,8 +339,8 @@ func (s *session) readMembers(ctx context.Context, recorded places) error {
 	return ctx.Err()
 }
 
-// readRelabelled reads members that lists by the label lack, and that are pruned now: one whose label was removed or replaced would have been restored
-// in the next moment. Those that are wanted are read anyway.
+// readRelabelled reads members that lists by the label lack, and that are pruned now: one whose label was removed or replaced would have
+// been restored in the next moment. Those that are wanted are read anyway.
 func (s *session) readRelabelled(ctx context.Context) error {
 	if s.set.Owner != nil && s.owner == nil { // the garbage collector deletes them
 		return nil

@@ -13,14 +13,17 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// A parent is found again by what it says, and only if its names are those of this set: copies and parents of other installations are left alone.
+// A parent is found again by what it says, and only if its names are those of this set: copies and parents of other installations are left
+// alone.
 func TestParse(t *testing.T) {
 	a := New(Options{Instance: "ops.lease", Namespace: "ops"})
 	parentOf := func(change func(p *live)) *live {
-		n := namesOf("ops.lease", "ops", "dir/h.sh", &effect.ObjectSet{Name: "web", Owner: &effect.Owner{Namespace: "shop", Name: "o-17"}}, "example.com", "Order")
-		p := &live{ObjectMeta: metav1.ObjectMeta{Name: n.parent, Namespace: n.namespace, Labels: map[string]string{idLabel: n.id}, Annotations: map[string]string{
-			setAnnotation: n.set, ownerAnnotation: n.owner, formatAnnotation: format, placesAnnotation: `{"ConfigMap":["shop"]}`,
-		}}}
+		n := namesOf("ops.lease", "ops", "dir/h.sh", &effect.ObjectSet{Name: "web", Owner: &effect.Owner{Namespace: "shop", Name: "o-17"}},
+			"example.com", "Order")
+		p := &live{ObjectMeta: metav1.ObjectMeta{Name: n.parent, Namespace: n.namespace, Labels: map[string]string{idLabel: n.id},
+			Annotations: map[string]string{
+				setAnnotation: n.set, ownerAnnotation: n.owner, formatAnnotation: format, placesAnnotation: `{"ConfigMap":["shop"]}`,
+			}}}
 		change(p)
 		return p
 	}
@@ -29,9 +32,10 @@ func TestParse(t *testing.T) {
 		owner, defect string
 		not           bool
 	}{
-		"ours":               {change: func(*live) {}, owner: "Order.example.com shop/o-17"},
-		"another format":     {change: func(p *live) { p.Annotations[formatAnnotation] = "9" }, defect: `has format "9"`},
-		"damaged":            {change: func(p *live) { p.Annotations[placesAnnotation] = "x" }, owner: "Order.example.com shop/o-17", defect: "invalid annotation"},
+		"ours":           {change: func(*live) {}, owner: "Order.example.com shop/o-17"},
+		"another format": {change: func(p *live) { p.Annotations[formatAnnotation] = "9" }, defect: `has format "9"`},
+		"damaged": {change: func(p *live) { p.Annotations[placesAnnotation] = "x" }, owner: "Order.example.com shop/o-17",
+			defect: "invalid annotation"},
 		"a copy":             {change: func(p *live) { p.Namespace = "copies" }, not: true},
 		"another owner":      {change: func(p *live) { p.Annotations[ownerAnnotation] = "example.com/Order/shop/o-18" }, not: true},
 		"other installation": {change: func(p *live) { p.Annotations[setAnnotation] = "ops.other/dir/h.sh/web" }, not: true},
@@ -46,7 +50,8 @@ func TestParse(t *testing.T) {
 		if set.Owner != nil {
 			owner = set.Owner.String()
 		}
-		if ok && (set.Hook != "dir/h.sh" || set.Name != "web" || owner != test.owner || !strings.Contains(set.Problem, test.defect) || (set.Problem == "") != (test.defect == "")) {
+		if ok && (set.Hook != "dir/h.sh" || set.Name != "web" || owner != test.owner || !strings.Contains(set.Problem, test.defect) ||
+			(set.Problem == "") != (test.defect == "")) {
 			t.Errorf("%s: %+v, owner %s", name, set, owner)
 		}
 	}
@@ -58,7 +63,8 @@ func TestStates(t *testing.T) {
 	known, failed := map[ref]applied{}, map[ref]error{}
 	for _, name := range []string{"applied", "changed", "recreated", "unknown", "kept"} {
 		kind := map[bool]string{true: "PersistentVolumeClaim", false: "ConfigMap"}[name == "kept"]
-		member := &live{ObjectMeta: metav1.ObjectMeta{UID: "1", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Apply"}, {Manager: "kubectl"}}}}
+		member := &live{ObjectMeta: metav1.ObjectMeta{UID: "1", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Apply"},
+			{Manager: "kubectl"}}}}
 		s.members[at(kind, name)] = member
 		if name != "unknown" {
 			known[at(kind, name)] = applied{uid: "1", fieldsHash: s.fieldsHash(member)}

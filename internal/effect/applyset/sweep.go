@@ -11,8 +11,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// Sweep deletes the parents of sets whose owner is gone and that have no member left. A parent in another namespace than the owner's is not deleted by
-// the garbage collector.
+// Sweep deletes the parents of sets whose owner is gone and that have no member left. A parent in another namespace than the owner's is not
+// deleted by the garbage collector.
 func (a *Applier) Sweep(ctx context.Context, log *slog.Logger) error {
 	sets, err := a.ListOwn(ctx)
 	if err != nil {
@@ -38,7 +38,8 @@ func (a *Applier) Sweep(ctx context.Context, log *slog.Logger) error {
 			return
 		}
 		if err := a.sweep(ctx, log, s); err != nil && !errors.Is(err, errAbsent) && ctx.Err() == nil {
-			log.Warn("The record of a set without an owner is not deleted", "hook", s.Hook, "set", s.Name, "owner", s.Owner.String(), "error", err.Error())
+			log.Warn("The record of a set without an owner is not deleted", "hook", s.Hook, "set", s.Name, "owner", s.Owner.String(),
+				"error", err.Error())
 		}
 	})
 	return errors.Join(errs...)

@@ -32,8 +32,8 @@ type state struct {
 	// complete: the last Sync has succeeded. differing are members that were reported as changed since then.
 	complete  bool
 	differing map[ref]bool
-	// seen is what watches deliver during a Sync, which is compared at its end; nil at other times. Before the end, it is not known of each object
-	// what was applied.
+	// seen is what watches deliver during a Sync, which is compared at its end; nil at other times. Before the end, it is not known of each
+	// object what was applied.
 	seen map[ref]sighting
 	// postponed are checks that found the turn taken. The end of each turn repeats one of them, so that they never fill the queue.
 	postponed map[ref]bool
