@@ -129,8 +129,9 @@ func New(o Options) (*Effects, error) {
 		Warned: func(log *slog.Logger, hook, about, text string) { warn(log, about, text); o.Warned(hook) },
 		Warn: func(hook string, about effect.Owner, reason, note string) {
 			o.Events.Record(hook, kubeevent.Event{
-				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name, UID: types.UID(about.UID)},
-				Type:      "Warning", Reason: reason, Action: "RestoreObject", Note: note,
+				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,
+					UID: types.UID(about.UID)},
+				Type: "Warning", Reason: reason, Action: "RestoreObject", Note: note,
 			})
 		},
 	}
@@ -179,7 +180,8 @@ func (e *Effects) Check(h *hook.Hook, out run.Outputs) error {
 }
 
 // Apply applies what a successful run returns.
-func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
+func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
+	seen run.Seen) ([]run.Change, error) {
 	requests, err := Check(h, out, e.filters)
 	for _, w := range requests.Warnings {
 		log.Warn("A metric operation is ignored", "warning", w.String())
@@ -207,7 +209,8 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 }
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
-func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
+func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
+	seen run.Seen) ([]run.Change, error) {
 	patches, err := wire.ParsePatches(out.Patch, e.filters)
 	if err != nil {
 		log.Warn("The patches of a failed hook are ignored", "error", err.Error())
@@ -260,8 +263,8 @@ func changes(patches []effect.Patch, heard *warnings) []run.Change {
 	return list
 }
 
-// objects yields names that are equal if two patches may change the same object. The operator's own namespace is the default of sets. Patches of
-// one name and different kinds are distinguished by the API server only: a kind has several spellings.
+// objects yields names that are equal if two patches may change the same object. The operator's own namespace is the default of sets.
+// Patches of one name and different kinds are distinguished by the API server only: a kind has several spellings.
 func objects(patches []effect.Patch, own string, unscoped map[kind]bool) iter.Seq[string] {
 	name := func(k kind, namespace, name string) string {
 		if unscoped[k] {
@@ -302,8 +305,8 @@ func members(set *effect.ObjectSet, own string, name func(k kind, namespace, nam
 // kind is as a hook has written it.
 type kind struct{ apiVersion, kind string }
 
-// unscoped returns the kinds of the patches whose objects have no namespace, whatever namespace the hook wrote. A kind that the API server does not
-// know yet counts as namespaced.
+// unscoped returns the kinds of the patches whose objects have no namespace, whatever namespace the hook wrote. A kind that the API server
+// does not know yet counts as namespaced.
 func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind]bool {
 	known := map[kind]bool{}
 	ask := func(apiVersion, name string) {
@@ -328,7 +331,8 @@ func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind
 }
 
 // change applies patches when it is the run's turn, in a span of the run's trace.
-func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn, heard *warnings) error {
+func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn,
+	heard *warnings) error {
 	if len(patches) > 0 {
 		var unscoped map[kind]bool
 		if turn != nil {

@@ -18,7 +18,8 @@ func TestSent(t *testing.T) {
 	record(patch, "shop", rules)
 	e.sent.of("other.sh")(patch, "shop", rules[:1])
 	all, dropped := e.Sent()
-	if len(all) != 3 || dropped != 0 || all[0].Hook != "hook.sh" || all[0].Operation != "MergePatch" || all[0].Resource != "pods/status" || all[1].Resource != "pods" || all[2].Hook != "other.sh" {
+	if len(all) != 3 || dropped != 0 || all[0].Hook != "hook.sh" || all[0].Operation != "MergePatch" || all[0].Resource != "pods/status" ||
+		all[1].Resource != "pods" || all[2].Hook != "other.sh" {
 		t.Errorf("%+v, %d dropped", all, dropped)
 	}
 	for i := range maxSent + 7 {

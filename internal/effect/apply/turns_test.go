@@ -34,7 +34,8 @@ func TestObjectsOfATurn(t *testing.T) {
 		return effect.Patch{APIVersion: "v1", Kind: "Node", Namespace: namespace, Name: "a"}
 	}
 	set := effect.Patch{Set: &effect.ObjectSet{Name: "s", Objects: []effect.Member{
-		{APIVersion: "v1", Kind: "Node", Name: "a"}, {APIVersion: "v1", Kind: "Pod", Name: "a"}, {APIVersion: "example.com/v1", Kind: "Thing", Name: "a"},
+		{APIVersion: "v1", Kind: "Node", Name: "a"}, {APIVersion: "v1", Kind: "Pod", Name: "a"},
+		{APIVersion: "example.com/v1", Kind: "Thing", Name: "a"},
 	}}}
 	patches := []effect.Patch{node(""), node("x"), node("y"), {APIVersion: "v1", Kind: "Pod", Namespace: "x", Name: "a"}, set}
 	got := slices.Sorted(maps.Keys(maps.Collect(func(yield func(string, bool) bool) {

@@ -31,8 +31,10 @@ func TestConcurrentClients(t *testing.T) {
 	}
 	c.Kubectl(t, "-n", namespace, "create", "configmap", "one")
 	uid := c.Kubectl(t, "-n", namespace, "get", "configmap", "one", "-o", "jsonpath={.metadata.uid}")
-	res := kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true}
-	record := Options{Client: client, Namespace: func() (string, error) { return namespace, nil }, Instance: "one", Log: slog.New(slog.DiscardHandler)}
+	res := kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
+		Namespaced: true}
+	record := Options{Client: client, Namespace: func() (string, error) { return namespace, nil }, Instance: "one",
+		Log: slog.New(slog.DiscardHandler)}
 	const clients = 4
 	var names []string
 	var working sync.WaitGroup
@@ -51,7 +53,8 @@ func TestConcurrentClients(t *testing.T) {
 		})
 	}
 	working.Wait()
-	found := strings.Fields(strings.Trim(c.Kubectl(t, "-n", namespace, "get", "configmap", "one", "-o", "jsonpath={.metadata.finalizers[*]}"), "[]"))
+	found := strings.Fields(strings.Trim(c.Kubectl(t, "-n", namespace, "get", "configmap", "one", "-o", "jsonpath={.metadata.finalizers[*]}"),
+		"[]"))
 	if slices.Sort(found); !slices.Equal(found, names) {
 		t.Errorf("the object has %v", found)
 	}

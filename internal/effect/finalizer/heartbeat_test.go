@@ -122,7 +122,8 @@ func (s *server) options(t *testing.T, operator string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Client: client, Namespace: func() (string, error) { return "ns", nil }, Instance: "ns.operator", Operator: operator, Log: slog.New(slog.DiscardHandler)}
+	return Options{Client: client, Namespace: func() (string, error) { return "ns", nil }, Instance: "ns.operator", Operator: operator,
+		Log: slog.New(slog.DiscardHandler)}
 }
 
 // running is an operator, which searches for orphans when the others change and every half minute.
@@ -181,13 +182,14 @@ func (s *server) has(text string) bool {
 	return bytes.Contains(s.record, []byte(text))
 }
 
-var configMaps = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true}
+var configMaps = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
+	Namespaced: true}
 
 // forever is longer than any of the cases lasts.
 const forever = 3 * time.Hour
 
-// An operator that removes orphaned finalizers meets the record of another one, which has no object yet. Each case is what happens to the other one; the
-// entry is kept about so long, with the time of a renewal.
+// An operator that removes orphaned finalizers meets the record of another one, which has no object yet. Each case is what happens to the
+// other one; the entry is kept about so long, with the time of a renewal.
 func TestRemovalWaitsForTheOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		// before happens before the start, and after a minute later.
@@ -200,7 +202,8 @@ func TestRemovalWaitsForTheOther(t *testing.T) {
 		"it is killed":                       {after: func(s *server, other *running) { s.kill(other) }, kept: silence},
 		"it ends, and may start again":       {after: func(_ *server, other *running) { other.end(); <-other.done }, kept: silence},
 		"the API server is down for an hour": {after: func(s *server, _ *running) { s.outage(time.Hour) }, kept: forever},
-		"it was killed before the API server was down": {before: func(s *server, other *running) { s.kill(other) }, after: func(s *server, _ *running) { s.outage(time.Hour) }, kept: time.Hour + silence},
+		"it was killed before the API server was down": {before: func(s *server, other *running) { s.kill(other) },
+			after: func(s *server, _ *running) { s.outage(time.Hour) }, kept: time.Hour + silence},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -247,7 +250,8 @@ func (s *server) outage(d time.Duration) {
 	}()
 }
 
-// Operators of one installation notice each other without waiting for a renewal. Replicas that share a Lease are one, also after a change of the leader.
+// Operators of one installation notice each other without waiting for a renewal. Replicas that share a Lease are one, also after a change
+// of the leader.
 func TestOperatorsNoticeEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{changed: make(chan struct{})}
@@ -259,7 +263,8 @@ func TestOperatorsNoticeEachOther(t *testing.T) {
 			time.Sleep(responseTime)
 		}
 		time.Sleep(renewal) // a new leader gets no responses, because the others know its Lease
-		for i, want := range []string{"[lease ns/shell-operator process b/1]", "[lease ns/shell-operator process a/1]", "[process a/1 process b/1]", "[process a/1 process b/1]"} {
+		for i, want := range []string{"[lease ns/shell-operator process b/1]", "[lease ns/shell-operator process a/1]",
+			"[process a/1 process b/1]", "[process a/1 process b/1]"} {
 			if got := fmt.Sprint(all[i].Alive()); got != want {
 				t.Errorf("operator %d sees %s", i, got)
 			}
@@ -279,7 +284,8 @@ func TestHeartbeatsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{changed: make(chan struct{})}
 		for i := range 5 * maxHeartbeats {
-			r := s.start(t, s.options(t, fmt.Sprintf("process p/%d", i)), &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/f"}}})
+			r := s.start(t, s.options(t, fmt.Sprintf("process p/%d", i)),
+				&hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/f"}}})
 			time.Sleep(time.Minute)
 			s.kill(r)
 		}
@@ -297,12 +303,14 @@ func TestHeartbeatsAreBounded(t *testing.T) {
 	})
 }
 
-// Uninstall changes nothing while another operator responds than the one that may be running. A heartbeat that a kill has left does not stop it.
+// Uninstall changes nothing while another operator responds than the one that may be running. A heartbeat that a kill has left does not
+// stop it.
 func TestUninstallBesideAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{changed: make(chan struct{})}
 		start := func(name string) *running {
-			return s.start(t, s.options(t, "process "+name), &hook.Hook{Name: name, Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/" + name}}})
+			return s.start(t, s.options(t, "process "+name),
+				&hook.Hook{Name: name, Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/" + name}}})
 		}
 		one, two := start("one"), start("two")
 		time.Sleep(time.Minute)

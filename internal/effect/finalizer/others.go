@@ -16,8 +16,8 @@ const retryRenewal = 30 * time.Second
 const silence = 2 * renewal
 
 // others is what this process knows of the other operators with its instance name. It decides by changes of their heartbeats and by its own
-// steady clock alone, so the clocks of other machines do not matter. A time without an observation counts for nothing: the others may have been
-// cut off as well.
+// steady clock alone, so the clocks of other machines do not matter. A time without an observation counts for nothing: the others may have
+// been cut off as well.
 type others struct {
 	known map[string]*other
 	// last is the time of the last observation, which was of version; zero before the first one.
@@ -37,8 +37,8 @@ type other struct {
 	alive bool
 }
 
-// observe compares the heartbeats in the record, by operator, with those seen before. It reports whether an operator has appeared. The state of
-// an older version of the record, as from a watch that lags behind, is ignored.
+// observe compares the heartbeats in the record, by operator, with those seen before. It reports whether an operator has appeared. The
+// state of an older version of the record, as from a watch that lags behind, is ignored.
 func (o *others) observe(at time.Time, version uint64, heartbeats map[string]string) (appeared bool) {
 	if version < o.version {
 		return false

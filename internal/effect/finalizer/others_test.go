@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Each line is an observation: the minute, and the heartbeats. Behind the arrow are the others afterwards: alive ones with an exclamation mark.
+// Each line is an observation: the minute, and the heartbeats. Behind the arrow are the others afterwards: alive ones with an exclamation
+// mark.
 func TestOthers(t *testing.T) {
 	for name, script := range map[string]string{
 		"none":                                  "0 -> ; 3 -> ",
@@ -67,8 +68,8 @@ type process struct {
 	// resumed is when a stopped process runs again; cut: its requests fail.
 	resumed time.Duration
 	cut     bool
-	// due is when it should renew its heartbeat, overdue the time since then in which the API server was up. steady is the end of the last time in
-	// which it could observe nothing.
+	// due is when it should renew its heartbeat, overdue the time since then in which the API server was up. steady is the end of the last
+	// time in which it could observe nothing.
 	due, overdue, steady time.Duration
 	offset               time.Duration
 	rate                 float64
@@ -91,8 +92,9 @@ type world struct {
 	down   bool
 }
 
-// Processes start, end, are killed, are stopped, and lose their connection, and the API server is down at times. No process takes another one for gone
-// unless that has missed a renewal and a retry; and one that has ended counts as present for less than four and a half renewals.
+// Processes start, end, are killed, are stopped, and lose their connection, and the API server is down at times. No process takes another
+// one for gone unless that has missed a renewal and a retry; and one that has ended counts as present for less than four and a half
+// renewals.
 func TestOthersModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world{T: t, record: map[string]string{}, ended: map[string]time.Duration{}}

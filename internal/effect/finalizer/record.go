@@ -5,7 +5,8 @@
 //   - A record of another format is neither changed nor followed.
 //   - Entries of other installations are changed only by Remove, on request.
 //   - Uninstall marks the record first. A running operator that reads the mark adds no finalizer from then on.
-//   - Operators with one instance name notice each other by heartbeats in the record. What another one may have is no orphan, and is not removed.
+//   - Operators with one instance name notice each other by heartbeats in the record. What another one may have is no orphan, and is not
+//     removed.
 //
 // The record is a ConfigMap in the operator's namespace, so that finalizers of hooks that are gone can be found and removed.
 package finalizer
@@ -81,8 +82,8 @@ type Options struct {
 	Namespace func() (string, error)
 	// Instance is the installation.
 	Instance string
-	// Operator names this operator among those of the installation: all replicas with a Lease, which Lease reports, or a process. Empty means that it
-	// writes no heartbeat, as in a dry run.
+	// Operator names this operator among those of the installation: all replicas with a Lease, which Lease reports, or a process. Empty means
+	// that it writes no heartbeat, as in a dry run.
 	Operator string
 	Lease    bool
 	Log      *slog.Logger
@@ -176,7 +177,8 @@ func (c *configMap) entries() ([]Entry, error) {
 	for key, text := range c.Data {
 		var e Entry
 		if text == nil || json.Unmarshal([]byte(*text), &e) != nil || e.key() != key {
-			return nil, fmt.Errorf("the ConfigMap %s has an entry %q that cannot be read: remove it, and the finalizer that it names from all objects", RecordName, key)
+			return nil, fmt.Errorf("the ConfigMap %s has an entry %q that cannot be read: remove it, and the finalizer that it names "+
+				"from all objects", RecordName, key)
 		}
 		all = append(all, e)
 	}
@@ -188,7 +190,8 @@ func (c *configMap) entries() ([]Entry, error) {
 type FormatError struct{ Found string }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("the ConfigMap %s has the format %q, this version of the operator reads %q: use the version that wrote it", RecordName, e.Found, format)
+	return fmt.Sprintf("the ConfigMap %s has the format %q, this version of the operator reads %q: use the version that wrote it", RecordName,
+		e.Found, format)
 }
 
 func (r *Record) path(namespace string, name ...string) []string {
@@ -334,7 +337,8 @@ func (r *Record) claimed(now *configMap, e Entry) (*configMap, error) {
 		switch {
 		case other.key() != e.key():
 		case other.Instance != e.Instance:
-			return nil, fmt.Errorf("the finalizer %s of %s belongs to the installation %q (hook %q): use another name or, if that installation is gone, run 'finalizers remove %s --instance %s'",
+			return nil, fmt.Errorf("the finalizer %s of %s belongs to the installation %q (hook %q): use another name or, if that installation is "+
+				"gone, run 'finalizers remove %s --instance %s'",
 				e.Finalizer, e.Resource, other.Instance, other.Hook, e.Finalizer, other.Instance)
 		case len(other.Namespaces) > 0 && len(e.Namespaces) > 0:
 			e.Namespaces = slices.Compact(slices.Sorted(slices.Values(append(other.Namespaces, e.Namespaces...))))
@@ -344,7 +348,8 @@ func (r *Record) claimed(now *configMap, e Entry) (*configMap, error) {
 	}
 	own := Heartbeat{Instance: r.o.Instance, Operator: r.o.Operator}
 	_, beats := now.heartbeats()[own.key()]
-	if diff, err = r.added(e); err == nil && (beats || r.o.Operator == "") && now.Data[e.key()] != nil && *now.Data[e.key()] == *diff.Data[e.key()] {
+	if diff, err = r.added(e); err == nil && (beats || r.o.Operator == "") && now.Data[e.key()] != nil &&
+		*now.Data[e.key()] == *diff.Data[e.key()] {
 		return nil, nil
 	}
 	return diff, err
@@ -360,8 +365,9 @@ func (r *Record) added(e Entry) (*configMap, error) {
 }
 
 var (
-	errMarked = errors.New("the finalizers of this installation are being removed by 'uninstall': run it again to complete that, then start the operator again")
-	errGone   = errors.New("the ConfigMap " + RecordName + " was deleted while the operator was running: start the operator again")
+	errMarked = errors.New("the finalizers of this installation are being removed by 'uninstall': run it again to complete that, " +
+		"then start the operator again")
+	errGone = errors.New("the ConfigMap " + RecordName + " was deleted while the operator was running: start the operator again")
 )
 
 // Run follows the record and renews the heartbeat of this operator, from the first Claim or Announce until ctx ends.
@@ -392,7 +398,8 @@ func (r *Record) Run(ctx context.Context) {
 	}, func(err error) {
 		if err != nil && kube.IsPermissionMissing(err) && !warned {
 			warned = true
-			r.o.Log.Warn("Cannot follow the record of finalizers: 'uninstall' beside this operator is not noticed", "error", explain(namespace, err).Error())
+			r.o.Log.Warn("Cannot follow the record of finalizers: 'uninstall' beside this operator is not noticed",
+				"error", explain(namespace, err).Error())
 		}
 	})
 }

@@ -81,7 +81,8 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bo
 				errs = append(errs, err)
 				break
 			}
-			r.o.Log.Info("An orphaned finalizer is removed", "finalizer", e.Finalizer, "resource", e.Resource, "hook", e.Hook, "binding", e.Binding, "objects", len(objects))
+			r.o.Log.Info("An orphaned finalizer is removed", "finalizer", e.Finalizer, "resource", e.Resource, "hook", e.Hook, "binding", e.Binding,
+				"objects", len(objects))
 			done = append(done, e)
 		default:
 			orphans = append(orphans, Orphan{e, len(objects), nil})
@@ -101,7 +102,8 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bo
 	return errors.Join(append(errs, r.forget(ctx, done, owned))...)
 }
 
-// active reports whether a hook has a binding with the finalizer for the resource. A binding that has not claimed its finalizer may be for any.
+// active reports whether a hook has a binding with the finalizer for the resource. A binding that has not claimed its finalizer may be for
+// any.
 func (r *Record) active(e Entry, hooks []*hook.Hook) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +139,8 @@ func (r *Record) find(ctx context.Context, e Entry) ([]kube.Finalized, error) {
 		}
 	}
 	if kube.IsPermissionMissing(err) {
-		err = fmt.Errorf("%w: %s", err, kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list", "get", "patch"}}))
+		err = fmt.Errorf("%w: %s", err,
+			kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list", "get", "patch"}}))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the objects with the finalizer %s: %w", e.Finalizer, err)
@@ -185,10 +188,12 @@ func (r *Record) stripObjects(ctx context.Context, name string, objects []kube.F
 			defer func() { <-slots }()
 			_, err := kube.RemoveFinalizer(ctx, r.o.Client, o, name)
 			if kube.IsPermissionMissing(err) {
-				err = fmt.Errorf("%w: %s", err, kube.Grant("", kube.Rule{Group: o.Resource.Group, Resource: o.Resource.Resource, Verbs: []string{"list", "get", "patch"}}))
+				err = fmt.Errorf("%w: %s", err,
+					kube.Grant("", kube.Rule{Group: o.Resource.Group, Resource: o.Resource.Resource, Verbs: []string{"list", "get", "patch"}}))
 			}
 			if err != nil && !apierrors.IsNotFound(err) {
-				errs[i] = fmt.Errorf("cannot remove the finalizer %s of %s %s: %w", name, o.Resource.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
+				errs[i] = fmt.Errorf("cannot remove the finalizer %s of %s %s: %w", name, o.Resource.Resource,
+					strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
 				return
 			}
 			r.o.Log.Debug("Finalizer removed", "finalizer", name, "namespace", o.Namespace, "name", o.Name)
@@ -269,8 +274,8 @@ func marks(instances []string) *string {
 	return &text
 }
 
-// Remove removes a finalizer of an installation from all objects, and its entries. It returns how many entries there were. While another operator
-// of this installation is running, which may have the hook, it changes nothing.
+// Remove removes a finalizer of an installation from all objects, and its entries. It returns how many entries there were. While another
+// operator of this installation is running, which may have the hook, it changes nothing.
 func (r *Record) Remove(ctx context.Context, name, instance string) (removed int, err error) {
 	all, err := r.List(ctx)
 	if err != nil {
@@ -303,8 +308,8 @@ func (r *Record) Remove(ctx context.Context, name, instance string) (removed int
 	return len(done), errors.Join(err, r.forget(ctx, done, nil))
 }
 
-// Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries and heartbeats. The operator with the
-// Lease of the options may be running, or any one with running. It changes nothing if another one responds.
+// Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries and heartbeats. The
+// operator with the Lease of the options may be running, or any one with running. It changes nothing if another one responds.
 func Uninstall(ctx context.Context, o Options, running bool) error {
 	namespace, err := o.Namespace()
 	if err != nil {
@@ -381,7 +386,8 @@ func alone(ctx context.Context, o Options, running bool) error {
 	end()
 	working.Wait()
 	if len(alive) > allowed {
-		return fmt.Errorf("%w: uninstall would remove its finalizers, too: end it first, or start it with another --instance", &ElsewhereError{o.Instance, alive})
+		return fmt.Errorf("%w: uninstall would remove its finalizers, too: end it first, or start it with another --instance",
+			&ElsewhereError{o.Instance, alive})
 	}
 	return ctx.Err()
 }
@@ -405,7 +411,8 @@ func (r *Record) presences(ctx context.Context, lease string) (own bool, others 
 func PlanUninstall(ctx context.Context, o Options) error {
 	r := New(o)
 	if _, others, err := r.presences(ctx, o.Operator); err == nil && len(others) > 1 {
-		o.Log.Warn("Several operators use the instance name, or have been killed: uninstall removes nothing while another one runs", "instance", o.Instance, "operators", others)
+		o.Log.Warn("Several operators use the instance name, or have been killed: uninstall removes nothing while another one runs",
+			"instance", o.Instance, "operators", others)
 	}
 	all, err := r.List(ctx)
 	if kube.IsPermissionMissing(err) {
@@ -422,7 +429,8 @@ func PlanUninstall(ctx context.Context, o Options) error {
 			errs = append(errs, err)
 			continue
 		}
-		o.Log.Info("Dry run: a finalizer would be removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource, "objects", len(objects))
+		o.Log.Info("Dry run: a finalizer would be removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource,
+			"objects", len(objects))
 	}
 	return errors.Join(append(errs, err)...)
 }

@@ -12,7 +12,8 @@ import (
 func FuzzScrape(f *testing.F) {
 	for _, pair := range [][2]string{
 		{`{"name":"a","set":1}`, `{"name":"a","add":1}`},
-		{`{"name":"a","group":"g","action":"observe","value":1,"buckets":[1,2],"labels":{"b":"\n\"\\"}}`, `{"name":"a","action":"observe","value":1e308,"buckets":[3]}`},
+		{`{"name":"a","group":"g","action":"observe","value":1,"buckets":[1,2],"labels":{"b":"\n\"\\"}}`,
+			`{"name":"a","action":"observe","value":1e308,"buckets":[3]}`},
 		{`{"name":"a","add":1e308}{"name":"a","add":1e308}`, `{"group":"g","action":"expire"}`},
 		{`{"name":"a_bucket","set":1}{"name":"a_sum","set":1}`, `{"name":"a","action":"observe","value":1,"buckets":[1]}`},
 		{`{"name":"a","set":1,"labels":{"le":"1"}}`, `{"name":"a","set":2,"labels":{"hook":"x","__x":"1","quantile":"1"}}`},

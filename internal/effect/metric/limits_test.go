@@ -32,7 +32,8 @@ func TestSeriesLimit(t *testing.T) {
 	if got := store.Series(); got["a.sh"] != 3 || got["b.sh"] != 2 {
 		t.Errorf("series %v", got)
 	}
-	if want := `hook=a.sh metric=g error="the hook has as many series as --hook-series-limit allows" skipped=2`; strings.Count(log.String(), want) != 1 {
+	if want := `hook=a.sh metric=g error="the hook has as many series as --hook-series-limit allows" skipped=2`; strings.Count(log.String(),
+		want) != 1 {
 		t.Errorf("log %s", log.String())
 	}
 	log.Reset()
@@ -94,7 +95,8 @@ func TestManySeries(t *testing.T) {
 	for range 2 {
 		store.Apply("a.sh", flood(100_000, byLabel))
 	}
-	if got := strings.Count(log.String(), `msg="The hook has very many series of metrics: use fewer values of labels, or let groups expire" hook=a.sh series=100000`); got != 1 {
+	if got := strings.Count(log.String(), `msg="The hook has very many series of metrics: use fewer values of labels, `+
+		`or let groups expire" hook=a.sh series=100000`); got != 1 {
 		t.Errorf("%d warnings: %s", got, log.String())
 	}
 }

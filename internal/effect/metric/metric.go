@@ -82,7 +82,8 @@ func (s *Store) Apply(hookName string, ops []effect.Metric) {
 			"metric", m.name, "error", m.problem, "skipped", m.skipped)
 	}
 	if before < manySeries && after >= manySeries {
-		s.opts.Log.Warn("The hook has very many series of metrics: use fewer values of labels, or let groups expire", "hook", hookName, "series", after)
+		s.opts.Log.Warn("The hook has very many series of metrics: use fewer values of labels, or let groups expire", "hook", hookName,
+			"series", after)
 	}
 }
 
@@ -297,8 +298,8 @@ func (s *Store) sweep(group string, own bool) {
 	}
 }
 
-// maxFamilies limits the names of a hook, maxLabels its labels of one name: both stay in memory as long as the operator runs, and each series has all
-// labels of the hook for its name in a scrape.
+// maxFamilies limits the names of a hook, maxLabels its labels of one name: both stay in memory as long as the operator runs, and each
+// series has all labels of the hook for its name in a scrape.
 const (
 	maxFamilies = 100_000
 	maxLabels   = 1_000

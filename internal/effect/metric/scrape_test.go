@@ -137,7 +137,8 @@ func BenchmarkScrape(b *testing.B) {
 func gauges(n int) []byte {
 	var file []byte
 	for i := range n {
-		file = fmt.Appendf(file, `{"group":"pods","name":"pod_ready","set":%d,"labels":{"namespace":"team-%d","pod":"web-%d"}}`+"\n", i%2, i%20, i)
+		file = fmt.Appendf(file, `{"group":"pods","name":"pod_ready","set":%d,"labels":{"namespace":"team-%d","pod":"web-%d"}}`+"\n",
+			i%2, i%20, i)
 	}
 	return file
 }

@@ -39,7 +39,8 @@ type share struct {
 }
 
 func newFamily(op *effect.Metric) *family {
-	f := &family{name: op.Name, action: op.Action, series: map[string]*series{}, shares: map[string]*share{}, desc: prometheus.NewDesc(op.Name, op.Name, nil, nil)}
+	f := &family{name: op.Name, action: op.Action, series: map[string]*series{}, shares: map[string]*share{},
+		desc: prometheus.NewDesc(op.Name, op.Name, nil, nil)}
 	if op.Action == effect.Observe {
 		f.buckets = op.Buckets
 		if len(f.buckets) == 0 {

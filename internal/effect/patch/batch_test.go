@@ -33,14 +33,16 @@ func TestWaves(t *testing.T) {
 		want    string
 	}{
 		{"different objects of a kind", []effect.Patch{p(effect.Create, "Pod", "a"), p(effect.Create, "pod", "b")}, "a b"},
-		{"the same object twice", []effect.Patch{p(effect.MergePatch, "Pod", "a"), p(effect.MergePatch, "Pod", "b"), p(effect.MergePatch, "Pod", "a")}, "a b | a"},
+		{"the same object twice",
+			[]effect.Patch{p(effect.MergePatch, "Pod", "a"), p(effect.MergePatch, "Pod", "b"), p(effect.MergePatch, "Pod", "a")}, "a b | a"},
 		{"another kind", []effect.Patch{p(effect.Create, "Pod", "a"), p(effect.Create, "Secret", "b")}, "a | b"},
 		{"another operation", []effect.Patch{p(effect.Create, "Pod", "a"), p(effect.MergePatch, "Pod", "b")}, "a | b"},
 		{"names that the server makes", []effect.Patch{p(effect.Create, "Pod", ""), p(effect.Create, "Pod", "")}, " "},
 		{"deletions one by one", []effect.Patch{p(effect.Delete, "Pod", "a"), p(effect.Delete, "Pod", "b")}, "a | b"},
 		{"namespaces one by one", []effect.Patch{p(effect.Create, "Namespace", "a"), p(effect.Create, "Namespace", "b")}, "a | b"},
 		{"one name in two namespaces", []effect.Patch{pn(effect.MergePatch, "Pod", "x", "a"), pn(effect.MergePatch, "Pod", "y", "a")}, "a a"},
-		{"a kind without namespaces, which are ignored", []effect.Patch{pn(effect.MergePatch, "ClusterRole", "x", "a"), pn(effect.MergePatch, "ClusterRole", "y", "a")}, "a | a"},
+		{"a kind without namespaces, which are ignored",
+			[]effect.Patch{pn(effect.MergePatch, "ClusterRole", "x", "a"), pn(effect.MergePatch, "ClusterRole", "y", "a")}, "a | a"},
 		{"nothing", nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -68,7 +70,8 @@ func TestWavesKeepOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		patches := rapid.SliceOf(rapid.Custom(func(t *rapid.T) effect.Patch {
 			return effect.Patch{
-				Operation: rapid.SampledFrom([]effect.Operation{effect.Create, effect.CreateOrUpdate, effect.MergePatch, effect.Delete}).Draw(t, "operation"),
+				Operation: rapid.SampledFrom([]effect.Operation{effect.Create, effect.CreateOrUpdate, effect.MergePatch, effect.Delete}).Draw(t,
+					"operation"),
 				Kind:      rapid.SampledFrom([]string{"Pod", "ClusterRole", "Namespace"}).Draw(t, "kind"),
 				Name:      rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"),
 				Namespace: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace"),

@@ -65,10 +65,13 @@ spec:
 }
 
 func create(t *testing.T, cluster *testenv.Cluster, namespace string) {
-	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: %[1]s.io/v1, kind: Thing, metadata: {name: one, namespace: %[1]s}, spec: {a: 1}}`, namespace), "create", "-f", "-")
+	cluster.KubectlInput(t,
+		fmt.Sprintf(`{apiVersion: %[1]s.io/v1, kind: Thing, metadata: {name: one, namespace: %[1]s}, spec: {a: 1}}`, namespace),
+		"create", "-f", "-")
 }
 
-// Conditions of other writers stay, in lists that the API server merges and in those that it replaces, also when they change at the same time.
+// Conditions of other writers stay, in lists that the API server merges and in those that it replaces, also when they change at the same
+// time.
 func TestConditions(t *testing.T) {
 	cluster := testenv.Shared(t)
 	for name, list := range map[string]string{
@@ -130,7 +133,8 @@ func TestConditions(t *testing.T) {
 			if got := set("True", "Done", "another message"); got != "" || counted.patches != 0 {
 				t.Errorf("%d patches, error %q", counted.patches, got)
 			}
-			if got := look("{.metadata.managedFields[*].manager}"); !strings.Contains(got, "shell-operator/ops.shell-operator/h.sh/condition/Ready") {
+			if got := look("{.metadata.managedFields[*].manager}"); !strings.Contains(got,
+				"shell-operator/ops.shell-operator/h.sh/condition/Ready") {
 				t.Error(got)
 			}
 			// What the API server rejects is no conflict.
@@ -155,11 +159,17 @@ func TestConditionWithoutStatus(t *testing.T) {
 	a, _ := newApplier(t, cluster, nil)
 	condition := `"type": "Ready", "status": "True", "reason": "Done"}`
 	for document, want := range map[string]string{
-		fmt.Sprintf(`{"operation": "Condition", "kind": "Thing", "apiVersion": "%[1]s.io/v1", "namespace": %[1]q, "name": "one", `, namespace):                                                                                                                                       "Thing has no subresource status: add",
-		fmt.Sprintf(`{"operation": "Condition", "kind": "ConfigMap", "namespace": %q, "name": "kube-root-ca.crt", `, namespace):                                                                                                                                                      "ConfigMap has no subresource status",
-		fmt.Sprintf(`{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", `, namespace):                                                                                                                                                                        `pods "none" not found`,
-		fmt.Sprintf(`{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", "ignoreMissingObject": true, `, namespace):                                                                                                                                           "",
-		fmt.Sprintf(`{"operation": "Event", "regarding": {"apiVersion": "no/v1", "kind": "No", "name": "none"}, "action": "A", "type": "Normal", "reason": "R"}{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", "ignoreMissingObject": true, `, namespace): "",
+		fmt.Sprintf(`{"operation": "Condition", "kind": "Thing", "apiVersion": "%[1]s.io/v1", "namespace": %[1]q, "name": "one", `,
+			namespace): "Thing has no subresource status: add",
+		fmt.Sprintf(`{"operation": "Condition", "kind": "ConfigMap", "namespace": %q, "name": "kube-root-ca.crt", `,
+			namespace): "ConfigMap has no subresource status",
+		fmt.Sprintf(`{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", `,
+			namespace): `pods "none" not found`,
+		fmt.Sprintf(`{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", "ignoreMissingObject": true, `,
+			namespace): "",
+		fmt.Sprintf(`{"operation": "Event", "regarding": {"apiVersion": "no/v1", "kind": "No", "name": "none"}, "action": "A", `+
+			`"type": "Normal", "reason": "R"}{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", `+
+			`"ignoreMissingObject": true, `, namespace): "",
 	} {
 		cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=60s")
 		if got := apply(t, a, document+condition); !strings.Contains(got, want) || want == "" && got != "" {

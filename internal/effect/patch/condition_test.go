@@ -16,18 +16,21 @@ func TestConditionPatch(t *testing.T) {
 	const tests = `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/resourceVersion","value":"5"},`
 	const fresh = `{"type":"Ready","status":"True","observedGeneration":3,"lastTransitionTime":"2024-05-06T06:08:09Z","reason":"Done","message":"m"}`
 	for name, c := range map[string]struct{ object, want string }{
-		"no status":     {head + `}`, tests + `{"op":"add","path":"/status","value":{"conditions":[` + fresh + `]}}]`},
-		"no conditions": {head + `, "status": {"conditions": null}}`, tests + `{"op":"add","path":"/status/conditions","value":[` + fresh + `]}]`},
+		"no status": {head + `}`, tests + `{"op":"add","path":"/status","value":{"conditions":[` + fresh + `]}}]`},
+		"no conditions": {head + `, "status": {"conditions": null}}`, tests + `{"op":"add","path":"/status/conditions","value":[` +
+			fresh + `]}]`},
 		"another one": {
 			head + `, "status": {"conditions": [{"type": "Paid", "status": "True"}]}}`,
 			tests + `{"op":"add","path":"/status/conditions/-","value":` + fresh + `}]`,
 		},
 		"another status": {
-			head + `, "status": {"conditions": [{"type": "Paid"}, {"type": "Ready", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z"}]}}`,
+			head + `, "status": {"conditions": [{"type": "Paid"}, {"type": "Ready", "status": "False", ` +
+				`"lastTransitionTime": "2020-01-01T00:00:00Z"}]}}`,
 			tests + `{"op":"replace","path":"/status/conditions/1","value":` + fresh + `}]`,
 		},
 		"another message": {
-			head + `, "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Done", "lastTransitionTime": "2020-01-01T00:00:00Z"}]}}`,
+			head + `, "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Done", ` +
+				`"lastTransitionTime": "2020-01-01T00:00:00Z"}]}}`,
 			tests + `{"op":"replace","path":"/status/conditions/0","value":{"type":"Ready","status":"True","observedGeneration":3,` +
 				`"lastTransitionTime":"2020-01-01T00:00:00Z","reason":"Done","message":"m"}}]`,
 		},

@@ -92,7 +92,8 @@ func (r *request) deleteAndWait(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-expired:
-			return fmt.Errorf("it is still there after %s, with finalizers %q: check the controllers that remove them, or use DeleteInBackground", r.DeleteTimeout, finalizers)
+			return fmt.Errorf("it is still there after %s, with finalizers %q: check the controllers that remove them, or use DeleteInBackground",
+				r.DeleteTimeout, finalizers)
 		case <-progress.C:
 			r.log.Info("Wait for the object to be gone", "finalizers", finalizers)
 		case <-time.After(pause):

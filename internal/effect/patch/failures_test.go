@@ -31,7 +31,8 @@ func TestManyFailures(t *testing.T) {
 func TestFailuresInOrder(t *testing.T) {
 	var f failures
 	for _, number := range []int{3, 1, 2} {
-		f.add(&effect.Patch{Operation: effect.Delete, Kind: "Pod", Namespace: "n", Name: fmt.Sprint("p", number), Number: number}, errors.New("no"))
+		f.add(&effect.Patch{Operation: effect.Delete, Kind: "Pod", Namespace: "n", Name: fmt.Sprint("p", number), Number: number},
+			errors.New("no"))
 	}
 	f.add(&effect.Patch{}, nil)
 	want := "Delete of Pod/n/p1 (document 1): no\nDelete of Pod/n/p2 (document 2): no\nDelete of Pod/n/p3 (document 3): no"

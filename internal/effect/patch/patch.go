@@ -45,7 +45,8 @@ type Options struct {
 	// DeleteTimeout limits how long a Delete waits until the object is gone; 0 means 20 s.
 	DeleteTimeout time.Duration
 	// Sync makes a set of objects of a hook complete, and reports the RBAC rules that it needs.
-	Sync func(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet, needs func(namespace string, rules ...kube.Rule)) error
+	Sync func(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet,
+		needs func(namespace string, rules ...kube.Rule)) error
 	// Parallel is the maximum number of requests in flight; 0 means 32.
 	Parallel int
 	// Instance names the installation, in the field managers of conditions.
@@ -66,8 +67,9 @@ type Run struct {
 	Hook string
 	// Seen returns uid and generation of an object as the contexts of the run have it, nothing if they do not. It may be nil.
 	Seen func(group, kind, namespace, name string) (uid string, generation int64)
-	// Follow is set for conditions that are not those of the hook. It is called before the object is read; known is the object, or nil. Written is
-	// called with the resource versions before and after the change, or empty ones without a change. Objects that are being deleted are left alone.
+	// Follow is set for conditions that are not those of the hook. It is called before the object is read; known is the object, or nil.
+	// Written is called with the resource versions before and after the change, or empty ones without a change. Objects that are being deleted
+	// are left alone.
 	Follow func(p *effect.Patch) (known []byte, written func(before, after string))
 	// Sent, if set, receives each patch before its first request, with the RBAC rules that it needs in a namespace; empty means cluster-wide.
 	// Calls are concurrent.
@@ -139,7 +141,8 @@ func (a *Applier) publish(ctx context.Context, log *slog.Logger, run Run, patche
 		p := &patches[i]
 		a.announce(ctx, log, p)
 		if run.Sent != nil {
-			run.Sent(p, cmp.Or(p.Namespace, "default"), []kube.Rule{{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}}})
+			run.Sent(p, cmp.Or(p.Namespace, "default"),
+				[]kube.Rule{{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}}})
 		}
 		if a.opts.DryRun || a.opts.Events == nil {
 			continue

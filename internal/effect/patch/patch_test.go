@@ -108,7 +108,8 @@ func TestDeleteWaits(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	a, _ := newApplier(t, cluster, nil)
-	cluster.KubectlInput(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}`, "-n", namespace, "apply", "-f", "-")
+	cluster.KubectlInput(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}`, "-n", namespace,
+		"apply", "-f", "-")
 	del := fmt.Sprintf(`{"operation": "Delete", "kind": "cm", "namespace": %q, "name": "held"}`, namespace)
 	// The client's rate limiter would reject a read that it begins after the timeout.
 	slow, _ := newApplier(t, cluster, func(o *Options) {
@@ -134,7 +135,8 @@ func TestDryRun(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	a, log := newApplier(t, cluster, func(o *Options) { o.DryRun = true })
-	object := `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one", "namespace": "` + namespace + `"}, "stringData": {"key": "top secret"}}`
+	object := `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one", "namespace": "` + namespace +
+		`"}, "stringData": {"key": "top secret"}}`
 	if got := apply(t, a, `{"operation": "Create", "object": `+object+`}`); got != "" {
 		t.Fatal(got)
 	}
@@ -156,14 +158,17 @@ func TestConflicts(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	a, _ := newApplier(t, cluster, nil)
-	if got := apply(t, a, `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "`+namespace+`"}}}`); got != "" {
+	if got := apply(t, a, `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", `+
+		`"namespace": "`+namespace+`"}}}`); got != "" {
 		t.Fatal(got)
 	}
 	const writers = 3
 	errs := make(chan string, writers)
 	for i := range writers {
 		go func() {
-			errs <- apply(t, a, fmt.Sprintf(`{"operation": "JQPatch", "kind": "ConfigMap", "namespace": %q, "name": "one", "jqFilter": ".data.w%d = \"done\""}`, namespace, i))
+			errs <- apply(t, a,
+				fmt.Sprintf(`{"operation": "JQPatch", "kind": "ConfigMap", "namespace": %q, "name": "one", "jqFilter": ".data.w%d = \"done\""}`,
+					namespace, i))
 		}()
 	}
 	for range writers {
@@ -187,7 +192,8 @@ func TestNamesLeadNowhereElse(t *testing.T) {
 		{Operation: effect.DeleteInBackground, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "."},
 		{Operation: effect.Delete, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: ".."},
 		{Operation: effect.Delete, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "../secrets/token"},
-		{Operation: effect.MergePatch, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "first", Subresource: "../../secrets/token", Body: []byte(`{"data":{"a":"eA=="}}`)},
+		{Operation: effect.MergePatch, APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "first",
+			Subresource: "../../secrets/token", Body: []byte(`{"data":{"a":"eA=="}}`)},
 		{Operation: effect.Delete, APIVersion: "v1", Kind: "ConfigMap", Namespace: "default/../" + namespace, Name: "first"},
 	} {
 		err := a.Apply(t.Context(), a.log, Run{}, []effect.Patch{p})
@@ -195,7 +201,8 @@ func TestNamesLeadNowhereElse(t *testing.T) {
 			t.Errorf("%s %s/%s %s: error %v", p.Operation, p.Namespace, p.Name, p.Subresource, err)
 		}
 	}
-	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/first", "secret/token", "-o", "jsonpath={.items[*].metadata.name} {.items[*].data} {.items[*].metadata.deletionTimestamp}"); strings.TrimSpace(got) != "first token" {
+	if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap/first", "secret/token", "-o",
+		"jsonpath={.items[*].metadata.name} {.items[*].data} {.items[*].metadata.deletionTimestamp}"); strings.TrimSpace(got) != "first token" {
 		t.Errorf("left is %q", got)
 	}
 }
@@ -207,7 +214,8 @@ func TestServedElsewhere(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case r.URL.Path == "/apis":
-			fmt.Fprintf(w, `{"groups": [{"name": "example.com", "preferredVersion": {"groupVersion": "example.com/%[1]s"}, "versions": [{"groupVersion": "example.com/%[1]s"}]}]}`, version)
+			fmt.Fprintf(w, `{"groups": [{"name": "example.com", "preferredVersion": {"groupVersion": "example.com/%[1]s"}, `+
+				`"versions": [{"groupVersion": "example.com/%[1]s"}]}]}`, version)
 		case r.URL.Path == "/apis/example.com/"+version:
 			fmt.Fprint(w, `{"resources": [{"name": "things", "kind": "Thing", "namespaced": true, "verbs": ["get", "delete"]}]}`)
 		case r.URL.Path == "/api/v1":
@@ -224,8 +232,10 @@ func TestServedElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &applier{New(Options{Client: client, Resolver: kube.NewResolver(client), Filters: jq.NewCompiler(jq.Options{})}), slog.New(slog.DiscardHandler)}
-	for _, step := range []struct{ version, want string }{{"v1", "/apis/example.com/v1/namespaces/a/things/b"}, {"v2", "/apis/example.com/v2/namespaces/a/things/b"}} {
+	a := &applier{New(Options{Client: client, Resolver: kube.NewResolver(client), Filters: jq.NewCompiler(jq.Options{})}),
+		slog.New(slog.DiscardHandler)}
+	for _, step := range []struct{ version, want string }{{"v1", "/apis/example.com/v1/namespaces/a/things/b"},
+		{"v2", "/apis/example.com/v2/namespaces/a/things/b"}} {
 		version, deleted = step.version, ""
 		if got := apply(t, a, `{operation: Delete, kind: Thing, namespace: a, name: b}`); got != "" || deleted != step.want {
 			t.Errorf("%s: error %q, deleted is %q, want %q", step.version, got, deleted, step.want)
@@ -242,8 +252,10 @@ func TestOrderWithoutNamespaces(t *testing.T) {
 	t.Cleanup(func() { cluster.Kubectl(t, "delete", "clusterrole", name) })
 	manifest := `"object": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"namespace": "n%[3]d", "name": %[2]q, "annotations": {"v": "%[3]d"}}}}`
 	for _, document := range []string{
-		`{"operation": "MergePatch", "kind": "ClusterRole", "namespace": "n%[3]d", "name": %[2]q, "mergePatch": {"metadata": {"annotations": {"v": "%[3]d"}}}}`,
-		`{"operation": "JQPatch", "kind": "ClusterRole", "namespace": "n%[3]d", "name": %[2]q, "jqFilter": ".metadata.annotations.v = \"%[3]d\""}`,
+		`{"operation": "MergePatch", "kind": "ClusterRole", "namespace": "n%[3]d", "name": %[2]q, ` +
+			`"mergePatch": {"metadata": {"annotations": {"v": "%[3]d"}}}}`,
+		`{"operation": "JQPatch", "kind": "ClusterRole", "namespace": "n%[3]d", "name": %[2]q, "jqFilter": ".metadata.annotations.v ` +
+			`= \"%[3]d\""}`,
 		`{"operation": "CreateOrUpdate", ` + manifest,
 		`{"operation": "Apply", "force": true, ` + manifest,
 	} {
@@ -272,12 +284,16 @@ func TestMissingPermissions(t *testing.T) {
 		applier        *applier
 		document, want string
 	}{
-		{alice, `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "default", "name": "a"}}}`,
-			`: give the operator's ServiceAccount, by a Role in namespace "default" (or a ClusterRole), the rule {apiGroups: [""], resources: ["secrets"], verbs: ["create", "get", "update"]}`},
+		{alice, `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "default", ` +
+			`"name": "a"}}}`,
+			`: give the operator's ServiceAccount, by a Role in namespace "default" (or a ClusterRole), the rule {apiGroups: [""], ` +
+				`resources: ["secrets"], verbs: ["create", "get", "update"]}`},
 		{alice, `{"operation": "MergePatch", "kind": "clusterrole", "name": "a", "mergePatch": {"a": 1}}`,
-			`: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterroles"], verbs: ["patch"]}`},
+			`: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["rbac.authorization.k8s.io"], ` +
+				`resources: ["clusterroles"], verbs: ["patch"]}`},
 		{alice, `{"operation": "JQPatch", "kind": "deploy", "namespace": "default", "name": "a", "subresource": "status", "jqFilter": "."}`,
-			`the rules {apiGroups: ["apps"], resources: ["deployments/status"], verbs: ["update"]} and {apiGroups: ["apps"], resources: ["deployments"], verbs: ["get"]}`},
+			`the rules {apiGroups: ["apps"], resources: ["deployments/status"], verbs: ["update"]} and {apiGroups: ["apps"], ` +
+				`resources: ["deployments"], verbs: ["get"]}`},
 		{admin, `{"operation": "Delete", "kind": "namespace", "name": "default"}`, `this namespace may not be deleted`},
 	} {
 		if got := apply(t, test.applier, test.document); !strings.HasSuffix(got, test.want) {
