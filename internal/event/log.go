@@ -138,8 +138,8 @@ func (l *Log) extend(records []record) {
 	l.last = records
 }
 
-// DropModified removes the last event of the object that an event is about, if both are Modified events of one binding. Found reports that there is
-// one, dropped that it was removed.
+// DropModified removes the last event of the object that an event is about, if both are Modified events of one binding. Found reports that
+// there is one, dropped that it was removed.
 func (l *Log) DropModified(ev *Event) (dropped, found bool) {
 	of := recordOf(ev)
 	drop := func(records []record) ([]record, bool) {

@@ -25,9 +25,10 @@ var anyEvents = rapid.Custom(func(t *rapid.T) Event {
 		Watch: Watch(rapid.IntRange(0, int(Deleted)).Draw(t, "watch")), Initial: rapid.Bool().Draw(t, "initial"),
 		Key: rapid.SampledFrom([]string{"", "k"}).Draw(t, "key"),
 		Object: Object{
-			Namespace: rapid.SampledFrom([]string{"", "default", "shop"}).Draw(t, "namespace"), Kind: rapid.SampledFrom([]string{"", "Pod"}).Draw(t, "kind"),
-			Name: rapid.SampledFrom([]string{"", "a", strings.Repeat("long", 60)}).Draw(t, "name"),
-			Full: payloads.Draw(t, "full"), Filtered: payloads.Draw(t, "filtered"),
+			Namespace: rapid.SampledFrom([]string{"", "default", "shop"}).Draw(t, "namespace"),
+			Kind:      rapid.SampledFrom([]string{"", "Pod"}).Draw(t, "kind"),
+			Name:      rapid.SampledFrom([]string{"", "a", strings.Repeat("long", 60)}).Draw(t, "name"),
+			Full:      payloads.Draw(t, "full"), Filtered: payloads.Draw(t, "filtered"),
 		},
 	}
 })
@@ -40,7 +41,8 @@ func TestLogAgainstList(t *testing.T) {
 		var lists [3][]Event
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			i, j := rapid.IntRange(0, 2).Draw(t, "to"), rapid.IntRange(0, 2).Draw(t, "from")
-			switch step := rapid.SampledFrom([]string{"add", "add", "many", "join", "drop", "drop", "split", "modified", "modified"}).Draw(t, "step"); {
+			switch step := rapid.SampledFrom([]string{"add", "add", "many", "join", "drop", "drop", "split", "modified", "modified"}).
+				Draw(t, "step"); {
 			case step == "add":
 				ev := anyEvents.Draw(t, "event")
 				logs[i].Add(ev)
@@ -71,7 +73,8 @@ func TestLogAgainstList(t *testing.T) {
 				want := false
 				at := len(lists[i]) - 1
 				for ; at >= 0; at-- {
-					if other := lists[i][at]; other.Type == ev.Type && other.Index == ev.Index && other.Object.Namespace == ev.Object.Namespace && other.Object.Name == ev.Object.Name {
+					if other := lists[i][at]; other.Type == ev.Type && other.Index == ev.Index && other.Object.Namespace == ev.Object.Namespace &&
+						other.Object.Name == ev.Object.Name {
 						break
 					}
 				}

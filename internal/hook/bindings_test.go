@@ -11,7 +11,8 @@ func TestBindings(t *testing.T) {
 	rules := []Rule{{Resources: []string{"pods", "jobs"}}}
 	h := &Hook{
 		OnStartup: &order, Schedules: []Schedule{{Binding: Binding{Name: "tick"}, Queue: "q", Crontab: "* * * * *", AllowFailure: true}},
-		Kubernetes: []Kubernetes{{Binding: Binding{Name: "a"}, Queue: MainQueue, Kind: "Pod"}, {Binding: Binding{Name: "b", Group: "g"}, Queue: "q", Kind: "Job"}},
+		Kubernetes: []Kubernetes{{Binding: Binding{Name: "a"}, Queue: MainQueue, Kind: "Pod"},
+			{Binding: Binding{Name: "b", Group: "g"}, Queue: "q", Kind: "Job"}},
 		Validating: []Admission{{Binding: Binding{Name: "v"}, Rules: rules}}, Mutating: []Admission{{Binding: Binding{Name: "m"}, Rules: rules}},
 		Conversions: []Conversion{{Binding: Binding{Name: "c"}, CRDName: "things.example.com"}},
 		HTTP:        []HTTP{{Binding: Binding{Name: "get"}, Method: "GET", Path: "/x"}},

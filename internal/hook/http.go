@@ -36,8 +36,8 @@ type Allow struct {
 // AccessPrefix begins the paths about which RBAC is asked instead of those that default ClusterRoles of Kubernetes grant to every client.
 const AccessPrefix = "/hooks.shell-operator"
 
-// AccessPath is the path of the nonResourceURL that allows a request: that of the request, or with AccessPrefix if a default ClusterRole grants that to
-// all users or all ServiceAccounts: system:discovery, system:public-info-viewer, system:service-account-issuer-discovery.
+// AccessPath is the path of the nonResourceURL that allows a request: that of the request, or with AccessPrefix if a default ClusterRole
+// grants that to all users or all ServiceAccounts: system:discovery, system:public-info-viewer, system:service-account-issuer-discovery.
 func AccessPath(path string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {

@@ -9,7 +9,8 @@ import (
 // maxName is the number of bytes of a name that is shown and counted as it is.
 const maxName = 253
 
-// IsName reports whether a text that is read from an object may be the name of a hook: a path of letters, digits, dots, dashes and underscores.
+// IsName reports whether a text that is read from an object may be the name of a hook: a path of letters, digits, dots, dashes and
+// underscores.
 func IsName(text string) bool {
 	return text != "" && len(text) <= maxName && filepath.IsLocal(text) && filepath.Clean(text) == text && !strings.HasPrefix(text, "-") &&
 		!strings.ContainsFunc(text, func(r rune) bool {

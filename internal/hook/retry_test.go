@@ -22,12 +22,16 @@ func TestPolicy(t *testing.T) {
 		{name: "min above the operator's max", binding: &Retry{MinDelay: d(60 * s)}, want: Policy{true, 60 * s, 60 * s, 0, Park}},
 		{name: "max below the operator's min", binding: &Retry{MaxDelay: d(s)}, want: Policy{true, s, s, 0, Park}},
 		{name: "of the hook", settings: &Retry{d(s), d(300 * s), n(10), Drop}, want: Policy{true, s, 300 * s, 10, Drop}},
-		{name: "one field overrides", settings: &Retry{d(s), d(300 * s), n(10), Drop}, binding: &Retry{Limit: n(3)}, want: Policy{true, s, 300 * s, 3, Drop}},
-		{name: "all fields override", settings: &Retry{d(s), d(300 * s), n(10), Drop}, binding: &Retry{d(2 * s), d(3 * s), n(0), Park}, want: Policy{true, 2 * s, 3 * s, 0, Park}},
-		{name: "of the hook, may fail", settings: &Retry{MinDelay: d(s), Limit: n(10), Exhausted: Park}, allowFailure: true, want: Policy{true, s, 32 * s, 1, Drop}},
+		{name: "one field overrides", settings: &Retry{d(s), d(300 * s), n(10), Drop}, binding: &Retry{Limit: n(3)},
+			want: Policy{true, s, 300 * s, 3, Drop}},
+		{name: "all fields override", settings: &Retry{d(s), d(300 * s), n(10), Drop}, binding: &Retry{d(2 * s), d(3 * s), n(0), Park},
+			want: Policy{true, 2 * s, 3 * s, 0, Park}},
+		{name: "of the hook, may fail", settings: &Retry{MinDelay: d(s), Limit: n(10), Exhausted: Park}, allowFailure: true,
+			want: Policy{true, s, 32 * s, 1, Drop}},
 	} {
 		h := &Hook{Settings: Settings{Retry: c.settings}, OnStartup: n(1),
-			Kubernetes: []Kubernetes{{Retry: c.binding, AllowFailure: c.allowFailure}}, Schedules: []Schedule{{Retry: c.binding, AllowFailure: c.allowFailure}}}
+			Kubernetes: []Kubernetes{{Retry: c.binding, AllowFailure: c.allowFailure}},
+			Schedules:  []Schedule{{Retry: c.binding, AllowFailure: c.allowFailure}}}
 		for _, kind := range []Kind{OnKubernetes, OnSchedule} {
 			if got := h.Policy(Address{Kind: kind}, operatorMin, operatorMax); got != c.want {
 				t.Errorf("%s, %s: %+v, want %+v", c.name, kind, got, c.want)

@@ -16,7 +16,8 @@ type declaration struct {
 func (d declaration) binding() *hook.Kubernetes { return &d.hook.Kubernetes[d.index] }
 
 // Check returns the errors of hooks that contradict each other, at most one per hook:
-//   - All kubernetes bindings of a keyed queue have to declare the same key and concurrency, or events of one object could overtake each other.
+//   - All kubernetes bindings of a keyed queue have to declare the same key and concurrency, or events of one object could overtake each
+//     other.
 //   - A finalizer belongs to one hook: a run of either would remove it.
 func Check(hooks []*hook.Hook) []*wire.ConfigError {
 	keyed, finalizers := map[string]declaration{}, map[string]declaration{}
@@ -47,8 +48,9 @@ func Check(hooks []*hook.Hook) []*wire.ConfigError {
 			if first, ok := finalizers[k.Finalizer]; ok && h != first.hook {
 				violations = append(violations, wire.Violation{
 					Path: fmt.Sprintf("kubernetes[%d].finalizer", i), Binding: k.Name,
-					Problem: fmt.Sprintf("%q is that of kubernetes[%d] (binding %q) of hook %q, too", k.Finalizer, first.index, first.binding().Name, first.hook.Name),
-					Hint:    "give each hook its own finalizer",
+					Problem: fmt.Sprintf("%q is that of kubernetes[%d] (binding %q) of hook %q, too", k.Finalizer, first.index, first.binding().Name,
+						first.hook.Name),
+					Hint: "give each hook its own finalizer",
 				})
 			}
 		}

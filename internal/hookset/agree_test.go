@@ -9,10 +9,13 @@ import (
 // Bindings of a keyed queue agree, in one hook and across hooks. Schedules only name it.
 func TestKeyedQueuesAgree(t *testing.T) {
 	o, _ := options(t, answers{
-		"a.sh": prints(`{configVersion: v1, kubernetes: [{name: first, kind: Pod, queue: plain}, {name: orders, kind: Pod, queue: {name: q, key: object, concurrency: 8}}]}`, "", nil),
-		"b.sh": prints(`{configVersion: v1, kubernetes: [{name: named, kind: Pod, queue: q}, {name: other, kind: Pod, queue: {name: q, key: namespace, concurrency: 8}}]}`, "", nil),
+		"a.sh": prints(`{configVersion: v1, kubernetes: [{name: first, kind: Pod, queue: plain}, {name: orders, kind: Pod, queue: {name: q, `+
+			`key: object, concurrency: 8}}]}`, "", nil),
+		"b.sh": prints(`{configVersion: v1, kubernetes: [{name: named, kind: Pod, queue: q}, {name: other, kind: Pod, queue: {name: q, `+
+			`key: namespace, concurrency: 8}}]}`, "", nil),
 		"c.sh": prints(`{configVersion: v1, kubernetes: [{name: fewer, kind: Pod, queue: {name: q, key: object}}]}`, "", nil),
-		"d.sh": prints(`{configVersion: v1, kubernetes: [{name: same, kind: Pod, queue: {name: q, key: object, concurrency: 8}}], schedule: [{crontab: '@hourly', queue: q}]}`, "", nil),
+		"d.sh": prints(`{configVersion: v1, kubernetes: [{name: same, kind: Pod, queue: {name: q, key: object, concurrency: 8}}], `+
+			`schedule: [{crontab: '@hourly', queue: q}]}`, "", nil),
 		"e.sh": prints(`{configVersion: v1, onStartup: no}`, "", nil), // all problems are reported together
 	})
 	_, err := Load(t.Context(), o)

@@ -46,7 +46,8 @@ func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []
 	case errors.As(err, &exit):
 		err = errors.New(exit.Status + exit.Hint())
 	case errors.As(err, &timeout):
-		err = fmt.Errorf("it was still running after %s and was killed: make it print the configuration and exit, or raise --config-timeout", c.timeout)
+		err = fmt.Errorf("it was still running after %s and was killed: make it print the configuration and exit, or raise --config-timeout",
+			c.timeout)
 	case errors.As(err, &start):
 		err = errors.New(start.Reason())
 	}
@@ -57,7 +58,8 @@ func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []
 // is up.
 const maxPrinted = 16 << 20
 
-var errTooMuch = fmt.Errorf("it printed more than %d bytes and was killed: make it print the configuration, nothing else, and exit", maxPrinted)
+var errTooMuch = fmt.Errorf("it printed more than %d bytes and was killed: make it print the configuration, nothing else, and exit",
+	maxPrinted)
 
 // collected is what a call has printed to a stream, as far as it may.
 type collected struct {

@@ -26,7 +26,8 @@ func directory(t *testing.T, files map[string]file) string {
 	}
 	for name, f := range files {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(f.text), f.mode), os.Chmod(path, f.mode)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(f.text), f.mode),
+			os.Chmod(path, f.mode)); err != nil {
 			t.Fatal(err)
 		}
 	}

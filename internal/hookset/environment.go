@@ -31,7 +31,8 @@ func Inherited(env, patterns []string) []string {
 		wanted := startsWithAll && !credential || slices.Contains(alwaysInherited, name)
 		for _, p := range patterns {
 			pattern, without := strings.CutPrefix(p, "!")
-			if fits, _ := path.Match(noPath(pattern), noPath(name)); fits && !(credential && strings.Trim(pattern, "*") == "") { // cmd has checked the patterns
+			// cmd has checked the patterns
+			if fits, _ := path.Match(noPath(pattern), noPath(name)); fits && !(credential && strings.Trim(pattern, "*") == "") {
 				wanted = !without
 			}
 		}

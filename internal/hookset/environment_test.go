@@ -13,7 +13,8 @@ func TestCredentialsOfTraces(t *testing.T) {
 	const all = headers + " OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=s " + token + " " + others
 	for patterns, want := range map[string]string{
 		"": others, "*": others, "!*_TOKEN": others, "OTEL_*": headers + " OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=s OTEL_SERVICE_NAME=x",
-		"* " + "TRACING_OTLP_AUTH_TOKEN": token + " " + others, "OTEL_EXPORTER_OTLP_HEADERS": headers, "OTEL_EXPORTER_OTLP_HEADERS *": headers + " " + others,
+		"* " + "TRACING_OTLP_AUTH_TOKEN": token + " " + others, "OTEL_EXPORTER_OTLP_HEADERS": headers, "OTEL_EXPORTER_OTLP_HEADERS *": headers +
+			" " + others,
 	} {
 		if got := Inherited(strings.Fields(all), strings.Fields(patterns)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%q leaves %q, not %q", patterns, got, want)

@@ -35,7 +35,8 @@ func mount(t *testing.T, dir, version string, files map[string]string) {
 func TestScriptsOfMountedVolumes(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, "..1", map[string]string{
-		"a.sh": "#!/bin/sh\necho\n", "b": "#! /usr/bin/env  bash -e \r\n", "c.py": "print()\n", "d": "#!", "e.md": "#!/bin/sh\n", "f": "#!/bin/sh",
+		"a.sh": "#!/bin/sh\necho\n", "b": "#! /usr/bin/env  bash -e \r\n", "c.py": "print()\n", "d": "#!", "e.md": "#!/bin/sh\n",
+		"f": "#!/bin/sh",
 	})
 	if err := os.WriteFile(filepath.Join(dir, "own.sh"), []byte("#!/bin/sh\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -122,7 +123,8 @@ func TestFollowLinkOnTheWay(t *testing.T) {
 	swap := func(commit string) error {
 		dir := filepath.Join(root, ".worktrees", commit, "hooks")
 		return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "a.sh"), []byte("#!/bin/sh\n# "+commit), 0o755),
-			os.Symlink(filepath.Join(".worktrees", commit), filepath.Join(root, "tmp-link")), os.Rename(filepath.Join(root, "tmp-link"), filepath.Join(root, "current")))
+			os.Symlink(filepath.Join(".worktrees", commit), filepath.Join(root, "tmp-link")),
+			os.Rename(filepath.Join(root, "tmp-link"), filepath.Join(root, "current")))
 	}
 	if err := swap("1"); err != nil {
 		t.Fatal(err)
@@ -131,7 +133,8 @@ func TestFollowLinkOnTheWay(t *testing.T) {
 	log, _ := newLog()
 	calls, ended := make(chan struct{}), make(chan error)
 	go func() {
-		ended <- Follow(ctx, Following{Dir: filepath.Join(root, "current", "hooks"), Found: Files{}, Log: log, Changed: func() { calls <- struct{}{} }})
+		ended <- Follow(ctx, Following{Dir: filepath.Join(root, "current", "hooks"), Found: Files{}, Log: log,
+			Changed: func() { calls <- struct{}{} }})
 	}()
 	<-calls // it watches
 	if err := swap("2"); err != nil {

@@ -162,7 +162,8 @@ func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, erro
 		return nil, err
 	}
 	if a.Hook.Settings.OneByOne {
-		log.Info("The hook runs once per context: it reads only the first one", "path", a.OneByOne.Path, "line", a.OneByOne.Line, "value", a.OneByOne.Text,
+		log.Info("The hook runs once per context: it reads only the first one", "path", a.OneByOne.Path, "line", a.OneByOne.Line,
+			"value", a.OneByOne.Text,
 			"hint", "settings.contextsPerRun: 0 of the hook, or --contexts-per-run=0, delivers all contexts of a run")
 	}
 	return a.Hook, nil
@@ -200,7 +201,8 @@ func (e *LoadError) Causes() map[string]string {
 		switch {
 		case err == nil:
 		case errors.As(err, &config):
-			causes[name] = "the configuration is not valid: " + quoted.ReplaceAllString(strings.TrimSpace(config.Violations[0].Path+" "+config.Violations[0].Problem), "…")
+			causes[name] = "the configuration is not valid: " +
+				quoted.ReplaceAllString(strings.TrimSpace(config.Violations[0].Path+" "+config.Violations[0].Problem), "…")
 			if more := len(config.Violations) - 1; more > 0 {
 				causes[name] += fmt.Sprintf(" (and %d more)", more)
 			}

@@ -77,10 +77,13 @@ func TestContextsPerRun(t *testing.T) {
 		return prints("{configVersion: v1, "+rest+"}", "", nil)
 	}
 	o, log := options(t, answers{
-		"all.sh": config("kubernetes: [{kind: Pod}], settings: {contextsPerRun: 0}"), "auto.sh": config("kubernetes: [{kind: Pod}], settings: {contextsPerRun: auto}"),
-		"group.sh": config("kubernetes: [{kind: Pod, group: g}]"), "loop.sh": config("kubernetes: [{kind: Pod}]"), "none.sh": config("kubernetes: [{kind: Pod}]"),
+		"all.sh":   config("kubernetes: [{kind: Pod}], settings: {contextsPerRun: 0}"),
+		"auto.sh":  config("kubernetes: [{kind: Pod}], settings: {contextsPerRun: auto}"),
+		"group.sh": config("kubernetes: [{kind: Pod, group: g}]"), "loop.sh": config("kubernetes: [{kind: Pod}]"),
+		"none.sh": config("kubernetes: [{kind: Pod}]"),
 		"rate.sh": config("kubernetes: [{kind: Pod}], settings: {executionMinInterval: 1s}"),
-		"two.sh":  config("kubernetes: [{kind: Pod}], settings: {contextsPerRun: 2}"), "v0.sh": prints("onKubernetesEvent: [{kind: Pod}]", "", nil),
+		"two.sh":  config("kubernetes: [{kind: Pod}], settings: {contextsPerRun: 2}"),
+		"v0.sh":   prints("onKubernetesEvent: [{kind: Pod}]", "", nil),
 	})
 	for _, name := range []string{"all.sh", "auto.sh", "group.sh", "loop.sh", "none.sh", "rate.sh", "two.sh", "v0.sh"} {
 		text := reads
@@ -110,7 +113,8 @@ func TestContextsPerRun(t *testing.T) {
 			t.Errorf("default %d: %s, want %s", limit, got, want)
 		}
 	}
-	if want := "INFO The hook runs once per context: it reads only the first one: auto.sh, auto.sh, 2, jq -r '.[0].object.kind' \"$BINDING_CONTEXT_PATH\", settings"; strings.Count(log.String(), want) != 3 {
+	if want := "INFO The hook runs once per context: it reads only the first one: auto.sh, auto.sh, 2, jq -r '.[0].object.kind' " +
+		"\"$BINDING_CONTEXT_PATH\", settings"; strings.Count(log.String(), want) != 3 {
 		t.Errorf("log\n%s\nhas not 3 times %q", log, want)
 	}
 }
@@ -205,7 +209,8 @@ hook "d-quiet.sh": the configuration is not valid:
 	if broken := (*wire.ConfigError)(nil); !errors.As(err, &broken) || broken.Hook != "c-invalid.sh" {
 		t.Errorf("the *ConfigError is lost: %v", broken)
 	}
-	for _, line := range []string{"ERROR Hook config output: a-fails.sh, half\n", "ERROR Hook config stderr: a-fails.sh, no such command: jq\n",
+	for _, line := range []string{"ERROR Hook config output: a-fails.sh, half\n",
+		"ERROR Hook config stderr: a-fails.sh, no such command: jq\n",
 		// Warnings are logged also for a configuration that has errors.
 		"WARN Configuration is accepted, but check this: c-invalid.sh, configVersion: duplicate key"} {
 		if !strings.Contains(log.String(), line) {
@@ -239,7 +244,8 @@ func TestSummary(t *testing.T) {
 		{"kinds", `kubernetes: [{kind: Pod}, {kind: Secret}, {kind: Pod}]`, `Watch k8s kinds: 'Pod, Secret'`},
 		{"validating", `kubernetesValidating: [{name: a.b.c, ` + rules + `}, {name: d.e.f}]`, `Validate k8s kinds: pods, nodes`},
 		{"mutating", `kubernetesMutating: [{name: a.b.c, ` + rules + `}]`, `Mutate k8s kinds: pods, nodes`},
-		{"conversion", `kubernetesCustomResourceConversion: [{name: c, crdName: ws.b.c, conversions: [{fromVersion: a, toVersion: b}]}]`, `Conversion for crds: ws.b.c`},
+		{"conversion", `kubernetesCustomResourceConversion: [{name: c, crdName: ws.b.c, conversions: [{fromVersion: a, toVersion: b}]}]`,
+			`Conversion for crds: ws.b.c`},
 		{"rate", `settings: {executionMinInterval: 3s, executionBurst: 5}`, `Rate: 3s/5`},
 		{"no rate", `settings: {executionBurst: 5}`, ``},
 		{
