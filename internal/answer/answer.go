@@ -1,5 +1,5 @@
-// Package answer runs hooks for requests that wait: admission and conversion reviews, and HTTP requests. It parses what the hooks write, and is
-// the runner of the handlers of package source.
+// Package answer runs hooks for requests that wait: admission and conversion reviews, and HTTP requests. It parses what the hooks write,
+// and is the runner of the handlers of package source.
 package answer
 
 import (
@@ -45,7 +45,8 @@ func (a Runner) Admit(ctx context.Context, r admission.Review) (answer *effect.A
 
 func (a Runner) Convert(ctx context.Context, r conversion.Review) (answer *effect.ConversionAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
-		Event: event.Event{Type: event.Conversion, Hook: r.Hook, Index: r.Index}, Body: r.Body, Step: r.Step, Subject: r.Subject, Quiet: true, NoEffects: r.NoEffects,
+		Event: event.Event{Type: event.Conversion, Hook: r.Hook, Index: r.Index}, Body: r.Body, Step: r.Step, Subject: r.Subject, Quiet: true,
+		NoEffects: r.NoEffects,
 		Judge: func(out run.Outputs, err error) (string, error) {
 			if err == nil && out.Conversion != nil {
 				answer = new(effect.ConversionAnswer)

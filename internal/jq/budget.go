@@ -12,8 +12,8 @@ import (
 // budget limits the time and memory of one evaluation. gojq checks it, as a Context, before each instruction, so it needs no timer
 // and no goroutine.
 //
-// Memory is that of the whole process: Go does not attribute it. It is measured only when the filter is slow, and exceeds the
-// limit only if it still does after a garbage collection. What the end of the evaluation releases was the filter's: if that is less, memory has grown
+// Memory is that of the whole process: Go does not attribute it. It is measured only when the filter is slow, and exceeds the limit only if
+// it still does after a garbage collection. What the end of the evaluation releases was the filter's: if that is less, memory has grown
 // elsewhere, and the filter is evaluated again.
 type budget struct {
 	context.Context

@@ -57,7 +57,8 @@ func TestFiltersThatExplode(t *testing.T) {
 
 // Memory that grows elsewhere during a slow filter is not the filter's.
 func TestMemoryThatGrowsElsewhere(t *testing.T) {
-	for filter, want := range map[string]string{"last(range(200000))": "199999", `reduce range(60) as $i ("x"; . + .)`: "more than 256 MiB of memory"} {
+	for filter, want := range map[string]string{"last(range(200000))": "199999",
+		`reduce range(60) as $i ("x"; . + .)`: "more than 256 MiB of memory"} {
 		f, err := NewCompiler(Options{Timeout: time.Hour}).Compile(filter)
 		if err != nil {
 			t.Fatal(err)

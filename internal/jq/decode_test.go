@@ -61,8 +61,10 @@ func TestDecodeKeepsNothingOfTheText(t *testing.T) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	text := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web","tier":"front"},"uid":"7f3a"},` +
-		`"spec":{"containers":[{"name":"app","image":"web:1","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"1"}}}]},"status":{"phase":"Running","startTime":"2026-01-01T00:00:00Z"}}`)
+	text := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web","tier":"front"},` +
+		`"uid":"7f3a"},` +
+		`"spec":{"containers":[{"name":"app","image":"web:1","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"1"}}}]},` +
+		`"status":{"phase":"Running","startTime":"2026-01-01T00:00:00Z"}}`)
 	var d Decoder
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))

@@ -164,7 +164,8 @@ func randomPath(r *rand.Rand) string {
 func randomFilter(r *rand.Rand, depth int) string {
 	sub := func() string { return randomFilter(r, depth-1) }
 	if depth == 0 {
-		return []string{".", randomPath(r), randomPath(r), randomPath(r) + "?", ".[]", ".[]?", ".[0]", ".a[1]", "1", `"text"`, "null", "true", "[]", "{}", "length", "keys", "not", "to_entries", "type", "empty"}[r.IntN(20)]
+		return []string{".", randomPath(r), randomPath(r), randomPath(r) + "?", ".[]", ".[]?", ".[0]", ".a[1]", "1", `"text"`, "null", "true",
+			"[]", "{}", "length", "keys", "not", "to_entries", "type", "empty"}[r.IntN(20)]
 	}
 	switch r.IntN(18) {
 	case 0, 1, 2:
@@ -192,7 +193,8 @@ func randomFilter(r *rand.Rand, depth int) string {
 	case 14:
 		return "(" + sub() + " | " + randomPath(r) + ")"
 	case 15:
-		return []string{".. ", "tostring", "first(.[]?)", "sort_by(.a)", "with_entries(.)", "(.a as $x | $x)", "(try error(.) catch .)", "(def f: .a; f)", "@json", "-1"}[r.IntN(10)]
+		return []string{".. ", "tostring", "first(.[]?)", "sort_by(.a)", "with_entries(.)", "(.a as $x | $x)", "(try error(.) catch .)",
+			"(def f: .a; f)", "@json", "-1"}[r.IntN(10)]
 	}
 	return randomFilter(r, 0)
 }
@@ -264,9 +266,13 @@ func TestDirectFiltersOfTheExamples(t *testing.T) {
 }
 
 var likelyObjects = []string{
-	`{"kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web"},"annotations":{"x/y":"1"},"finalizers":["f"]},"spec":{"nodeName":"n1","containers":[{"name":"a","image":"web:1","ports":[{"containerPort":80}]},{"name":"b"}],"replicas":3},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`,
-	`{"kind":"Secret","type":"Opaque","metadata":{"name":"s","namespace":"n","deletionTimestamp":"2026-01-01T00:00:00Z"},"data":{"password":"eA=="}}`,
-	`{"kind":"ConfigMap","metadata":{"name":"c","namespace":"n","labels":{},"managedFields":[{"manager":"m"}]},"data":{"city":"Bonn","soup":"pea","number":"1","payload":"` + "xxxxxxxxxxxx" + `"}}`,
+	`{"kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web"},"annotations":{"x/y":"1"},"finalizers":["f"]},` +
+		`"spec":{"nodeName":"n1","containers":[{"name":"a","image":"web:1","ports":[{"containerPort":80}]},{"name":"b"}],"replicas":3},` +
+		`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`,
+	`{"kind":"Secret","type":"Opaque","metadata":{"name":"s","namespace":"n","deletionTimestamp":"2026-01-01T00:00:00Z"},` +
+		`"data":{"password":"eA=="}}`,
+	`{"kind":"ConfigMap","metadata":{"name":"c","namespace":"n","labels":{},"managedFields":[{"manager":"m"}]},"data":{"city":"Bonn",` +
+		`"soup":"pea","number":"1","payload":"` + "xxxxxxxxxxxx" + `"}}`,
 	`{"kind":"Role","metadata":{"name":"r"},"rules":[{"verbs":["get"],"resources":["pods"]}],"subjects":null}`,
 	`{"kind":"Service","metadata":{"name":"s"},"spec":{"clusterIP":"10.0.0.1","ports":[{"port":80},{"port":443}]},"data":"odd","status":7}`,
 	`{}`, `null`,

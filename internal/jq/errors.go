@@ -65,7 +65,8 @@ func sentence(text string) string {
 	}
 	head += " " + first
 	for _, t := range types {
-		if at := strings.LastIndex(values, " and "+t); at > 0 && (strings.HasPrefix(values[at+len(" and "+t):], " (") || strings.HasSuffix(values, " and "+t)) {
+		if at := strings.LastIndex(values, " and "+t); at > 0 && (strings.HasPrefix(values[at+len(" and "+t):], " (") ||
+			strings.HasSuffix(values, " and "+t)) {
 			return head + " and " + t
 		}
 	}

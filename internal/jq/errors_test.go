@@ -32,14 +32,15 @@ func TestErrorsHaveNoValues(t *testing.T) {
 		`.data.list[{}]`:                             `expected "start" and "end" for slicing but got object`,
 		`.data.password | error`:                     secret, // its own words
 		`error("no owner")`:                          "no owner",
-		`error(.)`:                                   "the filter calls error with a value of type object: call it with a string, which is logged",
-		`halt_error`:                                 "the filter calls error with a value of type object: call it with a string, which is logged",
-		`error("ü" * 300)`:                           strings.Repeat("ü", 100) + "…",
-		`.data.list | implode`:                       "implode cannot be applied to array",
-		`getpath(["data", "password", "x"])`:         "getpath cannot be applied to this object",
-		`{(.data.list | tojson | tojson): 1}.x`:      "",
-		`{(.data): 1}`:                               "expected a string for object key but got object",
-		`.data.list | join(1;2)`:                     "does not compile",
+		`error(.)`: "the filter calls error with a value of type object: call it with a string, " +
+			"which is logged",
+		`halt_error`:                            "the filter calls error with a value of type object: call it with a string, which is logged",
+		`error("ü" * 300)`:                      strings.Repeat("ü", 100) + "…",
+		`.data.list | implode`:                  "implode cannot be applied to array",
+		`getpath(["data", "password", "x"])`:    "getpath cannot be applied to this object",
+		`{(.data.list | tojson | tojson): 1}.x`: "",
+		`{(.data): 1}`:                          "expected a string for object key but got object",
+		`.data.list | join(1;2)`:                "does not compile",
 	} {
 		f, err := NewCompiler(Options{}).Compile(filter)
 		if err == nil {

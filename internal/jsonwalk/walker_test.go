@@ -55,7 +55,8 @@ func FuzzWalk(f *testing.F) {
 		if json.Unmarshal(text, &want) == nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
-		if end := len(bytes.TrimRight(text, " \t\r\n")); w.Err() != nil || skipping.Err() != nil || w.Offset() != end || skipping.Offset() != end {
+		if end := len(bytes.TrimRight(text, " \t\r\n")); w.Err() != nil || skipping.Err() != nil || w.Offset() != end ||
+			skipping.Offset() != end {
 			t.Errorf("%s: ended at %d and %d of %d, errors %v and %v", text, w.Offset(), skipping.Offset(), end, w.Err(), skipping.Err())
 		}
 	})

@@ -36,7 +36,8 @@ func AddFinalizer(ctx context.Context, client rest.Interface, o Finalized, final
 	})
 }
 
-// RemoveFinalizer removes a finalizer, and returns the object as JSON. The error of an object that is gone, or has another uid, is IsNotFound.
+// RemoveFinalizer removes a finalizer, and returns the object as JSON. The error of an object that is gone, or has another uid, is
+// IsNotFound.
 func RemoveFinalizer(ctx context.Context, client rest.Interface, o Finalized, finalizer string) ([]byte, error) {
 	return changeFinalizers(ctx, client, o, func(live *metav1.ObjectMeta) []string {
 		return slices.DeleteFunc(slices.Clone(live.Finalizers), func(f string) bool { return f == finalizer })

@@ -27,7 +27,8 @@ func (c *Cluster) Instance(i Installation) string {
 // maxManager is the number of bytes that the API allows in the name of a field manager.
 const maxManager = 128
 
-// FieldManager returns the name of a field manager: shell-operator and the parts, with slashes between them. A hash replaces the end of a long one.
+// FieldManager returns the name of a field manager: shell-operator and the parts, with slashes between them. A hash replaces the end of a
+// long one.
 func FieldManager(parts ...string) string {
 	name := "shell-operator/" + strings.Join(parts, "/")
 	if len(name) <= maxManager {

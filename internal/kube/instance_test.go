@@ -20,7 +20,8 @@ func TestInstance(t *testing.T) {
 
 // Names of the API have at most 128 bytes. Long ones that differ at their ends stay different.
 func TestFieldManager(t *testing.T) {
-	if got := FieldManager("ops.shell-operator", "a/b.sh", "condition", "Ready"); got != "shell-operator/ops.shell-operator/a/b.sh/condition/Ready" {
+	if got := FieldManager("ops.shell-operator", "a/b.sh", "condition",
+		"Ready"); got != "shell-operator/ops.shell-operator/a/b.sh/condition/Ready" {
 		t.Error(got)
 	}
 	long := strings.Repeat("x", 200)

@@ -160,8 +160,10 @@ func invalid(d *metav1.StatusDetails) string {
 // plain are messages of the API server without any values. They are by far the most frequent ones.
 var plain = regexp.MustCompile(`^(` +
 	`[\w.-]+ "[^"]*" (not found|already exists)` + `|` +
-	`Operation cannot be fulfilled on [\w.-]+ "[^"]*": the object has been modified; please apply your changes to the latest version and try again` + `|` +
-	`[\w./-]+( "[^"]*")? is forbidden: User "[^"]*" cannot \w+ resource "[^"]*" in API group "[^"]*"( in the namespace "[^"]*"| at the cluster scope)(: RBAC: .*)?` +
+	`Operation cannot be fulfilled on [\w.-]+ "[^"]*": the object has been modified; please apply your changes to the latest version ` +
+	`and try again` + `|` +
+	`[\w./-]+( "[^"]*")? is forbidden: User "[^"]*" cannot \w+ resource "[^"]*" in API group "[^"]*"( in the namespace "[^"]*"| at the ` +
+	`cluster scope)(: RBAC: .*)?` +
 	`)$`)
 
 // foreign begins the text of an admission webhook or a policy.
@@ -197,7 +199,8 @@ var quotes = regexp.MustCompile("(^|[^\\w])(?:'[^']*'|`[^`]*`)([^\\w]|$)")
 // names come before a quoted name, which is no value of an object. At the beginning of a message that is a resource or a
 // kind, if what follows says so.
 var (
-	names     = regexp.MustCompile(`((^|[\s("])(User|resource|group|namespace|webhook|service|serviceaccount|configmap|secret|container|volume|PodSecurity|version|kind|field|with|Post|quota)|\[name=) ?$`)
+	names = regexp.MustCompile(
+		`((^|[\s("])(User|resource|group|namespace|webhook|service|serviceaccount|configmap|secret|container|volume|PodSecurity|version|kind|field|with|Post|quota)|\[name=) ?$`)
 	resource  = regexp.MustCompile(`^[\w.-]+ $`)
 	predicate = regexp.MustCompile(`^ (is (forbidden|invalid)|not found|already exists)\b`)
 )

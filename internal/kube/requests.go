@@ -71,7 +71,8 @@ func (r *Requests) report(req *http.Request) {
 	r.reported = r.reported || open
 	r.mu.Unlock()
 	if report {
-		r.log.Warn("A request to the API server has had no answer", "method", req.Method, "path", req.URL.Path, "for", unanswered.String(), "hint", r.hint())
+		r.log.Warn("A request to the API server has had no answer", "method", req.Method, "path", req.URL.Path, "for", unanswered.String(),
+			"hint", r.hint())
 	}
 }
 

@@ -42,7 +42,8 @@ func TestUnansweredRequests(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		synctest.Wait() // for the record
-		if got := r.Unanswered(); !strings.HasPrefix(got, "a request to the API server (GET /api) has had no answer for 22s") || !strings.Contains(got, `"plug.sh"`) {
+		if got := r.Unanswered(); !strings.HasPrefix(got, "a request to the API server (GET /api) has had no answer for 22s") ||
+			!strings.Contains(got, `"plug.sh"`) {
 			t.Errorf("later: %q", got)
 		}
 		if n := strings.Count(log.String(), "A request to the API server has had no answer"); n != 1 {

@@ -11,9 +11,9 @@ import (
 // warned is the key of the receiver of warnings.
 type warned struct{}
 
-// WithWarnings makes receive get the warnings of the API server to requests with the context, which client-go logs otherwise. They are redacted. About is
-// the object, or for a request to create one its kind and namespace, as far as the path of the request has them: "services shop/web". Receive may be
-// called concurrently.
+// WithWarnings makes receive get the warnings of the API server to requests with the context, which client-go logs otherwise. They are
+// redacted. About is the object, or for a request to create one its kind and namespace, as far as the path of the request has them:
+// "services shop/web". Receive may be called concurrently.
 func WithWarnings(ctx context.Context, receive func(about, text string)) context.Context {
 	return context.WithValue(ctx, warned{}, receive)
 }

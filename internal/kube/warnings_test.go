@@ -32,11 +32,12 @@ func TestAboutPath(t *testing.T) {
 // TestWarningsReachTheirReceiver: with a receiver they are redacted and do not reach client-go, without one they do.
 func TestWarningsReachTheirReceiver(t *testing.T) {
 	var logged warnings
-	client, err := NewClient(&rest.Config{Host: "https://cluster", WarningHandler: &logged, Transport: roundTrip(func(req *http.Request) *http.Response {
-		return &http.Response{StatusCode: 200, Request: req, Body: io.NopCloser(strings.NewReader("{}")), Header: http.Header{
-			"Content-Type": {"application/json"}, "Warning": {`299 - "unknown field \"spec.selectr\""`, `299 - "second"`},
-		}}
-	})})
+	client, err := NewClient(&rest.Config{Host: "https://cluster", WarningHandler: &logged,
+		Transport: roundTrip(func(req *http.Request) *http.Response {
+			return &http.Response{StatusCode: 200, Request: req, Body: io.NopCloser(strings.NewReader("{}")), Header: http.Header{
+				"Content-Type": {"application/json"}, "Warning": {`299 - "unknown field \"spec.selectr\""`, `299 - "second"`},
+			}}
+		})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +46,12 @@ func TestWarningsReachTheirReceiver(t *testing.T) {
 	if _, err := Send(ctx, client.Post().AbsPath("/api/v1/namespaces/shop/services")); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{`services shop: unknown field "spec.selectr"`, "services shop: second"}; !slices.Equal(got, want) || len(logged.texts) > 0 {
+	if want := []string{`services shop: unknown field "spec.selectr"`, "services shop: second"}; !slices.Equal(got, want) ||
+		len(logged.texts) > 0 {
 		t.Errorf("received %q, logged %q", got, logged.texts)
 	}
-	if _, err := Send(t.Context(), client.Get().AbsPath("/api/v1/namespaces/shop/services")); err != nil || len(logged.texts) != 2 || len(got) != 2 {
+	if _, err := Send(t.Context(), client.Get().AbsPath("/api/v1/namespaces/shop/services")); err != nil || len(logged.texts) != 2 ||
+		len(got) != 2 {
 		t.Errorf("without a receiver: logged %q, error %v", logged.texts, err)
 	}
 }

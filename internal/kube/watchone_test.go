@@ -26,7 +26,8 @@ type stubServer struct {
 
 func (s *stubServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.last = r
-	return &http.Response{StatusCode: s.status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(s.body)), Request: r}, nil
+	return &http.Response{StatusCode: s.status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(s.body)), Request: r}, nil
 }
 
 func TestOneWatch(t *testing.T) {
@@ -35,10 +36,13 @@ func TestOneWatch(t *testing.T) {
 		status     int
 		want, err  string
 	}{
-		{"changes", `{"type":"ADDED","object":{"a":1}}` + "\n" + `{"type":"MODIFIED","object":{"a":2}}{"type":"DELETED","object":{"a":2}}`, 200, `opened {"a":1} {"a":2} nil`, "<nil>"},
+		{"changes", `{"type":"ADDED","object":{"a":1}}` + "\n" + `{"type":"MODIFIED","object":{"a":2}}{"type":"DELETED","object":{"a":2}}`, 200,
+			`opened {"a":1} {"a":2} nil`, "<nil>"},
 		{"a broken connection", `{"type":"ADDED","object":{"a":1}}{"type":"MODIF`, 200, `opened {"a":1}`, "<nil>"},
-		{"an error event", `{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","message":"too old","code":410}}`, 200, "opened", "too old"},
-		{"a secret value is not quoted", `{"type":"ADDED","object":{"a":"swordfish"x`, 200, "opened", "the API server sent an event that cannot be decoded"},
+		{"an error event", `{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","message":"too old","code":410}}`,
+			200, "opened", "too old"},
+		{"a secret value is not quoted", `{"type":"ADDED","object":{"a":"swordfish"x`, 200, "opened",
+			"the API server sent an event that cannot be decoded"},
 		{"forbidden", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}`, 403, "", "no"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -48,7 +52,9 @@ func TestOneWatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			err = One{Client: client, Path: []string{"/api/v1/namespaces", "ns", "secrets"}, Name: "tls"}.Watch(t.Context(), func() { got = append(got, "opened") },
+			err = One{Client: client, Path: []string{"/api/v1/namespaces", "ns", "secrets"}, Name: "tls"}.Watch(t.Context(), func() {
+				got = append(got, "opened")
+			},
 				func(object []byte) {
 					if object == nil {
 						object = []byte("nil")
@@ -58,7 +64,8 @@ func TestOneWatch(t *testing.T) {
 			if s := strings.Join(got, " "); s != test.want || fmt.Sprint(err) != test.err {
 				t.Errorf("got %s, error %v; want %s, error %s", s, err, test.want, test.err)
 			}
-			if q := server.last.URL; q.Path != "/api/v1/namespaces/ns/secrets" || q.Query().Get("fieldSelector") != "metadata.name=tls" || q.Query().Get("watch") != "true" {
+			if q := server.last.URL; q.Path != "/api/v1/namespaces/ns/secrets" || q.Query().Get("fieldSelector") != "metadata.name=tls" ||
+				q.Query().Get("watch") != "true" {
 				t.Errorf("it asked for %s", q)
 			}
 		})
@@ -86,7 +93,8 @@ func TestWatchOneBackoff(t *testing.T) {
 			last = time.Now()
 			return err
 		}, func(error) { closed++ })
-		for i, limit := range []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second, 5 * time.Minute, 5 * time.Minute, 2 * time.Second, 4 * time.Second} {
+		for i, limit := range []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second, 5 * time.Minute, 5 * time.Minute,
+			2 * time.Second, 4 * time.Second} {
 			if pauses[i] > limit || pauses[i] < limit/2 {
 				t.Errorf("pause %d is %s, want %s to %s", i, pauses[i], limit/2, limit)
 			}

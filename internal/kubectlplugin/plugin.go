@@ -73,7 +73,8 @@ func Run(args []string, stdout, stderr io.Writer) int {
 
 // parse takes its own flags out of the arguments, up to "--".
 func parse(args []string, kubectl string) (*plugin, error) {
-	p := &plugin{kubectl: cmp.Or(kubectl, "kubectl"), selector: "app.kubernetes.io/name=shell-operator", lease: "shell-operator", program: "/shell-operator"}
+	p := &plugin{kubectl: cmp.Or(kubectl, "kubectl"), selector: "app.kubernetes.io/name=shell-operator", lease: "shell-operator",
+		program: "/shell-operator"}
 	var context, kubeconfig string
 	values := map[string]*string{
 		"-n": &p.namespace, "--namespace": &p.namespace, "--selector": &p.selector, "--lease": &p.lease, "--program": &p.program,
@@ -164,7 +165,8 @@ func (p *plugin) pod() (string, error) {
 	case len(names) == 0:
 		return "", fmt.Errorf("no Pod with the labels %s: set -n, and --selector if the operator has other labels", p.selector)
 	case len(names) > 1:
-		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --selector or --lease: %s", len(names), p.selector, p.lease, strings.Join(names[:min(5, len(names))], ", "))
+		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --selector or --lease: %s", len(names),
+			p.selector, p.lease, strings.Join(names[:min(5, len(names))], ", "))
 	}
 	return names[0], nil
 }

@@ -58,7 +58,8 @@ func (l *Lease) try(ctx context.Context) (held *coordinationv1.Lease, started ti
 	}
 	// A Lease that has run out while it was acquired is not ours to use: another replica may take it any moment.
 	if took := l.fence.now().since(now); took >= l.opts.RenewDeadline {
-		return nil, started, 0, fmt.Errorf("acquiring it took %s, which is longer than it counts for: was this process or its machine stopped?", took.Round(time.Millisecond))
+		return nil, started, 0, fmt.Errorf("acquiring it took %s, which is longer than it counts for: was this process or its machine stopped?",
+			took.Round(time.Millisecond))
 	}
 	return held, started, 0, nil
 }
@@ -70,7 +71,8 @@ func (l *Lease) write(ctx context.Context, live *coordinationv1.Lease, now time.
 	if live != nil {
 		return l.store.update(ctx, l.claim(live, now))
 	}
-	return l.store.create(ctx, l.claim(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.opts.Namespace, Name: l.opts.Name}}, now))
+	return l.store.create(ctx,
+		l.claim(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.opts.Namespace, Name: l.opts.Name}}, now))
 }
 
 // wait returns how long the Lease is not free, as far as is known, and whether changes of it are watched.

@@ -52,7 +52,8 @@ func (f *fence) check() error {
 		return fmt.Errorf("not done: this replica does not lead any more")
 	}
 	if passed := now.since(f.renewed); passed >= f.limit {
-		return fmt.Errorf("not done: another replica may lead by now: the Lease was renewed %s ago and counts for %s; was this process or its machine stopped?",
+		return fmt.Errorf("not done: another replica may lead by now: the Lease was renewed %s ago and counts for %s; was this process or its "+
+			"machine stopped?",
 			passed.Round(time.Millisecond), f.limit)
 	}
 	return nil

@@ -85,7 +85,8 @@ type Lease struct {
 // New returns a Lease, or an error about the durations.
 func New(o Options) (*Lease, error) {
 	if o.Duration < time.Second || o.RenewDeadline >= o.Duration || o.RetryPeriod >= o.RenewDeadline || o.RetryPeriod <= 0 {
-		return nil, fmt.Errorf("the durations of leader election do not fit: Lease %s, renewal deadline %s, retry period %s: each must be shorter than the one before, and the first at least 1s",
+		return nil, fmt.Errorf("the durations of leader election do not fit: Lease %s, renewal deadline %s, retry period %s: each must be "+
+			"shorter than the one before, and the first at least 1s",
 			o.Duration, o.RenewDeadline, o.RetryPeriod)
 	}
 	return newLease(o, &apiStore{client: o.Client, namespace: o.Namespace, name: o.Name}), nil

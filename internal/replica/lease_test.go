@@ -249,7 +249,8 @@ func TestHolderName(t *testing.T) {
 		{released(claimed, time.Now()), "", ""},
 		{&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("b")}}, "b", ""},
 	} {
-		if name, annotation := HolderName(test.lease), test.lease.Annotations["shell-operator/pod"]; name != test.name || annotation != test.annotation {
+		if name, annotation := HolderName(test.lease), test.lease.Annotations["shell-operator/pod"]; name != test.name ||
+			annotation != test.annotation {
 			t.Errorf("held by %q (annotation %q), want %q (%q)", name, annotation, test.name, test.annotation)
 		}
 	}
