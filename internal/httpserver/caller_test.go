@@ -42,14 +42,17 @@ func TestKnownCallers(t *testing.T) {
 		{"with an invalid token", nil, nil, nil, "/hooks/x/" + other, "200 /hooks/x false"},
 		{"with half a token", nil, nil, nil, "/hooks/x/" + token[:32], "200 /hooks/x/" + token[:32] + " false"},
 		{"with a certificate", certificate.Pool, nil, []tls.Certificate{certificate.Certificate}, "/hooks/x/" + other, "200 /hooks/x true"},
-		{"with an allowed name", certificate.Pool, []string{"a", name}, []tls.Certificate{certificate.Certificate}, "/hooks/x", "200 /hooks/x true"},
-		{"with another name", certificate.Pool, []string{"a"}, []tls.Certificate{certificate.Certificate}, "/hooks/x/" + token, "403 the client certificate has none of the allowed names"},
+		{"with an allowed name", certificate.Pool, []string{"a", name}, []tls.Certificate{certificate.Certificate}, "/hooks/x",
+			"200 /hooks/x true"},
+		{"with another name", certificate.Pool, []string{"a"}, []tls.Certificate{certificate.Certificate}, "/hooks/x/" + token,
+			"403 the client certificate has none of the allowed names"},
 		{"with the token instead of a certificate", certificate.Pool, nil, nil, "/hooks/x/" + token, "401 a client certificate is required"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			log := &testenv.Text{}
 			s, err := New(Options{
-				Address: "127.0.0.1:0", ClientCAs: test.clientCAs, ClientNames: test.names, Component: "test", Log: slog.New(slog.NewTextHandler(log, nil)),
+				Address: "127.0.0.1:0", ClientCAs: test.clientCAs, ClientNames: test.names, Component: "test",
+				Log: slog.New(slog.NewTextHandler(log, nil)),
 				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					_, _ = fmt.Fprint(w, r.RequestURI, " ", Known(r.Context()))
 				}),
@@ -87,13 +90,15 @@ func TestKnownCallers(t *testing.T) {
 
 func TestHideTokens(t *testing.T) {
 	token := strings.Repeat("0a", 32)
-	text := `webhooks[0].clientConfig.service.path: Invalid value: "/hooks/validating/a.sh/a.b.c/` + token + `": segment, "/hooks/` + token[:40] + `...", https://h:1/crd.example.com/` + token
+	text := `webhooks[0].clientConfig.service.path: Invalid value: "/hooks/validating/a.sh/a.b.c/` + token + `": segment, "/hooks/` +
+		token[:40] + `...", https://h:1/crd.example.com/` + token
 	want := `webhooks[0].clientConfig.service.path: Invalid value: "/hooks/validating/a.sh/a.b.c/…": segment, "/hooks/…...", https://h:1/crd.example.com/…`
 	if got := HideTokens(text); got != want {
 		t.Errorf("got %s", got)
 	}
 	err := errors.New("at /x/" + token)
-	if hidden := WithoutTokens(fmt.Errorf("cannot: %w", err)); hidden.Error() != "cannot: at /x/…" || !errors.Is(hidden, err) || WithoutTokens(nil) != nil {
+	if hidden := WithoutTokens(fmt.Errorf("cannot: %w", err)); hidden.Error() != "cannot: at /x/…" || !errors.Is(hidden, err) ||
+		WithoutTokens(nil) != nil {
 		t.Errorf("got %v", hidden)
 	}
 }
@@ -101,9 +106,10 @@ func TestHideTokens(t *testing.T) {
 func TestHideTokensOfObject(t *testing.T) {
 	token := strings.Repeat("0a", 32)
 	for text, want := range map[string]string{
-		`{"clientConfig":{"service":{"path":"/things.example.com/` + token + `"}}}`: `{"clientConfig":{"service":{"path":"/things.example.com/…"}}}`,
-		`"/hooks/validating/a/b.c.d/` + token + `"`:                                 `"/hooks/validating/a/b.c.d/…"`,
-		`{"image":"blobs/` + token + `"}`:                                           `{"image":"blobs/` + token + `"}`,
+		`{"clientConfig":{"service":{"path":"/things.example.com/` + token +
+			`"}}}`: `{"clientConfig":{"service":{"path":"/things.example.com/…"}}}`,
+		`"/hooks/validating/a/b.c.d/` + token + `"`: `"/hooks/validating/a/b.c.d/…"`,
+		`{"image":"blobs/` + token + `"}`:           `{"image":"blobs/` + token + `"}`,
 	} {
 		if got := string(HideTokensOfObject([]byte(text))); got != want {
 			t.Errorf("got %s, want %s", got, want)

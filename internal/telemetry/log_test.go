@@ -33,9 +33,11 @@ func speak(log *slog.Logger) {
 	log.Info("message\nof 'two' \x1b[31mlines")
 	log.Info("names", "with space", 1, "line\nend", 2, "\x1b[31mred", 3, `"quote"`, 4)
 	log.Info("numbers", "int", -1, "uint", uint64(1<<63), "float", 1.5, "big", 1e300, "bool", true)
-	log.Info("values", "duration", 1500*time.Millisecond, "error", errors.New("no\nluck"), "stringer", &url.URL{Scheme: "https", Host: "example.com"},
+	log.Info("values", "duration", 1500*time.Millisecond, "error", errors.New("no\nluck"),
+		"stringer", &url.URL{Scheme: "https", Host: "example.com"},
 		"nil", nil, "list", []string{"a", "b"}, "map", map[string]int{"y": 2, "x": 1}, "html", "<a&b>", "valuer", secret("x"))
-	log.Info("groups", slog.Group("request", "method", "GET", slog.Group("user", "name", "ann")), slog.Group("", "inline", true), slog.Group("none"))
+	log.Info("groups", slog.Group("request", "method", "GET", slog.Group("user", "name", "ann")), slog.Group("", "inline", true),
+		slog.Group("none"))
 	log.WithGroup("http").With("status", 200).Info("group of the logger", "path", "/")
 	log.Info("JSON", "hook_object", json.RawMessage(`{"b": {"c": [1, {"d": null}], "": true}, "a": "x'y"}`),
 		"hook_number", json.RawMessage(`12345678901234567890`), "hook_text", json.RawMessage(`"a\nb"`),
@@ -266,7 +268,8 @@ func BenchmarkLog(b *testing.B) {
 	for _, format := range []string{"text", "json"} {
 		b.Run(format, func(b *testing.B) {
 			b.ReportAllocs()
-			log := NewLogger(discard{}, LogOptions{Type: format}).With("logger", "shell-operator", "hook", "shop/watch.sh", "binding", "pods", "queue", "main")
+			log := NewLogger(discard{}, LogOptions{Type: format}).With("logger", "shell-operator", "hook", "shop/watch.sh", "binding", "pods",
+				"queue", "main")
 			for range b.N {
 				log.Info("Execute hook", "task", "HookRun")
 			}

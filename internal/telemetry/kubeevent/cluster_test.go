@@ -48,7 +48,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Events of hooks are in the namespace of their object, and kubectl finds them by its uid. Objects without a namespace have theirs in "default".
+// Events of hooks are in the namespace of their object, and kubectl finds them by its uid. Objects without a namespace have theirs in
+// "default".
 func TestHookEvents(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
@@ -57,7 +58,8 @@ func TestHookEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.Kubectl(t, "-n", namespace, "create", "configmap", "settings")
-	r := New(Options{Client: client, Instance: "ops.shell-operator", Log: slog.New(slog.DiscardHandler), Dropped: func(string) { t.Error("dropped") }})
+	r := New(Options{Client: client, Instance: "ops.shell-operator", Log: slog.New(slog.DiscardHandler),
+		Dropped: func(string) { t.Error("dropped") }})
 	r.Record("a.sh", Event{Reference{"v1", "ConfigMap", namespace, "settings", ""}, "Warning", "Stale", "Check", "two days old"})
 	r.Record("a.sh", Event{Reference{"v1", "Namespace", "", namespace, ""}, "Normal", "Counted", "Count", ""})
 	r.ExhaustedFor(Reference{"", "ConfigMap", namespace, "settings", ""}, "no attempt is left")

@@ -1,16 +1,17 @@
-// Package kubeevent publishes Kubernetes Events: those that hooks request, and those about failing hooks, on the operator's Pod and on objects for which no
-// attempt is left.
+// Package kubeevent publishes Kubernetes Events: those that hooks request, and those about failing hooks, on the operator's Pod and on
+// objects for which no attempt is left.
 //
 // Callers may rely on this:
 //   - Nothing waits for the API server: what happens is counted, and Run sends it.
-//   - Repetitions within ten minutes count in the same Event, which is written at most once a minute. Equal are Events with the same object, type, reason,
-//     action and note. Of the operator's own there is one for each hook that fails, one for each that has recovered, and one for tasks without an
-//     attempt left.
-//   - Of the Events that hooks request about an object, ten are published, then one a minute. The others are dropped and counted, as those that the
-//     API server rejects.
+//   - Repetitions within ten minutes count in the same Event, which is written at most once a minute. Equal are Events with the same
+//     object, type, reason, action and note. Of the operator's own there is one for each hook that fails, one for each that has recovered,
+//     and one for tasks without an attempt left.
+//   - Of the Events that hooks request about an object, ten are published, then one a minute. The others are dropped and counted, as those
+//     that the API server rejects.
 //   - Without the permission to write Events in a namespace there is one warning.
 //
-// It does not use the recorders of client-go: they join what is about one object whatever its note is, and with them come the typed clients of all APIs.
+// It does not use the recorders of client-go: they join what is about one object whatever its note is, and with them come the typed clients
+// of all APIs.
 package kubeevent
 
 import (
@@ -173,7 +174,8 @@ func (r *Recorder) Exhausted(hook, note string) {
 	r.own(hook, "Warning", "RetriesExhausted", note)
 }
 
-// ExhaustedFor publishes the same about the object of the task. Without an APIVersion, that which the API server prefers for the kind is published.
+// ExhaustedFor publishes the same about the object of the task. Without an APIVersion, that which the API server prefers for the kind is
+// published.
 func (r *Recorder) ExhaustedFor(object Reference, note string) {
 	if r == nil || r.opts.NoFailures {
 		return
@@ -359,8 +361,10 @@ func (r *Recorder) silence(l *line, err error) {
 	r.mute[namespace] = true
 	grant := kube.Grant(namespace, kube.Rule{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}})
 	if l.hook != "" {
-		r.opts.Log.Warn("No permission to write Events, those of hooks in this namespace are dropped", "hook", l.hook, "namespace", namespace, "error", fmt.Sprintf("%v: %s", err, grant))
+		r.opts.Log.Warn("No permission to write Events, those of hooks in this namespace are dropped", "hook", l.hook, "namespace", namespace,
+			"error", fmt.Sprintf("%v: %s", err, grant))
 		return
 	}
-	r.opts.Log.Warn("No permission to write Events, failing hooks show in the log only", "error", fmt.Sprintf("%v: %s, or start with --kubernetes-events=false", err, grant))
+	r.opts.Log.Warn("No permission to write Events, failing hooks show in the log only",
+		"error", fmt.Sprintf("%v: %s, or start with --kubernetes-events=false", err, grant))
 }

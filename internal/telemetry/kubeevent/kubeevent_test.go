@@ -18,7 +18,8 @@ import (
 
 var (
 	events    = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
-	forbidden = apierrors.NewForbidden(events, "", errors.New(`user "u" cannot create resource "events" in API group "events.k8s.io" in the namespace "n"`))
+	forbidden = apierrors.NewForbidden(events,
+		"", errors.New(`user "u" cannot create resource "events" in API group "events.k8s.io" in the namespace "n"`))
 )
 
 // desk is an API server that takes Events.

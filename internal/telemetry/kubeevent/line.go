@@ -14,7 +14,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// line is one Event: something that happened, once or several times. Its Note is that of the first time: the API does not allow changes of it.
+// line is one Event: something that happened, once or several times. Its Note is that of the first time: the API does not allow changes of
+// it.
 type line struct {
 	Event
 	// hook has requested it; empty for the operator's own.
@@ -139,8 +140,9 @@ func (s *sender) send(ctx context.Context, l *line) error {
 	name := eventName(about.Name, about.Kind, time.Now())
 	body, err := json.Marshal(eventObject{
 		APIVersion: "events.k8s.io/v1", Kind: "Event", Metadata: metadata{Name: name, Namespace: l.namespace()},
-		EventTime: l.first.Format(micro), Series: l.series(), ReportingController: controller, ReportingInstance: cut(cmp.Or(s.Pod.Name, s.Instance), 128),
-		Action: l.Action, Reason: l.Reason, Note: cut(l.Note, noteLimit), Type: l.Type,
+		EventTime: l.first.Format(micro), Series: l.series(), ReportingController: controller,
+		ReportingInstance: cut(cmp.Or(s.Pod.Name, s.Instance), 128),
+		Action:            l.Action, Reason: l.Reason, Note: cut(l.Note, noteLimit), Type: l.Type,
 		Regarding: reference{about.APIVersion, about.Kind, about.Namespace, about.Name, about.UID},
 	})
 	if err != nil {

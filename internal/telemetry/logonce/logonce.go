@@ -2,7 +2,8 @@
 //
 // Callers may rely on this:
 //   - The zero value of a Dedup is ready, and safe for concurrent use.
-//   - Memory is bounded: a Dedup that holds too many conditions forgets all of them, so that some are logged again, and keeps hashes of long texts.
+//   - Memory is bounded: a Dedup that holds too many conditions forgets all of them, so that some are logged again, and keeps hashes of
+//     long texts.
 package logonce
 
 import (

@@ -19,7 +19,8 @@ func TestReviewSeriesEnd(t *testing.T) {
 	}
 	stays := &hook.Hook{Name: "stays.sh", Conversions: []hook.Conversion{{Binding: hook.Binding{Name: "c"}, CRDName: "both.example.com"}},
 		Validating: []hook.Admission{{Binding: hook.Binding{Name: "v.example.com"}}}}
-	goes := &hook.Hook{Name: "goes.sh", Conversions: []hook.Conversion{{Binding: hook.Binding{Name: "a"}, CRDName: "both.example.com"}, {Binding: hook.Binding{Name: "b"}, CRDName: "gone.example.com"}},
+	goes := &hook.Hook{Name: "goes.sh", Conversions: []hook.Conversion{{Binding: hook.Binding{Name: "a"}, CRDName: "both.example.com"},
+		{Binding: hook.Binding{Name: "b"}, CRDName: "gone.example.com"}},
 		Mutating: []hook.Admission{{Binding: hook.Binding{Name: "m.example.com"}}}}
 	m.SetHooks([]*hook.Hook{stays, goes})
 	m.Operator.AdmissionReviewed("stays.sh", "v.example.com", "denied", time.Millisecond)
@@ -37,7 +38,8 @@ func TestReviewSeriesEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for label, want := range map[string]bool{`hook="stays.sh",result="denied"} 1`: true, "goes.sh": false, `crd="both.example.com",result="converted"} 1`: true, "gone.example.com": false} {
+	for label, want := range map[string]bool{`hook="stays.sh",result="denied"} 1`: true, "goes.sh": false,
+		`crd="both.example.com",result="converted"} 1`: true, "gone.example.com": false} {
 		if got := strings.Contains(text.String(), label); got != want {
 			t.Errorf("%s is there: %t\n%s", label, got, text.String())
 		}

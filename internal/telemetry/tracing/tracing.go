@@ -92,14 +92,16 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	}
 	// Errors that the library does not return, such as rejected spans, go to a handler of the whole process.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Warn("Trouble with traces", "error", err.Error()) }))
-	attributes := []attribute.KeyValue{attribute.String("service.name", "shell-operator"), attribute.String("k8s.deployment.name", "shell-operator")}
+	attributes := []attribute.KeyValue{attribute.String("service.name", "shell-operator"),
+		attribute.String("k8s.deployment.name", "shell-operator")}
 	if o.Instance != "" {
 		attributes = append(attributes, attribute.String("service.instance.id", o.Instance))
 	}
 	ended, end := context.WithCancel(context.Background())
 	return &Tracing{log: o.Log, end: end, provider: sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.AlwaysSample()), sdk.WithResource(resource.NewSchemaless(attributes...)),
-		sdk.WithBatcher(&loggingExporter{SpanExporter: exporter, ended: ended, log: o.Log.With("endpoint", o.Endpoint)}, sdk.WithExportTimeout(retryTimeout+sendTimeout)),
+		sdk.WithBatcher(&loggingExporter{SpanExporter: exporter, ended: ended, log: o.Log.With("endpoint", o.Endpoint)},
+			sdk.WithExportTimeout(retryTimeout+sendTimeout)),
 	)}, nil
 }
 

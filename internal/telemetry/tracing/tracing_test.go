@@ -117,7 +117,8 @@ func TestWrongOptions(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []Options{{Endpoint: "collector"}, {Endpoint: "http://collector:4317"}, {Endpoint: "c:1", CA: "/no/such/file"}, {Endpoint: "c:1", CA: empty}} {
+	for _, o := range []Options{{Endpoint: "collector"}, {Endpoint: "http://collector:4317"}, {Endpoint: "c:1", CA: "/no/such/file"},
+		{Endpoint: "c:1", CA: empty}} {
 		if _, err := New(t.Context(), o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
