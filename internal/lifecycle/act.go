@@ -48,8 +48,8 @@ var (
 	ErrAnswers    = errors.New("the binding answers requests: only onStartup, schedule and kubernetes bindings can be triggered")
 )
 
-// Trigger queues a tick, an onStartup run or a Synchronization, and returns the id of its task. Of a binding that delivers its initial list as
-// events there is no task of its own: Added events of all objects follow.
+// Trigger queues a tick, an onStartup run or a Synchronization, and returns the id of its task. Of a binding that delivers its initial list
+// as events there is no task of its own: Added events of all objects follow.
 func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address) (id string, err error) {
 	v := l.view.Load()
 	switch s, active := v.states[h]; {
@@ -90,8 +90,8 @@ func (l *Lifecycle) Parked(events int) []pending.ParkedTask {
 	return l.o.Runner.Pending().Parked.List(events)
 }
 
-// RetryParked puts the contexts of parked tasks, in order, before those that wait in their lanes. Their attempts begin at 0. It returns the ids
-// of those that there were.
+// RetryParked puts the contexts of parked tasks, in order, before those that wait in their lanes. Their attempts begin at 0. It returns the
+// ids of those that there were.
 func (l *Lifecycle) RetryParked(ids ...string) (retried []string) {
 	type lane struct{ queue, key string }
 	var lanes []lane

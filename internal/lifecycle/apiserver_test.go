@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// apiServer is a model of an API server with ConfigMaps in one namespace, which lists, watches and patches their finalizers. It answers after
-// random delays, and rejects half of the requests in an outage.
+// apiServer is a model of an API server with ConfigMaps in one namespace, which lists, watches and patches their finalizers. It answers
+// after random delays, and rejects half of the requests in an outage.
 type apiServer struct {
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -50,7 +50,8 @@ func (o *apiObject) json() string {
 		deletion = `,"deletionTimestamp":"2026-01-02T03:04:05Z"`
 	}
 	finalizers, _ := json.Marshal(o.finalizers)
-	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"n","uid":%q,"resourceVersion":"%d","finalizers":%s%s%s}}`,
+	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"n","uid":%q,"resourceVersion":"%d",`+
+		`"finalizers":%s%s%s}}`,
 		o.name, o.uid, o.version, finalizers, label, deletion)
 }
 
@@ -172,7 +173,8 @@ func (s *apiServer) RoundTrip(req *http.Request) (*http.Response, error) {
 			items = append(items, o.json())
 		}
 	}
-	return apiAnswer(200, fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`, len(s.history), strings.Join(items, ","))), nil
+	return apiAnswer(200, fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`,
+		len(s.history), strings.Join(items, ","))), nil
 }
 
 // patch applies a patch of the finalizers, with tests of uid and finalizers.
@@ -199,7 +201,8 @@ func (s *apiServer) patch(name string, body []byte) *http.Response {
 		case p.Op == "test":
 			return apiAnswer(422, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":422,"reason":"Invalid","message":"the test failed"}`)
 		case o.deleted && len(list) > len(o.finalizers):
-			return apiAnswer(422, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":422,"reason":"Invalid","message":"it is being deleted"}`)
+			return apiAnswer(422,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","code":422,"reason":"Invalid","message":"it is being deleted"}`)
 		default:
 			o.finalizers = list
 		}
@@ -243,7 +246,8 @@ func (s *apiServer) watch(ctx context.Context, from int, selected bool, body *io
 }
 
 func apiAnswer(status int, body string) *http.Response {
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body))}
 }
 
 func apiNotFound() *http.Response {

@@ -43,7 +43,8 @@ func TestFailsForGood(t *testing.T) {
 		leading := make(chan struct{})
 		close(leading)
 		l := &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
-			Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Leading: leading, Clock: schedule.New(schedule.Options{}),
+			Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Leading: leading,
+			Clock:  schedule.New(schedule.Options{}),
 			Health: health.New(func(*hook.Hook) []string { return nil }),
 			Trace:  func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 		}}

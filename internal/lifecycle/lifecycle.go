@@ -127,8 +127,8 @@ type life struct {
 	// ctx ends when the hook is retired.
 	ctx context.Context
 	end context.CancelFunc
-	// enabling: a goroutine enables the kubernetes bindings, or adds their finalizers. listed: they all have their initial lists. failed: they never
-	// will.
+	// enabling: a goroutine enables the kubernetes bindings, or adds their finalizers. listed: they all have their initial lists. failed: they
+	// never will.
 	enabling, listed, failed bool
 	// finalized: the objects have the finalizers of the bindings, or there are none.
 	finalized bool
@@ -309,7 +309,8 @@ func (l *Lifecycle) task(ev event.Event) (t Task, key string) {
 	return Task{l.o.Runner.Task(ev)}, ev.LaneKey(lanes)
 }
 
-// hash is what a key from a Secret is shown as. It is another one in each process, and long enough for different keys to have different lanes.
+// hash is what a key from a Secret is shown as. It is another one in each process, and long enough for different keys to have different
+// lanes.
 func (l *Lifecycle) hash(key string) string {
 	mac := hmac.New(sha256.New, l.hashKey[:])
 	mac.Write([]byte(key))

@@ -54,7 +54,8 @@ func sameObject(a, b *event.Object) bool {
 	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name
 }
 
-// ObjectGone ends the requeue of an object that a binding has no more, and drops its previous version unless a Deleted event follows. It may be called with locks held.
+// ObjectGone ends the requeue of an object that a binding has no more, and drops its previous version unless a Deleted event follows. It
+// may be called with locks held.
 func (l *Lifecycle) ObjectGone(h *hook.Hook, index int, o event.Object) {
 	if k := &h.Kubernetes[index]; k.IncludePrevious && !k.Deleted {
 		l.o.Runner.Pending().Previous.Forget(&event.Event{Type: event.Change, Watch: event.Deleted, Hook: h, Index: index, Object: o})
@@ -88,7 +89,8 @@ func (l *Lifecycle) requeue(ctx context.Context) {
 	}
 }
 
-// deliver queues a requeue that is due, unless its object is gone or is being deleted. A deletion comes from the watcher, with the object of this moment.
+// deliver queues a requeue that is due, unless its object is gone or is being deleted. A deletion comes from the watcher, with the object
+// of this moment.
 func (l *Lifecycle) deliver(ev event.Event) {
 	if ev.Object.UID != "" {
 		l.o.Watcher.DeliverDeletion(ev)

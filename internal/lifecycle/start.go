@@ -233,5 +233,6 @@ func (l *Lifecycle) enableSchedules(x *life) {
 	for _, s := range x.hook.Schedules {
 		l.o.Clock.Register(s.Crontab)
 	}
-	l.o.Log.Info("Schedule binding for hook enabled successfully", "hook", x.hook.Name, "binding", "schedule", "task", "EnableScheduleBindings", "queue", hook.MainQueue)
+	l.o.Log.Info("Schedule binding for hook enabled successfully", "hook", x.hook.Name, "binding", "schedule", "task",
+		"EnableScheduleBindings", "queue", hook.MainQueue)
 }

@@ -40,7 +40,8 @@ func BenchmarkWaiting(b *testing.B) {
 			b.Run(fmt.Sprintf("hooks in turn=%d/payload=%d", hooks, size), func(b *testing.B) {
 				all := waitingHooks(hooks)
 				log := slog.New(slog.DiscardHandler)
-				spool, l := event.NewSpool(b.TempDir(), 32<<20, 0, log), &Lifecycle{o: Options{Log: log, Runner: run.New(run.Options{}), Queues: queue.NewSet(queue.Options{})}}
+				spool, l := event.NewSpool(b.TempDir(), 32<<20, 0, log),
+					&Lifecycle{o: Options{Log: log, Runner: run.New(run.Options{}), Queues: queue.NewSet(queue.Options{})}}
 				l.publish()
 				before := inUse()
 				b.ReportAllocs()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// core decides what one queue does: which lane starts next, which tasks join, when a failed task is retried. It is a pure state machine: time,
-// as the age of the queue, and slots for runs come in; a FIFO queue is one with a single lane.
+// core decides what one queue does: which lane starts next, which tasks join, when a failed task is retried. It is a pure state machine:
+// time, as the age of the queue, and slots for runs come in; a FIFO queue is one with a single lane.
 //
 //	         slot, token             success
 //	ready ────────────────► running ─────────► (next task) ready, or no lane
@@ -175,7 +175,8 @@ func (c *core) split(now time.Duration, l *lane, rest Task) {
 	l.priority++
 }
 
-// addFirst puts a task before those that wait in its lane, but behind the head if it is busy, and behind those that came by addFirst before.
+// addFirst puts a task before those that wait in its lane, but behind the head if it is busy, and behind those that came by addFirst
+// before.
 func (c *core) addFirst(now time.Duration, key string, t Task) {
 	l := c.open(key)
 	c.length++
@@ -528,7 +529,8 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 	return time.Duration(min(grown, float64(p.MaxDelay)) * (0.9 + 0.2*o.Random()))
 }
 
-// sleep delays the next attempt of the head. Tasks that were revived during its run go before it. The head of a paused owner leaves the lane.
+// sleep delays the next attempt of the head. Tasks that were revived during its run go before it. The head of a paused owner leaves the
+// lane.
 func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 	c.stop(l)
 	l.tasks.setSince(0, now)
@@ -732,8 +734,8 @@ func (c *core) size() int {
 	return n
 }
 
-// shown returns the first lanes, at most as many as limit, below 0 all: those that run, those that wait for their next attempt, by its time,
-// the others in the order in which they became ready, and those of paused owners. It does not visit the rest.
+// shown returns the first lanes, at most as many as limit, below 0 all: those that run, those that wait for their next attempt, by its
+// time, the others in the order in which they became ready, and those of paused owners. It does not visit the rest.
 func (c *core) shown(limit int) []*lane {
 	if limit < 0 {
 		limit = c.size()

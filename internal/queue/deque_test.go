@@ -16,7 +16,8 @@ func TestDequeAgainstSlice(t *testing.T) {
 		var want []time.Duration // entries have a distinct time each
 		for i := range rapid.IntRange(1, 500).Draw(t, "steps") {
 			e := entry{&funcTask{}, time.Duration(i)}
-			switch at := min(len(want), rapid.IntRange(0, 3).Draw(t, "at")); rapid.SampledFrom([]string{"push", "push", "push", "many", "insert", "remove", "drain"}).Draw(t, "step") {
+			switch at := min(len(want), rapid.IntRange(0, 3).
+				Draw(t, "at")); rapid.SampledFrom([]string{"push", "push", "push", "many", "insert", "remove", "drain"}).Draw(t, "step") {
 			case "push":
 				d.push(e)
 				want = append(want, e.since)

@@ -36,7 +36,8 @@ func wrongCounters(set *Set) string {
 		for _, l := range all {
 			distinct[l] = true
 		}
-		got, want := []int{c.size(), c.bypassed, c.failed, len(c.running), len(all), len(distinct)}, []int{lanes, bypassed, failed, running, lanes, lanes}
+		got, want := []int{c.size(), c.bypassed, c.failed, len(c.running), len(all), len(distinct)},
+			[]int{lanes, bypassed, failed, running, lanes, lanes}
 		counted := maps.Clone(c.failing)
 		q.mu.Unlock()
 		if !maps.Equal(failing, counted) {
@@ -77,8 +78,8 @@ func comparisons(c *core) (n int) {
 	return n + c.sleeping.compared + c.aside.compared
 }
 
-// manyLanes is a queue with as many lanes that wait for their next attempt as such that wait for their turn and such that are bypassed. Eight
-// run.
+// manyLanes is a queue with as many lanes that wait for their next attempt as such that wait for their turn and such that are bypassed.
+// Eight run.
 func manyLanes(stop context.Context, lanes int) (set *Set, ended func()) {
 	set = NewSet(Options{Backoff: func(int) time.Duration { return time.Hour }})
 	set.Keep(map[string]Shape{"q": {Keyed: true, Concurrency: 8}})

@@ -14,7 +14,8 @@ func TestPausesAtTheSameTime(t *testing.T) {
 	}
 	for round := range 500 {
 		var both sync.WaitGroup
-		for _, do := range []func(string){set.PauseOwner, set.ResumeOwner, set.PauseOwner, set.ResumeOwner, set.Pause, set.Resume, set.Pause, set.Resume} {
+		for _, do := range []func(string){set.PauseOwner, set.ResumeOwner, set.PauseOwner, set.ResumeOwner, set.Pause, set.Resume, set.Pause,
+			set.Resume} {
 			both.Go(func() { do("0") })
 		}
 		both.Wait()

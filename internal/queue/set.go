@@ -67,8 +67,8 @@ type Splitter interface {
 
 // Replacer is a Task that may make work superfluous that waits in its lane.
 type Replacer interface {
-	// Replace is called before the task is added, for the waiting tasks from the last one on until it returns done. Empty reports that nothing is
-	// left of the waiting task, which then leaves the queue.
+	// Replace is called before the task is added, for the waiting tasks from the last one on until it returns done. Empty reports that nothing
+	// is left of the waiting task, which then leaves the queue.
 	Replace(waiting Task) (empty, done bool)
 }
 

@@ -90,10 +90,10 @@ func (l Lane) Status() string {
 	return ""
 }
 
-// Look shows every queue with its first lanes: the queue with the name first, then the others, sorted. Of its lanes it shows at most as many
-// as limit, below 0 all: those that run come first, then those that wait for their next attempt, then the others in the order in which they
-// became ready. Each queue is locked while look has it, so that nothing changes, for as long as it takes to show these lanes: look must
-// be quick, must not call the Set, and must keep no task.
+// Look shows every queue with its first lanes: the queue with the name first, then the others, sorted. Of its lanes it shows at most as
+// many as limit, below 0 all: those that run come first, then those that wait for their next attempt, then the others in the order in which
+// they became ready. Each queue is locked while look has it, so that nothing changes, for as long as it takes to show these lanes: look
+// must be quick, must not call the Set, and must keep no task.
 func (s *Set) Look(first string, limit int, look func(State, []Lane)) {
 	queues := s.all()
 	slices.SortFunc(queues, func(a, b *queue) int {
@@ -163,8 +163,9 @@ func (q *queue) look(shape Shape, limit int, look func(State, []Lane)) {
 	c := &q.core
 	c.ripen(q.age()) // a queue that may start no run has no timer
 	state := State{
-		Name: q.name, Length: c.length, Shape: shape, Paused: c.paused, Lanes: c.size(), Running: len(c.running), Delayed: c.delayed(), Bypassed: c.bypassed,
-		Lane: q.summary(),
+		Name: q.name, Length: c.length, Shape: shape, Paused: c.paused, Lanes: c.size(), Running: len(c.running), Delayed: c.delayed(),
+		Bypassed: c.bypassed,
+		Lane:     q.summary(),
 	}
 	state.Concurrency = c.width
 	if c.sleeping.len() > 0 {
