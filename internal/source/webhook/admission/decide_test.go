@@ -19,11 +19,13 @@ func full() []*hook.Hook {
 		return hook.Admission{
 			Binding: hook.Binding{Name: name},
 			Rules: []hook.Rule{
-				{APIGroups: []string{"", "apps"}, APIVersions: []string{"v1"}, Resources: []string{"pods", "deployments/*"}, Operations: []string{"CREATE", "UPDATE"}, Scope: "Namespaced"},
+				{APIGroups: []string{"", "apps"}, APIVersions: []string{"v1"}, Resources: []string{"pods", "deployments/*"},
+					Operations: []string{"CREATE", "UPDATE"}, Scope: "Namespaced"},
 				{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}, Operations: []string{"*"}},
 			},
-			ObjectLabels:    &hook.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
-			NamespaceLabels: &hook.LabelSelector{MatchExpressions: []hook.LabelRequirement{{Key: "k", Operator: "In", Values: []string{"x", "y"}}, {Key: "l", Operator: "Exists"}}},
+			ObjectLabels: &hook.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			NamespaceLabels: &hook.LabelSelector{MatchExpressions: []hook.LabelRequirement{{Key: "k", Operator: "In", Values: []string{"x", "y"}},
+				{Key: "l", Operator: "Exists"}}},
 			MatchConditions: []hook.MatchCondition{{Name: "not-ours", Expression: "request.userInfo.username != 'admin'"}},
 			FailurePolicy:   "Ignore", SideEffects: "NoneOnDryRun", TimeoutSeconds: 4, MatchPolicy: "Exact",
 		}
@@ -94,7 +96,8 @@ func TestDecide(t *testing.T) {
 	without, _ := newRegistrar(t, RegistrarOptions{Service: Service{"svc", "ns"}})
 	none := without.keepers[0]
 	none.started = now
-	starting, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}, Ready: func(*hook.Hook) bool { return false }})
+	starting, _ := newRegistrar(t,
+		RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}, Ready: func(*hook.Hook) bool { return false }})
 	awaiting := starting.keepers[0]
 	awaiting.started = now
 	elsewhere, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "other"}})
@@ -121,7 +124,8 @@ func TestDecide(t *testing.T) {
 		{"it is as it should be", k, as(k, now, nil), true, leave},
 		{"it is as it should be, an older one wrote it", k, as(k, old, nil), true, leave},
 		{"it is as it should be, a newer one wrote it", k, as(k, newer, nil), true, leave},
-		{"others put something into the metadata", k, as(k, now, func(c *configuration) { c.Labels["x"], c.Annotations["y"] = "1", "2" }), true, leave},
+		{"others put something into the metadata", k, as(k, now, func(c *configuration) { c.Labels["x"], c.Annotations["y"] = "1", "2" }),
+			true, leave},
 		{"edited", k, as(k, now, edited), true, update},
 		{"edited, an older one wrote it", k, as(k, old, edited), true, update},
 		{"a newer one wants it different", k, as(k, newer, edited), true, yield},
@@ -131,19 +135,24 @@ func TestDecide(t *testing.T) {
 			c.Webhooks, c.Labels, c.Annotations = nil, map[string]string{managedByLabel: "Helm"}, nil
 		}), true, update},
 		{"the original wrote it", k, as(k, now, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, leave},
-		{"all is gone but the object", k, as(k, now, func(c *configuration) { c.Webhooks, c.Labels, c.Annotations = nil, nil, nil }), true, update},
+		{"all is gone but the object", k, as(k, now, func(c *configuration) { c.Webhooks, c.Labels, c.Annotations = nil, nil, nil }),
+			true, update},
 		{"another operator's", k, as(elsewhere.keepers[0], old, nil), true, update},
 		{"no bindings any more", none, as(k, old, nil), true, remove},
-		{"no bindings any more, a chart created it", none, as(k, old, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), true, empty},
-		{"no bindings any more, a chart created it, and it is empty", none, as(k, old, func(c *configuration) { c.Webhooks, c.Labels = nil, map[string]string{managedByLabel: "Helm"} }), true, leave},
-		{"no bindings any more, the original wrote it", none, as(k, old, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, empty},
+		{"no bindings any more, a chart created it", none,
+			as(k, old, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), true, empty},
+		{"no bindings any more, a chart created it, and it is empty", none,
+			as(k, old, func(c *configuration) { c.Webhooks, c.Labels = nil, map[string]string{managedByLabel: "Helm"} }), true, leave},
+		{"no bindings any more, the original wrote it", none, as(k, old, func(c *configuration) { c.Labels, c.Annotations = nil, nil }),
+			true, empty},
 		{"no hook is ready yet, the webhooks are those of hooks that are gone", awaiting, as(k, old, func(c *configuration) {
 			c.Webhooks = c.Webhooks[:1]
 			*c.Webhooks[0].ClientConfig.Service.Path = root + "validating/gone/x"
 		}), true, empty},
 		{"no bindings here, but a newer one has some", none, as(k, newer, nil), true, yield},
 		{"no bindings here, but another operator has some", none, as(elsewhere.keepers[0], old, nil), true, leave},
-		{"no bindings here, and a part of it is another operator's", none, as(k, old, func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Namespace = "other" }), true, leave},
+		{"no bindings here, and a part of it is another operator's", none,
+			as(k, old, func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Namespace = "other" }), true, leave},
 	} {
 		if got := row.keeper.decide(row.live, row.keeper.desired(row.live, nil), row.patient); got != row.want {
 			t.Errorf("%s: got %d, want %d", row.name, got, row.want)
@@ -158,9 +167,11 @@ func TestExcludedNamespaces(t *testing.T) {
 		{Binding: hook.Binding{Name: "all"}},
 		{Binding: hook.Binding{Name: "labelled"}, NamespaceLabels: &hook.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
 		{Binding: hook.Binding{Name: "named"}, NamespaceLabels: &hook.LabelSelector{MatchLabels: map[string]string{byName: "kube-system"}}},
-		{Binding: hook.Binding{Name: "any"}, NamespaceLabels: &hook.LabelSelector{MatchExpressions: []hook.LabelRequirement{{Key: byName, Operator: "Exists"}}}},
+		{Binding: hook.Binding{Name: "any"},
+			NamespaceLabels: &hook.LabelSelector{MatchExpressions: []hook.LabelRequirement{{Key: byName, Operator: "Exists"}}}},
 	}
-	r, _ := newRegistrar(t, RegistrarOptions{Hooks: []*hook.Hook{{Name: "a", Validating: bindings}}, URL: "https://x", ExcludeNamespaces: []string{"kube-system", "ns"}})
+	r, _ := newRegistrar(t, RegistrarOptions{Hooks: []*hook.Hook{{Name: "a", Validating: bindings}}, URL: "https://x",
+		ExcludeNamespaces: []string{"kube-system", "ns"}})
 	var got []string
 	for _, w := range r.keepers[0].desired(nil, nil).Webhooks {
 		got = append(got, w.Name+": "+metav1.FormatLabelSelector(w.NamespaceSelector))

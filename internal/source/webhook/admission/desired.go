@@ -21,8 +21,8 @@ const (
 	managedBy      = "shell-operator"
 	// startedAnnotation is when the operator that wrote the object started.
 	startedAnnotation = "shell-operator.io/started"
-	// awaitedAnnotation has the hooks of the operator that wrote the object, separated by commas, that were not ready then. Another replica adds their
-	// webhooks.
+	// awaitedAnnotation has the hooks of the operator that wrote the object, separated by commas, that were not ready then. Another replica
+	// adds their webhooks.
 	awaitedAnnotation = "shell-operator.io/awaited"
 	// injectAnnotation is read by cert-manager's CA injector.
 	injectAnnotation = "cert-manager.io/inject-ca-from"
@@ -44,8 +44,8 @@ func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
 	return want
 }
 
-// merge returns the webhooks of the hooks that are ready, and those that others have in the cluster, in the order of the hooks. Webhooks of hooks that
-// are not in the files are left out.
+// merge returns the webhooks of the hooks that are ready, and those that others have in the cluster, in the order of the hooks. Webhooks of
+// hooks that are not in the files are left out.
 func (k *keeper) merge(live *configuration, bundle []byte) (all []admissionregistration.MutatingWebhook) {
 	names := map[string]bool{}
 	for _, w := range k.webhooks {
@@ -100,7 +100,9 @@ func (k *keeper) added(live, want *configuration) *configuration {
 	}
 	merged := live.DeepCopy()
 	for _, w := range want.Webhooks {
-		if !has[w.Name] && slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool { return slices.Contains(awaited, h.Name) && k.leadsTo(&w, h) }) {
+		if !has[w.Name] && slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool {
+			return slices.Contains(awaited, h.Name) && k.leadsTo(&w, h)
+		}) {
 			merged.Webhooks = append(merged.Webhooks, w)
 		}
 	}
@@ -121,8 +123,8 @@ func (k *keeper) awaited() string {
 	return strings.Join(names, ",")
 }
 
-// written adds when the writing operator started, and the hooks that it awaits. That is not part of the comparison: operators that want the same do
-// not overwrite each other.
+// written adds when the writing operator started, and the hooks that it awaits. That is not part of the comparison: operators that want the
+// same do not overwrite each other.
 func (k *keeper) written(want *configuration) *configuration {
 	set(&want.Annotations, awaitedAnnotation, k.awaited())
 	set(&want.Annotations, startedAnnotation, k.started.Format(time.RFC3339Nano))
@@ -212,7 +214,9 @@ func rules(list []hook.Rule) []admissionregistration.RuleWithOperations {
 func (k *keeper) namespaces(s *hook.LabelSelector) *metav1.LabelSelector {
 	out := selector(s)
 	_, byName := out.MatchLabels[corev1.LabelMetadataName]
-	byName = byName || slices.ContainsFunc(out.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == corev1.LabelMetadataName })
+	byName = byName || slices.ContainsFunc(out.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		return r.Key == corev1.LabelMetadataName
+	})
 	if len(k.opts.ExcludeNamespaces) > 0 && !byName {
 		out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{
 			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: k.opts.ExcludeNamespaces,

@@ -36,7 +36,8 @@ func TestEffectsOfReviews(t *testing.T) {
 	} {
 		hook := &noted{}
 		handler, _ := newHandler(t, Options{Runner: hook, AllEffects: test.all}, "validating a.sh a.acme.dev")
-		if status, text := postUnknown(test.ctx, handler, path, test.body); status != 200 || len(hook.reviews) != 1 || hook.reviews[0].NoEffects != test.none {
+		if status, text := postUnknown(test.ctx, handler, path, test.body); status != 200 || len(hook.reviews) != 1 ||
+			hook.reviews[0].NoEffects != test.none {
 			t.Errorf("%s: %d %s, %+v", test.name, status, text, hook.reviews)
 		}
 	}
@@ -59,7 +60,8 @@ func TestRegisteredToken(t *testing.T) {
 		}
 	}
 	handler, log := newHandler(t, Options{Runner: &noted{}}, "validating a.sh a.acme.dev")
-	if status, text := post(t.Context(), handler, "/hooks/other/"+secret, minimal); status != 404 || strings.Contains(text+log.String(), secret) {
+	if status, text := post(t.Context(), handler, "/hooks/other/"+secret, minimal); status != 404 ||
+		strings.Contains(text+log.String(), secret) {
 		t.Errorf("%d %s %s", status, text, log)
 	}
 }

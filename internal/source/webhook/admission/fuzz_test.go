@@ -11,7 +11,8 @@ import (
 // For every request, and every answer of a hook, the response is valid for the API server.
 func FuzzReview(f *testing.F) {
 	const whole = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","object":{}}}`
-	for _, answer := range []string{`{"allowed":true}`, `{"allowed":true,"patch":"W10="}`, `{"allowed":false,"message":"\n"}`, "exits 1", "writes nothing", "panics", ""} {
+	for _, answer := range []string{`{"allowed":true}`, `{"allowed":true,"patch":"W10="}`, `{"allowed":false,"message":"\n"}`, "exits 1",
+		"writes nothing", "panics", ""} {
 		f.Add("POST", "?timeout=10s", "application/json", whole, answer)
 	}
 	f.Add("GET", "", "", "", "")
@@ -42,7 +43,8 @@ func FuzzReview(f *testing.F) {
 					Patch     []byte
 				}
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || out.Response == nil || out.Response.UID == nil || out.Response.Allowed == nil {
+			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || out.Response == nil || out.Response.UID == nil ||
+				out.Response.Allowed == nil {
 				t.Fatalf("%v: %s", err, w.Body)
 			}
 			if (len(out.Response.Patch) > 0) != (out.Response.PatchType == "JSONPatch") || len(out.Response.Patch) > 0 && !*out.Response.Allowed {

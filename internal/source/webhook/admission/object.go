@@ -81,7 +81,8 @@ func (k *keeper) explain(err error) error {
 	var creation *creationError
 	switch {
 	case errors.As(err, &creation) && apierrors.IsForbidden(err):
-		return fmt.Errorf("there is no %s %q, and no permission to create it: create it without webhooks, as 'shell-operator rbac' prints it, and the chart with webhooks.%s: %w", k.kind.name, k.name, k.kind.value, err)
+		return fmt.Errorf("there is no %s %q, and no permission to create it: create it without webhooks, as 'shell-operator rbac' prints it, "+
+			"and the chart with webhooks.%s: %w", k.kind.name, k.name, k.kind.value, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("no permission for %s: %s: %w", k.kind.resource, k.rule(), err)
 	}

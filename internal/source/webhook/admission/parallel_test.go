@@ -55,15 +55,16 @@ func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int32
 		free := make(chan struct{})
-		handler, log := newHandler(t, Options{Parallel: 2, Queue: 1, Runner: runnerFunc(func(_ context.Context, h *hook.Hook, _ event.Type, _ int, _ []byte) (*effect.AdmissionAnswer, error) {
-			if h.Name == "b.sh" {
+		handler, log := newHandler(t, Options{Parallel: 2, Queue: 1,
+			Runner: runnerFunc(func(_ context.Context, h *hook.Hook, _ event.Type, _ int, _ []byte) (*effect.AdmissionAnswer, error) {
+				if h.Name == "b.sh" {
+					return allow, nil
+				}
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				<-free
 				return allow, nil
-			}
-			most.Store(max(most.Load(), running.Add(1)))
-			defer running.Add(-1)
-			<-free
-			return allow, nil
-		})}, "validating a.sh a.acme.dev\nvalidating b.sh b.acme.dev")
+			})}, "validating a.sh a.acme.dev\nvalidating b.sh b.acme.dev")
 		var asked sync.WaitGroup
 		for range 3 {
 			asked.Go(func() {
@@ -74,7 +75,8 @@ func TestBusy(t *testing.T) {
 		}
 		synctest.Wait()
 		begun := time.Now()
-		if status, body := post(t.Context(), handler, path, minimal); status != http.StatusServiceUnavailable || body != `too many reviews are waiting for hook "a.sh"` {
+		if status, body := post(t.Context(), handler, path, minimal); status != http.StatusServiceUnavailable ||
+			body != `too many reviews are waiting for hook "a.sh"` {
 			t.Errorf("the fourth: got %d %s", status, body)
 		}
 		if waited := time.Since(begun); waited != 0 {
@@ -100,11 +102,12 @@ func TestBusy(t *testing.T) {
 // A hook that ignores SIGTERM does not delay the response. It keeps its slot, and Wait waits for it.
 func TestStubborn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler, _ := newHandler(t, Options{Parallel: 1, Queue: 1, Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ event.Type, _ int, _ []byte) (*effect.AdmissionAnswer, error) {
-			<-ctx.Done()
-			time.Sleep(5 * time.Second)
-			return nil, ctx.Err()
-		})}, "validating a.sh a.acme.dev")
+		handler, _ := newHandler(t, Options{Parallel: 1, Queue: 1,
+			Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ event.Type, _ int, _ []byte) (*effect.AdmissionAnswer, error) {
+				<-ctx.Done()
+				time.Sleep(5 * time.Second)
+				return nil, ctx.Err()
+			})}, "validating a.sh a.acme.dev")
 		begun := time.Now()
 		status, body := post(t.Context(), handler, path+"?timeout=2s", minimal)
 		if took := time.Since(begun); status != 200 || !strings.Contains(body, "gave no answer in time") || took != 1800*time.Millisecond {
@@ -146,14 +149,15 @@ func TestHungUp(t *testing.T) {
 func TestVerbatim(t *testing.T) {
 	const review = ` {"new":  1.0, "request":{"uid":"1","object":{"b":1,"a":9007199254740993,"a":null}},"apiVersion":"admission.k8s.io/v1" } `
 	var calls []string
-	handler, _ := newHandler(t, Options{Runner: runnerFunc(func(_ context.Context, h *hook.Hook, typ event.Type, index int, got []byte) (*effect.AdmissionAnswer, error) {
-		if string(got) != review {
-			t.Errorf("got %s", got)
-		}
-		b := event.Event{Hook: h, Type: typ, Index: index}
-		calls = append(calls, h.Name+" "+typ.String()+" "+b.Binding().Name)
-		return allow, nil
-	})}, "validating a.sh a.acme.dev\nvalidating a.sh b.acme.dev\nmutating a.sh b.acme.dev\nmutating sub/b.sh b.acme.io")
+	handler, _ := newHandler(t,
+		Options{Runner: runnerFunc(func(_ context.Context, h *hook.Hook, typ event.Type, index int, got []byte) (*effect.AdmissionAnswer, error) {
+			if string(got) != review {
+				t.Errorf("got %s", got)
+			}
+			b := event.Event{Hook: h, Type: typ, Index: index}
+			calls = append(calls, h.Name+" "+typ.String()+" "+b.Binding().Name)
+			return allow, nil
+		})}, "validating a.sh a.acme.dev\nvalidating a.sh b.acme.dev\nmutating a.sh b.acme.dev\nmutating sub/b.sh b.acme.io")
 	for _, path := range []string{"validating/a.sh/b.acme.dev", "mutating/a.sh/b.acme.dev", "mutating/sub/b.sh/b.acme.io"} {
 		if status, body := post(t.Context(), handler, "/hooks/"+path, review); status != 200 {
 			t.Errorf("%s: got %d %s", path, status, body)

@@ -9,7 +9,8 @@ func TestPatches(t *testing.T) {
 	for _, row := range []struct{ patch, want string }{
 		{`[]`, ""},
 		{` [ {"op":"add","path":"/a","value":null} ] `, ""},
-		{`[{"op":"add","path":"","value":{}},{"op":"remove","path":"/a/0"},{"op":"replace","path":"/a~1b","value":1},{"op":"move","from":"/a","path":"/b"},{"op":"copy","from":"/a","path":"/b"},{"op":"test","path":"/a","value":1}]`, ""},
+		{`[{"op":"add","path":"","value":{}},{"op":"remove","path":"/a/0"},{"op":"replace","path":"/a~1b","value":1},{"op":"move","from":"/a",` +
+			`"path":"/b"},{"op":"copy","from":"/a","path":"/b"},{"op":"test","path":"/a","value":1}]`, ""},
 		{`{}`, "it is not a JSON patch"},
 		{`garbage`, "it is not a JSON patch"},
 		{`[1]`, "operation 0: it is not an object"},
@@ -44,10 +45,13 @@ func TestPatchAppliesAsInAPIServer(t *testing.T) {
 		{review, `[{"op":"add","path":"/metadata/labels/c","value":"d"}]`, ""},
 		{review, `[{"op":"copy","from":"/metadata/none","path":"/metadata/labels/c"}]`, ""},
 		{review, `[{"op":"add","path":"/spec/list/-1","value":2}]`, ""},
-		{review, `[{"op":"add","path":"/metadata/annotations/c","value":"secret"}]`, "it does not apply to the object: add operation does not apply: doc is missing path"},
+		{review, `[{"op":"add","path":"/metadata/annotations/c","value":"secret"}]`,
+			"it does not apply to the object: add operation does not apply: doc is missing path"},
 		{review, `[{"op":"remove","path":"/spec/none"}]`, "it does not apply to the object: error in remove for path: '/spec/none'"},
-		{review, `[{"op":"test","path":"/metadata/labels/a","value":"secret"}]`, "it does not apply to the object: testing value /metadata/labels/a failed"},
-		{review, `[{"op":"replace","path":"/spec/list/7","value":"secret"}]`, "it does not apply to the object: replace operation does not apply: doc is missing key"},
+		{review, `[{"op":"test","path":"/metadata/labels/a","value":"secret"}]`,
+			"it does not apply to the object: testing value /metadata/labels/a failed"},
+		{review, `[{"op":"replace","path":"/spec/list/7","value":"secret"}]`,
+			"it does not apply to the object: replace operation does not apply: doc is missing key"},
 		{`{"request":{}}`, `[{"op":"remove","path":"/spec/none"}]`, ""},
 	} {
 		got := ""

@@ -64,9 +64,11 @@ func checkUnique(all []*webhook) error {
 		routed, samePath := paths[w.path]
 		switch {
 		case sameName:
-			errs = append(errs, fmt.Errorf("hooks %q and %q both have a %s binding %q: give each a name of its own", named.hook.Name, w.hook.Name, w.typ, w.binding.Name))
+			errs = append(errs, fmt.Errorf("hooks %q and %q both have a %s binding %q: give each a name of its own", named.hook.Name, w.hook.Name,
+				w.typ, w.binding.Name))
 		case samePath:
-			errs = append(errs, fmt.Errorf("hooks %q and %q both have the webhook path %s: rename one of them", routed.hook.Name, w.hook.Name, w.path))
+			errs = append(errs, fmt.Errorf("hooks %q and %q both have the webhook path %s: rename one of them", routed.hook.Name,
+				w.hook.Name, w.path))
 		}
 		names[name{w.typ, w.binding.Name}], paths[w.path] = w, w
 	}

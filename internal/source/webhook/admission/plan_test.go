@@ -81,7 +81,8 @@ func TestNamesThatAreTaken(t *testing.T) {
 			}
 		}
 	}
-	if _, err := New(Options{DefaultFailurePolicy: "ignore"}); err == nil || err.Error() != `the failure policy "ignore" is unknown: use Fail or Ignore` {
+	if _, err := New(Options{DefaultFailurePolicy: "ignore"}); err == nil ||
+		err.Error() != `the failure policy "ignore" is unknown: use Fail or Ignore` {
 		t.Error(err)
 	}
 }

@@ -22,9 +22,13 @@ func newReplica(t *testing.T, started time.Time, names ...string) *replica {
 	r := &replica{ready: map[string]bool{}}
 	var hooks []*hook.Hook
 	for _, name := range names {
-		hooks = append(hooks, &hook.Hook{Name: name, Validating: []hook.Admission{{Binding: hook.Binding{Name: strings.TrimSuffix(name, ".sh") + ".acme.dev"}}}})
+		hooks = append(hooks,
+			&hook.Hook{Name: name, Validating: []hook.Admission{{Binding: hook.Binding{Name: strings.TrimSuffix(name, ".sh") + ".acme.dev"}}}})
 	}
-	registrar, _ := newRegistrar(t, RegistrarOptions{Hooks: hooks, Service: Service{"svc", "ns"}, Token: func(string) string { return "token" }, Ready: func(h *hook.Hook) bool { return r.ready[h.Name] }})
+	registrar, _ := newRegistrar(t, RegistrarOptions{Hooks: hooks, Service: Service{"svc", "ns"},
+		Token: func(string) string { return "token" }, Ready: func(h *hook.Hook) bool {
+			return r.ready[h.Name]
+		}})
 	r.keeper = registrar.keepers[0]
 	r.started = started
 	return r

@@ -32,8 +32,8 @@ type RegistrarOptions struct {
 	// AnyURL makes Remove accept every URL of a shell-operator, not only URL: outside a cluster the address and the
 	// port of an operator that has ended are unknown. Then neither Service nor URL is required.
 	AnyURL bool
-	// Ready reports whether a hook can answer; nil means that all can. The webhooks of others are neither added nor changed. ReadyChanged returns a
-	// channel that is closed when that changes; nil means never.
+	// Ready reports whether a hook can answer; nil means that all can. The webhooks of others are neither added nor changed. ReadyChanged
+	// returns a channel that is closed when that changes; nil means never.
 	Ready        func(*hook.Hook) bool
 	ReadyChanged func() <-chan struct{}
 	// Bundle returns the PEM of the CAs that the API server must trust; empty or nil means its own ones.
@@ -51,7 +51,8 @@ type RegistrarOptions struct {
 	ExcludeNamespaces []string
 	// Report, if set, receives why the webhooks of hooks cannot be registered, after each attempt; nil if they are, and at the end of Run.
 	Report func(kind hook.Kind, hooks []string, configuration string, err error)
-	// FormerName is an earlier ConfigurationName, or empty. The objects of that name are removed when the webhooks of all hooks are registered.
+	// FormerName is an earlier ConfigurationName, or empty. The objects of that name are removed when the webhooks of all hooks are
+	// registered.
 	FormerName string
 	// Served, if set, has the kinds of which this process has registered webhooks, with this Registrar or an earlier one.
 	Served *sync.Map
@@ -76,7 +77,8 @@ const removeTimeout = 5 * time.Second
 func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	o.URL = strings.TrimSuffix(o.URL, "/")
 	if o.URL == "" && o.Service.Namespace == "" && !o.AnyURL {
-		return nil, errors.New("cannot register webhooks: the namespace of the operator's Service is not known: set SHELL_OPERATOR_NAMESPACE, or register by URL with --webhook-url")
+		return nil, errors.New("cannot register webhooks: the namespace of the operator's Service is not known: set SHELL_OPERATOR_NAMESPACE, " +
+			"or register by URL with --webhook-url")
 	}
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
@@ -105,8 +107,9 @@ func (r *Registrar) Registered() <-chan struct{} { return r.registered }
 // ErrReplaced is the cause of a context of Run whose Registrar is replaced by another one: then nothing is removed.
 var ErrReplaced = errors.New("another registrar follows")
 
-// Run registers the webhooks of each hook when it is ready, and keeps them registered until ctx ends. It fails if the first registration does. Call
-// it once. It removes or empties a configuration without bindings if it points to this operator. Missing permissions are reported, and do not end it.
+// Run registers the webhooks of each hook when it is ready, and keeps them registered until ctx ends. It fails if the first registration
+// does. Call it once. It removes or empties a configuration without bindings if it points to this operator. Missing permissions are
+// reported, and do not end it.
 func (r *Registrar) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -150,8 +153,8 @@ func (r *Registrar) awaitFirst(ctx context.Context) {
 	close(r.registered)
 }
 
-// Remove deletes both configurations, or empties those that the operator has not created, if they point to the Service or URL, and no operator that started later has written
-// them. It must not run concurrently with Run. Without the permission to list, it does nothing.
+// Remove deletes both configurations, or empties those that the operator has not created, if they point to the Service or URL, and no
+// operator that started later has written them. It must not run concurrently with Run. Without the permission to list, it does nothing.
 func (r *Registrar) Remove(ctx context.Context) error {
 	var errs []error
 	for _, k := range slices.Concat(r.keepers, r.former) {
@@ -184,5 +187,6 @@ var (
 
 // rule is the RBAC rule that a keeper needs for its object.
 func (k *keeper) rule() string {
-	return kube.Grant("", kube.Rule{Group: group, Resource: k.kind.resource, Names: []string{k.name}, Verbs: []string{"list", "watch", "update"}})
+	return kube.Grant("", kube.Rule{Group: group, Resource: k.kind.resource, Names: []string{k.name},
+		Verbs: []string{"list", "watch", "update"}})
 }

@@ -54,10 +54,12 @@ func (r *review) subject(w *webhook) string {
 const maxSubject = 600
 
 // Errors that become the text of a 400.
+//
+//nolint:staticcheck // the words of the original program
 var (
-	errInvalid   = errors.New("Invalid JSON payload")                                                                         //nolint:staticcheck // the words of the original program
-	errNoRequest = errors.New("Missing parameters: request")                                                                  //nolint:staticcheck // the words of the original program
-	errUnknown   = errors.New("Unknown kind of review: only AdmissionReview of admission.k8s.io/v1 and v1beta1 are answered") //nolint:staticcheck // as the others
+	errInvalid   = errors.New("Invalid JSON payload")
+	errNoRequest = errors.New("Missing parameters: request")
+	errUnknown   = errors.New("Unknown kind of review: only AdmissionReview of admission.k8s.io/v1 and v1beta1 are answered")
 )
 
 // parseReview parses a review of either version: they have the same fields. A review without apiVersion or kind is

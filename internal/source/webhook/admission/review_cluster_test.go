@@ -29,13 +29,15 @@ var denies = runnerFunc(func(_ context.Context, h *hook.Hook, typ event.Type, in
 	if err := json.Unmarshal(review, &r); err != nil {
 		return nil, err
 	}
-	if r.APIVersion != "admission.k8s.io/v1" || r.Kind != "AdmissionReview" || r.Request.Object == nil || r.Request.OldObject == nil || r.Request.Options == nil {
+	if r.APIVersion != "admission.k8s.io/v1" || r.Kind != "AdmissionReview" || r.Request.Object == nil || r.Request.OldObject == nil ||
+		r.Request.Options == nil {
 		return nil, fmt.Errorf("something is missing: %s", review)
 	}
 	b := event.Event{Hook: h, Type: typ, Index: index}
 	return &effect.AdmissionAnswer{
 		Allowed: !strings.Contains(r.Request.Name, "bad"), Warnings: []string{"looked at\n" + r.Request.Name},
-		Message: fmt.Sprintf("%s does not like %s of %s/%s %s", b.Binding().Name, r.Request.Operation, r.Request.Resource.Resource, r.Request.SubResource, r.Request.Name),
+		Message: fmt.Sprintf("%s does not like %s of %s/%s %s", b.Binding().Name, r.Request.Operation, r.Request.Resource.Resource,
+			r.Request.SubResource, r.Request.Name),
 	}, nil
 })
 
@@ -58,7 +60,8 @@ func TestOperations(t *testing.T) {
 	op.says(`configmap "good" deleted`, "", "delete", "configmap", "good")
 	op.says(denied+"CREATE of configmaps/ bad", "", "create", "configmap", "bad", "--dry-run=server")
 	raw := "/api/v1/namespaces/" + ns + "/services/"
-	op.says(`admission webhook "connect.acme.dev" denied the request: connect.acme.dev does not like CONNECT of services/proxy bad`, "", "get", "--raw", raw+"bad/proxy/")
+	op.says(`admission webhook "connect.acme.dev" denied the request: connect.acme.dev does not like CONNECT of services/proxy bad`, "", "get",
+		"--raw", raw+"bad/proxy/")
 	op.says(`services "good" not found`, "", "get", "--raw", raw+"good/proxy/")
 	if strings.Contains(op.log.String(), "result=failed") {
 		t.Error(op.log)
@@ -78,7 +81,8 @@ func TestMutation(t *testing.T) {
 		if strings.Contains(string(review), `"by":"first"`) {
 			value = "first-then-" + h.Name[:1]
 		}
-		return &effect.AdmissionAnswer{Allowed: true, Patch: []byte(`[{"op":"add","path":"/metadata/labels","value":{"by":"` + value + `"}}]`)}, nil
+		return &effect.AdmissionAnswer{Allowed: true, Patch: []byte(`[{"op":"add","path":"/metadata/labels","value":{"by":"` + value + `"}}]`)},
+			nil
 	})
 	op := operate(t, c, ns, runner,
 		&hook.Hook{Name: "2.sh", Mutating: []hook.Admission{{Binding: named("z.acme.dev"), Rules: rule("configmaps", "CREATE")}}},
@@ -107,7 +111,8 @@ func TestFailurePolicies(t *testing.T) {
 		},
 		Mutating: []hook.Admission{{Binding: named("garbage.acme.dev"), Rules: rule("secrets", "CREATE"), FailurePolicy: "Ignore"}},
 	})
-	op.says(`admission webhook "fail.acme.dev" denied the request: Hook failed: hook "crash.sh" could not review the request`, "", "create", "configmap", "x", "--dry-run=server")
+	op.says(`admission webhook "fail.acme.dev" denied the request: Hook failed: hook "crash.sh" could not review the request`, "", "create",
+		"configmap", "x", "--dry-run=server")
 	got := ""
 	until(t, func() (string, bool) {
 		got = op.kubectl("", "create", "secret", "generic", "x", "--dry-run=server")

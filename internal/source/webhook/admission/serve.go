@@ -52,7 +52,8 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	hook := h.webhooks[r.URL.Path]
 	if hook == nil {
 		if h.unknownPaths.Allow() {
-			h.opts.Log.Warn("No hook reviews requests for this path: is a webhook configuration of another operator, or of an earlier version, still there?", "path", httpserver.HideTokens(r.URL.Path))
+			h.opts.Log.Warn("No hook reviews requests for this path: is a webhook configuration of another operator, or of an earlier version, "+
+				"still there?", "path", httpserver.HideTokens(r.URL.Path))
 		}
 		reject(w, http.StatusNotFound, fmt.Sprintf("no hook found for %q", httpserver.HideTokens(r.URL.Path)))
 		return
@@ -84,7 +85,9 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		switch {
 		case errors.Is(err, httpserver.ErrEvicted):
-			h.refuse(hook, "A review that arrived too slowly was aborted in favour of others: restrict the clients of this port with --validating-webhook-client-ca or a NetworkPolicy", "from", r.RemoteAddr)
+			h.refuse(hook,
+				"A review that arrived too slowly was aborted in favour of others: restrict the clients of this port with "+
+					"--validating-webhook-client-ca or a NetworkPolicy", "from", r.RemoteAddr)
 		case status == http.StatusServiceUnavailable:
 			h.refuse(hook, "A review is refused, no memory was free for it in time: raise --body-budget, or let hooks review less")
 		}
@@ -93,7 +96,8 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	}
 	log := h.log(hook, review)
 	log.Info("Got AdmissionReview request", "kind", httpserver.Text(review.Request.Kind.Kind), "name", httpserver.Text(review.Request.Name),
-		"namespace", httpserver.Text(review.Request.Namespace), "operation", httpserver.Text(review.Request.Operation), "subResource", httpserver.Text(review.Request.SubResource))
+		"namespace", httpserver.Text(review.Request.Namespace), "operation", httpserver.Text(review.Request.Operation),
+		"subResource", httpserver.Text(review.Request.SubResource))
 	answer, err := h.admit(ctx, hook, review, body, entered, log)
 	elapsed := time.Since(start).Round(time.Millisecond).String()
 	if r.Context().Err() != nil {
@@ -118,7 +122,8 @@ func (h *Handler) refuse(w *webhook, message string, fields ...any) {
 }
 
 // read returns the body and the parsed review, or a status and an error for the client.
-func (h *Handler) read(ctx context.Context, w http.ResponseWriter, r *http.Request, entered *httpserver.Request) ([]byte, *review, int, error) {
+func (h *Handler) read(ctx context.Context, w http.ResponseWriter, r *http.Request,
+	entered *httpserver.Request) ([]byte, *review, int, error) {
 	body, err := entered.ReadBody(ctx, w, r, largestReview)
 	tooLarge := (*http.MaxBytesError)(nil)
 	switch {
@@ -143,7 +148,8 @@ func (h *Handler) log(w *webhook, r *review) *slog.Logger {
 
 // admit runs the hook, and returns when there is an answer or ctx has ended, whichever comes first: ending a process takes
 // time. The run keeps its slot until it has ended. The Runner logs failures of runs, admit those before a run.
-func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte, entered *httpserver.Request, log *slog.Logger) (*effect.AdmissionAnswer, error) {
+func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte, entered *httpserver.Request,
+	log *slog.Logger) (*effect.AdmissionAnswer, error) {
 	if entered.Start(ctx) != nil {
 		err := context.Cause(ctx)
 		if errors.As(err, new(lateError)) {

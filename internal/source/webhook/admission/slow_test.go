@@ -22,7 +22,8 @@ func TestSlowClientsDoNotBlockReviews(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n", path)
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n",
+			path)
 		answers := bufio.NewReader(conn)
 		// That is sent when the handler begins to read.
 		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
@@ -58,7 +59,8 @@ func TestSlowClientsDoNotBlockReviews(t *testing.T) {
 func TestLongTextsOfClients(t *testing.T) {
 	handler, log := newHandler(t, Options{Runner: acts(`{"allowed": true}`)}, "validating a.sh a.acme.dev")
 	long := strings.Repeat("n", 1<<20)
-	body := `{"request": {"uid": "` + long + `", "kind": {"kind": "` + long + `"}, "name": "` + long + `", "namespace": "` + long + `", "operation": "` + long + `", "subResource": "` + long + `"}}`
+	body := `{"request": {"uid": "` + long + `", "kind": {"kind": "` + long + `"}, "name": "` + long + `", "namespace": "` + long +
+		`", "operation": "` + long + `", "subResource": "` + long + `"}}`
 	if status, _ := post(t.Context(), handler, path, body); status != 200 {
 		t.Errorf("status %d", status)
 	}

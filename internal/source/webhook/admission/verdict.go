@@ -86,7 +86,8 @@ func (w *webhook) judge(operation string, review []byte, answer *effect.Admissio
 	case f == nil:
 		return &judgement{verdict{allowed: true, patch: orNothing(answer.Patch), warnings: presentable(answer.Warnings)}, nil}
 	case w.policy == policyIgnore:
-		return &judgement{verdict{allowed: true, warnings: presentable([]string{f.public + "; the request is allowed because the failure policy is Ignore"})}, f}
+		return &judgement{
+			verdict{allowed: true, warnings: presentable([]string{f.public + "; the request is allowed because the failure policy is Ignore"})}, f}
 	default:
 		return &judgement{verdict{code: f.code, message: f.public}, f}
 	}
@@ -100,10 +101,12 @@ func (w *webhook) failed(answer *effect.AdmissionAnswer, err error) *failure {
 	case errors.As(err, new(lateError)):
 		return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q gave no answer in time", w.hook.Name), err}
 	case err != nil:
-		return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q could not review the request, see the log of the operator", w.hook.Name), err}
+		return &failure{http.StatusForbidden,
+			fmt.Sprintf("Hook failed: hook %q could not review the request, see the log of the operator", w.hook.Name), err}
 	case answer == nil:
 		return &failure{http.StatusInternalServerError, fmt.Sprintf("Hook failed: hook %q wrote no answer", w.hook.Name),
-			errors.New(`the hook exited with status 0 but wrote no answer: write for instance {"allowed": true} to the file named by $ADMISSION_RESPONSE_PATH`)}
+			errors.New(`the hook exited with status 0 but wrote no answer: write for instance {"allowed": true} to the file named by ` +
+				`$ADMISSION_RESPONSE_PATH`)}
 	}
 	return nil
 }
@@ -124,7 +127,8 @@ func (w *webhook) checkPatch(operation string, review, patch []byte) *failure {
 	if err == nil {
 		return nil
 	}
-	return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q answered with an invalid patch: %v", w.hook.Name, err), fmt.Errorf("the patch in the hook's answer is invalid: %w", err)}
+	return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q answered with an invalid patch: %v", w.hook.Name, err),
+		fmt.Errorf("the patch in the hook's answer is invalid: %w", err)}
 }
 
 // lateError is the cause of a request's deadline. Its value is the time limit.

@@ -17,7 +17,8 @@ func presentable(warnings []string) []string {
 	var fit []string
 	total := 0
 	for _, w := range warnings {
-		w = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(w, "\uFFFD"), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+		w = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(w, "\uFFFD"),
+			func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 		if w != "" {
 			fit = append(fit, w)
 			total += len([]rune(w))
