@@ -17,7 +17,8 @@ func TestDefaultRolesOpenNothing(t *testing.T) {
 	namespace := c.Namespace(t)
 	client := testenv.Client(t, c.Config(t))
 	paths := []string{
-		"/api", "/api/orders", "/apis/orders", "/openapi/v3", "/version", "/healthz", "/livez", "/readyz", "/livez/orders", "/.well-known/openid-configuration", "/openid/v1/jwks", "/orders",
+		"/api", "/api/orders", "/apis/orders", "/openapi/v3", "/version", "/healthz", "/livez", "/readyz", "/livez/orders",
+		"/.well-known/openid-configuration", "/openid/v1/jwks", "/orders",
 	}
 	token := func(args ...string) string {
 		return "Bearer " + strings.TrimSpace(c.Kubectl(t, append([]string{"-n", namespace, "create", "token", "default"}, args...)...))
@@ -44,7 +45,8 @@ func TestDefaultRolesOpenNothing(t *testing.T) {
 		}
 	}
 	user := "system:serviceaccount:" + namespace + ":default"
-	c.KubectlInput(t, `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "`+namespace+`"}, "rules": [{"nonResourceURLs": ["/hooks.shell-operator/*", "/orders"], "verbs": ["get"]}]}`, "create", "-f", "-")
+	c.KubectlInput(t, `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "`+namespace+
+		`"}, "rules": [{"nonResourceURLs": ["/hooks.shell-operator/*", "/orders"], "verbs": ["get"]}]}`, "create", "-f", "-")
 	c.Kubectl(t, "create", "clusterrolebinding", namespace, "--clusterrole="+namespace, "--serviceaccount="+namespace+":default")
 	t.Cleanup(func() { c.Kubectl(t, "delete", "clusterrole/"+namespace, "clusterrolebinding/"+namespace) })
 	c.UntilAllowed(t, user, namespace, "get", "/orders")

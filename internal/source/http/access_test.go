@@ -51,7 +51,8 @@ func (a *authority) RoundTrip(r *http.Request) (*http.Response, error) {
 	if spec := review.Spec; review.Kind == "TokenReview" {
 		a.asked = append(a.asked, "who is "+spec.Token)
 		known := spec.Token == "jane" || spec.Token == "joe"
-		answer = fmt.Sprintf(`{"status":{"authenticated":%v,"user":{"username":%q,"uid":"1","groups":["system:authenticated",%q]}}}`, known, spec.Token, spec.Token+"s")
+		answer = fmt.Sprintf(`{"status":{"authenticated":%v,"user":{"username":%q,"uid":"1","groups":["system:authenticated",%q]}}}`, known,
+			spec.Token, spec.Token+"s")
 	} else {
 		right := spec.User + " " + spec.NonResourceAttributes.Verb + " " + spec.NonResourceAttributes.Path
 		a.asked = append(a.asked, "may "+right)
@@ -61,7 +62,8 @@ func (a *authority) RoundTrip(r *http.Request) (*http.Response, error) {
 	if a.status != 0 {
 		status, answer = a.status, `{"kind":"Status","message":"secret"}`
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
 func (a *authority) questions() string {
@@ -76,7 +78,8 @@ func (a *authority) access(t testing.TB, log *testenv.Text) *Access {
 	t.Helper()
 	config := rest.ClientContentConfig{
 		ContentType: runtime.ContentTypeJSON, GroupVersion: schema.GroupVersion{Version: "v1"},
-		Negotiator: runtime.NewClientNegotiator(serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion(), schema.GroupVersion{Version: "v1"}),
+		Negotiator: runtime.NewClientNegotiator(serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion(),
+			schema.GroupVersion{Version: "v1"}),
 	}
 	client, err := rest.NewRESTClient(mustURL("https://cluster"), "", config, nil, &http.Client{Transport: a})
 	if err != nil {
@@ -89,7 +92,8 @@ func TestAccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := &authority{rights: map[string]bool{"jane get /a/1": true, "jane post /a/1": false}}
 		log := &testenv.Text{}
-		handler, requests := newHandler(t, Options{Runner: echoes, Access: cluster.access(t, log)}, "a.sh GET /a/{x}\na.sh POST /a/{x}\na.sh GET /ops\na.sh GET /janes")
+		handler, requests := newHandler(t, Options{Runner: echoes, Access: cluster.access(t, log)},
+			"a.sh GET /a/{x}\na.sh POST /a/{x}\na.sh GET /ops\na.sh GET /janes")
 		for _, r := range handler.routes {
 			switch r.binding.Path {
 			case "/ops":
@@ -130,7 +134,8 @@ func TestAccess(t *testing.T) {
 				got = errorIn(t, w)
 			}
 			if asked := cluster.questions(); w.Code != tt.status || got != tt.want || asked != tt.asked {
-				t.Errorf("%s %s by %q:\n got %d %s; %s\nwant %d %s; %s", tt.method, tt.target, tt.token, w.Code, got, asked, tt.status, tt.want, tt.asked)
+				t.Errorf("%s %s by %q:\n got %d %s; %s\nwant %d %s; %s", tt.method, tt.target, tt.token, w.Code, got, asked, tt.status,
+					tt.want, tt.asked)
 			}
 			if (w.Header().Get("WWW-Authenticate") != "") != (w.Code == 401) {
 				t.Errorf("%s %s: WWW-Authenticate is %q", tt.method, tt.target, w.Header().Get("WWW-Authenticate"))
@@ -190,13 +195,14 @@ func TestManyStrangers(t *testing.T) {
 		log := &testenv.Text{}
 		a := NewAccess(nil, slog.New(slog.NewTextHandler(log, nil)))
 		config := rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON}
-		client, err := rest.NewRESTClient(mustURL("https://cluster"), "", config, nil, &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			select {
-			case <-free:
-			case <-r.Context().Done():
-			}
-			return nil, context.Canceled
-		})})
+		client, err := rest.NewRESTClient(mustURL("https://cluster"), "", config, nil,
+			&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				select {
+				case <-free:
+				case <-r.Context().Done():
+				}
+				return nil, context.Canceled
+			})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,14 +34,15 @@ func (l *oneConnection) Addr() net.Addr { return &net.TCPAddr{} }
 // on the same connection.
 func TestLongRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler, _ := newHandler(t, Options{Timeout: time.Hour, Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ int, r *event.Request) (effect.HTTPAnswer, error) {
-			select {
-			case <-time.After(10 * time.Minute):
-				return effect.HTTPAnswer{Status: 200, Body: r.Body}, nil
-			case <-ctx.Done():
-				return effect.HTTPAnswer{}, errors.New("ended early")
-			}
-		})}, "a.sh POST /a")
+		handler, _ := newHandler(t, Options{Timeout: time.Hour,
+			Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ int, r *event.Request) (effect.HTTPAnswer, error) {
+				select {
+				case <-time.After(10 * time.Minute):
+					return effect.HTTPAnswer{Status: 200, Body: r.Body}, nil
+				case <-ctx.Done():
+					return effect.HTTPAnswer{}, errors.New("ended early")
+				}
+			})}, "a.sh POST /a")
 		client, other := net.Pipe()
 		listener := &oneConnection{make(chan net.Conn, 1)}
 		listener.connections <- other
@@ -50,7 +51,8 @@ func TestLongRuns(t *testing.T) {
 		go func() { served <- server.Serve(listener) }()
 		answers := bufio.NewReader(client)
 		for range 2 {
-			if _, err := io.WriteString(client, "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+			if _, err := io.WriteString(client, "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"); err !=
+				nil {
 				t.Fatal(err)
 			}
 			if line, err := answers.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {

@@ -34,10 +34,11 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return // the server answers that with 400
 		}
-		handler, _ := newHandler(t, Options{BodyLimit: 100, Runner: runnerFunc(func(_ context.Context, h *hook.Hook, index int, r *event.Request) (effect.HTTPAnswer, error) {
-			sound(t, h, index, r)
-			return effect.HTTPAnswer{Status: 204}, nil
-		})}, "a.sh GET /a/{x}\na.sh POST /a/{x}")
+		handler, _ := newHandler(t, Options{BodyLimit: 100,
+			Runner: runnerFunc(func(_ context.Context, h *hook.Hook, index int, r *event.Request) (effect.HTTPAnswer, error) {
+				sound(t, h, index, r)
+				return effect.HTTPAnswer{Status: 204}, nil
+			})}, "a.sh GET /a/{x}\na.sh POST /a/{x}")
 		for _, route := range handler.routes {
 			route.binding.Headers = []string{"X-Signature"}
 		}

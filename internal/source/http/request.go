@@ -106,7 +106,8 @@ func headersOf(all http.Header, b *hook.HTTP) (map[string][]string, error) {
 }
 
 // readBody reads the whole body, and reports whether it is JSON.
-func readBody(ctx context.Context, entered *httpserver.Request, w http.ResponseWriter, r *http.Request, limit int64) (body []byte, isJSON bool, err error) {
+func readBody(ctx context.Context, entered *httpserver.Request, w http.ResponseWriter, r *http.Request,
+	limit int64) (body []byte, isJSON bool, err error) {
 	body, err = entered.ReadBody(ctx, w, r, limit)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):

@@ -44,14 +44,17 @@ func TestContext(t *testing.T) {
 	}{
 		{"POST", "/a/b?q=1&q=&p", "hi", nil, 200, `POST /a/{x}: POST /a/b map[x:b] map[p:[] q:[1 ]] map[] "hi"`},
 		{
-			"POST", "/a/b", "", []string{"Authorization: Bearer secret", "Cookie: a=b", "X-Signature: s", "X-Other: o", "Accept: a", "Accept: b"}, 200,
+			"POST", "/a/b", "", []string{"Authorization: Bearer secret", "Cookie: a=b", "X-Signature: s", "X-Other: o", "Accept: a", "Accept: b"},
+			200,
 			`POST /a/{x}: POST /a/b map[x:b] map[] map[Accept:[a b] X-Signature:[s]] ""`,
 		},
 		{"GET", "/a/b", "", []string{"X-Signature: s"}, 200, `GET /a/{x}: GET /a/b map[x:b] map[] map[] ""`},
 		{"HEAD", "/a/b", "", nil, 200, ""},
 		{"OPTIONS", "/a/b", "", nil, 204, ""},
-		{"POST", "/a/b", ` {"a": 1} `, []string{"Content-Type: application/merge-patch+json; charset=utf-8"}, 200, `POST /a/{x}: POST /a/b map[x:b] map[] map[Content-Type:[application/merge-patch+json; charset=utf-8]] " {\"a\": 1} "`},
-		{"POST", "/a/b", `{"a": 1`, []string{"Content-Type: text/plain"}, 200, `POST /a/{x}: POST /a/b map[x:b] map[] map[Content-Type:[text/plain]] "{\"a\": 1"`},
+		{"POST", "/a/b", ` {"a": 1} `, []string{"Content-Type: application/merge-patch+json; charset=utf-8"}, 200,
+			`POST /a/{x}: POST /a/b map[x:b] map[] map[Content-Type:[application/merge-patch+json; charset=utf-8]] " {\"a\": 1} "`},
+		{"POST", "/a/b", `{"a": 1`, []string{"Content-Type: text/plain"}, 200,
+			`POST /a/{x}: POST /a/b map[x:b] map[] map[Content-Type:[text/plain]] "{\"a\": 1"`},
 		{"POST", "/a/b", `{"a": 1`, []string{"Content-Type: application/json"}, 400, `the body is not valid JSON, at byte 7`},
 		{"POST", "/a/b", `1 2`, []string{"Content-Type: application/json"}, 400, `the body is more than one JSON text`},
 		{"POST", "/a/b", `{"a":1,"a":2}`, []string{"Content-Type: application/json"}, 400, `the body is not valid JSON, at byte 6`},
@@ -68,7 +71,8 @@ func TestContext(t *testing.T) {
 		{"GET", "/a/b", "", []string{"Host: localhost:1"}, 200, `GET /a/{x}: GET /a/b map[x:b] map[] map[] ""`},
 		{"GET", "/a/b", "", []string{"Host: [::1]:1"}, 200, `GET /a/{x}: GET /a/b map[x:b] map[] map[] ""`},
 		{"GET", "/a/b", "", []string{"Host: evil.example.com"}, 403, `the Host header is not that of this machine: use 127.0.0.1 or localhost`},
-		{"GET", "/a/b", "", []string{"Host: 127.0.0.1.evil.example.com"}, 403, `the Host header is not that of this machine: use 127.0.0.1 or localhost`},
+		{"GET", "/a/b", "", []string{"Host: 127.0.0.1.evil.example.com"}, 403,
+			`the Host header is not that of this machine: use 127.0.0.1 or localhost`},
 		{"GET", "/a/b", "", []string{"Sec-Fetch-Site: cross-site"}, 403, `cross-site requests are rejected`},
 		{"POST", "/a/b", "", []string{"Origin: null"}, 403, `cross-site requests are rejected`},
 		{"GET", "/a/b", "", []string{"Sec-Fetch-Site: none"}, 200, `GET /a/{x}: GET /a/b map[x:b] map[] map[] ""`},
@@ -161,12 +165,13 @@ func TestOutcomes(t *testing.T) {
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		handler, log := newHandler(t, Options{Parallel: 2, Queue: 1, Runner: runnerFunc(func(_ context.Context, h *hook.Hook, _ int, _ *event.Request) (effect.HTTPAnswer, error) {
-			if h.Name == "a.sh" {
-				<-free
-			}
-			return effect.HTTPAnswer{Status: 204}, nil
-		})}, "a.sh GET /a\nb.sh GET /b")
+		handler, log := newHandler(t, Options{Parallel: 2, Queue: 1,
+			Runner: runnerFunc(func(_ context.Context, h *hook.Hook, _ int, _ *event.Request) (effect.HTTPAnswer, error) {
+				if h.Name == "a.sh" {
+					<-free
+				}
+				return effect.HTTPAnswer{Status: 204}, nil
+			})}, "a.sh GET /a\nb.sh GET /b")
 		var asked sync.WaitGroup
 		for range 3 {
 			asked.Go(func() {
@@ -194,11 +199,12 @@ func TestBusy(t *testing.T) {
 // A client that disconnects ends the run. A run that does not end immediately keeps its slot, and Wait waits for it.
 func TestHungUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler, log := newHandler(t, Options{Parallel: 1, Queue: 1, Timeout: 3 * time.Second, Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ int, _ *event.Request) (effect.HTTPAnswer, error) {
-			<-ctx.Done()
-			time.Sleep(5 * time.Second)
-			return effect.HTTPAnswer{}, ctx.Err()
-		})}, "a.sh GET /a")
+		handler, log := newHandler(t, Options{Parallel: 1, Queue: 1, Timeout: 3 * time.Second,
+			Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ int, _ *event.Request) (effect.HTTPAnswer, error) {
+				<-ctx.Done()
+				time.Sleep(5 * time.Second)
+				return effect.HTTPAnswer{}, ctx.Err()
+			})}, "a.sh GET /a")
 		begun := time.Now()
 		ctx, hangUp := context.WithTimeout(t.Context(), time.Second)
 		defer hangUp()

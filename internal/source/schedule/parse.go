@@ -56,7 +56,8 @@ func Parse(text string) (Schedule, error) {
 		return every(strings.TrimPrefix(spec, "@every "))
 	case strings.HasPrefix(spec, "@"):
 		if !descriptors[spec] {
-			return nil, fmt.Errorf("unknown descriptor %q: use @yearly, @monthly, @weekly, @daily, @hourly or \"@every <duration>\"; to run at start use onStartup", spec)
+			return nil, fmt.Errorf("unknown descriptor %q: use @yearly, @monthly, @weekly, @daily, @hourly or \"@every <duration>\"; "+
+				"to run at start use onStartup", spec)
 		}
 		return compile(spec, location)
 	}
@@ -77,7 +78,8 @@ func Parse(text string) (Schedule, error) {
 
 // compile passes validated text to the library that computes calendars.
 func compile(spec string, location *time.Location) (Schedule, error) {
-	parser, err := cron.TryNewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
+	parser, err :=
+		cron.TryNewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +208,8 @@ func (z zoned) Next(t time.Time) time.Time {
 func repeated(t time.Time) bool {
 	_, offset := t.Zone()
 	for _, back := range []time.Duration{30 * time.Minute, time.Hour, 2 * time.Hour} {
-		if _, earlier := t.Add(-back).Zone(); time.Duration(earlier-offset)*time.Second >= back && sameWallClock(t, t.Add(-time.Duration(earlier-offset)*time.Second)) {
+		if _, earlier := t.Add(-back).Zone(); time.Duration(earlier-offset)*time.Second >= back &&
+			sameWallClock(t, t.Add(-time.Duration(earlier-offset)*time.Second)) {
 			return true
 		}
 	}

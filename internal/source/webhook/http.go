@@ -88,7 +88,8 @@ func (s *httpServer) listen(r *renewal) (*servedHTTP, error) {
 	if served.access, err = accessAt(address, certificate != nil, o); err != nil {
 		return nil, err
 	}
-	listening, err := httpserver.New(httpserver.Options{Address: address.String(), Handler: &served.handler, Certificate: certificate, Log: o.Log})
+	listening, err := httpserver.New(httpserver.Options{Address: address.String(), Handler: &served.handler, Certificate: certificate,
+		Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,8 @@ func accessAt(address *net.TCPAddr, secure bool, o Options) (*httphooks.Access, 
 		return nil, nil
 	}
 	if !local && !secure {
-		return nil, fmt.Errorf("HTTP hooks cannot be served on %s without TLS: set --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1", address)
+		return nil, fmt.Errorf("HTTP hooks cannot be served on %s without TLS: set --http-server-cert and --http-server-key, "+
+			"or --http-listen-address 127.0.0.1", address)
 	}
 	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
@@ -129,7 +131,8 @@ func warnAboutAllow(hooks []*hook.Hook, o Options) {
 	for _, h := range hooks {
 		for _, b := range h.HTTP {
 			if b.Allow != nil {
-				o.Log.Warn("allow has no effect: on a loopback address every client on this machine is trusted, unless --http-authentication is set", "hook", h.Name, "binding", b.Name)
+				o.Log.Warn("allow has no effect: on a loopback address every client on this machine is trusted, unless --http-authentication is set",
+					"hook", h.Name, "binding", b.Name)
 			}
 		}
 	}

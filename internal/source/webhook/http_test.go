@@ -27,8 +27,11 @@ func TestHTTPAccess(t *testing.T) {
 		{"192.0.2.1:9690", true, false, true, ""},
 		{"[::]:9690", true, false, true, ""},
 		{":9690", true, false, true, ""},
-		{"0.0.0.0:9690", false, false, false, "HTTP hooks cannot be served on 0.0.0.0:9690 without TLS: set --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1"},
-		{":9690", false, true, false, "HTTP hooks cannot be served on :9690 without TLS: set --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1"},
+		{"0.0.0.0:9690", false, false, false,
+			"HTTP hooks cannot be served on 0.0.0.0:9690 without TLS: set --http-server-cert and --http-server-key, " +
+				"or --http-listen-address 127.0.0.1"},
+		{":9690", false, true, false,
+			"HTTP hooks cannot be served on :9690 without TLS: set --http-server-cert and --http-server-key, or --http-listen-address 127.0.0.1"},
 	} {
 		address, err := net.ResolveTCPAddr("tcp", tt.address)
 		if err != nil {

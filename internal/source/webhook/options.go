@@ -70,10 +70,12 @@ func (s *WebhookServer) hasFiles() bool {
 // its own, and no proxy can present both at one address.
 func (o *WebhookOptions) checkURLs() error {
 	url := strings.TrimSuffix(cmp.Or(o.Admission.URL, o.URL), "/")
-	if url == "" || url != strings.TrimSuffix(cmp.Or(o.Conversion.URL, o.URL), "/") || o.CertManager != "" || o.Admission.hasFiles() && o.Conversion.hasFiles() {
+	if url == "" || url != strings.TrimSuffix(cmp.Or(o.Conversion.URL, o.URL), "/") || o.CertManager != "" ||
+		o.Admission.hasFiles() && o.Conversion.hasFiles() {
 		return nil
 	}
-	return fmt.Errorf("admission and conversion webhooks are served on two ports, but both have the URL %q: give each its own by --validating-webhook-url and --conversion-webhook-url, "+
+	return fmt.Errorf("admission and conversion webhooks are served on two ports, but both have the URL %q: give each its own by "+
+		"--validating-webhook-url and --conversion-webhook-url, "+
 		"or give certificate files and let something at this URL send paths below /hooks/ to the first and all others to the second", url)
 }
 

@@ -54,8 +54,8 @@ func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble fun
 	}
 }
 
-// register activates the handlers, and registers the servers until ctx ends. When all hooks are ready it ends the previous handlers, and calls
-// swapped.
+// register activates the handlers, and registers the servers until ctx ends. When all hooks are ready it ends the previous handlers, and
+// calls swapped.
 func (r *renewal) register(ctx context.Context, swapped func(drain []func()), trouble func(error)) {
 	var drops []func() func()
 	for _, swap := range r.swap {

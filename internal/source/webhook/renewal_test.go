@@ -38,7 +38,8 @@ func TestRenewalOnStandby(t *testing.T) {
 		Name: "hook.sh",
 		Validating: []hook.Admission{{
 			Binding: hook.Binding{Name: "deny.example.com"}, SideEffects: "None", TimeoutSeconds: 10, FailurePolicy: "Ignore",
-			Rules: []hook.Rule{{APIGroups: []string{"example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"}, Operations: []string{"CREATE"}}},
+			Rules: []hook.Rule{{APIGroups: []string{"example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"},
+				Operations: []string{"CREATE"}}},
 		}},
 	}}
 	w, err := newWebhooks(t.Context(), Options{
@@ -72,7 +73,8 @@ func TestRenewalWithoutService(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	server := &served{made: &serviceOptions{Client: client, Namespace: "ns", Name: "svc", Selector: map[string]string{"app": "x"}, Target: 1, Log: log}}
+	server := &served{made: &serviceOptions{Client: client, Namespace: "ns", Name: "svc", Selector: map[string]string{"app": "x"},
+		Target: 1, Log: log}}
 	register := server.behindService(&registrations{}, nil, func(context.Context) error {
 		t.Error("it is registered")
 		return nil

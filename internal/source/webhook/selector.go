@@ -27,7 +27,8 @@ func ownSelector(ctx context.Context, client rest.Interface, namespace, pod stri
 	raw, err := kube.Send(ctx, client.Get().AbsPath("/api/v1/namespaces", namespace, "pods", pod).MaxRetries(0).Timeout(requestTimeout))
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, &hintError{fmt.Sprintf(set+`, or let the operator read its own labels: give its ServiceAccount, by a Role in namespace %q, the rule {apiGroups: [""], resources: ["pods"], verbs: ["get"]}`, namespace), err}
+		return nil, &hintError{fmt.Sprintf(set+`, or let the operator read its own labels: give its ServiceAccount, by a Role in namespace %q, `+
+			`the rule {apiGroups: [""], resources: ["pods"], verbs: ["get"]}`, namespace), err}
 	case apierrors.IsNotFound(err):
 		return nil, &hintError{"set POD_NAME in the Pod from its field metadata.name, or " + set, err}
 	case err != nil:

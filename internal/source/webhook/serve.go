@@ -3,8 +3,8 @@
 // Callers may rely on this:
 //   - A webhook is registered only while a server is behind its address, when its hook is ready. A hook that waits holds up no other.
 //   - Servers are created when a hook needs one, with certificates and Services, and stay until the end.
-//   - The set of hooks is replaced as a whole, in two phases: Prepare does what can fail, without an effect on the active set;
-//     Commit cannot fail. A request is answered by the set with which it began. The previous version of a hook answers until the new one is ready.
+//   - The set of hooks is replaced as a whole, in two phases: Prepare does what can fail, without an effect on the active set; Commit
+//     cannot fail. A request is answered by the set with which it began. The previous version of a hook answers until the new one is ready.
 //   - Run returns when all requests have been answered.
 package webhook
 
@@ -31,7 +31,8 @@ type Options struct {
 	HTTP     HTTPOptions
 	// Hooks are the first set.
 	Hooks []*hook.Hook
-	// Ready reports whether a hook can answer; nil means that all can. ReadyChanged returns a channel that is closed when that changes; nil means never.
+	// Ready reports whether a hook can answer; nil means that all can. ReadyChanged returns a channel that is closed when that changes; nil
+	// means never.
 	Ready        func(*hook.Hook) bool
 	ReadyChanged func() <-chan struct{}
 	// Leading is closed when this replica is the leader. Only the leader registers a URL, which belongs to one replica.
@@ -109,8 +110,8 @@ func (r *Renewal) Abort() {
 	r.http.abort()
 }
 
-// Commit activates the set, hook by hook: earlier versions answer until ready is closed, unless theirs is ready. Retired is called when no request of an earlier set is in flight, and never
-// after Run has returned.
+// Commit activates the set, hook by hook: earlier versions answer until ready is closed, unless theirs is ready. Retired is called when no
+// request of an earlier set is in flight, and never after Run has returned.
 func (r *Renewal) Commit(ready <-chan struct{}, retired func()) {
 	var sides atomic.Int32
 	each := func() {

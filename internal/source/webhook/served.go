@@ -53,13 +53,15 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 			return nil, err
 		}
 		if len(o.Webhooks.ClientNames) == 0 {
-			o.Log.Warn("Every certificate of the client CA is accepted: name the clients with --webhook-client-names, above all if the CA signs certificates of other programs", "server", component)
+			o.Log.Warn("Every certificate of the client CA is accepted: name the clients with --webhook-client-names, above all if the CA signs "+
+				"certificates of other programs", "server", component)
 		}
 	}
 	s := &served{}
 	// The first handshake needs the certificate, and no client knows the address before it is registered.
 	listening, err := httpserver.New(httpserver.Options{
-		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames, Component: component, Log: o.Log,
+		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames,
+		Component: component, Log: o.Log,
 		Certificate: certificateOf(s), Token: func(path, token string) bool { return s.certificates.Valid(path, token) },
 	})
 	if err != nil {
@@ -84,7 +86,8 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 
 // certificatesFor uses configured files, and creates certificates otherwise: in a Secret for all replicas behind a Service,
 // in memory for a URL, which belongs to this process.
-func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server WebhookServer, at endpoint, s *served) (source cert.Source, err error) {
+func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server WebhookServer, at endpoint,
+	s *served) (source cert.Source, err error) {
 	o := w.o
 	if o.Webhooks.CertManager != "" {
 		// Its Secret need not have a CA, which the operator does not use.

@@ -86,7 +86,8 @@ func ensureService(ctx context.Context, o serviceOptions, report func(error)) er
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.As(err, &hinted):
-			log.Warn("Cannot make the Service of the webhooks: create it by hand, or follow the hint and restart", "hint", hinted.hint, "error", hinted.err.Error())
+			log.Warn("Cannot make the Service of the webhooks: create it by hand, or follow the hint and restart", "hint", hinted.hint,
+				"error", hinted.err.Error())
 			return nil
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 			continue // another replica was first
@@ -165,7 +166,8 @@ func removeService(ctx context.Context, o serviceOptions) error {
 	}
 	if err == nil {
 		var body []byte
-		body, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": map[string]string{"uid": live.Metadata.UID}})
+		body, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
+			"preconditions": map[string]string{"uid": live.Metadata.UID}})
 		if err == nil {
 			err = o.request(o.Client.Delete(), o.Name).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 		}

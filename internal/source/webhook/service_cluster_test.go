@@ -41,7 +41,8 @@ func newServiceEnv(t *testing.T, edits ...func(*rest.Config)) *serviceEnv {
 			utilnet.CloseIdleConnectionsFor(http.Client.Transport)
 		}
 	})
-	e.options = serviceOptions{Client: client, Namespace: e.ns, Name: "svc", Pod: "operator-0", Target: 9680, Log: slog.New(slog.NewTextHandler(&e.log, nil))}
+	e.options = serviceOptions{Client: client, Namespace: e.ns, Name: "svc", Pod: "operator-0", Target: 9680,
+		Log: slog.New(slog.NewTextHandler(&e.log, nil))}
 	return e
 }
 
@@ -62,7 +63,8 @@ func (e *serviceEnv) ensure() {
 // leads checks where the Service leads to.
 func (e *serviceEnv) leads(want string) {
 	e.t.Helper()
-	got := e.Kubectl(e.t, "-n", e.ns, "get", "service", "svc", "--ignore-not-found", "-o", "jsonpath={.spec.selector} {.spec.ports[*].port}>{.spec.ports[*].targetPort}")
+	got := e.Kubectl(e.t, "-n", e.ns, "get", "service", "svc", "--ignore-not-found", "-o",
+		"jsonpath={.spec.selector} {.spec.ports[*].port}>{.spec.ports[*].targetPort}")
 	if got != want {
 		e.t.Errorf("the Service is %s, want %s\n%s", got, want, e.log.String())
 	}
@@ -155,7 +157,8 @@ func TestServiceRefused(t *testing.T) {
 	t.Parallel()
 	e := newServiceEnv(t)
 	e.options.Selector = map[string]string{"not a label": "x"}
-	if err := ensureService(t.Context(), e.options, func(error) {}); err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) || !strings.Contains(err.Error(), "spec.selector") {
+	if err := ensureService(t.Context(), e.options, func(error) {}); err == nil ||
+		!strings.Contains(err.Error(), `cannot make Service "svc"`) || !strings.Contains(err.Error(), "spec.selector") {
 		t.Error(err)
 	}
 }

@@ -26,7 +26,8 @@ func checkServices(admission, conversion *served) error {
 		return nil
 	}
 	if a, c := admission.made, conversion.made; a != nil && c != nil && a.Name == c.Name && a.Namespace == c.Namespace {
-		return fmt.Errorf("with --webhook-create-services, --validating-webhook-service-name and --conversion-webhook-service-name cannot both be %q: port 443 of a Service leads to one server", a.Name)
+		return fmt.Errorf("with --webhook-create-services, --validating-webhook-service-name and --conversion-webhook-service-name cannot both "+
+			"be %q: port 443 of a Service leads to one server", a.Name)
 	}
 	return nil
 }

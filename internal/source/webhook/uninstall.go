@@ -15,7 +15,8 @@ func (w *webhooks) removeLeftovers(ctx context.Context) error {
 		return nil // without a namespace nothing can have been registered
 	}
 	r, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, ConfigurationName: w.o.Webhooks.ConfigurationName, FormerName: w.o.Webhooks.FormerName, Report: w.reportAdmission, Log: w.o.Log,
+		Client: w.client, ConfigurationName: w.o.Webhooks.ConfigurationName, FormerName: w.o.Webhooks.FormerName, Report: w.reportAdmission,
+		Log:     w.o.Log,
 		Service: admission.Service{Name: w.o.Webhooks.Admission.ServiceName, Namespace: at.namespace},
 	})
 	if err == nil {
@@ -31,7 +32,8 @@ func (w *webhooks) removeLeftovers(ctx context.Context) error {
 // port may be unknown.
 func Uninstall(ctx context.Context, o Options) error {
 	outside := !o.Cluster.Inside
-	o.Cluster = &kube.Cluster{Config: o.Cluster.Config, Inside: true} // a Service counts only in a namespace that was given, or that of the Pod
+	// a Service counts only in a namespace that was given, or that of the Pod
+	o.Cluster = &kube.Cluster{Config: o.Cluster.Config, Inside: true}
 	at, err := endpointOf(o.Cluster, o.Webhooks, o.Webhooks.Admission)
 	if err != nil && !outside {
 		return err
@@ -41,7 +43,8 @@ func Uninstall(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName, FormerName: o.Webhooks.FormerName, AnyURL: outside && at.url == "", DryRun: o.DryRun, Log: o.Log}
+	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName,
+		FormerName: o.Webhooks.FormerName, AnyURL: outside && at.url == "", DryRun: o.DryRun, Log: o.Log}
 	switch {
 	case at.url != "":
 		registered.URL = at.url

@@ -62,7 +62,8 @@ func (s WebhookServer) unknown(err error) error {
 	if !apierrors.IsForbidden(err) || len(s.ClientCA) > 0 {
 		return err
 	}
-	return fmt.Errorf("%w. Until then all clients are alike: they share all limits, and reviews have no effects without --review-effects=all", err)
+	return fmt.Errorf("%w. Until then all clients are alike: they share all limits, and reviews have no effects without --review-effects=all",
+		err)
 }
 
 func (r *registrations) all() (list []Unregistered) {

@@ -148,10 +148,13 @@ func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*h
 		r.closed = append(r.closed, func() { w.conversion = nil })
 	}
 	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager, Log: o.Log,
+		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
+		Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
+		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token,
+		CertManager: o.Webhooks.CertManager, Log: o.Log,
 		Report: func(hooks []string, crd string, err error) {
-			w.registrations.report(Unregistered{Kind: hook.OnConversion, Hooks: hooks, Subject: "CustomResourceDefinition " + crd, Err: o.Webhooks.Conversion.unknown(err)})
+			w.registrations.report(Unregistered{Kind: hook.OnConversion, Hooks: hooks, Subject: "CustomResourceDefinition " + crd,
+				Err: o.Webhooks.Conversion.unknown(err)})
 		},
 	})
 	if err != nil {

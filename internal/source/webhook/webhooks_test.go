@@ -26,7 +26,8 @@ func TestWebhooksInside(t *testing.T) {
 		Name: "hook.sh",
 		Validating: []hook.Admission{{
 			Binding: hook.Binding{Name: "deny.example.com"}, SideEffects: "None", TimeoutSeconds: 10, FailurePolicy: "Ignore",
-			Rules: []hook.Rule{{APIGroups: []string{namespace + ".example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"}, Operations: []string{"CREATE"}}},
+			Rules: []hook.Rule{{APIGroups: []string{namespace + ".example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"},
+				Operations: []string{"CREATE"}}},
 		}},
 	}}
 	w, err := newWebhooks(t.Context(), Options{
@@ -47,7 +48,8 @@ func TestWebhooksInside(t *testing.T) {
 		w.run(ctx, stop)
 	}()
 	c.Kubectl(t, "wait", "--for=create", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=60s")
-	got := c.Kubectl(t, "get", "validatingwebhookconfiguration", namespace+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.service}{.webhooks[0].failurePolicy}")
+	got := c.Kubectl(t, "get", "validatingwebhookconfiguration", namespace+"-hooks", "-o",
+		"jsonpath={.webhooks[0].clientConfig.service}{.webhooks[0].failurePolicy}")
 	if !strings.Contains(got, `"name":"admission-svc","namespace":"`+namespace+`"`) || !strings.HasSuffix(got, "Ignore") {
 		t.Errorf("registered as %s", got)
 	}
@@ -92,7 +94,8 @@ func TestPlaces(t *testing.T) {
 		{"our own address", outside, "", "", endpoint{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
 		{"one URL for both", outside, "https://a.example.com/x/", "", endpoint{url: "https://a.example.com/x"}, "https://a.example.com/x"},
 		{"a URL inside", inside, "https://a.example.com", "", endpoint{url: "https://a.example.com"}, "https://a.example.com"},
-		{"a URL of its own", inside, "https://a.example.com", "https://b.example.com:1", endpoint{url: "https://b.example.com:1"}, "https://b.example.com:1"},
+		{"a URL of its own", inside, "https://a.example.com", "https://b.example.com:1", endpoint{url: "https://b.example.com:1"},
+			"https://b.example.com:1"},
 	} {
 		got, err := endpointOf(test.cl, WebhookOptions{Namespace: "ns", URL: test.both}, WebhookServer{URL: test.own})
 		if err != nil || got != test.want {

@@ -16,7 +16,8 @@ func ClientCAs(paths []string) (*x509.CertPool, error) {
 			return nil, fmt.Errorf("cannot read the client CA: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("the client CA file %q contains no PEM certificate: it must have the CA that signed the client certificate of the API server", path)
+			return nil, fmt.Errorf("the client CA file %q contains no PEM certificate: it must have the CA that signed the client certificate of "+
+				"the API server", path)
 		}
 	}
 	return pool, nil

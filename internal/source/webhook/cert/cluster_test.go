@@ -31,7 +31,8 @@ func client(t *testing.T, kubeconfig, user string) rest.Interface {
 func replica(t *testing.T, c *testenv.Cluster, ns string, edits ...func(*ManagedOptions)) (Source, *recorder) {
 	t.Helper()
 	log, lines := record(t)
-	o := ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"hooks." + ns + ".svc"}, Log: log}
+	o := ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName,
+		Names: []string{"hooks." + ns + ".svc"}, Log: log}
 	for _, edit := range edits {
 		edit(&o)
 	}
@@ -49,7 +50,8 @@ func as(client rest.Interface) func(*ManagedOptions) {
 // inSecret is what is under a key of the Secret.
 func inSecret(t *testing.T, c *testenv.Cluster, ns, key string) []byte {
 	t.Helper()
-	text, err := base64.StdEncoding.DecodeString(c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o", `jsonpath={.data.`+strings.ReplaceAll(key, ".", `\.`)+`}`))
+	text, err := base64.StdEncoding.DecodeString(c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o",
+		`jsonpath={.data.`+strings.ReplaceAll(key, ".", `\.`)+`}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,8 @@ func TestReplicasStartConcurrently(t *testing.T) {
 	}
 	starting.Wait()
 	for _, s := range sources {
-		if n := len(serialsIn(t, s.Bundle())); n != 1 || !slices.Equal(s.Bundle(), sources[0].Bundle()) || !leaf(t, s).Equal(leaf(t, sources[0])) {
+		if n := len(serialsIn(t, s.Bundle())); n != 1 || !slices.Equal(s.Bundle(), sources[0].Bundle()) ||
+			!leaf(t, s).Equal(leaf(t, sources[0])) {
 			t.Errorf("%d CAs; the replicas differ", n)
 		}
 		trusts(t, s.Bundle(), leaf(t, s), "hooks."+ns+".svc", time.Now())
@@ -76,7 +79,8 @@ func TestReplicasStartConcurrently(t *testing.T) {
 	if !slices.Equal(inSecret(t, c, ns, bundleKey), sources[0].Bundle()) {
 		t.Error("the Secret holds something else")
 	}
-	if got := c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o", "jsonpath={.type} {.metadata.labels}"); got != `kubernetes.io/tls {"shell-operator/webhook-certificates":"managed"}` {
+	if got := c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o", "jsonpath={.type} {.metadata.labels}"); got != `kubernetes.io/tls `+
+		`{"shell-operator/webhook-certificates":"managed"}` {
 		t.Errorf("the Secret is %s", got)
 	}
 }
@@ -135,8 +139,9 @@ func TestDamagedSecret(t *testing.T) {
 
 	// No process has the state in memory.
 	other := c.Namespace(t)
-	c.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: %s, labels: {%s: %s}}, stringData: {ca.crt: garbage}}`,
-		secretName, other, ownerLabel, owner), "create", "-f", "-")
+	c.KubectlInput(t,
+		fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: %s, labels: {%s: %s}}, stringData: {ca.crt: garbage}}`,
+			secretName, other, ownerLabel, owner), "create", "-f", "-")
 	b, lines := replica(t, c, other)
 	lines.says("they are damaged")
 	if !slices.Equal(inSecret(t, c, other, bundleKey), b.Bundle()) {
@@ -151,8 +156,10 @@ func TestForeignSecret(t *testing.T) {
 	ns := c.Namespace(t)
 	c.Kubectl(t, "-n", ns, "create", "secret", "generic", secretName, "--from-literal=password=x")
 	log, _ := record(t)
-	_, err := Managed(t.Context(), ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}, Log: log})
-	if err == nil || !strings.Contains(err.Error(), `Secret "`+secretName+`" in namespace "`+ns+`" was not created by the operator and is not changed: choose another name`) {
+	_, err := Managed(t.Context(), ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName,
+		Names: []string{"a"}, Log: log})
+	if err == nil || !strings.Contains(err.Error(), `Secret "`+secretName+`" in namespace "`+ns+
+		`" was not created by the operator and is not changed: choose another name`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -230,7 +237,8 @@ func TestNoPermission(t *testing.T) {
 	run(t, a)
 	trusts(t, a.Bundle(), leaf(t, a), "hooks."+ns+".svc", time.Now())
 	lines.says("correct for one replica only")
-	if want := strings.ReplaceAll(rule(ns, secretName), `"`, `\"`); !strings.Contains(lines.String(), want) || lines.count(slog.LevelWarn) != 1 {
+	if want := strings.ReplaceAll(rule(ns, secretName), `"`, `\"`); !strings.Contains(lines.String(), want) ||
+		lines.count(slog.LevelWarn) != 1 {
 		t.Errorf("not one warning with the rule %s", want)
 	}
 }

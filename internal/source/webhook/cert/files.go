@@ -147,7 +147,8 @@ func (o FilesOptions) read() (text filesText, err error) {
 			continue
 		}
 		if *file.into, err = os.ReadFile(file.path); errors.Is(err, fs.ErrNotExist) {
-			return filesText{}, fmt.Errorf("cannot read the %s %s: there is no file %q: mount the Secret there%s", o.what(), file.what, file.path, o.otherwise())
+			return filesText{}, fmt.Errorf("cannot read the %s %s: there is no file %q: mount the Secret there%s", o.what(), file.what, file.path,
+				o.otherwise())
 		} else if err != nil {
 			return filesText{}, fmt.Errorf("cannot read the %s %s: %w", o.what(), file.what, err)
 		}
@@ -162,7 +163,8 @@ func (t filesText) equal(other filesText) bool {
 func (t filesText) parse(o FilesOptions) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(t.cert, t.key)
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the %s certificate %q with the private key %q: both must be PEM and belong together: %w", o.what(), o.Cert, o.Key, err)
+		return nil, fmt.Errorf("cannot use the %s certificate %q with the private key %q: both must be PEM and belong together: %w", o.what(),
+			o.Cert, o.Key, err)
 	}
 	if o.CA != "" && !x509.NewCertPool().AppendCertsFromPEM(t.ca) {
 		return nil, fmt.Errorf("the webhook CA file %q contains no PEM certificate: it must have the CA that signed %q", o.CA, o.Cert)

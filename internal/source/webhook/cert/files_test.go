@@ -156,11 +156,15 @@ func TestFilesErrors(t *testing.T) {
 		change func(dir string)
 		want   string
 	}{
-		{"no certificate", func(dir string) { os.Remove(filepath.Join(dir, "tls.crt")) }, `cannot read the webhook certificate: there is no file "DIR/tls.crt": mount the Secret there`},
-		{"no key", func(dir string) { os.Remove(filepath.Join(dir, "tls.key")) }, `cannot read the webhook private key: there is no file "DIR/tls.key"`},
+		{"no certificate", func(dir string) { os.Remove(filepath.Join(dir, "tls.crt")) },
+			`cannot read the webhook certificate: there is no file "DIR/tls.crt": mount the Secret there`},
+		{"no key", func(dir string) { os.Remove(filepath.Join(dir, "tls.key")) },
+			`cannot read the webhook private key: there is no file "DIR/tls.key"`},
 		{"no CA", func(dir string) { os.Remove(filepath.Join(dir, "ca.crt")) }, `cannot read the webhook CA: there is no file "DIR/ca.crt"`},
-		{"another key", func(dir string) { writeFile(t, filepath.Join(dir, "tls.key"), other.key) }, `cannot use the webhook certificate "DIR/tls.crt" with the private key "DIR/tls.key"`},
-		{"an empty CA", func(dir string) { writeFile(t, filepath.Join(dir, "ca.crt"), nil) }, `the webhook CA file "DIR/ca.crt" contains no PEM certificate: it must have the CA`},
+		{"another key", func(dir string) { writeFile(t, filepath.Join(dir, "tls.key"), other.key) },
+			`cannot use the webhook certificate "DIR/tls.crt" with the private key "DIR/tls.key"`},
+		{"an empty CA", func(dir string) { writeFile(t, filepath.Join(dir, "ca.crt"), nil) },
+			`the webhook CA file "DIR/ca.crt" contains no PEM certificate: it must have the CA`},
 	} {
 		dir := t.TempDir()
 		good.write(t, dir)

@@ -65,7 +65,8 @@ func (k *keeper) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		k.trouble.log(k.log, "Webhook certificates cannot be kept fresh, the last ones stay in use", "Webhook certificates are kept fresh again", err)
+		k.trouble.log(k.log, "Webhook certificates cannot be kept fresh, the last ones stay in use", "Webhook certificates are kept fresh again",
+			err)
 		wait := min(time.Until(again), longestSleep)
 		if err != nil {
 			wait = retry.next()

@@ -109,8 +109,10 @@ func TestNext(t *testing.T) {
 		{"CA 1 made 600d ago; CA 2 made 1d ago; serves by 1 made 10d ago", "issue by 2: a newer CA signs from now on"},
 		{"CA 1 made 601d ago without key; CA 2 made 1d ago; serves by 2 made 0d ago; retired by 1 made 10d ago", "nothing for 60d"},
 		{"CA 1 made 601d ago without key; CA 2 made 79d ago; serves by 2 made 10d ago; retired by 1 made 89d ago", "nothing for 1d"},
-		{"CA 1 made 601d ago without key; CA 2 made 80d ago; serves by 2 made 10d ago; retired by 1 made 90d ago", "drop 1: all that the CA signed has expired"},
-		{"CA 1 made 601d ago without key; CA 2 made 80d ago; serves by 2 made 10d ago; retired by 2 made 89d ago", "drop 1: all that the CA signed has expired"},
+		{"CA 1 made 601d ago without key; CA 2 made 80d ago; serves by 2 made 10d ago; retired by 1 made 90d ago",
+			"drop 1: all that the CA signed has expired"},
+		{"CA 1 made 601d ago without key; CA 2 made 80d ago; serves by 2 made 10d ago; retired by 2 made 89d ago",
+			"drop 1: all that the CA signed has expired"},
 		// An administrator removed the key to get a new CA. The certificate is valid until callers trust the new one.
 		{"CA 1 made 10d ago without key; serves by 1 made 10d ago", "add: there is no CA that can sign"},
 		{"CA 1 made 10d ago without key; CA 2 made 0d ago; serves by 1 made 10d ago", "nothing for 1d"},

@@ -51,7 +51,8 @@ type secretMeta struct {
 type foreignError struct{ namespace, name string }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("Secret %q in namespace %q was not created by the operator and is not changed: choose another name, empty it, or label it %s=%s to have its content replaced",
+	return fmt.Sprintf("Secret %q in namespace %q was not created by the operator and is not changed: choose another name, empty it, "+
+		"or label it %s=%s to have its content replaced",
 		e.name, e.namespace, ownerLabel, owner)
 }
 
@@ -159,7 +160,8 @@ func rule(namespace, name string) string {
 func (s *secret) follow(ctx context.Context, wake chan<- struct{}) {
 	var reported trouble
 	report := func(err error) {
-		reported.log(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute", "Webhook certificates are watched again", err)
+		reported.log(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute",
+			"Webhook certificates are watched again", err)
 	}
 	one := kube.One{Client: s.client, Path: []string{"/api/v1/namespaces", s.namespace, "secrets"}, Name: s.name}
 	kube.WatchOne(ctx, kube.Backoff{}, func(ctx context.Context) error {

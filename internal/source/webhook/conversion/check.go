@@ -9,7 +9,8 @@ import (
 // the hook.
 func check(s step, desired string, given []object, made []json.RawMessage) ([]object, error) {
 	if len(made) != len(given) {
-		return nil, fmt.Errorf("it returned %d objects for %d: convertedObjects must have each object once, in the same order", len(made), len(given))
+		return nil, fmt.Errorf("it returned %d objects for %d: convertedObjects must have each object once, in the same order",
+			len(made), len(given))
 	}
 	objects := make([]object, len(made))
 	for i, raw := range made {
@@ -22,7 +23,8 @@ func check(s step, desired string, given []object, made []json.RawMessage) ([]ob
 			return nil, fmt.Errorf("it returned object %d (%s) with the apiVersion %q, not %q", i+1, given[i].identity, o.version, s.to)
 		}
 		if o.identity != given[i].identity {
-			return nil, fmt.Errorf("it returned object %d (%s) as another one (%s): the order of objects, their kinds, names, namespaces and uids must not change",
+			return nil, fmt.Errorf("it returned object %d (%s) as another one (%s): the order of objects, their kinds, names, "+
+				"namespaces and uids must not change",
 				i+1, given[i].identity, o.identity)
 		}
 		objects[i] = o

@@ -44,7 +44,8 @@ func TestChain(t *testing.T) {
 			}
 		}
 	}
-	if got := e.Kubectl(t, "get", "-n", e.ns, "jobs.v1alpha1."+e.group, "-o", "jsonpath={.items[*].spec.alpha}"); got != "two two two two two two" {
+	if got := e.Kubectl(t, "get", "-n", e.ns, "jobs.v1alpha1."+e.group, "-o",
+		"jsonpath={.items[*].spec.alpha}"); got != "two two two two two two" {
 		t.Errorf("the list: got %q", got)
 	}
 	e.with(func() {
@@ -56,7 +57,8 @@ func TestChain(t *testing.T) {
 		}
 	})
 	// A watch in an old version sees objects in it.
-	if out := e.Kubectl(t, "wait", "-n", e.ns, "jobs.v1alpha1."+e.group, "v1", "--for=jsonpath={.spec.alpha}=two"); !strings.Contains(out, "condition met") {
+	if out := e.Kubectl(t, "wait", "-n", e.ns, "jobs.v1alpha1."+e.group, "v1", "--for=jsonpath={.spec.alpha}=two"); !strings.Contains(out,
+		"condition met") {
 		t.Error(out)
 	}
 }
@@ -74,12 +76,14 @@ func TestFailures(t *testing.T) {
 	e.with(func() {
 		e.convert = func(hook.ConversionStep, map[string]any) error { return errors.New(`"x" is not a time of day`) }
 	})
-	e.refused(fmt.Sprintf(`conversion webhook for %s/v1, Kind=Job failed: "x" is not a time of day`, e.group), "", "get", "jobs.v1beta1."+e.group, "a")
+	e.refused(fmt.Sprintf(`conversion webhook for %s/v1, Kind=Job failed: "x" is not a time of day`, e.group), "", "get",
+		"jobs.v1beta1."+e.group, "a")
 	e.refused(`failed: "x" is not a time of day`, e.job("v1beta1", "c", "x"), "create", "-f", "-")
 	e.with(func() { e.convert = renameField })
 
 	e.with(func() { e.lose = true })
-	e.refused(`Hook failed to convert to `+e.group+`/v1beta1: hook "hook-1", binding "b", step from v1 to v1beta1: it returned 0 objects for 1: convertedObjects must have each object once, in the same order`,
+	e.refused(`Hook failed to convert to `+e.group+`/v1beta1: hook "hook-1", binding "b", step from v1 to v1beta1: it returned 0 objects `+
+		`for 1: convertedObjects must have each object once, in the same order`,
 		"", "get", "jobs.v1beta1."+e.group, "a")
 	e.with(func() { e.lose = false })
 
@@ -89,7 +93,8 @@ func TestFailures(t *testing.T) {
 			return nil
 		}
 	})
-	e.refused(`) as another one (Job `+e.ns+`/a, uid ""): the order of objects, their kinds, names, namespaces and uids must not change`, "", "get", "jobs.v1beta1."+e.group, "a")
+	e.refused(`) as another one (Job `+e.ns+`/a, uid ""): the order of objects, their kinds, names, namespaces and uids must not change`, "",
+		"get", "jobs.v1beta1."+e.group, "a")
 	e.with(func() { e.convert = renameField })
 
 	e.refused(`Conversion `+e.crd+` to `+e.group+`/v1alpha1 was not successful: no hook converts "`+e.group+`/v1" to "`+e.group+`/v1alpha1"`,
@@ -138,7 +143,8 @@ func TestReconcile(t *testing.T) {
 func (e *env) stanza() string {
 	e.t.Helper()
 	return e.Kubectl(e.t, "get", "crd", e.crd, "-o",
-		"jsonpath={.spec.conversion.strategy} {.spec.conversion.webhook.conversionReviewVersions} {.spec.conversion.webhook.clientConfig.url} {.spec.conversion.webhook.clientConfig.caBundle}")
+		"jsonpath={.spec.conversion.strategy} {.spec.conversion.webhook.conversionReviewVersions} {.spec.conversion.webhook.clientConfig.url} "+
+			"{.spec.conversion.webhook.clientConfig.caBundle}")
 }
 
 // A new certificate reaches the CRD, and the next operator that starts has nothing to change.

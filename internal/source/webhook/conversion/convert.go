@@ -167,7 +167,8 @@ func (s step) failed(r *review, why string) string {
 }
 
 func (s step) String() string {
-	return fmt.Sprintf("hook %q, binding %q, step from %s to %s", s.hook.Name, s.hook.Conversions[s.index].Name, s.declared.From, s.declared.To)
+	return fmt.Sprintf("hook %q, binding %q, step from %s to %s", s.hook.Name, s.hook.Conversions[s.index].Name, s.declared.From,
+		s.declared.To)
 }
 
 // lateError is the cause of a request's deadline. Its value is the time limit.

@@ -64,5 +64,6 @@ func definitionOf(raw []byte) ([]byte, error) {
 
 // hint names the RBAC rule that the operator needs.
 func hint(crds []string) string {
-	return kube.Grant("", kube.Rule{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Names: crds, Verbs: []string{"list", "watch", "patch"}})
+	return kube.Grant("", kube.Rule{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Names: crds,
+		Verbs: []string{"list", "watch", "patch"}})
 }

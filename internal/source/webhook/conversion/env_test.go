@@ -168,7 +168,8 @@ func (e *env) register(edits ...func(*rest.Config)) {
 func (e *env) create() {
 	e.t.Helper()
 	version := func(name string) string {
-		return fmt.Sprintf(`{name: %s, served: true, storage: %t, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {%s: {type: string}}}}}}}`,
+		return fmt.Sprintf(`{name: %s, served: true, storage: %t, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, `+
+			`properties: {%s: {type: string}}}}}}}`,
 			name, name == "v1", field("/"+name))
 	}
 	e.KubectlInput(e.t, fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %s},
@@ -199,7 +200,8 @@ func (e *env) eventually(what string, done func() bool) {
 }
 
 func (e *env) job(version, name, value string) string {
-	return fmt.Sprintf("{apiVersion: %s/%s, kind: Job, metadata: {name: %s, namespace: %s}, spec: {%s: %q}}\n---\n", e.group, version, name, e.ns, field("/"+version), value)
+	return fmt.Sprintf("{apiVersion: %s/%s, kind: Job, metadata: {name: %s, namespace: %s}, spec: {%s: %q}}\n---\n", e.group, version, name,
+		e.ns, field("/"+version), value)
 }
 
 // get reads one value of an object in a version.

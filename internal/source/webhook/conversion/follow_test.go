@@ -21,7 +21,8 @@ type roundTripper func(*http.Request) (status int, body string)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	status, body := f(r)
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
 func offline(t *testing.T, server roundTripper) *follower {
@@ -74,7 +75,8 @@ func TestRefused(t *testing.T) {
 				return http.StatusOK, `{"items":[{"metadata":{"resourceVersion":"1"}}]}`
 			}
 			writes = append(writes, time.Since(start))
-			return http.StatusUnprocessableEntity, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Invalid","code":422}`
+			return http.StatusUnprocessableEntity,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Invalid","code":422}`
 		})
 		for time.Since(start) < time.Minute {
 			time.Sleep(f.reconcile(context.WithoutCancel(t.Context())))

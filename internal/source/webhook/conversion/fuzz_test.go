@@ -60,7 +60,8 @@ func FuzzReview(f *testing.F) {
 		_, body, _ := bytes.Cut(archive.Files[1].Data, []byte("\n"))
 		f.Add(body)
 	}
-	h := NewHandler(Options{Hooks: hooks(widgets, "v1alpha1>v1beta1 v1beta1>v1", "v1>v1beta1"), Runner: upgrade{}, Log: slog.New(slog.DiscardHandler)})
+	h := NewHandler(Options{Hooks: hooks(widgets, "v1alpha1>v1beta1 v1beta1>v1", "v1>v1beta1"), Runner: upgrade{},
+		Log: slog.New(slog.DiscardHandler)})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r := httptest.NewRequest(http.MethodPost, "/"+widgets, bytes.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")

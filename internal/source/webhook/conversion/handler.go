@@ -143,7 +143,8 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	entered := limiter.Enter(httpserver.CallerOf(r.Context(), h.opts.Knowable()), httpserver.AbortRead(w))
 	if entered == nil {
-		text := fmt.Sprintf("The operator is busy with %d conversions of this CRD, and %d more wait: try again later", h.opts.Parallel, h.opts.Queue)
+		text := fmt.Sprintf("The operator is busy with %d conversions of this CRD, and %d more wait: try again later", h.opts.Parallel,
+			h.opts.Queue)
 		h.log(crd, "", text, errors.New(text))
 		h.opts.Meter.ConversionReviewed(crd, ResultFailed, time.Since(start))
 		http.Error(w, text, http.StatusServiceUnavailable)
@@ -154,7 +155,9 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	large := (*http.MaxBytesError)(nil)
 	switch {
 	case errors.Is(err, httpserver.ErrEvicted):
-		h.log(crd, "", "slow", fmt.Errorf("a review from %s that arrived too slowly was aborted in favour of others: restrict the clients of this port with --conversion-webhook-client-ca or a NetworkPolicy", r.RemoteAddr))
+		h.log(crd, "",
+			"slow", fmt.Errorf("a review from %s that arrived too slowly was aborted in favour of others: restrict the clients of this port with "+
+				"--conversion-webhook-client-ca or a NetworkPolicy", r.RemoteAddr))
 		http.Error(w, "too many reviews are being sent", http.StatusServiceUnavailable)
 		return
 	case errors.Is(err, httpserver.ErrTooLarge):
@@ -168,7 +171,8 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Missing parameters: request", http.StatusBadRequest)
 		return
 	case errors.As(err, &large) && rv.Request != nil && rv.Request.UID != "":
-		err = &failure{message: fmt.Sprintf("The review has more than %d bytes, the limit of the operator: use smaller pages (kubectl --chunk-size)", large.Limit)}
+		err = &failure{message: fmt.Sprintf("The review has more than %d bytes, the limit of the operator: use smaller pages (kubectl "+
+			"--chunk-size)", large.Limit)}
 	case err != nil:
 		h.unreadable(w, crd, err)
 		return

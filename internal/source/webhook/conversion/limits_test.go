@@ -91,7 +91,8 @@ func TestQueue(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if want := "The operator is busy with 2 conversions of this CRD, and 3 more wait: try again later\n"; w.Code != 503 || w.Body.String() != want {
+		if want := "The operator is busy with 2 conversions of this CRD, and 3 more wait: try again later\n"; w.Code != 503 ||
+			w.Body.String() != want {
 			t.Errorf("got %d %q, want %q", w.Code, w.Body, want)
 		}
 		close(release)
@@ -189,7 +190,8 @@ func TestEndlessBody(t *testing.T) {
 		beginning string
 		status    int
 	}{{`{"request":{"uid":"u","objects":["`, http.StatusOK}, {`{"request":{"objects":["`, http.StatusRequestEntityTooLarge}} {
-		r := httptest.NewRequestWithContext(httpserver.WithKnown(t.Context()), http.MethodPost, "/"+widgets, io.MultiReader(strings.NewReader(test.beginning), endless{}))
+		r := httptest.NewRequestWithContext(httpserver.WithKnown(t.Context()), http.MethodPost, "/"+widgets,
+			io.MultiReader(strings.NewReader(test.beginning), endless{}))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)

@@ -56,7 +56,8 @@ type serviceReference struct {
 func checkTarget(o *RegistrarOptions) error {
 	if o.URL == "" {
 		if o.Service.Name == "" || o.Service.Namespace == "" {
-			return fmt.Errorf("the webhooks for conversions have no address: the Service %q in the namespace %q needs a name and a namespace, or give a URL", o.Service.Name, o.Service.Namespace)
+			return fmt.Errorf("the webhooks for conversions have no address: the Service %q in the namespace %q needs a name and a namespace, "+
+				"or give a URL", o.Service.Name, o.Service.Namespace)
 		}
 		return nil
 	}

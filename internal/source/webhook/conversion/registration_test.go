@@ -13,15 +13,24 @@ func TestRegistration(t *testing.T) {
 		want  string
 	}{
 		{"a Service", RegistrarOptions{Service: Service{"hooks", "ops"}, Bundle: bundle("ca")},
-			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev","port":443},"url":null,"caBundle":"Y2E="}}}}}`},
-		{"with a token", RegistrarOptions{Service: Service{"hooks", "ops"}, Token: func(path string) string { return "token-of" + strings.ReplaceAll(path, "/", "-") }},
-			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev/token-of-widgets.acme.dev","port":443},"url":null}}}}}`},
+			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],` +
+				`"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev","port":443},"url":null,"caBundle":"Y2E="}}}}}`},
+		{"with a token", RegistrarOptions{Service: Service{"hooks", "ops"}, Token: func(path string) string {
+			return "token-of" + strings.ReplaceAll(path, "/", "-")
+		}},
+			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],` +
+				`"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev/token-of-widgets.acme.dev","port":443},` +
+				`"url":null}}}}}`},
 		{"a URL", RegistrarOptions{URL: "https://127.0.0.1:9681/", Bundle: bundle("ca")},
-			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":null,"url":"https://127.0.0.1:9681/widgets.acme.dev","caBundle":"Y2E="}}}}}`},
+			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":null,` +
+				`"url":"https://127.0.0.1:9681/widgets.acme.dev","caBundle":"Y2E="}}}}}`},
 		{"certificates of another program", RegistrarOptions{URL: "https://hooks.acme.dev/x", Bundle: bundle("")},
-			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":null,"url":"https://hooks.acme.dev/x/widgets.acme.dev"}}}}}`},
+			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":null,` +
+				`"url":"https://hooks.acme.dev/x/widgets.acme.dev"}}}}}`},
 		{"cert-manager", RegistrarOptions{Service: Service{"hooks", "ops"}, CertManager: "ops/hooks", Bundle: bundle("ca")},
-			`{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/hooks"}},"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev","port":443},"url":null}}}}}`},
+			`{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/hooks"}},"spec":{"conversion":{"strategy":"Webhook",` +
+				`"webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks",` +
+				`"path":"/widgets.acme.dev","port":443},"url":null}}}}}`},
 	} {
 		if test.o.Bundle == nil {
 			test.o.Bundle = bundle("")
@@ -44,7 +53,8 @@ func TestChanges(t *testing.T) {
 		about, crd string
 		want       bool
 	}{
-		{"as it has to be", `{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/hooks","a":"b"}},"spec":{"group":"acme.dev",` + good + `}}`, false},
+		{"as it has to be", `{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/hooks","a":"b"}},"spec":{"group":"acme.dev",` +
+			good + `}}`, false},
 		{"without the annotation", `{"metadata":{"annotations":{"a":"b"}},"spec":{` + good + `}}`, true},
 		{"another annotation", `{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/other"}},"spec":{` + good + `}}`, true},
 		{"new", `{"metadata":{},"spec":{"conversion":{"strategy":"None"}}}`, true},
@@ -67,10 +77,13 @@ func TestTarget(t *testing.T) {
 	}{
 		{RegistrarOptions{Service: Service{"hooks", "ops"}}, ""},
 		{RegistrarOptions{URL: "https://127.0.0.1:9681"}, ""},
-		{RegistrarOptions{Service: Service{Name: "hooks"}}, `the webhooks for conversions have no address: the Service "hooks" in the namespace "" needs a name and a namespace, or give a URL`},
-		{RegistrarOptions{Service: Service{"hooks", "ops"}, URL: "https://127.0.0.1:9681"}, `the webhooks for conversions have both a Service and a URL: set one of them`},
+		{RegistrarOptions{Service: Service{Name: "hooks"}},
+			`the webhooks for conversions have no address: the Service "hooks" in the namespace "" needs a name and a namespace, or give a URL`},
+		{RegistrarOptions{Service: Service{"hooks", "ops"}, URL: "https://127.0.0.1:9681"},
+			`the webhooks for conversions have both a Service and a URL: set one of them`},
 		{RegistrarOptions{URL: "http://127.0.0.1:9681"}, `"http://127.0.0.1:9681" is no URL for webhooks: it looks like https://host:port/path`},
-		{RegistrarOptions{URL: "https://127.0.0.1:9681?x=y"}, `"https://127.0.0.1:9681?x=y" is no URL for webhooks: it looks like https://host:port/path`},
+		{RegistrarOptions{URL: "https://127.0.0.1:9681?x=y"},
+			`"https://127.0.0.1:9681?x=y" is no URL for webhooks: it looks like https://host:port/path`},
 		{RegistrarOptions{URL: "127.0.0.1:9681"}, `"127.0.0.1:9681" is no URL for webhooks: it looks like https://host:port/path`},
 	} {
 		_, err := NewRegistrar(test.o)

@@ -138,7 +138,8 @@ func play(archive *txtar.Archive) error {
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)
 	*section("asked") = []byte(s.asked.String())
-	*section("answer") = fmt.Appendf(nil, "%d %s\n%s\n", w.Code, w.Header().Get("Content-Type"), plainErrors(strings.TrimSpace(w.Body.String())))
+	*section("answer") = fmt.Appendf(nil, "%d %s\n%s\n", w.Code, w.Header().Get("Content-Type"),
+		plainErrors(strings.TrimSpace(w.Body.String())))
 	*section("log") = []byte(plainErrors(log.String()))
 	if bytes.Contains(log.Bytes(), []byte("password")) {
 		return errors.New("the log has the content of objects")

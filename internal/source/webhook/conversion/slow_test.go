@@ -27,7 +27,8 @@ func TestSlowClientsDoNotBlockReviews(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "POST /%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n", widgets)
+		fmt.Fprintf(conn, "POST /%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n",
+			widgets)
 		// That is sent when the handler begins to read.
 		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 			t.Fatalf("%q, %v", line, err)
@@ -83,8 +84,10 @@ func TestLongTextsOfClients(t *testing.T) {
 	for i := range 20 {
 		long := fmt.Sprint(i) + strings.Repeat("v", 1<<20)
 		for _, body := range []string{
-			`{"request": {"uid": "` + long + `", "desiredAPIVersion": "w` + long + `", "objects": [{"apiVersion": "` + long + `", "kind": "` + long + `", "metadata": {"name": "` + long + `"}}]}}`,
-			`{"request": {"uid": "u", "desiredAPIVersion": "example.com/v2", "objects": [{"` + long + `": {"metadata": 7}, "metadata": {"` + long + `": 1, "name": 7}}]}}`,
+			`{"request": {"uid": "` + long + `", "desiredAPIVersion": "w` + long + `", "objects": [{"apiVersion": "` + long + `", "kind": "` + long +
+				`", "metadata": {"name": "` + long + `"}}]}}`,
+			`{"request": {"uid": "u", "desiredAPIVersion": "example.com/v2", "objects": [{"` + long + `": {"metadata": 7}, "metadata": {"` + long +
+				`": 1, "name": 7}}]}}`,
 			`{"request": {"` + long + `": {"` + long + `": bad`,
 		} {
 			r := httptest.NewRequest(http.MethodPost, "/"+widgets, strings.NewReader(body))

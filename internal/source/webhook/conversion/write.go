@@ -18,7 +18,8 @@ const fieldManager = "shell-operator"
 
 // write patches the CRD. Where RBAC allows only updates, as upstream needs, it updates.
 func (f *follower) write(ctx context.Context, patch []byte) error {
-	_, err := kube.Send(ctx, f.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, f.name).Param("fieldManager", fieldManager).Body(patch))
+	_, err := kube.Send(ctx, f.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, f.name).
+		Param("fieldManager", fieldManager).Body(patch))
 	if apierrors.IsForbidden(err) {
 		f.missing(err)
 		err = f.update(ctx, patch, err)
