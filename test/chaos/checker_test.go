@@ -223,7 +223,9 @@ func (c *checker) begin(k string, r run, o record.State, listed bool) {
 	c.objects[k] = f
 	if !listed {
 		f.open = true
-		if oldest >= 0 && !all[oldest].gone && !slices.ContainsFunc(all[oldest+1:], func(v version) bool { return v.gone && v.began.Before(r.at) }) {
+		if oldest >= 0 && !all[oldest].gone && !slices.ContainsFunc(all[oldest+1:], func(v version) bool {
+			return v.gone && v.began.Before(r.at)
+		}) {
 			if f.vanished = c.mayHide(k, r.at); !f.vanished {
 				c.complain("the list does not show %s", k)
 			}
@@ -265,7 +267,8 @@ func (c *checker) event(r run, watch string, o record.State) {
 	at := slices.IndexFunc(all, func(v version) bool { return v.uid == o.UID && v.gone == gone && (gone || v.count == o.Count) })
 	exists := !f.open && !f.vanished && f.at >= 0 && !all[f.at].gone
 	switch {
-	case gone && exists && all[f.at].uid == o.UID && c.mayHide(k, r.at) && (at < 0 || c.mayHide(k, all[at].known) || all[at].began.After(r.at)):
+	case gone && exists && all[f.at].uid == o.UID && c.mayHide(k, r.at) &&
+		(at < 0 || c.mayHide(k, all[at].known) || all[at].began.After(r.at)):
 		// Out of sight. If it is really gone as well, nothing more will be heard of this one.
 		f.vanished = true
 		return
@@ -348,7 +351,8 @@ func checkSnapshot(h history, v view, snapshot []record.State) (wrong []string) 
 		s, isShown := shown[k]
 		delete(shown, k)
 		if isShown == last.gone || isShown && (s.UID != last.uid || s.Count != last.count) {
-			wrong = append(wrong, fmt.Sprintf("snapshot %s: %s is shown %t with %d, but its last state is %d (gone %t)", v.binding, k, isShown, s.Count, last.count, last.gone))
+			wrong = append(wrong, fmt.Sprintf("snapshot %s: %s is shown %t with %d, but its last state is %d (gone %t)", v.binding, k, isShown,
+				s.Count, last.count, last.gone))
 		}
 	}
 	for k := range shown {

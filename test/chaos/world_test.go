@@ -104,7 +104,8 @@ var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmap
 // newWorld prepares a case. through makes the operator's requests go through a gateway.
 func newWorld(t testing.TB, cluster *testenv.Cluster, seed uint64, through bool, hooks ...string) *world {
 	t.Helper()
-	w := &world{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), cluster: cluster, dir: t.TempDir(), hooksDir: t.TempDir(), tmp: filepath.Join(t.TempDir(), "tmp")}
+	w := &world{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), cluster: cluster, dir: t.TempDir(), hooksDir: t.TempDir(),
+		tmp: filepath.Join(t.TempDir(), "tmp")}
 	config := cluster.Config(t)
 	var err error
 	if w.client, err = kubernetes.NewForConfig(config); err == nil {
@@ -188,9 +189,11 @@ var builtRecorder = sync.OnceValues(func() (string, error) {
 func (w *world) makeIdentity(through bool) {
 	w.t.Helper()
 	ctx := context.Background()
-	_, err := w.client.CoreV1().ServiceAccounts(w.mirrors).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().ServiceAccounts(w.mirrors).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator"}},
+		metav1.CreateOptions{})
 	w.must(err)
-	_, err = w.client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Rules: w.rules()}, metav1.CreateOptions{})
+	_, err = w.client.RbacV1().ClusterRoles().Create(ctx,
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Rules: w.rules()}, metav1.CreateOptions{})
 	w.must(err)
 	_, err = w.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
@@ -230,10 +233,12 @@ func (w *world) newToken() string {
 	w.t.Helper()
 	ctx := context.Background()
 	w.tokens++
-	secret, err := w.client.CoreV1().Secrets(w.mirrors).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("token-", w.tokens)}}, metav1.CreateOptions{})
+	secret, err := w.client.CoreV1().Secrets(w.mirrors).Create(ctx,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("token-", w.tokens)}}, metav1.CreateOptions{})
 	w.must(err)
 	token, err := w.client.CoreV1().ServiceAccounts(w.mirrors).CreateToken(ctx, "operator", &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID}},
+		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret",
+			Name: secret.Name, UID: secret.UID}},
 	}, metav1.CreateOptions{})
 	w.must(err)
 	path := filepath.Join(w.dir, "token")

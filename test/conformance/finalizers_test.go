@@ -14,8 +14,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// A hook creates a file for each object, and removes it when the object is deleted. The operator is killed at random moments, between the record, the
-// patch, the run and the removal of the finalizer. In the end there are files for exactly the objects that exist, and each of these has the finalizer.
+// A hook creates a file for each object, and removes it when the object is deleted. The operator is killed at random moments, between the
+// record, the patch, the run and the removal of the finalizer. In the end there are files for exactly the objects that exist, and each of
+// these has the finalizer.
 func TestFinalizersSurviveKills(t *testing.T) {
 	c := testenv.Shared(t)
 	kills := 10
@@ -59,7 +60,8 @@ done
 		for i := range 4 {
 			name := fmt.Sprintf("o-%d-%d", kill, i)
 			live[name] = true
-			manifests = append(manifests, fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "labels": {"managed": "yes"}}}`, name))
+			manifests = append(manifests,
+				fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "labels": {"managed": "yes"}}}`, name))
 		}
 		c.KubectlInput(t, strings.Join(manifests, "\n"), "-n", namespace, "create", "-f", "-")
 		for name := range live {

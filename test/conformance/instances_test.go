@@ -10,8 +10,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// Two operators in one namespace have the same instance name. The second one removes orphaned finalizers, and has none of the hooks of the first. It
-// leaves the finalizers and the record alone while the first runs, and after it was killed; when the first has ended regularly, it removes them.
+// Two operators in one namespace have the same instance name. The second one removes orphaned finalizers, and has none of the hooks of the
+// first. It leaves the finalizers and the record alone while the first runs, and after it was killed; when the first has ended regularly,
+// it removes them.
 func TestTwoOperatorsWithOneInstanceName(t *testing.T) {
 	c := testenv.Shared(t)
 	namespace := c.Namespace(t)
@@ -62,10 +63,12 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 			t.Errorf("the %s lists\n%s", name, list)
 		}
 	}
-	if out, err := two.Command("finalizers", "remove", finalizer).CombinedOutput(); err == nil || !strings.Contains(string(out), "another operator may use the instance name") {
+	if out, err := two.Command("finalizers", "remove", finalizer).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "another operator may use the instance name") {
 		t.Errorf("the second removes a finalizer of the first: %s", out)
 	}
-	if out, err := one.Command("uninstall", "--kube-config", kubeconfig, "--namespace", namespace).CombinedOutput(); err == nil || !strings.Contains(string(out), "uninstall would remove its finalizers, too") {
+	if out, err := one.Command("uninstall", "--kube-config", kubeconfig, "--namespace", namespace).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "uninstall would remove its finalizers, too") {
 		t.Errorf("uninstall beside two operators: %v: %s", err, out)
 	}
 	if left := remaining(); !strings.Contains(left, finalizer) || !strings.Contains(left, "files.sh") {
@@ -104,7 +107,8 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 	one.UntilLog("Hook executed successfully")
 	one.Signal(syscall.SIGTERM)
 	one.Wait()
-	if left := c.Kubectl(t, "-n", namespace, "get", "configmap", "shell-operator-finalizers", "-o", "jsonpath={.metadata.annotations}"); strings.Count(left, "shell-operator/operator-") != 1 {
+	if left := c.Kubectl(t, "-n", namespace, "get", "configmap", "shell-operator-finalizers", "-o",
+		"jsonpath={.metadata.annotations}"); strings.Count(left, "shell-operator/operator-") != 1 {
 		t.Errorf("heartbeats after the end: %s", left)
 	}
 }

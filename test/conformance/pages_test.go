@@ -50,7 +50,8 @@ func shownCommand(ts *testscript.TestScript, _ bool, args []string) {
 		return false
 	})
 	if err != nil {
-		ts.Fatalf("%s, %s: %v: no run had these contexts:\n%s\n%s", args[0], args[1], err, strings.Join(slices.Sorted(maps.Keys(problems)), "\n"), w.operator.Log())
+		ts.Fatalf("%s, %s: %v: no run had these contexts:\n%s\n%s", args[0], args[1], err, strings.Join(slices.Sorted(maps.Keys(problems)), "\n"),
+			w.operator.Log())
 	}
 }
 

@@ -204,7 +204,8 @@ func TestSIGKILL(t *testing.T) {
 	synchronized(a)
 	b := s.start("b", s.cluster.Kubeconfig, shortLease()...)
 	b.UntilLog("Another replica runs the hooks", "leader", "a")
-	renewed, err := time.Parse(time.RFC3339, s.cluster.Kubectl(t, "-n", s.namespace, "get", "lease", "shell-operator", "-o", "jsonpath={.spec.renewTime}"))
+	renewed, err := time.Parse(time.RFC3339, s.cluster.Kubectl(t, "-n", s.namespace, "get", "lease", "shell-operator", "-o",
+		"jsonpath={.spec.renewTime}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +282,8 @@ func TestLineCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := b.UntilLog(leads).At
-	t.Logf("the leader had ended %s after the cut, the next one began after %s", ended.Sub(cut).Round(time.Millisecond), began.Sub(cut).Round(time.Millisecond))
+	t.Logf("the leader had ended %s after the cut, the next one began after %s", ended.Sub(cut).Round(time.Millisecond),
+		began.Sub(cut).Round(time.Millisecond))
 	if began.Before(ended) {
 		t.Errorf("the next leader began %s before the last one had ended", ended.Sub(began))
 	}

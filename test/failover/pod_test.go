@@ -70,7 +70,8 @@ func TestPodWithoutPermission(t *testing.T) {
 		dir, fixed := failing(t)
 		op := testenv.Start(t, testenv.OperatorOptions{
 			HooksDir: dir, Kubeconfig: cluster.UserKubeconfig, Env: []string{"POD_NAME=nobody"},
-			Args: []string{"--namespace", namespace, "--retry-min-delay", "100ms", "--retry-max-delay", "100ms", fmt.Sprintf("--kubernetes-events=%t", wanted)},
+			Args: []string{"--namespace", namespace, "--retry-min-delay", "100ms", "--retry-max-delay",
+				"100ms", fmt.Sprintf("--kubernetes-events=%t", wanted)},
 		})
 		op.UntilLog("Hook failed. Will retry after delay.", "failedCount", "3")
 		if wanted {

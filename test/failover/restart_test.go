@@ -58,7 +58,8 @@ func killOnce(t *testing.T, cluster *testenv.Cluster, kill int) {
 	}
 	start := func() *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{
-			HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Env: []string{"WORK=" + work, "NS=" + namespace, "PATH=" + testenv.Tools(t) + ":" + os.Getenv("PATH")},
+			HooksDir: hooks, Kubeconfig: cluster.Kubeconfig,
+			Env: []string{"WORK=" + work, "NS=" + namespace, "PATH=" + testenv.Tools(t) + ":" + os.Getenv("PATH")},
 		})
 	}
 	op := start()
@@ -67,7 +68,8 @@ func killOnce(t *testing.T, cluster *testenv.Cluster, kill int) {
 	want := map[string]bool{}
 	for _, name := range []string{"lists/parked-a", "lists/parked-b", "lists/calm", "adds/delayed-a", "adds/delayed-b"} {
 		of, name, _ := strings.Cut(name, "/")
-		fmt.Fprintf(&objects, "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, labels: {of: %s}}}\n---\n", name, namespace, of)
+		fmt.Fprintf(&objects, "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, labels: {of: %s}}}\n---\n", name,
+			namespace, of)
 		want["delivered "+of+"/"+name] = true
 	}
 	cluster.KubectlInput(t, objects.String(), "apply", "-f", "-")

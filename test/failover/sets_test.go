@@ -25,7 +25,8 @@ if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
 cat "$SYNC" >"$KUBERNETES_PATCH_PATH"
 `
 
-// growing is a set that changes from version to version: half of its members stay, the others have new names, and some are in another namespace.
+// growing is a set that changes from version to version: half of its members stay, the others have new names, and some are in another
+// namespace.
 type growing struct {
 	t           *testing.T
 	here, there string
@@ -47,10 +48,12 @@ func (g *growing) version(v int) (document []byte, want map[string]string) {
 		}
 		value := fmt.Sprint(v)
 		want[namespace+"/"+name] = value
-		objects = append(objects, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": namespace, "name": name}, "data": map[string]string{"v": value}})
+		objects = append(objects, map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"namespace": namespace, "name": name}, "data": map[string]string{"v": value}})
 	}
 	document, err := json.Marshal(map[string]any{
-		"operation": "Sync", "set": "growing", "owner": map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": g.here, "name": "owner"}, "objects": objects,
+		"operation": "Sync", "set": "growing",
+		"owner": map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": g.here, "name": "owner"}, "objects": objects,
 	})
 	if err != nil {
 		g.t.Fatal(err)
@@ -84,8 +87,8 @@ func (g *growing) read() (members, others map[string]string) {
 	return members, others
 }
 
-// An operator is killed after a random request of a Sync, again and again, while the set changes from start to start. The next one that is left
-// alone makes exactly the set of its version, and no object that is no member differs.
+// An operator is killed after a random request of a Sync, again and again, while the set changes from start to start. The next one that is
+// left alone makes exactly the set of its version, and no object that is no member differs.
 func TestKillDuringSync(t *testing.T) {
 	kills, members, complete := 10, 500, 5
 	if testenv.Long() {
@@ -121,7 +124,8 @@ func TestKillDuringSync(t *testing.T) {
 		if err := os.WriteFile(file, document, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: kubeconfig, Env: []string{"SYNC=" + file}, Args: []string{"--namespace", g.here}})
+		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: kubeconfig, Env: []string{"SYNC=" + file},
+			Args: []string{"--namespace", g.here}})
 	}
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -172,7 +176,8 @@ func (g *growing) copyLabel(n int) {
 	maps := g.client.CoreV1().ConfigMaps(g.here)
 	member, err := maps.Get(g.t.Context(), "kept-2", metav1.GetOptions{})
 	if err == nil {
-		_, err = maps.Create(g.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(copied, n), Labels: member.Labels}}, metav1.CreateOptions{})
+		_, err = maps.Create(g.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(copied, n), Labels: member.Labels}},
+			metav1.CreateOptions{})
 	}
 	if err != nil {
 		g.t.Fatal(err)

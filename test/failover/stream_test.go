@@ -47,7 +47,8 @@ const (
 
 // shortLease are the flags for a Lease that a busy machine can keep, and that runs out soon.
 func shortLease() []string {
-	return []string{"--leader-election-lease-duration", leaseDuration.String(), "--leader-election-renew-deadline", renewDeadline.String(), "--leader-election-retry-period", "500ms"}
+	return []string{"--leader-election-lease-duration", leaseDuration.String(), "--leader-election-renew-deadline", renewDeadline.String(),
+		"--leader-election-retry-period", "500ms"}
 }
 
 // stream changes objects, and records the final state of each.

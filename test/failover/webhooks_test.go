@@ -64,7 +64,8 @@ func TestKilledBesideAHookThatWaits(t *testing.T) {
 		}})
 	}
 	registered := func() string {
-		return cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={range .webhooks[*]}{.name} {.clientConfig.caBundle}{'\\n'}{end}")
+		return cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o",
+			"jsonpath={range .webhooks[*]}{.name} {.clientConfig.caBundle}{'\\n'}{end}")
 	}
 	first := start("0")
 	address := first.UntilLog("webhook server started").Fields["address"]

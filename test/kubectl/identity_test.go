@@ -91,13 +91,15 @@ if [[ ${1:-} == --config ]]; then echo '{configVersion: v1, onStartup: 1%s}'; ex
 echo "%s: $(type -p kubectl) ${SHELL_OPERATOR_KUBECTL_FILE:+set} $(kubectl get namespace default -o name)"
 `
 	dir := t.TempDir()
-	for name, settings := range map[string]string{"default": "", "auto": ", settings: {kubectl: auto}", "process": ", settings: {kubectl: process}"} {
+	for name, settings := range map[string]string{"default": "", "auto": ", settings: {kubectl: auto}",
+		"process": ", settings: {kubectl: process}"} {
 		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, hook, settings, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wrapper := t.TempDir()
-	if err := os.WriteFile(filepath.Join(wrapper, "kubectl"), fmt.Appendf(nil, "#!/bin/sh\nexec %s \"$@\"\n", bin(t, "kubectl")), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(wrapper, "kubectl"), fmt.Appendf(nil, "#!/bin/sh\nexec %s \"$@\"\n", bin(t, "kubectl")),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	beside := filepath.Join(filepath.Dir(testenv.Binary(t)), "kubectl-trimmed", "kubectl") + " set"
@@ -111,7 +113,8 @@ echo "%s: $(type -p kubectl) ${SHELL_OPERATOR_KUBECTL_FILE:+set} $(kubectl get n
 		{"default", nil, nil, beside, beside, complete, false},
 		{"flag", []string{"--kubectl", "process"}, nil, complete, beside, complete, false},
 		{"variable", nil, []string{"SHELL_OPERATOR_KUBECTL=process"}, complete, beside, complete, false},
-		{"a wrapper", nil, []string{"PATH=" + wrapper + ":/usr/bin:/bin"}, wrapper + "/kubectl ", wrapper + "/kubectl ", wrapper + "/kubectl ", true},
+		{"a wrapper", nil, []string{"PATH=" + wrapper + ":/usr/bin:/bin"}, wrapper + "/kubectl ", wrapper + "/kubectl ",
+			wrapper + "/kubectl ", true},
 		{"inherited variables", []string{"--hook-env", "HOME"}, nil, beside, beside, complete, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -164,16 +167,20 @@ true
 	}
 	const counter = `shell_operator_hook_kubectl_calls_total{hook="calls.sh",verb=`
 	for where, text := range map[string]struct{ got, want string }{
-		"why":       {op.Ask("why", "calls.sh"), "- run " + run + " called kubectl: 2 × get, trimmed; 1 × delete, complete (flag); 1 × other, complete (command)\n"},
-		"runs show": {op.Ask("runs", "show", run), "\ncalls of kubectl:\n  2 × get, trimmed\n  1 × delete, complete (flag)\n  1 × other, complete (command)\n"},
-		"JSON":      {op.Ask("runs", "show", run, "-o", "json"), `"kubectl":`},
-		"metrics":   {string(metrics), counter + `"delete",way="complete"} 1` + "\n" + counter + `"get",way="trimmed"} 2` + "\n" + counter + `"other",way="complete"} 1` + "\n"},
+		"why": {op.Ask("why", "calls.sh"),
+			"- run " + run + " called kubectl: 2 × get, trimmed; 1 × delete, complete (flag); 1 × other, complete (command)\n"},
+		"runs show": {op.Ask("runs", "show", run),
+			"\ncalls of kubectl:\n  2 × get, trimmed\n  1 × delete, complete (flag)\n  1 × other, complete (command)\n"},
+		"JSON": {op.Ask("runs", "show", run, "-o", "json"), `"kubectl":`},
+		"metrics": {string(metrics), counter + `"delete",way="complete"} 1` + "\n" + counter + `"get",way="trimmed"} 2` + "\n" + counter +
+			`"other",way="complete"} 1` + "\n"},
 	} {
 		if !strings.Contains(text.got, text.want) {
 			t.Errorf("%s lacks %q:\n%s", where, text.want, text.got)
 		}
 	}
-	if text := op.Ask("why", "hidden.sh") + string(metrics); strings.Contains(text, `calls_total{hook="hidden.sh"`) || strings.Contains(text, "called kubectl") {
+	if text := op.Ask("why", "hidden.sh") + string(metrics); strings.Contains(text, `calls_total{hook="hidden.sh"`) ||
+		strings.Contains(text, "called kubectl") {
 		t.Errorf("calls of the complete kubectl are counted:\n%s", text)
 	}
 }

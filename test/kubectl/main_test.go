@@ -64,7 +64,8 @@ func bin(t *testing.T, elements ...string) string {
 func newSide(t *testing.T, c *testenv.Cluster, trimmed bool) *side {
 	t.Helper()
 	dir := t.TempDir()
-	s := &side{t: t, namespace: c.Namespace(t), dir: dir, mark: filepath.Join(dir, "mark"), calls: filepath.Join(dir, "calls"), recorder: newRecorder(t, c.Config(t))}
+	s := &side{t: t, namespace: c.Namespace(t), dir: dir, mark: filepath.Join(dir, "mark"), calls: filepath.Join(dir, "calls"),
+		recorder: newRecorder(t, c.Config(t))}
 	// The controllers make these at some time: both sides have them.
 	c.Kubectl(t, "-n", s.namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "serviceaccount/default", "--timeout=60s")
 	for _, sub := range []string{"home", "work", "bin"} {
@@ -75,7 +76,8 @@ func newSide(t *testing.T, c *testenv.Cluster, trimmed bool) *side {
 	s.write("kubeconfig", s.recorder.kubeconfig(s.namespace))
 	// It leaves a mark and is kubectl for all that the trimmed one can see.
 	complete := filepath.Join(dir, "bin", "kubectl")
-	if err := os.WriteFile(complete, fmt.Appendf(nil, "#!/bin/sh\necho process >>%s\nexec %s \"$@\"\n", s.mark, bin(t, "kubectl")), 0o755); err != nil {
+	if err := os.WriteFile(complete, fmt.Appendf(nil, "#!/bin/sh\necho process >>%s\nexec %s \"$@\"\n", s.mark, bin(t, "kubectl")),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Dir(complete) + ":" + testenv.Tools(t) + ":/usr/local/bin:/usr/bin:/bin"
@@ -83,7 +85,8 @@ func newSide(t *testing.T, c *testenv.Cluster, trimmed bool) *side {
 		path = bin(t, "kubectl-trimmed") + ":" + path
 		s.env = append(s.env, identity(t, complete), "SHELL_OPERATOR_KUBECTL_CALLS="+s.calls)
 	}
-	s.env = append(s.env, "PATH="+path, "HOME="+filepath.Join(dir, "home"), "KUBECONFIG="+filepath.Join(dir, "kubeconfig"), "NS="+s.namespace, "EDITOR=true")
+	s.env = append(s.env, "PATH="+path, "HOME="+filepath.Join(dir, "home"), "KUBECONFIG="+filepath.Join(dir, "kubeconfig"), "NS="+s.namespace,
+		"EDITOR=true")
 	return s
 }
 
@@ -121,7 +124,8 @@ func (s *side) run(line string, env ...string) result {
 	}
 	_, err := os.Stat(s.mark)
 	calls, _ := os.ReadFile(s.calls) // absent without a call
-	return result{s.masked(stdout.String()), s.masked(stderr.String()), cmd.ProcessState.ExitCode(), s.requests(), err == nil, kubectl.ParseCalls(calls)}
+	return result{s.masked(stdout.String()), s.masked(stderr.String()), cmd.ProcessState.ExitCode(), s.requests(), err == nil,
+		kubectl.ParseCalls(calls)}
 }
 
 // requests returns what the API server has received since the last call of it.

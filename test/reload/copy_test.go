@@ -14,7 +14,8 @@ import (
 func TestConfigCallWrites(t *testing.T) {
 	cluster := testenv.Shared(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	d.put("writes", "#!/bin/sh\nif [ \"$1\" = --config ]; then date +%s%N >called; echo '{configVersion: v1, onStartup: 1}'; exit; fi\n", 0o755)
+	d.put("writes", "#!/bin/sh\nif [ \"$1\" = --config ]; then date +%s%N >called; echo '{configVersion: v1, onStartup: 1}'; exit; fi\n",
+		0o755)
 	op := start(t, cluster, d)
 	op.UntilLog("Hook executed successfully")
 	d.hook("other", "v1", "{configVersion: v1, onStartup: 1}")

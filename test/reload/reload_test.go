@@ -61,7 +61,8 @@ func (d dir) config(name, config string) {
 func (d dir) put(name, text string, mode os.FileMode) {
 	d.t.Helper()
 	path := filepath.Join(d.path, name)
-	if err := errors.Join(os.WriteFile(filepath.Join(d.path, ".new"), []byte(text), mode), os.Chmod(filepath.Join(d.path, ".new"), mode), os.Rename(filepath.Join(d.path, ".new"), path)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(d.path, ".new"), []byte(text), mode), os.Chmod(filepath.Join(d.path, ".new"), mode),
+		os.Rename(filepath.Join(d.path, ".new"), path)); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -199,7 +200,8 @@ func TestReload(t *testing.T) {
 	}
 	text, err := io.ReadAll(response.Body)
 	response.Body.Close()
-	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(text), `hook "two": the last reload was rejected, the previous hooks stay active: the configuration is not valid: `) {
+	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(text),
+		`hook "two": the last reload was rejected, the previous hooks stay active: the configuration is not valid: `) {
 		t.Errorf("%d: %s, %v", response.StatusCode, text, err)
 	}
 	metrics, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/metrics")
@@ -227,7 +229,9 @@ func TestReload(t *testing.T) {
 		}
 	}
 	why, err := exec.Command(testenv.Binary(t), "why", "one", "--debug-unix-socket", op.Socket).Output()
-	if err != nil || !strings.HasPrefix(string(why), "one: waiting for events\n") || !strings.Contains(string(why), "the last reload was rejected: shell-operator status shows the cause") || strings.Contains(string(why), "hunter2") {
+	if err != nil || !strings.HasPrefix(string(why), "one: waiting for events\n") ||
+		!strings.Contains(string(why), "the last reload was rejected: shell-operator status shows the cause") ||
+		strings.Contains(string(why), "hunter2") {
 		t.Errorf("why says, %v:\n%s", err, why)
 	}
 	configMap(t, cluster, d.ns, "c")
@@ -443,7 +447,8 @@ func TestMountedConfigMap(t *testing.T) {
 		}
 	}
 	text := func(version, name string) string {
-		return "#!/bin/sh -e\nif [ \"$1\" = --config ]; then echo '" + strings.ReplaceAll(bindings(fmt.Sprintf(watching, name, "ConfigMap", "x")), "$NS", d.ns) +
+		return "#!/bin/sh -e\nif [ \"$1\" = --config ]; then echo '" +
+			strings.ReplaceAll(bindings(fmt.Sprintf(watching, name, "ConfigMap", "x")), "$NS", d.ns) +
 			"'; exit; fi\nprintf 'run " + version + " '; cat \"$BINDING_CONTEXT_PATH\"\n"
 	}
 	mount("..1", text("v1", "first"))
@@ -464,11 +469,13 @@ func TestReloadWebhooks(t *testing.T) {
 	op := start(t, cluster, d, "--validating-webhook-configuration-name", d.ns, "--http-listen-port", "0")
 	until(op, t, "other v1: onStartup")
 
-	review := "{configVersion: v1, kubernetesValidating: [{name: " + d.ns + ".example.com, namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: $NS}}}," +
+	review := "{configVersion: v1, kubernetesValidating: [{name: " + d.ns +
+		".example.com, namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: $NS}}}," +
 		" rules: [{apiGroups: [''], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]}]}"
 	d.config("review", review)
 	deny := func(why string) {
-		d.put("review", "#!/bin/sh\nif [ \"$1\" = --config ]; then exec cat \"$0.yaml\"; fi\necho '{\"allowed\": false, \"message\": \""+why+"\"}' > $VALIDATING_RESPONSE_PATH\n", 0o755)
+		d.put("review", "#!/bin/sh\nif [ \"$1\" = --config ]; then exec cat \"$0.yaml\"; fi\necho '{\"allowed\": false, \"message\": \""+why+
+			"\"}' > $VALIDATING_RESPONSE_PATH\n", 0o755)
 	}
 	deny("first")
 	op.UntilLog("Webhooks are registered")
@@ -508,7 +515,8 @@ func TestReloadWebhooks(t *testing.T) {
 	}
 
 	// A hook that waits holds up no other one.
-	d.hook("late", "v1", "{configVersion: v1, kubernetes: [{apiVersion: none.example.com/v1, kind: None}], http: [{method: GET, path: /late}]}")
+	d.hook("late", "v1",
+		"{configVersion: v1, kubernetes: [{apiVersion: none.example.com/v1, kind: None}], http: [{method: GET, path: /late}]}")
 	reloaded(op, 3)
 	d.config("review", strings.Replace(review, "rules:", "timeoutSeconds: 5, rules:", 1))
 	deny("third")
@@ -533,7 +541,8 @@ func TestReloadWebhooks(t *testing.T) {
 func TestBackoffIsKept(t *testing.T) {
 	cluster := testenv.Shared(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	binding := fmt.Sprintf("{configVersion: v1, kubernetes: [{name: maps, kind: ConfigMap, nameSelector: {matchNames: [none]}, namespace: {nameSelector: {matchNames: [%s]}}, "+
+	binding := fmt.Sprintf("{configVersion: v1, kubernetes: [{name: maps, kind: ConfigMap, nameSelector: {matchNames: [none]}, "+
+		"namespace: {nameSelector: {matchNames: [%s]}}, "+
 		"retry: {limit: 2, minDelay: 1h, maxDelay: 1h, exhausted: drop}}]}", d.ns)
 	text := "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '" + binding + "'; exit; fi\necho \"it has %s\"; exit %d\n"
 	d.put("fails", fmt.Sprintf(text, "a mistake", 1), 0o755)
@@ -561,7 +570,8 @@ func TestBackoffIsKept(t *testing.T) {
 func TestStateInHooksDirectory(t *testing.T) {
 	cluster := testenv.Shared(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	d.put("stateful", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\nuntil [ -e "+d.path+"/other ]; do date +%s%N >"+d.path+"/state; sleep 0.5; done\n", 0o755)
+	d.put("stateful", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\nuntil [ -e "+d.path+
+		"/other ]; do date +%s%N >"+d.path+"/state; sleep 0.5; done\n", 0o755)
 	op := start(t, cluster, d)
 	warning := op.UntilLog("A file in the hooks directory that is no hook changes again and again: let hooks write elsewhere")
 	if path := warning.Fields["path"]; filepath.Base(path) != "state" {

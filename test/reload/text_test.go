@@ -57,8 +57,10 @@ func newStream(t *testing.T, cluster *testenv.Cluster, ns string) *stream {
 
 // create creates the next object. The caller holds mu.
 func (s *stream) create() {
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("o-%d", s.objects), Labels: map[string]string{"stream": "yes"}}}
-	if _, err := s.client.CoreV1().ConfigMaps(s.ns).Create(s.t.Context(), object, metav1.CreateOptions{}); err != nil && s.t.Context().Err() == nil {
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("o-%d", s.objects),
+		Labels: map[string]string{"stream": "yes"}}}
+	if _, err := s.client.CoreV1().ConfigMaps(s.ns).Create(s.t.Context(), object, metav1.CreateOptions{}); err != nil &&
+		s.t.Context().Err() == nil {
 		s.t.Error(err)
 	}
 	s.objects++
@@ -155,7 +157,8 @@ func TestBrokenHookUnderStream(t *testing.T) {
 	d.put("lib.sh", libraryOf("v1"), 0o644)
 	d.put("hook", d.text("v1"), 0o755)
 	tmp := t.TempDir()
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: d.path, Kubeconfig: cluster.Kubeconfig, Args: []string{"--watch-hooks"}, TmpDir: tmp})
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: d.path, Kubeconfig: cluster.Kubeconfig, Args: []string{"--watch-hooks"},
+		TmpDir: tmp})
 	until(op, t, "hook v1-v1: maps Synchronization", "hook v1-v1: of-v1 Synchronization")
 	s := newStream(t, cluster, d.ns)
 	s.more(op, 10)
@@ -205,7 +208,8 @@ func TestTextsUnderStream(t *testing.T) {
 			if old != "" {
 				err = errors.Join(err, os.RemoveAll(filepath.Join(d.path, old)))
 			} else {
-				err = errors.Join(err, os.Symlink("..data/lib.sh", filepath.Join(d.path, "lib.sh")), os.Symlink("..data/hook", filepath.Join(d.path, "hook")))
+				err = errors.Join(err, os.Symlink("..data/lib.sh", filepath.Join(d.path, "lib.sh")),
+					os.Symlink("..data/hook", filepath.Join(d.path, "hook")))
 			}
 			if err != nil {
 				d.t.Fatal(err)

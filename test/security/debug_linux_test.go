@@ -85,7 +85,8 @@ func TestPlantedDebugFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		Binary: wrapper, HooksDir: dir, Kubeconfig: kubeconfig, TmpDir: filepath.Join(tmp, "operator"), Env: []string{"XDG_RUNTIME_DIR=" + runtime, "HOME=" + tmp},
+		Binary: wrapper, HooksDir: dir, Kubeconfig: kubeconfig, TmpDir: filepath.Join(tmp, "operator"),
+		Env: []string{"XDG_RUNTIME_DIR=" + runtime, "HOME=" + tmp},
 	})
 	r := op.UntilLog("There is no debug socket: name one with --debug-unix-socket")
 	if !strings.Contains(r.Fields["error"], "is not a directory") {

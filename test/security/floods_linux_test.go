@@ -48,11 +48,14 @@ func reviewing(t *testing.T, script string) (op *testenv.Operator, cluster *test
 	cluster = testenv.Shared(t)
 	ns = cluster.Namespace(t)
 	op = testenv.Start(t, testenv.OperatorOptions{
-		HooksDir:   hooks(t, map[string]string{"review.sh": strings.ReplaceAll(fmt.Sprintf(validating, ns+".example.com", ns), `"failurePolicy": "Ignore"`, `"failurePolicy": "Fail"`) + script}),
+		HooksDir: hooks(t,
+			map[string]string{"review.sh": strings.ReplaceAll(fmt.Sprintf(validating, ns+".example.com", ns), `"failurePolicy": "Ignore"`,
+				`"failurePolicy": "Fail"`) + script}),
 		Kubeconfig: cluster.Kubeconfig, Args: []string{"--validating-webhook-configuration-name", ns},
 	})
 	op.UntilLog("Webhooks are registered")
-	registered := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.url}"))
+	registered := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o",
+		"jsonpath={.webhooks[0].clientConfig.url}"))
 	target, err := url.Parse(strings.TrimSuffix(registered, registeredToken.FindString(registered)))
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +131,8 @@ if [ "$1" = --config ]; then echo '{configVersion: v1, kubernetesCustomResourceC
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	var clients sync.WaitGroup
-	for _, path := range []string{"/no-such-crd", "/no-such-crd", "/no-such-crd/" + strings.Repeat("0", 64), "/things." + ns + ".example.com", "/things." + ns + ".example.com"} {
+	for _, path := range []string{"/no-such-crd", "/no-such-crd", "/no-such-crd/" + strings.Repeat("0", 64), "/things." + ns + ".example.com",
+		"/things." + ns + ".example.com"} {
 		for range 3 {
 			clients.Go(func() {
 				res, err := client.Post(address+path, "application/json", io.LimitReader(spaces{}, 90_000_000))
@@ -163,7 +167,8 @@ func (spaces) Read(b []byte) (int, error) {
 // the hook, and the log does not grow with the flood.
 func TestFloodOfReviews(t *testing.T) {
 	op, cluster, ns, target := reviewing(t, "sleep 0.3\n")
-	review := fmt.Sprintf(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "namespace": %q, "name": "forged"}}`, ns)
+	review := fmt.Sprintf(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", `+
+		`"namespace": %q, "name": "forged"}}`, ns)
 	var answered, refused atomic.Int64
 	end, flooding := make(chan struct{}), make(chan struct{})
 	var clients sync.WaitGroup
@@ -203,7 +208,8 @@ func TestFloodOfReviews(t *testing.T) {
 	}
 	close(end)
 	clients.Wait()
-	t.Logf("strangers: %d answered, %d refused; peak %d MiB, log %d KiB", answered.Load(), refused.Load(), peak(t, op.Pid())>>20, len(op.Log())>>10)
+	t.Logf("strangers: %d answered, %d refused; peak %d MiB, log %d KiB", answered.Load(), refused.Load(), peak(t, op.Pid())>>20,
+		len(op.Log())>>10)
 	refusals := 0
 	for _, r := range op.Records() {
 		if strings.Contains(r.Text, "A review is refused") || r.Has("complete", "resp_status", "503") {

@@ -20,7 +20,8 @@ func TestQueueKeysOfSecrets(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	value := base64.StdEncoding.EncodeToString([]byte(marker + "-in-a-key"))
-	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: db, namespace: %s}, data: {url: %q}}`, ns, value), "apply", "-f", "-")
+	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: db, namespace: %s}, data: {url: %q}}`, ns, value),
+		"apply", "-f", "-")
 	seen := filepath.Join(t.TempDir(), "seen")
 	dir := hooks(t, map[string]string{"keys.sh": `#!/bin/sh
 if [ "$1" = --config ]; then cat <<'YAML'
@@ -33,7 +34,8 @@ exit; fi
 echo "$HOOK_QUEUE_KEY" >>` + seen + `
 exit 1
 `})
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Args: []string{"--kubernetes-events", "--namespace", ns}})
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig,
+		Args: []string{"--kubernetes-events", "--namespace", ns}})
 	op.UntilLog("Kubernetes bindings for hook are enabled successfully")
 	cluster.Kubectl(t, "-n", ns, "label", "secret", "db", "a=b")
 	shown := map[string]string{}
@@ -51,7 +53,8 @@ exit 1
 	if key == "" {
 		t.Fatalf("the list has no hash: %s", list)
 	}
-	for _, line := range [][]string{{"queue", "list", "-o", "json"}, {"why", "keys.sh"}, {"status"}, {"runs"}, {"queue", "retry", "keyed", "--key", key}} {
+	for _, line := range [][]string{{"queue", "list", "-o", "json"}, {"why", "keys.sh"}, {"status"}, {"runs"},
+		{"queue", "retry", "keyed", "--key", key}} {
 		ask(line...)
 	}
 	parked := op.UntilLog("Hook failed. No attempt is left, its contexts are parked.")
@@ -92,7 +95,8 @@ exit 1
 		}
 	}
 	got, err := os.ReadFile(seen)
-	if keys := strings.Fields(string(got)); err != nil || len(keys) != 3 || strings.Join(keys, " ") != strings.TrimSpace(strings.Repeat(value+" ", len(keys))) {
+	if keys := strings.Fields(string(got)); err != nil || len(keys) != 3 ||
+		strings.Join(keys, " ") != strings.TrimSpace(strings.Repeat(value+" ", len(keys))) {
 		t.Errorf("HOOK_QUEUE_KEY was %q (%v)", keys, err)
 	}
 }

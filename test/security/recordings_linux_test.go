@@ -134,7 +134,8 @@ func TestRecordings(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	for _, name := range []string{"filtered.sh", "invalid.sh", "objects.sh", "unsent.sh"} { // one after the other: one recording is written at a time
+	// one after the other: one recording is written at a time
+	for _, name := range []string{"filtered.sh", "invalid.sh", "objects.sh", "unsent.sh"} {
 		if out, err := ask("queue", "skip", "main"); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -142,7 +143,8 @@ func TestRecordings(t *testing.T) {
 	}
 	// The API server applies the registration a moment later: the first review is the only one.
 	for late := time.Now().Add(testenv.Patience); ; {
-		out := cluster.Kubectl(t, "-n", ns, "patch", "secret", "words", "--patch", `{"stringData": {"word": "`+marker+`-new"}, "metadata": {"annotations": {"at": "`+time.Now().String()+`"}}}`)
+		out := cluster.Kubectl(t, "-n", ns, "patch", "secret", "words", "--patch",
+			`{"stringData": {"word": "`+marker+`-new"}, "metadata": {"annotations": {"at": "`+time.Now().String()+`"}}}`)
 		if strings.Contains(out, "Hook failed") {
 			break
 		}
@@ -151,7 +153,8 @@ func TestRecordings(t *testing.T) {
 		}
 	}
 	op.UntilLog("Hook failed", "hook", "review.sh")
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+op.UntilLog("HTTP hooks are served").Fields["address"]+"/things/7?token="+marker+"-in-the-query&also="+marker,
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+op.UntilLog("HTTP hooks are served").Fields["address"]+
+		"/things/7?token="+marker+"-in-the-query&also="+marker,
 		strings.NewReader(`{"password": "`+marker+`-in-the-body"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +211,8 @@ func TestRecordings(t *testing.T) {
 		}
 		outputs[path] = string(text)
 	}
-	if out, err := ask("runs", "context", "no-such"); err == nil || !strings.Contains(out, "Hint: ") || !strings.Contains(out, "hook record HOOK --for 10m") {
+	if out, err := ask("runs", "context", "no-such"); err == nil || !strings.Contains(out, "Hint: ") ||
+		!strings.Contains(out, "hook record HOOK --for 10m") {
 		t.Errorf("no recording: %v, %s", err, out)
 	}
 	// Values that only the script has are printed by a replay: they are not the recording's.
@@ -222,7 +226,8 @@ func TestRecordings(t *testing.T) {
 			}
 			for _, run := range encodedRuns.FindAllString(text, -1) {
 				for offset := range 4 {
-					if decoded, _ := base64.RawStdEncoding.DecodeString(run[offset : len(run)-(len(run)-offset)%4]); strings.Contains(string(decoded), value) {
+					if decoded, _ := base64.RawStdEncoding.DecodeString(run[offset : len(run)-(len(run)-offset)%4]); strings.Contains(string(decoded),
+						value) {
 						t.Errorf("%s has %s in base64: %s", name, value, run)
 					}
 				}
@@ -231,13 +236,15 @@ func TestRecordings(t *testing.T) {
 	}
 	// Replays decode base64, and end as the recorded runs.
 	for name, want := range map[string]string{
-		"objects.sh":    `decoded: redacted-[0-9a-f]{8}\n(.*\n)*variables that the recorded run had: .*PASSWORD(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
-		"filtered.sh":   `word=redacted-[0-9a-f]{8}\n(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
-		"operations.sh": `1 difference from the recorded run 1-1:\n +exit: recorded "exit status 0, but its output was not applied", now "exit status 0"\n`,
-		"unsent.sh":     `the result is that of the recorded run \d+-1: exit status 1`,
-		"invalid.sh":    `the result is that of the recorded run \d+-1: exit status 0, but`,
-		"review.sh":     `the result is that of the recorded run \d+-1: exit status 1`,
-		"http.sh":       `the result is that of the recorded run \d+-1: exit status 1`,
+		"objects.sh": `decoded: redacted-[0-9a-f]{8}\n(.*\n)*variables that the recorded run had: .*PASSWORD(.*\n)*the result is that of ` +
+			`the recorded run \d+-1: exit status 1`,
+		"filtered.sh": `word=redacted-[0-9a-f]{8}\n(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
+		"operations.sh": `1 difference from the recorded run 1-1:\n +exit: recorded "exit status 0, but its output was not applied", ` +
+			`now "exit status 0"\n`,
+		"unsent.sh":  `the result is that of the recorded run \d+-1: exit status 1`,
+		"invalid.sh": `the result is that of the recorded run \d+-1: exit status 0, but`,
+		"review.sh":  `the result is that of the recorded run \d+-1: exit status 1`,
+		"http.sh":    `the result is that of the recorded run \d+-1: exit status 1`,
 	} {
 		if !regexp.MustCompile(want).MatchString(replays[name]) {
 			t.Errorf("the replay of %s is not like %s:\n%s", name, want, replays[name])

@@ -72,7 +72,8 @@ func ports(t *testing.T) (*testenv.Operator, []*port) {
 		}
 	}
 	op.UntilLog("Webhooks are registered")
-	review, err := url.Parse(strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.url}")))
+	review, err := url.Parse(strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o",
+		"jsonpath={.webhooks[0].clientConfig.url}")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,17 +136,22 @@ func TestOddRequests(t *testing.T) {
 		answers int
 	}{
 		{"plain", "GET PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{usual}, 1},
-		{"length twice", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 3\r\nContent-Length: 40\r\n\r\nabcGET PATH HTTP/1.1\r\nHost: HOST\r\n\r\n", []int{400}, 1},
+		{"length twice",
+			"POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 3\r\nContent-Length: 40\r\n\r\nabcGET PATH HTTP/1.1\r\nHost: HOST\r\n\r\n",
+			[]int{400}, 1},
 		{"length in a list", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 3, 40\r\n\r\nabc", []int{400}, 1},
 		{"length with a sign", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: +3\r\n\r\nabc", []int{400}, 1},
 		{"length below nothing", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: -1\r\n\r\n", []int{400}, 1},
 		{"length beyond all numbers", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 99999999999999999999\r\n\r\n", []int{400}, 1},
 		// The length is ignored and the connection closed, so what follows is no request.
-		{"length and chunks", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET PATH HTTP/1.1\r\nHost: HOST\r\n\r\n", []int{400, 405, 413, 415}, 1},
+		{"length and chunks", "POST PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET PATH " +
+			"HTTP/1.1\r\nHost: HOST\r\n\r\n", []int{400, 405, 413, 415}, 1},
 		{"another encoding", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", []int{501, 400}, 1},
-		{"encoding twice", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", []int{400, 501}, 1},
+		{"encoding twice", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+			[]int{400, 501}, 1},
 		{"encoding with a tab", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding:\vchunked\r\n\r\n0\r\n\r\n", []int{400, 501}, 1},
-		{"chunks in HTTP/1.0", "POST PATH HTTP/1.0\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET PATH HTTP/1.0\r\n\r\n", []int{400, 405, 415}, 1},
+		{"chunks in HTTP/1.0", "POST PATH HTTP/1.0\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET PATH HTTP/1.0\r\n\r\n",
+			[]int{400, 405, 415}, 1},
 		{"a space before the colon", "GET PATH HTTP/1.1\r\nHost: HOST\r\nContent-Length : 3\r\n\r\nabc", []int{400}, 1},
 		{"a folded header", "GET PATH HTTP/1.1\r\nHost: HOST\r\nX: a\r\n b\r\nConnection: close\r\n\r\n", []int{usual, 400}, 1},
 		{"a NUL in a header", "GET PATH HTTP/1.1\r\nHost: HOST\r\nX: a\x00b\r\n\r\n", []int{400}, 1},
@@ -153,7 +159,8 @@ func TestOddRequests(t *testing.T) {
 		{"no host", "GET PATH HTTP/1.1\r\n\r\n", []int{400}, 1},
 		{"two hosts", "GET PATH HTTP/1.1\r\nHost: HOST\r\nHost: evil.example.com\r\n\r\n", []int{400}, 1},
 		{"a host with a path", "GET PATH HTTP/1.1\r\nHost: HOST/evil\r\nConnection: close\r\n\r\n", []int{400, 403}, 1},
-		{"an absolute URI of another host", "GET http://evil.example.comPATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{usual, 403}, 1},
+		{"an absolute URI of another host", "GET http://evil.example.comPATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n",
+			[]int{usual, 403}, 1},
 		{"an URI of another scheme", "GET file:///etc/passwd HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{400, 403, 404, 405}, 1},
 		{"a proxy's question", "CONNECT 10.0.0.1:443 HTTP/1.1\r\nHost: 10.0.0.1:443\r\nConnection: close\r\n\r\n", []int{400, 403, 404, 405}, 1},
 		{"a star", "OPTIONS * HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{200, 400}, 1},
@@ -163,7 +170,9 @@ func TestOddRequests(t *testing.T) {
 		{"HTTP/0.9", "GET PATH\r\n\r\n", []int{400, 0}, 1},
 		{"HTTP/3.0", "GET PATH HTTP/3.0\r\nHost: HOST\r\n\r\n", []int{505, 400}, 1},
 		{"HTTP/2 without TLS", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{505, 400, 403, 405, 0}, 1},
-		{"an upgrade to HTTP/2", "GET PATH HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", []int{usual}, 1},
+		{"an upgrade to HTTP/2",
+			"GET PATH HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade, HTTP2-Settings, " +
+				"close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", []int{usual}, 1},
 		{"no HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", []int{400, 0}, 1},
 		{"a header of 10 MB", "GET PATH HTTP/1.1\r\nHost: HOST\r\nX: " + long(10<<20) + "\r\n\r\n", []int{431, 0}, 1},
 		{"a header of 200 KB", "GET PATH HTTP/1.1\r\nHost: HOST\r\nX: " + long(200<<10) + "\r\n\r\n", []int{431, 0}, 1},
@@ -171,15 +180,20 @@ func TestOddRequests(t *testing.T) {
 		{"50,000 headers", "GET PATH HTTP/1.1\r\nHost: HOST\r\n" + manyHeaders(50_000) + "\r\n", []int{431, 0}, 1},
 		{"an upper path", "GET /../..PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
 		{"two slashes", "GET /PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
-		{"an encoded upper path", "GET /%2e%2e/%2e%2ePATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
+		{"an encoded upper path", "GET /%2e%2e/%2e%2ePATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n",
+			[]int{301, 307, 400, 404, 405}, 1},
 		{"an encoded slash", "GET /a%2f..PATH HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
 		{"a path with a parameter", "GET PATH;x=/../ HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{301, 307, 400, 404, 405}, 1},
 		{"a NUL in the path", "GET PATH%00 HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n", []int{400, 404, 405}, 1},
 		{"half an escape", "GET PATH%f HTTP/1.1\r\nHost: HOST\r\n\r\n", []int{400}, 1},
 		{"expects another thing", "POST PATH HTTP/1.1\r\nHost: HOST\r\nExpect: 999-continue\r\nContent-Length: 3\r\n\r\nabc", []int{417}, 1},
-		{"a chunk of no length", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\nabc", []int{400, 405, 413, 415}, 1},
-		{"a chunk with a long extension", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n3;" + long(1<<20) + "\r\nabc\r\n0\r\n\r\n", []int{400, 405, 413, 415}, 1},
-		{"a trailer that is a length", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\nConnection: close\r\n\r\n0\r\nContent-Length: 5\r\n\r\n", []int{400, 405, 415}, 1},
+		{"a chunk of no length", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\nabc",
+			[]int{400, 405, 413, 415}, 1},
+		{"a chunk with a long extension", "POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n3;" + long(1<<20) +
+			"\r\nabc\r\n0\r\n\r\n", []int{400, 405, 413, 415}, 1},
+		{"a trailer that is a length",
+			"POST PATH HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\nConnection: " +
+				"close\r\n\r\n0\r\nContent-Length: 5\r\n\r\n", []int{400, 405, 415}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, p := range all {
@@ -207,12 +221,14 @@ func TestOddRequests(t *testing.T) {
 	t.Run("streams that are reset immediately", func(t *testing.T) { rapidReset(t, op, all[1]) })
 	t.Run("headers without end", func(t *testing.T) { headersWithoutEnd(t, op, all[1]) })
 	for _, p := range all { // and everything is as before
-		if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
+		if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses,
+			[]int{p.status}) {
 			t.Errorf("%s: afterwards %v: %.300q", p.name, statuses, text)
 		}
 	}
 	for _, r := range op.Records() {
-		if r.Has("Execute hook", "hook", "review.sh") || strings.HasPrefix(r.Fields["msg"], "asked ") && r.Fields["msg"] != `asked ["GET","/soup"]` {
+		if r.Has("Execute hook", "hook", "review.sh") ||
+			strings.HasPrefix(r.Fields["msg"], "asked ") && r.Fields["msg"] != `asked ["GET","/soup"]` {
 			t.Errorf("a hook was run: %s", r.Text)
 		}
 		if len(r.Text) > 128<<10 {
@@ -227,13 +243,16 @@ func TestOddRequests(t *testing.T) {
 // foreignNames sends requests with a foreign host name, as in DNS rebinding, to the ports for programs on this machine.
 func foreignNames(t *testing.T, all []*port) {
 	for _, p := range all[2:] {
-		for _, host := range []string{"evil.example.com", "evil.example.com:80", "localhost.evil.example.com", "127.0.0.1.evil.example.com", "127.1", "0x7f000001", "2130706433", ""} {
-			if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{403}) {
+		for _, host := range []string{"evil.example.com", "evil.example.com:80", "localhost.evil.example.com", "127.0.0.1.evil.example.com",
+			"127.1", "0x7f000001", "2130706433", ""} {
+			if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses,
+				[]int{403}) {
 				t.Errorf("%s as %q: %v: %.300q", p.name, host, statuses, text)
 			}
 		}
 		for _, host := range []string{"localhost", "127.0.0.1", "127.0.0.1:1", "[::1]:80", "LOCALHOST:9"} {
-			if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
+			if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses,
+				[]int{p.status}) {
 				t.Errorf("%s as %q: %v: %.300q", p.name, host, statuses, text)
 			}
 		}
@@ -243,8 +262,10 @@ func foreignNames(t *testing.T, all []*port) {
 // foreignPages sends requests as a browser does for a page of another site.
 func foreignPages(t *testing.T, all []*port) {
 	for _, p := range all[2:] {
-		for _, header := range []string{"Origin: http://evil.example.com", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"} {
-			if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{403}) {
+		for _, header := range []string{"Origin: http://evil.example.com", "Origin: null", "Sec-Fetch-Site: cross-site",
+			"Sec-Fetch-Site: same-site"} {
+			if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\nConnection: close\r\n\r\n"); !slices.Equal(
+				statuses, []int{403}) {
 				t.Errorf("%s with %s: %v: %.300q", p.name, header, statuses, text)
 			}
 		}
@@ -270,7 +291,8 @@ func slowSenders(t *testing.T, all []*port) {
 
 func slowSendersTo(t *testing.T, p *port) {
 	answer := func(when string) {
-		if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
+		if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses,
+			[]int{p.status}) {
 			t.Errorf("%s %v: %.300q", when, statuses, text)
 		}
 	}
@@ -311,7 +333,8 @@ func speakHTTP2(t *testing.T, p *port) (net.Conn, *http2.Framer) {
 func headersOf(p *port) []byte {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", p.address}, {":path", p.path}, {"content-type", "application/json"}} {
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", p.address}, {":path", p.path},
+		{"content-type", "application/json"}} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 	}
 	return block.Bytes()
@@ -333,7 +356,8 @@ func rapidReset(t *testing.T, op *testenv.Operator, p *port) {
 			break // the server has had enough
 		}
 	}
-	if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses, []int{p.status}) {
+	if statuses, text := ask(t, p, "GET "+p.path+" HTTP/1.1\r\nHost: "+p.address+"\r\nConnection: close\r\n\r\n"); !slices.Equal(statuses,
+		[]int{p.status}) {
 		t.Errorf("meanwhile %v: %.300q", statuses, text)
 	}
 	if grown := memory(t, op.Pid(), "VmRSS") - before; grown > 200 {

@@ -56,7 +56,8 @@ func TestForgedReviews(t *testing.T) {
 		Args: []string{"--validating-webhook-configuration-name", ns, "--record", "all", "--log-level", "debug"},
 	})
 	op.UntilLog("Webhooks are registered")
-	url := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.url}"))
+	url := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o",
+		"jsonpath={.webhooks[0].clientConfig.url}"))
 	token := registeredToken.FindString(url)
 	if token == "" {
 		t.Fatalf("registered is %s, without a token", url)
@@ -66,7 +67,8 @@ func TestForgedReviews(t *testing.T) {
 		return out
 	}
 	// The API server applies the registration a moment later.
-	for late := time.Now().Add(testenv.Patience); !strings.Contains(create("known"), "known is denied"); cluster.Kubectl(t, "-n", ns, "delete", "secret", "known", "--ignore-not-found") {
+	for late := time.Now().Add(testenv.Patience); !strings.Contains(create("known"), "known is denied"); cluster.Kubectl(t, "-n", ns, "delete",
+		"secret", "known", "--ignore-not-found") {
 		if time.Now().After(late) {
 			t.Fatal("there is no review")
 		}
@@ -75,17 +77,20 @@ func TestForgedReviews(t *testing.T) {
 		t.Errorf("the dry run: %s", out)
 	}
 	plain := strings.TrimSuffix(url, token)
-	for name, target := range map[string]string{"forged": plain, "guessed": plain + "/" + strings.Repeat("0", 64), "upstream": plain[:strings.Index(plain, "/validating/")] + "/" + ns + "-example-com"} {
+	for name, target := range map[string]string{"forged": plain, "guessed": plain + "/" + strings.Repeat("0", 64),
+		"upstream": plain[:strings.Index(plain, "/validating/")] + "/" + ns + "-example-com"} {
 		if status, text := forge(t, target, ns, name); status != 200 || !strings.Contains(text, name+" is denied") {
 			t.Errorf("%s: %d %s", target, status, text)
 		}
 	}
-	if made := cluster.Kubectl(t, "-n", ns, "get", "configmaps", "-o", "name"); !strings.Contains(made, "denied-known") || regexp.MustCompile("denied-(dry|forged|guessed|upstream)").MatchString(made) {
+	if made := cluster.Kubectl(t, "-n", ns, "get", "configmaps", "-o", "name"); !strings.Contains(made, "denied-known") ||
+		regexp.MustCompile("denied-(dry|forged|guessed|upstream)").MatchString(made) {
 		t.Errorf("made by reviews: %s", made)
 	}
 	shown := map[string]string{
-		"log": op.Log(), "hook config": op.Ask("hook", "config", "count.sh"), "status": op.Ask("status", "-o", "json"), "runs": op.Ask("runs", "-o", "json"),
-		"why": op.Ask("why", "count.sh"), "debug API": op.Ask("raw", "/hook/list.json"),
+		"log": op.Log(), "hook config": op.Ask("hook", "config", "count.sh"), "status": op.Ask("status", "-o", "json"),
+		"runs": op.Ask("runs", "-o", "json"),
+		"why":  op.Ask("why", "count.sh"), "debug API": op.Ask("raw", "/hook/list.json"),
 	}
 	for what, text := range shown {
 		if strings.Contains(text, token[1:33]) {
@@ -110,7 +115,8 @@ func TestReviewEffectsOfAll(t *testing.T) {
 		Args: []string{"--validating-webhook-configuration-name", ns, "--review-effects", "all"},
 	})
 	op.UntilLog("Webhooks are registered")
-	url := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o", "jsonpath={.webhooks[0].clientConfig.url}"))
+	url := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o",
+		"jsonpath={.webhooks[0].clientConfig.url}"))
 	if status, text := forge(t, strings.TrimSuffix(url, registeredToken.FindString(url)), ns, "old"); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}

@@ -98,7 +98,8 @@ func TestListeners(t *testing.T) {
 		})
 		pages := op.UntilLog("base http server started")
 		op.UntilLog("Hook executed successfully")
-		if got := listeners(t, op.Pid()); len(got) != 2 || !slices.Contains(got, "127.0.0.1:"+pages.Fields["port"]) || !strings.HasPrefix(got[0], "127.0.0.1:") || !strings.HasPrefix(got[1], "127.0.0.1:") {
+		if got := listeners(t, op.Pid()); len(got) != 2 || !slices.Contains(got, "127.0.0.1:"+pages.Fields["port"]) ||
+			!strings.HasPrefix(got[0], "127.0.0.1:") || !strings.HasPrefix(got[1], "127.0.0.1:") {
 			t.Errorf("the operator listens on %q", got)
 		}
 	})
@@ -109,7 +110,8 @@ func reviewsOnly(t *testing.T, url string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
-	for _, body := range []string{"", "{}", "not JSON", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, `{"apiVersion":"v1","kind":"ConfigMap"}`} {
+	for _, body := range []string{"", "{}", "not JSON", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`,
+		`{"apiVersion":"v1","kind":"ConfigMap"}`} {
 		res, err := client.Post(url, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -195,8 +197,9 @@ func TestPrivateFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks(t, map[string]string{"a.sh": startup + "find \"$(dirname \"$(dirname \"$BINDING_CONTEXT_PATH\")\")\" -printf 'mode %m %y %p\\n'\n"}),
-		Args:     []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
+		HooksDir: hooks(t,
+			map[string]string{"a.sh": startup + "find \"$(dirname \"$(dirname \"$BINDING_CONTEXT_PATH\")\")\" -printf 'mode %m %y %p\\n'\n"}),
+		Args: []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
 	})
 	op.UntilLog("Hook executed successfully")
 	seen := 0
@@ -255,7 +258,8 @@ func TestObjectsAreData(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	pwned := filepath.Join(t.TempDir(), "pwned")
-	nasty := []string{"$(touch " + pwned + ")", "`touch " + pwned + "`", "'; touch " + pwned + "; '", "\"\n{\"level\":\"error\",\"msg\":\"forged\"}\n", "%s%n\x1b[31m"}
+	nasty := []string{"$(touch " + pwned + ")", "`touch " + pwned + "`", "'; touch " + pwned + "; '",
+		"\"\n{\"level\":\"error\",\"msg\":\"forged\"}\n", "%s%n\x1b[31m"}
 	data := map[string]string{}
 	for i, text := range nasty {
 		data[fmt.Sprintf("k%d", i)] = text

@@ -64,7 +64,8 @@ func rejections(op effect.Operation, ns string) []map[string]any {
 		}
 	case op == effect.SetCondition:
 		for _, object := range [][2]string{{"Secret", own("live")}, {"Secret", own("missing")}, {"ConfigMap", own("live")}} {
-			all = append(all, fields{"kind": object[0], "namespace": ns, "name": object[1], "type": "Ready", "status": "True", "reason": "Ready", "message": marker})
+			all = append(all, fields{"kind": object[0], "namespace": ns, "name": object[1], "type": "Ready", "status": "True", "reason": "Ready",
+				"message": marker})
 		}
 	case op == effect.Sync:
 		// The parents of the sets are in a namespace where they are permitted.
@@ -187,7 +188,8 @@ func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *test
 		t.Fatal(err)
 	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(strings.Replace(string(text), "    token:", "    as: "+ns+"\n    token:", 1)), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, []byte(strings.Replace(string(text), "    token:", "    as: "+ns+"\n    token:", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	files, documents := map[string]string{}, t.TempDir()
@@ -195,7 +197,8 @@ func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *test
 	for i, word := range failing() {
 		op := effect.ParseOperation(word)
 		for _, name := range []string{"live", "frozen", "denied"} {
-			fmt.Fprintf(&secrets, "---\n{apiVersion: v1, kind: Secret, metadata: {name: %s-%s, namespace: %s}, immutable: %v, stringData: {a: %s-live}}\n",
+			fmt.Fprintf(&secrets,
+				"---\n{apiVersion: v1, kind: Secret, metadata: {name: %s-%s, namespace: %s}, immutable: %v, stringData: {a: %s-live}}\n",
 				name, strings.ToLower(word), ns, name == "frozen", marker)
 		}
 		docs := filepath.Join(documents, word)
@@ -210,12 +213,14 @@ func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *test
 		if err := os.WriteFile(docs, []byte(all.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		files[word+".sh"] = fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: \"* * * * * *\", queue: q%d}]}'; exit; fi\ncat %s >\"$KUBERNETES_PATCH_PATH\"\n", i, docs)
+		files[word+".sh"] = fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: \"* * * * * "+
+			"*\", queue: q%d}]}'; exit; fi\ncat %s >\"$KUBERNETES_PATCH_PATH\"\n", i, docs)
 	}
 	cluster.KubectlInput(t, secrets.String(), "apply", "-f", "-")
 	cluster.KubectlInput(t, fmt.Sprintf(policy, ns), "apply", "-f", "-")
 	t.Cleanup(func() {
-		cluster.Kubectl(t, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy,clusterrole,clusterrolebinding", ns, "--wait=false")
+		cluster.Kubectl(t, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy,clusterrole,clusterrolebinding", ns,
+			"--wait=false")
 		cluster.Kubectl(t, "delete", "namespace", ns+"-sets", "--wait=false")
 	})
 	cluster.UntilAllowed(t, ns, ns, "create", "secrets")

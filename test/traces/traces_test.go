@@ -113,7 +113,8 @@ func TestTraces(t *testing.T) {
 	if process == nil || process.Tracer != "executor" || patch == nil {
 		t.Fatalf("process %v, patch %v", process, patch)
 	}
-	if parent := "traceparent 00-" + hex.EncodeToString(process.TraceId) + "-" + hex.EncodeToString(process.SpanId) + "-01"; !strings.Contains(op.Log(), parent) {
+	if parent := "traceparent 00-" + hex.EncodeToString(process.TraceId) + "-" + hex.EncodeToString(process.SpanId) +
+		"-01"; !strings.Contains(op.Log(), parent) {
 		t.Errorf("the hook did not print %q", parent)
 	}
 

@@ -46,7 +46,8 @@ func (f *follower) block(b pages.Block) {
 	case word == "part of a hook":
 		f.partOfHook(b, what)
 	case word == "in a binding":
-		f.hook("#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\nconfigVersion: v1\nkubernetes:\n- name: pods\n  kind: Pod\n" + b.Text + "YAML\nfi\n")
+		f.hook("#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\nconfigVersion: v1\nkubernetes:\n- name: pods\n  kind: Pod\n" + b.Text +
+			"YAML\nfi\n")
 	case word == "values":
 		f.chart(b, what == "instead")
 	case strings.HasPrefix(b.Text, "#!"):
@@ -107,7 +108,9 @@ func (f *follower) answerIs(b pages.Block) {
 	for line := range strings.Lines(b.Text) {
 		line = strings.TrimSuffix(line, "\n")
 		// One jq sorts the keys, the other does not.
-		document := strings.HasPrefix(b.Kind, "json ") && slices.ContainsFunc(strings.Split(f.answer, "\n"), func(l string) bool { return pages.Same(line, l) == nil })
+		document := strings.HasPrefix(b.Kind, "json ") && slices.ContainsFunc(strings.Split(f.answer, "\n"), func(l string) bool {
+			return pages.Same(line, l) == nil
+		})
 		if !document && !pages.Contains(f.answer, line) {
 			f.t.Errorf("line %d: %q is not in the answer\n%s", b.Line, line, f.answer)
 		}

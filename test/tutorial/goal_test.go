@@ -46,7 +46,8 @@ func TestGoals(t *testing.T) {
 			}
 		}
 		if len(typed) == 0 || len(typed) > 6 || len(edited) == 0 || len(edited) > 10 {
-			t.Errorf("%s: %d commands are typed, at most 6 should be, and %d lines edited, at most 10 should be:\n%s\n%s", page, len(typed), len(edited),
+			t.Errorf("%s: %d commands are typed, at most 6 should be, and %d lines edited, at most 10 should be:\n%s\n%s", page, len(typed),
+				len(edited),
 				strings.Join(typed, "\n"), strings.Join(edited, "\n"))
 		}
 	}

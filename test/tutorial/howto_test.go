@@ -48,11 +48,14 @@ func (w world) follow(t *testing.T, page string) {
 	}
 	replace = append(replace,
 		"127.0.0.1:9115", "127.0.0.1:"+metrics, "localhost:9115", "127.0.0.1:"+metrics, "127.0.0.1:9690", "127.0.0.1:"+web,
-		"/var/run/shell-operator/debug.socket", filepath.Join(sockets, "socket"), "/tmp/cluster/kubeconfig", "$PWD/kubeconfig", "/tmp/cluster/", w.cluster.Dir+"/",
-		"127.0.0.1:4317", w.receiver, "http://127.0.0.1:8001", w.server, "MYSQL_PORT=3306", "MYSQL_PORT="+freePort(t), "SHOP_PORT=8088", "SHOP_PORT="+freePort(t))
+		"/var/run/shell-operator/debug.socket", filepath.Join(sockets, "socket"), "/tmp/cluster/kubeconfig", "$PWD/kubeconfig",
+		"/tmp/cluster/", w.cluster.Dir+"/",
+		"127.0.0.1:4317", w.receiver, "http://127.0.0.1:8001", w.server, "MYSQL_PORT=3306", "MYSQL_PORT="+freePort(t), "SHOP_PORT=8088",
+		"SHOP_PORT="+freePort(t))
 	f := &follower{cluster: w.cluster, reader: &reader{t: t, dir: dir, env: append(os.Environ(),
 		"PATH="+dir+"/bin:"+dir+"/bin/tools:"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig, "PYTHONDONTWRITEBYTECODE=1",
-		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT="+metrics, "SHELL_OPERATOR_TMP_DIR="+filepath.Join(t.TempDir(), "tmp"),
+		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT="+metrics, "SHELL_OPERATOR_TMP_DIR="+
+			filepath.Join(t.TempDir(), "tmp"),
 		"VALIDATING_WEBHOOK_LISTEN_ADDRESS=127.0.0.1", "VALIDATING_WEBHOOK_LISTEN_PORT=0",
 		"CONVERSION_WEBHOOK_LISTEN_ADDRESS=127.0.0.1", "CONVERSION_WEBHOOK_LISTEN_PORT=0",
 		"SHELL_OPERATOR_HTTP_LISTEN_PORT="+web, "DEBUG_UNIX_SOCKET="+filepath.Join(sockets, "socket"))}}
@@ -79,7 +82,8 @@ func workingDirectory(t *testing.T) string {
 		}
 	}
 	links := map[string]string{
-		"bin/shell-operator": testenv.Binary(t), "bin/testcluster": filepath.Join(testenv.Root(), "bin", "testcluster"), "bin/tools": testenv.Tools(t),
+		"bin/shell-operator": testenv.Binary(t), "bin/testcluster": filepath.Join(testenv.Root(), "bin", "testcluster"),
+		"bin/tools": testenv.Tools(t),
 	}
 	for _, name := range []string{"examples", "deploy", "sdk"} {
 		links[name] = filepath.Join(testenv.Root(), name)

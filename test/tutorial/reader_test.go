@@ -1,8 +1,9 @@
 // Package tutorial follows pages as a reader would, those of docs and the READMEs of the examples: it types the commands of the
 // page and compares what comes. No block of any page may be left over: TestEverySnippet.
 //
-// Blocks that are marked sh are typed, in order. Blocks without a word are what has to come: from the commands right before
-// them, or else from the operator. Whole hooks are written to the hooks directory, manifests are applied. A comment in front of a block, which readers do not see, says what is different:
+// Blocks that are marked sh are typed, in order. Blocks without a word are what has to come: from the commands right before them, or else
+// from the operator. Whole hooks are written to the hooks directory, manifests are applied. A comment in front of a block, which readers do
+// not see, says what is different:
 //
 //	<!-- fails -->            the commands are meant to fail
 //	<!-- wait: text -->       the operator has to print this first
@@ -39,7 +40,8 @@ import (
 )
 
 // stays reports whether a command stays in the foreground of a terminal: the cluster does, the operator, and a server.
-var stays = regexp.MustCompile(`^([A-Z_]+=('[^']*'|\S+) )*((bin/testcluster|(bin/)?shell-operator) (start|--)|mysqld --|python3 \S+ --port)`)
+var stays = regexp.MustCompile(`^([A-Z_]+=('[^']*'|\S+) )*((bin/testcluster|(bin/)?shell-operator) (start|--)|mysqld ` +
+	`--|python3 \S+ --port)`)
 
 // program is a command that stays in the foreground, and all that it has printed.
 type program struct {

@@ -72,7 +72,8 @@ func NewGateway(t testing.TB, kubeconfig string, seed uint64) (*Gateway, string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := rest.TransportFor(&rest.Config{Host: cluster.Server, TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CertificateAuthorityData}})
+	transport, err := rest.TransportFor(&rest.Config{Host: cluster.Server,
+		TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CertificateAuthorityData}})
 	if err != nil {
 		t.Fatal(err)
 	}

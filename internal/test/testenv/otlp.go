@@ -69,7 +69,8 @@ func NewTraceReceiver(t testing.TB, encrypted bool) *TraceReceiver {
 }
 
 // Export takes spans.
-func (r *TraceReceiver) Export(ctx context.Context, in *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (r *TraceReceiver) Export(ctx context.Context,
+	in *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refusing {

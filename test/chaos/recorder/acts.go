@@ -103,7 +103,9 @@ func patches(path string, size int) error {
 	}
 	to, text := os.Getenv("CHAOS_MIRROR"), strings.Repeat("x", 100<<10)
 	for i := 0; size > 0; i++ {
-		n, err := fmt.Fprintf(f, `{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":"half-%d"},"data":{"text":%q}}}`+"\n", to, i, text)
+		n, err := fmt.Fprintf(f,
+			`{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":"half-%d"},`+
+				`"data":{"text":%q}}}`+"\n", to, i, text)
 		if err != nil {
 			return err
 		}

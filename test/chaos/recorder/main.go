@@ -145,7 +145,9 @@ func mirror(contexts []context, to string) error {
 		}
 		// Two objects in each run: one without the other would be a half-applied request.
 		for _, part := range []string{"left", "right"} {
-			fmt.Fprintf(&out, `{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q,"annotations":{"count":"%d"}}}}`+"\n", to, s.Name+"."+part, s.Count)
+			fmt.Fprintf(&out,
+				`{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q,`+
+					`"annotations":{"count":"%d"}}}}`+"\n", to, s.Name+"."+part, s.Count)
 		}
 	}
 	remove := func(name string) {
