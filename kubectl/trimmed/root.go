@@ -173,7 +173,8 @@ func parse(flags *pflag.FlagSet, args []string, firstWord bool) (c call, ok bool
 
 // newEmptyRoot returns kubectl without commands: what is common to all of them.
 func newEmptyRoot(streams genericiooptions.IOStreams) (*cobra.Command, cmdutil.Factory) {
-	warnings := rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true, Color: printers.AllowsColorOutput(streams.ErrOut)})
+	warnings := rest.NewWarningWriter(streams.ErrOut,
+		rest.WarningWriterOptions{Deduplicate: true, Color: printers.AllowsColorOutput(streams.ErrOut)})
 	headers := &genericclioptions.CommandHeaderRoundTripper{}
 	var warningsFail bool
 	root := &cobra.Command{

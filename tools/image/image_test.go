@@ -31,7 +31,8 @@ var programs = sync.OnceValues(func() (map[string][]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	files := map[string]string{"go.mod": "module example.com/program\n\ngo 1.26.0\n", "main.go": "package main\n\nfunc main() { println(1) }\n"}
+	files := map[string]string{"go.mod": "module example.com/program\n\ngo 1.26.0\n",
+		"main.go": "package main\n\nfunc main() { println(1) }\n"}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return nil, err
@@ -266,7 +267,8 @@ func TestPush(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sboms, err := referrers.IndexManifest(); err != nil || len(sboms.Manifests) != 1 || sboms.Manifests[0].ArtifactType != string(sbomType) {
+		if sboms, err := referrers.IndexManifest(); err != nil || len(sboms.Manifests) != 1 ||
+			sboms.Manifests[0].ArtifactType != string(sbomType) {
 			t.Errorf("%s has the SBOMs %+v, %v", d.Platform, sboms, err)
 		}
 	}

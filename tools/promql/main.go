@@ -181,7 +181,8 @@ func (g *testGroup) run(files []string, interval time.Duration) error {
 				}
 				slices.Sort(want)
 				if got := firing(groups, t.Alertname); !slices.Equal(got, want) {
-					errs = append(errs, fmt.Errorf("%s at %s:\n  got  %s\n  want %s", t.Alertname, t.EvalTime, strings.Join(got, "\n       "), strings.Join(want, "\n       ")))
+					errs = append(errs, fmt.Errorf("%s at %s:\n  got  %s\n  want %s", t.Alertname, t.EvalTime, strings.Join(got, "\n       "),
+						strings.Join(want, "\n       ")))
 				}
 			}
 		}

@@ -44,7 +44,8 @@ func TestDocument(t *testing.T) {
 			t.Errorf("%s has two statements", name)
 		}
 		seen[name] = true
-		if len(s.Products) != 1 || len(s.Products[0].Subcomponents) != 1 || s.Products[0].Subcomponents[0].ID != "pkg:generic/jq@"+string(version[1]) {
+		if len(s.Products) != 1 || len(s.Products[0].Subcomponents) != 1 || s.Products[0].Subcomponents[0].ID != "pkg:generic/jq@"+
+			string(version[1]) {
 			t.Errorf("%s is about %+v", name, s.Products)
 		}
 		if listed := strings.Contains(string(page), "\n| "+string(name)+" | "); listed != (s.Status == vex.StatusAffected) {
