@@ -35,6 +35,9 @@ func (a *API) act(rt Route, r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if _, err := a.o.Hooks.all(); err != nil { // before, the stages are not complete
+		return answer{}, err
+	}
 	if err := r.ParseForm(); err != nil {
 		return answer{}, refuse(http.StatusBadRequest, "the form cannot be read: %v", err)
 	}

@@ -75,7 +75,7 @@ is left. A cluster-scoped object is NAME.`,
 		Reasons: t.reasons, Left: t.left,
 		Troubles: func() (all []Trouble) {
 			if problem := o.SearchProblem(); problem != "" {
-				all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: problem})
+				all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: oneLine(problem)})
 			}
 			return append(all, t.troubles()...)
 		},

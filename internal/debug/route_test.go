@@ -154,6 +154,9 @@ func TestOutputsAreForThoseWhoAskForOneRun(t *testing.T) {
 
 func TestWhileHooksAreLoaded(t *testing.T) {
 	api := operate(&fake{}).api()
+	if res := ask(fromSocket(api), "POST", "/queue/main/retry", nil); res.Code != 503 {
+		t.Errorf("an action: %d %s", res.Code, res.Body)
+	}
 	for path, status := range map[string]int{"/hook/list": 503, "/hook/a/why": 503, "/queue/list": 200, "/run/list": 200, "/status": 200} {
 		if res := ask(api, "GET", path, nil); res.Code != status {
 			t.Errorf("%s: %d %s", path, res.Code, res.Body)
