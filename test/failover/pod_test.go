@@ -3,6 +3,7 @@ package failover
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -109,10 +110,21 @@ func TestLeasePermissions(t *testing.T) {
 	if rule := trouble.Fields["error"]; !strings.Contains(rule, `apiGroups: ["coordination.k8s.io"]`) {
 		t.Errorf("the rule is not named: %s", rule)
 	}
+	status := func() string {
+		cmd := exec.Command(testenv.Binary(t), "status", "--debug-unix-socket", op.Socket)
+		text, _ := cmd.CombinedOutput()
+		return fmt.Sprintf("%sexit status %d", text, cmd.ProcessState.ExitCode())
+	}
+	if got := status(); !strings.Contains(got, "- the Lease: ") || !strings.Contains(got, `apiGroups: ["coordination.k8s.io"]`) || !strings.HasSuffix(got, "exit status 1") {
+		t.Errorf("status without the permission:\n%s", got)
+	}
 	op.UntilLog("No permission to watch the Lease")
 	cluster.Kubectl(t, "-n", namespace, "create", "role", "lease", "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
 	cluster.Kubectl(t, "-n", namespace, "create", "rolebinding", "lease", "--role=lease", "--user=alice")
 	op.UntilLog("The Lease can be used again")
+	if got := status(); strings.Contains(got, "the Lease: ") {
+		t.Errorf("status with the permission:\n%s", got)
+	}
 	op.UntilLog(leads)
 	op.UntilLog("Hook executed successfully")
 	for _, r := range op.Records() {
