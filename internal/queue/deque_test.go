@@ -22,7 +22,7 @@ func TestDequeAgainstSlice(t *testing.T) {
 				d.push(e)
 				want = append(want, e.since)
 			case "many":
-				for range blockSize {
+				for range minRoom {
 					d.push(e)
 					want = append(want, e.since)
 				}
@@ -38,7 +38,7 @@ func TestDequeAgainstSlice(t *testing.T) {
 					want = slices.Delete(want, at, at+1)
 				}
 			case "drain":
-				for range min(len(want), 2*blockSize) {
+				for range min(len(want), 2*minRoom) {
 					d.removeAt(0)
 					want = want[1:]
 				}
@@ -53,7 +53,7 @@ func TestDequeAgainstSlice(t *testing.T) {
 			if n := held(&d); n != len(want) {
 				t.Fatalf("%d tasks, but it holds %d", len(want), n)
 			}
-			if room := len(d.blocks) * blockSize; room > len(want)+2*blockSize {
+			if room := cap(d.all); room > 4*len(want) && room > 2*minRoom {
 				t.Fatalf("%d tasks have room for %d", len(want), room)
 			}
 		}
@@ -62,19 +62,9 @@ func TestDequeAgainstSlice(t *testing.T) {
 
 // held is how many tasks a deque refers to.
 func held(d *deque) (n int) {
-	for _, e := range d.few[:cap(d.few)] {
+	for _, e := range d.all[:cap(d.all)] {
 		if e.Task != nil {
 			n++
-		}
-	}
-	for _, b := range d.blocks[:cap(d.blocks)] {
-		if b == nil {
-			continue
-		}
-		for _, e := range b {
-			if e.Task != nil {
-				n++
-			}
 		}
 	}
 	return n
