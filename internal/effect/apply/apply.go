@@ -198,7 +198,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	large := len(out.Patch) > largeFile
 	out = run.Outputs{} // requests has what is still needed
 	if large {
-		runtime.GC() // otherwise the file stays in memory while the requests are sent
+		runtime.GC() // otherwise a file of YAML, 100 of 234 MiB, stays in memory while the requests are sent
 	}
 	var heard warnings
 	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen}, requests.Patches, turn, &heard); err != nil {

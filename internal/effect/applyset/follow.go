@@ -33,7 +33,8 @@ type scope struct {
 
 func (s scope) kind() schema.GroupKind { return schema.GroupKind{Group: s.Group, Kind: s.Kind} }
 
-// follower is the watch of a scope. It keeps no objects: each one is compared with what was applied.
+// follower is the watch of a scope. It keeps no objects: each one is compared with what was applied. It is no watch of client-go/metadata,
+// which receives managed fields as protobuf: their text differs from that of the answers to applies, in JSON, where values have <, > or &.
 type follower struct {
 	*Applier
 	scope

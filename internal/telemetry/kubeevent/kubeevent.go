@@ -11,7 +11,8 @@
 //   - Without the permission to write Events in a namespace there is one warning.
 //
 // It does not use the recorders of client-go: they join what is about one object whatever its note is, and with them come the typed clients
-// of all APIs.
+// of all APIs. The limiter of tools/record.EventCorrelator would replace 15 lines by as many that make core/v1 Events, and links 38 more
+// packages.
 package kubeevent
 
 import (
