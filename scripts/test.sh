@@ -21,11 +21,16 @@ ln -s "$PWD/bin/kubectl-trimmed" "$dir/kubectl-trimmed"
 # A program with the race detector sleeps for a second before it exits, to find races of goroutines that still run. Ours have
 # none: Run returns when all have ended, and a leaked goroutine fails its test.
 export GORACE=${GORACE:-atexit_sleep_ms=0}
+packages=$(go list ./...)
+# The tests of the benchmarks are part of make long.
+[[ ${LONG:-} ]] || packages=$(grep -v '/bench$' <<<"$packages")
+# Without the symbols of debuggers, which take a third of the time of linking. Races are reported with lines nevertheless.
+link=-ldflags='-s -w'
 # Tests wait for leases, delays and control planes more than they compute, so there are more of them than processors. The
 # packages that take longest start first, and may take thirty minutes where a machine is very busy.
 processors=$(getconf _NPROCESSORS_ONLN)
 scripts/with-cluster.sh bin/testcluster \
-	go test -count=1 -timeout "$([[ ${LONG:-} ]] && echo 4h || echo 30m)" -p $((processors * 2)) -parallel $((processors * 2)) "$@" ./test/... ./examples ./internal/source/... ./...
+	go test -count=1 "$link" -timeout "$([[ ${LONG:-} ]] && echo 4h || echo 30m)" -p $((processors * 2)) -parallel $((processors * 2)) "$@" ./test/... ./examples ./internal/source/... $packages
 # Without the race detector, for which all libraries of the tools would be compiled again.
 (cd tools && go test -count=1 ./...)
 (cd kubectl && go test -count=1 ./...)

@@ -68,6 +68,9 @@ func happened(text string) history {
 const story = "1@x:1 2@y:2 30@x:3 31@x:4 32@y:5 33@-y:5 34@y:6' 35@z:7"
 
 func TestChecker(t *testing.T) {
+	if !all {
+		t.Skip("a test of the checker: run 'make chaos'")
+	}
 	for _, tt := range []struct {
 		name, story, received string
 		lost, hidden          []window
@@ -125,6 +128,9 @@ func TestChecker(t *testing.T) {
 }
 
 func TestCheckSnapshot(t *testing.T) {
+	if !all {
+		t.Skip("a test of the checker: run 'make chaos'")
+	}
 	v := view{binding: "b", sees: func(string) bool { return true }}
 	for text, complaints := range map[string]int{
 		"x:4 y:6' z:7":     0,

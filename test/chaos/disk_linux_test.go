@@ -73,9 +73,9 @@ func disk(size string) func(*world) {
 // onDisk is alone with a temp directory on a small disk.
 func onDisk(t *testing.T, name string, number uint64, do func(*world)) {
 	t.Helper()
-	wanted(t, name, true)
+	wanted(t, name)
 	if mountable(t) {
-		alone(t, name, number, true, disk("16m"), do)
+		alone(t, name, number, disk("16m"), do)
 	}
 }
 

@@ -24,8 +24,6 @@ import (
 // fault is something that goes wrong while objects change.
 type fault struct {
 	name string
-	// short puts it into the short selection.
-	short bool
 	// controlPlane marks faults during which nothing works.
 	controlPlane bool
 	// widgets is set when there must be custom resources.
@@ -65,7 +63,7 @@ var faults = []fault{
 	{name: "apiserver-paused", controlPlane: true, lasts: 40 * time.Second,
 		begin: func(w *world) { w.cluster.Pause(w.t, "kube-apiserver") },
 		end:   func(w *world) { w.cluster.Continue(w.t, "kube-apiserver") }},
-	{name: "history-compacted", controlPlane: true, short: true, met: wasExpired, begin: func(w *world) {
+	{name: "history-compacted", controlPlane: true, met: wasExpired, begin: func(w *world) {
 		// A reflector without a response relists, and so does one whose watch breaks in the first second. After a 429
 		// it continues the watch from its version, and gets 410 because the changes since then are compacted.
 		time.Sleep(1500 * time.Millisecond)
@@ -82,7 +80,7 @@ var faults = []fault{
 		begin: func(w *world) { w.cluster.Pause(w.t, "etcd") },
 		end:   func(w *world) { w.cluster.Continue(w.t, "etcd") }},
 	{name: "slow", strict: true, begin: trouble(testenv.Trouble{Delay: 150 * time.Millisecond}), end: peace},
-	{name: "cut-in-the-middle", short: true, lasts: 5 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000}), end: peaceAfterBroken, met: wasBroken},
+	{name: "cut-in-the-middle", lasts: 5 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000}), end: peaceAfterBroken, met: wasBroken},
 	{name: "slow-and-cut", lasts: 8 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000, Delay: 30 * time.Millisecond}), end: peaceAfterBroken, met: wasBroken},
 	{name: "too-many-requests", begin: refuse(429), end: peace, met: wasRefused},
 	{name: "internal-errors", begin: refuse(500), end: peace, met: wasRefused},
@@ -92,7 +90,7 @@ var faults = []fault{
 		w.must(w.client.CoreV1().Secrets(w.mirrors).Delete(context.Background(), old, metav1.DeleteOptions{}))
 		w.gateway.Cut()
 	}},
-	{name: "permission-withdrawn", short: true, begin: func(w *world) {
+	{name: "permission-withdrawn", begin: func(w *world) {
 		w.allow(nil)
 		w.cluster.UntilDenied(w.t, "system:serviceaccount:"+w.mirrors+":operator", w.namespace, "list", "configmaps")
 		w.gateway.Cut()
@@ -100,7 +98,7 @@ var faults = []fault{
 			w.op.UntilLog("Watch Failed")
 		}
 	}, end: func(w *world) { w.allow(w.rules()) }},
-	{name: "labels-flap", short: true, strict: true, begin: func(w *world) {
+	{name: "labels-flap", strict: true, begin: func(w *world) {
 		w.flapped = true
 		for range 5 {
 			w.label(w.second, false)
@@ -115,7 +113,7 @@ var faults = []fault{
 		w.makeCRD("v1", "v2")
 		w.writer.enter(w.widgets("v2"))
 	}},
-	{name: "operator-killed", touches: anOperator, short: true, strict: true, end: nothing, begin: func(w *world) {
+	{name: "operator-killed", touches: anOperator, strict: true, end: nothing, begin: func(w *world) {
 		for range 4 { // while it starts, lists, runs hooks: wherever it is
 			w.kill()
 			w.launch()

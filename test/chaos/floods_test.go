@@ -80,7 +80,7 @@ func count(records []testenv.Record, message string, fields ...string) (n int) {
 
 // 100,000 objects: the first run, memory at rest, and that a change is still delivered immediately.
 func TestManyObjects(t *testing.T) {
-	wanted(t, "100k-objects", false)
+	wanted(t, "100k-objects")
 	cluster := testenv.Own(t)
 	namespace := cluster.Namespace(t)
 	client := clientOf(t, cluster)
@@ -121,7 +121,7 @@ kubernetes:
 // As many changes as the control plane can make in a minute, up to 2,000 a second, and hooks that take two seconds a run:
 // one gets each change, one is grouped.
 func TestManyEvents(t *testing.T) {
-	wanted(t, "2000-events-a-second", false)
+	wanted(t, "2000-events-a-second")
 	cluster := testenv.Own(t)
 	namespace := cluster.Namespace(t)
 	client := clientOf(t, cluster)
@@ -270,7 +270,7 @@ func (o *order) wrong() []string {
 // A thousand schedules in one hook, with a thousand different crontabs that are all due at the same time, make one run. On a slow machine a
 // round may be joined with the next one, but none is torn for good.
 func TestManySchedules(t *testing.T) {
-	wanted(t, "1000-schedules", true)
+	wanted(t, "1000-schedules")
 	together(t)
 	cluster := testenv.Shared(t)
 	var config strings.Builder
@@ -317,7 +317,7 @@ func cpu(t *testing.T, op *testenv.Operator) float64 {
 
 // 300 hooks with three bindings each.
 func TestManyHooks(t *testing.T) {
-	wanted(t, "300-hooks", false)
+	wanted(t, "300-hooks")
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	hooks := map[string]string{}

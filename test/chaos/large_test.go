@@ -18,7 +18,7 @@ import (
 // Objects of 5 MiB are listed, watched, filtered, kept in snapshots, reviewed and made by hooks, whole. (A control plane
 // refuses them by default, but servers that are joined to a cluster need not.)
 func TestLargeObjects(t *testing.T) {
-	wanted(t, "large-objects", false)
+	wanted(t, "large-objects")
 	cluster := testenv.Shared(t)
 	w := &world{t: t, cluster: cluster, client: clientOf(t, cluster), namespace: cluster.Namespace(t)}
 	var err error

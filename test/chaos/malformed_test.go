@@ -39,7 +39,7 @@ func malformed(t *testing.T, kind string) (inputs []string) {
 // other, then configurations by hooks that are added together. Each is rejected, with the place, and the operator
 // continues.
 func TestMalformedInputs(t *testing.T) {
-	wanted(t, "malformed-inputs", true)
+	wanted(t, "malformed-inputs")
 	together(t)
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)

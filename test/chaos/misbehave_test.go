@@ -15,19 +15,19 @@ import (
 
 // acts are what hooks do wrong, each a few times. No change may be missed by it.
 var acts = []fault{
-	misbehave("hook-fails", true, "fail", "fail"),
-	misbehave("hook-killed", true, "kill", "kill", "kill"),
-	touching(timeLimits, misbehave("hook-hangs", false, "hang", "hang")),
-	misbehave("hook-removes-its-files", true, "remove-outputs", "remove-run"),
-	destructive(misbehave("hook-removes-all-files", true, "remove-all", "remove-all")),
-	misbehave("hook-hands-back-no-files", true, "fifo", "endless", "directory"),
-	misbehave("hook-prints-no-text", true, "bytes"),
-	misbehave("hook-half-of-its-patches-are-wrong", true, "patch 1"),
+	misbehave("hook-fails", "fail", "fail"),
+	misbehave("hook-killed", "kill", "kill", "kill"),
+	touching(timeLimits, misbehave("hook-hangs", "hang", "hang")),
+	misbehave("hook-removes-its-files", "remove-outputs", "remove-run"),
+	destructive(misbehave("hook-removes-all-files", "remove-all", "remove-all")),
+	misbehave("hook-hands-back-no-files", "fifo", "endless", "directory"),
+	misbehave("hook-prints-no-text", "bytes"),
+	misbehave("hook-half-of-its-patches-are-wrong", "patch 1"),
 }
 
 // misbehave returns a fault that lets hooks do things, one in each of their next runs.
-func misbehave(name string, short bool, what ...string) fault {
-	return fault{name: name, short: short, strict: true, end: nothing, begin: func(w *world) {
+func misbehave(name string, what ...string) fault {
+	return fault{name: name, strict: true, end: nothing, begin: func(w *world) {
 		for _, hook := range []string{"plain", "mirror"} {
 			w.act(hook, what...)
 		}
@@ -53,7 +53,7 @@ func TestMisbehaviour(t *testing.T) {
 	cluster := testenv.Shared(t)
 	for i, f := range acts {
 		t.Run(f.name, func(t *testing.T) {
-			wanted(t, f.name, f.short)
+			wanted(t, f.name)
 			together(t)
 			w := newWorld(t, cluster, seed()*1000+uint64(100+i), false, hooksFor()...)
 			defer w.judge(f.name, time.Now())
@@ -65,8 +65,8 @@ func TestMisbehaviour(t *testing.T) {
 }
 
 // alone runs a case with the hook "plain" and the hook "mirror", and hands it the world.
-func alone(t *testing.T, name string, number uint64, short bool, prepare, do func(*world)) {
-	wanted(t, name, short)
+func alone(t *testing.T, name string, number uint64, prepare, do func(*world)) {
+	wanted(t, name)
 	together(t)
 	w := newWorld(t, testenv.Shared(t), seed()*1000+number, false, "plain", "mirror")
 	if prepare != nil {
@@ -80,7 +80,7 @@ func alone(t *testing.T, name string, number uint64, short bool, prepare, do fun
 // A hook that prints without end costs time, but no memory: after 10 MiB it is read at 4 MiB/s.
 func TestFloodOfOutput(t *testing.T) {
 	printed := 0
-	alone(t, "hook-prints-256-MiB", 200, false, func(w *world) {
+	alone(t, "hook-prints-256-MiB", 200, func(w *world) {
 		w.ignore = func(line string) bool {
 			if isOutput(line) {
 				printed += len(line)
@@ -108,7 +108,7 @@ func TestFloodOfOutput(t *testing.T) {
 
 // Patches without end are read, found wrong, and not one of them is carried out.
 func TestFloodOfPatches(t *testing.T) {
-	alone(t, "hook-writes-100-MiB-of-patches", 201, false, patient, func(w *world) {
+	alone(t, "hook-writes-100-MiB-of-patches", 201, patient, func(w *world) {
 		before := w.usage()
 		w.act("plain", "patch 100")
 		started := time.Now()
@@ -123,7 +123,7 @@ func TestFloodOfPatches(t *testing.T) {
 
 // A child that outlives its hook and keeps its output open does not delay other runs.
 func TestChildOutlivesHook(t *testing.T) {
-	alone(t, "hook-forks", 202, true, nil, func(w *world) {
+	alone(t, "hook-forks", 202, nil, func(w *world) {
 		w.act("plain", "fork 600")
 		w.op.UntilLog("The hook has ended, but a process that it left behind kept its output open")
 		endChild(w)

@@ -47,7 +47,7 @@ func hookText(config, run string) string {
 // A filter that never ends for one object delays the others up to its time limit, and no longer. The hook receives the
 // object, without a result.
 func TestFilterThatLoops(t *testing.T) {
-	wanted(t, "filter-that-loops", false) // package jq tests the limits of filters
+	wanted(t, "filter-that-loops") // package jq tests the limits of filters
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	client := clientOf(t, cluster)
@@ -94,7 +94,7 @@ kubernetes:
 
 // Names with every character that the API server lets through, in objects that hooks see and in objects that they change.
 func TestOddNames(t *testing.T) {
-	wanted(t, "odd-names", true)
+	wanted(t, "odd-names")
 	together(t)
 	cluster := testenv.Shared(t)
 	client := clientOf(t, cluster)
@@ -144,7 +144,7 @@ printf 'gone '; jq -c 'map(select(.watchEvent == "Deleted") | .object.metadata |
 
 // A hooks directory full of things that are no hooks. One hook among them is found and runs.
 func TestStrangeFiles(t *testing.T) {
-	wanted(t, "strange-files", true)
+	wanted(t, "strange-files")
 	together(t)
 	cluster := testenv.Shared(t)
 	dir := t.TempDir()

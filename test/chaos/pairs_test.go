@@ -60,7 +60,7 @@ func TestPairs(t *testing.T) {
 		}
 		name := fmt.Sprintf("pair-%02d-%s+%s", i, a.name, b.name)
 		t.Run(name, func(t *testing.T) {
-			wanted(t, name, false)
+			wanted(t, name)
 			if a.touches == theDisk || b.touches == theDisk {
 				if err := mayMount(t); err != nil {
 					t.Skipf("needs a disk of its own, and may not mount one: %v", err)

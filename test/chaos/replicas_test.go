@@ -16,13 +16,12 @@ import (
 var partings = []struct {
 	name   string
 	signal os.Signal
-	short  bool
 	// status is that of the end.
 	status int
 }{
-	{"leader-terminated", terminate, false, 0},
-	{"leader-killed", syscall.SIGKILL, false, -1},
-	{"leader-stopped", syscall.SIGSTOP, true, 1},
+	{"leader-terminated", terminate, 0},
+	{"leader-killed", syscall.SIGKILL, -1},
+	{"leader-stopped", syscall.SIGSTOP, 1},
 }
 
 const leads = "This replica runs the hooks"
@@ -89,7 +88,7 @@ func TestReplicas(t *testing.T) {
 	cluster := testenv.Shared(t)
 	for i, p := range partings {
 		t.Run(p.name, func(t *testing.T) {
-			replicas(t, cluster, p.name, uint64(300+i), p.short, func(w *world) {
+			replicas(t, cluster, p.name, uint64(300+i), func(w *world) {
 				for range 2 {
 					w.part(p.signal, p.status)
 					time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
@@ -98,7 +97,7 @@ func TestReplicas(t *testing.T) {
 		})
 	}
 	t.Run("leaders-come-and-go", func(t *testing.T) {
-		replicas(t, cluster, "leaders-come-and-go", 310, false, func(w *world) {
+		replicas(t, cluster, "leaders-come-and-go", 310, func(w *world) {
 			for range 8 { // while it starts, lists, runs hooks: wherever it is
 				p := partings[w.random.IntN(len(partings))]
 				w.part(p.signal, p.status)
@@ -108,8 +107,8 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-func replicas(t *testing.T, cluster *testenv.Cluster, name string, number uint64, short bool, do func(*world)) {
-	wanted(t, name, short)
+func replicas(t *testing.T, cluster *testenv.Cluster, name string, number uint64, do func(*world)) {
+	wanted(t, name)
 	together(t)
 	w := newWorld(t, cluster, seed()*1000+number, true, hooksFor()...)
 	defer w.judge(name, time.Now())

@@ -116,13 +116,12 @@ func TestDev(t *testing.T) {
 
 // TestDevLeavesNothing ends sessions at random moments.
 func TestDevLeavesNothing(t *testing.T) {
+	if !testenv.Long() {
+		t.Skip("TestDev ends sessions, too: run 'make long'")
+	}
 	c := testenv.Shared(t)
 	dir := devHooks(t, c)
-	moments := 3
-	if testenv.Long() {
-		moments = 20
-	}
-	for i := range moments {
+	for i := range 20 {
 		args := [][]string{{"--kube-config", c.Kubeconfig, "--apply"}, {"--testcluster", filepath.Join(testenv.Root(), "bin", "testcluster")}, {"--kube-config", c.Kubeconfig}}[i%3]
 		after := time.Duration(rand.Int64N(int64(4 * time.Second)))
 		s := develop(t, append(args, dir)...)

@@ -35,7 +35,7 @@ func TestDifferential(t *testing.T) {
 		t.Errorf("there are only %d command lines", n)
 	}
 	if !testenv.Long() {
-		blocks = selection(blocks, 100)
+		blocks = selection(blocks, 20)
 	}
 	complete, trimmed := newSide(t, c, false), newSide(t, c, true)
 	for _, s := range []*side{complete, trimmed} {
