@@ -134,6 +134,9 @@ func (r *Reading) read(l line, find patterns) bool {
 // maxNames and maxJoined bound the time that a strange script takes, maxShown what is shown of a line.
 const maxNames, maxJoined, maxShown = 20, 100, 120
 
+// An assignment of a shell has the path, or the output of a command that reads all: file=$path, text=$(cat "$path").
+const shellAssignment = "(?:^|[\\s;&({])([A-Za-z_]\\w*)=[\"']?(?:(?:\\$\\(|`)\\s*(?:cat|jq|<)[^|)]*)?[\"']?"
+
 var (
 	loop    = regexp.MustCompile(`\bfor\s+[\w, ()]+\s+in\b|\bwhile\s+(?:IFS=\S*\s+)?read\b|\b(?:length|keys|to_entries)\b|\b(?:len|map)\(`)
 	library = regexp.MustCompile(`\bhook::run\b|\bcontext::`)
@@ -156,8 +159,7 @@ func patternsOf(names []string, python bool) patterns {
 		return patterns{regexp.MustCompile(`(?:^|[^\w.])` + name), pythonAssignment, index}
 	}
 	expansion := `\$\{?` + name
-	mention := regexp.MustCompile(`\b` + contextVariable + `\b|` + expansion)
-	return patterns{mention, regexp.MustCompile("(?:^|[\\s;&({])([A-Za-z_]\\w*)=[\"']?(?:(?:\\$\\(|`)\\s*(?:cat|jq|<)[^|)]*)?[\"']?" + expansion), index}
+	return patterns{regexp.MustCompile(`\b` + contextVariable + `\b|` + expansion), regexp.MustCompile(shellAssignment + expansion), index}
 }
 
 // line is a line of a script, with those that continue it.

@@ -45,7 +45,8 @@ func TestStrangeScripts(t *testing.T) {
 		fmt.Fprintf(&variables, "v%d=$v%d\n", i+1, i)
 		quotes.WriteString("jq '\n")
 	}
-	for _, text := range []string{"", "#!/bin/sh", variables.String(), quotes.String(), "#!/usr/bin/python3\nBINDING_CONTEXT_PATH = 1\n", "\x00\x01"} {
+	python := "#!/usr/bin/python3\nBINDING_CONTEXT_PATH = 1\n"
+	for _, text := range []string{"", "#!/bin/sh", variables.String(), quotes.String(), python, "\x00\x01"} {
 		if r := Contexts(Source{Path: "a", Text: []byte(text)}); len(r.Members) > 0 || !r.FirstOnly() {
 			t.Errorf("%.40q: %+v", text, r)
 		}
