@@ -43,7 +43,8 @@ func (a *API) act(rt Route, r request) (answer, error) {
 	}
 	dryRun := r.PostForm.Get("dryRun") == "true"
 	done, err := rt.act(r, dryRun)
-	done.Action, done.DryRun = strings.TrimPrefix(r.URL.Path, "/"), dryRun
+	path, _ := cutFormat(r.URL.Path)
+	done.Action, done.DryRun = strings.TrimPrefix(path, "/"), dryRun
 	if done.Count > 0 && !dryRun { // also a part of what was requested
 		a.o.Log.Info("A command has changed the operator", "command", done.Action, "arguments", r.PostForm.Encode(), "uid", uid, "result", done.Message)
 	}

@@ -181,6 +181,7 @@ func TestActions(t *testing.T) {
 		{"/queue/orders/skip", "key=b", 200, "has no failed task that could be skipped", ""},
 		{"/queue/orders/skip", "key=a", 200, "is dropped", `skip orders "a"`},
 		{"/queue/slow/pause", "", 200, "ends with the process", "pause slow"},
+		{"/queue/slow/pause.json", "dryRun=true", 200, `{"action":"queue/slow/pause","count":1,"dryRun":true,`, ""},
 		{"/queue/main/pause", "", 200, "Synchronizations of all hooks that are added wait, too; the pause", "pause main"},
 		{"/queue/main/pause", "dryRun=true", 200, "dry run: ", ""},
 		{"/queue/slow/resume", "", 200, `queue "slow" is not paused`, ""},
