@@ -17,12 +17,12 @@ type runFlags struct {
 	together, startup                            bool
 	attempts                                     int
 	tick, review, as, convert, http, body        string
-	binding                                      string
+	binding, validation                          string
 }
 
 // inputFlags are their names.
 var inputFlags = []string{
-	"objects", "event", "together", "attempts", "tick", "startup", "review", "as", "as-group", "convert", "http", "body", "header", "binding", "env", "stub",
+	"objects", "event", "together", "attempts", "tick", "startup", "review", "as", "as-group", "convert", "http", "body", "header", "binding", "env", "stub", "field-validation",
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -43,6 +43,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.binding, "binding", "", "only events of the bindings with this name")
 	flags.StringArrayVar(&f.env, "env", nil, "variable NAME=VALUE of a simulated run (repeatable)")
 	flags.StringArrayVar(&f.stubs, "stub", nil, "program NAME=FILE, first in PATH (repeatable)")
+	flags.StringVar(&f.validation, "field-validation", "", "unknown and mistyped fields of built-in kinds: Strict (an error, the default) or Warn (a note)")
 	for _, name := range []string{"objects", "body"} {
 		_ = cmd.MarkFlagFilename(name)
 	}
@@ -76,6 +77,7 @@ func (f *runFlags) input(from string) (testfile.Input, error) {
 	add("body", f.body, f.body != "")
 	add("header", f.headers, len(f.headers) > 0)
 	add("binding", f.binding, f.binding != "")
+	add("fieldValidation", f.validation, f.validation != "")
 	add("from", from, from != "")
 	var events []map[string]string
 	for _, text := range f.events {

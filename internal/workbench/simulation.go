@@ -161,7 +161,7 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 
 // simulate runs a hook for an input. Errors are those of the input; what the hook does is in the result.
 func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulationOptions) (s *simulation, err error) {
-	s = &simulation{simulationOptions: o, in: in, hook: h, absent: map[string][]byte{}, server: memory.New(builtInKinds())}
+	s = &simulation{simulationOptions: o, in: in, hook: h, absent: map[string][]byte{}, server: memory.New(memory.Options{Kinds: builtInKinds(), Lenient: in.FieldValidation == "Warn"})}
 	env, err := s.environment()
 	if err != nil {
 		return nil, err
@@ -190,6 +190,7 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 	if err := s.trigger(ctx); err != nil {
 		return s, err
 	}
+	s.result.notes = append(s.result.notes, s.server.Mistakes()...)
 	s.result.calls, err = readCalls(s.callsFile())
 	return s, err
 }

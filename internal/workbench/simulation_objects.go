@@ -17,7 +17,11 @@ import (
 
 // create creates the objects, except for those that an event adds later.
 func (s *simulation) create(manifests []manifest) error {
-	scratch := memory.New(nil) // to find what Added names
+	add := s.server.Add
+	if s.in.From != "" {
+		add = s.server.Restore
+	}
+	scratch := memory.New(memory.Options{}) // to find what Added names
 	refs := make([]string, len(manifests))
 	for i, m := range manifests {
 		h, err := headOf(m.text)
@@ -27,7 +31,7 @@ func (s *simulation) create(manifests []manifest) error {
 		if k, known := s.server.Resolve(h.APIVersion, h.Kind); known {
 			scratch.Learn(k)
 		}
-		o, err := scratch.Add(m.text)
+		o, err := scratch.Restore(m.text)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.path, err)
 		}
@@ -42,7 +46,7 @@ func (s *simulation) create(manifests []manifest) error {
 		}
 	}
 	for i, m := range manifests {
-		if _, err := s.server.Add(m.text); err != nil {
+		if _, err := add(m.text); err != nil {
 			return fmt.Errorf("%s: %w", m.path, err)
 		}
 		if s.absent[refs[i]] != nil { // it has been there for its uid

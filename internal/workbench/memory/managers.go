@@ -1,257 +1,252 @@
 package memory
 
 import (
-	"encoding/json"
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	"sigs.k8s.io/structured-merge-diff/v6/merge"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Managers are kept by the library that the API server uses, without schemas: maps are merged, lists belong to one manager.
+// converter has the type of the objects of a request.
+type converter struct{ typed.ParseableType }
 
-// asIs converts no object: there is one version of each.
-type asIs struct{}
+var _ managedfields.TypeConverter = converter{}
 
-func (asIs) Convert(o *typed.TypedValue, _ fieldpath.APIVersion) (*typed.TypedValue, error) {
+// ObjectToTyped implements managedfields.TypeConverter.
+func (c converter) ObjectToTyped(o runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no object of this server", o)
+	}
+	return c.FromUnstructured(u.Object, opts...)
+}
+
+// TypedToObject implements managedfields.TypeConverter.
+func (c converter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	tree, ok := v.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, errors.New("it is no object")
+	}
+	return &unstructured.Unstructured{Object: tree}, nil
+}
+
+// asIs neither converts nor defaults objects: there is one version of each.
+type asIs struct{ runtime.ObjectConvertor }
+
+func (asIs) ConvertToVersion(o runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
 	return o, nil
 }
-func (asIs) IsMissingVersionError(error) bool { return false }
-
-// unmanaged are fields without a manager.
-var unmanaged = fieldpath.NewSet(
-	fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"),
-	fieldpath.MakePathOrDie("metadata", "uid"), fieldpath.MakePathOrDie("metadata", "resourceVersion"), fieldpath.MakePathOrDie("metadata", "creationTimestamp"),
-	fieldpath.MakePathOrDie("metadata", "generation"), fieldpath.MakePathOrDie("metadata", "managedFields"), fieldpath.MakePathOrDie("metadata", "deletionTimestamp"),
-)
-
-func updater() *merge.Updater {
-	return (&merge.UpdaterBuilder{Converter: asIs{}, IgnoredFields: map[fieldpath.APIVersion]*fieldpath.Set{"": unmanaged}, ReturnInputOnNoop: true}).BuildUpdater()
+func (asIs) Default(runtime.Object) {}
+func (asIs) New(schema.GroupVersionKind) (runtime.Object, error) {
+	return &unstructured.Unstructured{Object: map[string]any{}}, nil
 }
 
-// number begins the text of a number, whose digits the library would change.
-const number = "\x00number "
-
-func typedOf(tree map[string]any) (*typed.TypedValue, error) {
-	return typed.DeducedParseableType.FromUnstructured(numbers(clone(tree), func(v any) any {
-		if n, ok := v.(json.Number); ok {
-			return number + string(n)
-		}
-		return v
-	}))
-}
-
-func treeOf(v *typed.TypedValue) map[string]any {
-	tree, _ := numbers(v.AsValue().Unstructured(), func(v any) any {
-		if text, ok := v.(string); ok && strings.HasPrefix(text, number) {
-			return json.Number(strings.TrimPrefix(text, number))
-		}
-		return v
-	}).(map[string]any)
-	return tree
-}
-
-// numbers replaces the leaves of a tree.
-func numbers(tree any, replace func(any) any) any {
-	switch tree := tree.(type) {
-	case map[string]any:
-		for name, value := range tree {
-			tree[name] = numbers(value, replace)
-		}
-	case []any:
-		for i, value := range tree {
-			tree[i] = numbers(value, replace)
-		}
-	default:
-		return replace(tree)
+// fields returns the manager of the fields of objects, which the library of the API server is. Requests for status and for the rest do not
+// change each other's fields.
+func (q *request) fields(t typed.ParseableType) (*managedfields.FieldManager, error) {
+	gv := q.kind.GroupVersion()
+	reset := map[fieldpath.APIVersion]fieldpath.Filter{}
+	switch {
+	case q.subresource == "status":
+		reset[fieldpath.APIVersion(gv.String())] = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("status"))
+	case q.kind.Status:
+		reset[fieldpath.APIVersion(gv.String())] = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
 	}
-	return tree
+	return managedfields.NewDefaultFieldManager(converter{t}, asIs{}, asIs{}, asIs{}, gv.WithKind(q.kind.Kind), gv, q.subresource, reset)
 }
 
-// manager is the identity of a manager: its name, operation and subresource.
-func (q *request) manager(operation metav1.ManagedFieldsOperationType) string {
-	return strings.Join([]string{q.URL.Query().Get("fieldManager"), string(operation), q.subresource}, "\n")
+// manager is the name of a client's field manager.
+func (q *request) manager() string {
+	agent, _, _ := strings.Cut(q.UserAgent(), "/")
+	return cmp.Or(q.URL.Query().Get("fieldManager"), agent)
+}
+
+func objectOf(tree map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(tree)} // the library changes it
 }
 
 // updated gives the manager of a request the fields that it has changed.
-func (o *stored) updated(q *request, before, after map[string]any) *apierrors.StatusError {
-	old, err := typedOf(before)
+func (q *request) updated(before, after map[string]any) (*stored, *apierrors.StatusError) {
+	t, _ := typeOf(q.kind, before, after)
+	fields, err := q.fields(t)
 	if err != nil {
-		return q.bad(err)
+		return nil, failed(err)
 	}
-	next, err := typedOf(after)
+	o, err := fields.Update(objectOf(before), objectOf(after), q.manager())
 	if err != nil {
-		return q.bad(err)
+		return nil, failed(err)
 	}
-	if o.managers == nil {
-		o.managers = fieldpath.ManagedFields{}
-	}
-	if _, o.managers, err = updater().Update(old, next, "", o.managers, q.manager(metav1.ManagedFieldsOperationUpdate)); err != nil {
-		return q.bad(err)
-	}
-	return nil
+	return q.split(o)
 }
 
-// applyNew creates an object by server-side apply.
-func (s *Server) applyNew(q *request) (any, *apierrors.StatusError) {
-	body, err := decode(q.body)
+// applied merges what is applied with an object. Fields of fixtures have no manager, so nobody is in conflict about them.
+func (q *request) applied(t typed.ParseableType, before, config map[string]any) (*stored, *apierrors.StatusError) {
+	fields, err := q.fields(t)
 	if err != nil {
-		return nil, q.bad(err)
+		return nil, failed(err)
 	}
-	metadata := metadataOf(body)
-	if uid, _ := metadata["uid"].(string); uid != "" {
-		return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	force := q.URL.Query().Get("force") == "true"
+	o, err := fields.Apply(objectOf(before), objectOf(config), q.manager(), force)
+	if !force && onlyFixtures(err) {
+		o, err = fields.Apply(objectOf(before), objectOf(config), q.manager(), true)
 	}
-	if metadata["name"] = q.at.name; q.kind.Namespaced {
-		metadata["namespace"] = q.at.namespace
+	if err != nil {
+		return nil, failed(err)
 	}
-	if q.kind.Status {
-		delete(body, "status")
-	}
-	o := &stored{kind: q.kind, tree: body}
-	if _, err := s.applied(q, o, map[string]any{}, body); err != nil {
-		return nil, err
-	}
-	if !q.dryRun {
-		s.store(q.at, o)
-	}
-	return created{o.shown()}, nil
+	return q.split(o)
 }
 
-// apply merges what is applied: maps are merged, lists replaced, and what was applied before and is missing now is removed.
-func (s *Server) apply(q *request, next *stored, seen map[string]any) (map[string]any, *apierrors.StatusError) {
+// onlyFixtures reports whether an error is a conflict about fields without a manager.
+func onlyFixtures(err error) bool {
+	var conflict *apierrors.StatusError
+	if !errors.As(err, &conflict) || !apierrors.IsConflict(err) || conflict.ErrStatus.Details == nil {
+		return false
+	}
+	return !slices.ContainsFunc(conflict.ErrStatus.Details.Causes, func(c metav1.StatusCause) bool {
+		return !strings.HasPrefix(c.Message, `conflict with "before-first-apply"`)
+	})
+}
+
+// failed is the answer to a request that the library rejects.
+func failed(err error) *apierrors.StatusError {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		return status
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
+}
+
+// split stores the managers of an object beside it.
+func (q *request) split(o runtime.Object) (*stored, *apierrors.StatusError) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return nil, failed(fmt.Errorf("a %T is no object of this server", o))
+	}
+	s := &stored{kind: q.kind, tree: u.Object}
+	s.takeManagers()
+	return s, nil
+}
+
+// takeManagers moves the managers out of the metadata. Their time is that of everything here.
+func (o *stored) takeManagers() (found bool) {
+	metadata := metadataOf(o.tree)
+	list, found := metadata["managedFields"].([]any)
+	delete(metadata, "managedFields")
+	for _, entry := range list {
+		if entry, ok := entry.(map[string]any); ok {
+			entry["time"] = moment
+		}
+	}
+	slices.SortStableFunc(list, func(a, b any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
+	o.managed = list
+	return found
+}
+
+func nameOf(entry any) string {
+	of, _ := entry.(map[string]any)
+	return fmt.Sprint(of["manager"], of["operation"], of["subresource"])
+}
+
+// shown is the object as requests read it.
+func (o *stored) shown() map[string]any {
+	tree := runtime.DeepCopyJSON(o.tree)
+	if len(o.managed) > 0 {
+		metadataOf(tree)["managedFields"] = runtime.DeepCopyJSONValue(o.managed)
+	}
+	return tree
+}
+
+// apply creates an object by server-side apply, or merges what is applied; then live is set.
+func (s *Server) apply(q *request, live *stored) (*stored, *apierrors.StatusError) {
 	config, err := decode(q.body)
 	if err != nil {
 		return nil, q.bad(err)
 	}
-	given, is := metadataOf(config), metadataOf(seen)
+	before := q.empty()
+	if live != nil {
+		before = live.shown()
+	}
+	if err := q.precondition(config, before, live != nil); err != nil {
+		return nil, err
+	}
+	metadata := metadataOf(config)
+	if metadata["name"] = q.at.name; q.kind.Namespaced {
+		metadata["namespace"] = q.at.namespace
+	}
+	if err := s.check(q, before, config); err != nil {
+		return nil, err
+	}
+	t, deduced := typeOf(q.kind, before, config)
+	next, failure := q.applied(t, before, config)
+	if failure != nil {
+		return nil, failure
+	}
+	next.tree = q.merge(before, next.tree)
+	delete(metadataOf(next.tree), "managedFields")
+	if deduced && !q.dryRun && !replacesNone(before, config, nil, last(before, q.manager())) {
+		s.approximate[(&Object{Kind: q.kind, Namespace: q.at.namespace, Name: q.at.name}).Ref()] = true
+	}
+	return next, nil
+}
+
+// precondition checks the uid and the resource version of what is applied, and removes them.
+func (q *request) precondition(config, before map[string]any, exists bool) *apierrors.StatusError {
+	given, is := metadataOf(config), metadataOf(before)
+	uid, _ := given["uid"].(string)
 	switch {
-	case given["uid"] != nil && given["uid"] != is["uid"]:
+	case !exists && uid != "":
+		return apierrors.NewConflict(q.at.GroupResource, q.at.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	case exists && given["uid"] != nil && given["uid"] != is["uid"]:
 		failure := apierrors.NewInvalid(q.kind.GroupVersion().WithKind(q.kind.Kind).GroupKind(), q.at.name, nil)
 		failure.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid", Message: "field is immutable"}}
-		return nil, failure
-	case given["resourceVersion"] != nil && given["resourceVersion"] != is["resourceVersion"]:
-		return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+		return failure
+	case exists && given["resourceVersion"] != nil && given["resourceVersion"] != is["resourceVersion"]:
+		return q.modified()
 	}
 	for _, field := range []string{"uid", "resourceVersion"} {
 		delete(given, field)
 	}
-	last := next.managers[q.manager(metav1.ManagedFieldsOperationApply)]
-	exact := replaces(seen, config, nil, last)
-	after, failure := s.applied(q, next, seen, config)
-	if failure == nil && !q.dryRun && !exact {
-		s.approximate[(&Object{Kind: next.kind, Namespace: q.at.namespace, Name: q.at.name}).Ref()] = true
-	}
-	return after, failure
+	return nil
 }
 
-func (s *Server) applied(q *request, o *stored, before, config map[string]any) (map[string]any, *apierrors.StatusError) {
-	live, err := typedOf(before)
-	if err != nil {
-		return nil, q.bad(err)
-	}
-	wanted, err := typedOf(config)
-	if err != nil {
-		return nil, q.bad(err)
-	}
-	if o.managers == nil {
-		o.managers = fieldpath.ManagedFields{}
-	}
-	result, managers, err := updater().Apply(live, wanted, "", o.managers, q.manager(metav1.ManagedFieldsOperationApply), q.URL.Query().Get("force") == "true")
-	var conflicts merge.Conflicts
-	if errors.As(err, &conflicts) {
-		var causes []metav1.StatusCause
-		for _, c := range conflicts {
-			name, _, _ := strings.Cut(c.Manager, "\n")
-			causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Message: fmt.Sprintf("conflict with %q", name), Field: c.Path.String()})
+// last returns the fields that a manager has applied to an object.
+func last(tree map[string]any, manager string) *fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, e := range (&unstructured.Unstructured{Object: tree}).GetManagedFields() {
+		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.FieldsV1 != nil {
+			_ = set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())) // the library has written it
 		}
-		return nil, apierrors.NewApplyConflict(causes, fmt.Sprintf("Apply failed with %d conflicts: %s: %s", len(causes), causes[0].Message, causes[0].Field))
 	}
-	if err != nil {
-		return nil, q.bad(err)
-	}
-	o.managers = managers
-	return treeOf(result), nil
+	return set
 }
 
-// replaces reports whether an apply replaces no list of another manager: an API server merges some lists by keys.
-func replaces(live, config map[string]any, at fieldpath.Path, last fieldpath.VersionedSet) bool {
-	exact := true
+// replacesNone reports whether an apply replaces no list of another manager: an API server merges some lists by keys.
+func replacesNone(live, config map[string]any, at fieldpath.Path, last *fieldpath.Set) bool {
+	none := true
 	for field, value := range config {
 		path := append(slices.Clip(at), fieldpath.PathElement{FieldName: &field})
 		was, is := live[field].(map[string]any)
 		wanted, isMap := value.(map[string]any)
 		if is && isMap {
-			exact = replaces(was, wanted, path, last) && exact
+			none = replacesNone(was, wanted, path, last) && none
 			continue
 		}
-		if list, isList := live[field].([]any); isList && !reflect.DeepEqual(list, value) && (last == nil || !last.Set().Has(path)) {
-			exact = false
+		if list, isList := live[field].([]any); isList && !reflect.DeepEqual(list, value) && !last.Has(path) {
+			none = false
 		}
 	}
-	return exact
-}
-
-// shown is the object as requests read it.
-func (o *stored) shown() map[string]any {
-	tree := clone(o.tree)
-	if len(o.managers) > 0 {
-		metadataOf(tree)["managedFields"] = entries(o)
-	}
-	return tree
-}
-
-// entries are the managers of an object as in its metadata.
-func entries(o *stored) (list []any) {
-	for _, id := range slices.Sorted(maps.Keys(o.managers)) {
-		parts := strings.Split(id, "\n")
-		fields, err := o.managers[id].Set().ToJSON()
-		if err != nil {
-			continue
-		}
-		entry := map[string]any{
-			"manager": parts[0], "operation": parts[1], "apiVersion": o.kind.GroupVersion().String(), "time": moment, "fieldsType": "FieldsV1", "fieldsV1": json.RawMessage(fields),
-		}
-		if parts[2] != "" {
-			entry["subresource"] = parts[2]
-		}
-		list = append(list, entry)
-	}
-	return list
-}
-
-// manage sets the managers to those of a request. An empty list changes nothing, one empty entry removes all.
-func (o *stored) manage(list any) error {
-	text, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
-	var given []metav1.ManagedFieldsEntry
-	if err := json.Unmarshal(text, &given); err != nil {
-		return fmt.Errorf("metadata.managedFields: %w", err)
-	}
-	if len(given) == 0 {
-		return nil
-	}
-	o.managers = fieldpath.ManagedFields{}
-	for _, e := range given {
-		if e.FieldsV1 == nil {
-			continue
-		}
-		fields := &fieldpath.Set{}
-		if err := fields.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
-			return fmt.Errorf("metadata.managedFields: %w", err)
-		}
-		id := strings.Join([]string{e.Manager, string(e.Operation), e.Subresource}, "\n")
-		o.managers[id] = fieldpath.NewVersionedSet(fields, "", e.Operation == metav1.ManagedFieldsOperationApply)
-	}
-	return nil
+	return none
 }

@@ -3,18 +3,18 @@
 // Callers may rely on this:
 //   - Objects get a uid, a resource version and a generation as from an API server. Writes that change nothing are no changes.
 //   - Create, get, list, update, merge patch, JSON patch, server-side apply and delete return the statuses of an API server, as far as they do
-//     not depend on schemas, admission or permissions. Fields have managers; only answers to requests show managedFields. Finalizers keep a deleted object, status is a subresource where the kind has one.
+//     not depend on admission or permissions. Unknown and mistyped fields of built-in kinds are rejected, as with fieldValidation=Strict.
+//   - Fields have managers; only answers to requests show managedFields. Finalizers keep a deleted object, status is a subresource where the
+//     kind has one.
 //   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random.
 //   - Mirrored objects are equal to those of another API server, until they are changed here.
 //
-// Not attempted: defaulting, validation, admission, controllers (garbage collection, Namespaces), conversion between versions, watches.
-// Server-side apply merges maps and replaces lists; Approximate names the objects where that can differ.
+// Not attempted: defaulting, validation of values, admission, controllers (garbage collection, Namespaces), conversion between versions, watches.
+// Server-side apply of kinds that are not built in merges maps and replaces lists; Approximate names the objects where that can differ.
 package memory
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -25,8 +25,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -77,15 +78,26 @@ type key struct {
 	namespace, name string
 }
 
-// stored is an object and the managers of its fields.
+// stored is an object, and the managers of its fields as in its metadata.
 type stored struct {
-	kind     Kind
-	tree     map[string]any
-	managers fieldpath.ManagedFields
+	kind    Kind
+	tree    map[string]any
+	managed []any
+	// given: the managers came with the object, which has them wherever it is read.
+	given bool
+}
+
+// Options of a Server.
+type Options struct {
+	Kinds []Kind
+	// Lenient accepts unknown and mistyped fields of built-in kinds; Mistakes has them.
+	Lenient bool
 }
 
 // Server is an API server in memory. It is safe for concurrent use.
 type Server struct {
+	lenient bool
+
 	mu          sync.Mutex
 	kinds       []Kind
 	objects     map[key]*stored
@@ -93,11 +105,12 @@ type Server struct {
 	uids        int
 	changes     []Change
 	approximate map[string]bool
+	mistakes    []string
 }
 
 // New returns a Server that serves kinds.
-func New(kinds []Kind) *Server {
-	return &Server{kinds: slices.Clone(kinds), objects: map[key]*stored{}, approximate: map[string]bool{}}
+func New(o Options) *Server {
+	return &Server{lenient: o.Lenient, kinds: slices.Clone(o.Kinds), objects: map[key]*stored{}, approximate: map[string]bool{}}
 }
 
 // Resolve returns a kind as bindings and operations name it.
@@ -138,11 +151,21 @@ func (s *Server) Learn(k Kind) {
 }
 
 // Add stores an object as given, with what an API server adds. The namespace of a namespaced object is "default" if it has none.
-func (s *Server) Add(manifest []byte) (Object, error) {
+func (s *Server) Add(manifest []byte) (Object, error) { return s.add(manifest, s.checked) }
+
+// Restore is Add for an object that an API server has accepted before, perhaps a newer one.
+func (s *Server) Restore(manifest []byte) (Object, error) {
+	return s.add(manifest, func(key, *stored, map[string]any) error { return nil })
+}
+
+func (s *Server) add(manifest []byte, check func(key, *stored, map[string]any) error) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, o, err := s.manifest(manifest)
 	if err != nil {
+		return Object{}, err
+	}
+	if err := check(at, o, nil); err != nil {
 		return Object{}, err
 	}
 	if s.objects[at] != nil {
@@ -164,8 +187,34 @@ func (s *Server) Replace(manifest []byte) (Object, error) {
 	if live == nil {
 		return Object{}, fmt.Errorf("there is no %s that could be modified%s", (&Object{Kind: o.kind, Namespace: at.namespace, Name: at.name}).Ref(), s.names(o.kind))
 	}
+	if err := s.checked(at, o, live.tree); err != nil {
+		return Object{}, err
+	}
 	s.update(at, live, o.tree)
 	return s.object(at, live), nil
+}
+
+// checked returns the mistakes in an object as an error, or keeps them as a note. It requires mu.
+func (s *Server) checked(at key, o *stored, before map[string]any) error {
+	found := mistakes(o.kind, before, o.tree)
+	if len(found) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s: %s", (&Object{Kind: o.kind, Namespace: at.namespace, Name: at.name}).Ref(), strings.Join(found, ", "))
+	if s.lenient {
+		s.mistakes = append(s.mistakes, text)
+		return nil
+	}
+	return fmt.Errorf("%s: correct the object, or set fieldValidation to Warn", text)
+}
+
+// Mistakes returns the unknown and mistyped fields that a lenient Server has accepted since the last call.
+func (s *Server) Mistakes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.mistakes
+	s.mistakes = nil
+	return found
 }
 
 // Mirror makes an object equal to one that an API server has returned.
@@ -178,7 +227,7 @@ func (s *Server) Mirror(text []byte) (Object, error) {
 	}
 	before := []byte(nil)
 	if live := s.objects[at]; live != nil {
-		if reflect.DeepEqual(live.tree, o.tree) {
+		if reflect.DeepEqual(live.tree, o.tree) && reflect.DeepEqual(live.managed, o.managed) {
 			return s.object(at, live), nil
 		}
 		before = s.object(at, live).JSON
@@ -209,7 +258,9 @@ func (s *Server) manifest(text []byte) (key, *stored, error) {
 	} else if !k.Namespaced {
 		delete(metadata, "namespace")
 	}
-	return keyOf(k, tree), &stored{kind: k, tree: tree}, nil
+	o := &stored{kind: k, tree: tree}
+	o.given = o.takeManagers()
+	return keyOf(k, tree), o, nil
 }
 
 // MarkDeleted sets the time of deletion of an object.
@@ -218,7 +269,7 @@ func (s *Server) MarkDeleted(o Object) Object {
 	defer s.mu.Unlock()
 	at := o.key()
 	live := s.objects[at]
-	tree := clone(live.tree)
+	tree := runtime.DeepCopyJSON(live.tree)
 	metadataOf(tree)["deletionTimestamp"] = moment
 	s.update(at, live, tree)
 	return s.object(at, live)
@@ -379,7 +430,7 @@ func (s *Server) store(at key, o *stored) {
 		metadata["creationTimestamp"] = moment
 	}
 	if o.kind.Status && metadata["generation"] == nil {
-		metadata["generation"] = json.Number("1")
+		metadata["generation"] = int64(1)
 	}
 	if at.GroupResource == crds {
 		o.tree["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
@@ -412,9 +463,8 @@ func (s *Server) update(at key, o *stored, tree map[string]any) {
 	if reflect.DeepEqual(o.tree, tree) {
 		return
 	}
-	if generation, ok := before["generation"].(json.Number); ok && !reflect.DeepEqual(desired(o.tree), desired(tree)) {
-		n, _ := generation.Int64()
-		after["generation"] = json.Number(fmt.Sprint(n + 1))
+	if generation, ok := before["generation"].(int64); ok && !reflect.DeepEqual(desired(o.tree), desired(tree)) {
+		after["generation"] = generation + 1
 	}
 	was := s.object(at, o).JSON
 	o.tree = tree
@@ -446,7 +496,11 @@ func (s *Server) remove(at key) {
 }
 
 func (s *Server) object(at key, o *stored) Object {
-	text, _ := json.Marshal(o.tree) // it came from JSON
+	tree := o.tree
+	if o.given {
+		tree = o.shown()
+	}
+	text, _ := json.Marshal(tree) // it came from JSON
 	return Object{Kind: o.kind, Namespace: at.namespace, Name: at.name, JSON: text}
 }
 
@@ -467,22 +521,13 @@ func metadataOf(tree map[string]any) map[string]any {
 	return metadata
 }
 
-// decode keeps numbers as they are written.
-func decode(text []byte) (map[string]any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var tree map[string]any
-	if err := d.Decode(&tree); err != nil {
+// decode reads numbers as an API server does.
+func decode(text []byte) (tree map[string]any, err error) {
+	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, fmt.Errorf("it is no object: %w", err)
 	}
 	if tree == nil {
 		return nil, fmt.Errorf("it is no object: %s", text)
 	}
 	return tree, nil
-}
-
-func clone(tree map[string]any) map[string]any {
-	text, _ := json.Marshal(tree)
-	copied, _ := decode(text)
-	return copied
 }

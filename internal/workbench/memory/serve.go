@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -65,7 +67,7 @@ type request struct {
 	at          key
 	subresource string
 	body        []byte
-	// manager is the field manager, dryRun a request that changes nothing.
+	// dryRun: the request changes nothing.
 	dryRun bool
 }
 
@@ -161,6 +163,45 @@ func (s *Server) version1(group, version string, segments []string, r *http.Requ
 
 func (q *request) bad(err error) *apierrors.StatusError { return apierrors.NewBadRequest(err.Error()) }
 
+// modified is the answer to a request for an older version of an object.
+func (q *request) modified() *apierrors.StatusError {
+	return apierrors.NewConflict(q.at.GroupResource, q.at.name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+}
+
+// empty is an object before it is created.
+func (q *request) empty() map[string]any {
+	return map[string]any{"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind, "metadata": map[string]any{}}
+}
+
+// check rejects unknown and mistyped fields of an object as an API server does with fieldValidation=Strict.
+func (s *Server) check(q *request, before, tree map[string]any) *apierrors.StatusError {
+	if q.subresource == "scale" {
+		return nil
+	}
+	found := mistakes(q.kind, before, tree)
+	switch {
+	case len(found) == 0:
+		return nil
+	case s.lenient:
+		s.mistakes = append(s.mistakes, (&Object{Kind: q.kind, Namespace: q.at.namespace, Name: cmp.Or(q.at.name, "(new)")}).Ref()+": "+strings.Join(found, ", "))
+		return nil
+	}
+	text := "strict decoding error: " + strings.Join(found, ", ")
+	if q.Method == http.MethodPatch && !q.isApply() {
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", q.at.GroupResource, q.at.name, text, 0, true)
+	}
+	return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s: %s", q.kind.Kind, q.kind.GroupVersion(), q.kind.Kind, text))
+}
+
+func (q *request) patchType() types.PatchType {
+	media, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
+	return types.PatchType(media)
+}
+
+func (q *request) isApply() bool {
+	return q.Method == http.MethodPatch && q.patchType() == types.ApplyPatchType
+}
+
 func (s *Server) create(q *request) (any, *apierrors.StatusError) {
 	tree, err := decode(q.body)
 	if err != nil {
@@ -173,21 +214,29 @@ func (s *Server) create(q *request) (any, *apierrors.StatusError) {
 	if q.kind.Namespaced {
 		metadata["namespace"] = q.at.namespace
 	}
+	q.at = keyOf(q.kind, tree)
+	if err := s.check(q, nil, tree); err != nil {
+		return nil, err
+	}
 	if q.kind.Status {
 		delete(tree, "status")
 	}
-	at := keyOf(q.kind, tree)
-	if s.objects[at] != nil {
-		return nil, apierrors.NewAlreadyExists(at.GroupResource, at.name)
+	if s.objects[q.at] != nil {
+		return nil, apierrors.NewAlreadyExists(q.at.GroupResource, q.at.name)
 	}
-	o := &stored{kind: q.kind, tree: tree}
-	if err := o.updated(q, map[string]any{}, tree); err != nil {
-		return nil, err
+	o, failure := q.updated(q.empty(), tree)
+	if failure != nil {
+		return nil, failure
 	}
+	return s.made(q, o), nil
+}
+
+// made stores a new object, unless the request is a dry run.
+func (s *Server) made(q *request, o *stored) created {
 	if !q.dryRun {
-		s.store(at, o)
+		s.store(q.at, o)
 	}
-	return created{o.shown()}, nil
+	return created{o.shown()}
 }
 
 // list returns the objects of a kind that have the labels of the request, in all namespaces or one.
@@ -219,45 +268,36 @@ func (s *Server) list(q *request) (any, *apierrors.StatusError) {
 // one serves a request for one object.
 func (s *Server) one(q *request) (any, *apierrors.StatusError) {
 	live := s.objects[q.at]
-	media, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
-	isApply := q.Method == http.MethodPatch && types.PatchType(media) == types.ApplyPatchType
 	switch {
-	case live == nil && isApply && q.subresource == "":
-		return s.applyNew(q)
+	case live == nil && q.isApply() && q.subresource == "":
+		o, err := s.apply(q, nil)
+		if err != nil {
+			return nil, err
+		}
+		return s.made(q, o), nil
 	case live == nil:
 		return nil, apierrors.NewNotFound(q.at.GroupResource, q.at.name)
 	case q.subresource != "" && !q.serves():
 		return nil, missing(q.Request, q.at.Resource+"/"+q.subresource, q.at.name)
 	}
-	seen := q.view(live.tree)
-	switch q.Method {
-	case http.MethodGet:
-		if q.subresource == "" {
-			return live.shown(), nil
-		}
-		return seen, nil
-	case http.MethodDelete:
+	change := s.edit
+	switch {
+	case q.Method == http.MethodGet:
+		return q.view(live.shown()), nil
+	case q.Method == http.MethodDelete:
 		return s.delete(q, live)
+	case q.isApply():
+		change = s.apply
 	}
-	next := &stored{kind: live.kind, managers: live.managers.Copy()}
-	after, err := s.changed(q, next, seen, types.PatchType(media))
+	next, err := change(q, live)
 	if err != nil {
 		return nil, err
 	}
-	next.tree = q.merge(live.tree, after)
-	if !isApply {
-		if err := next.updated(q, live.tree, next.tree); err != nil {
-			return nil, err
-		}
-	}
 	if !q.dryRun {
 		s.update(q.at, live, next.tree)
-		live.managers, next = next.managers, live
+		live.managed, next = next.managed, live
 	}
-	if q.subresource != "" {
-		return q.view(next.tree), nil
-	}
-	return next.shown(), nil
+	return q.view(next.shown()), nil
 }
 
 func (q *request) serves() bool {
@@ -273,18 +313,23 @@ func (q *request) serves() bool {
 // view is what a request reads: the object, or its Scale.
 func (q *request) view(tree map[string]any) map[string]any {
 	if q.subresource != "scale" {
-		return clone(tree)
+		return tree
 	}
 	spec, _ := tree["spec"].(map[string]any)
 	replicas, ok := spec["replicas"]
 	if !ok {
-		replicas = json.Number("1")
+		replicas = int64(1)
 	}
 	metadata := metadataOf(tree)
-	return clone(map[string]any{
-		"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": map[string]any{"replicas": replicas},
+	status, _ := tree["status"].(map[string]any)
+	current, ok := status["replicas"]
+	if !ok {
+		current = int64(0)
+	}
+	return map[string]any{
+		"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": map[string]any{"replicas": replicas}, "status": map[string]any{"replicas": current},
 		"metadata": map[string]any{"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
-	})
+	}
 }
 
 // merge takes from after what a request may write.
@@ -297,11 +342,11 @@ func (q *request) merge(live, after map[string]any) map[string]any {
 	}
 	switch {
 	case q.subresource == "status":
-		tree := clone(live)
+		tree := runtime.DeepCopyJSON(live)
 		take(after, tree, "status")
 		return tree
 	case q.subresource == "scale":
-		tree := clone(live)
+		tree := runtime.DeepCopyJSON(live)
 		spec, _ := tree["spec"].(map[string]any)
 		if spec == nil {
 			spec = map[string]any{}
@@ -319,35 +364,30 @@ func (q *request) merge(live, after map[string]any) map[string]any {
 	return after
 }
 
-// changed returns what the request makes of what it reads, and sets the managers that it writes.
-func (s *Server) changed(q *request, next *stored, seen map[string]any, kind types.PatchType) (map[string]any, *apierrors.StatusError) {
-	if kind == types.ApplyPatchType && q.Method == http.MethodPatch {
-		return s.apply(q, next, seen)
-	}
-	own, had := metadataOf(seen)["managedFields"]
-	if q.subresource == "" && len(next.managers) > 0 {
-		metadataOf(seen)["managedFields"] = entries(next)
-	}
-	after, err := q.edited(seen, kind)
-	if err != nil {
-		return nil, err
+// edit returns what a request that is no apply makes of an object.
+func (s *Server) edit(q *request, live *stored) (*stored, *apierrors.StatusError) {
+	seen := q.view(live.shown())
+	after, failure := q.edited(seen)
+	if failure != nil {
+		return nil, failure
 	}
 	if version, ok := metadataOf(after)["resourceVersion"].(string); ok && version != "" && version != metadataOf(seen)["resourceVersion"] {
-		return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
+		return nil, q.modified()
 	}
-	if q.subresource == "" && len(next.managers) > 0 {
-		if err := next.manage(metadataOf(after)["managedFields"]); err != nil {
-			return nil, q.bad(err)
-		}
-		if delete(metadataOf(after), "managedFields"); had {
-			metadataOf(after)["managedFields"] = own
-		}
+	before := live.shown()
+	tree := q.merge(before, after)
+	if q.kind.Namespaced {
+		metadataOf(tree)["namespace"] = q.at.namespace
 	}
-	return after, nil
+	if err := s.check(q, live.tree, tree); err != nil {
+		return nil, err
+	}
+	return q.updated(before, tree)
 }
 
-// edited returns what a request that is no apply makes of an object.
-func (q *request) edited(seen map[string]any, kind types.PatchType) (map[string]any, *apierrors.StatusError) {
+// edited returns what a request makes of what it reads.
+func (q *request) edited(seen map[string]any) (map[string]any, *apierrors.StatusError) {
+	kind := q.patchType()
 	before, _ := json.Marshal(seen)
 	switch {
 	case q.Method == http.MethodPut:
@@ -396,7 +436,7 @@ func (s *Server) delete(q *request, live *stored) (any, *apierrors.StatusError) 
 	switch {
 	case q.dryRun:
 	case len(finalizers) > 0 && metadata["deletionTimestamp"] == nil:
-		tree := clone(live.tree)
+		tree := runtime.DeepCopyJSON(live.tree)
 		metadataOf(tree)["deletionTimestamp"] = moment
 		s.update(q.at, live, tree)
 	case len(finalizers) == 0:
@@ -407,5 +447,5 @@ func (s *Server) delete(q *request, live *stored) (any, *apierrors.StatusError) 
 			Details: &metav1.StatusDetails{Name: q.at.name, Group: q.at.Group, Kind: q.at.Resource, UID: types.UID(uid)},
 		}, nil
 	}
-	return maps.Clone(live.tree), nil
+	return live.shown(), nil
 }

@@ -28,12 +28,17 @@ type Input struct {
 	// Body is a file, Headers have the form "Name: value".
 	Body    string
 	Headers []string
+	// FieldValidation is one of FieldValidations; empty means the first.
+	FieldValidation string
 	// Binding restricts events to the bindings of this name.
 	Binding string
 	// Env are variables by name, Stubs programs by name.
 	Env   map[string]string
 	Stubs map[string]Stub
 }
+
+// FieldValidations are what follows an unknown or mistyped field of a built-in kind: an error, or a note.
+var FieldValidations = []string{"Strict", "Warn"}
 
 // Event is a change of an object.
 type Event struct {
@@ -109,6 +114,9 @@ func (in Input) withDefaults(d Input, set map[string]bool) Input {
 	}
 	if !set["header"] {
 		in.Headers = d.Headers
+	}
+	if !set["fieldValidation"] {
+		in.FieldValidation = d.FieldValidation
 	}
 	if !set["binding"] {
 		in.Binding = d.Binding

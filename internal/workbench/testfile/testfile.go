@@ -161,6 +161,12 @@ func (r *fileReader) inputs(c *Case) map[string]func(*yaml.Node) {
 				r.problem(n, `write for instance "POST /things"`, "http must be a method and a path, it is %q", in.HTTP)
 			}
 		},
+		"fieldValidation": func(n *yaml.Node) {
+			r.text("fieldValidation", &in.FieldValidation)(n)
+			if !slices.Contains(FieldValidations, in.FieldValidation) {
+				r.problem(n, "the values are "+strings.Join(FieldValidations, ", "), "fieldValidation has no value %q", in.FieldValidation)
+			}
+		},
 		"body":    r.path("body", &in.Body),
 		"header":  func(n *yaml.Node) { r.headers(n, in) },
 		"from":    r.path("from", &in.From),

@@ -1,0 +1,336 @@
+package memory_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/workbench/memory"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// rows are requests to an empty namespace: a verb, a path and a body. APPLY, MERGE and JSON are the forms of PATCH; UID and VERSION are those of
+// the object that was answered last. testdata/requests.txt has the answers: of the server in memory, and, without a difference, of a real one.
+var rows = []struct {
+	name, difference string
+	requests         []string
+}{
+	{"create", "", []string{
+		`POST configmaps {"metadata": {"name": "one", "labels": {"x": "y"}}, "data": {"a": "1"}}`,
+		`GET configmaps/one`,
+		`POST configmaps {"metadata": {"name": "one"}}`,
+		`GET configmaps/two`,
+	}},
+	{"replace", "", []string{
+		`POST configmaps?fieldManager=a {"metadata": {"name": "one"}, "data": {"a": "1", "b": "2"}}`,
+		`PUT configmaps/one?fieldManager=b {"metadata": {"name": "one", "resourceVersion": "VERSION"}, "data": {"a": "1", "b": "3"}}`,
+		`PUT configmaps/one?fieldManager=b {"metadata": {"name": "one", "resourceVersion": "7"}, "data": {}}`,
+		`PUT configmaps/one?fieldManager=c {"metadata": {"name": "one"}, "data": {"a": "1", "b": "3"}}`,
+		`PUT secrets/none {"metadata": {"name": "none", "resourceVersion": "7"}}`,
+	}},
+	{"merge patch", "", []string{
+		`POST configmaps?fieldManager=a {"metadata": {"name": "one"}, "data": {"a": "1", "b": "2"}}`,
+		`MERGE configmaps/one?fieldManager=b {"data": {"a": null, "c": "3"}, "metadata": {"labels": {"x": "y"}}}`,
+		`MERGE configmaps/one?fieldManager=c {"data": {"c": "3"}}`,
+		`MERGE configmaps/two {"data": {}}`,
+	}},
+	{"JSON patch", "", []string{
+		`POST configmaps?fieldManager=a {"metadata": {"name": "one"}, "data": {"a": "1"}}`,
+		`JSON configmaps/one?fieldManager=b [{"op": "add", "path": "/data/b", "value": "2"}, {"op": "test", "path": "/data/a", "value": "1"}]`,
+		`JSON configmaps/one?fieldManager=b [{"op": "test", "path": "/data/a", "value": "2"}]`,
+		`JSON configmaps/one?fieldManager=b [{"op": "remove", "path": "/data/z"}]`,
+	}},
+	{"apply", "", []string{
+		`APPLY configmaps/one?fieldManager=a {"data": {"a": "1", "b": "2"}}`,
+		`APPLY configmaps/one?fieldManager=a {"data": {"a": "1", "b": "2"}}`,
+		`APPLY configmaps/one?fieldManager=a {"data": {"a": "1"}}`,
+		`APPLY configmaps/one?fieldManager=b {"data": {"c": "3"}}`,
+		`APPLY configmaps/one?fieldManager=a {}`,
+	}},
+	{"conflicts of managers", "", []string{
+		`POST configmaps?fieldManager=a {"metadata": {"name": "one"}, "data": {"a": "1"}}`,
+		`APPLY configmaps/one?fieldManager=b {"data": {"a": "2"}}`,
+		`APPLY configmaps/one?fieldManager=b {"data": {"a": "1"}}`,
+		`APPLY configmaps/one?fieldManager=c {"data": {"a": "2"}}`,
+		`APPLY configmaps/one?fieldManager=c&force=true {"data": {"a": "2"}}`,
+		`MERGE configmaps/one?fieldManager=a {"data": {"a": "3"}}`,
+		`APPLY configmaps/one?fieldManager=c {"data": {"a": "2"}}`,
+	}},
+	{"preconditions of an apply", "", []string{
+		`APPLY configmaps/one?fieldManager=a {"metadata": {"name": "one", "uid": "11111111-1111-1111-1111-111111111111"}}`,
+		`APPLY configmaps/one?fieldManager=a {"data": {"a": "1"}}`,
+		`APPLY configmaps/one?fieldManager=a {"metadata": {"name": "one", "uid": "11111111-1111-1111-1111-111111111111"}}`,
+		`APPLY configmaps/one?fieldManager=a {"metadata": {"name": "one", "resourceVersion": "7"}}`,
+	}},
+	{"reset of the managers", "", []string{
+		`POST configmaps?fieldManager=a {"metadata": {"name": "one"}, "data": {"a": "1"}}`,
+		`MERGE configmaps/one?fieldManager=a {"metadata": {"managedFields": [{}]}}`,
+		`MERGE configmaps/one?fieldManager=b {"data": {"b": "2"}}`,
+		`APPLY configmaps/one?fieldManager=c {"data": {"c": "3"}}`,
+	}},
+	{"finalizers", "", []string{
+		`POST configmaps?fieldManager=a {"metadata": {"name": "one", "finalizers": ["example.com/a", "example.com/b"]}}`,
+		`DELETE configmaps/one`,
+		`MERGE configmaps/one?fieldManager=b {"metadata": {"finalizers": ["example.com/b"]}}`,
+		`MERGE configmaps/one?fieldManager=b {"metadata": {"finalizers": null}}`,
+		`GET configmaps/one`,
+	}},
+	{"delete", "", []string{
+		`POST configmaps {"metadata": {"name": "one"}}`,
+		`DELETE configmaps/one {"preconditions": {"uid": "11111111-1111-1111-1111-111111111111"}}`,
+		`DELETE configmaps/one {"preconditions": {"uid": "UID"}}`,
+		`DELETE configmaps/one`,
+	}},
+	{"dry run", "", []string{
+		`POST configmaps?dryRun=All&fieldManager=a {"metadata": {"name": "one"}, "data": {"a": "1"}}`,
+		`GET configmaps/one`,
+		`APPLY configmaps/one?dryRun=All&fieldManager=a {"data": {"a": "1"}}`,
+		`POST configmaps?fieldManager=a {"metadata": {"name": "one"}, "data": {"a": "1"}}`,
+		`MERGE configmaps/one?dryRun=All&fieldManager=b {"data": {"a": "2"}}`,
+		`GET configmaps/one`,
+	}},
+	{"list", "", []string{
+		`POST serviceaccounts {"metadata": {"name": "two", "labels": {"x": "y"}}}`,
+		`POST serviceaccounts {"metadata": {"name": "one", "labels": {"x": "y"}}}`,
+		`GET serviceaccounts?labelSelector=x%3Dy`,
+		`GET serviceaccounts?labelSelector=x%21%3Dy,x`,
+	}},
+	{"status", "", []string{
+		`POST gizmos?fieldManager=a {"metadata": {"name": "one"}, "spec": {"replicas": 1}, "status": {"ready": 1}}`,
+		`MERGE gizmos/one/status?fieldManager=b {"status": {"ready": 1}, "spec": {"replicas": 2}}`,
+		`MERGE gizmos/one?fieldManager=a {"status": {"ready": 2}, "spec": {"replicas": 3}}`,
+		`APPLY gizmos/one/status?fieldManager=c {"status": {"observed": true}}`,
+		`APPLY gizmos/one?fieldManager=c {"spec": {"color": "red"}, "status": {"ready": 7}}`,
+		`GET gizmos/one/status`,
+		`GET configmaps/one/status`,
+	}},
+	{"scale", "", []string{
+		`POST gizmos?fieldManager=a {"metadata": {"name": "one"}, "spec": {"replicas": 1}}`,
+		`GET gizmos/one/scale`,
+		`MERGE gizmos/one/scale?fieldManager=b {"spec": {"replicas": 2}}`,
+		`GET gizmos/one`,
+	}},
+	{"numbers", "", []string{
+		`POST gizmos?fieldManager=a {"metadata": {"name": "one"}, "spec": {"whole": 9007199254740993, "part": 1.5, "float": 2.0}}`,
+		`MERGE gizmos/one?fieldManager=a {"spec": {"part": 1.25}}`,
+	}},
+	{"lists of unknown kinds", "", []string{
+		`APPLY gizmos/one?fieldManager=a {"spec": {"list": [{"name": "a"}]}}`,
+		`APPLY gizmos/one?fieldManager=b {"spec": {"list": [{"name": "b"}]}}`,
+		`APPLY gizmos/one?fieldManager=b&force=true {"spec": {"list": [{"name": "b"}]}}`,
+	}},
+	{"lists that are merged by keys", "", []string{
+		`APPLY serviceaccounts/one?fieldManager=a {"secrets": [{"name": "a"}]}`,
+		`APPLY serviceaccounts/one?fieldManager=b {"secrets": [{"name": "b"}]}`,
+		`APPLY serviceaccounts/one?fieldManager=a {"secrets": []}`,
+		`APPLY configmaps/one?fieldManager=a {"metadata": {"name": "one", "finalizers": ["example.com/a"]}}`,
+		`APPLY configmaps/one?fieldManager=b {"metadata": {"name": "one", "finalizers": ["example.com/b"]}}`,
+		`MERGE configmaps/one?fieldManager=c {"metadata": {"finalizers": null}}`,
+	}},
+	{"unknown fields", "", []string{
+		`POST configmaps {"metadata": {"name": "one"}, "date": {"a": "1"}}`,
+		`POST serviceaccounts {"metadata": {"name": "one", "lables": {}}, "secrets": [{"nome": "x"}]}`,
+		`POST configmaps {"metadata": {"name": "one"}}`,
+		`PUT configmaps/one {"metadata": {"name": "one"}, "date": {"a": "1"}}`,
+		`MERGE configmaps/one {"date": {"a": "1"}}`,
+		`JSON configmaps/one [{"op": "add", "path": "/date", "value": {}}]`,
+	}},
+	{"values of another type", "", []string{
+		`POST configmaps {"metadata": {"name": "one"}, "data": {"a": 1}}`,
+		`POST configmaps {"metadata": {"name": "one"}, "data": ["a"]}`,
+		`POST configmaps {"metadata": {"name": "one"}, "immutable": "yes"}`,
+	}},
+	{"null", "null is kept", []string{
+		`POST configmaps {"metadata": {"name": "one"}, "data": null}`,
+	}},
+	{"fields have defaults", "nothing is defaulted", []string{
+		`POST secrets {"metadata": {"name": "one"}}`,
+	}},
+	{"a namespace must exist", "namespaces are not checked", []string{
+		`POST missing/configmaps {"metadata": {"name": "one"}}`,
+	}},
+	{"values are validated", "values are not validated", []string{
+		`POST configmaps {"metadata": {"name": "One"}}`,
+	}},
+}
+
+// kinds are those of the requests.
+func kinds() []memory.Kind {
+	kind := func(group, resource, name string) memory.Kind {
+		return memory.Kind{Resource: kube.Resource{
+			GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, Kind: name, Namespaced: true,
+		}}
+	}
+	gizmo := kind("memory.example.com", "gizmos", "Gizmo")
+	gizmo.Status, gizmo.Scale = true, true
+	return []memory.Kind{kind("", "configmaps", "ConfigMap"), kind("", "secrets", "Secret"), kind("", "serviceaccounts", "ServiceAccount"), gizmo}
+}
+
+const gizmoCRD = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gizmos.memory.example.com}, spec: {
+  group: memory.example.com, scope: Namespaced, names: {plural: gizmos, singular: gizmo, kind: Gizmo},
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}},
+    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}}]}}`
+
+// play sends the requests of a row and returns what they are answered.
+func play(t *testing.T, do func(*http.Request) (*http.Response, error), host, namespace string, requests []string) string {
+	t.Helper()
+	var out strings.Builder
+	uid, version := "", ""
+	for _, text := range requests {
+		fmt.Fprintf(&out, "%s\n", text)
+		verb, rest, _ := strings.Cut(strings.NewReplacer("UID", uid, "VERSION", version).Replace(text), " ")
+		path, body, _ := strings.Cut(rest, " ")
+		path, query, _ := strings.Cut(path, "?")
+		in := namespace
+		if below, isMissing := strings.CutPrefix(path, "missing/"); isMissing {
+			in, path = "missing", below
+		}
+		k := kinds()[slices.IndexFunc(kinds(), func(k memory.Kind) bool { return strings.HasPrefix(path, k.GroupVersionResource.Resource) })]
+		media := map[string]string{"APPLY": "application/apply-patch+yaml", "MERGE": "application/merge-patch+json", "JSON": "application/json-patch+json"}[verb]
+		if media != "" {
+			verb = http.MethodPatch
+		}
+		if verb != http.MethodGet && verb != http.MethodDelete {
+			query = strings.TrimPrefix(query+"&fieldValidation=Strict", "&")
+		}
+		var tree map[string]any
+		if json.Unmarshal([]byte(body), &tree) == nil && verb != http.MethodDelete && media != "application/merge-patch+json" {
+			tree["apiVersion"], tree["kind"] = k.GroupVersion().String(), k.Kind
+			if _, name, isOne := strings.Cut(path, "/"); isOne && tree["metadata"] == nil {
+				tree["metadata"] = map[string]any{}
+				tree["metadata"].(map[string]any)["name"], _, _ = strings.Cut(name, "/")
+			}
+			text, _ := json.Marshal(tree)
+			body = string(text)
+		}
+		url := host + "/" + strings.TrimPrefix(strings.Join(k.Path(in), "/"), "/")
+		url = strings.TrimSuffix(url, k.GroupVersionResource.Resource) + path
+		r, err := http.NewRequestWithContext(t.Context(), verb, url+strings.TrimSuffix("?"+query, "?"), strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("User-Agent", "tester/1")
+		r.Header.Set("Content-Type", cmp.Or(media, "application/json"))
+		response, err := do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(response.Body)
+		if err := response.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o map[string]any
+		d := json.NewDecoder(bytes.NewReader(answer))
+		d.UseNumber()
+		if err := d.Decode(&o); err != nil {
+			t.Fatalf("%s: %v\n%s", text, err, answer)
+		}
+		if metadata, _ := o["metadata"].(map[string]any); metadata["uid"] != nil {
+			uid, version = fmt.Sprint(metadata["uid"]), fmt.Sprint(metadata["resourceVersion"])
+		}
+		fmt.Fprintf(&out, "  %d %s\n", response.StatusCode, strings.ReplaceAll(outcome(o), namespace, "NS"))
+	}
+	return out.String()
+}
+
+// outcome is a response without what differs between any two servers.
+func outcome(o map[string]any) string {
+	switch items, isList := o["items"].([]any); {
+	case o["kind"] == "Status":
+		text := fmt.Sprint(o["reason"])
+		if o["reason"] == nil {
+			text = fmt.Sprint(o["status"])
+		}
+		details, _ := o["details"].(map[string]any)
+		causes, _ := details["causes"].([]any)
+		var lines []string // in no order
+		for _, c := range causes {
+			if cause, _ := c.(map[string]any); cause["reason"] == "FieldManagerConflict" {
+				with := strings.Split(fmt.Sprint(cause["message"]), `"`)
+				lines = append(lines, fmt.Sprintf("\n    %s: conflict with %s", cause["field"], with[1]))
+			}
+		}
+		slices.Sort(lines)
+		return text + strings.Join(lines, "")
+	case isList:
+		text := fmt.Sprint(o["kind"])
+		for _, item := range items {
+			item, _ := item.(map[string]any)
+			delete(item, "apiVersion") // only some lists have it
+			delete(item, "kind")
+			text += "\n  " + outcome(item)
+		}
+		return text
+	}
+	metadata, _ := o["metadata"].(map[string]any)
+	managed, _ := metadata["managedFields"].([]any)
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "deletionGracePeriodSeconds"} {
+		delete(metadata, field)
+	}
+	if metadata["deletionTimestamp"] != nil {
+		metadata["deletionTimestamp"] = "set"
+	}
+	text, _ := json.Marshal(o)
+	var lines []string
+	for _, m := range managed {
+		m, _ := m.(map[string]any)
+		fields, _ := json.Marshal(m["fieldsV1"])
+		line := fmt.Sprintf("\n    %s %s", m["manager"], m["operation"])
+		if m["subresource"] != nil {
+			line += fmt.Sprintf(" of %s", m["subresource"])
+		}
+		lines = append(lines, line+": "+string(fields))
+	}
+	slices.Sort(lines)
+	return string(text) + strings.Join(lines, "")
+}
+
+// TestRequests compares the answers with testdata/requests.txt.
+func TestRequests(t *testing.T) {
+	var out strings.Builder
+	for _, row := range rows {
+		server := memory.New(memory.Options{Kinds: kinds()})
+		fmt.Fprintf(&out, "# %s\n%s\n", row.name, play(t, server.RoundTrip, "http://memory", "test-0-0", row.requests))
+	}
+	golden.Compare(t, "testdata/requests.txt", out.String())
+}
+
+// TestRequestsOnCluster sends the same requests to a real API server. The answers are the same, but for the known differences.
+func TestRequestsOnCluster(t *testing.T) {
+	c := testenv.Shared(t)
+	c.KubectlInput(t, gizmoCRD, "apply", "-f", "-")
+	c.Kubectl(t, "wait", "--for=condition=Established", "crd/gizmos.memory.example.com")
+	config := c.Config(t)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			want := play(t, memory.New(memory.Options{Kinds: kinds()}).RoundTrip, "http://memory", "test-0-0", row.requests)
+			got := play(t, client.Do, config.Host, c.Namespace(t), row.requests)
+			if got != want && row.difference == "" {
+				t.Errorf("the API server answers\n%s\nthe one in memory\n%s", got, want)
+			}
+			if got == want && row.difference != "" {
+				t.Errorf("there is no difference: %s", row.difference)
+			}
+		})
+	}
+}
