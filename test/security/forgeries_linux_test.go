@@ -48,8 +48,8 @@ func forgedRecord(t *testing.T, instance, namespace, hook, set string, places []
 	return string(record)
 }
 
-// Line "records of sets": who may write ConfigMaps in the namespace of an owner forges records. No object of others is changed or deleted, the operator
-// shows nothing of them by itself, and what a command shows cannot be pasted by accident.
+// Line "records of sets": a user with permission for ConfigMaps in the namespace of an owner forges records. No other object is changed or deleted, the
+// operator shows no forgery by itself, and the commands in its log are quoted.
 func TestForgedRecordsOfSets(t *testing.T) {
 	const forgeries = 300
 	cluster := testenv.Shared(t)

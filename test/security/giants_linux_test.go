@@ -34,8 +34,8 @@ fi
 echo "the other hook has run"
 `
 
-// Line "large objects": who changes a large object again and again while its hook fails cannot make a run that never fits. No run gets more than its bound
-// in bytes, each change is delivered, in order, and the queue goes on once the hook is mended.
+// Line "large objects": repeated changes of a large object, while its hook fails, make no run that never fits. No run gets more than its bound in bytes,
+// each change is delivered, in order, and the queue continues once the hook is fixed.
 func TestMergedGiants(t *testing.T) {
 	const updates, bound, size = 100, 32 << 20, 900_000
 	cluster := testenv.Shared(t)
