@@ -84,7 +84,7 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-func said(filling bool, answers []answer) []string {
+func said(isFilling bool, answers []answer) []string {
 	var got []string
 	log := slog.New(sayer{slog.DiscardHandler, func(r slog.Record) {
 		text := r.Message
@@ -96,7 +96,10 @@ func said(filling bool, answers []answer) []string {
 		})
 		got = append(got, r.Level.String()+" "+text)
 	}})
-	m := &monitor{log: log, filling: filling}
+	m := &monitor{log: log}
+	if !isFilling {
+		m.phase = locked
+	}
 	m.stuck = func(err error) { got = append(got, "stuck: "+err.Error()) }
 	sub := &subscription{consumer: m, stream: newStream(nil, pods)}
 	for _, a := range answers {
@@ -107,7 +110,7 @@ func said(filling bool, answers []answer) []string {
 
 // Troubles are those of this moment, per scope, with the latest error.
 func TestTroublesAreCurrent(t *testing.T) {
-	m := &monitor{binding: &hook.Kubernetes{}, log: slog.New(slog.DiscardHandler), filling: true, stuck: func(error) {}}
+	m := &monitor{binding: &hook.Kubernetes{}, log: slog.New(slog.DiscardHandler), stuck: func(error) {}}
 	one, two := &subscription{stream: newStream(nil, pods)}, &subscription{stream: newStream(nil, things)}
 	check := func(want ...string) {
 		t.Helper()

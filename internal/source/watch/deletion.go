@@ -63,7 +63,7 @@ func (m *monitor) startsDeleting(watch event.Watch, e entry) {
 	switch {
 	case !o.has(g.name):
 		m.undelivered(watch, e, "the object is being deleted and does not have the finalizer of the binding")
-	case !m.unlocked:
+	case m.phase != open:
 		m.undelivered(watch, e, "Deleting follows the Synchronization")
 	case g.fates[o.uid] != 0:
 		m.undelivered(watch, e, "Deleting has been delivered, later changes of the object are not")
@@ -82,7 +82,7 @@ func (m *monitor) keepFinalizer(o event.Object) (stays, again bool) {
 	defer m.mu.Unlock()
 	it, ok := m.items.Get(objectKey(o.Namespace, o.Name))
 	switch {
-	case m.muted || m.ended:
+	case m.phase >= muted:
 		return true, false
 	case !ok || it.object.uid != o.UID || !it.object.has(m.gate.name):
 		return false, false
@@ -96,7 +96,7 @@ func (m *monitor) deliverDeleting(o event.Object) {
 	g, key := m.gate, objectKey(o.Namespace, o.Name)
 	m.update(func() {
 		it, ok := m.items.Get(key)
-		if !ok || it.object.uid != o.UID || g.fates[o.UID] != kept || m.muted || m.ended {
+		if !ok || it.object.uid != o.UID || g.fates[o.UID] != kept || m.phase >= muted {
 			return
 		}
 		delete(g.fates, o.UID)
@@ -137,12 +137,12 @@ func (m *monitor) fireLeft(e entry) {
 func (m *monitor) dropFinalized(it item, e entry) bool {
 	g, uid := m.gate, it.object.uid
 	switch {
-	case !g.closed() || m.muted:
+	case !g.closed() || m.phase >= muted:
 		return false
 	case g.fates[uid] >= removed || !it.object.has(g.name):
 		delete(g.fates, uid)
 		return false
-	case !m.unlocked: // it may come back and leave again: one Deleted tells of it
+	case m.phase != open: // it may come back and leave again: one Deleted tells of it
 		g.left = append(slices.DeleteFunc(g.left, func(e entry) bool { return e.object.uid == uid }), e)
 	default:
 		m.fireLeft(e)

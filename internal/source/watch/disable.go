@@ -20,7 +20,7 @@ func (w *Watcher) Mute(h *hook.Hook) {
 func (m *monitor) mute() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held, m.muted = event.Log{}, true
+	m.held, m.phase = event.Log{}, max(m.phase, muted)
 	if m.gate != nil {
 		m.openGate(gateOpen) // the next version of the hook adds the finalizer
 	}
@@ -60,7 +60,7 @@ func (m *monitor) end() []*subscription {
 	if m.gate != nil && m.gate.todo != nil {
 		m.gate.todo.ShutDown()
 	}
-	m.subs, m.held, m.unlocked, m.ended = nil, event.Log{}, false, true
+	m.subs, m.held, m.phase = nil, event.Log{}, ended
 	m.items.Clear()
 	clear(m.keys)
 	return subs

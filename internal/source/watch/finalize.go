@@ -147,11 +147,11 @@ func (m *monitor) readLeft(ctx context.Context, client rest.Interface, o kube.Fi
 	m.update(func() {
 		it, has := m.items.Get(e.object.key)
 		switch {
-		case m.muted || m.ended || g.known[e.object.uid] && !again || e.object.uid != o.UID || !e.object.has(g.name):
+		case m.phase >= muted || g.known[e.object.uid] && !again || e.object.uid != o.UID || !e.object.has(g.name):
 			return
 		case has && it.object.uid == o.UID || g.lacking[e.object.key] != nil:
 			return // it has come back
-		case m.unlocked:
+		case m.phase == open:
 			if again && g.fates[o.UID] == requested {
 				g.fates[o.UID] = kept // no run has its Deleting
 			}

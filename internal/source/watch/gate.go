@@ -238,7 +238,7 @@ func (m *monitor) dismissAll(which func(*change) bool) {
 func (m *monitor) closeGate(todo requests) (closed bool) {
 	g := m.gate
 	m.update(func() {
-		if closed = !m.muted && !m.ended; !closed {
+		if closed = m.phase < muted; !closed {
 			return
 		}
 		g.todo, g.phase, g.trouble, g.known, g.awaited = todo, gateStarting, "", map[string]bool{}, 1
@@ -331,7 +331,7 @@ func (m *monitor) due(r request) *change {
 	if r.remove {
 		return m.gate.removals[r]
 	}
-	if c := m.gate.lacking[r.key]; c != nil && c.request == r && !c.added && !m.ended {
+	if c := m.gate.lacking[r.key]; c != nil && c.request == r && !c.added && m.phase != ended {
 		return c
 	}
 	return nil
@@ -340,11 +340,11 @@ func (m *monitor) due(r request) *change {
 // answeredAdd handles the answer to a request to add the finalizer.
 func (m *monitor) answeredAdd(c *change, err error) {
 	g := m.gate
-	switch undo := g.phase == gateHalted || c.left && !m.muted && !m.ended; {
+	switch undo := g.phase == gateHalted || c.left && m.phase < muted; {
 	case undo && err == nil:
 		m.requestRemoval(c.object)
 		return
-	case m.ended || m.muted:
+	case m.phase >= muted:
 		return
 	}
 	if g.forbidden != "" && !kube.IsPermissionMissing(err) {
@@ -359,8 +359,8 @@ func (m *monitor) answeredAdd(c *change, err error) {
 		g.settle(c)
 	case kube.IsPermissionMissing(err):
 		g.forbidden, g.paused = g.missing("add", c), time.Now().Add(forbiddenDelay)
-		if !m.blocked {
-			m.blocked = true
+		if m.hold != holdForbidden {
+			m.hold = holdForbidden
 			m.logLater(slog.LevelError, "Cannot add the finalizer, the binding delivers nothing until then", "error", g.forbidden)
 		}
 		g.todo.AddAfter(c.request, forbiddenDelay)
@@ -379,7 +379,7 @@ func (m *monitor) answeredAdd(c *change, err error) {
 func (m *monitor) allowed() {
 	g := m.gate
 	m.logLater(slog.LevelInfo, "The finalizer can be added again")
-	g.forbidden, g.paused, m.blocked = "", time.Time{}, false
+	g.forbidden, g.paused, m.hold = "", time.Time{}, holdNone
 	for _, key := range slices.Sorted(maps.Keys(g.lacking)) {
 		g.todo.Add(g.lacking[key].request)
 	}
@@ -430,7 +430,7 @@ func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 				g.todo.Forget(c.request)
 			}
 			m.lostFinalizer(c.request, last)
-		case m.ended:
+		case m.phase == ended:
 			delete(g.removals, c.request)
 		case kube.IsPermissionMissing(err):
 			m.failed(c, "Cannot remove the finalizer", g.missing("remove", c))
@@ -451,7 +451,7 @@ func (m *monitor) halt(reason string, than uint64) {
 		return
 	}
 	m.openGate(gateHalted)
-	m.held, m.muted, g.left = event.Log{}, true, nil
+	m.held, m.phase, g.left = event.Log{}, muted, nil
 	m.items.Scan(func(_ string, it item) bool {
 		if it.object.has(g.name) && version(it.object.resourceVersion) > than {
 			m.requestRemoval(g.finalized(it.object))

@@ -37,7 +37,7 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 		m := &monitor{
 			address: address{hook: &hook.Hook{}},
 			binding: &hook.Kubernetes{Added: true, KeepFullObjects: true}, meter: noMeter{}, sink: sinks[i], log: slog.New(slog.DiscardHandler),
-			filled: make(chan struct{}), filling: true,
+			filled: make(chan struct{}),
 		}
 		if filter != "" {
 			program, err := compiler.Compile(filter)
@@ -110,7 +110,7 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 		}
 		m := &monitor{
 			address: address{hook: &hook.Hook{}}, binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{},
-			log: slog.New(slog.DiscardHandler), filled: make(chan struct{}), filling: true,
+			log: slog.New(slog.DiscardHandler), filled: make(chan struct{}),
 		}
 		sub := &subscription{consumer: m, stream: s}
 		m.expect(sub, 0)
@@ -183,7 +183,7 @@ func TestUndeliveredEventsAreLogged(t *testing.T) {
 			return true
 		})
 	}})
-	m := &monitor{binding: &hook.Kubernetes{Modified: true}, meter: noMeter{}, sink: silence{}, log: log, program: &jq.Filter{}, filled: make(chan struct{}), filling: true, resting: true}
+	m := &monitor{binding: &hook.Kubernetes{Modified: true}, meter: noMeter{}, sink: silence{}, log: log, program: &jq.Filter{}, filled: make(chan struct{}), hold: holdStandby}
 	sub := &subscription{consumer: m}
 	m.expect(sub, 0)
 	put := func(version, filtered string) {

@@ -19,12 +19,38 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
+// phase is how far a monitor is.
+//
+//	filling → locked → open → muted → ended
+//
+// The last two may follow any other one.
+type phase int
+
+const (
+	// filling: the initial list is not complete, there are no events.
+	filling phase = iota
+	// locked: events are held until the Synchronization has succeeded; the snapshot for it replaces those held so far.
+	locked
+	// open: events are delivered.
+	open
+	// muted: events are not delivered any more, snapshots stay current.
+	muted
+	// ended: the binding has been disabled, and has no objects.
+	ended
+)
+
+// hold is why a monitor delivers no events in a phase in which it would.
+type hold int
+
+const (
+	holdNone hold = iota
+	// holdStandby: the objects follow the cluster without events, for days if need be.
+	holdStandby
+	// holdForbidden: the permission to add the finalizer is missing, events are held until it is granted.
+	holdForbidden
+)
+
 // monitor has the objects of one kubernetes binding and decides whether their changes are events.
-//
-//	filling → (resting →) locked → unlocked
-//
-// While filling, there are no events. While locked, events are held until the Synchronization has succeeded; the snapshot for it replaces
-// those held so far. On a standby a binding rests: the objects follow the cluster without events, for days if need be.
 type monitor struct {
 	address
 	// stuck reports why the initial list is not complete.
@@ -64,12 +90,9 @@ type monitor struct {
 	apiGroup string
 	// awaited are the subscriptions that have not delivered a list.
 	awaited map[*subscription]bool
-	// filling is true until nothing was awaited for the first time.
-	filling  bool
-	unlocked bool
-	// resting is true on a standby.
-	resting bool
-	// held are the events since the last snapshot for a Synchronization. Empty when unlocked.
+	phase   phase
+	hold    hold
+	// held are the events since the last snapshot for a Synchronization, or since holdForbidden. Empty otherwise.
 	held event.Log
 	// troubles are the requests that fail now.
 	troubles map[requestKey]failure
@@ -77,19 +100,14 @@ type monitor struct {
 	total, recent Changes
 	// subs are all subscriptions of the binding, including that of a follower.
 	subs map[*subscription]bool
-	// muted is set when events are not delivered any more.
-	muted bool
 	// retired are subscriptions that were replaced. Their objects stay until nothing is awaited.
 	retired map[*subscription]bool
 	// generation counts replacements of all subscriptions.
 	generation int
-	// ended is set when the binding has been disabled.
-	ended bool
 
 	failures filterFailures
-	// gate is nil without a finalizer. blocked is set while the permission to add it is missing: events are held.
-	gate    *gate
-	blocked bool
+	// gate is nil without a finalizer.
+	gate *gate
 	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
 	records []func()
 }
@@ -185,7 +203,7 @@ func (m *monitor) applyFilter(ctx context.Context, o *object, content *jq.Object
 func (m *monitor) expect(sub *subscription, generation int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ended || generation != m.generation {
+	if m.phase == ended || generation != m.generation {
 		return false
 	}
 	if m.subs == nil {
@@ -231,8 +249,8 @@ func (m *monitor) arrived(sub *subscription) {
 		m.dismissAll(func(l *change) bool { return m.retired[l.sub] })
 		m.retired = nil
 	}
-	if m.filling {
-		m.filling = false
+	if m.phase == filling {
+		m.phase = locked
 		close(m.filled)
 	}
 }
@@ -245,7 +263,7 @@ func (m *monitor) update(change func()) {
 	m.locked(func() {
 		change()
 		n = m.items.Len()
-		if m.unlocked && !m.blocked {
+		if m.delivers() {
 			held, m.held = m.held, held
 		}
 	})
@@ -290,7 +308,7 @@ func (m *monitor) replace(sub *subscription, entries []entry, except map[string]
 		if sub.left {
 			return
 		}
-		m.quiet = m.filling
+		m.quiet = m.phase == filling
 		if m.items.Len() > 0 || m.gate != nil {
 			present := make(map[string]bool, len(entries))
 			for _, e := range entries {
@@ -383,7 +401,7 @@ func (m *monitor) put(sub *subscription, e entry) {
 	if had && old.object.uid == e.object.uid {
 		it.unannounced = old.unannounced
 	} else {
-		it.unannounced = m.gate != nil && m.unlocked && m.gate.isUnannounced(e.object)
+		it.unannounced = m.gate != nil && m.phase == open && m.gate.isUnannounced(e.object)
 	}
 	switch {
 	case !had:
@@ -444,10 +462,10 @@ func (m *monitor) drop(it item, last *object) {
 func (m *monitor) fire(watch event.Watch, e entry) {
 	b := m.binding
 	switch {
-	case m.muted:
-	case m.filling || m.gate != nil && m.gate.phase == gateStarting:
+	case m.phase >= muted:
+	case m.phase == filling || m.gate != nil && m.gate.phase == gateStarting:
 		m.undelivered(watch, e, "the Synchronization will contain it")
-	case m.resting:
+	case m.hold == holdStandby:
 		m.undelivered(watch, e, "this replica is on standby")
 	case m.gate != nil && watch != event.Deleted && e.object.terminating():
 		m.startsDeleting(watch, e)
@@ -475,8 +493,8 @@ func (m *monitor) send(f fired) {
 	}
 	ev := m.event(f)
 	m.mu.Lock()
-	deliver := m.unlocked && !m.blocked && !m.muted
-	if !deliver && !m.muted {
+	deliver := m.delivers()
+	if !deliver && m.phase < muted {
 		m.held.Add(ev)
 	}
 	m.mu.Unlock()
@@ -485,10 +503,13 @@ func (m *monitor) send(f fired) {
 	}
 }
 
+// delivers reports whether events are not held. It requires mu.
+func (m *monitor) delivers() bool { return m.phase == open && m.hold != holdForbidden }
+
 func (m *monitor) isMuted() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.muted
+	return m.phase >= muted
 }
 
 func (m *monitor) event(f fired) event.Event {
@@ -522,7 +543,7 @@ func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	it, ok := m.items.Get(objectKey(namespace, name))
-	if !ok || m.muted || m.gate != nil && it.object.terminating() {
+	if !ok || m.phase >= muted || m.gate != nil && it.object.terminating() {
 		return ev, false
 	}
 	o := event.Object{Namespace: namespace, Name: name, Kind: it.object.kind}
@@ -576,7 +597,7 @@ func (m *monitor) synchronize() event.Snapshot {
 	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.unlocked {
+	if m.phase < open {
 		m.held = event.Log{}
 	}
 	return m.copy()
@@ -590,13 +611,17 @@ func (m *monitor) copy() event.Snapshot {
 func (m *monitor) lead() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.resting = false
+	if m.hold == holdStandby {
+		m.hold = holdNone
+	}
 }
 
 // unlock delivers the events that were held; later ones are delivered immediately.
 func (m *monitor) unlock() {
 	m.update(func() {
-		m.unlocked = true
+		if m.phase == locked {
+			m.phase = open
+		}
 		m.fireDelayed()
 	})
 }
@@ -604,8 +629,8 @@ func (m *monitor) unlock() {
 // announce delivers Added for every object, marked as initial, and then events.
 func (m *monitor) announce() {
 	m.update(func() {
-		if !m.unlocked {
-			m.held, m.unlocked = event.Log{}, true
+		if m.phase == locked {
+			m.held, m.phase = event.Log{}, open
 		}
 		m.items.Scan(func(_ string, it item) bool {
 			m.fire(event.Added, entry{it.object, it.filtered, m.keys[it.object.key]})
@@ -625,7 +650,7 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		return
 	}
 	m.mu.Lock()
-	filling, awaited := m.filling, m.awaited[sub]
+	isFilling, awaited := m.phase == filling, m.awaited[sub]
 	if sub.left {
 		m.mu.Unlock()
 		return
@@ -655,7 +680,7 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		if awaited { // or this would wait for a sink, and delay other bindings
 			m.doWithout(sub, explain(sub.stream.scope, verb, err))
 		}
-		if filling {
+		if isFilling {
 			return
 		}
 	}
@@ -664,7 +689,7 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	case noTrouble:
 		m.log.Info("Watch recovered", "verb", verb, "scope", sub.stream.scope.String())
 	default:
-		m.complain(filling, explain(sub.stream.scope, verb, err))
+		m.complain(isFilling, explain(sub.stream.scope, verb, err))
 	}
 }
 
@@ -672,7 +697,7 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 func (m *monitor) doWithout(sub *subscription, err error) {
 	var waiting bool
 	m.update(func() {
-		waiting = m.awaited[sub] && m.filling
+		waiting = m.awaited[sub] && m.phase == filling
 		m.arrived(sub)
 	})
 	if waiting {
@@ -685,8 +710,8 @@ func (m *monitor) dropped(sub *subscription, changes int) {
 		"changes", changes, "scope", sub.stream.scope.String(), "hint", "make jqFilter faster, select fewer objects, or give --tmp-dir a faster disk")
 }
 
-func (m *monitor) complain(filling bool, err error) {
-	if filling {
+func (m *monitor) complain(isFilling bool, err error) {
+	if isFilling {
 		m.stuck(err)
 		return
 	}

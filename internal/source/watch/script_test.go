@@ -343,7 +343,7 @@ func (w *stage) binding(name string, options []string) *staged {
 	b.monitor = &monitor{
 		address: address{hook: &hook.Hook{Name: name}}, meter: noMeter{},
 		binding: &k, sink: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
-		filled: make(chan struct{}), filling: true,
+		filled: make(chan struct{}),
 	}
 	for _, option := range options {
 		option, value, _ := strings.Cut(option, "=")
@@ -361,7 +361,7 @@ func (w *stage) binding(name string, options []string) *staged {
 		case "slim":
 			k.KeepFullObjects = false
 		case "standby":
-			b.monitor.resting = true
+			b.monitor.hold = holdStandby
 		case "finalizer":
 			k.Finalizer = finalizerOfScripts
 			b.monitor.gate = newGate(k.Finalizer)

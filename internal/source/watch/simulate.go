@@ -205,7 +205,7 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	b := &simulatedBinding{indexer: newIndexer(keep), monitor: &monitor{
 		address: address{h, index}, stuck: func(error) {}, binding: k, sink: s.opts.Sink, meter: noMeter{},
 		log:    slog.New(&exclusions{report: func(reason string) { s.opts.Excluded(h, index, reason) }}),
-		filled: make(chan struct{}), filling: true,
+		filled: make(chan struct{}),
 	}}
 	var err error
 	if b.resource, err = s.opts.Resolve(k.APIVersion, k.Kind); err != nil {

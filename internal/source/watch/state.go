@@ -73,7 +73,7 @@ func (m *monitor) state() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := State{
-		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: !m.filling, Unlocked: m.unlocked, Held: m.held.Len(),
+		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.phase != filling, Unlocked: m.phase >= open, Held: m.held.Len(),
 	}
 	s.Troubles, s.Finalizing = m.failing(), m.gate.troubles()
 	s.FilterFails, s.FilterError = m.failures.of(func(key string) bool { _, has := m.items.Get(key); return has })

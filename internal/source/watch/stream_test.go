@@ -91,7 +91,7 @@ func benchmarkStream(b *testing.B) *feed {
 		b.Fatal(err)
 	}
 	m := &monitor{
-		binding: &hook.Kubernetes{Modified: true}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true,
+		binding: &hook.Kubernetes{Modified: true}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), phase: open,
 		filled: make(chan struct{}),
 	}
 	s := newStream(nil, scope{})
@@ -126,7 +126,7 @@ func BenchmarkTenFilters(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m := &monitor{binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), unlocked: true, filled: make(chan struct{})}
+		m := &monitor{binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), phase: open, filled: make(chan struct{})}
 		s.join(&subscription{consumer: m, stream: s})
 	}
 	firstLists(b, func() *feed { return &feed{stream: s, ctx: b.Context()} })

@@ -169,7 +169,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	m := &monitor{
 		address: address{h, index}, stuck: stuck, binding: b, sink: w.opts.Sink, meter: w.opts.Meter,
 		log:    w.opts.Log.With("hook", h.Name, "binding", b.Name),
-		filled: make(chan struct{}), filling: true,
+		filled: make(chan struct{}),
 	}
 	if err := m.compile(w.opts.JQ); err != nil {
 		return err
@@ -192,7 +192,9 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	m.setResource(res)
 	m.replan = w.replanner(m, res)
 	w.mu.Lock()
-	m.resting = w.resting
+	if w.resting {
+		m.hold = holdStandby
+	}
 	w.monitors[address{h, index}] = m
 	w.mu.Unlock()
 	w.follow(m, p)
