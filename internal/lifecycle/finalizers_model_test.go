@@ -83,6 +83,7 @@ func TestFinalizerScenarios(t *testing.T) {
 		"replaced between steps":    "create y, wait, poll, delete y, wait, reload, wait",
 		"Deleting displaced":        "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, wait, wait, delete y, wait, wait, wait",
 		"Deleted displaced":         "max-parked, create x, create y, wait, wait, wait, break, leave x, wait, wait, wait, delete y, wait, wait, wait",
+		"back and displaced":        "max-parked, create y, wait, wait, wait, break, delete y, moment, leave y, moment, join y, wait, wait, wait, wait, create x, wait, delete x, wait, wait, wait, wait",
 		"left and displaced":        "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, leave x, wait, wait, wait, wait, delete y, wait, wait, wait",
 	} {
 		t.Run(name, func(t *testing.T) {

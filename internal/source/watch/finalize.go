@@ -149,8 +149,8 @@ func (m *monitor) readLeft(ctx context.Context, client rest.Interface, o kube.Fi
 		switch {
 		case m.phase >= muted || g.known[e.object.uid] && !again || e.object.uid != o.UID || !e.object.has(g.name):
 			return
-		case has && it.object.uid == o.UID || g.lacking[e.object.key] != nil:
-			return // it has come back
+		case has && it.object.uid == o.UID && !it.unannounced || g.lacking[e.object.key] != nil:
+			return // it has come back, and other events follow
 		case m.phase == open:
 			if again && g.fates[o.UID] == requested {
 				g.fates[o.UID] = kept // no run has its Deleting
