@@ -102,6 +102,7 @@ func said(isFilling bool, answers []answer) []string {
 	}
 	m.stuck = func(err error) { got = append(got, "stuck: "+err.Error()) }
 	sub := &subscription{consumer: m, stream: newStream(nil, pods)}
+	m.subs = map[*subscription]bool{sub: true}
 	for _, a := range answers {
 		m.answered(sub, a.verb, a.err)
 	}
@@ -112,6 +113,7 @@ func said(isFilling bool, answers []answer) []string {
 func TestTroublesAreCurrent(t *testing.T) {
 	m := &monitor{binding: &hook.Kubernetes{}, log: slog.New(slog.DiscardHandler), stuck: func(error) {}}
 	one, two := &subscription{stream: newStream(nil, pods)}, &subscription{stream: newStream(nil, things)}
+	m.subs = map[*subscription]bool{one: true, two: true}
 	check := func(want ...string) {
 		t.Helper()
 		got := m.state().Troubles

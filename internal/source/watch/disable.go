@@ -2,6 +2,8 @@ package watch
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -50,13 +52,7 @@ func (m *monitor) end() []*subscription {
 	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var subs []*subscription
-	for sub := range m.subs {
-		if sub.consumer == consumer(m) {
-			sub.left = true // a follower cannot subscribe any more
-		}
-		subs = append(subs, sub)
-	}
+	subs := slices.Collect(maps.Keys(m.subs))
 	if m.gate != nil && m.gate.todo != nil {
 		m.gate.todo.ShutDown()
 	}

@@ -98,7 +98,7 @@ type monitor struct {
 	troubles map[requestKey]failure
 	// total counts changes since the start, recent those since the last run of the hook.
 	total, recent Changes
-	// subs are all subscriptions of the binding, including that of a follower.
+	// subs are all subscriptions of the binding, including that of a follower. What others deliver is ignored.
 	subs map[*subscription]bool
 	// retired are subscriptions that were replaced. Their objects stay until nothing is awaited.
 	retired map[*subscription]bool
@@ -227,7 +227,7 @@ func (m *monitor) retire() (generation int, old []*subscription) {
 		m.retired = map[*subscription]bool{}
 	}
 	for sub := range m.subs {
-		sub.left, m.retired[sub] = true, true
+		m.retired[sub] = true
 		old = append(old, sub)
 	}
 	clear(m.subs)
@@ -305,7 +305,7 @@ func (m *monitor) replace(sub *subscription, entries []entry, except map[string]
 	defer m.failures.report(m.log)
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.object.key, b.object.key) })
 	m.update(func() {
-		if sub.left {
+		if !m.subs[sub] {
 			return
 		}
 		m.quiet = m.phase == filling
@@ -330,7 +330,7 @@ func (m *monitor) change(sub *subscription, e entry) {
 	defer m.handled(time.Now())
 	defer m.failures.report(m.log)
 	m.update(func() {
-		if !sub.left {
+		if m.subs[sub] {
 			m.put(sub, e)
 		}
 	})
@@ -343,10 +343,11 @@ func (m *monitor) handled(since time.Time) {
 func (m *monitor) remove(sub *subscription, o *object) {
 	defer m.handled(time.Now())
 	m.update(func() {
-		if !sub.left {
-			m.dismissAll(func(l *change) bool { return l.key == o.key })
+		if !m.subs[sub] {
+			return
 		}
-		if it, ok := m.items.Get(o.key); ok && !sub.left {
+		m.dismissAll(func(l *change) bool { return l.key == o.key })
+		if it, ok := m.items.Get(o.key); ok {
 			// The filter is not applied: the hook has the last result.
 			m.drop(it, o)
 		}
@@ -357,7 +358,6 @@ func (m *monitor) remove(sub *subscription, o *object) {
 // abandon drops all objects of sub; the hook receives Deleted for them.
 func (m *monitor) abandon(sub *subscription) {
 	m.update(func() {
-		sub.left = true
 		delete(m.subs, sub)
 		maps.DeleteFunc(m.troubles, func(key requestKey, _ failure) bool { return key.stream == sub.stream })
 		m.dropAll(func(_ string, it item) bool { return it.from == sub })
@@ -651,7 +651,7 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	}
 	m.mu.Lock()
 	isFilling, awaited := m.phase == filling, m.awaited[sub]
-	if sub.left {
+	if !m.subs[sub] {
 		m.mu.Unlock()
 		return
 	}

@@ -52,8 +52,6 @@ type subscription struct {
 	resync time.Duration
 	// gone is set when the stream has been left.
 	gone atomic.Bool
-	// left is set when the consumer ignores the subscription. The consumer's own lock guards it.
-	left bool
 	// ended is set when the stream has been left, or must not be joined. The Watcher's lock guards it.
 	ended bool
 	// slowUntil is the Unix time in nanoseconds until which the filter does not run beside those of other consumers.
