@@ -70,6 +70,15 @@ type Settings struct {
 	Kubectl string
 	// Record is which runs are recorded; empty means the operator's default.
 	Record Record
+	// Worker is set if processes of the hook serve runs one after the other.
+	Worker *Worker
+}
+
+// Worker limits a process that serves runs. 0 means no limit.
+type Worker struct {
+	// MaxAge bounds the age of what was prepared, MaxRuns leaks, IdleTimeout the memory of hooks at rest.
+	MaxAge, IdleTimeout time.Duration
+	MaxRuns             int
 }
 
 // Record is which runs of a hook are recorded.

@@ -156,10 +156,18 @@ type settingsConfig struct {
 	Burst            int    `json:"executionBurst,omitempty"`
 	ExecutionTimeout string `json:"executionTimeout,omitempty"`
 	// ContextsPerRun is a number above 0, or auto.
-	ContextsPerRun any          `json:"contextsPerRun,omitempty"`
-	Retry          *retryConfig `json:"retry,omitempty"`
-	Kubectl        string       `json:"kubectl,omitempty"`
-	Record         hook.Record  `json:"record,omitempty"`
+	ContextsPerRun any           `json:"contextsPerRun,omitempty"`
+	Retry          *retryConfig  `json:"retry,omitempty"`
+	Kubectl        string        `json:"kubectl,omitempty"`
+	Record         hook.Record   `json:"record,omitempty"`
+	Worker         *workerConfig `json:"worker,omitempty"`
+}
+
+// workerConfig are the limits of a worker. All are written, because 0 is no default.
+type workerConfig struct {
+	MaxAge      string `json:"maxAge"`
+	MaxRuns     int    `json:"maxRuns"`
+	IdleTimeout string `json:"idleTimeout"`
 }
 
 // FormatConfig returns the form of a configuration.
@@ -335,6 +343,9 @@ func formatSettings(s *hook.Settings) *settingsConfig {
 	}
 	if s.MinInterval > 0 {
 		c.MinInterval = formatDuration(&s.MinInterval)
+	}
+	if w := s.Worker; w != nil {
+		c.Worker = &workerConfig{formatDuration(&w.MaxAge), w.MaxRuns, formatDuration(&w.IdleTimeout)}
 	}
 	switch {
 	case s.ContextsPerRun == hook.AutoContexts:

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -65,7 +66,38 @@ func (p *parser) settings(root *object, h *hook.Hook) {
 	h.Settings.Kubectl = o.oneOf("kubectl", "auto", "process")
 	h.Settings.Record = hook.Record(o.oneOf("record", "failures", "all", "none"))
 	h.Settings.Retry = p.retry(o, nil)
+	h.Settings.Worker = o.worker()
 	o.close()
+}
+
+// worker reads true, false, or limits.
+func (o *object) worker() *hook.Worker {
+	v, ok := o.lookup("worker")
+	w := &hook.Worker{MaxAge: time.Hour, MaxRuns: 10_000, IdleTimeout: 10 * time.Minute}
+	on, isBool := v.(bool)
+	switch {
+	case !ok, isBool && !on:
+		return nil
+	case isBool:
+		return w
+	case typeOf(v) != "object":
+		o.violation("worker", fmt.Sprintf("must be of type boolean or object: %q", typeOf(v)), "write true, or {maxAge: 1h, maxRuns: 10000, idleTimeout: 10m}")
+		return nil
+	}
+	limits := o.object("worker")
+	if d := limits.duration("maxAge"); d != nil {
+		w.MaxAge = *d
+	}
+	if d := limits.duration("idleTimeout"); d != nil {
+		w.IdleTimeout = *d
+	}
+	if n := limits.integer("maxRuns"); n != nil {
+		if w.MaxRuns = *n; *n < 0 {
+			limits.violation("maxRuns", fmt.Sprintf("is %d", *n), "use 0 for no limit, or the number of runs after which a worker is replaced")
+		}
+	}
+	limits.close()
+	return w
 }
 
 // contextsPerRun reads auto or a number.
