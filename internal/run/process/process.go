@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,7 +65,10 @@ type Invocation struct {
 	Hook, Path string
 	Args       []string
 	Dir        string
-	Env        []string
+	// Env is the environment that all runs of the hook share, Vars are the variables of this one.
+	Env, Vars []string
+	// Worker is about the worker that may serve the run. An Executor ignores it.
+	Worker *Worker
 	// Stdout and Stderr receive lines without their ends, on the goroutine that called Execute.
 	Stdout, Stderr func(line []byte)
 	// Timeout ends the run; 0 means never.
@@ -78,6 +82,8 @@ type Result struct {
 	HeldOpen bool
 	// Slowed reports that the process has printed so much that its output was read slowly.
 	Slowed bool
+	// Served is the worker that has served the run.
+	Served Served
 }
 
 // Usage is that of a process and the children that it waited for.
@@ -136,13 +142,13 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 
 // start starts the process. It retries ETXTBSY: a file that has just been written may still be open for writing in a child
 // that another run is forking.
-func (e *Executor) start(in Invocation, stdout, stderr int) (pid int, err error) {
+func (e *Executor) start(in Invocation, stdout, stderr int, more ...uintptr) (pid int, err error) {
 	devNull, err := e.devNull()
 	if err != nil {
 		return 0, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
 	attr := &syscall.ProcAttr{
-		Dir: in.Dir, Env: in.Env, Files: []uintptr{devNull.Fd(), uintptr(stdout), uintptr(stderr)},
+		Dir: in.Dir, Env: slices.Concat(in.Env, in.Vars), Files: append([]uintptr{devNull.Fd(), uintptr(stdout), uintptr(stderr)}, more...),
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
 	argv := append([]string{in.Path}, in.Args...)

@@ -58,3 +58,16 @@ func pipe() (read, write int, err error) {
 	unix.CloseOnExec(ends[1])
 	return ends[0], ends[1], nil
 }
+
+// socketpair makes two connected sockets with close-on-exec.
+func socketpair() (ours, theirs int, err error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return -1, -1, os.NewSyscallError("socketpair", err)
+	}
+	unix.CloseOnExec(ends[0])
+	unix.CloseOnExec(ends[1])
+	return ends[0], ends[1], nil
+}

@@ -34,3 +34,12 @@ func pipe() (read, write int, err error) {
 	err = unix.Pipe2(ends[:], unix.O_CLOEXEC)
 	return ends[0], ends[1], os.NewSyscallError("pipe2", err)
 }
+
+// socketpair makes two connected sockets with close-on-exec.
+func socketpair() (ours, theirs int, err error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, -1, os.NewSyscallError("socketpair", err)
+	}
+	return ends[0], ends[1], nil
+}

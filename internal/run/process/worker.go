@@ -1,0 +1,110 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// WorkerVariable names the descriptor of the socket in the environment of a worker.
+const WorkerVariable = "HOOK_WORKER_FD"
+
+// Worker is what a worker has to know about a run that it serves.
+type Worker struct {
+	// Run is the id of the run.
+	Run string
+	// Stdout and Stderr are the paths at which the named pipes of the run are made.
+	Stdout, Stderr string
+	// Files is equal for all runs from the same files of the hook. Take keeps these until release is called.
+	Files int
+	Take  func() (release func())
+	// Client reports that a client waits for the run.
+	Client bool
+	// MaxAge, MaxRuns and IdleTimeout are the limits of a worker; 0 means none.
+	MaxAge, IdleTimeout time.Duration
+	MaxRuns             int
+}
+
+// Served is the worker of a run; zero without one.
+type Served struct {
+	// Worker is the number of the worker among those of its hook, Run counts the runs that it has served with this one.
+	Worker, Run int
+	// Started is how long the run has waited for the start of a worker.
+	Started time.Duration
+}
+
+// String describes it for users; it is empty without a worker.
+func (s Served) String() string {
+	if s.Worker == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d, its %s run", s.Worker, ordinal(s.Run))
+	if s.Started >= time.Millisecond {
+		text += ", after a start of " + s.Started.Round(time.Millisecond).String()
+	}
+	return text
+}
+
+// ordinal is 1st, 2nd, 3rd, 4th.
+func ordinal(n int) string {
+	end := "th"
+	if tens := n / 10 % 10; tens != 1 {
+		switch n % 10 {
+		case 1:
+			end = "st"
+		case 2:
+			end = "nd"
+		case 3:
+			end = "rd"
+		}
+	}
+	return strconv.Itoa(n) + end
+}
+
+// WorkerError reports that a worker has not served a run.
+type WorkerError struct {
+	Hook string
+	// Problem is the cause and the fix, without output of the hook. Sent is what the worker has sent instead of what it had to.
+	Problem, Sent string
+	// Stderr is the output of the worker there.
+	Stderr string
+}
+
+func (e *WorkerError) Error() string {
+	text := e.Hook + " FAILED: " + e.Problem
+	if e.Sent != "" {
+		text += fmt.Sprintf(" (it sent %q)", e.Sent)
+	}
+	if e.Stderr != "" {
+		text += ": " + e.Stderr
+	}
+	return text
+}
+
+// ErrWorkerGone reports that a run has not been sent, because the worker has ended. Another one can serve it.
+var ErrWorkerGone = errors.New("the worker has ended")
+
+// maxMessage is the size of the variables of a run, in bytes.
+const maxMessage = 64 << 10
+
+// message returns the variables of a run as a worker reads them.
+func message(run string, vars []string, pipes *Worker) (string, error) {
+	var b strings.Builder
+	add := func(variable string) {
+		b.WriteString(variable)
+		b.WriteByte(0)
+	}
+	add("HOOK_RUN=" + run)
+	for _, v := range vars {
+		add(v)
+	}
+	add("HOOK_STDOUT=" + pipes.Stdout)
+	add("HOOK_STDERR=" + pipes.Stderr)
+	b.WriteByte(0)
+	if b.Len() > maxMessage {
+		return "", fmt.Errorf("the variables of the run have %d bytes, and a worker gets at most %d: use shorter keys of its queue", b.Len(), maxMessage)
+	}
+	return b.String(), nil
+}
