@@ -1,10 +1,11 @@
 """The hook: its configuration, its handlers, and run()."""
 
 import json
+import os
 import sys
 from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
-from . import conversion
+from . import _worker, conversion
 from .context import JSON, Context, Object, contexts
 
 Handler = Callable[[Context], None]
@@ -89,16 +90,24 @@ class Hook:
 
     # The entry point for the operator.
 
-    def run(self, argv: Optional[Sequence[str]] = None) -> None:
+    def run(self, argv: Optional[Sequence[str]] = None, *, fork: bool = True) -> None:
         """Prints the configuration if the first argument is --config; otherwise handles the binding contexts, in order.
 
         An exception of a handler ends the run: the contexts after it are not handled, and the operator tries all again.
+
+        With settings.worker it serves runs and does not return. Each run is a fork of the process as it is now; with
+        fork=False all runs share this process, its variables and its connections.
         """
         arguments = sys.argv[1:] if argv is None else argv
         if arguments and arguments[0] == "--config":
             text = self.config if isinstance(self.config, str) else json.dumps(self.config)
             print(text)
             return
+        if _worker.VARIABLE in os.environ:
+            _worker.serve(self._handle_all, fork)
+        self._handle_all()
+
+    def _handle_all(self) -> None:
         for context in contexts():
             self.handle(context)
 

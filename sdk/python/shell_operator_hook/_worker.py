@@ -1,0 +1,157 @@
+"""Serves runs in a process that is started once: the protocol of settings.worker."""
+
+import atexit
+import gc
+import os
+import sys
+import threading
+import traceback
+import weakref
+from typing import Callable, Dict, List, NoReturn, Optional
+
+VARIABLE = "HOOK_WORKER_FD"
+
+
+def serve(run: Callable[[], None], fork: bool) -> NoReturn:
+    """Serves runs until the operator closes the socket, each by a call of run, in a fork or in this process."""
+    channel = int(os.environ.pop(VARIABLE))
+    os.set_inheritable(channel, False)
+    if fork:
+        _check_threads()
+        _flush()
+        gc.collect()
+        gc.freeze()  # collections in runs do not copy what was prepared
+    environment = dict(os.environb)
+    os.write(channel, b"ready\n")
+    while True:
+        variables = _receive(channel)
+        if variables is None:
+            sys.exit(0)
+        if fork:
+            _check_threads()
+            status = _forked(run, variables, channel)
+        else:
+            _replace_environment({**environment, **variables})
+            status = _status(run)
+            _flush()
+        try:
+            os.write(channel, b"%s %d\n" % (variables[b"HOOK_RUN"], status))
+        except OSError:  # the operator is gone
+            sys.exit(0)
+
+
+def _receive(channel: int) -> Optional[Dict[bytes, bytes]]:
+    """The variables of the next run; None at the end."""
+    text = b""
+    while not text.endswith(b"\0\0"):
+        part = os.read(channel, 1 << 16)
+        if not part:
+            return None
+        text += part
+    variables: Dict[bytes, bytes] = {}
+    for variable in text[:-2].split(b"\0"):
+        name, _, value = variable.partition(b"=")
+        variables[name] = value
+    return variables
+
+
+def _replace_environment(wanted: Dict[bytes, bytes]) -> None:
+    for name in set(os.environb) - set(wanted):
+        del os.environb[name]
+    os.environb.update(wanted)
+
+
+def _forked(run: Callable[[], None], variables: Dict[bytes, bytes], channel: int) -> int:
+    """The exit status of run in a fork."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(channel)
+            _leave_preparation()
+            os.environb.update(variables)
+            for name, descriptor in ((b"HOOK_STDOUT", 1), (b"HOOK_STDERR", 2)):
+                _open_pipe(variables.get(name), descriptor)
+            status = _status(run)
+            status = _end(status)
+        finally:
+            os._exit(status)
+    _, ended = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(ended):
+        return 128 + os.WTERMSIG(ended)
+    return os.WEXITSTATUS(ended)
+
+
+def _leave_preparation() -> None:
+    """What is to happen at the end of the worker does not happen at the end of a run."""
+    atexit._clear()
+    for finalizer in list(getattr(weakref.finalize, "_registry", ())):
+        finalizer.detach()
+    if hasattr(weakref.finalize, "_registered_with_atexit"):
+        weakref.finalize._registered_with_atexit = False
+    if "multiprocessing.process" in sys.modules:
+        sys.modules["multiprocessing.process"]._children = set()  # type: ignore[attr-defined]
+    # Modules that were imported by the preparation have registered these, which are about the run.
+    ends = [("logging", "shutdown"), ("multiprocessing.util", "_exit_function")]
+    if sys.version_info < (3, 9):
+        ends.append(("concurrent.futures.thread", "_python_exit"))
+    for module, function in ends:
+        if hasattr(sys.modules.get(module), function):
+            atexit.register(getattr(sys.modules[module], function))
+
+
+def _open_pipe(path: Optional[bytes], descriptor: int) -> None:
+    """Lets a descriptor lead to a named pipe. To open one blocks if the operator is gone."""
+    if not path:
+        return
+    try:
+        pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return
+    os.set_blocking(pipe, True)
+    os.dup2(pipe, descriptor)
+    os.close(pipe)
+
+
+def _status(run: Callable[[], None]) -> int:
+    """Calls run, and returns the status with which a program would exit."""
+    try:
+        run()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return (end.code or 0) & 255
+        print(end.code, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        traceback.print_exc()
+        return 130
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        return 1
+    return 0
+
+
+def _end(status: int) -> int:
+    """Ends a run as the interpreter does: waits for threads, calls what the run has registered, and flushes its output."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        _flush()
+    except OSError:
+        return status or 120
+    return status
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
+
+
+def _check_threads() -> None:
+    others: List[str] = [t.name for t in threading.enumerate() if t is not threading.current_thread()]
+    if others:
+        raise RuntimeError(
+            f"these threads exist before a run is forked, and would be missing in it: {', '.join(others)}. "
+            "Start them in a handler, or use hook.run(fork=False)"
+        )
