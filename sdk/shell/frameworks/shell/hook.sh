@@ -33,6 +33,9 @@ hook::run() {
     __config__
     exit 0
   fi
+  if [[ -n ${HOOK_WORKER_FD:-} ]]; then
+    hook::_serve
+  fi
 
   # Handlers see these variables: bash looks names up in the callers. Hence the long names.
   local -i __shell_lib_index __shell_lib_status=0
@@ -60,6 +63,47 @@ hook::run() {
     __shell_lib_handler=''
   done
   return "$__shell_lib_status"
+}
+
+# hook::_serve serves runs until the operator closes the socket: the protocol of settings.worker. Each run is a subshell. It uses builtins only.
+hook::_serve() {
+  local __shell_lib_variable __shell_lib_trap __shell_lib_options=$-
+  local -i __shell_lib_channel=$HOOK_WORKER_FD __shell_lib_status
+  local -a __shell_lib_variables
+  unset HOOK_WORKER_FD
+  __shell_lib_trap=$(trap -p ERR)
+  # A failed run is no error of the worker.
+  trap - ERR
+  set +e
+  printf 'ready\n' >&"$__shell_lib_channel"
+  while :; do
+    __shell_lib_variables=()
+    while IFS= read -r -d '' __shell_lib_variable <&"$__shell_lib_channel"; do
+      if [[ -z $__shell_lib_variable ]]; then
+        break
+      fi
+      __shell_lib_variables+=("$__shell_lib_variable")
+    done
+    if [[ -n $__shell_lib_variable || ${#__shell_lib_variables[@]} -eq 0 ]]; then
+      exit 0
+    fi
+    (
+      exec {__shell_lib_channel}>&-
+      export -- "${__shell_lib_variables[@]}"
+      # To open a named pipe for writing blocks without a reader: first for both, which does not.
+      if [[ -p $HOOK_STDOUT && -p $HOOK_STDERR ]]; then
+        exec {__shell_lib_status}<>"$HOOK_STDOUT" >"$HOOK_STDOUT" {__shell_lib_status}>&-
+        exec {__shell_lib_status}<>"$HOOK_STDERR" 2>"$HOOK_STDERR" {__shell_lib_status}>&-
+      fi
+      eval "$__shell_lib_trap"
+      if [[ $__shell_lib_options == *e* ]]; then
+        set -e
+      fi
+      hook::run
+    )
+    __shell_lib_status=$?
+    printf '%s %d\n' "${__shell_lib_variables[0]#HOOK_RUN=}" "$__shell_lib_status" >&"$__shell_lib_channel"
+  done
 }
 
 # hook::_candidates WORDS sets __shell_lib_candidates and the exported variables.
