@@ -55,6 +55,7 @@ var directions = []struct {
 		"internal/hook", "internal/kube", "internal/httpserver", "internal/source/http",
 		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion",
 	}, "the servers of webhooks and HTTP hooks; app provides the runs"},
+	{"internal/run/worker", []string{"internal/run/process"}, "processes that serve runs"},
 	{"internal/run/kubectl", nil, "the environment of runs, and a file in a format of its own"},
 	{"internal/run/workspace", nil, "files of runs with any content"},
 	{"internal/run/recording", []string{"internal/hook", "internal/effect", "internal/wire", "internal/jq", "internal/run/workspace"}, "what a run got and wrote, as text without secrets"},

@@ -1,0 +1,391 @@
+// Package worker runs hooks in processes that are started once and serve runs one after the other.
+//
+// Callers may rely on this:
+//   - A Pool is an executor: a run ends as it would as a process of its own, with the same errors for its exit status and its time limit.
+//   - Runs whose Invocation has no Worker go to the Executor below.
+//   - Each hook has workers of its own, at most as many as runs of it are in progress, and those for clients apart. A worker serves one run at a time.
+//   - Workers that run from files which Keep does not name end as soon as they serve no run.
+//   - No run is sent twice. One that has not been sent, because its worker had ended, goes to another worker.
+//   - Close returns when all workers have ended.
+//
+// What a worker is, and how it is ended, is in process.Resident; which one serves a run, in the type group, which has neither processes nor locks.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// Meter measures workers. Its methods must not block.
+type Meter interface {
+	// Workers sets how many workers of a hook there are.
+	Workers(hook string, n int)
+	// Started counts a start, and how long it took until the worker was ready; 0 if it did not get there.
+	Started(hook, reason string, took time.Duration)
+}
+
+// Options of a Pool. Executor and Log are required.
+type Options struct {
+	Executor *process.Executor
+	// ReadyTimeout limits the time until a worker is ready.
+	ReadyTimeout time.Duration
+	// Check returns an error if a run may not start any more. It is called before each start and each message. Nil allows all.
+	Check func(ctx context.Context) error
+	// ProxyJSON logs the JSON objects that hooks print as records of their own.
+	ProxyJSON bool
+	// Prepare makes what a hook needs besides the files of its runs, before a worker is started that no run waits for; nil makes nothing.
+	Prepare func(hook string) error
+	Meter   Meter
+	Log     *slog.Logger
+}
+
+// Pool has the workers of all hooks.
+type Pool struct {
+	opts Options
+	// wake makes Run look at the groups.
+	wake chan struct{}
+	// running are the goroutines of workers.
+	running sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows, and all groups
+	groups map[key]*crew
+	// numbers counts the workers of each hook.
+	numbers map[string]int
+	// ended: no worker stays idle.
+	ended bool
+	// kept are the groups that Keep has named; nil before the first time.
+	kept map[key]bool
+}
+
+// key is what workers have in common that can replace each other.
+type key struct {
+	hook   string
+	files  int
+	client bool
+}
+
+func keyOf(in process.Invocation) key {
+	return key{in.Hook, in.Worker.Files, in.Worker.Client}
+}
+
+// crew is a group with its processes.
+type crew struct {
+	group
+	key   key
+	start process.Invocation
+	// processes are those of the members; grants are where runs wait.
+	processes map[*member]*process.Resident
+	grants    map[*waiter]chan grant
+}
+
+// grant is a worker for a run, or why there is none.
+type grant struct {
+	worker *process.Resident
+	member *member
+	err    error
+}
+
+// New returns a Pool without workers.
+func New(o Options) *Pool {
+	if o.Check == nil {
+		o.Check = func(context.Context) error { return nil }
+	}
+	if o.Meter == nil {
+		o.Meter = noMeter{}
+	}
+	return &Pool{opts: o, wake: make(chan struct{}, 1), groups: map[key]*crew{}, numbers: map[string]int{}}
+}
+
+type noMeter struct{}
+
+func (noMeter) Workers(string, int)                   {}
+func (noMeter) Started(string, string, time.Duration) {}
+
+// Execute runs a hook: as a process, or by a worker.
+func (p *Pool) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
+	if in.Worker == nil {
+		return p.opts.Executor.Execute(ctx, in)
+	}
+	began := time.Now()
+	for {
+		if err := p.opts.Check(ctx); err != nil {
+			return process.Result{}, err
+		}
+		c, granted, err := p.take(ctx, in)
+		if err != nil {
+			return process.Result{}, err
+		}
+		waited := time.Since(began)
+		if err := p.opts.Check(ctx); err != nil {
+			p.back(c, granted.member)
+			return process.Result{}, err
+		}
+		result, err := granted.worker.Serve(ctx, in)
+		if errors.Is(err, process.ErrWorkerGone) {
+			p.unsent(c, granted.member)
+			continue
+		}
+		result.Served = process.Served{Worker: granted.member.number, Run: granted.member.runs + 1, Started: waited}
+		p.served(c, granted)
+		return result, err
+	}
+}
+
+// take returns a worker for a run.
+func (p *Pool) take(ctx context.Context, in process.Invocation) (*crew, grant, error) {
+	w, granted := &waiter{}, make(chan grant, 1)
+	p.mu.Lock()
+	c := p.crewOf(in)
+	c.grants[w] = granted
+	p.do(c, c.want(time.Now(), w))
+	p.mu.Unlock()
+	select {
+	case g := <-granted:
+		return c, g, g.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	c.left(w)
+	delete(c.grants, w)
+	p.mu.Unlock()
+	select {
+	case g := <-granted: // both were there
+		if g.err == nil {
+			p.back(c, g.member)
+		}
+	default:
+	}
+	return c, grant{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, context.Cause(ctx))
+}
+
+// crewOf returns the group of an invocation. The caller holds mu.
+func (p *Pool) crewOf(in process.Invocation) *crew {
+	k := keyOf(in)
+	c := p.groups[k]
+	if c == nil {
+		c = &crew{key: k, start: in, processes: map[*member]*process.Resident{}, grants: map[*waiter]chan grant{}}
+		c.start.Vars, c.start.Stdout, c.start.Stderr, c.start.Timeout = nil, nil, nil, 0
+		c.limits = limits{in.Worker.MaxAge, in.Worker.IdleTimeout, in.Worker.MaxRuns}
+		for other := range p.groups {
+			if other.hook == k.hook && other.client == k.client {
+				c.reason = renewal
+			}
+		}
+		c.retired = p.ended || p.kept != nil && !p.kept[k]
+		p.groups[k] = c
+	}
+	return c
+}
+
+// Keep names all hooks of which workers stay, by what starts them: those for clients are started now.
+func (p *Pool) Keep(all []process.Invocation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = map[key]bool{}
+	for _, in := range all {
+		p.kept[keyOf(in)] = true
+	}
+	p.nudge()
+	if p.ended {
+		return
+	}
+	for _, in := range all {
+		if in.Worker.Client {
+			p.crewOf(in).always = true
+		}
+	}
+	for k, c := range p.groups {
+		if !p.kept[k] {
+			p.do(c, c.retire())
+		}
+	}
+}
+
+// nudge makes Run look at the groups.
+func (p *Pool) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run ends workers that have reached a limit, and keeps those that are always there, until ctx ends. Then workers end after the run that they serve.
+func (p *Pool) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.end()
+			return
+		case <-timer.C:
+		case <-p.wake:
+		}
+		if due := p.tick(time.Now()); !due.IsZero() {
+			timer.Reset(max(0, time.Until(due)))
+		}
+	}
+}
+
+// tick does what is due, and returns when that is the case again.
+func (p *Pool) tick(now time.Time) (due time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.groups {
+		p.do(c, c.tick(now))
+		if next := c.next(); !next.IsZero() && (due.IsZero() || next.Before(due)) {
+			due = next
+		}
+	}
+	return due
+}
+
+// end lets no worker stay idle.
+func (p *Pool) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	for _, c := range p.groups {
+		p.do(c, c.retire())
+	}
+}
+
+// Close ends all workers, and waits for that. No run may be in progress.
+func (p *Pool) Close() {
+	p.end()
+	p.running.Wait()
+}
+
+// do carries out what a group has decided. The caller holds mu.
+func (p *Pool) do(c *crew, todo []action) {
+	for _, a := range todo {
+		switch a.kind {
+		case start:
+			p.numbers[c.key.hook]++
+			a.member.number = p.numbers[c.key.hook]
+			p.running.Go(func() { p.run(c, a.member) })
+		case give:
+			c.grants[a.waiter] <- grant{worker: c.processes[a.member], member: a.member}
+			delete(c.grants, a.waiter)
+		case fail:
+			c.grants[a.waiter] <- grant{err: a.err}
+			delete(c.grants, a.waiter)
+		case end:
+			if w := c.processes[a.member]; w != nil { // otherwise run does it
+				w.Leave()
+			}
+		}
+	}
+	if c.retired && len(c.members)+len(c.waiting) == 0 && p.groups[c.key] == c {
+		delete(p.groups, c.key)
+	}
+	p.nudge()
+}
+
+// run starts the process of a member, and follows it until its end.
+func (p *Pool) run(c *crew, m *member) {
+	log := p.opts.Log.With("hook", c.key.hook, "worker", m.number)
+	if c.start.Worker.Take != nil {
+		defer c.start.Worker.Take()()
+	}
+	stdout, stderr := process.NewLineLogger(log, "stdout", p.opts.ProxyJSON), process.NewLineLogger(log, "stderr", p.opts.ProxyJSON)
+	defer stdout.Close()
+	defer stderr.Close()
+	o := process.ResidentOptions{Invocation: c.start, ReadyTimeout: p.opts.ReadyTimeout, Ended: func(err error) { p.gone(c, m, err, log) }}
+	o.Stdout, o.Stderr = stdout.Line, stderr.Line
+	began := time.Now()
+	o.Ready = func() {
+		took := time.Since(began)
+		log.Info("A worker of the hook is ready", "reason", string(m.reason), "seconds", took.Seconds())
+		p.opts.Meter.Started(c.key.hook, string(m.reason), took)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.do(c, c.ready(time.Now(), m))
+	}
+	w, err := p.launch(c, o)
+	if err != nil {
+		p.opts.Meter.Started(c.key.hook, string(m.reason), 0)
+		p.gone(c, m, err, log)
+		return
+	}
+	p.mu.Lock()
+	c.processes[m] = w
+	if m.state == leaving {
+		w.Leave()
+	}
+	p.measure(c.key.hook)
+	p.mu.Unlock()
+	w.Run()
+}
+
+func (p *Pool) launch(c *crew, o process.ResidentOptions) (*process.Resident, error) {
+	if p.opts.Prepare != nil {
+		if err := p.opts.Prepare(c.key.hook); err != nil {
+			return nil, fmt.Errorf("%s FAILED: %w", c.key.hook, err)
+		}
+	}
+	return p.opts.Executor.StartResident(o)
+}
+
+// gone is called when a worker has ended, or could not be started. The error is nil if it was to end.
+func (p *Pool) gone(c *crew, m *member, err error, log *slog.Logger) {
+	p.mu.Lock()
+	before, owned := m.state, m.of != nil
+	delete(c.processes, m)
+	todo := c.ended(time.Now(), m, err == nil)
+	for i := range todo {
+		if todo[i].kind == fail {
+			todo[i].err = err
+			if err == nil {
+				todo[i].err = fmt.Errorf("%s FAILED: not started: the operator ends", c.key.hook)
+			}
+		}
+	}
+	p.do(c, todo)
+	p.measure(c.key.hook)
+	p.mu.Unlock()
+	if err != nil && (before == idle || before == starting && !owned) { // otherwise a run reports it
+		log.Warn("A worker of the hook has ended, another one is started when it is needed", "error", err.Error())
+	}
+}
+
+// measure counts the workers of a hook. The caller holds mu.
+func (p *Pool) measure(hook string) {
+	n := 0
+	for k, c := range p.groups {
+		if k.hook == hook {
+			n += len(c.processes)
+		}
+	}
+	p.opts.Meter.Workers(hook, n)
+}
+
+// served is called when a worker has served a run.
+func (p *Pool) served(c *crew, g grant) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g.worker.Alive() {
+		p.do(c, c.served(time.Now(), g.member))
+	}
+}
+
+// back is called when a worker is not used after all.
+func (p *Pool) back(c *crew, m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m.runs--
+	p.do(c, c.served(time.Now(), m))
+}
+
+// unsent is called when a worker had ended before it got its run.
+func (p *Pool) unsent(c *crew, m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.unsent(m)
+}
