@@ -39,6 +39,9 @@ type Metrics struct {
 	maxRSS                              *prometheus.GaugeVec
 	failures, allowed, successes        *prometheus.CounterVec
 	kubectlCalls, apiWarnings           *prometheus.CounterVec
+	workers                             *prometheus.GaugeVec
+	workerStarts                        *prometheus.CounterVec
+	workerSeconds                       *prometheus.HistogramVec
 
 	objects             *prometheus.GaugeVec
 	filtering, handling *prometheus.HistogramVec
@@ -93,6 +96,9 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		successes:     r.counter("hook_run_success_total"),
 		kubectlCalls:  r.counter("hook_kubectl_calls_total"),
 		apiWarnings:   r.counter("hook_api_warnings_total"),
+		workers:       r.gauge("hook_workers"),
+		workerStarts:  r.counter("hook_worker_starts_total"),
+		workerSeconds: r.histogram("hook_worker_start_seconds"),
 		objects:       r.gauge("kube_snapshot_objects"),
 		filtering:     r.histogram("kube_jq_filter_duration_seconds"),
 		filterErrors:  r.counter("kube_jq_filter_errors_total"),
@@ -275,6 +281,17 @@ func (m *Metrics) Warned(hook string) { m.apiWarnings.WithLabelValues(valid(hook
 // KubectlCalled counts calls of kubectl.
 func (m *Metrics) KubectlCalled(hook, verb, way string, calls int) {
 	m.kubectlCalls.WithLabelValues(valid(hook), verb, way).Add(float64(calls))
+}
+
+// Workers sets the number of workers of a hook.
+func (m *Metrics) Workers(hook string, n int) { m.workers.WithLabelValues(valid(hook)).Set(float64(n)) }
+
+// WorkerStarted counts a start of a worker; took is 0 if it was not ready.
+func (m *Metrics) WorkerStarted(hook, reason string, took time.Duration) {
+	m.workerStarts.WithLabelValues(valid(hook), reason).Inc()
+	if took > 0 {
+		m.workerSeconds.WithLabelValues(valid(hook)).Observe(took.Seconds())
+	}
 }
 
 // TaskParked counts a task that was parked.

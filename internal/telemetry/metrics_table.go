@@ -116,6 +116,13 @@ var definitions = []definition{
 	{name: "hook_kubectl_calls_total", typ: counter, labels: []string{"hook", "verb", "way"},
 		help: "Calls of kubectl by hooks that call the trimmed one, by command and by the kubectl that carried them out: trimmed or complete."},
 
+	{name: "hook_workers", typ: gauge, labels: hookLabels,
+		help: "Workers of a hook with settings.worker: idle, starting and in a run."},
+	{name: "hook_worker_starts_total", typ: counter, labels: []string{"hook", "reason"},
+		help: "Starts of workers, by reason: demand of a run or of the start of the hook, renewal after a limit or a reload, failure of the one before."},
+	{name: "hook_worker_start_seconds", typ: histogram, labels: hookLabels, buckets: runBuckets,
+		help: "Time from the start of a worker until it was ready."},
+
 	{name: "hook_events_dropped_total", typ: counter, labels: hookLabels,
 		help: "Events of a hook that were not published: more than the limit for one object, or rejected by the API server."},
 

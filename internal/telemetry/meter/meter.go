@@ -160,6 +160,28 @@ func (m *Meter) OnAction(queue, action string, took time.Duration) {
 	m.Operator.QueueAction(queue, action, took)
 }
 
+// Workers receives the number of workers of a hook, Started each start. Those of a hook that is gone end later than its series.
+func (m *Meter) Workers(hook string, n int) {
+	if m.known(hook) {
+		m.Operator.Workers(hook, n)
+	}
+}
+
+func (m *Meter) Started(hook, reason string, took time.Duration) {
+	if m.known(hook) {
+		m.Operator.WorkerStarted(hook, reason, took)
+	}
+}
+
+func (m *Meter) known(name string) bool {
+	for h := range *m.bindings.Load() {
+		if h.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // RunEnded receives each run.
 func (m *Meter) RunEnded(r run.Report) {
 	if r.Merged > 0 {
