@@ -202,7 +202,7 @@ func (i *insight) oneByOne(h *hook.Hook) string {
 	if !h.Settings.OneByOne {
 		return ""
 	}
-	path, release := i.op.store.Take(h)
+	path, _, release := i.op.store.Take(h)
 	defer release()
 	at, _ := hookset.ContextsOf(strings.TrimSuffix(path, h.Name), i.hooksDir, h.Name).OneByOne()
 	return at.String()
@@ -236,6 +236,7 @@ func (r record) End(report run.Report) {
 	if reason := report.Result.GiveUp; reason != "" {
 		outcome.Message = strings.TrimPrefix(outcome.Message+"; the hook gave up: "+reason, "; ")
 	}
+	outcome.Worker = report.Served.String()
 	if report.Err != nil {
 		outcome.Error = strings.TrimSpace(report.Err.Error())
 	}

@@ -89,6 +89,9 @@ func runText(r *history.Run) string {
 		line("status", "%s after %s", r.Status, r.Took)
 		line("exit", "%s", r.Exit)
 	}
+	if r.Worker != "" {
+		line("worker", "%s", r.Worker)
+	}
 	if r.Answer != "" {
 		line("answer", "%s", r.Answer)
 	}

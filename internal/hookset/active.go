@@ -82,6 +82,8 @@ func (s *Set) equal(active, loaded *hook.Hook) bool {
 type copied struct {
 	// dir is empty when there is no copy.
 	dir string
+	// number is that of the set, counted by Use.
+	number int
 	// uses counts the hooks that run from the copy and the runs that have it open.
 	uses int
 }
@@ -105,6 +107,8 @@ type Store struct {
 	// own are the digests of the active hooks.
 	own    map[string]digest
 	copies int
+	// sets counts those that were used.
+	sets   int
 	warned bool
 	// removals are goroutines that delete copies: a file system that blocks must not block the caller.
 	removals sync.WaitGroup
@@ -229,6 +233,8 @@ func (s *Store) Use(set *Set, hooks []*hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.own = set.own
+	s.sets++
+	set.files.number = s.sets
 	for _, h := range hooks {
 		set.files.uses++
 		s.unuse(s.active[h])
@@ -254,16 +260,19 @@ func (s *Store) Drop(set *Set) {
 	s.remove(set.files)
 }
 
-// Take returns the path that a hook runs from. The file stays until release is called.
-func (s *Store) Take(h *hook.Hook) (path string, release func()) {
+// Take returns the path that a hook runs from, and the number of the set that it belongs to. The file stays until release is called.
+func (s *Store) Take(h *hook.Hook) (path string, set int, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.active[h]
-	if c == nil || c.dir == "" {
-		return h.Path, func() {}
+	switch {
+	case c == nil:
+		return h.Path, 0, func() {}
+	case c.dir == "":
+		return h.Path, c.number, func() {}
 	}
 	c.uses++
-	return filepath.Join(c.dir, h.Name), func() {
+	return filepath.Join(c.dir, h.Name), c.number, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.unuse(c)

@@ -76,7 +76,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("path %s", a.Path)
 	}
 	l.write("b", "{configVersion: v1, onStartup: 2}")
-	path, release := l.store.Take(b)
+	path, _, release := l.store.Take(b)
 	if text, err := os.ReadFile(path + ".conf"); err != nil || !strings.Contains(string(text), "onStartup: 1") {
 		t.Errorf("after a change %s has %q, %v", path, text, err)
 	}
@@ -87,10 +87,10 @@ func TestStore(t *testing.T) {
 		t.Errorf("change %+v", change)
 	}
 	l.store.Use(second, change.Hooks)
-	if kept, _ := l.store.Take(a); filepath.Dir(kept) == filepath.Dir(path) {
+	if kept, _, _ := l.store.Take(a); filepath.Dir(kept) == filepath.Dir(path) {
 		t.Error("a hook with an equal configuration still runs from the previous copy")
 	}
-	if old, release := l.store.Take(b); filepath.Dir(old) != filepath.Dir(path) {
+	if old, _, release := l.store.Take(b); filepath.Dir(old) != filepath.Dir(path) {
 		t.Error("a hook that was replaced does not run from its own copy")
 	} else {
 		release()
@@ -127,7 +127,7 @@ func TestStoreTooLarge(t *testing.T) {
 	l.write("a", "{configVersion: v1, onStartup: 1}")
 	set := l.load()
 	l.store.Use(set, set.Hooks)
-	path, release := l.store.Take(set.Hooks[0])
+	path, _, release := l.store.Take(set.Hooks[0])
 	release()
 	if path != set.Hooks[0].Path || l.store.Problem() == "" {
 		t.Errorf("it runs from %s, problem %q", path, l.store.Problem())

@@ -166,7 +166,7 @@ type bucketObject struct {
 }
 
 func (b *buckets) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
-	env := optionsOf(in.Env)
+	env := optionsOf(in.Vars)
 	text, err := os.ReadFile(env["BINDING_CONTEXT_PATH"])
 	if err != nil {
 		return process.Result{}, err

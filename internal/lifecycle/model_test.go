@@ -130,7 +130,7 @@ func (g *gatedExecutor) state() (string, chan error) {
 // toldBy reads a run's contexts as a hook would.
 func toldBy(in process.Invocation) (string, error) {
 	var path string
-	for _, kv := range in.Env {
+	for _, kv := range in.Vars {
 		if value, ok := strings.CutPrefix(kv, "BINDING_CONTEXT_PATH="); ok {
 			path = value
 		}

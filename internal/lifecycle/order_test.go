@@ -93,7 +93,7 @@ func (o *orders) fault(text string, args ...any) {
 }
 
 func (o *orders) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
-	env := optionsOf(in.Env)
+	env := optionsOf(in.Vars)
 	text, err := os.ReadFile(env["BINDING_CONTEXT_PATH"])
 	if err != nil {
 		return process.Result{}, err

@@ -111,6 +111,7 @@ func (l *Lifecycle) apply(r loaded) {
 	// The author of a fix does not want to wait for a back-off.
 	defer l.o.Queues.Repeat(func(t queue.Task) bool { return slices.Contains(c.Touched, hookOf(t)) })
 	l.o.Store.Use(r.set, c.Hooks)
+	l.o.Runner.Renew()
 	if len(c.New)+len(c.Old) == 0 {
 		l.o.Log.Info("No configuration has changed. The next runs use the new files.")
 		return

@@ -424,7 +424,7 @@ func (w *world) end(name, result string, ok bool) {
 
 // Execute is a hook that runs until the script ends it.
 func (w *world) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
-	env := optionsOf(in.Env)
+	env := optionsOf(in.Vars)
 	name := in.Hook
 	if key := env["HOOK_QUEUE_KEY"]; key != "" {
 		name += "[" + strings.TrimPrefix(key, "Order/") + "]"

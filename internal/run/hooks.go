@@ -11,14 +11,16 @@ import (
 
 // Files are the files that hooks run from.
 type Files interface {
-	// Take returns the path of a hook's file, which stays until release is called.
-	Take(h *hook.Hook) (path string, release func())
+	// Take returns the path of a hook's file, which stays until release is called, and the number of the set of files that it belongs to.
+	Take(h *hook.Hook) (path string, set int, release func())
 }
 
 // ownPaths makes hooks run from their own files.
 type ownPaths struct{}
 
-func (ownPaths) Take(h *hook.Hook) (path string, release func()) { return h.Path, func() {} }
+func (ownPaths) Take(h *hook.Hook) (path string, set int, release func()) {
+	return h.Path, 0, func() {}
+}
 
 // hooks are the hooks of a Runner. Only runs for queues count as running: requests have deadlines of their own.
 type hooks struct {
@@ -40,7 +42,6 @@ type state struct {
 // Add makes hooks known. Tasks of others do not run.
 func (r *Runner) Add(hooks []*hook.Hook) {
 	r.hooks.mu.Lock()
-	defer r.hooks.mu.Unlock()
 	for _, h := range hooks {
 		s := &state{}
 		if h.Settings.MinInterval > 0 {
@@ -48,6 +49,8 @@ func (r *Runner) Add(hooks []*hook.Hook) {
 		}
 		r.hooks.known[h] = s
 	}
+	r.hooks.mu.Unlock()
+	r.Renew()
 }
 
 // Remove lets no more task of a hook run: it is done without a run, and a run that fails from now on is not retried. Idle is
@@ -68,6 +71,7 @@ func (r *Runner) Forget(h *hook.Hook) {
 	r.hooks.mu.Lock()
 	delete(r.hooks.known, h)
 	r.hooks.mu.Unlock()
+	r.Renew()
 	r.Rejected([]string{h.Name})
 }
 

@@ -17,9 +17,9 @@ import (
 // library has the files of hooks elsewhere, and counts who uses them.
 type library struct{ taken, released int }
 
-func (l *library) Take(h *hook.Hook) (string, func()) {
+func (l *library) Take(h *hook.Hook) (string, int, func()) {
 	l.taken++
-	return "/copy" + h.Path, func() { l.released++ }
+	return "/copy" + h.Path, 1, func() { l.released++ }
 }
 
 type executor func(in process.Invocation) error

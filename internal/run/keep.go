@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/run/process"
@@ -18,7 +19,7 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 	}
 	report := Report{Usage: a.usage, Err: t.late(ctx, err)}
 	a.unrecorded = r.opts.Recorder.Keep(recording.Run{
-		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(), Environment: a.env, Outputs: a.outputs, File: a.result,
+		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(), Environment: slices.Concat(a.in.Env, a.in.Vars), Outputs: a.outputs, File: a.result,
 		HookFailed: a.hookFailed, Unread: a.unread, Exit: report.Exit(), Error: withoutOutput(err), Output: a.record.Tail(),
 	})
 }
@@ -40,6 +41,10 @@ func withoutOutput(err error) string {
 	var exit *process.ExitError
 	if errors.As(err, &exit) && exit.Stderr != "" {
 		text = strings.ReplaceAll(text, exit.Stderr, exit.Status)
+	}
+	var worker *process.WorkerError
+	if errors.As(err, &worker) {
+		text = strings.ReplaceAll(text, worker.Error(), worker.Hook+" FAILED: "+worker.Problem)
 	}
 	return text
 }

@@ -31,7 +31,7 @@ func (r *reading) Execute(_ context.Context, in process.Invocation) (process.Res
 		FilterResult         any
 		PreviousFilterResult any
 	}
-	for _, v := range in.Env {
+	for _, v := range in.Vars {
 		if path, ok := strings.CutPrefix(v, "BINDING_CONTEXT_PATH="); ok {
 			text, err := os.ReadFile(path)
 			if err == nil {

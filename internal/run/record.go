@@ -56,6 +56,8 @@ type Report struct {
 	Merged int
 	Wall   time.Duration
 	Usage  process.Usage
+	// Served is the worker of the run.
+	Served process.Served
 	// Kubectl are the calls of kubectl by the hook, if it calls the trimmed one.
 	Kubectl []kubectl.Calls
 	// Changes are those of objects that the run tried.
@@ -101,6 +103,8 @@ func (r *Report) Exit() string {
 		return fmt.Sprintf("ended after the time limit of %s", timeout.Limit)
 	case errors.As(r.Err, &start):
 		return "could not be started"
+	case errors.As(r.Err, new(*process.WorkerError)):
+		return "not served by its worker"
 	case errors.As(r.Err, new(*lateError)):
 		return "no answer in time"
 	case errors.As(r.Err, new(*answerError)):

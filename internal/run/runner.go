@@ -45,6 +45,12 @@ type Executor interface {
 	Execute(ctx context.Context, in process.Invocation) (process.Result, error)
 }
 
+// Workers are the processes that an Executor keeps to serve runs.
+type Workers interface {
+	// Keep names all hooks that have workers, by what starts these. Others end when they serve no run.
+	Keep(all []process.Invocation)
+}
+
 // Snapshots are those of kubernetes bindings, with the guarantees of package watch.
 type Snapshots interface {
 	// Object returns a current object as an event would carry it; false if the binding has no such object, or the object is being deleted and has
@@ -122,6 +128,8 @@ type Options struct {
 	Files Files
 	// Tracers, if set, trace every event.
 	Tracers *Tracers
+	// Workers, if set, keeps those of hooks with settings.worker; the Executor runs such hooks by them.
+	Workers Workers
 	// Begin, if set, is called before each process starts and returns the record of its run.
 	Begin func(Begun) Record
 	// Recorder keeps recordings of runs; nil keeps none.
@@ -199,7 +207,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	endTrace(err)
 	report := Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: m.key, Waited: m.waited, Attempt: m.attempts, Merged: merged,
-		Wall: time.Since(started), Usage: a.usage, Kubectl: a.calls, Changes: a.changes, Response: a.response, Result: a.result, InvalidResult: a.invalidResult, Err: err, Allowed: t.mayFail(),
+		Wall: time.Since(started), Usage: a.usage, Served: a.served, Kubectl: a.calls, Changes: a.changes, Response: a.response, Result: a.result, InvalidResult: a.invalidResult, Err: err, Allowed: t.mayFail(),
 		Interrupted: err != nil && interrupted(ctx), Unrecorded: a.unrecorded,
 	}
 	a.record.End(report)
@@ -238,6 +246,7 @@ type attempt struct {
 	log     *slog.Logger
 	record  Record
 	usage   process.Usage
+	served  process.Served
 	calls   []kubectl.Calls
 	changes []Change
 	// response is that of a review.
@@ -252,8 +261,8 @@ type attempt struct {
 	// lists are the initial lists in the contexts. list notes them for later contexts with previous values; nil if there are none.
 	lists []event.Snapshot
 	list  *pending.PreviousList
-	// env are the variables of the process. hookFailed reports that the process failed.
-	env        []string
+	// in is what was executed. hookFailed reports that the process failed.
+	in         process.Invocation
 	hookFailed bool
 }
 
@@ -297,7 +306,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) error {
 	t, log := a.task, a.log
 	result, err := r.execute(ctx, a, f)
-	a.usage, a.hookFailed, a.calls = result.Usage, err != nil, kubectl.ParseCalls(f.Calls())
+	a.usage, a.served, a.hookFailed, a.calls = result.Usage, result.Served, err != nil, kubectl.ParseCalls(f.Calls())
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if t.readExtra().review == nil {
 		turn = r.turns.take(t.Hook())
@@ -349,17 +358,22 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	defer stdout.Close()
 	defer stderr.Close()
 	ctx, endTrace := r.startProcessSpan(ctx)
-	path, release := r.opts.Files.Take(t.Hook())
+	path, set, release := r.opts.Files.Take(t.Hook())
 	defer release()
 	in := r.invocation(withPath(path, t.Hook()), f)
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
-	in.Env = append(in.Env, attemptVariables(t.readExtra().attempts, t.limit(), cmp.Or(t.readExtra().keyValue, t.readExtra().key))...)
+	in.Vars = append(in.Vars, attemptVariables(t.readExtra().attempts, t.limit(), cmp.Or(t.readExtra().keyValue, t.readExtra().key))...)
 	if r.opts.Tracers != nil {
-		in.Env = append(in.Env, traceEnvironment(ctx)...)
+		in.Vars = append(in.Vars, traceEnvironment(ctx)...)
 	}
-	a.env = in.Env
+	in.Worker = r.worker(t.Hook(), set, t.runID(), f)
+	if in.Worker != nil {
+		in.Worker.Client = t.readExtra().review != nil
+	}
+	a.in = in
 	result, err := r.opts.Executor.Execute(ctx, in)
+	addWorker(ctx, result.Served)
 	endTrace(err)
 	if result.Slowed {
 		log.Warn("The hook has printed more than 10 MiB, so its output was read at 4 MiB/s from then on: print less")

@@ -36,7 +36,7 @@ type reader struct {
 }
 
 func (r *reader) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
-	for _, variable := range in.Env {
+	for _, variable := range in.Vars {
 		path, ok := strings.CutPrefix(variable, "BINDING_CONTEXT_PATH=")
 		if !ok {
 			continue

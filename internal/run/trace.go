@@ -85,6 +85,13 @@ func (r *Runner) startProcessSpan(ctx context.Context) (context.Context, func(er
 	return ctx, endOf(span)
 }
 
+// addWorker adds the worker of a run to the span of its process.
+func addWorker(ctx context.Context, s process.Served) {
+	if s.Worker > 0 {
+		trace.SpanFromContext(ctx).SetAttributes(attribute.Int("worker", s.Worker), attribute.Int("worker.run", s.Run), attribute.Float64("worker.start_seconds", s.Started.Seconds()))
+	}
+}
+
 func noEnd(error) {}
 
 func endOf(span trace.Span) func(error) {
@@ -115,6 +122,7 @@ func PublicReason(err error) string {
 	var exit *process.ExitError
 	var timeout *process.TimeoutError
 	var start *process.StartError
+	var worker *process.WorkerError
 	switch {
 	case errors.As(err, &exit):
 		return exit.Status
@@ -122,6 +130,8 @@ func PublicReason(err error) string {
 		return "it was still running after " + timeout.Limit.String()
 	case errors.As(err, &start):
 		return "it cannot be started: " + start.Reason()
+	case errors.As(err, &worker):
+		return worker.Problem
 	case errors.As(err, new(*lateError)):
 		return "it gave no answer in time"
 	case errors.As(err, new(*answerError)):

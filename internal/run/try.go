@@ -37,7 +37,8 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	}
 	in := r.invocation(t.Hook, f)
 	in.Stdout, in.Stderr = t.Stdout, t.Stderr
-	in.Env = append(in.Env, attemptVariables(max(1, t.Attempt), 0, "")...)
+	in.Vars = append(in.Vars, attemptVariables(max(1, t.Attempt), 0, "")...)
+	in.Worker = r.worker(t.Hook, 0, "1", f)
 	result, err = r.opts.Executor.Execute(ctx, in)
 	out, outErr := f.Outputs()
 	if err == nil && outErr != nil {
@@ -48,14 +49,19 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 
 // invocation is the same for tasks and trials.
 func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) process.Invocation {
+	in := r.program(h, f.Own())
+	in.Vars, in.Timeout = append(f.Environment(), kubectl.Recorded(in.Env, f.CallsFile())...), r.timeout(h)
+	return in
+}
+
+// program is what is equal for all runs of a hook; own are variables of the hook.
+func (r *Runner) program(h *hook.Hook, own []string) process.Invocation {
 	program, args := h.Command()
 	env, found := r.opts.KubectlEnv[h.Settings.Kubectl]
 	if !found {
 		env = r.opts.Env
 	}
-	env = kubectl.Recorded(env, f.CallsFile())
 	return process.Invocation{
-		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path),
-		Env: append(env[:len(env):len(env)], f.Environment()...), Timeout: r.timeout(h),
+		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path), Env: append(env[:len(env):len(env)], own...),
 	}
 }

@@ -30,7 +30,7 @@ func (e simulatedExecutor) Execute(ctx context.Context, in process.Invocation) (
 	}
 	s.result.runs++
 	if s.started != nil {
-		if contexts, err := os.ReadFile(valueOf(in.Env, "BINDING_CONTEXT_PATH")); err == nil {
+		if contexts, err := os.ReadFile(valueOf(in.Vars, "BINDING_CONTEXT_PATH")); err == nil {
 			s.started(contexts)
 		}
 	}

@@ -100,6 +100,7 @@ func (r *Record) End(o Outcome) {
 	defer h.mu.Unlock()
 	r.mu.Lock()
 	r.run.Status, r.run.Took, r.run.Exit = o.Status, Duration(o.Took), o.Exit
+	r.run.Worker = o.Worker
 	r.run.Error, r.run.Answer, r.run.Message = cutMiddle(o.Error, maxError), cutMiddle(o.Answer, maxError), o.Message
 	if len(o.Patches) > maxPatches { // those with warnings are kept
 		slices.SortStableFunc(o.Patches, func(a, b Patch) int { return cmp.Compare(len(b.Warnings), len(a.Warnings)) })

@@ -30,6 +30,8 @@ type Run struct {
 	Waited Duration `json:"waited"`
 	Took   Duration `json:"took"`
 
+	// Worker is the worker that has served the run, in words; empty without one.
+	Worker string `json:"worker,omitempty"`
 	// Exit is how the process ended: "exit status 0", "signal: killed", or another end of the run.
 	Exit  string `json:"exit,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -115,6 +117,7 @@ type Outcome struct {
 	Status Status
 	Took   time.Duration
 	Exit   string
+	Worker string
 	Error  string
 	Answer string
 	// Message is that of the result file.

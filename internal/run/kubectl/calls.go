@@ -33,12 +33,12 @@ const Other = "other"
 // reasons of Complete.
 var reasons = []string{"command", "flag", "kuberc", "language", "path"}
 
-// Recorded adds the file for the calls of a run to its environment, if hooks call the trimmed kubectl there.
+// Recorded returns the variable that names the file for the calls of a run, if hooks call the trimmed kubectl in its environment.
 func Recorded(env []string, file string) []string {
 	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, variable+"=") }) {
-		return env
+		return nil
 	}
-	return append(env[:len(env):len(env)], callsVariable+"="+file)
+	return []string{callsVariable + "=" + file}
 }
 
 // ParseCalls returns the calls in a file of Recorded, sorted. Hooks can write anything to it: other lines do not count.

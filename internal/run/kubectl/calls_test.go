@@ -25,10 +25,10 @@ func TestCalls(t *testing.T) {
 		})
 	}
 	plain, trimmed := []string{"A=1"}, []string{variable + "=1,2,3,4", "A=1"}
-	if got := Recorded(plain, "/file"); !slices.Equal(got, plain) {
+	if got := Recorded(plain, "/file"); got != nil {
 		t.Errorf("without the trimmed kubectl: %q", got)
 	}
-	if got := Recorded(trimmed, "/file"); !slices.Equal(got, append(trimmed, callsVariable+"=/file")) {
+	if got := Recorded(trimmed, "/file"); !slices.Equal(got, []string{callsVariable + "=/file"}) {
 		t.Errorf("with the trimmed kubectl: %q", got)
 	}
 }

@@ -18,6 +18,8 @@ type Files struct {
 	contexts, metrics, admission, conversion, http, patch, result string
 	// calls is made by the first call of kubectl, if at all.
 	calls string
+	// stdout and stderr are named pipes, if a worker serves the run.
+	stdout, stderr string
 	// own are variables that name other files of the hook.
 	own []string
 	// written is the file of contexts as WriteContexts has left it.
@@ -45,7 +47,7 @@ func filesIn(dir string) *Files {
 	return &Files{
 		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
 		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"), result: in("result"),
-		calls: in("kubectl-calls"),
+		calls: in("kubectl-calls"), stdout: in("stdout"), stderr: in("stderr"),
 	}
 }
 
@@ -102,9 +104,15 @@ func (f *Files) remove() error {
 	return removeBelow(filepath.Dir(f.dir), filepath.Base(f.dir))
 }
 
-// Environment returns the variables that name the files.
+// Own returns the variables that are equal for all runs of the hook.
+func (f *Files) Own() []string { return f.own }
+
+// Pipes are the paths of the named pipes for the output of a run that a worker serves.
+func (f *Files) Pipes() (stdout, stderr string) { return f.stdout, f.stderr }
+
+// Environment returns the variables that name the files of the run.
 func (f *Files) Environment() []string {
-	return append([]string{
+	return []string{
 		"BINDING_CONTEXT_PATH=" + f.contexts,
 		"METRICS_PATH=" + f.metrics,
 		"KUBERNETES_PATCH_PATH=" + f.patch,
@@ -113,7 +121,7 @@ func (f *Files) Environment() []string {
 		"CONVERSION_RESPONSE_PATH=" + f.conversion,
 		"HTTP_RESPONSE_PATH=" + f.http,
 		"RUN_RESULT_PATH=" + f.result,
-	}, f.own...)
+	}
 }
 
 // Outputs is the content of the files that a hook wrote; nil stands for an empty file.

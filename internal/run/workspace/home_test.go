@@ -31,8 +31,8 @@ func TestHomes(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(a, "read", "only"), 0o700), os.WriteFile(filepath.Join(a, "read", "file"), nil, 0o600), os.Chmod(filepath.Join(a, "read", "only"), 0), os.Chmod(filepath.Join(a, "read"), 0o500))
 	f, err := w.Create("a/b.sh", "1-1")
 	must(t, err)
-	if !slices.Contains(f.Environment(), "HOME="+a) {
-		t.Errorf("the variables of a run are %q", f.Environment())
+	if !slices.Contains(f.Own(), "HOME="+a) {
+		t.Errorf("the variables of a run are %q", f.Own())
 	}
 	must(t, w.Delete(f))
 	if again := homeOf(t, w, "a/b.sh"); again != a || missing(filepath.Join(a, "read")) {
