@@ -41,7 +41,7 @@ type settings struct {
 	recordMaxAge                     time.Duration
 	v0Existing                       string
 	orphanFinalizers                 string
-	keepManagedFields                bool
+	keepManagedFields, workers       bool
 	listenAddress, listenPort        string
 	metricsPrefix                    string
 	restartHookCounters              bool
@@ -190,6 +190,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv), usage: "variables that hooks inherit, as names or globs such as APP_*; prefix with ! to exclude (repeatable); default: all"},
 			{flag: "hook-home", env: "SHELL_OPERATOR_HOOK_HOME", bind: text(&s.hookHome, homeInherit), usage: "HOME of hooks: inherit that of the operator, or own, a directory of each hook that is kept between its runs"},
 			{flag: "kubectl", env: "SHELL_OPERATOR_KUBECTL", bind: text(&s.kubectl, kubectl.Auto), usage: "kubectl in hooks without settings.kubectl: auto starts a trimmed one for most calls, process never does"},
+			{flag: "workers", env: "SHELL_OPERATOR_WORKERS", bind: truth(&s.workers, true), usage: "let workers serve the runs of hooks with settings.worker; false starts a process for each run of every hook"},
 			{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.jqLibraryPath), usage: "directory of jq modules for jqFilter (repeatable)"},
 			{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.keepManagedFields, true), usage: "keep metadata.managedFields in objects, for bindings without keepManagedFields"},
 			{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second), usage: "back-off before the first retry of a failed run"},

@@ -164,7 +164,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
 		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, RunDir: s.runDir, KeepTmpFiles: bool(s.keepTmpFiles),
 		Cluster: s.cluster(), Installation: s.installation(),
-		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, OwnHomes: s.hookHome == homeOwn, Kubectl: s.kubectl, Log: log,
+		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, OwnHomes: s.hookHome == homeOwn, Kubectl: s.kubectl, Workers: s.workers, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		RemoveOrphans: s.orphanFinalizers == "remove",
@@ -214,7 +214,7 @@ func (s *settings) changes() apply.Settings {
 // workbench are the settings for commands without an operator.
 func (s *settings) workbench() workbench.Options {
 	return workbench.Options{
-		HooksDir: s.hooksDir, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, JQLibraryPath: s.jqLibraryPath,
+		HooksDir: s.hooksDir, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, Workers: s.workers, JQLibraryPath: s.jqLibraryPath,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		Cluster: s.cluster(), Installation: s.installation(), Changes: s.changes(),
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
@@ -53,6 +54,8 @@ type operator struct {
 	health  *health.Health
 	insight *insight
 	store   *hookset.Store
+	// workers are the processes of hooks with settings.worker.
+	workers *worker.Pool
 	// recorder keeps the recordings of runs.
 	recorder *recording.Recorder
 	// requests are those of the watcher to the API server.
@@ -174,6 +177,7 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	background.Go(func() { _ = op.clock.Run(ctx) })
 	background.Go(dog.Stage("starting and reloading hooks", func() { op.life.Run(ctx) }))
 	published := op.publish(dog)
+	background.Go(func() { op.workers.Run(ctx) })
 	background.Go(dog.Stage("webhook and HTTP servers", func() { op.servers.Run(ctx, fail) }))
 
 	over := make(chan struct{})
@@ -188,6 +192,7 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	ending.Wait()
 	published()
 	background.Wait()
+	_ = dog.Step("workers of hooks", func() error { op.workers.Close(); return nil })
 	var broken *webhook.Error
 	switch {
 	case errors.As(context.Cause(ctx), &broken):

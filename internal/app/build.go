@@ -19,11 +19,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
@@ -126,8 +128,17 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	default:
 		o.Log.Info("Hooks call the complete kubectl", "reason", err.Error())
 	}
+	executor := process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})
+	op.workers = worker.New(worker.Options{
+		Executor: executor, ReadyTimeout: o.ConfigTimeout, Check: replica.Check, ProxyJSON: o.ProxyHookJSON, Log: o.Log, Meter: op.meter,
+		Prepare: func(hook string) error { _, err := files.Prepare(hook); return err },
+	})
+	var workers run.Workers
+	if o.Workers {
+		workers = op.workers
+	}
 	op.runner = run.New(run.Options{
-		Executor:  fenced{process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})},
+		Executor: fenced{op.workers}, Workers: workers,
 		Snapshots: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments, Files: op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: o.BytesPerRun, Full: op.spool.Full, Replaced: op.replaced,

@@ -29,6 +29,8 @@ type Options struct {
 	OwnHomes bool
 	// Kubectl is a mode of package kubectl, for hooks that set none.
 	Kubectl string
+	// Workers lets hooks with settings.worker serve runs by processes that are started once.
+	Workers bool
 	Log     *slog.Logger
 	// Debug is about the debug API; Version is shown by it.
 	Debug   DebugOptions

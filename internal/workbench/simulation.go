@@ -61,6 +61,9 @@ type simulationOptions struct {
 	// env is the environment of the hook but for what a simulation sets itself.
 	env     []string
 	timeout time.Duration
+	// workers lets a worker serve the runs of a hook with settings.worker; readyTimeout limits its start.
+	workers      bool
+	readyTimeout time.Duration
 	// dir is a private directory, which the caller removes.
 	dir string
 	// line receives output, started the binding contexts of each run. Both may be nil.
@@ -179,8 +182,10 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 		return nil, err
 	}
 	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.filters, Sink: simulatedSink{s}, Resolve: s.resolve, Excluded: s.exclude, Changes: changes})
+	pool, workers := newWorkers(o.workers, o.readyTimeout)
+	defer pool.Close()
 	s.runner = run.New(run.Options{
-		Executor: simulatedExecutor{s, process.New(process.Options{})}, Snapshots: s.watched, Finalizers: simulatedFinalizers{s}, Effects: simulatedEffects{s}, Workspace: files,
+		Executor: simulatedExecutor{s, pool}, Workers: workers, Snapshots: s.watched, Finalizers: simulatedFinalizers{s}, Effects: simulatedEffects{s}, Workspace: files,
 		Log: silent(), Env: env, Timeout: o.timeout, Observe: s.observe,
 	})
 	s.runner.Add([]*hook.Hook{h})
@@ -240,6 +245,8 @@ func exitOf(err error) int {
 	switch {
 	case errors.As(err, &timeout):
 		return 124
+	case errors.As(err, new(*process.WorkerError)):
+		return 255
 	case errors.As(err, &start):
 		return 127
 	case !errors.As(err, &exit):

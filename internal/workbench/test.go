@@ -385,7 +385,7 @@ func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File
 	}
 	defer func() { err = errors.Join(err, removeAll(dir)) }()
 	return simulate(ctx, h, c.Input, simulationOptions{
-		filters: t.filters, env: t.env, timeout: defaultCaseTimeout, dir: dir,
+		filters: t.filters, env: t.env, timeout: defaultCaseTimeout, workers: t.opts.Workers, readyTimeout: t.opts.ConfigTimeout, dir: dir,
 	})
 }
 

@@ -273,8 +273,10 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, trial 
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	environments, _ := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...) // the complete kubectl does the same
+	pool, workers := newWorkers(o.Workers, o.ConfigTimeout)
+	defer pool.Close()
 	runner := run.New(run.Options{
-		Executor: process.New(process.Options{}), Workspace: files, Log: silent(), Env: o.Env, KubectlEnv: environments, Timeout: o.HookTimeout,
+		Executor: pool, Workers: workers, Workspace: files, Log: silent(), Env: o.Env, KubectlEnv: environments, Timeout: o.HookTimeout,
 	})
 	var mu sync.Mutex
 	line := func(stream string) func([]byte) {

@@ -19,7 +19,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 )
 
 // Options are those of the operator that matter here.
@@ -29,7 +31,9 @@ type Options struct {
 	// Env is our environment, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string
 	// Kubectl is a mode of package kubectl, for hooks that set none.
-	Kubectl       string
+	Kubectl string
+	// Workers lets hooks with settings.worker serve runs as workers.
+	Workers       bool
 	JQLibraryPath []string
 	// ConfigTimeout ends a config call, HookTimeout a run (0 means none).
 	ConfigTimeout, HookTimeout time.Duration
@@ -41,6 +45,15 @@ type Options struct {
 	Installation kube.Installation
 	// Changes are about the changes of the cluster that Try makes.
 	Changes apply.Settings
+}
+
+// newWorkers returns what executes runs, and keeps workers unless that is off. The caller closes it.
+func newWorkers(on bool, readyTimeout time.Duration) (pool *worker.Pool, workers run.Workers) {
+	pool = worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: readyTimeout, Log: silent()})
+	if on {
+		workers = pool
+	}
+	return pool, workers
 }
 
 // prepare completes the environment of hooks. It returns a private directory, which the caller removes.
