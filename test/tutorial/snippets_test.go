@@ -34,6 +34,8 @@ func checker(b pages.Block, scripts string) string {
 		return "a drawing"
 	case b.Page == tutorialPage && (b.Kind == "sh" || b.Kind == ""):
 		return "TestFirstHook runs"
+	case b.Page == workersPage:
+		return "internal/run/worker runs"
 	case followed(b.Page):
 		return "TestPages and TestExamples run"
 	}
