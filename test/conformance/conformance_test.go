@@ -25,14 +25,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { conformance(t, "testdata", process) }
+
+func conformance(t *testing.T, dir string, as recorder) {
 	cluster := testenv.Shared(t)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE") != "",
-		Setup:               func(e *testscript.Env) error { return setup(e, cluster) },
+		Setup:               func(e *testscript.Env) error { return setup(e, cluster, as) },
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"operator": operatorCommand,
 			"runs":     runsCommand,
@@ -61,16 +63,23 @@ type world struct {
 
 type worldKey struct{}
 
-// the hook that every configuration gets. It prints one line, whatever the size of its contexts.
-const recorder = `#!/bin/sh
+// recorder is the hook that every configuration gets.
+type recorder struct {
+	script string
+	// config changes the configuration; nil changes nothing.
+	config func(text []byte) []byte
+}
+
+// process prints one line, whatever the size of its contexts.
+var process = recorder{script: `#!/bin/sh
 if [ "$1" = --config ]; then exec cat "$0.yaml"; fi
 lib=$HOOKS/lib/$(basename "$0")
 if [ -e "$lib" ]; then . "$lib" || exit; fi
 printf 'run '
 cat "$BINDING_CONTEXT_PATH"
-`
+`}
 
-func setup(e *testscript.Env, cluster *testenv.Cluster) error {
+func setup(e *testscript.Env, cluster *testenv.Cluster, as recorder) error {
 	t, ok := e.T().(testing.TB)
 	if !ok {
 		return errors.New("testscript no longer hands over the *testing.T")
@@ -81,11 +90,11 @@ func setup(e *testscript.Env, cluster *testenv.Cluster) error {
 	e.Vars = append(e.Vars, "NS="+w.namespace, "KUBECONFIG="+w.kubeconfig, "ALICE="+cluster.KubeconfigFor(t, cluster.UserKubeconfig, w.namespace), "HOOKS="+hooks,
 		"PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), "OPERATOR="+testenv.Binary(t), "GORACE="+os.Getenv("GORACE"))
 	e.Values[worldKey{}] = w
-	return prepare(hooks, w.namespace)
+	return prepare(hooks, w.namespace, as)
 }
 
 // prepare makes a hook of each configuration. In all files $NS stands for the test's namespace.
-func prepare(hooks, namespace string) error {
+func prepare(hooks, namespace string, as recorder) error {
 	return filepath.WalkDir(filepath.Dir(hooks), func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -103,7 +112,15 @@ func prepare(hooks, namespace string) error {
 		if !isConfig || !strings.HasPrefix(path, hooks) {
 			return nil
 		}
-		return os.WriteFile(name, []byte(recorder), 0o755)
+		if as.config != nil {
+			if text, err = os.ReadFile(path); err == nil {
+				err = os.WriteFile(path, as.config(text), 0o644)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return os.WriteFile(name, []byte(as.script), 0o755)
 	})
 }
 

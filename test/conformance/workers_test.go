@@ -1,0 +1,89 @@
+package conformance
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// worker is the recorder as a worker, without a library: each run is a fork of bash.
+var worker = recorder{script: `#!/usr/bin/env bash
+if [ "$1" = --config ]; then exec cat "$0.yaml"; fi
+record() {
+  lib=$HOOKS/lib/$(basename "$0")
+  if [ -e "$lib" ]; then . "$lib" || exit; fi
+  printf 'run '
+  cat "$BINDING_CONTEXT_PATH"
+}
+if [ -z "$HOOK_WORKER_FD" ]; then
+  record
+  exit
+fi
+channel=$HOOK_WORKER_FD
+unset HOOK_WORKER_FD
+echo ready >&"$channel"
+while :; do
+  variables=()
+  while IFS= read -r -d '' variable <&"$channel"; do
+    [ -n "$variable" ] || break
+    variables+=("$variable")
+  done
+  [ "${#variables[@]}" -gt 0 ] || exit 0
+  (
+    exec {channel}>&-
+    export "${variables[@]}"
+    exec 9<>"$HOOK_STDOUT" >"$HOOK_STDOUT" 9>&-
+    exec 9<>"$HOOK_STDERR" 2>"$HOOK_STDERR" 9>&-
+    record
+  )
+  status=$?
+  echo "${variables[0]#HOOK_RUN=} $status" >&"$channel"
+done
+`, config: asWorker}
+
+// asWorker adds settings.worker to a configuration of version 1.
+func asWorker(text []byte) []byte {
+	var config map[string]any
+	if yaml.Unmarshal(text, &config) != nil || config["configVersion"] != "v1" {
+		return text
+	}
+	settings, _ := config["settings"].(map[string]any)
+	if settings == nil {
+		settings = map[string]any{}
+	}
+	settings["worker"] = true
+	config["settings"] = settings
+	changed, err := json.Marshal(config)
+	if err != nil {
+		return text
+	}
+	return append(changed, '\n')
+}
+
+// The scripts of the protocol pass with the same hooks as workers. Those that are about the configuration itself, or about processes, are left out.
+func TestConformanceOfWorkers(t *testing.T) {
+	left := map[string]bool{}
+	dir := t.TempDir()
+	scripts, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range scripts {
+		name := filepath.Base(path)
+		if strings.HasPrefix(name, "config-") || strings.HasPrefix(name, "v0-") || strings.HasPrefix(name, "workers-") || left[name] {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	conformance(t, dir, worker)
+}
