@@ -36,8 +36,8 @@ What 'start' leaves in DIR:
   COMPONENT.log     what the component said
   etcd.address      where etcd listens
 
---remove removes DIR at the end. Without it nothing is removed: started again on the same DIR, the cluster has the same ports, certificates and
-objects; remove DIR to forget it.
+--remove removes DIR at the end. Without it nothing is removed: started again on the same DIR, the cluster has the same
+ports, certificates and objects; remove DIR to forget it.
 
 Example:
   testcluster start --dir /tmp/cluster &

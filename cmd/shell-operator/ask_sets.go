@@ -15,8 +15,8 @@ import (
 var clusterFlags = []string{"kube-config", "kube-context", "kube-server", "namespace", "instance"}
 
 // needsNoOperator is the help about these flags.
-const needsNoOperator = `With --kube-config, --kube-context, --kube-server, --namespace or --instance the command uses the cluster, and the operator need not run.
-It is not known then which hooks are active.`
+const needsNoOperator = `With --kube-config, --kube-context, --kube-server, --namespace or --instance the command uses the cluster, and the
+operator need not run. It is not known then which hooks are active.`
 
 // useCluster makes the command one of a cluster.
 func (a *asking) useCluster() error {

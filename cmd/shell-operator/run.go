@@ -31,9 +31,10 @@ responses.
 
 Operations are applied with --apply only. Changes that the hook makes itself, by kubectl for instance, are made in any case.
 
---from is a recording of "shell-operator runs save", a binding context file, or a file with one context; "-" is standard input. A recording is
-replayed: each difference to the recorded result is printed, but not those of the output. Without --from the hook runs with the first context
-that it would get in an empty cluster. Bindings that need an object or a request have no such context.
+--from is a recording of "shell-operator runs save", a binding context file, or a file with one context; "-" is standard
+input. A recording is replayed: each difference to the recorded result is printed, but not those of the output. Without
+--from the hook runs with the first context that it would get in an empty cluster. Bindings that need an object or a
+request have no such context.
 
 With any of the flags from --objects to --stub the hook runs on events of a simulated cluster; they are the keys of test
 files (docs/reference/test-files.md). With objects and no event it gets the Synchronization of all its bindings. --cluster reads the
@@ -65,7 +66,8 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			if flags.used(cmd) || cluster || diff {
 				switch {
 				case apply || contextFile == "-":
-					return errors.New("--apply and --from - are for a run without a simulated cluster: leave out --cluster, --diff and the flags of test cases")
+					return errors.New("--apply and --from - are for a run without a simulated cluster: leave out --cluster, " +
+						"--diff and the flags of test cases")
 				case cluster && (len(flags.objects) > 0 || contextFile != ""):
 					return errors.New("--objects, --from and --cluster are each the objects of the simulated cluster: use one of them")
 				}
@@ -98,13 +100,15 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			}
 			return err
 		},
-	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "kubectl", "jq-library-path", "kube-config", "kube-context", "namespace", "instance", "dry-run")
+	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "kubectl", "jq-library-path", "kube-config", "kube-context", "namespace",
+		"instance", "dry-run")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
 	cmd.Flags().StringVar(&contextFile, "from", "", "recording, or file with the binding context; - is standard input")
 	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "the same as --from")
 	cmd.Flags().BoolVar(&apply, "apply", false, "apply the operations of the hook")
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "read the objects of the simulated cluster from the real one, which is not changed")
-	cmd.Flags().BoolVar(&diff, "diff", false, "print what the operations change in the simulated cluster, with --cluster by a dry run; values of Secrets are masked")
+	cmd.Flags().BoolVar(&diff, "diff", false,
+		"print what the operations change in the simulated cluster, with --cluster by a dry run; values of Secrets are masked")
 	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
 	flags.add(cmd)
 	for _, name := range []string{"from", "context"} {
@@ -163,7 +167,8 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 	}
 	for _, o := range r.Operations {
 		if o.Set != "" {
-			fmt.Fprintf(t, "  %s\tset %s\t%s\n", o.Operation.Operation, o.Set, suffix("of ", strings.TrimSuffix(o.On.Kind+" "+strings.TrimPrefix(o.On.Namespace+"/"+o.On.Name, "/"), " ")))
+			fmt.Fprintf(t, "  %s\tset %s\t%s\n", o.Operation.Operation, o.Set,
+				suffix("of ", strings.TrimSuffix(o.On.Kind+" "+strings.TrimPrefix(o.On.Namespace+"/"+o.On.Name, "/"), " ")))
 			printPayload(t, o)
 			continue
 		}
@@ -211,7 +216,8 @@ func printResult(w io.Writer, r *workbench.TrialResult) {
 		return
 	}
 	fmt.Fprint(w, "result:\n")
-	for _, row := range [][2]string{{"requeueAfter", r.RequeueAfter}, {"retryAfter", r.RetryAfter}, {"giveUp", r.GiveUp}, {"message", r.Message}} {
+	for _, row := range [][2]string{{"requeueAfter", r.RequeueAfter}, {"retryAfter", r.RetryAfter}, {"giveUp", r.GiveUp},
+		{"message", r.Message}} {
 		if row[1] != "" {
 			fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
 		}

@@ -24,11 +24,11 @@ func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 events; the hook runs on them as an operator would run it, in a simulated cluster, and the result is compared with what
 the case expects. docs/reference/test-files.md has all keys.
 
---update replaces expectations that are not met by the results, except those that would check nothing any more. Check the difference before
-you commit it.
+--update replaces expectations that are not met by the results, except those that would check nothing any more. Check
+the difference before you commit it.
 
-With --from and --name, no case is run: a case for a recording of "shell-operator runs save" is added to the test file PATH, which is created
-if there is none, and the recording is copied to the directory fixtures beside it.
+With --from and --name, no case is run: a case for a recording of "shell-operator runs save" is added to the test file
+PATH, which is created if there is none, and the recording is copied to the directory fixtures beside it.
 
 Exit codes: 0 if all cases passed, 1 if not.`,
 		Example: `  shell-operator test hooks

@@ -43,8 +43,8 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 			}},
 			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration", act: t.recordAll, Command: &Command{
 				Use: "hook record HOOK", Short: "Record all runs of a hook for a while", Args: ofOne, Takes: oneHook, Names: HookNames,
-				Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All recordings together are
-bounded: the oldest are removed. Nothing is recorded with --record=none, or of a hook with settings.record: none.`,
+				Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All
+recordings together are bounded: the oldest are removed. Nothing is recorded with --record=none, or of a hook with settings.record: none.`,
 				Example: "  shell-operator hook record pods.sh --for 10m",
 				Flags:   []Flag{{"for", "for", "10m", "how long"}},
 			}},

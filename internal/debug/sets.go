@@ -75,7 +75,8 @@ HOOK/NAME.`,
 			{Method: "POST", Path: "/sets/delete", About: "prune a set: form field `set`, or those of `hook`; with `force=true` also those of an active hook", act: t.remove, Command: &Command{
 				Use: "sets delete [SET]", Short: "Delete the objects of a set whose hook is gone", Args: args, Check: check, Names: ids,
 				Long: `Delete the objects of a set, or of all sets of --hook, as an empty Sync does: kinds with data, such as PersistentVolumeClaims,
-are released and kept, unless the last Sync had them in pruneKinds. The set of an active hook is deleted with --force only. SET is the id, the name, or HOOK/NAME.`,
+are released and kept, unless the last Sync had them in pruneKinds. The set of an active hook is deleted with --force only. SET is the
+id, the name, or HOOK/NAME.`,
 				Example: "  shell-operator sets delete pages --dry-run\n  shell-operator sets delete --hook sites.sh",
 				Flags:   []Flag{{"hook", "hook", "", "delete all sets of this hook"}, {"force", "force", "false", "also delete sets of an active hook"}},
 			}},

@@ -200,7 +200,8 @@ var quotes = regexp.MustCompile("(^|[^\\w])(?:'[^']*'|`[^`]*`)([^\\w]|$)")
 // kind, if what follows says so.
 var (
 	names = regexp.MustCompile(
-		`((^|[\s("])(User|resource|group|namespace|webhook|service|serviceaccount|configmap|secret|container|volume|PodSecurity|version|kind|field|with|Post|quota)|\[name=) ?$`)
+		`((^|[\s("])(User|resource|group|namespace|webhook|service|serviceaccount|configmap|secret|container|volume|PodSecurity|` +
+			`version|kind|field|with|Post|quota)|\[name=) ?$`)
 	resource  = regexp.MustCompile(`^[\w.-]+ $`)
 	predicate = regexp.MustCompile(`^ (is (forbidden|invalid)|not found|already exists)\b`)
 )

@@ -350,7 +350,8 @@ func (k *keeper) clear(ctx context.Context) {
 	}
 }
 
-const cannotRemove = "Cannot remove webhooks that no hook has any more: with failure policy Fail they block requests. Will retry after delay."
+const cannotRemove = "Cannot remove webhooks that no hook has any more: with failure policy Fail they block requests. " +
+	"Will retry after delay."
 
 // remove deletes the object, or empties it, if it points to this operator.
 func (k *keeper) remove(ctx context.Context) error {
