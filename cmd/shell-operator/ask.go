@@ -43,7 +43,8 @@ func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 		return clients[name]
 	}
 	for name, make := range map[string]func(*asking) *cobra.Command{
-		"status": newStatusCommand, "runs": newRunsCommand, "tail": newTailCommand, "hook": newHookCommand, "queue": newQueueCommand, "config": newConfigCommand, "raw": newRawCommand,
+		"status": newStatusCommand, "runs": newRunsCommand, "tail": newTailCommand, "hook": newHookCommand, "queue": newQueueCommand,
+		"config": newConfigCommand, "raw": newRawCommand,
 	} {
 		parents[name] = make(client(name))
 	}

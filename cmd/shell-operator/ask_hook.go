@@ -46,8 +46,9 @@ func newHookSnapshotCommand(a *asking) *cobra.Command {
 		Short: "Show the snapshots of a hook",
 		Long: `Show the snapshots of a hook, one for each kubernetes binding, and how many objects have been
 added, modified and deleted since the start and since the last run. With -o table only the numbers are shown.`,
-		Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot pods.sh -o table\n  shell-operator hook snapshot pods.sh -o json | jq '.pods.snapshot[].filterResult'",
-		Args:    oneHook,
+		Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot pods.sh -o table\n  shell-operator hook snapshot " +
+			"pods.sh -o json | jq '.pods.snapshot[].filterResult'",
+		Args: oneHook,
 
 		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {

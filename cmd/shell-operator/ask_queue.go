@@ -31,8 +31,9 @@ func newQueueListCommand(a *asking) *cobra.Command {
 shown if they are paused.
 
 "shell-operator why HOOK" explains what a hook waits for.`,
-		Example: "  shell-operator queue list\n  shell-operator queue list -o table --watch --watchInterval 500ms\n  shell-operator queue list --show-empty -o json",
-		Args:    cobra.NoArgs,
+		Example: "  shell-operator queue list\n  shell-operator queue list -o table --watch --watchInterval 500ms\n  shell-operator queue list " +
+			"--show-empty -o json",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := ""
 			if showEmpty {

@@ -50,7 +50,8 @@ func (s *settings) check() error {
 		wrong("log-level", "%q: use one of %s", s.logLevel, strings.Join(logLevels, ", "))
 	}
 	for _, port := range [][2]string{
-		{"listen-port", s.listenPort}, {"validating-webhook-listen-port", s.validating.port}, {"conversion-webhook-listen-port", s.conversion.port},
+		{"listen-port", s.listenPort}, {"validating-webhook-listen-port", s.validating.port},
+		{"conversion-webhook-listen-port", s.conversion.port},
 		{"http-listen-port", s.http.port},
 	} {
 		if n, err := strconv.Atoi(port[1]); err != nil || n < 0 || n > 65535 {
@@ -60,7 +61,8 @@ func (s *settings) check() error {
 	for _, base := range [][2]string{
 		{"webhook-url", s.webhookURL}, {"validating-webhook-url", s.validating.url}, {"conversion-webhook-url", s.conversion.url},
 	} {
-		if u, err := url.Parse(base[1]); base[1] != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
+		if u, err := url.Parse(base[1]); base[1] != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
+			u.Fragment != "" || u.User != nil) {
 			wrong(base[0], "%q: it looks like https://host:port or https://host:port/path", base[1])
 		}
 	}
@@ -112,13 +114,15 @@ func (s *settings) check() error {
 		}
 	}
 	if s.retryMin <= 0 || s.retryMax < s.retryMin {
-		wrong("retry-min-delay", "%s and %s %s: the first must be above 0 and not above the second", s.retryMin, s.named("retry-max-delay"), s.retryMax)
+		wrong("retry-min-delay", "%s and %s %s: the first must be above 0 and not above the second", s.retryMin,
+			s.named("retry-max-delay"), s.retryMax)
 	}
 	for _, n := range []struct {
 		flag     string
 		negative bool
 	}{
-		{"hook-timeout", s.hookTimeout < 0}, {"max-runs", s.maxRuns < 0}, {"bytes-per-run", s.bytesPerRun < 0}, {"spool-limit", s.spoolLimit < 0}, {"object-patcher-kube-client-timeout", s.patchTimeout < 0},
+		{"hook-timeout", s.hookTimeout < 0}, {"max-runs", s.maxRuns < 0}, {"bytes-per-run", s.bytesPerRun < 0}, {"spool-limit", s.spoolLimit < 0},
+		{"object-patcher-kube-client-timeout", s.patchTimeout < 0},
 		{"webhook-parallel", s.webhookParallel < 0}, {"webhook-queue", s.webhookQueue < 0},
 		{"http-queue", s.http.queue < 0},
 	} {

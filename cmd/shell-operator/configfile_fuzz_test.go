@@ -13,9 +13,12 @@ import (
 // Any file of --config-file is accepted or rejected; each error contains the file, and mostly the line.
 func FuzzConfigFile(f *testing.F) {
 	for _, text := range []string{
-		"", "---", "# nothing", "log-level: debug", "log-level: debug\nlog-level: info", "hooks-dir: [a]", "hook-env: [A, '!B']", "hook-env: [~]", "no-such: 1",
-		"config-file: x", "? [a]\n: b", "a: &x [*x]", "&a log-level: *a", "log-level: ~", "kube-client-qps: .nan", "kube-client-qps: 1e400", "hook-timeout: -5s",
-		"listen-port: 0x10", "- a", "text", "a: b\n---\nc: d", "log-level: {a: b}", "\xff\xfe", "log-level: |\n  debug\n", "<<: {log-level: debug}", "%YAML 1.1\n---\n{}", "!!binary x: y",
+		"", "---", "# nothing", "log-level: debug", "log-level: debug\nlog-level: info", "hooks-dir: [a]", "hook-env: [A, '!B']", "hook-env: [~]",
+		"no-such: 1",
+		"config-file: x", "? [a]\n: b", "a: &x [*x]", "&a log-level: *a", "log-level: ~", "kube-client-qps: .nan", "kube-client-qps: 1e400",
+		"hook-timeout: -5s",
+		"listen-port: 0x10", "- a", "text", "a: b\n---\nc: d", "log-level: {a: b}", "\xff\xfe", "log-level: |\n  debug\n",
+		"<<: {log-level: debug}", "%YAML 1.1\n---\n{}", "!!binary x: y",
 		"dry-run: yes", "\"log-level\": !!str debug", "&x hooks-dir: x\n*x : y",
 	} {
 		f.Add(text)

@@ -138,15 +138,16 @@ func (d *dev) session(ctx, kill context.Context, watch watchdog, log *slog.Logge
 		return d.operator(ctx, kill, watch, log)
 	}
 	dir := filepath.Join(d.private, "cluster")
-	return workbench.WithControlPlane(ctx, kill, workbench.ControlPlane{Program: d.testcluster, Dir: dir, Env: os.Environ()}, func(ctx context.Context) error {
-		d.kubeConfig, d.kubeContext, d.kubeServer = filepath.Join(dir, "kubeconfig"), "", ""
-		n, err := workbench.Load(ctx, d.cluster(), d.hooksDir, d.private)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), filepath.Join(d.hooksDir, "*.yaml"))
-		return d.operator(ctx, kill, watch, log)
-	})
+	return workbench.WithControlPlane(ctx, kill, workbench.ControlPlane{Program: d.testcluster, Dir: dir, Env: os.Environ()},
+		func(ctx context.Context) error {
+			d.kubeConfig, d.kubeContext, d.kubeServer = filepath.Join(dir, "kubeconfig"), "", ""
+			n, err := workbench.Load(ctx, d.cluster(), d.hooksDir, d.private)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), filepath.Join(d.hooksDir, "*.yaml"))
+			return d.operator(ctx, kill, watch, log)
+		})
 }
 
 // operator runs the operator, the tests of hooks that change, and removes what was registered.
@@ -156,7 +157,8 @@ func (d *dev) operator(ctx, kill context.Context, watch watchdog, log *slog.Logg
 		return err
 	}
 	d.stayLocal(cl)
-	fmt.Fprintf(d.out, "the hooks in %s are reloaded when they change; in another terminal: shell-operator status --debug-unix-socket %s\n", d.hooksDir, d.debugSocket)
+	fmt.Fprintf(d.out, "the hooks in %s are reloaded when they change; in another terminal: shell-operator status --debug-unix-socket %s\n",
+		d.hooksDir, d.debugSocket)
 	options := d.options(log)
 	options.Watchdog, options.Webhooks.NoRegistration = watch, !d.apply
 	// The session ends as a whole, in particular when the operator cannot start.
@@ -204,7 +206,8 @@ func (d *dev) stayLocal(cl *kube.Cluster) {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return
 	}
-	for flag, address := range map[string]*string{"validating-webhook-listen-address": &d.validating.address, "conversion-webhook-listen-address": &d.conversion.address} {
+	for flag, address := range map[string]*string{"validating-webhook-listen-address": &d.validating.address,
+		"conversion-webhook-listen-address": &d.conversion.address} {
 		if !d.changed(flag) {
 			*address = "127.0.0.1"
 		}

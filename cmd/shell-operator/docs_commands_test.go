@@ -169,7 +169,8 @@ func TestFlagsOfPages(t *testing.T) {
 	// Of hooks, and of other programs.
 	foreign := []string{"--config", "--arg", "--jq", "--strategic", "--build-arg"}
 	// Of kubectl.
-	foreign = append(foreign, "--cache-dir", "--edit", "--interactive", "--kuberc", "--profile", "--prune", "--raw", "--v", "--vmodule", "--watch-only")
+	foreign = append(foreign, "--cache-dir", "--edit", "--interactive", "--kuberc", "--profile", "--prune", "--raw", "--v", "--vmodule",
+		"--watch-only")
 	// Of the shell library.
 	foreign = append(foreign, "--allow-empty", "--force", "--migrate", "--drift", "--prune-kind")
 	// In the description of what is the same for all flags.
@@ -275,7 +276,9 @@ func checkPaths(t *testing.T, c call) {
 		}
 		word = strings.TrimPrefix(word, "./")
 		top, _, below := strings.Cut(word, "/")
-		if !below || !slices.Contains([]string{"bench", "cmd", "deploy", "docs", "examples", "internal", "scripts", "sdk", "test", "testcluster", "tools"}, top) {
+		if !below ||
+			!slices.Contains([]string{"bench", "cmd", "deploy", "docs", "examples", "internal", "scripts", "sdk", "test", "testcluster", "tools"},
+				top) {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join("../..", word)); err != nil {

@@ -26,7 +26,8 @@ func TestDescriptions(t *testing.T) {
 			node, _ := v.(map[string]any)
 			properties, _ := node["properties"].(map[string]any)
 			for key, property := range properties {
-				if text, _ := s.at(property).node["description"].(string); !strings.HasSuffix(strings.TrimRight(text, ")"), ".") && name != "chart" || text == "" {
+				if text, _ := s.at(property).node["description"].(string); !strings.HasSuffix(strings.TrimRight(text, ")"), ".") && name != "chart" ||
+					text == "" {
 					t.Errorf("%s: %s.%s has the description %q, which is no sentence", name, path, key, text)
 				}
 				described++

@@ -27,7 +27,8 @@ shell library) and python, in which there are no conversions; hooks in sh need j
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.File = args[0]
 			if o.Binding == "" {
-				return &hinted{fmt.Errorf("--binding is missing: the type of the events that run the hook"), "use one of kubernetes, schedule, startup, validating, mutating, conversion, http"}
+				return &hinted{fmt.Errorf("--binding is missing: the type of the events that run the hook"),
+					"use one of kubernetes, schedule, startup, validating, mutating, conversion, http"}
 			}
 			paths, err := workbench.Init(o)
 			for _, path := range paths {
@@ -48,7 +49,9 @@ shell library) and python, in which there are no conversions; hooks in sh need j
 	cmd.Flags().StringVar(&o.Kind, "kind", "", "kind of the objects, GROUP/VERSION/KIND if it is not built in (default Pod)")
 	cmd.Flags().StringVar(&o.Language, "lang", "", "language: sh, bash, python (default: that of the extension of FILE, else sh)")
 	cmd.Flags().BoolVar(&o.NoTest, "no-test", false, "write no test file")
-	_ = cmd.RegisterFlagCompletionFunc("binding", cobra.FixedCompletions(strings.Fields("kubernetes schedule startup validating mutating conversion http"), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("binding",
+		cobra.FixedCompletions(strings.Fields("kubernetes schedule startup validating mutating conversion http"),
+			cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions([]string{"sh", "bash", "python"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -63,7 +63,8 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			if err := printReport(stdout, output, quiet, strict, report); err != nil {
 				return err
 			}
-			verdict := fmt.Sprintf("%s in %s: %s, %s", count(report.Hooks, "hook"), s.hooksDir, count(report.Errors, "error"), count(report.Warnings, "warning"))
+			verdict := fmt.Sprintf("%s in %s: %s, %s", count(report.Hooks, "hook"), s.hooksDir, count(report.Errors, "error"),
+				count(report.Warnings, "warning"))
 			if report.Errors > 0 || strict && report.Warnings > 0 {
 				return errFound{verdict}
 			}
@@ -74,7 +75,8 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML, formatGitHub, formatJUnit)
 	o.RBAC.Name, o.RBAC.ServiceAccount = defaultRole, defaultAccount
 	cmd.Flags().BoolVar(&o.Cluster, "cluster", false, "check the bindings against the cluster, too")
-	cmd.Flags().StringVar(&o.As, "as", "", "user whose permissions --cluster checks, such as system:serviceaccount:NAMESPACE:NAME (default: you)")
+	cmd.Flags().StringVar(&o.As, "as", "",
+		"user whose permissions --cluster checks, such as system:serviceaccount:NAMESPACE:NAME (default: you)")
 	cmd.Flags().BoolVar(&o.NoRun, "no-run", false, "call no hook: configurations are not checked")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings, too")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "report problems only")

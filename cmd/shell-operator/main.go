@@ -78,7 +78,8 @@ func newRootCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 		root.AddCommand(commands...)
 	}
 	add("operator", start, newDevCommand(s, stdout), newUninstallCommand(s, stdout))
-	add("develop", newInitCommand(stdout), newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newTestCommand(s, stdout, stderr), newRBACCommand(s, stdout, stderr),
+	add("develop", newInitCommand(stdout), newLintCommand(s, stdout, stderr), newRunCommand(s, stdout), newTestCommand(s, stdout, stderr),
+		newRBACCommand(s, stdout, stderr),
 		newExplainCommand(stdout))
 	add("inspect", newAskCommands(s, stdout)...)
 	root.AddCommand(newOptionsCommand(s, stdout), newVersionCommand(stdout), newDebugOptionsCommand(s, stdout))

@@ -30,14 +30,16 @@ func launch(t *testing.T, hook, user string, args ...string) *process {
 	dir := t.TempDir()
 	hooks, config := filepath.Join(dir, "hooks"), filepath.Join(dir, "kubeconfig")
 	kubeconfig := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
-		"clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true}}]\nusers: [{name: u, user: {" + user + "}}]\n"
+		"clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true}}]\nusers: [{name: u, user: {" +
+		user + "}}]\n"
 	err := errors.Join(os.Mkdir(hooks, 0o755), os.Mkdir(filepath.Join(dir, "tmp"), 0o755), os.WriteFile(config, []byte(kubeconfig), 0o600),
 		os.WriteFile(filepath.Join(hooks, "hook"), []byte("#!/bin/sh\n"+hook), 0o755))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(testenv.Binary(t), append([]string{
-		"start", "--hooks-dir", hooks, "--kube-config", config, "--shutdown-timeout", "1s", "--log-type", "json", "--listen-address", "127.0.0.1", "--listen-port", "0",
+		"start", "--hooks-dir", hooks, "--kube-config", config, "--shutdown-timeout", "1s", "--log-type", "json", "--listen-address", "127.0.0.1",
+		"--listen-port", "0",
 		"--tmp-dir", filepath.Join(dir, "tmp"), "--debug-unix-socket", filepath.Join(dir, "debug.socket"),
 	}, args...)...)}
 	p.cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"))
@@ -97,7 +99,8 @@ func TestShutdownWithHangingPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := p.ends(1, longest)
-	for _, want := range []string{`"level":"warn","msg":"asks for credentials"`, `credential plugin \"sh\"`, `"msg":"The shutdown timeout is over and something still blocks, the operator exits"`} {
+	for _, want := range []string{`"level":"warn","msg":"asks for credentials"`, `credential plugin \"sh\"`,
+		`"msg":"The shutdown timeout is over and something still blocks, the operator exits"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %s in\n%s", want, log)
 		}

@@ -18,10 +18,15 @@ var others = map[string][2]string{
 
 // special are values of settings that not every text of their type will do for.
 var special = map[string][2]string{
-	"log-type": {"json", "color"}, "log-level": {"debug", "error"}, "validating-webhook-failure-policy": {"Ignore", "Fail"}, "webhook-cert-manager": {"a/b", "c/d"},
-	"listen-port": {"17", "18"}, "validating-webhook-listen-port": {"17", "18"}, "conversion-webhook-listen-port": {"17", "18"}, "http-listen-port": {"17", "18"},
-	"webhook-url": {"https://a:1", "https://b:1"}, "validating-webhook-url": {"https://a:1", "https://b:1"}, "conversion-webhook-url": {"https://a:1", "https://b:1"},
-	"retry-min-delay": {"2s", "3s"}, "retry-max-delay": {"33m0s", "34m0s"}, "v0-existing-objects": {"skip", "add"}, "webhook-exclude-namespaces": {"[a,b]", "[c]"}, "kubectl": {"process", "auto"}, "hook-home": {"own", "inherit"}, "orphan-finalizers": {"remove", "report"}, "record": {"all", "none"}, "review-effects": {"all", "known"},
+	"log-type": {"json", "color"}, "log-level": {"debug", "error"}, "validating-webhook-failure-policy": {"Ignore", "Fail"},
+	"webhook-cert-manager": {"a/b", "c/d"},
+	"listen-port":          {"17", "18"}, "validating-webhook-listen-port": {"17", "18"}, "conversion-webhook-listen-port": {"17", "18"},
+	"http-listen-port": {"17", "18"},
+	"webhook-url":      {"https://a:1", "https://b:1"}, "validating-webhook-url": {"https://a:1", "https://b:1"},
+	"conversion-webhook-url": {"https://a:1", "https://b:1"},
+	"retry-min-delay":        {"2s", "3s"}, "retry-max-delay": {"33m0s", "34m0s"}, "v0-existing-objects": {"skip", "add"},
+	"webhook-exclude-namespaces": {"[a,b]", "[c]"}, "kubectl": {"process", "auto"}, "hook-home": {"own", "inherit"},
+	"orphan-finalizers": {"remove", "report"}, "record": {"all", "none"}, "review-effects": {"all", "known"},
 }
 
 // with are the variables that a setting needs beside itself.

@@ -53,7 +53,8 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 				}
 			}
 			if cluster {
-				return &hinted{errors.New("test has no option --cluster: cases run in a simulated cluster"), "shell-operator dev --testcluster PATH DIR runs the hooks of a directory on a real control plane"}
+				return &hinted{errors.New("test has no option --cluster: cases run in a simulated cluster"),
+					"shell-operator dev --testcluster PATH DIR runs the hooks of a directory on a real control plane"}
 			}
 			ctx, stop := untilSignal()
 			defer stop()
@@ -64,7 +65,8 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 			if err := printTests(stdout, output, report, verbose); err != nil {
 				return err
 			}
-			verdict := fmt.Sprintf("%s in %s: %d failed (%s)", count(len(report.Cases), "case"), count(report.Files, "file"), report.Failed, seconds(report.Seconds))
+			verdict := fmt.Sprintf("%s in %s: %d failed (%s)", count(len(report.Cases), "case"), count(report.Files, "file"), report.Failed,
+				seconds(report.Seconds))
 			if report.Failed > 0 {
 				return errFound{verdict}
 			}
@@ -189,7 +191,8 @@ func suitesOf(r workbench.TestReport) junitSuites {
 			at = len(all.Suites)
 			all.Suites = append(all.Suites, junitSuite{Name: c.File})
 		}
-		one := junitCase{Name: c.Name, Class: c.File, File: c.File, Line: c.Line, Time: fmt.Sprintf("%.3f", c.Seconds), Stdout: strings.Join(c.Stdout, "\n"), Stderr: strings.Join(c.Stderr, "\n")}
+		one := junitCase{Name: c.Name, Class: c.File, File: c.File, Line: c.Line, Time: fmt.Sprintf("%.3f", c.Seconds),
+			Stdout: strings.Join(c.Stdout, "\n"), Stderr: strings.Join(c.Stderr, "\n")}
 		if c.Name == "" {
 			one.Name = "the file"
 		}

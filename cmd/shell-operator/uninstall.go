@@ -44,7 +44,8 @@ With --dry-run the command logs what it would do, and changes nothing.`,
 			defer stop()
 			return uninstall(ctx, s.options(logger(s, stdout)), u)
 		},
-	}, "dry-run", "namespace", "instance", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name", "kube-config", "kube-context", "kube-server", "log-level")
+	}, "dry-run", "namespace", "instance", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name",
+		"kube-config", "kube-context", "kube-server", "log-level")
 	c.Flags().StringVar(&u.deployment, "deployment", "", "Deployment of the operator in --namespace, which is deleted first")
 	c.Flags().BoolVar(&u.ignoreNotFound, "ignore-not-found", false, "go on if there is no such Deployment, as when the command is repeated")
 	c.Flags().BoolVar(&u.deleteSets, "delete-sets", false, "delete the sets of objects of hooks")
@@ -84,7 +85,8 @@ func uninstall(ctx context.Context, o app.Options, u uninstalling) error {
 	)
 }
 
-// deleteDeployment returns when the Pods have ended. It fails if there is no such Deployment: with a mistyped name, the operator would still be running.
+// deleteDeployment returns when the Pods have ended. It fails if there is no such Deployment: with a mistyped name, the operator would
+// still be running.
 func (u uninstalling) deleteDeployment(ctx context.Context, cl *kube.Cluster, o app.Options) error {
 	namespace, err := cl.OwnNamespace(o.Webhooks.Namespace)
 	if err != nil {
@@ -106,9 +108,12 @@ func (u uninstalling) deleteDeployment(ctx context.Context, cl *kube.Cluster, o 
 	case apierrors.IsNotFound(err) && u.ignoreNotFound:
 		done = "There is no such Deployment"
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no Deployment %q in namespace %q: nothing was changed; check --namespace, or add --ignore-not-found if it was deleted before", u.deployment, namespace)
+		return fmt.Errorf("there is no Deployment %q in namespace %q: nothing was changed; check --namespace, or add --ignore-not-found if it "+
+			"was deleted before", u.deployment, namespace)
 	case kube.IsPermissionMissing(err):
-		return fmt.Errorf("cannot delete the Deployment %q: %w: %s", u.deployment, err, kube.Grant(namespace, kube.Rule{Group: "apps", Resource: "deployments", Names: []string{u.deployment}, Verbs: []string{"get", "watch", "delete"}}))
+		return fmt.Errorf("cannot delete the Deployment %q: %w: %s", u.deployment, err,
+			kube.Grant(namespace, kube.Rule{Group: "apps", Resource: "deployments", Names: []string{u.deployment},
+				Verbs: []string{"get", "watch", "delete"}}))
 	case err != nil:
 		return fmt.Errorf("cannot delete the Deployment %q: %w", u.deployment, err)
 	}

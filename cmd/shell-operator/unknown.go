@@ -14,7 +14,8 @@ import (
 // Variables that begin like ours are ours or a mistake. Families that other programs share are a mistake only if they
 // are a slip of the pen away from one of ours.
 var (
-	ownPrefixes    = []string{"SHELL_OPERATOR_", "VALIDATING_WEBHOOK_", "CONVERSION_WEBHOOK_", "OBJECT_PATCHER_", "KUBE_CLIENT_", "QUEUE_ACTIONS_", "TRACING_OTLP_"}
+	ownPrefixes = []string{"SHELL_OPERATOR_", "VALIDATING_WEBHOOK_", "CONVERSION_WEBHOOK_", "OBJECT_PATCHER_", "KUBE_CLIENT_",
+		"QUEUE_ACTIONS_", "TRACING_OTLP_"}
 	sharedPrefixes = []string{"DEBUG_", "LOG_", "KUBE_", "JQ_"}
 )
 
