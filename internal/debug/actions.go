@@ -46,7 +46,8 @@ func (a *API) act(rt Route, r request) (answer, error) {
 	path, _ := cutFormat(r.URL.Path)
 	done.Action, done.DryRun = strings.TrimPrefix(path, "/"), dryRun
 	if done.Count > 0 && !dryRun { // also a part of what was requested
-		a.o.Log.Info("A command has changed the operator", "command", done.Action, "arguments", r.PostForm.Encode(), "uid", uid, "result", done.Message)
+		a.o.Log.Info("A command has changed the operator", "command", done.Action, "arguments", r.PostForm.Encode(), "uid", uid,
+			"result", done.Message)
 	}
 	if err != nil {
 		return answer{}, err
@@ -62,9 +63,11 @@ func actor(r request) (uid string, err error) {
 	c, ok := r.Context().Value(caller{}).(client)
 	switch {
 	case !ok:
-		return "", refuse(http.StatusForbidden, "commands that change something are accepted on the debug socket only").hint("run the command where the operator runs")
+		return "", refuse(http.StatusForbidden, "commands that change something are accepted on the debug socket only").
+			hint("run the command where the operator runs")
 	case c.hook:
-		return "", refuse(http.StatusForbidden, "commands that change something are not accepted from hooks").hint("run the command outside of hooks, in a Pod by kubectl exec")
+		return "", refuse(http.StatusForbidden, "commands that change something are not accepted from hooks").
+			hint("run the command outside of hooks, in a Pod by kubectl exec")
 	}
 	return c.uid, nil
 }

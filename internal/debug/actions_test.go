@@ -121,11 +121,12 @@ func (f fakeSets) Adopt(_ context.Context, _ *slog.Logger, _, id string, to appl
 func busyOperator() *fake {
 	op := theOperator()
 	task := Task{"HookRun:orders:kubernetes:big.py:cms", "big.py", "kubernetes", "cms"}
-	op.queues = append(op.queues, Queue{Name: "orders", Length: 4, Phase: Running, Status: "run", Keyed: true, Concurrency: 8, Running: 1, Delayed: 1, Paused: true, Lanes: []Lane{
-		{Key: "a", Length: 2, Phase: Sleeping, Left: 2 * time.Second, Failures: 3, LastError: "boom", Task: task},
-		{Key: "b", Length: 1, Phase: Running, Failures: 1, Task: task}, {Key: "c", Length: 1, Phase: Waiting, Task: task},
-		{Key: "Order/shop/blue", Length: 1, Phase: Idle, Task: Task{Hook: "other"}},
-	}, LaneCount: 4, Left: 2 * time.Second, Failures: 3, LastError: "boom"})
+	op.queues = append(op.queues, Queue{Name: "orders", Length: 4, Phase: Running, Status: "run", Keyed: true, Concurrency: 8, Running: 1,
+		Delayed: 1, Paused: true, Lanes: []Lane{
+			{Key: "a", Length: 2, Phase: Sleeping, Left: 2 * time.Second, Failures: 3, LastError: "boom", Task: task},
+			{Key: "b", Length: 1, Phase: Running, Failures: 1, Task: task}, {Key: "c", Length: 1, Phase: Waiting, Task: task},
+			{Key: "Order/shop/blue", Length: 1, Phase: Idle, Task: Task{Hook: "other"}},
+		}, LaneCount: 4, Left: 2 * time.Second, Failures: 3, LastError: "boom"})
 	op.queues[2].Paused, op.queues[2].Status = true, "paused"
 	op.hooks[0].Kubernetes[0].Finalizer = "example.com/active"
 	gone := finalizer.Entry{Finalizer: "example.com/gone", Resource: "databases", Instance: "shop.operator", Hook: "gone.sh", Binding: "dbs"}
@@ -136,8 +137,10 @@ func busyOperator() *fake {
 	}
 	op.orphans = []finalizer.Orphan{{Entry: gone, Objects: 3}}
 	op.sets = []applyset.Set{
-		{ID: "pages-1", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "a"}, Members: 1},
-		{ID: "pages-2", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "b"}, Members: 2},
+		{ID: "pages-1", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "a"},
+			Members: 1},
+		{ID: "pages-2", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "b"},
+			Members: 2},
 		{ID: "web-3", Name: "web", Hook: "big.py", Members: 1},
 	}
 	op.lost = op.sets[:2]
@@ -150,8 +153,10 @@ func busyOperator() *fake {
 	big := op.hooks[1]
 	changed := event.Event{Type: event.Change, Hook: big, Watch: event.Modified, Object: event.Object{Namespace: "a", Name: "d"}}
 	op.parked = []pending.ParkedTask{
-		{ID: "p1", Hook: big, Queue: "orders", Key: "e", Contexts: 1, Attempts: 10, Since: since, Error: "no", GaveUp: true, Events: []event.Event{changed}},
-		{ID: "p2", Hook: big, Queue: "orders", Key: "d", Contexts: 2, Attempts: 10, Since: since, Error: "exit\nstatus 1", Events: []event.Event{changed}},
+		{ID: "p1", Hook: big, Queue: "orders", Key: "e", Contexts: 1, Attempts: 10, Since: since, Error: "no", GaveUp: true,
+			Events: []event.Event{changed}},
+		{ID: "p2", Hook: big, Queue: "orders", Key: "d", Contexts: 2, Attempts: 10, Since: since, Error: "exit\nstatus 1",
+			Events: []event.Event{changed}},
 	}
 	return op
 }
@@ -167,7 +172,8 @@ func TestActions(t *testing.T) {
 		{"/queue/orders/retry", "key=a", 200, "1 task", `retry orders "a" false`},
 		{"/queue/orders/retry", "key=b&dryRun=true", 200, "no task waits for its next attempt", ""},
 		{"/queue/orders/retry", "dryRun=true", 200, "the next attempt of 1 task begins now", ""},
-		{"/queue/orders/retry", "key=Order/shop/blew", 400, `queue "orders" has no task with the key "Order/shop/blew": did you mean Order/shop/blue?`, ""},
+		{"/queue/orders/retry", "key=Order/shop/blew", 400,
+			`queue "orders" has no task with the key "Order/shop/blew": did you mean Order/shop/blue?`, ""},
 		{"/queue/orders/retry", "key=nope", 400, `queue "orders" has no task with the key "nope": shell-operator queue list shows the keys`, ""},
 		{"/queue/orders/skip", "key=nope", 400, `queue "orders" has no task with the key "nope"`, ""},
 		{"/queue/slow/retry", "key=nope", 400, `queue "slow" has no keys: leave --key out`, ""},
@@ -193,7 +199,9 @@ func TestActions(t *testing.T) {
 		{"/hook/shop/watch.sh/trigger", "", 400, "has 2 bindings: name one of pods, cms", ""},
 		{"/hook/shop/watch.sh/trigger", "binding=x", 400, `has no binding "x": use one of pods, cms`, ""},
 		{"/hook/shop/watch.sh/trigger", "binding=cms", 200, `task 42 is queued for binding "cms"`, "trigger shop/watch.sh cms"},
-		{"/hook/shop/watch.sh/trigger", "binding=pods", 200, `hook "shop/watch.sh": an Added event of each object of binding "pods" is queued (shell-operator runs shop/watch.sh)`, "trigger shop/watch.sh pods"},
+		{"/hook/shop/watch.sh/trigger", "binding=pods", 200,
+			`hook "shop/watch.sh": an Added event of each object of binding "pods" is queued (shell-operator runs shop/watch.sh)`,
+			"trigger shop/watch.sh pods"},
 		{"/hook/shop/watch.sh/trigger", "binding=cms&dryRun=true", 200, "would be queued", ""},
 		{"/hook/tidy.sh/trigger", "binding=every-night", 409, "is paused: shell-operator hook resume tidy.sh", ""},
 		{"/hook/big.py/trigger", "", 409, "its Synchronization is switched off", ""},
@@ -204,33 +212,46 @@ func TestActions(t *testing.T) {
 		{"/hook/shop/watch.sh/record", "for=48h", 400, `"48h" is not a time to record: write for instance 10m, at most 24h0m0s`, ""},
 		{"/hook/big.py/record", "", 409, `nothing is recorded of hook "big.py": --record or its settings.record is none`, ""},
 		{"/parked/retry", "id=p1", 200, "parked task p1 is queued again", "retry parked [p1]"},
-		{"/parked/drop", "all=true", 200, "parked task p1 is dropped; the log has its contexts\nparked task p2 is dropped", "drop parked [p1 p2]"},
+		{"/parked/drop", "all=true", 200, "parked task p1 is dropped; the log has its contexts\nparked task p2 is dropped",
+			"drop parked [p1 p2]"},
 		{"/parked/drop", "all=true&dryRun=true", 200, "parked task p2", ""},
 		{"/parked/drop", "", 400, "give an id or --all", ""},
 		{"/parked/drop", "id=p1&all=true", 400, "give an id or --all", ""},
-		{"/finalizers/remove", "name=example.com/gone", 200, "the finalizer example.com/gone of installation shop.operator is removed from all objects of 1 resource", "remove example.com/gone of shop.operator"},
+		{"/finalizers/remove", "name=example.com/gone", 200,
+			"the finalizer example.com/gone of installation shop.operator is removed from all objects of 1 resource",
+			"remove example.com/gone of shop.operator"},
 		{"/finalizers/remove", "name=example.com/gone&dryRun=true", 200, "dry run: the finalizer", ""},
 		{"/finalizers/remove", "name=example.com/active", 409, "is in use by hook", ""},
 		{"/finalizers/remove", "name=example.com/active&instance=shop.operator", 409, "is in use by hook", ""},
-		{"/finalizers/remove", "name=example.com/active&instance=other.operator", 200, "of installation other.operator", "remove example.com/active of other.operator"},
-		{"/finalizers/remove", "name=example.com/none", 400, `the record has no finalizer "example.com/none" of that installation: shell-operator finalizers list shows all`, ""},
-		{"/finalizers/remove", "kind=Database&object=shop/orders", 200, "Database shop/orders has lost example.com/f; no hook ran for that", "release Database shop/orders"},
+		{"/finalizers/remove", "name=example.com/active&instance=other.operator", 200, "of installation other.operator",
+			"remove example.com/active of other.operator"},
+		{"/finalizers/remove", "name=example.com/none", 400,
+			`the record has no finalizer "example.com/none" of that installation: shell-operator finalizers list shows all`, ""},
+		{"/finalizers/remove", "kind=Database&object=shop/orders", 200, "Database shop/orders has lost example.com/f; no hook ran for that",
+			"release Database shop/orders"},
 		{"/finalizers/remove", "kind=Node&object=one&dryRun=true", 200, "would lose the finalizers of hooks", ""},
 		{"/finalizers/remove", "kind=Node&object=other", 409, "there is none", ""},
 		{"/sets/delete", "set=gone.sh/pages", 400, `2 sets are called "gone.sh/pages": name one by its id`, ""},
 		{"/sets/delete", "set=pages-2", 200, "set pages-2 is deleted with 2 objects; 1 object released and kept", "delete set pages-2"},
-		{"/sets/delete", "hook=gone.sh&dryRun=true", 200, "dry run: set pages-1 is deleted with 1 object; 1 object released and kept\nset pages-2", ""},
+		{"/sets/delete", "hook=gone.sh&dryRun=true", 200,
+			"dry run: set pages-1 is deleted with 1 object; 1 object released and kept\nset pages-2", ""},
 		{"/sets/delete", "set=web", 409, "is active: remove the hook first, or use --force", ""},
 		{"/sets/delete", "set=web&force=true", 200, "set web-3 is deleted", "delete set web-3"},
 		{"/sets/delete", "set=none", 400, `there is no set "none": shell-operator sets list shows all`, ""},
 		{"/sets/delete", "hook=none", 400, `there is no set of a hook "none"`, ""},
-		{"/sets/adopt", "hook=gone.sh&toHook=big.py", 200, "set pages-1 is moved to pages-9, set \"pages\" of hook \"big.py\", with 2 objects\nset pages-2", "adopt set pages-1 as big.py/pages false adopt set pages-2 as big.py/pages false"},
-		{"/sets/adopt", "set=pages&toHook=big.py&toSet=w&dryRun=true", 200, "dry run: set pages-1 is moved to w-9, set \"w\" of hook \"big.py\", with 2 objects\nset pages-2", ""},
-		{"/sets/adopt", "set=pages&toSet=taken", 409, "set pages-1 is moved to taken-9, set \"taken\" of hook \"gone.sh\", with 2 objects; it is taken", "adopt set pages-1 as gone.sh/taken false"},
+		{"/sets/adopt", "hook=gone.sh&toHook=big.py", 200,
+			"set pages-1 is moved to pages-9, set \"pages\" of hook \"big.py\", with 2 objects\nset pages-2",
+			"adopt set pages-1 as big.py/pages false adopt set pages-2 as big.py/pages false"},
+		{"/sets/adopt", "set=pages&toHook=big.py&toSet=w&dryRun=true", 200,
+			"dry run: set pages-1 is moved to w-9, set \"w\" of hook \"big.py\", with 2 objects\nset pages-2", ""},
+		{"/sets/adopt", "set=pages&toSet=taken", 409,
+			"set pages-1 is moved to taken-9, set \"taken\" of hook \"gone.sh\", with 2 objects; it is taken",
+			"adopt set pages-1 as gone.sh/taken false"},
 		{"/sets/adopt", "set=web&toSet=w", 200, "set web-3 is moved to w-9", "adopt set web-3 as big.py/w false"},
 		{"/sets/adopt", "set=web&toHook=tidy.sh", 409, `the hook "big.py" of set web-3 is active: remove the hook first, or use --force`, ""},
 		{"/sets/adopt", "set=web&toHook=tidy.sh&force=true", 200, "set web-3 is moved", "adopt set web-3 as tidy.sh/web true"},
-		{"/sets/adopt", "hook=gone.sh&toHook=none", 409, `the operator has no hook "none" that could get the sets: add the hook first, or use --force`, ""},
+		{"/sets/adopt", "hook=gone.sh&toHook=none", 409,
+			`the operator has no hook "none" that could get the sets: add the hook first, or use --force`, ""},
 		{"/sets/adopt", "set=none&toHook=big.py", 400, `there is no set "none"`, ""},
 		{"/finalizers/remove", "kind=Node", 400, "name the object as NAMESPACE/NAME", ""},
 		{"/parked/retry", "id=p9", 400, `there is no parked task "p9", or no longer: shell-operator parked list shows all`, ""},
@@ -257,7 +278,8 @@ func TestActions(t *testing.T) {
 			if calls := strings.Join(o.do.calls, " "); calls != test.call {
 				t.Errorf("calls %q, want %q", calls, test.call)
 			}
-			if logged := strings.Contains(log.String(), `msg="A command has changed the operator"`) && strings.Contains(log.String(), "uid=1234"); logged != (test.call != "") {
+			if logged := strings.Contains(log.String(), `msg="A command has changed the operator"`) &&
+				strings.Contains(log.String(), "uid=1234"); logged != (test.call != "") {
 				t.Errorf("logged %t: %s", logged, log.String())
 			}
 		})
@@ -296,14 +318,22 @@ func TestActionsAreForTheSocket(t *testing.T) {
 func TestParkedAndPauses(t *testing.T) {
 	api := operate(busyOperator()).api()
 	for path, want := range map[string]string{
-		"/parked/list":     "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified a/d (cms)\n    exit status 1\np1  big.py, queue \"orders\", key \"e\": 1 context of cms, the hook gave up after 10 attempts, 1h0m0s ago\n",
-		"/queue/list":      "Queue 'spare': length 0, status: 'paused'",
-		"/status":          "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- queue \"slow\": big.py",
-		"/finalizers/list": "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", orphaned with 3 objects\n",
-		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
-			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets adopt or delete --hook gone.sh\n",
-		"/sets/list":       "pages-2  set \"pages\" of hook \"gone.sh\", owner ConfigMap default/b: 2 objects, the hook is gone\nweb-3  set \"web\" of hook \"big.py\": 1 object\n",
-		"/sets/web":        "web-3  set \"web\" of hook \"big.py\": 1 object\n  ConfigMap a/b: drifted, changed by x\n  PersistentVolumeClaim a/c: unknown, not deleted with the set\n",
+		"/parked/list": "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified " +
+			"a/d (cms)\n    exit status 1\np1  big.py, queue \"orders\", key \"e\": 1 context of cms, the hook gave up after 10 attempts, " +
+			"1h0m0s ago\n",
+		"/queue/list": "Queue 'spare': length 0, status: 'paused'",
+		"/status": "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- queue " +
+			"\"slow\": big.py",
+		"/finalizers/list": "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", " +
+			"orphaned with 3 objects\n",
+		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is " +
+			"gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
+			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets adopt or delete " +
+			"--hook gone.sh\n",
+		"/sets/list": "pages-2  set \"pages\" of hook \"gone.sh\", owner ConfigMap default/b: 2 objects, the hook is gone\nweb-3  set " +
+			"\"web\" of hook \"big.py\": 1 object\n",
+		"/sets/web": "web-3  set \"web\" of hook \"big.py\": 1 object\n  ConfigMap a/b: drifted, changed by x\n  PersistentVolumeClaim " +
+			"a/c: unknown, not deleted with the set\n",
 		"/hook/big.py/why": "- queue \"orders\" is paused",
 	} {
 		if path == "/hook/big.py/why" {
@@ -313,7 +343,9 @@ func TestParkedAndPauses(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", path, got, want)
 		}
 	}
-	for _, want := range []string{`queue "orders" is paused with 4 tasks (shell-operator queue resume orders)`, `queue "spare" is paused with 0 tasks`, `queue "orders": failed tasks wait for their next attempt, lanes: 1, tasks of the queue: 4, the first is due in 2s`} {
+	for _, want := range []string{`queue "orders" is paused with 4 tasks (shell-operator queue resume orders)`,
+		`queue "spare" is paused with 0 tasks`,
+		`queue "orders": failed tasks wait for their next attempt, lanes: 1, tasks of the queue: 4, the first is due in 2s`} {
 		if got := ask(api, "GET", "/status", nil).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("status: %s\nwant %s", got, want)
 		}
@@ -336,7 +368,8 @@ func TestParkedAndPauses(t *testing.T) {
 			t.Errorf("%s is missing in %s", want, page.Body)
 		}
 	}
-	if got := ask(api, "GET", "/hook/tidy.sh/why", nil).Body.String(); !strings.Contains(got, "tidy.sh: blocked\n- the hook is paused\n  shell-operator hook resume tidy.sh\n") {
+	if got := ask(api, "GET", "/hook/tidy.sh/why", nil).Body.String(); !strings.Contains(got,
+		"tidy.sh: blocked\n- the hook is paused\n  shell-operator hook resume tidy.sh\n") {
 		t.Errorf("why: %s", got)
 	}
 }

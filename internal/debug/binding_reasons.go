@@ -90,7 +90,8 @@ func (f *facts) startup() Reason {
 func (f *facts) enabling() (reasons []Reason) {
 	for i, b := range f.bindings {
 		for _, t := range b.Troubles {
-			reasons = append(reasons, Reason{ByEnabling, true, fmt.Sprintf("binding %q is not enabled yet: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
+			reasons = append(reasons,
+				Reason{ByEnabling, true, fmt.Sprintf("binding %q is not enabled yet: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
 		}
 	}
 	if len(reasons) == 0 {
@@ -107,7 +108,8 @@ func (f *facts) standby() (reasons []Reason) {
 	if f.hook.OnStartup == nil && len(f.hook.Kubernetes)+len(f.hook.Schedules) == 0 {
 		return reasons
 	}
-	r := Reason{ByReplica, true, fmt.Sprintf("the leader %q runs the hooks; this replica is a standby", f.progress.Leader), "run this there: shell-operator why " + f.hook.Name}
+	r := Reason{ByReplica, true, fmt.Sprintf("the leader %q runs the hooks; this replica is a standby", f.progress.Leader),
+		"run this there: shell-operator why " + f.hook.Name}
 	if f.progress.Leader == "" {
 		r.Text = "no replica leads; this one takes over when the Lease is free"
 		r.Hint = "if that takes longer than --leader-election-lease-duration, search the log for: Cannot use the Lease"
@@ -129,7 +131,8 @@ func (f *facts) watching() (reasons []Reason) {
 			reasons = append(reasons, filterFails(&f.hook.Kubernetes[i], b))
 		}
 		if b.Complete && !b.Unlocked {
-			reasons = append(reasons, Reason{ByFirstRun, true, fmt.Sprintf("binding %q: events wait (%d so far) until its Synchronization run has succeeded", name, b.Held), ""})
+			reasons = append(reasons, Reason{ByFirstRun, true,
+				fmt.Sprintf("binding %q: events wait (%d so far) until its Synchronization run has succeeded", name, b.Held), ""})
 		}
 	}
 	return reasons
@@ -145,7 +148,8 @@ func filterFails(k *hook.Kubernetes, b Binding) Reason {
 	}
 	return Reason{
 		ByFilter, k.Modified && b.FilterFails == all,
-		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, count(all, "object"), oneLine(b.FilterError), consequence),
+		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, count(all, "object"), oneLine(b.FilterError),
+			consequence),
 		"fix the filter: the record \"jqFilter failed\" in the log names an object to try it with",
 	}
 }
@@ -161,7 +165,8 @@ func (f *facts) listening() (reasons []Reason) {
 	}
 	for i, s := range f.hook.Schedules {
 		if next := f.nextTicks[i]; f.progress.Ticking && !next.IsZero() {
-			reasons = append(reasons, Reason{ByClock, false, fmt.Sprintf("binding %q (%s) is due at %s, in %s", s.Name, s.Crontab, next.Format(time.RFC3339), short(next.Sub(f.now))), ""})
+			reasons = append(reasons, Reason{ByClock, false,
+				fmt.Sprintf("binding %q (%s) is due at %s, in %s", s.Name, s.Crontab, next.Format(time.RFC3339), short(next.Sub(f.now))), ""})
 		}
 	}
 	reviews, requests, all := 0, 0, 0
@@ -175,7 +180,8 @@ func (f *facts) listening() (reasons []Reason) {
 		}
 	}
 	if reviews > 0 {
-		reasons = append(reasons, Reason{ByReviews, false, count(reviews, "webhook binding") + ": it runs for each request of the API server", ""})
+		reasons = append(reasons,
+			Reason{ByReviews, false, count(reviews, "webhook binding") + ": it runs for each request of the API server", ""})
 	}
 	if requests > 0 {
 		reasons = append(reasons, Reason{ByRequests, false, count(requests, "HTTP binding") + ": it runs for each request of a client", ""})
@@ -206,10 +212,14 @@ func (f *facts) finalizing() (reasons []Reason) {
 		}
 		name := f.hook.Kubernetes[i].Name
 		for _, d := range b.Deletions {
-			reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", name, d.Object, max(0, d.Due.Sub(f.now)).Round(time.Second)), ""})
+			reasons = append(reasons,
+				Reason{ByFinalizer, false,
+					fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", name, d.Object, max(0, d.Due.Sub(f.now)).Round(time.Second)),
+					""})
 		}
 		if more := b.DeletionsTotal - len(b.Deletions); more > 0 {
-			reasons = append(reasons, Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on", name, count(more, "more object")), ""})
+			reasons = append(reasons,
+				Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on", name, count(more, "more object")), ""})
 		}
 	}
 	return reasons
@@ -228,7 +238,8 @@ func bindingTroubles(name string, k *hook.Kubernetes, b Binding) (all []Trouble)
 	if b.FilterFails > 0 {
 		r := filterFails(k, b)
 		// The error of a filter may quote objects: why has it.
-		in.Kind, in.Problem, in.Hint = InFilter, fmt.Sprintf("its filter fails for %d of %s", b.FilterFails, count(b.Objects.Len(), "object")), "shell-operator why "+name+"; "+r.Hint
+		in.Kind, in.Problem, in.Hint = InFilter, fmt.Sprintf("its filter fails for %d of %s", b.FilterFails, count(b.Objects.Len(), "object")),
+			"shell-operator why "+name+"; "+r.Hint
 		all = append(all, in)
 	}
 	return all

@@ -92,7 +92,8 @@ func graver(a, b *Problem) *Problem {
 func missing(sockets []string, cause error) error {
 	return &Problem{
 		text: fmt.Sprintf("no operator is listening: there is no socket at %s", strings.Join(sockets, " or ")),
-		hint: "is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET", cause: cause,
+		hint: "is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or " +
+			"DEBUG_UNIX_SOCKET", cause: cause,
 	}
 }
 
@@ -105,9 +106,11 @@ func problem(path string, err error) *Problem {
 	case isMissing(err):
 		return &Problem{text: "there is no socket at " + path, cause: err}
 	case errors.Is(err, os.ErrPermission):
-		return &Problem{text: "the debug socket " + path + " belongs to another user", hint: "run the command as the user of the operator, for instance with sudo -u", cause: err}
+		return &Problem{text: "the debug socket " + path + " belongs to another user",
+			hint: "run the command as the user of the operator, for instance with sudo -u", cause: err}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &Problem{text: "nothing listens on the debug socket " + path + ": its operator has ended", hint: "start the operator, it replaces the old socket", cause: err}
+		return &Problem{text: "nothing listens on the debug socket " + path + ": its operator has ended",
+			hint: "start the operator, it replaces the old socket", cause: err}
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return busy(path, err)
 	}
@@ -115,7 +118,8 @@ func problem(path string, err error) *Problem {
 }
 
 func busy(path string, err error) *Problem {
-	return &Problem{text: "the operator does not answer on the debug socket " + path, hint: "it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout", cause: err}
+	return &Problem{text: "the operator does not answer on the debug socket " + path,
+		hint: "it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout", cause: err}
 }
 
 // Get returns the body for a path, which may have a query. The caller closes it.
@@ -163,7 +167,8 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return busy(c.place.sockets()[0], err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return &Problem{text: "the operator closed the connection", hint: "it is shutting down, or another program listens on the socket", cause: err}
+		return &Problem{text: "the operator closed the connection", hint: "it is shutting down, or another program listens on the socket",
+			cause: err}
 	}
 	return &Problem{text: "cannot call the operator: " + err.Error(), cause: err}
 }

@@ -9,8 +9,8 @@ import (
 type Command struct {
 	// Use begins with the words of the command: "parked retry [ID]".
 	Use, Short, Long, Example string
-	// Args are the numbers of arguments that are accepted: each is a list of the fields of the form to which they belong, in order. "*" is the name
-	// in the path. None means that there are no arguments.
+	// Args are the numbers of arguments that are accepted: each is a list of the fields of the form to which they belong, in order. "*" is the
+	// name in the path. None means that there are no arguments.
 	Args [][]string
 	// Takes is what the arguments are, for the error about their number.
 	Takes string

@@ -108,7 +108,8 @@ type parameterDump struct {
 func (l *LogLevel) dump() parameterDump {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := parameterDump{Name: logLevel, Description: "Lowest level of records in the log", Default: l.initial, Value: telemetry.LevelName(l.level.Level())}
+	d := parameterDump{Name: logLevel, Description: "Lowest level of records in the log", Default: l.initial,
+		Value: telemetry.LevelName(l.level.Level())}
 	if !l.expires.IsZero() {
 		d.ExpireAt = l.expires.Format(time.RFC3339)
 	}
@@ -119,14 +120,16 @@ func (l *LogLevel) dump() parameterDump {
 func (l *LogLevel) Topic() Topic {
 	return Topic{Routes: []Route{
 		{Method: "GET", Path: "/config/list", About: "runtime parameters", show: l.list, upstream: true},
-		{Method: "POST", Path: "/config/set", About: "change a parameter: form fields `name`, `value` and optionally `duration`", show: l.set, upstream: true},
+		{Method: "POST", Path: "/config/set", About: "change a parameter: form fields `name`, `value` and optionally `duration`", show: l.set,
+			upstream: true},
 	}}
 }
 
 func (l *LogLevel) list(request) (answer, error) {
 	const columns = "%-30s %-20s %-20s %-40s\n"
 	d := l.dump()
-	text := fmt.Sprintf(columns, "NAME", "VALUE", "EXPIRE AT", "DESCRIPTION") + fmt.Sprintf(columns, d.Name, d.Value, d.ExpireAt, d.Description)
+	text := fmt.Sprintf(columns, "NAME", "VALUE", "EXPIRE AT", "DESCRIPTION") + fmt.Sprintf(columns, d.Name, d.Value, d.ExpireAt,
+		d.Description)
 	return answer{value: []parameterDump{d}, text: text}, nil
 }
 

@@ -21,13 +21,20 @@ func TestLogLevel(t *testing.T) {
 		steps []step
 	}{
 		{"for good", []step{{set: "warn", wait: 24 * time.Hour, want: "warn"}}},
-		{"for a while", []step{{set: "warn", duration: time.Minute, wait: 59 * time.Second, want: "warn", passing: true}, {wait: 2 * time.Second, want: "info"}}},
-		{"debug always passes", []step{{set: "debug", wait: 29 * time.Minute, want: "debug", passing: true}, {wait: 2 * time.Minute, want: "info"}}},
-		{"debug for longer", []step{{set: "DEBUG", duration: time.Hour, wait: 59 * time.Minute, want: "debug", passing: true}, {wait: 2 * time.Minute, want: "info"}}},
-		{"back to the last permanent value", []step{{set: "error", want: "error"}, {set: "warn", duration: time.Minute, wait: 2 * time.Minute, want: "error"}}},
-		{"a permanent value ends a passing one", []step{{set: "warn", duration: time.Minute, want: "warn", passing: true}, {set: "error", wait: time.Hour, want: "error"}}},
-		{"a new term replaces the old one", []step{{set: "warn", duration: time.Minute, wait: 30 * time.Second, want: "warn", passing: true}, {set: "error", duration: time.Minute, wait: 45 * time.Second, want: "error", passing: true}, {wait: time.Minute, want: "info"}}},
-		{"a wrong value changes nothing", []step{{set: "warn", duration: time.Minute, want: "warn", passing: true}, {set: "loud", wrong: true, want: "warn", passing: true}, {wait: time.Hour, want: "info"}}},
+		{"for a while", []step{{set: "warn", duration: time.Minute, wait: 59 * time.Second, want: "warn", passing: true},
+			{wait: 2 * time.Second, want: "info"}}},
+		{"debug always passes", []step{{set: "debug", wait: 29 * time.Minute, want: "debug", passing: true},
+			{wait: 2 * time.Minute, want: "info"}}},
+		{"debug for longer", []step{{set: "DEBUG", duration: time.Hour, wait: 59 * time.Minute, want: "debug", passing: true},
+			{wait: 2 * time.Minute, want: "info"}}},
+		{"back to the last permanent value",
+			[]step{{set: "error", want: "error"}, {set: "warn", duration: time.Minute, wait: 2 * time.Minute, want: "error"}}},
+		{"a permanent value ends a passing one", []step{{set: "warn", duration: time.Minute, want: "warn", passing: true},
+			{set: "error", wait: time.Hour, want: "error"}}},
+		{"a new term replaces the old one", []step{{set: "warn", duration: time.Minute, wait: 30 * time.Second, want: "warn", passing: true},
+			{set: "error", duration: time.Minute, wait: 45 * time.Second, want: "error", passing: true}, {wait: time.Minute, want: "info"}}},
+		{"a wrong value changes nothing", []step{{set: "warn", duration: time.Minute, want: "warn", passing: true},
+			{set: "loud", wrong: true, want: "warn", passing: true}, {wait: time.Hour, want: "info"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -104,38 +104,47 @@ func theQueues() []Queue {
 			{"HookRun:main:kubernetes:shop/watch.sh:pods", "shop/watch.sh", "kubernetes", "pods"},
 			{"HookRun:main:schedule:tidy.sh:group=nightly:every-night", "tidy.sh", "schedule", "every-night"},
 		}},
-		{Name: "slow", Length: 1, Phase: Sleeping, Left: 3 * time.Second, Status: "sleep after fail for 5s (3s left of 5s delay)", Failures: 4, LastError: "big.py FAILED: boom", Tasks: []Task{
-			{"HookRun:slow:kubernetes:big.py:cms", "big.py", "kubernetes", "cms"},
-		}},
+		{Name: "slow", Length: 1, Phase: Sleeping, Left: 3 * time.Second, Status: "sleep after fail for 5s (3s left of 5s delay)", Failures: 4,
+			LastError: "big.py FAILED: boom", Tasks: []Task{
+				{"HookRun:slow:kubernetes:big.py:cms", "big.py", "kubernetes", "cms"},
+			}},
 		{Name: "spare"},
 	}
 }
 
 // theOperator has hooks that cover most of what there is.
 func theOperator() *fake {
-	pods := hook.Kubernetes{Binding: hook.Binding{Name: "pods", Includes: []int{0, 1}}, Queue: "main", Kind: "Pod", APIVersion: "v1", KeepFullObjects: true, Added: true, Deleted: true, JQFilter: ".metadata.labels", Labels: "app=x"}
-	cms := hook.Kubernetes{Binding: hook.Binding{Name: "cms", Group: "all"}, Queue: "main", Kind: "ConfigMap", Initial: hook.InitialNone, Namespaces: hook.Namespaces{Names: []string{"a", "b"}}, Resync: time.Hour}
+	pods := hook.Kubernetes{Binding: hook.Binding{Name: "pods", Includes: []int{0, 1}}, Queue: "main", Kind: "Pod", APIVersion: "v1",
+		KeepFullObjects: true, Added: true, Deleted: true, JQFilter: ".metadata.labels", Labels: "app=x"}
+	cms := hook.Kubernetes{Binding: hook.Binding{Name: "cms", Group: "all"}, Queue: "main", Kind: "ConfigMap", Initial: hook.InitialNone,
+		Namespaces: hook.Namespaces{Names: []string{"a", "b"}}, Resync: time.Hour}
 	one := 1
 	return &fake{
 		hooks: []*hook.Hook{
-			{Name: "shop/watch.sh", Path: "/hooks/shop/watch.sh", Kubernetes: []hook.Kubernetes{pods, cms}, Settings: hook.Settings{MinInterval: 5 * time.Second, Burst: 2}},
-			{Name: "big.py", Path: "/hooks/big.py", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "cms"}, Queue: "slow", Kind: "ConfigMap", Added: true}}},
-			{Name: "tidy.sh", Path: "/hooks/tidy.sh", OnStartup: &one, Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "every-night", Group: "nightly"}, Crontab: "0 3 * * *", Queue: "main"}}},
+			{Name: "shop/watch.sh", Path: "/hooks/shop/watch.sh", Kubernetes: []hook.Kubernetes{pods, cms},
+				Settings: hook.Settings{MinInterval: 5 * time.Second, Burst: 2}},
+			{Name: "big.py", Path: "/hooks/big.py",
+				Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "cms"}, Queue: "slow", Kind: "ConfigMap", Added: true}}},
+			{Name: "tidy.sh", Path: "/hooks/tidy.sh", OnStartup: &one,
+				Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "every-night", Group: "nightly"}, Crontab: "0 3 * * *", Queue: "main"}}},
 			{Name: "<b>ärger 100%.sh", Path: "/hooks/<b>ärger 100%.sh"},
 		},
 		queues: theQueues(),
 		bindings: map[string][]Binding{
 			"shop/watch.sh": {{
 				Objects: objects{
-					{Namespace: "a", Name: "x", Kind: "Pod", Full: event.Memory(`{"kind":"Pod","data":"secret-value"}`), Filtered: event.Memory(`{"app":"x"}`)},
-					{Namespace: "a", Name: "y", Kind: "Pod", Full: event.Memory(`{"kind":"Pod","n":12345678901234567890}`), Filtered: event.Memory(`null`)},
+					{Namespace: "a", Name: "x", Kind: "Pod", Full: event.Memory(`{"kind":"Pod","data":"secret-value"}`),
+						Filtered: event.Memory(`{"app":"x"}`)},
+					{Namespace: "a", Name: "y", Kind: "Pod", Full: event.Memory(`{"kind":"Pod","n":12345678901234567890}`),
+						Filtered: event.Memory(`null`)},
 				},
 				Total: Changes{Added: 5, Modified: 9, Deleted: 3}, Recent: Changes{Added: 1}, Complete: true, Unlocked: true,
 			}, {Objects: event.NoObjects{}, Complete: true, Unlocked: true, Troubles: []string{"no permission to watch configmaps (v1)"}}},
 			"big.py": {{Objects: event.NoObjects{}, Complete: true, Held: 2}},
 		},
 		progress: map[string]Progress{
-			"shop/watch.sh": {StartedUp: true}, "big.py": {StartedUp: true}, "tidy.sh": {StartedUp: true, Ticking: true}, "<b>ärger 100%.sh": {StartedUp: true},
+			"shop/watch.sh": {StartedUp: true}, "big.py": {StartedUp: true}, "tidy.sh": {StartedUp: true, Ticking: true},
+			"<b>ärger 100%.sh": {StartedUp: true},
 		},
 		ticks: map[string]time.Time{"0 3 * * *": time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)},
 	}
@@ -163,13 +172,18 @@ func (o *operator) api() *API {
 		reason, hint, _ = strings.Cut(f.skipped[name], "; ")
 		return reason, hint
 	}}
-	api := New(Options{Hooks: hooks, Queues: f, Bindings: f, History: o.history, NotReady: func() string { return f.notReady }, Version: "v1.2.3", Log: o.log})
+	api := New(Options{Hooks: hooks, Queues: f, Bindings: f, History: o.history, NotReady: func() string { return f.notReady },
+		Version: "v1.2.3", Log: o.log})
 	api.Show([]Topic{
 		PausesTopic(hooks, f, o.do), QueuesTopic(f, o.do, o.history, 0), ParkedTopic(o.do, names),
-		FinalizersTopic(FinalizersOptions{Hooks: hooks, Record: fakeRecord{o.do}, Instance: "shop.operator", Release: o.do.release, SearchProblem: func() string { return "" }, Names: names}),
-		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Others: fakeRecord{o.do}.Alive, Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
-		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }), HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
-		RunsTopic(hooks, o.history, o.do), OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(), {Troubles: func() []Trouble { return f.troubles }},
+		FinalizersTopic(FinalizersOptions{Hooks: hooks, Record: fakeRecord{o.do}, Instance: "shop.operator", Release: o.do.release,
+			SearchProblem: func() string { return "" }, Names: names}),
+		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Others: fakeRecord{o.do}.Alive,
+			Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
+		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }),
+		HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
+		RunsTopic(hooks, o.history, o.do), OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(),
+		{Troubles: func() []Trouble { return f.troubles }},
 	})
 	return api
 }
@@ -178,11 +192,13 @@ func (o *operator) page() http.Handler { return NewPage(o.api(), false) }
 
 // record adds a run that has ended.
 func record(h *history.History, task, hook string, status history.Status, output string) {
-	r := h.Begin(history.Run{Task: task, Hook: hook, Attempt: 1, Queue: "slow", Binding: "cms", Event: "kubernetes", Why: []string{"Added a/x (cms)"}, Events: 3, Waited: history.Duration(time.Second)})
+	r := h.Begin(history.Run{Task: task, Hook: hook, Attempt: 1, Queue: "slow", Binding: "cms", Event: "kubernetes",
+		Why: []string{"Added a/x (cms)"}, Events: 3, Waited: history.Duration(time.Second)})
 	r.Output([]byte(output))
 	exit, err := "exit status 0", ""
 	if status.Bad() {
 		exit, err = "exit status 1", hook+" FAILED: "+output
 	}
-	r.End(history.Outcome{Status: status, Took: 1500 * time.Millisecond, Exit: exit, Error: err, Patches: []history.Patch{{Operation: "MergePatch", Kind: "Pod/status", Namespace: "a", Name: "x"}}})
+	r.End(history.Outcome{Status: status, Took: 1500 * time.Millisecond, Exit: exit, Error: err,
+		Patches: []history.Patch{{Operation: "MergePatch", Kind: "Pod/status", Namespace: "a", Name: "x"}}})
 }

@@ -59,18 +59,20 @@ func FinalizersTopic(o FinalizersOptions) Topic {
 hook or binding any more: their objects cannot be deleted. Heartbeats are those of the operators that share the namespace.`,
 				Example: "  shell-operator finalizers list\n  shell-operator finalizers list -o json | jq '.[] | select(.orphan)'",
 			}},
-			{Method: "POST", Path: "/finalizers/remove", About: "remove a finalizer from all objects: form fields `name` and optionally `instance`; or those of hooks from one object: `kind` and `object`", act: t.remove, Command: &Command{
-				Use: "finalizers remove NAME | KIND NAMESPACE/NAME", Short: "Remove a finalizer from all objects, or those of hooks from one object",
-				Long: `Remove a finalizer from all objects: one whose hook is gone, or with --instance that of another installation. A finalizer
+			{Method: "POST", Path: "/finalizers/remove",
+				About: "remove a finalizer from all objects: form fields `name` and optionally `instance`; or those of hooks from one object: `kind` " +
+					"and `object`", act: t.remove, Command: &Command{
+					Use: "finalizers remove NAME | KIND NAMESPACE/NAME", Short: "Remove a finalizer from all objects, or those of hooks from one object",
+					Long: `Remove a finalizer from all objects: one whose hook is gone, or with --instance that of another installation. A finalizer
 of an active hook is not removed.
 
 With a kind and an object, remove the finalizers of hooks from this object. No hook runs for that; what the hook would have cleaned up
 is left. A cluster-scoped object is NAME.`,
-				Example: "  shell-operator finalizers remove example.com/database\n  shell-operator finalizers remove Database shop/orders",
-				Args:    [][]string{{"name"}, {"kind", "object"}}, Takes: "the name of a finalizer, or a kind and an object",
-				Flags: []Flag{{"instance", "instance", "", "installation that has added the finalizer; default: that of the operator"}},
-				Names: Names{Path: "/finalizers/list.json", Key: "finalizer", About: []string{"hook"}},
-			}},
+					Example: "  shell-operator finalizers remove example.com/database\n  shell-operator finalizers remove Database shop/orders",
+					Args:    [][]string{{"name"}, {"kind", "object"}}, Takes: "the name of a finalizer, or a kind and an object",
+					Flags: []Flag{{"instance", "instance", "", "installation that has added the finalizer; default: that of the operator"}},
+					Names: Names{Path: "/finalizers/list.json", Key: "finalizer", About: []string{"hook"}},
+				}},
 		},
 		Reasons: t.reasons, Left: t.left,
 		Troubles: func() (all []Trouble) {
@@ -104,7 +106,8 @@ type Finalizer struct {
 }
 
 func (f *Finalizer) orphaned() string {
-	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone%s: they cannot be deleted", count(f.Objects, "object"), f.Resource, f.Finalizer, f.unless())
+	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone%s: they cannot be deleted", count(f.Objects, "object"),
+		f.Resource, f.Finalizer, f.unless())
 }
 
 func (f *Finalizer) unless() string {
@@ -115,7 +118,8 @@ func (f *Finalizer) unless() string {
 }
 
 func (t *finalizerTopic) shown(e finalizer.Entry) Finalizer {
-	return Finalizer{Finalizer: e.Finalizer, Resource: e.Resource, Instance: e.Instance, Own: e.Instance == t.instance, Hook: e.Hook, Binding: e.Binding}
+	return Finalizer{Finalizer: e.Finalizer, Resource: e.Resource, Instance: e.Instance, Own: e.Instance == t.instance, Hook: e.Hook,
+		Binding: e.Binding}
 }
 
 // all reads the record.
@@ -207,19 +211,22 @@ func (t *finalizerTopic) remove(r request, dryRun bool) (acted, error) {
 	for _, h := range t.hooks.Active() {
 		for _, k := range h.Kubernetes {
 			if k.Finalizer == name && own {
-				return acted{}, refuse(http.StatusConflict, "the finalizer %s is in use by hook %q, binding %q", name, h.Name, k.Name).hint("remove the hook first, or release single objects with finalizers remove KIND NAMESPACE/NAME")
+				return acted{}, refuse(http.StatusConflict, "the finalizer %s is in use by hook %q, binding %q", name, h.Name, k.Name).
+					hint("remove the hook first, or release single objects with finalizers remove KIND NAMESPACE/NAME")
 			}
 		}
 	}
 	if n == 0 {
-		return acted{}, refuse(http.StatusBadRequest, "the record has no finalizer %q of that installation", name).hint("shell-operator finalizers list shows all")
+		return acted{}, refuse(http.StatusBadRequest, "the record has no finalizer %q of that installation", name).
+			hint("shell-operator finalizers list shows all")
 	}
 	if !dryRun {
 		if n, err = t.record.Remove(r.Context(), name, instance); err != nil {
 			return acted{}, conflict("", err)
 		}
 	}
-	return acted{Count: n, Message: fmt.Sprintf("the finalizer %s of installation %s is removed from all objects of %s", name, instance, count(n, "resource"))}, nil
+	return acted{Count: n, Message: fmt.Sprintf("the finalizer %s of installation %s is removed from all objects of %s", name, instance,
+		count(n, "resource"))}, nil
 }
 
 func (t *finalizerTopic) releaseObject(r request, kind, object string, dryRun bool) (acted, error) {
@@ -237,7 +244,8 @@ func (t *finalizerTopic) releaseObject(r request, kind, object string, dryRun bo
 	if err != nil {
 		return acted{}, conflict("", err)
 	}
-	return acted{Count: len(removed), Message: fmt.Sprintf("%s %s has lost %s; no hook ran for that", kind, object, strings.Join(removed, ", "))}, nil
+	return acted{Count: len(removed), Message: fmt.Sprintf("%s %s has lost %s; no hook ran for that", kind, object,
+		strings.Join(removed, ", "))}, nil
 }
 
 // left are the orphaned finalizers of a hook by its name.
@@ -252,7 +260,9 @@ func (t *finalizerTopic) left(name string) (reasons []Reason) {
 
 // reasons are those that belong to no binding.
 func (t *finalizerTopic) reasons(h *hook.Hook, _ time.Time) (reasons []Reason) {
-	if others := t.record.Alive(); len(others) > 0 && slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" }) {
+	if others := t.record.Alive(); len(others) > 0 && slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool {
+		return k.Finalizer != ""
+	}) {
 		reasons = append(reasons, Reason{ByFinalizer, false, t.instanceName() + ": " + usedElsewhere(others), separateInstances})
 	}
 	return append(reasons, t.left(h.Name)...)
@@ -267,8 +277,10 @@ func (t *finalizerTopic) troubles() (all []Trouble) {
 		all = append(all, Trouble{Kind: InFinalizer, Subject: t.instanceName(), Problem: usedElsewhere(others), Hint: separateInstances})
 	}
 	for _, f := range t.orphans() {
-		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding), Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer,
-			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone%s", f.Objects, f.Resource, f.Finalizer, f.Hook, f.unless())})
+		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding),
+			Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer,
+			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone%s", f.Objects, f.Resource, f.Finalizer, f.Hook,
+				f.unless())})
 	}
 	return all
 }

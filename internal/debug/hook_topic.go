@@ -28,25 +28,29 @@ type hookTopic struct {
 	oneByOne func(*hook.Hook) string
 }
 
-// HooksTopic shows hooks, their configurations and snapshots, and runs them. OneByOne is the place in its script because of which a hook runs once
-// per context; empty if it does not.
+// HooksTopic shows hooks, their configurations and snapshots, and runs them. OneByOne is the place in its script because of which a hook
+// runs once per context; empty if it does not.
 func HooksTopic(hooks *Hooks, bindings bindingReader, do triggerer, oneByOne func(*hook.Hook) string) Topic {
 	t := &hookTopic{hooks, bindings, do, oneByOne}
 	return Topic{
 		Routes: []Route{
 			{Method: "GET", Path: "/hook/list", About: "names of the hooks, in the order in which they were loaded", show: t.list, upstream: true},
 			{Method: "GET", Path: "/hook/*/snapshots", About: "what the hook's `kubernetes` bindings see", show: t.snapshots, upstream: true},
-			{Method: "GET", Path: "/hook/*/config", About: "the configuration of the hook as the operator has parsed it", show: t.config, Command: &Command{
-				Use: "hook config HOOK", Short: "Show the configuration of a hook as the operator has parsed it", Args: ofOne, Takes: oneHook, Names: HookNames,
-				Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
-			}},
-			{Method: "POST", Path: "/hook/*/trigger", About: "queue a run: form field `binding`, unless the hook has only one", act: t.trigger, Command: &Command{
-				Use: "hook trigger HOOK [BINDING]", Short: "Run a hook now", Args: [][]string{{"*"}, {"*", "binding"}}, Takes: "the name of a hook and perhaps of a binding", Names: HookNames,
-				Long: `Queue a run of a hook: a tick for a schedule, a startup run for onStartup, a Synchronization for a kubernetes binding (with
+			{Method: "GET", Path: "/hook/*/config", About: "the configuration of the hook as the operator has parsed it", show: t.config,
+				Command: &Command{
+					Use: "hook config HOOK", Short: "Show the configuration of a hook as the operator has parsed it", Args: ofOne, Takes: oneHook,
+					Names:   HookNames,
+					Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
+				}},
+			{Method: "POST", Path: "/hook/*/trigger", About: "queue a run: form field `binding`, unless the hook has only one", act: t.trigger,
+				Command: &Command{
+					Use: "hook trigger HOOK [BINDING]", Short: "Run a hook now", Args: [][]string{{"*"}, {"*", "binding"}},
+					Takes: "the name of a hook and perhaps of a binding", Names: HookNames,
+					Long: `Queue a run of a hook: a tick for a schedule, a startup run for onStartup, a Synchronization for a kubernetes binding (with
 initialObjects: added the Added events). Without BINDING it is the only one. It prints the id of the task. A triggered
 Synchronization is next in the main queue; one failure drops it.`,
-				Example: "  shell-operator hook trigger pods.sh pods",
-			}},
+					Example: "  shell-operator hook trigger pods.sh pods",
+				}},
 		},
 		Reasons: t.limited,
 	}
@@ -109,9 +113,11 @@ func (t *hookTopic) trigger(r request, dryRun bool) (acted, error) {
 		return acted{}, conflict("", err)
 	}
 	if task == "" {
-		return acted{Count: 1, Message: fmt.Sprintf("hook %q: an Added event of each object of binding %q is queued (shell-operator runs %s)", h.Name, name, h.Name)}, nil
+		return acted{Count: 1, Message: fmt.Sprintf("hook %q: an Added event of each object of binding %q is queued (shell-operator runs %s)",
+			h.Name, name, h.Name)}, nil
 	}
-	return acted{Count: 1, Task: task, Message: fmt.Sprintf("hook %q: task %s is queued for binding %q (shell-operator runs show %s)", h.Name, task, name, task)}, nil
+	return acted{Count: 1, Task: task, Message: fmt.Sprintf("hook %q: task %s is queued for binding %q (shell-operator runs show %s)", h.Name,
+		task, name, task)}, nil
 }
 
 // triggered finds the binding by name: the only one if the name is empty.
@@ -129,11 +135,13 @@ func triggered(h *hook.Hook, name string) (at hook.Address, found string, err er
 	}
 	switch {
 	case found == "" && len(names) == 0:
-		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding that can be triggered", h.Name).hint("only onStartup, kubernetes and schedule bindings are")
+		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding that can be triggered", h.Name).
+			hint("only onStartup, kubernetes and schedule bindings are")
 	case found == "":
 		return at, "", refuse(http.StatusBadRequest, "hook %q has no binding %q", h.Name, name).hint("use one of %s", strings.Join(names, ", "))
 	case name == "" && len(names) > 1:
-		return at, "", refuse(http.StatusBadRequest, "hook %q has %d bindings", h.Name, len(names)).hint("name one of %s", strings.Join(names, ", "))
+		return at, "", refuse(http.StatusBadRequest, "hook %q has %d bindings", h.Name, len(names)).hint("name one of %s",
+			strings.Join(names, ", "))
 	}
 	return at, found, nil
 }

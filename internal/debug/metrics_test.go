@@ -29,7 +29,8 @@ func TestMetricsOfTopics(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		`parked_tasks{binding="cms",hook="big.py",queue="orders"} 2`, `orphaned_finalizer_objects{finalizer="example.com/gone",resource="databases"} 3`,
+		`parked_tasks{binding="cms",hook="big.py",queue="orders"} 2`,
+		`orphaned_finalizer_objects{finalizer="example.com/gone",resource="databases"} 3`,
 		`orphaned_sets{hook="gone.sh"} 2`, `orphaned_sets{hook="invalid name"} 2`,
 	} {
 		if !strings.Contains(text.String(), want) {

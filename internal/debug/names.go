@@ -57,7 +57,8 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 	case len(matching) == 1:
 		return matching[0], nil
 	case len(matching) > 1:
-		return nil, refuse(http.StatusBadRequest, "%d hooks begin with %q", len(names), decoded).hint("use the whole name, %s", strings.Join(names[:min(5, len(names))], ", "))
+		return nil, refuse(http.StatusBadRequest, "%d hooks begin with %q", len(names), decoded).hint("use the whole name, %s",
+			strings.Join(names[:min(5, len(names))], ", "))
 	}
 	return nil, refuse(http.StatusBadRequest, "there is no hook %q", decoded).hint("shell-operator hook list shows all hooks").as(unknownHook)
 }

@@ -21,29 +21,34 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"<title>Shell operator</title>", "shell-operator v1.2.3", `href="/metrics"`, `href="/discovery"`,
 		"big.py · kubernetes · cms", "in 3s", "0 3 * * *", "&lt;b&gt;ärger 100%.sh", "<td>17-1</td>",
-		"no permission to watch configmaps (v1)", "synchronizing", "exit status 1 (allowed)", `<td class="number">2</td><td><span class="state watching">`,
+		"no permission to watch configmaps (v1)", "synchronizing", "exit status 1 (allowed)", `<td class="number">2</td><td><span ` +
+			`class="state watching">`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%q is missing", want)
 		}
 	}
 	// Nothing of objects, nothing that hooks have printed, nothing that a browser would run.
-	for _, never := range []string{"secret-value", "boom", "output-of-a-hook", "a/x", "<b>", "onclick", "onload=", "style=", "javascript:", "pprof"} {
+	for _, never := range []string{"secret-value", "boom", "output-of-a-hook", "a/x", "<b>", "onclick", "onload=", "style=",
+		"javascript:", "pprof"} {
 		if strings.Contains(body, never) {
 			t.Errorf("%q is on the page", never)
 		}
 	}
-	if status := ask(o.api(), "GET", "/status.json", nil).Body.String(); strings.Contains(status, "output-of-a-hook") || strings.Contains(status, "boom") {
+	if status := ask(o.api(), "GET", "/status.json", nil).Body.String(); strings.Contains(status, "output-of-a-hook") ||
+		strings.Contains(status, "boom") {
 		t.Errorf("the status has what hooks have printed: %s", status)
 	}
 }
 
 func TestPageHeaders(t *testing.T) {
 	page := operate(theOperator()).page()
-	for path, contentType := range map[string]string{"/": "text/html", "/status/status.js": "text/javascript", "/status/status.css": "text/css"} {
+	for path, contentType := range map[string]string{"/": "text/html", "/status/status.js": "text/javascript",
+		"/status/status.css": "text/css"} {
 		res := ask(page, "GET", path, nil)
 		h := res.Header()
-		if res.Code != 200 || !strings.HasPrefix(h.Get("Content-Type"), contentType) || h.Get("Content-Security-Policy") != pagePolicy || h.Get("X-Content-Type-Options") != "nosniff" {
+		if res.Code != 200 || !strings.HasPrefix(h.Get("Content-Type"), contentType) || h.Get("Content-Security-Policy") != pagePolicy ||
+			h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, res.Code, h)
 		}
 	}

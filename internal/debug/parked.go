@@ -33,25 +33,32 @@ func ParkedTopic(parked parker, names telemetry.Names) Topic {
 	t := parkedTopic{parked}
 	ids := Names{Path: "/parked/list.json", Key: "id", About: []string{"hook", "key"}}
 	all := []Flag{{"all", "all", "false", "all parked tasks"}}
-	args, check := [][]string{{}, {"id"}}, oneOf("id", "all", "name one parked task or all of them: give an id or --all, shell-operator parked list shows the ids")
+	args, check := [][]string{{}, {"id"}},
+		oneOf("id", "all", "name one parked task or all of them: give an id or --all, shell-operator parked list shows the ids")
 	return Topic{
 		Name: "parked", About: "Show, retry and drop tasks that have failed for the last time",
 		Routes: []Route{
 			{Method: "GET", Path: "/parked/list", About: "parked tasks", show: t.list, Command: &Command{
-				Use: "parked list", Short: "Show the parked tasks with their errors", Example: "  shell-operator parked list\n  shell-operator parked list -o json | jq '.[].id'",
+				Use: "parked list", Short: "Show the parked tasks with their errors",
+				Example: "  shell-operator parked list\n  shell-operator parked list -o json | jq '.[].id'",
 			}},
-			{Method: "POST", Path: "/parked/retry", About: "queue parked tasks again: form field `id`, or `all=true`", act: func(r request, dryRun bool) (acted, error) {
-				return t.each(r, dryRun, "is queued again", t.RetryParked)
-			}, Command: &Command{
-				Use: "parked retry [ID]", Short: "Queue a parked task, or all of them, again", Args: args, Flags: all, Check: check, Names: ids, Example: "  shell-operator parked retry --all",
-				Long: "Queue a parked task, or all of them, again: before the waiting events of its lane, with all attempts. A Synchronization is replaced by a new one.",
-			}},
-			{Method: "POST", Path: "/parked/drop", About: "drop parked tasks: form fields as above", act: func(r request, dryRun bool) (acted, error) {
-				return t.each(r, dryRun, "is dropped; the log has its contexts", t.DropParked)
-			}, Command: &Command{
-				Use: "parked drop [ID]", Short: "Forget a parked task, or all of them", Args: args, Flags: all, Check: check, Names: ids, Example: "  shell-operator parked drop --all --dry-run",
-				Long: "Forget a parked task, or all of them. Their contexts are in the log.",
-			}},
+			{Method: "POST", Path: "/parked/retry", About: "queue parked tasks again: form field `id`, or `all=true`",
+				act: func(r request, dryRun bool) (acted, error) {
+					return t.each(r, dryRun, "is queued again", t.RetryParked)
+				}, Command: &Command{
+					Use: "parked retry [ID]", Short: "Queue a parked task, or all of them, again", Args: args, Flags: all, Check: check, Names: ids,
+					Example: "  shell-operator parked retry --all",
+					Long: "Queue a parked task, or all of them, again: before the waiting events of its lane, with all attempts. " +
+						"A Synchronization is replaced by a new one.",
+				}},
+			{Method: "POST", Path: "/parked/drop", About: "drop parked tasks: form fields as above",
+				act: func(r request, dryRun bool) (acted, error) {
+					return t.each(r, dryRun, "is dropped; the log has its contexts", t.DropParked)
+				}, Command: &Command{
+					Use: "parked drop [ID]", Short: "Forget a parked task, or all of them", Args: args, Flags: all, Check: check, Names: ids,
+					Example: "  shell-operator parked drop --all --dry-run",
+					Long:    "Forget a parked task, or all of them. Their contexts are in the log.",
+				}},
 		},
 		Reasons:  t.reasons,
 		Troubles: t.troubles,
@@ -83,7 +90,8 @@ const shownContexts = 10
 func (t parkedTopic) tasks() []ParkedTask {
 	all := []ParkedTask{}
 	for _, p := range t.Parked(math.MaxInt) {
-		shown := ParkedTask{ID: p.ID, Hook: p.Hook.Name, Queue: p.Queue, Key: p.Key, Contexts: p.Contexts, Attempts: p.Attempts, Since: p.Since, Error: p.Error, GaveUp: p.GaveUp}
+		shown := ParkedTask{ID: p.ID, Hook: p.Hook.Name, Queue: p.Queue, Key: p.Key, Contexts: p.Contexts, Attempts: p.Attempts, Since: p.Since,
+			Error: p.Error, GaveUp: p.GaveUp}
 		for n, ev := range p.Events {
 			if name := ev.Binding().Name; !slices.Contains(shown.Bindings, name) {
 				shown.Bindings = append(shown.Bindings, name)
@@ -125,7 +133,8 @@ func (p *ParkedTask) line(now time.Time) string {
 		end = "the hook gave up after"
 	}
 	return fmt.Sprintf("%s  %s, %s: %s of %s, %s %s, %s ago", p.ID, p.Hook, where,
-		count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), end, count(p.Attempts, "attempt"), history.Duration(now.Sub(p.Since).Round(time.Second)))
+		count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), end, count(p.Attempts, "attempt"),
+		history.Duration(now.Sub(p.Since).Round(time.Second)))
 }
 
 // each acts on the parked task with the id of the form, or on all, the oldest first.
@@ -166,7 +175,8 @@ func (t parkedTopic) reasons(h *hook.Hook, now time.Time) (reasons []Reason) {
 		if i == shownParked {
 			return append(reasons, Reason{ByParked, false, fmt.Sprintf("%d more parked tasks", len(parked)-i), "shell-operator parked list"})
 		}
-		reasons = append(reasons, Reason{ByParked, false, "parked task " + p.line(now) + ": " + oneLine(p.Error), "shell-operator parked retry " + p.ID + ", or parked drop"})
+		reasons = append(reasons, Reason{ByParked, false, "parked task " + p.line(now) + ": " + oneLine(p.Error),
+			"shell-operator parked retry " + p.ID + ", or parked drop"})
 	}
 	return reasons
 }

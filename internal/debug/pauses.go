@@ -36,7 +36,8 @@ with the process. While "main" is paused, hooks that are added wait for their Sy
 				Example: "  shell-operator queue pause main",
 			}},
 			{Method: "POST", Path: "/queue/*/resume", About: "end the pause of the queue", act: t.resumeQueue, Command: &Command{
-				Use: "queue resume QUEUE", Short: "End the pause of a queue", Example: "  shell-operator queue resume main", Args: ofOne, Takes: oneQueue, Names: QueueNames,
+				Use: "queue resume QUEUE", Short: "End the pause of a queue", Example: "  shell-operator queue resume main", Args: ofOne,
+				Takes: oneQueue, Names: QueueNames,
 			}},
 			{Method: "POST", Path: "/hook/*/pause", About: "begin no run of the hook; requests are answered", act: t.pauseHook, Command: &Command{
 				Use: "hook pause HOOK", Short: "Begin no run of a hook until it is resumed", Args: ofOne, Takes: oneHook, Names: HookNames,
@@ -45,7 +46,8 @@ HTTP requests are answered. A pause survives a reload and ends with the process.
 				Example: "  shell-operator hook pause pods.sh",
 			}},
 			{Method: "POST", Path: "/hook/*/resume", About: "end the pause of the hook", act: t.resumeHook, Command: &Command{
-				Use: "hook resume HOOK", Short: "End the pause of a hook", Example: "  shell-operator hook resume pods.sh", Args: ofOne, Takes: oneHook, Names: HookNames,
+				Use: "hook resume HOOK", Short: "End the pause of a hook", Example: "  shell-operator hook resume pods.sh", Args: ofOne, Takes: oneHook,
+				Names: HookNames,
 			}},
 		},
 		Reasons:  t.reasons,
@@ -59,7 +61,8 @@ func (t *pauses) reasons(h *hook.Hook, _ time.Time) (reasons []Reason) {
 	}
 	for _, q := range t.queues.Queues(0) {
 		if q.Paused && owns(h, q.Name) {
-			reasons = append(reasons, Reason{ByPause, true, fmt.Sprintf("queue %q is paused with %s", q.Name, count(q.Length, "task")), "shell-operator queue resume " + q.Name})
+			reasons = append(reasons, Reason{ByPause, true, fmt.Sprintf("queue %q is paused with %s", q.Name, count(q.Length, "task")),
+				"shell-operator queue resume " + q.Name})
 		}
 	}
 	return reasons
@@ -67,11 +70,13 @@ func (t *pauses) reasons(h *hook.Hook, _ time.Time) (reasons []Reason) {
 
 func (t *pauses) troubles() (all []Trouble) {
 	for _, name := range t.do.PausedHooks() {
-		all = append(all, Trouble{Kind: IsPaused, Hooks: []string{name}, Subject: name, Problem: "is paused", Hint: "shell-operator hook resume " + name, Notice: true})
+		all = append(all, Trouble{Kind: IsPaused, Hooks: []string{name}, Subject: name, Problem: "is paused",
+			Hint: "shell-operator hook resume " + name, Notice: true})
 	}
 	for _, q := range t.queues.Queues(0) {
 		if q.Paused {
-			all = append(all, Trouble{Kind: IsPaused, Subject: fmt.Sprintf("queue %q", q.Name), Problem: "is paused with " + count(q.Length, "task"), Hint: "shell-operator queue resume " + q.Name, Notice: true})
+			all = append(all, Trouble{Kind: IsPaused, Subject: fmt.Sprintf("queue %q", q.Name), Problem: "is paused with " + count(q.Length, "task"),
+				Hint: "shell-operator queue resume " + q.Name, Notice: true})
 		}
 	}
 	return all
@@ -117,7 +122,8 @@ func (t *pauses) pauseHook(r request, dryRun bool) (acted, error) {
 	if !dryRun {
 		t.do.PauseHook(h.Name)
 	}
-	return acted{Count: 1, Message: fmt.Sprintf("hook %q is paused: queues pass over its tasks; webhook and HTTP requests are answered", h.Name) + untilRestart}, nil
+	return acted{Count: 1, Message: fmt.Sprintf("hook %q is paused: queues pass over its tasks; webhook and HTTP requests are answered",
+		h.Name) + untilRestart}, nil
 }
 
 func (t *pauses) resumeHook(r request, dryRun bool) (acted, error) {

@@ -33,9 +33,9 @@ func peer(conn net.Conn) client {
 	return client{uid: strconv.FormatUint(uint64(credentials.Uid), 10), hook: descends(int(credentials.Pid), hookRoots()...)}
 }
 
-// hookRoots are the processes whose descendants may be hooks: this one. In a Pod also the first one, whose children processes become that hooks have
-// left behind: the operator, its parent, as tini, or with shareProcessNamespace that of the Pod, which has started none. Those of kubectl exec have no
-// parent there.
+// hookRoots are the processes whose descendants may be hooks: this one. In a Pod also the first one, whose children processes become that
+// hooks have left behind: the operator, its parent, as tini, or with shareProcessNamespace that of the Pod, which has started none. Those
+// of kubectl exec have no parent there.
 func hookRoots() []int {
 	return hookRootsOf(os.Getpid(), os.Getppid(), os.Getenv("KUBERNETES_SERVICE_HOST") != "")
 }
@@ -47,8 +47,8 @@ func hookRootsOf(pid, parent int, inPod bool) []int {
 	return []int{pid, 1}
 }
 
-// descends reports whether a process, or one of its parents, was started by one of the roots. It does so of a process that has ended, too: nothing is
-// known about that. A pid of 0 is outside of our namespace.
+// descends reports whether a process, or one of its parents, was started by one of the roots. It does so of a process that has ended, too:
+// nothing is known about that. A pid of 0 is outside of our namespace.
 func descends(pid int, roots ...int) bool {
 	if pid == os.Getpid() {
 		return false

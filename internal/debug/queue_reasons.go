@@ -31,17 +31,21 @@ func (f *queued) inLanes(q Queue) (reasons []Reason) {
 		case l.Phase == Running:
 			running++
 		case l.Phase == Sleeping && len(reasons) < shownLanes:
-			reasons = append(reasons, Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s has failed %s, the next attempt is in %s: %s", q.Name, l.Key,
-				l.Task.Description, times(l.Failures), short(l.Left), oneLine(l.LastError)), "other keys are not held up: shell-operator runs " + f.hook.Name + " shows its last runs"})
+			reasons = append(reasons,
+				Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s has failed %s, the next attempt is in %s: %s", q.Name, l.Key,
+					l.Task.Description, times(l.Failures), short(l.Left), oneLine(l.LastError)),
+					"other keys are not held up: shell-operator runs " + f.hook.Name + " shows its last runs"})
 		default:
 			waiting++
 		}
 	}
 	if running > 0 {
-		reasons = append(reasons, Reason{ByItsOwnRun, false, fmt.Sprintf("queue %q: %s in flight, of %d at most", q.Name, count(running, "run"), q.Concurrency), ""})
+		reasons = append(reasons,
+			Reason{ByItsOwnRun, false, fmt.Sprintf("queue %q: %s in flight, of %d at most", q.Name, count(running, "run"), q.Concurrency), ""})
 	}
 	if waiting > 0 {
-		reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, count(waiting, "lane"), max(q.LaneCount, len(q.Lanes))), ""})
+		reasons = append(reasons, Reason{ByQueue, false,
+			fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, count(waiting, "lane"), max(q.LaneCount, len(q.Lanes))), ""})
 	}
 	if more := q.LaneCount - len(q.Lanes); more > 0 && owns(f.hook, q.Name) {
 		reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: %d more lanes wait, of any hook", q.Name, more), ""})
@@ -63,7 +67,8 @@ func (f *queued) reasons() (reasons []Reason) {
 		case at > 0:
 			reasons = append(reasons, f.behind(q, at))
 		case q.Length > len(q.Tasks) && len(q.Tasks) > 0 && owns(f.hook, q.Name):
-			reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: none of the first %d of its %d tasks is of the hook", q.Name, len(q.Tasks), q.Length), ""})
+			reasons = append(reasons, Reason{ByQueue, false,
+				fmt.Sprintf("queue %q: none of the first %d of its %d tasks is of the hook", q.Name, len(q.Tasks), q.Length), ""})
 		}
 	}
 	return reasons
@@ -76,7 +81,8 @@ func (f *queued) first(q Queue) Reason {
 	case Running:
 		return f.running(q, text)
 	case Sleeping:
-		return Reason{ByRetry, true, fmt.Sprintf("%s; it has failed %s, the next attempt is in %s: %s", text, times(q.Failures), short(q.Left), oneLine(q.LastError)),
+		return Reason{ByRetry, true, fmt.Sprintf("%s; it has failed %s, the next attempt is in %s: %s", text, times(q.Failures), short(q.Left),
+			oneLine(q.LastError)),
 			"fix the hook or what it depends on: shell-operator runs " + f.hook.Name + " shows its last runs"}
 	case Waiting:
 		limit := ""
@@ -119,10 +125,12 @@ func (f *queued) behind(q Queue, at int) Reason {
 	const separate = "give the binding a queue of its own"
 	switch q.Phase {
 	case Sleeping:
-		return Reason{ByQueue, true, fmt.Sprintf("%s, which has failed %s, its next attempt is in %s: %s", text, times(q.Failures), short(q.Left), oneLine(q.LastError)),
+		return Reason{ByQueue, true, fmt.Sprintf("%s, which has failed %s, its next attempt is in %s: %s", text, times(q.Failures), short(q.Left),
+			oneLine(q.LastError)),
 			"fix " + whose + ", or " + separate}
 	case Running:
-		return Reason{ByQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))), "to run independently of other hooks, " + separate}
+		return Reason{ByQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))),
+			"to run independently of other hooks, " + separate}
 	case Waiting:
 		return Reason{ByQueue, true, text + ", which waits for its rate limit", separate}
 	case Stopped:

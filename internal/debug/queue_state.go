@@ -143,7 +143,8 @@ func queueOf(s queue.State, lanes []queue.Lane, limit int) Queue {
 
 // laneOf is a lane with its first task.
 func laneOf(l queue.Lane) Lane {
-	shown := Lane{Key: l.Key, Length: l.Tasks, Phase: phases[l.Phase], Since: l.Since, Left: l.Left, Failures: l.Failures, LastError: l.LastError}
+	shown := Lane{Key: l.Key, Length: l.Tasks, Phase: phases[l.Phase], Since: l.Since, Left: l.Left, Failures: l.Failures,
+		LastError: l.LastError}
 	for t := range l.All() {
 		shown.Task = describe(t)
 		break

@@ -34,11 +34,14 @@ func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeo
 		Routes: []Route{
 			{Method: "GET", Path: "/queue/main", About: "the main queue", show: q.main, upstream: true},
 			{Method: "GET", Path: "/queue/list", About: "all queues; `?showEmpty=true` includes empty ones", show: q.list, upstream: true},
-			{Method: "POST", Path: "/queue/*/retry", About: "end the delay of a failed task: form field `key`, without it of all lanes", act: q.retry, Command: &Command{
-				Use: "queue retry QUEUE", Short: "Begin the next attempt of failed tasks now", Args: ofOne, Takes: oneQueue, Names: QueueNames, Flags: key,
-				Long:    "Begin the next attempt of failed tasks now: that of the lane of --key, such as Order.example.com/shop/blue, without it those of all\nlanes. A FIFO queue is one lane.",
-				Example: "  shell-operator queue retry main",
-			}},
+			{Method: "POST", Path: "/queue/*/retry", About: "end the delay of a failed task: form field `key`, without it of all lanes",
+				act: q.retry, Command: &Command{
+					Use: "queue retry QUEUE", Short: "Begin the next attempt of failed tasks now", Args: ofOne, Takes: oneQueue,
+					Names: QueueNames, Flags: key,
+					Long: "Begin the next attempt of failed tasks now: that of the lane of --key, such as Order.example.com/shop/blue, " +
+						"without it those of all\nlanes. A FIFO queue is one lane.",
+					Example: "  shell-operator queue retry main",
+				}},
 			{Method: "POST", Path: "/queue/*/skip", About: "drop a failed task: form field `key` for a keyed queue", act: q.skip, Command: &Command{
 				Use: "queue skip QUEUE", Short: "Drop a failed task that blocks its queue", Args: ofOne, Takes: oneQueue, Names: QueueNames, Flags: key,
 				Long: `Drop the failed task at the head of a queue, or of the lane of --key. Its contexts are in the log. A Synchronization unlocks the
@@ -111,7 +114,8 @@ func queueOfRequest(queues queueReader, r request, limit int) (Queue, error) {
 			return q, nil
 		}
 	}
-	return Queue{}, refuse(http.StatusBadRequest, "there is no queue %q", decoded).hint("shell-operator queue list --show-empty shows all queues").as(unknownQueue)
+	return Queue{}, refuse(http.StatusBadRequest, "there is no queue %q", decoded).
+		hint("shell-operator queue list --show-empty shows all queues").as(unknownQueue)
 }
 
 // lane finds the lane that the form field key names. It has tasks.
@@ -131,7 +135,8 @@ func (t *queueTopic) lane(r request, q Queue) (Lane, error) {
 	if nearest := spelling.Nearest(key, keys); nearest != "" {
 		return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).hint("did you mean %s?", nearest)
 	}
-	return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).hint("shell-operator queue list shows the keys")
+	return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).
+		hint("shell-operator queue list shows the keys")
 }
 
 // lanes are the lanes that are shown; a FIFO queue is one.
@@ -188,7 +193,8 @@ func (t *queueTopic) skip(r request, dryRun bool) (acted, error) {
 			return acted{}, err
 		}
 	case q.Keyed:
-		return acted{}, refuse(http.StatusBadRequest, "queue %q is keyed", q.Name).hint("name the lane with --key, shell-operator queue list shows the keys")
+		return acted{}, refuse(http.StatusBadRequest, "queue %q is keyed", q.Name).
+			hint("name the lane with --key, shell-operator queue list shows the keys")
 	case q.Length > 0:
 		l = q.lanes()[0]
 	}

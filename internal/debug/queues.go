@@ -152,7 +152,8 @@ func (d queuesDump) text() string {
 		fmt.Fprintf(&b, "- '%s' queue: %s.\n", hook.MainQueue, count(s.Main, "task"))
 	}
 	if n := s.Others.Active + s.Others.Empty; n > 0 {
-		fmt.Fprintf(&b, "- %s (%d active, %d empty): %s.\n", count(n, "other queue"), s.Others.Active, s.Others.Empty, count(s.Others.Tasks, "task"))
+		fmt.Fprintf(&b, "- %s (%d active, %d empty): %s.\n", count(n, "other queue"), s.Others.Active, s.Others.Empty,
+			count(s.Others.Tasks, "task"))
 	}
 	if s.Total == 0 {
 		return b.String() + "- no tasks to handle.\n"

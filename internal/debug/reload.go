@@ -8,8 +8,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// ReloadTopic reports a reload that was rejected. Rejected are the hooks that made it fail, each with the cause; the name is empty for causes that
-// no single hook has. Nothing that a hook has printed is in it.
+// ReloadTopic reports a reload that was rejected. Rejected are the hooks that made it fail, each with the cause; the name is empty for
+// causes that no single hook has. Nothing that a hook has printed is in it.
 func ReloadTopic(rejected func() map[string]string) Topic {
 	return Topic{
 		Reasons:  func(h *hook.Hook, _ time.Time) []Reason { return notReloaded(h.Name, rejected()) },
@@ -24,14 +24,16 @@ func notReloaded(hook string, rejected map[string]string) []Reason {
 		return nil
 	}
 	if own := rejected[hook]; own != "" {
-		return []Reason{{ByReload, false, active + oneLine(own), "fix the hook: shell-operator lint shows the place, the log has the whole error"}}
+		return []Reason{{ByReload, false, active + oneLine(own),
+			"fix the hook: shell-operator lint shows the place, the log has the whole error"}}
 	}
 	return []Reason{{ByReload, false, active + "shell-operator status shows the cause", ""}}
 }
 
 func rejectedHooks(rejected map[string]string) (all []Trouble) {
 	for _, name := range slices.Sorted(maps.Keys(rejected)) {
-		t := Trouble{Kind: InReload, Subject: "hooks", Problem: "the last reload was rejected, the previous hooks stay active: " + oneLine(rejected[name])}
+		t := Trouble{Kind: InReload, Subject: "hooks", Problem: "the last reload was rejected, the previous hooks stay active: " +
+			oneLine(rejected[name])}
 		if name != "" {
 			t.Hooks, t.Subject = []string{name}, name
 		}

@@ -66,8 +66,9 @@ const (
 
 // codes are those of errors without one of their own, by HTTP status.
 var codes = map[int]code{
-	http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound", http.StatusMethodNotAllowed: "methodNotAllowed",
-	http.StatusConflict: "conflict", http.StatusServiceUnavailable: "unavailable",
+	http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound",
+	http.StatusMethodNotAllowed: "methodNotAllowed",
+	http.StatusConflict:         "conflict", http.StatusServiceUnavailable: "unavailable",
 }
 
 func (r *refusal) Error() string { return r.Text }
@@ -169,7 +170,8 @@ func (a *API) find(r *http.Request) (Route, request, error) {
 	if methods != "" {
 		return Route{}, request{}, refuse(http.StatusMethodNotAllowed, "%s takes %s only", path, methods)
 	}
-	return Route{}, request{}, refuse(http.StatusNotFound, "there is no %s here", r.URL.Path).hint("docs/reference/debug-api.md lists all paths")
+	return Route{}, request{},
+		refuse(http.StatusNotFound, "there is no %s here", r.URL.Path).hint("docs/reference/debug-api.md lists all paths")
 }
 
 func (rt *Route) takes(method string) bool {

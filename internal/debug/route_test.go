@@ -36,7 +36,8 @@ func fromSocket(api http.Handler) http.Handler {
 	})
 }
 
-// A client of the TCP port does not change the log level; one of the socket is in the record of the change, also if the new level would hide it.
+// A client of the TCP port does not change the log level; one of the socket is in the record of the change, also if the new level would
+// hide it.
 func TestConfigSet(t *testing.T) {
 	var log bytes.Buffer
 	level := &slog.LevelVar{}
@@ -44,13 +45,15 @@ func TestConfigSet(t *testing.T) {
 	o.logLevel = NewLogLevel(level, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})))
 	defer o.logLevel.Close()
 	api, form := o.api(), url.Values{"name": {"log.level"}, "value": {"fatal"}, "duration": {"8760h"}}
-	if res := ask(api, "POST", "/config/set", form); res.Code != 403 || !strings.Contains(res.Body.String(), "are accepted on the debug socket only") || level.Level() != slog.LevelInfo || log.Len() > 0 {
+	if res := ask(api, "POST", "/config/set", form); res.Code != 403 ||
+		!strings.Contains(res.Body.String(), "are accepted on the debug socket only") || level.Level() != slog.LevelInfo || log.Len() > 0 {
 		t.Errorf("over TCP: %d %s; level %s, log %s", res.Code, res.Body, level.Level(), log.String())
 	}
 	if res := ask(fromSocket(api), "POST", "/config/set", form); res.Code != 200 || level.Level() == slog.LevelInfo {
 		t.Errorf("by the socket: %d %s", res.Code, res.Body)
 	}
-	if !strings.Contains(log.String(), `msg="Change log level" value=fatal command=config/set arguments="duration=8760h&name=log.level&value=fatal" uid=1234`) {
+	if !strings.Contains(log.String(),
+		`msg="Change log level" value=fatal command=config/set arguments="duration=8760h&name=log.level&value=fatal" uid=1234`) {
 		t.Errorf("the log is %s", log.String())
 	}
 }
@@ -89,15 +92,19 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/queue/list", nil, 405, text, "/queue/list takes GET only"},
 		{"GET", "/hook/list", nil, 200, text, `["shop/watch.sh","big.py","tidy.sh","<b>ärger 100%.sh"]`},
 		{"GET", "/hook/list.yaml", nil, 200, asYAML, "- shop/watch.sh\n- big.py\n"},
-		{"GET", "/hook/shop/watch.sh/snapshots", nil, 200, text, `{"pods":{"snapshot":[{"object":{"kind":"Pod","data":"secret-value"},"filterResult":{"app":"x"}},{"object":{"kind":"Pod","n":12345678901234567890},"filterResult":null}],` +
-			`"operations":{"sinceStart":{"count":2,"added":5,"deleted":3,"modified":9,"cleaned":0},"sinceLastExecution":{"count":0,"added":1,"deleted":0,"modified":0,"cleaned":0}}},"cms":{"snapshot":[]`},
+		{"GET", "/hook/shop/watch.sh/snapshots", nil, 200, text,
+			`{"pods":{"snapshot":[{"object":{"kind":"Pod","data":"secret-value"},"filterResult":{"app":"x"}},{"object":{"kind":"Pod",` +
+				`"n":12345678901234567890},"filterResult":null}],` +
+				`"operations":{"sinceStart":{"count":2,"added":5,"deleted":3,"modified":9,"cleaned":0},"sinceLastExecution":{"count":0,"added":1,` +
+				`"deleted":0,"modified":0,"cleaned":0}}},"cms":{"snapshot":[]`},
 		{"GET", "/hook/shop/watch.sh/snapshots.yaml", nil, 200, asYAML, "pods:\n  operations:\n"},
 		{"GET", "/hook/tidy.sh/snapshots.json", nil, 200, asJSON, "null"},
 		{"GET", "/hook/nope/snapshots", nil, 400, text, `there is no hook "nope"`},
 		{"GET", "/hook/" + Name("<b>ärger 100%.sh") + "/config.json", nil, 200, asJSON, `"hook":"<b>ärger 100%.sh"`},
 		{"GET", "/hook/shop/watch.sh/config.yaml", nil, 200, asYAML, "executeHookOnEvent:\n  - Added\n  - Deleted\n"},
 		{"GET", "/hook/shop/watch.sh/config", nil, 200, text, "executeHookOnEvent:\n  - Added\n  - Deleted\n"},
-		{"GET", "/hook/tidy.sh/config.json", nil, 200, asJSON, `"schedule":[{"name":"every-night","group":"nightly","crontab":"0 3 * * *","queue":"main","nextTick":"2030-01-02T03:00:00Z"}]`},
+		{"GET", "/hook/tidy.sh/config.json", nil, 200, asJSON,
+			`"schedule":[{"name":"every-night","group":"nightly","crontab":"0 3 * * *","queue":"main","nextTick":"2030-01-02T03:00:00Z"}]`},
 		{"GET", "/hook/big.py/runs", nil, 200, text, "17-1  big.py"},
 		{"GET", "/hook/big.py/runs.json", nil, 200, asJSON, `"error":"big.py FAILED: boom"`},
 		{"GET", "/hook/tidy.sh/runs?failed=true", nil, 200, text, "no runs"},
@@ -105,11 +112,13 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/run/list.json?failed=true", nil, 200, asJSON, `"hook":"big.py"`},
 		{"GET", "/run/17-1", nil, 200, text, "operations:\n  MergePatch Pod/status a/x\n"},
 		{"GET", "/run/17.yaml", nil, 200, asYAML, "output: |\n  boom\n"},
-		{"GET", "/run/99", nil, 404, asJSON, `{"error":"there is no run \"99\", or no longer","hint":"shell-operator runs lists the known ones","code":"notFound"}`},
+		{"GET", "/run/99", nil, 404, asJSON,
+			`{"error":"there is no run \"99\", or no longer","hint":"shell-operator runs lists the known ones","code":"notFound"}`},
 		{"GET", "/hook/big.py/why", nil, 200, text, "big.py: blocked\n"},
 		{"GET", "/hook/big.py/why.json", nil, 200, asJSON, `"verdict":"blocked"`},
 		{"GET", "/config/list", nil, 200, text, "log.level                      info "},
-		{"GET", "/config/list.json", nil, 200, asJSON, `[{"name":"log.level","description":"Lowest level of records in the log","default":"info","value":"info"}]`},
+		{"GET", "/config/list.json", nil, 200, asJSON,
+			`[{"name":"log.level","description":"Lowest level of records in the log","default":"info","value":"info"}]`},
 		{"GET", "/config/set", nil, 405, text, "takes POST only"},
 		{"POST", "/config/set", set("name", "log.level", "value", "debug", "duration", "1h"), 200, text, ""},
 		{"POST", "/config/set", set("name", "log.level", "value", "info"), 200, text, ""},
@@ -120,10 +129,13 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "soon"), 400, text, `the duration "soon" is not one`},
 		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "-1s"), 400, text, "is not one"},
 		{"GET", "/status.json", nil, 200, asJSON, `"version":"v1.2.3"`},
-		{"GET", "/status", nil, 200, text, "shell-operator v1.2.3: 2 problems\nproblems:\n- shop/watch.sh, binding \"cms\": no permission to watch configmaps (v1)\n- queue \"slow\": big.py · kubernetes · cms has failed 4 times, the next attempt is in 3s\nhooks: 4 ("},
+		{"GET", "/status", nil, 200, text,
+			"shell-operator v1.2.3: 2 problems\nproblems:\n- shop/watch.sh, binding \"cms\": no permission to watch configmaps (v1)\n- queue " +
+				"\"slow\": big.py · kubernetes · cms has failed 4 times, the next attempt is in 3s\nhooks: 4 ("},
 		{"GET", "/hook/shop/w/why", nil, 200, text, "shop/watch.sh: "},
 		{"GET", "/hook/wat/why", nil, 200, text, "shop/watch.sh: "},
-		{"GET", "/hook/draft.sh/why", nil, 400, asJSON, `{"error":"\"draft.sh\" is no hook, the file is skipped: not executable","hint":"chmod +x","code":"invalid"}`},
+		{"GET", "/hook/draft.sh/why", nil, 400, asJSON,
+			`{"error":"\"draft.sh\" is no hook, the file is skipped: not executable","hint":"chmod +x","code":"invalid"}`},
 		{"GET", "/nope", nil, 404, text, "there is no /nope here"},
 	} {
 		t.Run(test.method+" "+test.target, func(t *testing.T) {
@@ -165,7 +177,8 @@ func TestWhileHooksAreLoaded(t *testing.T) {
 }
 
 func FuzzPath(f *testing.F) {
-	for _, path := range []string{"/", "/hook/a/b.sh/snapshots.json", "/hook//why", "/run/1-1", "/hook/%2F%/why", "/hook/list.yaml.json", "//", "/hook/%zz/runs"} {
+	for _, path := range []string{"/", "/hook/a/b.sh/snapshots.json", "/hook//why", "/run/1-1", "/hook/%2F%/why", "/hook/list.yaml.json", "//",
+		"/hook/%zz/runs"} {
 		f.Add(path)
 	}
 	o := operate(theOperator())
@@ -183,7 +196,8 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// TestErrorsTravelWhole sends errors to the client: nothing is cut from texts with colons, and upstream's routes have text for other clients.
+// TestErrorsTravelWhole sends errors to the client: nothing is cut from texts with colons, and upstream's routes have text for other
+// clients.
 func TestErrorsTravelWhole(t *testing.T) {
 	api := operate(theOperator()).api()
 	client := NewLocalClient(api)
@@ -191,8 +205,9 @@ func TestErrorsTravelWhole(t *testing.T) {
 		"/hook/nope/why":        {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
 		"/hook/nope/snapshots":  {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
 		"/hook/draft.sh: a/why": {text: `there is no hook "draft.sh: a"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
-		"/run/1:2":              {text: `there is no run "1:2", or no longer`, hint: "shell-operator runs lists the known ones", code: "notFound"},
-		"/nope":                 {text: "there is no /nope here", hint: "docs/reference/debug-api.md lists all paths", code: "notFound"},
+		"/run/1:2": {text: `there is no run "1:2", or no longer`, hint: "shell-operator runs lists the known ones",
+			code: "notFound"},
+		"/nope": {text: "there is no /nope here", hint: "docs/reference/debug-api.md lists all paths", code: "notFound"},
 	} {
 		_, err := client.Get(t.Context(), (&url.URL{Path: path}).EscapedPath())
 		got := new(Problem)
@@ -200,11 +215,13 @@ func TestErrorsTravelWhole(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", path, err, want)
 		}
 	}
-	if body := ask(api, "GET", "/hook/nope/snapshots", nil).Body.String(); body != "there is no hook \"nope\": shell-operator hook list shows all hooks\n" {
+	if body := ask(api, "GET", "/hook/nope/snapshots", nil).
+		Body.String(); body != "there is no hook \"nope\": shell-operator hook list shows all hooks\n" {
 		t.Errorf("upstream's route: %q", body)
 	}
 	var other *Problem
-	if err := refusalOf(502, []byte("bad gateway: try later\n")); !errors.As(err, &other) || other.text != "bad gateway: try later" || other.hint != "" {
+	if err := refusalOf(502, []byte("bad gateway: try later\n")); !errors.As(err, &other) || other.text != "bad gateway: try later" ||
+		other.hint != "" {
 		t.Errorf("the answer of another program: %+v", other)
 	}
 }

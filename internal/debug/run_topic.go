@@ -35,19 +35,22 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks; `?failed=true` as above", show: t.list},
 			{Method: "GET", Path: "/run/*/recording", About: "the recording of a run", show: t.recording},
 			{Method: "GET", Path: "/run/*/context", About: "the binding contexts of a recorded run", show: t.context},
-			{Method: "GET", Path: "/run/*", About: "one run: `17-2` is the second attempt of task 17, `17` the last one", show: t.show, Command: &Command{
-				Use: "runs show RUN", Short: "Show one run: events, output, error, operations", Args: ofOne, Takes: "the id of one run", Names: RunNames,
-				Long: `Show one run with its events, the end of its output, its error and its operations on Kubernetes objects. RUN is an id as
+			{Method: "GET", Path: "/run/*", About: "one run: `17-2` is the second attempt of task 17, `17` the last one", show: t.show,
+				Command: &Command{
+					Use: "runs show RUN", Short: "Show one run: events, output, error, operations", Args: ofOne, Takes: "the id of one run",
+					Names: RunNames,
+					Long: `Show one run with its events, the end of its output, its error and its operations on Kubernetes objects. RUN is an id as
 "shell-operator runs" shows it, or a task.id of the log for its last attempt.`,
-				Example: "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
-			}},
-			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration", act: t.recordAll, Command: &Command{
-				Use: "hook record HOOK", Short: "Record all runs of a hook for a while", Args: ofOne, Takes: oneHook, Names: HookNames,
-				Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All
+					Example: "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
+				}},
+			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration", act: t.recordAll,
+				Command: &Command{
+					Use: "hook record HOOK", Short: "Record all runs of a hook for a while", Args: ofOne, Takes: oneHook, Names: HookNames,
+					Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All
 recordings together are bounded: the oldest are removed. Nothing is recorded with --record=none, or of a hook with settings.record: none.`,
-				Example: "  shell-operator hook record pods.sh --for 10m",
-				Flags:   []Flag{{"for", "for", "10m", "how long"}},
-			}},
+					Example: "  shell-operator hook record pods.sh --for 10m",
+					Flags:   []Flag{{"for", "for", "10m", "how long"}},
+				}},
 			{Method: "GET", Path: "/hook/*/tail", About: "runs of the hook as they happen, until the client disconnects", stream: t.tail},
 			{Method: "GET", Path: "/tail", About: "runs of all hooks as they happen, until the client disconnects", stream: t.tail},
 		},
@@ -104,7 +107,9 @@ func (t *runTopic) recorded(r request) ([]byte, error) {
 				hint("wait for its next attempt, or shell-operator hook record %s --for 10m records all runs from now on", name)
 		}
 	}
-	return nil, refuse(http.StatusNotFound, "there is no recording of run %q", r.name).hint("by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, unless --record or settings.record is none", name)
+	return nil, refuse(http.StatusNotFound, "there is no recording of run %q", r.name).
+		hint("by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, "+
+			"unless --record or settings.record is none", name)
 }
 
 func (t *runTopic) recording(r request) (answer, error) {
@@ -138,12 +143,14 @@ func (t *runTopic) recordAll(r request, dryRun bool) (acted, error) {
 	lasts := recordDefault
 	if text := r.PostForm.Get("for"); text != "" {
 		if lasts, err = time.ParseDuration(text); err != nil || lasts <= 0 || lasts > recordLimit {
-			return acted{}, refuse(http.StatusBadRequest, "%q is not a time to record", text).hint("write for instance 10m, at most %s", history.Duration(recordLimit))
+			return acted{}, refuse(http.StatusBadRequest, "%q is not a time to record", text).hint("write for instance 10m, at most %s",
+				history.Duration(recordLimit))
 		}
 	}
 	until := time.Now().Add(lasts)
 	if !t.recordings.RecordAll(h, until, dryRun) {
 		return acted{}, refuse(http.StatusConflict, "nothing is recorded of hook %q", h.Name).hint("--record or its settings.record is none")
 	}
-	return acted{Count: 1, Message: fmt.Sprintf("hook %q: all runs are recorded until %s (shell-operator runs %s, then shell-operator runs save RUN)", h.Name, until.Format(time.TimeOnly), h.Name)}, nil
+	return acted{Count: 1, Message: fmt.Sprintf("hook %q: all runs are recorded until %s (shell-operator runs %s, "+
+		"then shell-operator runs save RUN)", h.Name, until.Format(time.TimeOnly), h.Name)}, nil
 }

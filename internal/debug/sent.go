@@ -16,10 +16,14 @@ type SentList struct {
 	Dropped int `json:"dropped"`
 }
 
-// OperationsTopic shows the kinds of operations that were sent, in the order of their first one, and the number of operations of further kinds.
+// OperationsTopic shows the kinds of operations that were sent, in the order of their first one, and the number of operations of further
+// kinds.
 func OperationsTopic(sent func() (all []apply.Sent, dropped int)) Topic {
 	return Topic{Routes: []Route{
-		{Method: "GET", Path: "/operation/list", About: "kinds of operations on objects that were sent, and the permissions that they need", show: func(request) (answer, error) { return operationList(sent()) }},
+		{Method: "GET", Path: "/operation/list", About: "kinds of operations on objects that were sent, and the permissions that they need",
+			show: func(request) (answer, error) {
+				return operationList(sent())
+			}},
 	}}
 }
 
@@ -36,7 +40,8 @@ func operationList(all []apply.Sent, dropped int) (answer, error) {
 		if s.Group != "" {
 			resource += "." + s.Group
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Hook, s.Operation, s.Namespace, resource, strings.Join(s.Verbs, ","), s.First.Format(time.RFC3339))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Hook, s.Operation, s.Namespace, resource, strings.Join(s.Verbs, ","),
+			s.First.Format(time.RFC3339))
 	}
 	_ = w.Flush()
 	return answer{value: list, text: trimLines(b.String())}, nil

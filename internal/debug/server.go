@@ -74,7 +74,8 @@ func listenTCP(address string, log *slog.Logger) (net.Listener, error) {
 		return nil, fmt.Errorf("cannot listen on --debug-http-addr %q: %w: choose another address", address, err)
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		log.Warn("The debug API is open to the network without authentication: every client can read snapshots and outputs of hooks", "address", l.Addr().String())
+		log.Warn("The debug API is open to the network without authentication: every client can read snapshots and outputs of hooks",
+			"address", l.Addr().String())
 	}
 	return l, nil
 }
@@ -111,9 +112,10 @@ func (s *Server) Run(ctx context.Context) {
 	defer serving.Wait()
 	for _, one := range s.served {
 		server := &http.Server{
-			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: httpserver.MaxHeaderBytes,
-			ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-			BaseContext: func(net.Listener) context.Context { return ctx },
+			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+			MaxHeaderBytes: httpserver.MaxHeaderBytes,
+			ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+			BaseContext:    func(net.Listener) context.Context { return ctx },
 		}
 		if one.socket {
 			server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { return withCaller(ctx, peer(conn)) }

@@ -120,8 +120,10 @@ func TestWhereTheSocketIs(t *testing.T) {
 		{"nothing may be made there", false, func(t *testing.T, dir, _ string) { block(t, dir) }, "runtime", ""},
 		{"what was chosen may not be made", true, func(t *testing.T, dir, _ string) { block(t, dir) }, "cannot take the debug socket", ""},
 		{"there is something else", false, func(t *testing.T, dir, _ string) { write(t, filepath.Join(dir, "debug.socket")) }, "runtime", ""},
-		{"what was chosen is something else", true, func(t *testing.T, dir, _ string) { write(t, filepath.Join(dir, "debug.socket")) }, "cannot take the debug socket", ""},
-		{"another operator has it", false, func(t *testing.T, dir, _ string) { occupy(t, filepath.Join(dir, "debug.socket")) }, "runtime", "Another operator listens on the debug socket"},
+		{"what was chosen is something else", true, func(t *testing.T, dir, _ string) { write(t, filepath.Join(dir, "debug.socket")) },
+			"cannot take the debug socket", ""},
+		{"another operator has it", false, func(t *testing.T, dir, _ string) { occupy(t, filepath.Join(dir, "debug.socket")) }, "runtime",
+			"Another operator listens on the debug socket"},
 		{"others have both", false, func(t *testing.T, dir, runtime string) {
 			occupy(t, filepath.Join(dir, "debug.socket"))
 			if err := makePrivate(runtime); err != nil {
@@ -211,7 +213,8 @@ func TestClientsLookInTheRuntimeFolder(t *testing.T) {
 	place := Place{Socket: filepath.Join(root, "run", "debug.socket"), Runtime: filepath.Join(root, "private")}
 	client := NewClient(place, 10*time.Second)
 	_, err := get(t, client, "/")
-	if err == nil || !strings.Contains(err.Error(), "no operator is listening: there is no socket at "+place.Socket+" or "+filepath.Join(place.Runtime, "debug.socket")) {
+	if err == nil || !strings.Contains(err.Error(), "no operator is listening: there is no socket at "+place.Socket+" or "+
+		filepath.Join(place.Runtime, "debug.socket")) {
 		t.Errorf("without an operator: %v", err)
 	}
 	write(t, filepath.Join(root, "run"))
@@ -240,7 +243,8 @@ func TestBusyOperator(t *testing.T) {
 	occupy(t, place.Socket) // it takes connections and says nothing
 	_, err := get(t, NewClient(place, 50*time.Millisecond), "/")
 	var p *Problem
-	if !errors.As(err, &p) || !strings.HasPrefix(p.Error(), "the operator does not answer on the debug socket") || !strings.Contains(p.Hint(), "--timeout") {
+	if !errors.As(err, &p) || !strings.HasPrefix(p.Error(), "the operator does not answer on the debug socket") ||
+		!strings.Contains(p.Hint(), "--timeout") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -253,7 +257,8 @@ func TestRefusalsAreErrorsWithHints(t *testing.T) {
 	if !errors.As(err, &p) || p.Error() != `there is no hook "nope"` || p.Hint() != "shell-operator hook list shows all hooks" {
 		t.Errorf("got %v", err)
 	}
-	if _, err := NewClient(place, time.Minute).Post(t.Context(), "/config/set", nil); err == nil || !strings.Contains(err.Error(), `"name" is missing`) {
+	if _, err := NewClient(place, time.Minute).Post(t.Context(), "/config/set", nil); err == nil ||
+		!strings.Contains(err.Error(), `"name" is missing`) {
 		t.Errorf("an empty form: %v", err)
 	}
 }
@@ -342,7 +347,8 @@ func TestTail(t *testing.T) {
 			}
 		}
 	}
-	expect(all, " tidy.sh 1-1 began: Added a/x (cms) and 2 more", " tidy.sh 1-1 | swept", " tidy.sh 1-1 ended: succeeded after 1.5s: exit status 0",
+	expect(all, " tidy.sh 1-1 began: Added a/x (cms) and 2 more", " tidy.sh 1-1 | swept",
+		" tidy.sh 1-1 ended: succeeded after 1.5s: exit status 0",
 		" big.py 2-1 began: ", " big.py 2-1 | boom", " big.py 2-1 ended: failed after 1.5s: exit status 1")
 	expect(asJSON, `"kind":"began"`, `"text":"swept"`)
 	expect(asYAML, "---", "hook: tidy.sh", "kind: began", "run: 1-1", "text: Added a/x (cms) and 2 more", "time: ", "---")

@@ -62,7 +62,8 @@ func SetsTopic(o SetsOptions) Topic {
 		Routes: []Route{
 			{Method: "GET", Path: "/sets/list", About: "the sets of objects of this installation", show: t.list, Command: &Command{
 				Use: "sets list", Short: "Show the sets of objects of all hooks",
-				Long:    "Show the sets of objects of this installation: the id, the hook, the owner, the number of objects, and whether the hook is gone.",
+				Long: "Show the sets of objects of this installation: the id, the hook, the owner, the number of objects, " +
+					"and whether the hook is gone.",
 				Example: "  shell-operator sets list\n  shell-operator sets list -o json | jq '.[] | select(.hookAbsent)'",
 			}},
 			{Method: "GET", Path: "/sets/*", About: "a set, by its id or name, with its objects", show: t.show, Command: &Command{
@@ -72,23 +73,29 @@ Sync could not apply it), or unknown (the hook has not synced the set since the 
 HOOK/NAME.`,
 				Example: "  shell-operator sets show pages",
 			}},
-			{Method: "POST", Path: "/sets/delete", About: "prune a set: form field `set`, or those of `hook`; with `force=true` also those of an active hook", act: t.remove, Command: &Command{
-				Use: "sets delete [SET]", Short: "Delete the objects of a set whose hook is gone", Args: args, Check: check, Names: ids,
-				Long: `Delete the objects of a set, or of all sets of --hook, as an empty Sync does: kinds with data, such as PersistentVolumeClaims,
+			{Method: "POST", Path: "/sets/delete",
+				About: "prune a set: form field `set`, or those of `hook`; with `force=true` also those of an active hook", act: t.remove,
+				Command: &Command{
+					Use: "sets delete [SET]", Short: "Delete the objects of a set whose hook is gone", Args: args, Check: check, Names: ids,
+					Long: `Delete the objects of a set, or of all sets of --hook, as an empty Sync does: kinds with data, such as PersistentVolumeClaims,
 are released and kept, unless the last Sync had them in pruneKinds. The set of an active hook is deleted with --force only. SET is the
 id, the name, or HOOK/NAME.`,
-				Example: "  shell-operator sets delete pages --dry-run\n  shell-operator sets delete --hook sites.sh",
-				Flags:   []Flag{{"hook", "hook", "", "delete all sets of this hook"}, {"force", "force", "false", "also delete sets of an active hook"}},
-			}},
-			{Method: "POST", Path: "/sets/adopt", About: "move sets to another hook or name: form fields `set` or `hook`, and `toHook`, `toSet` or both; with `force=true` also those of an active hook, and to a set that has objects", act: t.adopt, Command: &Command{
+					Example: "  shell-operator sets delete pages --dry-run\n  shell-operator sets delete --hook sites.sh",
+					Flags: []Flag{{"hook", "hook", "", "delete all sets of this hook"},
+						{"force", "force", "false", "also delete sets of an active hook"}},
+				}},
+			{Method: "POST", Path: "/sets/adopt", About: "move sets to another hook or name: form fields `set` or `hook`, and `toHook`, " +
+				"`toSet` or both; with `force=true` also those of an active hook, and to a set that has objects", act: t.adopt, Command: &Command{
 				Use: "sets adopt [SET]", Short: "Move a set of objects to another hook or name", Args: args, Names: ids,
 				Long: `Move a set of objects, or all sets of --hook, to another hook or name: after a hook was renamed, or the set in it. No object is
 deleted or created. SET is the id, or the name or HOOK/NAME for the sets of all owners. An interrupted command is completed by running
 it again. With --force the earlier hook may be active, the other one may be missing, and its set may have objects already.`,
-				Example: "  shell-operator sets adopt --hook sites.sh --to-hook shops.sh\n  shell-operator sets adopt sites.sh/pages --to-set articles --dry-run",
+				Example: "  shell-operator sets adopt --hook sites.sh --to-hook shops.sh\n  shell-operator sets adopt sites.sh/pages --to-set " +
+					"articles --dry-run",
 				Flags: []Flag{
 					{"hook", "hook", "", "move all sets of this hook"}, {"to-hook", "toHook", "", "hook that gets the sets; default: the same"},
-					{"to-set", "toSet", "", "name of the set afterwards; default: the same"}, {"force", "force", "false", "also move sets of an active hook, and to a set that has objects"},
+					{"to-set", "toSet", "", "name of the set afterwards; default: the same"},
+					{"force", "force", "false", "also move sets of an active hook, and to a set that has objects"},
 				},
 				Check: func(form url.Values) error {
 					switch err := check(form); {
@@ -197,7 +204,8 @@ func (t *setTopic) oneSet(ctx context.Context, name string) (Set, error) {
 	case err != nil:
 		return Set{}, err
 	case len(found) > 1:
-		return Set{}, refuse(http.StatusBadRequest, "%d sets are called %q", len(found), name).hint("name one by its id, shell-operator sets list shows the ids")
+		return Set{}, refuse(http.StatusBadRequest, "%d sets are called %q", len(found), name).
+			hint("name one by its id, shell-operator sets list shows the ids")
 	}
 	return found[0], nil
 }
@@ -293,7 +301,8 @@ func (t *setTopic) remove(r request, dryRun bool) (acted, error) {
 		chosen = []Set{s}
 	}
 	if s := chosen[0]; !s.HookAbsent && !t.o.NoOperator && r.PostForm.Get("force") != "true" {
-		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", s.Hook, s.ID).hint("remove the hook first, or use --force; its next run creates the objects again")
+		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", s.Hook, s.ID).
+			hint("remove the hook first, or use --force; its next run creates the objects again")
 	}
 	var lines []string
 	for _, s := range chosen {
@@ -354,9 +363,11 @@ func (t *setTopic) adopt(r request, dryRun bool) (acted, error) {
 		return acted{}, refuse(http.StatusBadRequest, "several hooks have sets called %q", name).hint("name them as HOOK/NAME")
 	case force || t.o.NoOperator || toHook == first.Hook:
 	case !first.HookAbsent:
-		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", first.Hook, first.ID).hint("remove the hook first, or use --force; its next run fails, because the objects belong to another set")
+		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", first.Hook, first.ID).
+			hint("remove the hook first, or use --force; its next run fails, because the objects belong to another set")
 	case !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == toHook }):
-		return acted{}, refuse(http.StatusConflict, "the operator has no hook %q that could get the sets", toHook).hint("add the hook first, or use --force")
+		return acted{}, refuse(http.StatusConflict, "the operator has no hook %q that could get the sets", toHook).
+			hint("add the hook first, or use --force")
 	}
 	var lines []string
 	for _, s := range chosen {
@@ -368,7 +379,8 @@ func (t *setTopic) adopt(r request, dryRun bool) (acted, error) {
 		if !dryRun {
 			t.ended(s.ID)
 		}
-		lines = append(lines, fmt.Sprintf("set %s is moved to %s, set %q of hook %q, with %s", s.ID, id, to.Name, to.Hook, count(moved, "object")))
+		lines = append(lines, fmt.Sprintf("set %s is moved to %s, set %q of hook %q, with %s", s.ID, id, to.Name, to.Hook,
+			count(moved, "object")))
 	}
 	return acted{Count: len(lines), Message: strings.Join(lines, "\n")}, nil
 }
@@ -392,7 +404,8 @@ func (t *setTopic) lost() (hooks []string, reasons map[string]Reason, sets map[s
 		if more := len(of) - shownLost; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		reasons[name] = Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(of), "set"), text), "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(name)}
+		reasons[name] = Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(of), "set"), text),
+			"bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(name)}
 	}
 	return hooks, reasons, sets
 }
@@ -416,7 +429,8 @@ func (t *setTopic) troubles() (all []Trouble) {
 			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", name, sets[name])})
 	}
 	for _, c := range t.o.Contested() {
-		all = append(all, Trouble{Kind: InSet, Hooks: []string{c.Hook}, Subject: fmt.Sprintf("%s, set %q", c.Hook, c.Set), Problem: contested(&c), Hint: "shell-operator sets show " + c.ID})
+		all = append(all, Trouble{Kind: InSet, Hooks: []string{c.Hook}, Subject: fmt.Sprintf("%s, set %q", c.Hook, c.Set), Problem: contested(&c),
+			Hint: "shell-operator sets show " + c.ID})
 	}
 	return all
 }

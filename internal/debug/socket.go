@@ -45,7 +45,8 @@ func (p Place) listen(log *slog.Logger) (net.Listener, error) {
 	}
 	name := filepath.Base(p.Socket)
 	if errors.Is(err, errBusy) {
-		log.Warn("Another operator listens on the debug socket, so this one takes another: give it one of its own with --debug-unix-socket", "path", p.Socket)
+		log.Warn("Another operator listens on the debug socket, so this one takes another: give it one of its own with --debug-unix-socket",
+			"path", p.Socket)
 	} else {
 		log.Debug("The default debug socket cannot be used", "path", p.Socket, "error", err.Error())
 	}
@@ -125,7 +126,8 @@ func lockDirectory(dir *os.File) error {
 		case !errors.Is(err, syscall.EWOULDBLOCK):
 			return fmt.Errorf("cannot lock %s: %w", dir.Name(), err)
 		case n == lockAttempts:
-			return fmt.Errorf("another process holds a lock on the directory %s: end it (fuser %s shows it), or use a private directory", dir.Name(), dir.Name())
+			return fmt.Errorf("another process holds a lock on the directory %s: end it (fuser %s shows it), or use a private directory",
+				dir.Name(), dir.Name())
 		}
 		time.Sleep(lockDelay)
 	}

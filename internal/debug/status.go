@@ -55,8 +55,8 @@ type queueStatus struct {
 	Head     string           `json:"head,omitempty"`
 	Failures int              `json:"failures,omitempty"`
 	RetryIn  history.Duration `json:"retryIn,omitempty"`
-	// Lanes are those of a keyed queue; Running of them run, Delayed wait for their next attempt. Failures and RetryIn are those of the lane that is
-	// retried next.
+	// Lanes are those of a keyed queue; Running of them run, Delayed wait for their next attempt. Failures and RetryIn are those of the lane
+	// that is retried next.
 	Lanes   int  `json:"lanes,omitempty"`
 	Running int  `json:"running,omitempty"`
 	Delayed int  `json:"delayed,omitempty"`
@@ -87,7 +87,8 @@ func (a *API) statusAt(now time.Time) Status {
 	o := &a.o
 	hooks := o.Hooks.Active()
 	d := Status{
-		Version: o.Version, Loading: hooks == nil, NotReady: o.NotReady(), Hooks: []hookStatus{}, Queues: []queueStatus{}, Failures: []runStatus{},
+		Version: o.Version, Loading: hooks == nil, NotReady: o.NotReady(), Hooks: []hookStatus{}, Queues: []queueStatus{},
+		Failures: []runStatus{},
 		Troubles: append([]Trouble{}, a.Troubles()...),
 	}
 	last := map[string]*runStatus{}
@@ -109,14 +110,16 @@ func (a *API) statusAt(now time.Time) Status {
 		p := o.Bindings.Progress(h)
 		s.State = stateOf(h, p, queues)
 		if h.OnStartup != nil {
-			s.Bindings = append(s.Bindings, bindingStatus{Type: "onStartup", Name: "onStartup", State: map[bool]string{true: "done", false: "waiting"}[p.StartedUp]})
+			s.Bindings = append(s.Bindings,
+				bindingStatus{Type: "onStartup", Name: "onStartup", State: map[bool]string{true: "done", false: "waiting"}[p.StartedUp]})
 		}
 		for i := range h.Kubernetes {
 			b := o.Bindings.Binding(h, i)
 			k := &h.Kubernetes[i]
 			n := b.Objects.Len()
 			s.Objects += n
-			s.Bindings = append(s.Bindings, bindingStatus{Type: "kubernetes", Name: k.Name, About: k.Kind, Queue: k.Queue, Objects: &n, State: watchState(p, b)})
+			s.Bindings = append(s.Bindings, bindingStatus{Type: "kubernetes", Name: k.Name, About: k.Kind, Queue: k.Queue, Objects: &n,
+				State: watchState(p, b)})
 		}
 		s.Bindings = append(s.Bindings, otherBindings(h, p, d.Troubles)...)
 		if s.State == "ready" && slices.ContainsFunc(s.Bindings, func(b bindingStatus) bool { return b.State == "synchronizing" }) {

@@ -10,8 +10,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Topic is a capability of an operator as its users see it: what it shows, what commands do, what it reports when it does not work. All fields may
-// be left out.
+// Topic is a capability of an operator as its users see it: what it shows, what commands do, what it reports when it does not work. All
+// fields may be left out.
 type Topic struct {
 	// Name and About are those of the command whose subcommands call the routes; empty if there is none, or it has further ones.
 	Name, About string

@@ -30,12 +30,17 @@ func TestTroubles(t *testing.T) {
 		healthy     bool
 		note        string
 	}{
-		"none":           {set: func(*fake) {}, state: "ready", healthy: true},
-		"request fails":  {watching(Binding{Troubles: []string{"no permission to\nlist pods"}}), InWatch, `a.sh, binding "pods": no permission to list pods`, "ready", false, `hook "a.sh", binding "pods": no permission to list pods`},
-		"finalizer":      {watching(Binding{Finalizing: []string{"3 objects lack it"}}), InFinalizer, `a.sh, binding "pods": 3 objects lack it`, "ready", false, ""},
-		"filter":         {watching(Binding{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter, `a.sh, binding "pods": its filter fails for 1 of 2 objects (shell-operator why a.sh; `, "ready", false, ""},
-		"rejected hook":  {func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }, InReload, "a.sh: the last reload was rejected, the previous hooks stay active: it is no JSON", "ready", false, ""},
-		"rejected hooks": {func(f *fake) { f.rejected = map[string]string{"": "two paths"} }, InReload, "hooks: the last reload was rejected, the previous hooks stay active: two paths", "ready", false, ""},
+		"none": {set: func(*fake) {}, state: "ready", healthy: true},
+		"request fails": {watching(Binding{Troubles: []string{"no permission to\nlist pods"}}), InWatch,
+			`a.sh, binding "pods": no permission to list pods`, "ready", false, `hook "a.sh", binding "pods": no permission to list pods`},
+		"finalizer": {watching(Binding{Finalizing: []string{"3 objects lack it"}}), InFinalizer, `a.sh, binding "pods": 3 objects lack it`,
+			"ready", false, ""},
+		"filter": {watching(Binding{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter,
+			`a.sh, binding "pods": its filter fails for 1 of 2 objects (shell-operator why a.sh; `, "ready", false, ""},
+		"rejected hook": {func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }, InReload,
+			"a.sh: the last reload was rejected, the previous hooks stay active: it is no JSON", "ready", false, ""},
+		"rejected hooks": {func(f *fake) { f.rejected = map[string]string{"": "two paths"} }, InReload,
+			"hooks: the last reload was rejected, the previous hooks stay active: two paths", "ready", false, ""},
 		"parked": {func(f *fake) {
 			f.parked = []pending.ParkedTask{{Hook: f.hooks[0], Queue: "main"}, {Hook: f.hooks[0], Queue: "main"}}
 		}, InParked,
@@ -43,24 +48,36 @@ func TestTroubles(t *testing.T) {
 		"orphan": {func(f *fake) {
 			f.orphans = []finalizer.Orphan{{Entry: finalizer.Entry{Finalizer: "x/y", Hook: "gone.sh", Resource: "pods"}, Objects: 1}}
 		}, InFinalizer,
-			"gone.sh: 1 object of pods keep the finalizer x/y", "ready", false, `1 objects of pods keep the finalizer x/y of hook "gone.sh", which is gone`},
-		"lost set": {func(f *fake) { f.lost = []applyset.Set{{ID: "s-1", Hook: "gone.sh"}} }, InSet, "gone.sh: its hook is gone, and 1 set of objects left: s-1", "ready", false, `the hook "gone.sh" is gone, its sets of objects are left: 1`},
+			"gone.sh: 1 object of pods keep the finalizer x/y", "ready", false,
+			`1 objects of pods keep the finalizer x/y of hook "gone.sh", which is gone`},
+		"lost set": {func(f *fake) { f.lost = []applyset.Set{{ID: "s-1", Hook: "gone.sh"}} }, InSet,
+			"gone.sh: its hook is gone, and 1 set of objects left: s-1", "ready", false,
+			`the hook "gone.sh" is gone, its sets of objects are left: 1`},
 		"contested set": {func(f *fake) {
-			f.contested = []applyset.Contested{{Hook: "a.sh", Set: "web", ID: "web-1", Notes: []string{"ConfigMap/a is changed repeatedly, by x", "b", "c", "d"}}}
-		}, InSet, `a.sh, set "web": ConfigMap/a is changed repeatedly, by x; b; c; and 1 more (shell-operator sets show web-1)`, "ready", false, ""},
+			f.contested = []applyset.Contested{{Hook: "a.sh", Set: "web", ID: "web-1",
+				Notes: []string{"ConfigMap/a is changed repeatedly, by x", "b", "c", "d"}}}
+		}, InSet, `a.sh, set "web": ConfigMap/a is changed repeatedly, by x; b; c; and 1 more (shell-operator sets show web-1)`,
+			"ready", false, ""},
 		"failing task": {func(f *fake) {
-			f.queues = []Queue{{Name: "main", Length: 1, Phase: Sleeping, Failures: 2, Left: time.Second, LastError: "secret-value", Tasks: []Task{{"d", "a.sh", "kubernetes", "pods"}}}}
+			f.queues = []Queue{{Name: "main", Length: 1, Phase: Sleeping, Failures: 2, Left: time.Second, LastError: "secret-value",
+				Tasks: []Task{{"d", "a.sh", "kubernetes", "pods"}}}}
 		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed 2 times, the next attempt is in 1s`, "failing", false, ""},
 		"failing lanes": {func(f *fake) {
 			f.queues = []Queue{{Name: "q", Keyed: true, Length: 3, Phase: Running, Running: 1, Delayed: 2}}
 		}, InQueue, `queue "q": failed tasks wait for their next attempt, lanes: 2, tasks of the queue: 3`, "ready", false, ""},
-		"paused hook":   {func(f *fake) { f.paused = []string{"a.sh"} }, IsPaused, "a.sh is paused (shell-operator hook resume a.sh)", "paused", true, ""},
-		"paused queue":  {func(f *fake) { f.queues = []Queue{{Name: "main", Paused: true}} }, IsPaused, `queue "main" is paused with 0 tasks (shell-operator queue resume main)`, "ready", true, ""},
-		"registration":  {reported(Trouble{Kind: InRegistration, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Subject: "x", Problem: "no permission"}), InRegistration, "x: no permission", notRegistered, false, ""},
-		"reviews":       {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "m", Subject: "x", Problem: "5 of 5"}), InReviews, "x: 5 of 5", reviewsFail, false, ""},
-		"other reviews": {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "n", Subject: "x", Problem: "5 of 5"}), InReviews, "x: 5 of 5", "ready", false, ""},
-		"lease":         {reported(Trouble{Kind: InLease, Subject: "the Lease", Problem: "no permission"}), InLease, "the Lease: no permission", "ready", false, "the Lease: no permission"},
-		"not ready":     {func(f *fake) { f.notReady = "not ready: hooks wait" }, "", "not ready: hooks wait", "ready", false, ""},
+		"paused hook": {func(f *fake) { f.paused = []string{"a.sh"} }, IsPaused, "a.sh is paused (shell-operator hook resume a.sh)",
+			"paused", true, ""},
+		"paused queue": {func(f *fake) { f.queues = []Queue{{Name: "main", Paused: true}} }, IsPaused,
+			`queue "main" is paused with 0 tasks (shell-operator queue resume main)`, "ready", true, ""},
+		"registration": {reported(Trouble{Kind: InRegistration, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Subject: "x",
+			Problem: "no permission"}), InRegistration, "x: no permission", notRegistered, false, ""},
+		"reviews": {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "m", Subject: "x",
+			Problem: "5 of 5"}), InReviews, "x: 5 of 5", reviewsFail, false, ""},
+		"other reviews": {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "n", Subject: "x",
+			Problem: "5 of 5"}), InReviews, "x: 5 of 5", "ready", false, ""},
+		"lease": {reported(Trouble{Kind: InLease, Subject: "the Lease", Problem: "no permission"}), InLease, "the Lease: no permission",
+			"ready", false, "the Lease: no permission"},
+		"not ready": {func(f *fake) { f.notReady = "not ready: hooks wait" }, "", "not ready: hooks wait", "ready", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{
@@ -92,7 +109,8 @@ func TestTroubles(t *testing.T) {
 			if row.line != "" && !strings.Contains(page, `class="trouble"`) || strings.Contains(page+text, "secret-value") {
 				t.Errorf("the page has no problem, or a value:\n%s", page)
 			}
-			if body := ask(o.page(), "GET", "/status.json", nil).Body.String(); !strings.Contains(body, `"troubles":[`) || strings.Contains(body, "secret-value") {
+			if body := ask(o.page(), "GET", "/status.json", nil).Body.String(); !strings.Contains(body, `"troubles":[`) ||
+				strings.Contains(body, "secret-value") {
 				t.Errorf("/status.json: %s", body)
 			}
 		})

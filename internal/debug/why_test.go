@@ -28,7 +28,8 @@ type state struct {
 // why explains the hook as the topics do together.
 func (s *state) why() Explanation {
 	reasons := slices.Concat(
-		(&queued{s.hook, s.queues, s.runs, s.timeout, s.now}).reasons(), (&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now}).reasons(), notReloaded(s.hook.Name, s.rejected),
+		(&queued{s.hook, s.queues, s.runs, s.timeout, s.now}).reasons(), (&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now}).
+			reasons(), notReloaded(s.hook.Name, s.rejected),
 		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Reasons(s.hook, s.now), calling(s.runs),
 	)
 	return explain(s.hook.Name, reasons, s.runs)
@@ -39,8 +40,10 @@ func TestWhy(t *testing.T) {
 	started := Progress{StartedUp: true, Ticking: true}
 	watching := []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true}}
 	one := 1
-	watcher := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Queue: "q", Added: true, Modified: true}}}
-	filter := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Added: true, JQFilter: "."}}}
+	watcher := &hook.Hook{Name: "me",
+		Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Queue: "q", Added: true, Modified: true}}}
+	filter := &hook.Hook{Name: "me",
+		Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Added: true, JQFilter: "."}}}
 	snapshots := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod"}}}
 	clock := &hook.Hook{Name: "me", Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "night"}, Crontab: "0 3 * * *"}}}
 	limited := &hook.Hook{Name: "me", Kubernetes: watcher.Kubernetes, Settings: hook.Settings{MinInterval: time.Minute, Burst: 1}}
@@ -65,48 +68,112 @@ func TestWhy(t *testing.T) {
 		says    string // of the first reason
 		blocks  bool
 	}{
-		{"listens", state{hook: watcher, progress: started, bindings: watching}, IsListening, ByEvents, `binding "pods" sees 2 objects of kind Pod and waits for: Added, Modified`, false},
-		{"listens by a filter", state{hook: filter, progress: started, bindings: watching}, IsListening, ByEvents, "where the result of its jqFilter changes", false},
+		{"listens", state{hook: watcher, progress: started, bindings: watching}, IsListening, ByEvents,
+			`binding "pods" sees 2 objects of kind Pod and waits for: Added, Modified`, false},
+		{"listens by a filter", state{hook: filter, progress: started, bindings: watching}, IsListening, ByEvents,
+			"where the result of its jqFilter changes", false},
 		{"for snapshots only", state{hook: snapshots, progress: started, bindings: watching}, IsListening, ByEvents, "for snapshots only", false},
-		{"waits for the clock", state{hook: clock, progress: started, nextTicks: []time.Time{now.Add(15 * time.Hour)}}, IsListening, ByClock, "is due at 2030-01-02T03:00:00Z, in 15h0m0s", false},
-		{"its clock does not tick yet", state{hook: clock, progress: Progress{StartedUp: true}, nextTicks: []time.Time{{}}}, IsBlocked, ByFirstRun, "its schedules start after the Synchronization runs queued before them", true},
-		{"answers", state{hook: reviewer, progress: started}, IsListening, ByReviews, "2 webhook bindings: it runs for each request of the API server", false},
-		{"answers requests", state{hook: server, progress: started}, IsListening, ByRequests, "1 HTTP binding: it runs for each request of a client", false},
+		{"waits for the clock", state{hook: clock, progress: started, nextTicks: []time.Time{now.Add(15 * time.Hour)}}, IsListening, ByClock,
+			"is due at 2030-01-02T03:00:00Z, in 15h0m0s", false},
+		{"its clock does not tick yet", state{hook: clock, progress: Progress{StartedUp: true}, nextTicks: []time.Time{{}}}, IsBlocked,
+			ByFirstRun, "its schedules start after the Synchronization runs queued before them", true},
+		{"answers", state{hook: reviewer, progress: started}, IsListening, ByReviews,
+			"2 webhook bindings: it runs for each request of the API server", false},
+		{"answers requests", state{hook: server, progress: started}, IsListening, ByRequests,
+			"1 HTTP binding: it runs for each request of a client", false},
 		{"standby with webhooks", state{hook: reviewer, progress: Progress{Standby: true}}, IsListening, ByReviews, "2 webhook bindings", false},
 		{"ran at the start", state{hook: starter, progress: started}, IsIdle, ByNoBindings, "onStartup is its only binding", false},
-		{"was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"me": "it is\nwrong"}}, IsIdle, ByReload, "the last reload was rejected: it is wrong", false},
-		{"another hook was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"b": "secret"}}, IsIdle, ByReload, "the last reload was rejected: shell-operator status shows the cause", false},
-		{"runs once per context", state{hook: &hook.Hook{Name: "me"}, progress: started, oneByOne: "me:3: jq .[0].object"}, IsIdle, ByScript, "it runs once per context, because its script reads event data of the first context only: me:3: jq .[0].object", false},
-		{"called kubectl", state{hook: &hook.Hook{Name: "me"}, progress: started, runs: []history.Run{{ID: "5-1"}, {ID: "4-1", Kubectl: []history.KubectlCalls{{Verb: "get", Way: "trimmed", Count: 2}, {Verb: "get", Way: "complete", Reason: "flag", Count: 1}}}}}, IsIdle, ByKubectl, "run 4-1 called kubectl: 2 × get, trimmed; 1 × get, complete (flag)", false},
+		{"was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"me": "it is\nwrong"}}, IsIdle,
+			ByReload, "the last reload was rejected: it is wrong", false},
+		{"another hook was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"b": "secret"}}, IsIdle,
+			ByReload, "the last reload was rejected: shell-operator status shows the cause", false},
+		{"runs once per context", state{hook: &hook.Hook{Name: "me"}, progress: started, oneByOne: "me:3: jq .[0].object"}, IsIdle, ByScript,
+			"it runs once per context, because its script reads event data of the first context only: me:3: jq .[0].object", false},
+		{"called kubectl",
+			state{hook: &hook.Hook{Name: "me"}, progress: started,
+				runs: []history.Run{{ID: "5-1"},
+					{ID: "4-1", Kubectl: []history.KubectlCalls{{Verb: "get", Way: "trimmed", Count: 2}, {Verb: "get", Way: "complete", Reason: "flag",
+						Count: 1}}}}}, IsIdle, ByKubectl, "run 4-1 called kubectl: 2 × get, trimmed; 1 × get, complete (flag)", false},
 		{"has no bindings", state{hook: &hook.Hook{Name: "me"}, progress: started}, IsIdle, "", "", false},
 
-		{"runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, mine), runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running}}}, IsRunning, ByItsOwnRun, "it has been running as 4-1 for 1m30s", false},
-		{"runs with a time limit", state{hook: timed, progress: started, bindings: watching, queues: queue(Running, mine)}, IsRunning, ByItsOwnRun, "it has been running for 1m30s; it is ended after 12s", false},
-		{"runs with the default time limit", state{hook: watcher, timeout: 2 * time.Minute, progress: started, bindings: watching, queues: queue(Running, mine)}, IsRunning, ByItsOwnRun, "it is ended after 2m0s", false},
-		{"is tried again", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, mine, other)}, IsBlocked, ByRetry, `queue "q": its task is the first of 2: T:me; it has failed 3 times, the next attempt is in 7s: it FAILED: boom`, true},
-		{"waits for its rate limit", state{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}, IsBlocked, ByRateLimit, "(executionMinInterval 1m0s, executionBurst 1)", true},
-		{"is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}, IsQueued, ByQueue, "it is about to start", false},
-		{"is behind one that fails", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, other, other, mine)}, IsBlocked, ByQueue, "its task is number 3 of 3, behind T:other, which has failed 3 times, its next attempt is in 7s: it FAILED: boom", true},
-		{"is behind one that runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, other, mine)}, IsBlocked, ByQueue, "number 2 of 2, behind T:other, which has been running for 1m30s", true},
-		{"is behind one that may not run", state{hook: watcher, progress: started, bindings: watching, queues: queue(Waiting, other, mine)}, IsBlocked, ByQueue, "which waits for its rate limit", true},
-		{"is behind one that is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, other, mine)}, IsBlocked, ByQueue, "number 2 of 2, behind T:other", true},
-		{"is stopped", state{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, mine)}, IsBlocked, ByShutdown, "the operator is shutting down", true},
-		{"is stopped behind another", state{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, other, mine)}, IsBlocked, ByShutdown, "the operator is shutting down", true},
-		{"has a task in a queue, runs in another", state{hook: watcher, progress: started, bindings: watching, queues: append(queue(Sleeping, other, mine), Queue{Name: "r", Phase: Running, Since: now, Length: 1, Tasks: []Task{mine}})}, IsRunning, ByQueue, "behind T:other", true},
+		{"runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, mine),
+			runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running}}}, IsRunning, ByItsOwnRun,
+			"it has been running as 4-1 for 1m30s", false},
+		{"runs with a time limit", state{hook: timed, progress: started, bindings: watching, queues: queue(Running, mine)}, IsRunning,
+			ByItsOwnRun, "it has been running for 1m30s; it is ended after 12s", false},
+		{"runs with the default time limit",
+			state{hook: watcher, timeout: 2 * time.Minute, progress: started, bindings: watching, queues: queue(Running, mine)}, IsRunning,
+			ByItsOwnRun, "it is ended after 2m0s", false},
+		{"is tried again", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, mine, other)}, IsBlocked, ByRetry,
+			`queue "q": its task is the first of 2: T:me; it has failed 3 times, the next attempt is in 7s: it FAILED: boom`, true},
+		{"waits for its rate limit", state{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}, IsBlocked,
+			ByRateLimit, "(executionMinInterval 1m0s, executionBurst 1)", true},
+		{"is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}, IsQueued, ByQueue,
+			"it is about to start", false},
+		{"is behind one that fails", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, other, other, mine)},
+			IsBlocked, ByQueue, "its task is number 3 of 3, behind T:other, which has failed 3 times, its next attempt is in 7s: it FAILED: boom",
+			true},
+		{"is behind one that runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, other, mine)}, IsBlocked,
+			ByQueue, "number 2 of 2, behind T:other, which has been running for 1m30s", true},
+		{"is behind one that may not run", state{hook: watcher, progress: started, bindings: watching, queues: queue(Waiting, other, mine)},
+			IsBlocked, ByQueue, "which waits for its rate limit", true},
+		{"is behind one that is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, other, mine)},
+			IsBlocked, ByQueue, "number 2 of 2, behind T:other", true},
+		{"is stopped", state{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, mine)}, IsBlocked, ByShutdown,
+			"the operator is shutting down", true},
+		{"is stopped behind another", state{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, other, mine)}, IsBlocked,
+			ByShutdown, "the operator is shutting down", true},
+		{"has a task in a queue, runs in another",
+			state{hook: watcher, progress: started, bindings: watching, queues: append(queue(Sleeping, other, mine),
+				Queue{Name: "r", Phase: Running, Since: now, Length: 1, Tasks: []Task{mine}})}, IsRunning, ByQueue, "behind T:other", true},
 
-		{"waiting for onStartup", state{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}, IsBlocked, ByStartup, "and this one has not: other, which has failed 2 times: x", true},
-		{"waits for onStartup that goes well", state{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}}, queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}, IsBlocked, ByStartup, "and this one has not: other", true},
-		{"standby", state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7"}, bindings: []Binding{{Objects: objects{{}}, Complete: true}}}, IsStandby, ByReplica, `the leader "operator-7" runs the hooks; this replica is a standby`, true},
-		{"standby without a leader", state{hook: clock, progress: Progress{Standby: true}, nextTicks: []time.Time{{}}}, IsStandby, ByReplica, "no replica leads", true},
-		{"standby with its onStartup run", state{hook: starter, progress: Progress{Standby: true, Leader: "operator-7"}}, IsStandby, ByReplica, `"operator-7"`, true},
-		{"standby without its bindings", state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7", Waiting: "x"}, bindings: []Binding{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsStandby, ByEnabling, "no permission to list pods (v1): give the rule", true},
-		{"answers, as a standby too", state{hook: reviewer, progress: Progress{Standby: true, Leader: "operator-7"}}, IsListening, ByReviews, "2 webhook bindings", false},
-		{"is not enabled", state{hook: watcher, progress: Progress{StartedUp: true, Waiting: "x"}, bindings: []Binding{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsBlocked, ByEnabling, "no permission to list pods (v1): give the rule", true},
-		{"is being enabled", state{hook: watcher, progress: Progress{StartedUp: true, Waiting: "its kubernetes bindings are being enabled"}, bindings: []Binding{{Objects: event.NoObjects{}}}}, IsBlocked, ByEnabling, "its kubernetes bindings are being enabled", true},
-		{"its Synchronization is not over", state{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, IsBlocked, ByFirstRun, "events wait (4 so far) until its Synchronization run has succeeded", true},
-		{"its filter always fails", state{hook: &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Modified: true, JQFilter: "."}}}, progress: started, bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 2, FilterError: "cannot iterate over null"}}}, IsBlocked, ByFilter, `binding "pods": its filter fails for 2 of 2 objects (cannot iterate over null), so nothing ever changes`, true},
-		{"its filter fails for one", state{hook: filter, progress: started, bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 1, FilterError: "cannot iterate over null"}}}, IsListening, ByFilter, `binding "pods": its filter fails for 1 of 2 objects (cannot iterate over null), so nothing changes for these`, false},
-		{"its watch has failed", state{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}, IsBlocked, ByWatch, `binding "pods" receives no changes now: the API server does not serve pods (v1): is its CRD missing?`, true},
+		{"waiting for onStartup",
+			state{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}},
+				queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}, IsBlocked, ByStartup,
+			"and this one has not: other, which has failed 2 times: x", true},
+		{"waits for onStartup that goes well",
+			state{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}},
+				queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}, IsBlocked, ByStartup,
+			"and this one has not: other", true},
+		{"standby", state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7"},
+			bindings: []Binding{{Objects: objects{{}}, Complete: true}}}, IsStandby, ByReplica,
+			`the leader "operator-7" runs the hooks; this replica is a standby`, true},
+		{"standby without a leader", state{hook: clock, progress: Progress{Standby: true}, nextTicks: []time.Time{{}}}, IsStandby, ByReplica,
+			"no replica leads", true},
+		{"standby with its onStartup run", state{hook: starter, progress: Progress{Standby: true, Leader: "operator-7"}}, IsStandby, ByReplica,
+			`"operator-7"`, true},
+		{"standby without its bindings",
+			state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7", Waiting: "x"},
+				bindings: []Binding{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsStandby,
+			ByEnabling, "no permission to list pods (v1): give the rule", true},
+		{"answers, as a standby too", state{hook: reviewer, progress: Progress{Standby: true, Leader: "operator-7"}}, IsListening, ByReviews,
+			"2 webhook bindings", false},
+		{"is not enabled",
+			state{hook: watcher, progress: Progress{StartedUp: true, Waiting: "x"},
+				bindings: []Binding{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsBlocked,
+			ByEnabling, "no permission to list pods (v1): give the rule", true},
+		{"is being enabled", state{hook: watcher, progress: Progress{StartedUp: true, Waiting: "its kubernetes bindings are being enabled"},
+			bindings: []Binding{{Objects: event.NoObjects{}}}}, IsBlocked, ByEnabling, "its kubernetes bindings are being enabled", true},
+		{"its Synchronization is not over",
+			state{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, IsBlocked,
+			ByFirstRun, "events wait (4 so far) until its Synchronization run has succeeded", true},
+		{"its filter always fails",
+			state{hook: &hook.Hook{Name: "me",
+				Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Modified: true, JQFilter: "."}}}, progress: started,
+				bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 2,
+					FilterError: "cannot iterate over null"}}}, IsBlocked, ByFilter,
+			`binding "pods": its filter fails for 2 of 2 objects (cannot iterate over null), so nothing ever changes`, true},
+		{"its filter fails for one",
+			state{hook: filter, progress: started,
+				bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 1,
+					FilterError: "cannot iterate over null"}}}, IsListening, ByFilter,
+			`binding "pods": its filter fails for 1 of 2 objects (cannot iterate over null), so nothing changes for these`, false},
+		{"its watch has failed",
+			state{hook: watcher, progress: started,
+				bindings: []Binding{
+					{Objects: event.NoObjects{}, Complete: true, Unlocked: true,
+						Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}, IsBlocked, ByWatch,
+			`binding "pods" receives no changes now: the API server does not serve pods (v1): is its CRD missing?`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.facts.now = now
@@ -134,7 +201,8 @@ func TestWhy(t *testing.T) {
 }
 
 func TestWhyOfAStandby(t *testing.T) {
-	f := state{hook: &hook.Hook{Name: "me", Schedules: make([]hook.Schedule, 1), Validating: make([]hook.Admission, 1)}, progress: Progress{Standby: true, Leader: "operator-7"}, nextTicks: make([]time.Time, 1)}
+	f := state{hook: &hook.Hook{Name: "me", Schedules: make([]hook.Schedule, 1), Validating: make([]hook.Admission, 1)},
+		progress: Progress{Standby: true, Leader: "operator-7"}, nextTicks: make([]time.Time, 1)}
 	e := f.why()
 	const want = `me: standby
 - the leader "operator-7" runs the hooks; this replica is a standby
@@ -159,8 +227,10 @@ func TestStatesOfAStandby(t *testing.T) {
 		binding string
 	}{
 		{"follows", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true}, enabled, "standby", "standby"},
-		{"may not list", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true, Waiting: "x"}, Binding{}, "not enabled", "not enabled"},
-		{"has lost its watch", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true}, Binding{Complete: true, Troubles: []string{"x"}}, "standby", "watch failing"},
+		{"may not list", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true, Waiting: "x"}, Binding{},
+			"not enabled", "not enabled"},
+		{"has lost its watch", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true},
+			Binding{Complete: true, Troubles: []string{"x"}}, "standby", "watch failing"},
 		{"starts", &hook.Hook{Name: "me", OnStartup: &one}, Progress{Standby: true}, enabled, "standby", "standby"},
 		{"answers", &hook.Hook{Name: "me", Validating: make([]hook.Admission, 1)}, Progress{Standby: true}, enabled, "ready", "standby"},
 		{"leads", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{}, enabled, "starting", "waiting for onStartup"},
@@ -178,9 +248,11 @@ func TestStatesOfAStandby(t *testing.T) {
 
 // TestWhyNamesAllThatIsMissing has one reason for each binding and request that fails.
 func TestWhyNamesAllThatIsMissing(t *testing.T) {
-	h := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}}, {Binding: hook.Binding{Name: "secrets"}}, {Binding: hook.Binding{Name: "nodes"}}}}
+	h := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}}, {Binding: hook.Binding{Name: "secrets"}},
+		{Binding: hook.Binding{Name: "nodes"}}}}
 	s := state{hook: h, progress: Progress{StartedUp: true, Waiting: "x"}, bindings: []Binding{
-		{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods in a", "no permission to list pods in b"}}, {Objects: event.NoObjects{}, Complete: true},
+		{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods in a", "no permission to list pods in b"}},
+		{Objects: event.NoObjects{}, Complete: true},
 		{Objects: event.NoObjects{}, Troubles: []string{"no permission to list nodes"}},
 	}}
 	e := s.why()
@@ -189,7 +261,8 @@ func TestWhyNamesAllThatIsMissing(t *testing.T) {
 		texts = append(texts, r.Text)
 	}
 	want := []string{
-		`binding "pods" is not enabled yet: no permission to list pods in a`, `binding "pods" is not enabled yet: no permission to list pods in b`,
+		`binding "pods" is not enabled yet: no permission to list pods in a`, `binding "pods" is not enabled yet: no permission to ` +
+			`list pods in b`,
 		`binding "nodes" is not enabled yet: no permission to list nodes`,
 	}
 	if !slices.Equal(texts, want) {

@@ -79,8 +79,10 @@ func TestBytesAreBounded(t *testing.T) {
 		t.Fatalf("%d runs of %d hooks, %d in the list", len(runs), len(h.hooks), h.ended.Len())
 	}
 	r := runs[0]
-	if len(r.Output) > 4<<10 || !r.OutputCut || len(r.Error) > maxError+8 || len(r.Patches) != maxPatches || r.PatchCount != 10_000 || len(r.Why) != maxWhy {
-		t.Errorf("output %d (cut %t), error %d, %d of %d patches, %d reasons", len(r.Output), r.OutputCut, len(r.Error), len(r.Patches), r.PatchCount, len(r.Why))
+	if len(r.Output) > 4<<10 || !r.OutputCut || len(r.Error) > maxError+8 || len(r.Patches) != maxPatches || r.PatchCount != 10_000 ||
+		len(r.Why) != maxWhy {
+		t.Errorf("output %d (cut %t), error %d, %d of %d patches, %d reasons", len(r.Output), r.OutputCut, len(r.Error), len(r.Patches),
+			r.PatchCount, len(r.Why))
 	}
 }
 
