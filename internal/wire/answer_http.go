@@ -77,7 +77,8 @@ func parseHTTP(text []byte) (effect.HTTPAnswer, error) {
 	switch {
 	case given > 1:
 		return out, errors.New("it has more than one body")
-	case len(out.Body) > 0 && (out.Status == http.StatusNoContent || out.Status == http.StatusResetContent || out.Status == http.StatusNotModified):
+	case len(out.Body) > 0 && (out.Status == http.StatusNoContent || out.Status == http.StatusResetContent ||
+		out.Status == http.StatusNotModified):
 		return out, fmt.Errorf("an answer with the status %d cannot have a body", out.Status)
 	}
 	if len(out.Body) > 0 && out.Headers["Content-Type"] == nil {

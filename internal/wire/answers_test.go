@@ -29,7 +29,8 @@ func TestAnswersThatAreNotValid(t *testing.T) {
 		{"{\n\"allowed\": true,\n}", "it is not valid JSON, in line 3: "},
 	} {
 		_, err := ParseAdmission([]byte(test.file))
-		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), `"`, ""), test.want) || !strings.Contains(err.Error(), "$ADMISSION_RESPONSE_PATH") {
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), `"`, ""), test.want) ||
+			!strings.Contains(err.Error(), "$ADMISSION_RESPONSE_PATH") {
 			t.Errorf("%q: %v", test.file, err)
 		}
 	}
@@ -43,7 +44,8 @@ func TestAnswersThatAreNotValid(t *testing.T) {
 // FuzzParseAdmission checks that no file breaks the parser, and that an encoded answer parses to the same value.
 func FuzzParseAdmission(f *testing.F) {
 	for _, file := range []string{
-		`{"allowed": true}`, `{"allowed": false, "message": "no \ud800", "warnings": ["a\nb", ""]}`, `{"allowed": true, "patch": "W10="} {"allowed": false}`,
+		`{"allowed": true}`, `{"allowed": false, "message": "no \ud800", ` +
+			`"warnings": ["a\nb", ""]}`, `{"allowed": true, "patch": "W10="} {"allowed": false}`,
 		`{"Allowed": true, "allowed": false}`, `null`, "", `{"patch": ""}`, `{"warnings": null}`,
 	} {
 		f.Add([]byte(file))
@@ -56,7 +58,8 @@ func FuzzParseAdmission(f *testing.F) {
 			}
 			return
 		}
-		text, err := json.Marshal(map[string]any{"allowed": answer.Allowed, "message": answer.Message, "warnings": answer.Warnings, "patch": answer.Patch})
+		text, err := json.Marshal(map[string]any{"allowed": answer.Allowed, "message": answer.Message, "warnings": answer.Warnings,
+			"patch": answer.Patch})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,5 @@
-// Package wire implements the formats of hooks: it parses configurations, operations, metrics, answers and results, and writes binding contexts.
+// Package wire implements the formats of hooks: it parses configurations, operations, metrics, answers and results, and writes binding
+// contexts.
 //
 // Callers may rely on this:
 //   - Only this package knows the JSON and YAML of hooks, and versions v0 and v1. Its results are typed and valid.

@@ -21,7 +21,8 @@ type document struct {
 }
 
 var (
-	configDocument = document{"the output", "configVersion", "print the configuration and nothing else to stdout; messages belong to stderr", []string{"id", "$schema"}}
+	configDocument = document{"the output", "configVersion", "print the configuration and nothing else to stdout; messages belong to stderr",
+		[]string{"id", "$schema"}}
 	resultDocument = document{"it", "requeueAfter", "write one mapping, such as requeueAfter: 5m", nil}
 )
 
@@ -33,7 +34,8 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 	}
 	if len(bytes.TrimSpace(output)) == 0 {
 		p.violations = append(p.violations, Violation{
-			Problem: "it printed nothing", Hint: `print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`,
+			Problem: "it printed nothing", Hint: `print a configuration that begins with "configVersion: v1" to stdout when the first ` +
+				`argument is --config`,
 		})
 		return nil, false
 	}

@@ -61,7 +61,8 @@ func (p *parser) condition(o *object, k *hook.Kubernetes) {
 	switch v, given := o.lookup(key); {
 	case !given || typeOf(v) != "string":
 	case !isConditionType(k.Condition) || len(k.Condition) > maxConditionType:
-		o.violation(key, fmt.Sprintf("%q is not a type of a condition", k.Condition), `write a word such as "Ready", or with a prefix, such as "example.com/Ready"`)
+		o.violation(key, fmt.Sprintf("%q is not a type of a condition", k.Condition),
+			`write a word such as "Ready", or with a prefix, such as "example.com/Ready"`)
 	case k.Group != "":
 		o.violation(key, "is set together with group", "remove one of them: the contexts of a group have no object")
 	case k.Lanes.Key != hook.ByObject:
@@ -279,6 +280,7 @@ func (p *parser) fieldSelector(parent *object, named bool) string {
 	if len(terms) == 0 {
 		return ""
 	}
-	slices.SortFunc(terms, func(a, b fields.Selector) int { return strings.Compare(a.String(), b.String()) }) // equal selectors are equal texts
+	// equal selectors are equal texts
+	slices.SortFunc(terms, func(a, b fields.Selector) int { return strings.Compare(a.String(), b.String()) })
 	return fields.AndSelectors(terms...).String()
 }

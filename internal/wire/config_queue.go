@@ -23,7 +23,8 @@ func (p *parser) queue(o *object) (string, hook.Lanes) {
 		case *n < 1 || *n > maxConcurrency:
 			q.violation("concurrency", fmt.Sprintf("is %d", *n), fmt.Sprintf("use 1 to %d", maxConcurrency))
 		case *n > 1 && !q.has("key"):
-			q.violation("concurrency", fmt.Sprintf("is %d, but the queue has no key", *n), "set key: events with the same key stay in order, others run in parallel")
+			q.violation("concurrency", fmt.Sprintf("is %d, but the queue has no key", *n),
+				"set key: events with the same key stay in order, others run in parallel")
 		}
 	}
 	q.close()
@@ -41,7 +42,8 @@ func (p *parser) queueKey(q *object, queue string) hook.Key {
 		return ""
 	}
 	if queue == hook.MainQueue {
-		q.violation("key", "is set for the queue main, which cannot have one", "set name to another queue: main also orders the start of all hooks")
+		q.violation("key", "is set for the queue main, which cannot have one",
+			"set name to another queue: main also orders the start of all hooks")
 	}
 	switch {
 	case key == hook.ByObject || key == hook.ByNamespace:
@@ -101,7 +103,8 @@ func (p *parser) retry(parent *object, defaults *hook.Retry) *hook.Retry {
 		if r.MinDelay == nil || r.MaxDelay == nil {
 			hint += ": the other one is in settings.retry"
 		}
-		o.violation(key, fmt.Sprintf("makes minDelay %s longer than maxDelay %s", shortDuration(*all.MinDelay), shortDuration(*all.MaxDelay)), hint)
+		o.violation(key, fmt.Sprintf("makes minDelay %s longer than maxDelay %s", shortDuration(*all.MinDelay), shortDuration(*all.MaxDelay)),
+			hint)
 	}
 	return &r
 }
@@ -120,7 +123,8 @@ func (p *parser) initialObjects(o *object, k *hook.Kubernetes) {
 		return
 	}
 	if k.Initial == hook.InitialNone {
-		o.violation("initialObjects", "is added, but executeHookOnSynchronization is false", "keep one of them: added delivers the existing objects, false does not")
+		o.violation("initialObjects", "is added, but executeHookOnSynchronization is false",
+			"keep one of them: added delivers the existing objects, false does not")
 	}
 	if !k.Added {
 		o.violation("initialObjects", "is added, but executeHookOnEvent has no Added", "add Added, or omit initialObjects")

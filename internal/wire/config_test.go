@@ -108,7 +108,8 @@ func TestConfigErrorText(t *testing.T) {
 The hook printed:
 configVersion: v2
 `},
-		{"two problems", "configVersion: v1\nonStartup: first\nschedule: [{name: tick, crontab: '* *'}]\n", `hook "a/b.sh": the configuration is not valid, 2 problems:
+		{"two problems", "configVersion: v1\nonStartup: first\nschedule: [{name: tick, crontab: '* *'}]\n",
+			`hook "a/b.sh": the configuration is not valid, 2 problems:
   * onStartup must be of type integer: "string": write it without quotes
   * schedule[0].crontab (binding "tick") "* *" is invalid: 2 fields
 The hook printed:
@@ -147,12 +148,16 @@ func FuzzParseConfig(f *testing.F) {
 		h, _, err := ParseConfig("hook.sh", "/hooks/hook.sh", output, opts)
 		if err != nil {
 			var broken *ConfigError
-			if !errors.As(err, &broken) || len(broken.Violations) == 0 || slices.ContainsFunc(broken.Violations, func(v Violation) bool { return v.Problem == "" }) {
+			if !errors.As(err, &broken) || len(broken.Violations) == 0 || slices.ContainsFunc(broken.Violations, func(v Violation) bool {
+				return v.Problem == ""
+			}) {
 				t.Errorf("error %#v", err)
 			}
 			return
 		}
-		if text := written(t, FormatConfig(&h)); h.Contexts == hook.FullContexts && !bytes.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }) {
+		if text := written(t, FormatConfig(&h)); h.Contexts == hook.FullContexts && !bytes.ContainsFunc(text, func(r rune) bool {
+			return !unicode.IsPrint(r) && r != '\n'
+		}) {
 			if again, _, err := ParseConfig(h.Name, h.Path, text, opts); err != nil || !reflect.DeepEqual(again, h) {
 				t.Fatalf("got\n%+v, %v, want\n%+v: %s", again, err, h, text)
 			}

@@ -27,7 +27,8 @@ func (p *parser) v0(o *object, h *hook.Hook) {
 		}
 	}
 	if len(o.fields) == 0 {
-		o.violation("configuration", "should have at least 1 property", `print a configuration that begins with "configVersion: v1"; a configuration with settings only disables the hook`)
+		o.violation("configuration", "should have at least 1 property",
+			`print a configuration that begins with "configVersion: v1"; a configuration with settings only disables the hook`)
 	}
 	p.newerKeys(o)
 	o.close()

@@ -54,7 +54,8 @@ func (p *parser) admission(o *object, mutating bool, all *bindings) hook.Admissi
 	}
 	for _, c := range o.objects("matchConditions", 0) {
 		if c != nil {
-			a.MatchConditions = append(a.MatchConditions, hook.MatchCondition{Name: c.requiredText("name"), Expression: c.requiredText("expression")})
+			a.MatchConditions = append(a.MatchConditions,
+				hook.MatchCondition{Name: c.requiredText("name"), Expression: c.requiredText("expression")})
 		}
 	}
 	a.FailurePolicy = o.oneOf("failurePolicy", "Fail", "Ignore")

@@ -33,7 +33,8 @@ func FuzzWriteContexts(f *testing.F) {
 		}
 		b := hook.Binding{Name: binding, Group: group}
 		h := &hook.Hook{Kubernetes: []hook.Kubernetes{{Binding: b}}, Schedules: []hook.Schedule{{Binding: b}}}
-		ev := event.Event{Type: []event.Type{event.Tick, event.Synchronization, event.Change}[which%3], Hook: h, Watch: event.Watch(1 + which/3%3), Object: object}
+		ev := event.Event{Type: []event.Type{event.Tick, event.Synchronization, event.Change}[which%3], Hook: h,
+			Watch: event.Watch(1 + which/3%3), Object: object}
 		c := Context{Event: ev, Snapshots: []NamedSnapshot{{binding, objects{object}}, {name + "x" + binding, event.NoObjects{}}}}
 		if ev.Type == event.Synchronization {
 			c.Objects = objects{object, object}
@@ -50,7 +51,8 @@ func FuzzWriteContexts(f *testing.F) {
 		if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got) != 2 {
 			t.Fatalf("%d contexts, error %v: %s", len(got), err, out.Bytes())
 		}
-		for field, want := range map[string]string{"binding": binding, "groupName": group, "resourceName": name, "resourceNamespace": namespace, "resourceKind": kind} {
+		for field, want := range map[string]string{"binding": binding, "groupName": group, "resourceName": name, "resourceNamespace": namespace,
+			"resourceKind": kind} {
 			if text, ok := got[1][field]; ok && text != want {
 				t.Errorf("%s is %q, want %q", field, text, want)
 			}

@@ -8,7 +8,8 @@ import (
 )
 
 func TestReadContexts(t *testing.T) {
-	file, heads, err := ReadContexts([]byte(` {"binding": "a", "type": "Conversion", "fromVersion": "v1", "toVersion": "v2", "review": {}}` + "\n"))
+	file, heads, err := ReadContexts([]byte(` {"binding": "a", "type": "Conversion", "fromVersion": "v1", "toVersion": "v2", "review": {}}` +
+		"\n"))
 	if err != nil || len(heads) != 1 || heads[0].Type != event.Conversion || heads[0].Step.From != "v1" || heads[0].Step.To != "v2" {
 		t.Errorf("%+v, %v", heads, err)
 	}

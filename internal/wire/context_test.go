@@ -53,7 +53,8 @@ var testHook = hook.Hook{
 		{Binding: hook.Binding{Name: "both"}, IncludePrevious: true, JQFilter: ".", KeepFullObjects: true},
 		{Binding: hook.Binding{Name: "slim"}, IncludePrevious: true, JQFilter: "."},
 	},
-	Validating:  []hook.Admission{{Binding: hook.Binding{Name: "deny.example.com"}}, {Binding: hook.Binding{Name: "grouped.example.com", Group: "g"}}},
+	Validating: []hook.Admission{{Binding: hook.Binding{Name: "deny.example.com"}},
+		{Binding: hook.Binding{Name: "grouped.example.com", Group: "g"}}},
 	Mutating:    []hook.Admission{{Binding: hook.Binding{Name: "change.example.com"}}},
 	Conversions: []hook.Conversion{{Binding: hook.Binding{Name: "up"}}},
 	HTTP:        []hook.HTTP{{Binding: hook.Binding{Name: "get"}}, {Binding: hook.Binding{Name: "put", Group: "g"}}},
@@ -98,10 +99,14 @@ func TestWriteContexts(t *testing.T) {
 				{Event: change(3, event.Added, shapes[1]), Previous: &shapes[1]}, {Event: change(3, event.Requeued, shapes[1]), Previous: &shapes[1]},
 				{Event: change(4, event.Modified, kept("", `"y"`)), Previous: &shapes[2]},
 			},
-			`[{"binding":"both","type":"Event","watchEvent":"Modified","object":{"a":2},"filterResult":"y","previousFilterResult":"x","previousObject":{"a":1}},` +
-				`{"binding":"both","type":"Event","watchEvent":"Deleting","object":{"a":2},"filterResult":"y","previousFilterResult":"x","previousObject":{"a":1}},` +
-				`{"binding":"both","type":"Event","watchEvent":"Deleted","object":{"a":2},"filterResult":"y","previousFilterResult":null,"previousObject":null},` +
-				`{"binding":"both","type":"Event","watchEvent":"Added","object":{"a":1},"filterResult":"x","previousFilterResult":null,"previousObject":null},` +
+			`[{"binding":"both","type":"Event","watchEvent":"Modified","object":{"a":2},"filterResult":"y","previousFilterResult":"x",` +
+				`"previousObject":{"a":1}},` +
+				`{"binding":"both","type":"Event","watchEvent":"Deleting","object":{"a":2},"filterResult":"y","previousFilterResult":"x",` +
+				`"previousObject":{"a":1}},` +
+				`{"binding":"both","type":"Event","watchEvent":"Deleted","object":{"a":2},"filterResult":"y","previousFilterResult":null,` +
+				`"previousObject":null},` +
+				`{"binding":"both","type":"Event","watchEvent":"Added","object":{"a":1},"filterResult":"x","previousFilterResult":null,` +
+				`"previousObject":null},` +
 				`{"binding":"both","type":"Requeue","object":{"a":1},"filterResult":"x","previousFilterResult":null,"previousObject":null},` +
 				`{"binding":"slim","type":"Event","watchEvent":"Modified","filterResult":"y","previousFilterResult":null}]`,
 		},
@@ -122,7 +127,8 @@ func TestWriteContexts(t *testing.T) {
 		},
 		{
 			"conversion", hook.FullContexts,
-			[]Context{{Event: of(event.Conversion, 0), Review: []byte(`{"request":{}}`), Step: hook.ConversionStep{From: "v1alpha1", To: "acme.dev/v1"}}},
+			[]Context{{Event: of(event.Conversion, 0), Review: []byte(`{"request":{}}`),
+				Step: hook.ConversionStep{From: "v1alpha1", To: "acme.dev/v1"}}},
 			`[{"binding":"up","type":"Conversion","fromVersion":"v1alpha1","toVersion":"acme.dev/v1","review":{"request":{}}}]`,
 		},
 		{
@@ -140,12 +146,14 @@ func TestWriteContexts(t *testing.T) {
 		{
 			"request: nothing but a route, in a group: it only gains snapshots", hook.FullContexts,
 			[]Context{{Event: of(event.HTTP, 1), Request: &event.Request{ID: "7", Method: "GET", Path: "/"}, Snapshots: snapshots}},
-			`[{"binding":"put","type":"HTTP","request":{"id":"7","method":"GET","path":"/","pathValues":{},"query":{},"headers":{}},` + snapshotsJSON + `}]`,
+			`[{"binding":"put","type":"HTTP","request":{"id":"7","method":"GET","path":"/","pathValues":{},"query":{},"headers":{}},` +
+				snapshotsJSON + `}]`,
 		},
 		{
 			"request: not text", hook.FullContexts,
 			[]Context{{Event: of(event.HTTP, 0), Request: &event.Request{ID: "7", Method: "POST", Path: "/", Body: []byte{0xff, 0}}}},
-			`[{"binding":"get","type":"HTTP","request":{"id":"7","method":"POST","path":"/","pathValues":{},"query":{},"headers":{},"bodyBase64":"/wA="}}]`,
+			`[{"binding":"get","type":"HTTP","request":{"id":"7","method":"POST","path":"/","pathValues":{},"query":{},"headers":{},` +
+				`"bodyBase64":"/wA="}}]`,
 		},
 		{
 			"schedule with snapshots", hook.FullContexts,
@@ -222,7 +230,8 @@ func TestWriteContexts(t *testing.T) {
 		},
 		{
 			"special characters", hook.FullContexts,
-			[]Context{{Event: of(event.Synchronization, 2), Objects: event.NoObjects{}, Snapshots: []NamedSnapshot{{"a\"b\\\t", event.NoObjects{}}}}},
+			[]Context{{Event: of(event.Synchronization, 2), Objects: event.NoObjects{},
+				Snapshots: []NamedSnapshot{{"a\"b\\\t", event.NoObjects{}}}}},
 			`[{"binding":"\"<ü>\"\n\u0000` + "\u2028" + `","type":"Synchronization","objects":[],"snapshots":{"a\"b\\\t":[]}}]`,
 		},
 		{

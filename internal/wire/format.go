@@ -10,8 +10,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// Forms are what hooks write, as values that can be written again: Parse of the JSON of a form is the value that it was made of. The tag holds of a
-// field names what its value may have of an object:
+// Forms are what hooks write, as values that can be written again: Parse of the JSON of a form is the value that it was made of. The tag
+// holds of a field names what its value may have of an object:
 //   - word: nothing. It is a word of the protocol, a name, a number or a time
 //   - text: what the hook has composed. Recordings of runs with Secrets do not keep it
 //   - value: parts of objects. Recordings redact it if the object is a Secret

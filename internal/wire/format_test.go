@@ -125,7 +125,9 @@ func TestFormatResult(t *testing.T) {
 	none := time.Duration(0)
 	for _, r := range []effect.Result{
 		{},
-		{RequeueAfter: 90 * time.Second, Requeue: []effect.Requeue{{Namespace: "n", Name: "a", After: time.Minute}, {Name: "b", After: 1500 * time.Millisecond}}, Message: "3 of \"5\": <ready>\n"},
+		{RequeueAfter: 90 * time.Second,
+			Requeue: []effect.Requeue{{Namespace: "n", Name: "a", After: time.Minute}, {Name: "b", After: 1500 * time.Millisecond}},
+			Message: "3 of \"5\": <ready>\n"},
 		{RequeueAfter: time.Second, KeepFinalizer: true},
 		{RetryAfter: &none, GiveUp: "no such bucket: é"},
 	} {
@@ -164,7 +166,8 @@ func TestFormatAdmission(t *testing.T) {
 
 func TestFormatConversion(t *testing.T) {
 	missing := fieldsOf[effect.ConversionAnswer]()
-	for _, a := range []effect.ConversionAnswer{{Objects: []json.RawMessage{[]byte(`{"a":1.0,"b":"<"}`), []byte("null")}}, {Failure: "no"}, {}} {
+	for _, a := range []effect.ConversionAnswer{{Objects: []json.RawMessage{[]byte(`{"a":1.0,"b":"<"}`), []byte("null")}},
+		{Failure: "no"}, {}} {
 		form := written(t, FormatConversion(a))
 		again, err := ParseConversion(form)
 		if err != nil || !reflect.DeepEqual(again, a) {
@@ -178,7 +181,8 @@ func TestFormatConversion(t *testing.T) {
 func TestFormatHTTP(t *testing.T) {
 	missing := fieldsOf[effect.HTTPAnswer]()
 	for _, text := range []string{
-		``, `{"status": 404}`, `{"body": "hi <b>é\n", "headers": {"x": "y"}}`, `{"bodyBase64": "/wA="}`, `{"status": 201, "json": {"a": 1.0}, "headers": {"Link": ["a", "b"]}}`,
+		``, `{"status": 404}`, `{"body": "hi <b>é\n", "headers": {"x": "y"}}`, `{"bodyBase64": "/wA="}`,
+		`{"status": 201, "json": {"a": 1.0}, "headers": {"Link": ["a", "b"]}}`,
 		`{"bodyBase64": "` + base64.StdEncoding.EncodeToString([]byte("text")) + `"}`, `{"body": ""}`,
 	} {
 		a, err := ParseHTTP([]byte(text))

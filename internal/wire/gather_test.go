@@ -67,7 +67,8 @@ func TestGatherWritesTheSame(t *testing.T) {
 		}
 		if count > 0 {
 			full := pieces{enough: 1}
-			if err := WriteContexts(&full, hook.FullContexts, slices.Values(contexts)); err == nil || !strings.Contains(err.Error(), "no space left") {
+			if err := WriteContexts(&full, hook.FullContexts, slices.Values(contexts)); err == nil ||
+				!strings.Contains(err.Error(), "no space left") {
 				t.Errorf("%d objects: error %v", count, err)
 			}
 		}

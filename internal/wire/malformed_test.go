@@ -93,8 +93,9 @@ func unquoted(line string) string {
 func checkError(t *testing.T, kind, line, text string) {
 	t.Helper()
 	place := map[string]string{
-		"config": `"hook.sh"`, "patches": "document", "metrics": "operation", "admission": "$ADMISSION_RESPONSE_PATH", "conversion": "$CONVERSION_RESPONSE_PATH",
-		"http": "$HTTP_RESPONSE_PATH",
+		"config": `"hook.sh"`, "patches": "document", "metrics": "operation", "admission": "$ADMISSION_RESPONSE_PATH",
+		"conversion": "$CONVERSION_RESPONSE_PATH",
+		"http":       "$HTTP_RESPONSE_PATH",
 	}[kind]
 	if !strings.Contains(text, place) {
 		t.Errorf("%s: %s: the error does not say where: %s", kind, line, text)

@@ -218,7 +218,8 @@ const (
 func (o *metricOperation) checkSizes(m *effect.Metric) {
 	long := func(field string, got, most int) {
 		if got > most {
-			o.violation(field, fmt.Sprintf("is %d bytes long, more than %d", got, most), "write a short word; long text belongs in an object or the log")
+			o.violation(field, fmt.Sprintf("is %d bytes long, more than %d", got, most),
+				"write a short word; long text belongs in an object or the log")
 		}
 	}
 	long("name", len(m.Name), maxNameBytes)

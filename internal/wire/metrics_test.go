@@ -148,7 +148,8 @@ func checkMetric(t *testing.T, m effect.Metric) {
 func BenchmarkParseMetrics(b *testing.B) {
 	var file []byte
 	for i := range 1000 {
-		file = fmt.Appendf(file, `{"group":"pods","name":"pod_ready","set":%d,"labels":{"namespace":"team-%d","pod":"web-%d"}}`+"\n", i%2, i%20, i)
+		file = fmt.Appendf(file, `{"group":"pods","name":"pod_ready","set":%d,"labels":{"namespace":"team-%d","pod":"web-%d"}}`+"\n",
+			i%2, i%20, i)
 	}
 	b.SetBytes(int64(len(file)))
 	b.ReportAllocs()

@@ -6,8 +6,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// Operation is a Kubernetes operation in the form in which hooks write it: ParsePatches of its JSON is the operation. It has the keys of the
-// operation only: the address of an object is in its manifest, the subresource of a Condition is left out.
+// Operation is a Kubernetes operation in the form in which hooks write it: ParsePatches of its JSON is the operation. It has the keys of
+// the operation only: the address of an object is in its manifest, the subresource of a Condition is left out.
 type Operation struct {
 	Operation   string          `json:"operation" holds:"word"`
 	APIVersion  string          `json:"apiVersion,omitempty" holds:"word"`

@@ -94,8 +94,10 @@ func allFields(o effect.Operation) effect.Patch {
 	case effect.Sync:
 		object := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n"}}`)
 		p = effect.Patch{Operation: o, Name: "s", Force: true, Set: &effect.ObjectSet{
-			Name: "s", Owner: &effect.Owner{APIVersion: "v1", Kind: "Pod", Namespace: "n", Name: "p", UID: "u"}, Force: true, Migrate: true, Restore: false,
-			Objects: []effect.Member{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "m", Object: object}}, PruneKinds: []string{"Namespace"},
+			Name: "s", Owner: &effect.Owner{APIVersion: "v1", Kind: "Pod", Namespace: "n", Name: "p", UID: "u"}, Force: true, Migrate: true,
+			Restore:    false,
+			Objects:    []effect.Member{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "m", Object: object}},
+			PruneKinds: []string{"Namespace"},
 		}}
 	default:
 		if o != effect.Create && o != effect.ServerSideApply {

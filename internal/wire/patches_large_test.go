@@ -24,7 +24,8 @@ func operations(form string, n, size int) []byte {
 }
 
 const (
-	jsonForm = `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-%d", "namespace": "x"}, "data": {"key": "%s"}}}` + "\n"
+	jsonForm = `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-%d", ` +
+		`"namespace": "x"}, "data": {"key": "%s"}}}` + "\n"
 	yamlForm = "---\noperation: CreateOrUpdate\nobject:\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: map-%d, namespace: x}\n  data:\n    key: \"%s\"\n"
 )
 
@@ -88,7 +89,8 @@ func TestManyOperations(t *testing.T) {
 	}
 	patches, err = ParsePatches(append(file, `{"operation": "Crate"}`...), filters)
 	var broken *PatchError
-	if patches != nil || !errors.As(err, &broken) || len(broken.Violations) != 1 || !strings.Contains(err.Error(), "document 100001: operation") {
+	if patches != nil || !errors.As(err, &broken) || len(broken.Violations) != 1 ||
+		!strings.Contains(err.Error(), "document 100001: operation") {
 		t.Errorf("with a wrong one at the end: %d operations and %v", len(patches), err)
 	}
 }
@@ -129,7 +131,8 @@ func TestSendable(t *testing.T) {
 // FuzzSendable: whatever the manifest, what is sent is what encoding/json reads in it, without what only servers set.
 func FuzzSendable(f *testing.F) {
 	for _, seed := range []string{
-		`{"kind": "Pod", "metadata": {"name": "a", "uid": "b"}}`, `{"a":1,"a":2}`, `{"metadata":{},"metadata":{"name":"b"}}`, `{"\u006detadata":{"uid":1}}`,
+		`{"kind": "Pod", "metadata": {"name": "a", "uid": "b"}}`, `{"a":1,"a":2}`, `{"metadata":{},"metadata":{"name":"b"}}`,
+		`{"\u006detadata":{"uid":1}}`,
 		`{"metadata":null,"x":{"metadata":[]}}`, `{"metadata":"x"}`,
 	} {
 		f.Add([]byte(seed))

@@ -67,10 +67,12 @@ func (p *patchParser) condition(out *effect.Patch, d *patchDocument) {
 		Message: cut(p.ownText(n, "message", &d.Message), maxConditionMessage),
 	}
 	if c.Type != "" && !isConditionType(c.Type) {
-		p.wrong(n, "type", fmt.Sprintf("%q is not a type of a condition", c.Type), `write a word such as "Ready", or with a prefix, such as "example.com/Ready"`)
+		p.wrong(n, "type", fmt.Sprintf("%q is not a type of a condition", c.Type),
+			`write a word such as "Ready", or with a prefix, such as "example.com/Ready"`)
 	}
 	if c.Reason != "" && !conditionReason.MatchString(c.Reason) {
-		p.wrong(n, "reason", fmt.Sprintf("%q is not a reason of a condition", c.Reason), `write a word for programs, such as "ServerUnreachable", and the details into message`)
+		p.wrong(n, "reason", fmt.Sprintf("%q is not a reason of a condition", c.Reason),
+			`write a word for programs, such as "ServerUnreachable", and the details into message`)
 	}
 	out.Condition = c
 }
@@ -86,7 +88,8 @@ func (p *patchParser) event(out *effect.Patch, d *patchDocument) {
 	}
 	var about struct{ APIVersion, Kind, Namespace, Name, UID string }
 	if raw, ok := p.part(n, "regarding", d.Regarding); ok && json.Unmarshal(raw, &about) != nil {
-		p.wrong(n, "regarding", "must be a reference with apiVersion, kind, namespace, name and uid, all strings", "namespace and uid may be left out")
+		p.wrong(n, "regarding", "must be a reference with apiVersion, kind, namespace, name and uid, all strings",
+			"namespace and uid may be left out")
 	} else if ok {
 		p.required(n, " for "+what, "regarding.apiVersion", about.APIVersion, "regarding.kind", about.Kind, "regarding.name", about.Name)
 		p.inPath(n, "regarding.name", about.Name, "regarding.namespace", about.Namespace)

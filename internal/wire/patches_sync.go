@@ -143,11 +143,12 @@ func (p *patchParser) member(number int, at string, raw json.RawMessage) (effect
 	if strings.HasSuffix(one.Kind, "List") && member(one.Object, "items") != nil {
 		p.wrong(number, at, "is a list of objects", "write its items into objects")
 	}
-	return effect.Member{APIVersion: one.APIVersion, Kind: one.Kind, Namespace: one.Namespace, Name: one.Name, Object: one.Object}, len(p.violations) == before
+	return effect.Member{APIVersion: one.APIVersion, Kind: one.Kind, Namespace: one.Namespace, Name: one.Name, Object: one.Object},
+		len(p.violations) == before
 }
 
-// overlaps finds operations on objects of a set: their order would decide what remains. Kinds are compared as they are written, because only
-// the API server knows all their names.
+// overlaps finds operations on objects of a set: their order would decide what remains. Kinds are compared as they are written, because
+// only the API server knows all their names.
 func (p *patchParser) overlaps(patches []effect.Patch) {
 	members := map[identity]int{}    // the patch with this member
 	named := map[string][]identity{} // members by name
@@ -179,7 +180,8 @@ func (p *patchParser) overlaps(patches []effect.Patch) {
 }
 
 func (p *patchParser) overlap(set *effect.Patch, at string, other *effect.Patch) {
-	p.wrong(set.Number, at, fmt.Sprintf("is also changed by document %d, %s", other.Number, other.Operation), "leave each object to one operation")
+	p.wrong(set.Number, at, fmt.Sprintf("is also changed by document %d, %s", other.Number, other.Operation),
+		"leave each object to one operation")
 }
 
 // touches reports whether an operation that is no Sync changes the fields of an object that a manifest has.
@@ -187,7 +189,8 @@ func touches(p *effect.Patch, id identity) bool {
 	if p.Operation == effect.RecordEvent || p.Operation == effect.SetCondition {
 		return false
 	}
-	if p.Subresource == "status" || p.APIVersion != "" && groupOf(p.APIVersion) != id.group || id.namespace != "" && p.Namespace != "" && p.Namespace != id.namespace {
+	if p.Subresource == "status" || p.APIVersion != "" && groupOf(p.APIVersion) != id.group ||
+		id.namespace != "" && p.Namespace != "" && p.Namespace != id.namespace {
 		return false
 	}
 	plural, singular := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: id.kind})

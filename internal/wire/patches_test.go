@@ -109,7 +109,8 @@ func FuzzParsePatches(f *testing.F) {
 func BenchmarkParsePatches(b *testing.B) {
 	var file bytes.Buffer
 	for i := range 1000 {
-		fmt.Fprintf(&file, `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-%d", "namespace": "x"}, "data": {"key": %q}}}`+"\n", i, strings.Repeat("x", 1000))
+		fmt.Fprintf(&file, `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-%d", `+
+			`"namespace": "x"}, "data": {"key": %q}}}`+"\n", i, strings.Repeat("x", 1000))
 	}
 	b.SetBytes(int64(file.Len()))
 	filters := jq.NewCompiler(jq.Options{})

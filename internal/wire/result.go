@@ -112,7 +112,8 @@ func (o *object) requeuesDeleting(r *effect.Result, deleting iter.Seq2[string, s
 	case deleting != nil:
 		for namespace, name := range deleting {
 			if !slices.ContainsFunc(r.Requeue, func(q effect.Requeue) bool { return q.Namespace == namespace && q.Name == name }) {
-				o.violation("keepFinalizer", fmt.Sprintf("would keep %.600q for ever, whose Deleting is not requeued", strings.TrimPrefix(namespace+"/"+name, "/")), hint)
+				o.violation("keepFinalizer",
+					fmt.Sprintf("would keep %.600q for ever, whose Deleting is not requeued", strings.TrimPrefix(namespace+"/"+name, "/")), hint)
 				return
 			}
 		}
@@ -122,7 +123,8 @@ func (o *object) requeuesDeleting(r *effect.Result, deleting iter.Seq2[string, s
 func requeues(o *object, rules ResultRules) []effect.Requeue {
 	list := o.objects("requeue", 0)
 	if len(list) > maxRequeues {
-		o.violation("requeue", fmt.Sprintf("has %d objects", len(list)), fmt.Sprintf("list at most %d, and use requeueAfter for the rest", maxRequeues))
+		o.violation("requeue", fmt.Sprintf("has %d objects", len(list)),
+			fmt.Sprintf("list at most %d, and use requeueAfter for the rest", maxRequeues))
 		return nil
 	}
 	var all []effect.Requeue

@@ -83,7 +83,8 @@ func TestResultBounds(t *testing.T) {
 	}
 	list := "requeue:" + strings.Repeat("\n- {name: c, after: 1m}", maxRequeues)
 	everything := ResultRules{Contains: func(string, string) bool { return true }}
-	if r, err := ParseResult([]byte(list), everything); err != nil || len(r.Requeue) != maxRequeues || r.Requeue[0] != (effect.Requeue{Name: "c", After: time.Minute}) {
+	if r, err := ParseResult([]byte(list), everything); err != nil || len(r.Requeue) != maxRequeues ||
+		r.Requeue[0] != (effect.Requeue{Name: "c", After: time.Minute}) {
 		t.Errorf("%d objects: %v", len(r.Requeue), err)
 	}
 	for text, want := range map[string]string{

@@ -13,7 +13,8 @@ import (
 // aliases is accepted.
 func TestAliases(t *testing.T) {
 	bomb := func(length, times int) string {
-		return `text: &a "` + strings.Repeat("x", length) + "\"\nmore: &b [" + strings.Repeat("*a, ", times) + "1]\nmost: [" + strings.Repeat("*b, ", times) + "1]\n"
+		return `text: &a "` + strings.Repeat("x", length) + "\"\nmore: &b [" + strings.Repeat("*a, ", times) + "1]\nmost: [" +
+			strings.Repeat("*b, ", times) + "1]\n"
 	}
 	indented := func(text string) string {
 		return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
@@ -42,7 +43,8 @@ func TestAliases(t *testing.T) {
 			return parse(head + "  data: {a: &text some, b: *text, c: *text}\n")
 		}, ""},
 		{"labels", func() error {
-			return parse("operation: Create\nobject:\n  apiVersion: v1\n  kind: Pod\n  metadata:\n    name: a\n    labels: &l {app: x}\n  spec: {selector: *l}\n")
+			return parse("operation: Create\nobject:\n  apiVersion: v1\n  kind: Pod\n  metadata:\n    name: a\n    labels: &l {app: x}\n  " +
+				"spec: {selector: *l}\n")
 		}, ""},
 		{"merged", func() error {
 			return parse(head + "  data: &d {a: b}\n  more: {<<: *d}\n")
