@@ -11,7 +11,8 @@ import (
 // What of a form is kept of a Secret is decided where the form is: each field says what it holds.
 func TestFormsSayWhatTheyHold(t *testing.T) {
 	for _, form := range []reflect.Type{
-		reflect.TypeFor[wire.Operation](), reflect.TypeFor[wire.Reference](), reflect.TypeFor[wire.Metric](), reflect.TypeFor[wire.Result](), reflect.TypeFor[wire.Requeue](),
+		reflect.TypeFor[wire.Operation](), reflect.TypeFor[wire.Reference](), reflect.TypeFor[wire.Metric](), reflect.TypeFor[wire.Result](),
+		reflect.TypeFor[wire.Requeue](),
 		reflect.TypeFor[wire.Admission](), reflect.TypeFor[wire.Conversion](), reflect.TypeFor[wire.HTTP](),
 	} {
 		for f := range form.Fields() {
@@ -22,7 +23,8 @@ func TestFormsSayWhatTheyHold(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(keptKeys, " "); got != "operation apiVersion kind namespace name subresource set pruneKinds drift allowEmpty migrate force ignoreMissingObject ignoreHookError" {
+	if got := strings.Join(keptKeys, " "); got != "operation apiVersion kind namespace name subresource set pruneKinds drift allowEmpty "+
+		"migrate force ignoreMissingObject ignoreHookError" {
 		t.Errorf("of an operation on a Secret recordings keep %s", got)
 	}
 }

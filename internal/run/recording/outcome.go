@@ -8,8 +8,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// outcome returns what the files of a run contain, as far as they are valid: the error of the run names what is not. Of a failed hook only the
-// operations are kept that are applied nevertheless; the others are unsent.
+// outcome returns what the files of a run contain, as far as they are valid: the error of the run names what is not. Of a failed hook only
+// the operations are kept that are applied nevertheless; the others are unsent.
 func outcome(run *Run, filters *jq.Compiler) (o Outcome, unsent []any, valid bool) {
 	out := run.Outputs
 	patches, err := wire.ParsePatches(out.Patch, filters)
@@ -95,7 +95,8 @@ func marshal(v any) ([]byte, error) {
 
 // ResultOf returns the result of a run that is not recorded, to compare it.
 func ResultOf(
-	exit string, operations []wire.Operation, metrics []wire.Metric, admission *wire.Admission, conversion *wire.Conversion, http *wire.HTTP, file *wire.Result,
+	exit string, operations []wire.Operation, metrics []wire.Metric, admission *wire.Admission, conversion *wire.Conversion, http *wire.HTTP,
+	file *wire.Result,
 ) Result {
 	r := Result{Exit: exit}
 	for _, o := range operations {

@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// part is a part of a binding context that is redacted by itself, so that only one of them is decoded at a time: a field of the context, or an
-// item of objects or of a snapshot, whose field is empty and whose binding is that of the snapshot.
+// part is a part of a binding context that is redacted by itself, so that only one of them is decoded at a time: a field of the context, or
+// an item of objects or of a snapshot, whose field is empty and whose binding is that of the snapshot.
 type part struct{ binding, kind, field string }
 
 // eachPart copies binding contexts and changes their parts.

@@ -154,8 +154,8 @@ type Run struct {
 	Hook    *hook.Hook
 	ID      string
 	Attempt int
-	// Contexts is the file of binding contexts, and ContextsChanged reports that it is not as the operator has written it: what the hook has put there
-	// has no places by which it could be redacted. Environment are the variables.
+	// Contexts is the file of binding contexts, and ContextsChanged reports that it is not as the operator has written it: what the hook has
+	// put there has no places by which it could be redacted. Environment are the variables.
 	Contexts        string
 	ContextsChanged bool
 	Environment     []string
@@ -170,8 +170,8 @@ type Run struct {
 	Output string
 }
 
-// Keep records a run. It logs why it does not, but for one reason, which it returns: another run is being recorded, and not all runs of the hook are.
-// A run of which it records no other has its files read when Keep returns, and is written afterwards, because its lane waits.
+// Keep records a run. It logs why it does not, but for one reason, which it returns: another run is being recorded, and not all runs of the
+// hook are. A run of which it records no other has its files read when Keep returns, and is written afterwards, because its lane waits.
 func (r *Recorder) Keep(run Run) (busy bool) {
 	f := &file{hook: run.Hook.Name, run: run.ID, at: time.Now(), written: make(chan struct{})}
 	_, always := r.mode(run.Hook)
@@ -260,8 +260,8 @@ func (r *Recorder) keep(f *file, contexts []byte, run Run) error {
 	return nil
 }
 
-// open opens the file of a recording. The last failed run of a hook uses that of the one before: to make and remove a file costs half of a recording. It
-// sets path and length.
+// open opens the file of a recording. The last failed run of a hook uses that of the one before: to make and remove a file costs half of a
+// recording. It sets path and length.
 func (r *Recorder) open(f *file) (*os.File, error) {
 	if f.length > 0 {
 		if to, err := os.OpenFile(f.path, os.O_WRONLY|syscall.O_NOFOLLOW, 0); err == nil {
@@ -311,8 +311,8 @@ func tooLarge(size, limit int64) error {
 	return fmt.Errorf("it is larger than %d MiB, the limit of all recordings: %d bytes", limit>>20, size)
 }
 
-// write writes a recording and returns its length. The contexts come first, because they decide whether the texts of the result are kept, and are not
-// held a second time.
+// write writes a recording and returns its length. The contexts come first, because they decide whether the texts of the result are kept,
+// and are not held a second time.
 func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, err error) {
 	found, unsent, valid := outcome(&run, r.opts.Filters)
 	rec := Recording{
@@ -383,7 +383,8 @@ func names(environment []string) (all []string) {
 
 // protocol are the variables that each run has.
 var protocol = []string{
-	"BINDING_CONTEXT_PATH", "METRICS_PATH", "KUBERNETES_PATCH_PATH", "VALIDATING_RESPONSE_PATH", "ADMISSION_RESPONSE_PATH", "CONVERSION_RESPONSE_PATH",
+	"BINDING_CONTEXT_PATH", "METRICS_PATH", "KUBERNETES_PATCH_PATH", "VALIDATING_RESPONSE_PATH", "ADMISSION_RESPONSE_PATH",
+	"CONVERSION_RESPONSE_PATH",
 	"HTTP_RESPONSE_PATH", "RUN_RESULT_PATH", "HOOK_ATTEMPT", "HOOK_ATTEMPT_LIMIT", "HOOK_QUEUE_KEY",
 }
 

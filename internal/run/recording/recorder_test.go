@@ -26,7 +26,8 @@ type kept struct {
 
 func newRecorder(t *testing.T, o Options) *kept {
 	k := &kept{t: t}
-	o.Dir, o.Filters, o.Log = filepath.Join(t.TempDir(), "recordings"), jq.NewCompiler(jq.Options{}), slog.New(slog.NewTextHandler(&k.log, nil))
+	o.Dir, o.Filters, o.Log = filepath.Join(t.TempDir(), "recordings"), jq.NewCompiler(jq.Options{}),
+		slog.New(slog.NewTextHandler(&k.log, nil))
 	var err error
 	if k.Recorder, err = New(o); err != nil {
 		t.Fatal(err)
@@ -44,8 +45,10 @@ func (k *kept) run(h *hook.Hook, id string, failed bool, contexts string) {
 		k.t.Fatal(err)
 	}
 	k.Keep(Run{
-		Hook: h, ID: id, Attempt: 1, Contexts: path, Environment: []string{"B=x", "A=hunter22", "BINDING_CONTEXT_PATH=p"}, Exit: "exit status 1", Output: "hunter22\n",
-		Outputs: workspace.Outputs{Patch: []byte(`{"operation": "Delete", "kind": "Pod", "name": "hunter22"}`), Metrics: []byte("not JSON"), Admission: []byte(`{"allowed": true}`)},
+		Hook: h, ID: id, Attempt: 1, Contexts: path, Environment: []string{"B=x", "A=hunter22", "BINDING_CONTEXT_PATH=p"}, Exit: "exit status 1",
+		Output: "hunter22\n",
+		Outputs: workspace.Outputs{Patch: []byte(`{"operation": "Delete", "kind": "Pod", "name": "hunter22"}`), Metrics: []byte("not JSON"),
+			Admission: []byte(`{"allowed": true}`)},
 	})
 	k.writers.Wait()
 }
@@ -132,7 +135,8 @@ func TestRecorder(t *testing.T) {
 		k.run(all, "31-1", false, `[{"binding": "`+strings.Repeat("x", 5*block-50)+`"}]`) // with the rest of the recording
 		k.run(all, "32-1", false, `not contexts`)
 		k.want("21-1 22-1 23-1 24-1 25-1")
-		for _, want := range []string{"run=30-1 error=\"it is larger than", "run=31-1 error=\"it is larger than", "run=32-1 error=\"cannot read the binding contexts"} {
+		for _, want := range []string{"run=30-1 error=\"it is larger than", "run=31-1 error=\"it is larger than",
+			"run=32-1 error=\"cannot read the binding contexts"} {
 			if !strings.Contains(k.log.String(), want) {
 				t.Errorf("the log has no %s:\n%s", want, k.log.String())
 			}
@@ -228,7 +232,8 @@ func TestRecording(t *testing.T) {
 		if strings.Contains(strings.Replace(string(text), `"name":"hunter22"`, "", 1), "hunter22") {
 			t.Errorf("a value is in %s", text)
 		}
-		got := fmt.Sprint(rec.Hook, rec.Run, rec.Attempt, rec.Variables, rec.Result.Exit, rec.WithoutTexts, len(rec.Result.Output), rec.Result.Operations, rec.Result.Metrics, rec.Result.Admission, rec.Secrets)
+		got := fmt.Sprint(rec.Hook, rec.Run, rec.Attempt, rec.Variables, rec.Result.Exit, rec.WithoutTexts, len(rec.Result.Output),
+			rec.Result.Operations, rec.Result.Metrics, rec.Result.Admission, rec.Secrets)
 		if want := "a.sh17-21 [A B]exit status 1true 0 [map[kind:Pod name:hunter22 operation:Delete]] [] map[allowed:true] false"; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
@@ -262,17 +267,20 @@ func TestParse(t *testing.T) {
 // Each difference of a replay is named once, with its place.
 func TestDifferences(t *testing.T) {
 	recorded := Result{Exit: "exit status 1", Output: []string{"a"}, Outcome: Outcome{
-		Operations: trees(t, `{"operation":"Create","kind":"Pod","object":{"a":[1,2],"b":"redacted-0123abcd","c":"`+in64("x redacted-0123abcd")+`","d":true,"n":1.0}}`),
-		Metrics:    trees(t, `{"name":"m","value":1}`, `{"name":"gone"}`),
-		Admission:  tree(t, `{"allowed":false}`), HTTP: tree(t, `{"status":200,"body":"b"}`), File: tree(t, `{"message":"a"}`),
+		Operations: trees(t, `{"operation":"Create","kind":"Pod","object":{"a":[1,2],"b":"redacted-0123abcd","c":"`+in64("x redacted-0123abcd")+
+			`","d":true,"n":1.0}}`),
+		Metrics:   trees(t, `{"name":"m","value":1}`, `{"name":"gone"}`),
+		Admission: tree(t, `{"allowed":false}`), HTTP: tree(t, `{"status":200,"body":"b"}`), File: tree(t, `{"message":"a"}`),
 	}}
 	if got := recorded.Differences(recorded); got != nil {
 		t.Errorf("it differs from itself: %q", got)
 	}
 	now := Result{Exit: "exit status 0", Output: []string{"b"}, Outcome: Outcome{
-		Operations: trees(t, `{"operation":"Create","kind":"Pod","object":{"a":[1,3,4],"b":"other","c":7,"d":"redacted-0123abcd","n":1}}`, `{"operation":"Delete"}`),
-		Metrics:    trees(t, `{"name":"m","value":2}`),
-		Admission:  tree(t, `{"allowed":false,"message":"no"}`), HTTP: tree(t, `{"status":200,"body":"b"}`), Conversion: tree(t, `{"failedMessage":"f"}`),
+		Operations: trees(t, `{"operation":"Create","kind":"Pod","object":{"a":[1,3,4],"b":"other","c":7,"d":"redacted-0123abcd","n":1}}`,
+			`{"operation":"Delete"}`),
+		Metrics:   trees(t, `{"name":"m","value":2}`),
+		Admission: tree(t, `{"allowed":false,"message":"no"}`), HTTP: tree(t, `{"status":200,"body":"b"}`),
+		Conversion: tree(t, `{"failedMessage":"f"}`),
 	}}
 	want := `exit: recorded "exit status 1", now "exit status 0"
 operations[0].object.a[1]: recorded 2, now 3
@@ -305,16 +313,24 @@ func TestDifferencesOfOperations(t *testing.T) {
 		}
 		return ResultOf("exit status 0", forms, nil, nil, nil, nil, nil)
 	}
-	const sync, config = `{"operation": "Sync", "set": "s", "owner": {"apiVersion": "v1", "kind": "Pod", "namespace": "n", "name": "p"%s}, "objects": [%s]%s}`,
+	const sync, config = `{"operation": "Sync", "set": "s", "owner": {"apiVersion": "v1", "kind": "Pod", "namespace": "n", "name": "p"%s}, ` +
+		`"objects": [%s]%s}`,
 		`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}`
 	for _, test := range [][3]string{
-		{`{"operation": "Apply", "object": ` + config + `, "force": true}`, `{"operation": "Apply", "object": ` + config + `}`, `operations[0].force: recorded true, now nothing`},
-		{`{"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": {"a": 1}, "ignoreMissingObject": true}`, `{"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": {"a": 1}}`, `operations[0].ignoreMissingObject: recorded true, now nothing`},
-		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, "", config, `, "drift": "ignore"`), `operations[0].drift: recorded nothing, now "ignore"`},
-		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, "", config, `, "migrate": true`), `operations[0].migrate: recorded nothing, now true`},
-		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, "", config, `, "pruneKinds": ["Namespace"]`), `operations[0].pruneKinds: recorded nothing, now ["Namespace"]`},
+		{`{"operation": "Apply", "object": ` + config + `, "force": true}`, `{"operation": "Apply", "object": ` + config + `}`,
+			`operations[0].force: recorded true, now nothing`},
+		{`{"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": {"a": 1}, "ignoreMissingObject": true}`,
+			`{"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": {"a": 1}}`,
+			`operations[0].ignoreMissingObject: recorded true, now nothing`},
+		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, "", config, `, "drift": "ignore"`),
+			`operations[0].drift: recorded nothing, now "ignore"`},
+		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, "", config, `, "migrate": true`),
+			`operations[0].migrate: recorded nothing, now true`},
+		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, "", config, `, "pruneKinds": ["Namespace"]`),
+			`operations[0].pruneKinds: recorded nothing, now ["Namespace"]`},
 		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, `, "uid": "u"`, config, ""), `operations[0].owner.uid: recorded nothing, now "u"`},
-		{fmt.Sprintf(sync, "", "", `, "allowEmpty": true`), fmt.Sprintf(sync, "", config, ""), `operations[0].allowEmpty: recorded true, now nothing
+		{fmt.Sprintf(sync, "", "", `, "allowEmpty": true`), fmt.Sprintf(sync, "", config, ""),
+			`operations[0].allowEmpty: recorded true, now nothing
 operations[0].objects[0]: recorded nothing, now {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`},
 	} {
 		recorded := result(test[0])

@@ -1,10 +1,10 @@
 // Package recording keeps the input and the result of runs, without the values of Secrets.
 //
 // Callers may rely on this:
-//   - Values of Secrets are replaced in their places: in objects, filter results, reviews, and operations on Secrets. The replacement of a value is
-//     the same within a process, and another one in every other process.
-//   - A run with a Secret in its contexts, its review or its operations, sent or not, keeps no text that its hook may have made of it: no output, no
-//     error, no messages, no labels of metrics, no bodies. Nothing is searched for values.
+//   - Values of Secrets are replaced in their places: in objects, filter results, reviews, and operations on Secrets. The replacement of a
+//     value is the same within a process, and another one in every other process.
+//   - A run with a Secret in its contexts, its review or its operations, sent or not, keeps no text that its hook may have made of it: no
+//     output, no error, no messages, no labels of metrics, no bodies. Nothing is searched for values.
 //   - A replacement of base64 is base64, so a replayed hook that decodes it works.
 //   - Of HTTP runs, no header, no body and no value of the query is kept, nor any of these texts.
 //   - One recording is written at a time: a run that fails meanwhile is not recorded. If all runs of its hook are recorded, it waits.
@@ -77,7 +77,8 @@ func Parse(text []byte) (r Recording, err error) {
 	case err != nil, head.Version < 1:
 		return r, errors.New("it is no recording: its version must be a number from 1")
 	case head.Version > Version:
-		return r, fmt.Errorf("the recording has version %d, this program reads versions up to %d: use the shell-operator that made it, or a newer one", head.Version, Version)
+		return r, fmt.Errorf("the recording has version %d, this program reads versions up to %d: use the shell-operator that made it, "+
+			"or a newer one", head.Version, Version)
 	}
 	if err := unmarshal(text, &r); err != nil {
 		return r, fmt.Errorf("it is no recording: %w", err)

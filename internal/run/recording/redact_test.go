@@ -69,9 +69,10 @@ func without(t interface{ Errorf(string, ...any) }, text, value string) {
 
 // recordedHook has a binding to Secrets and others.
 var recordedHook = &hook.Hook{
-	Name:       "a.sh",
-	Settings:   hook.Settings{Record: hook.RecordAll},
-	Kubernetes: []hook.Kubernetes{{Kind: "secrets", Binding: hook.Binding{Name: "secrets"}}, {Kind: "Pod", Binding: hook.Binding{Name: "pods"}}},
+	Name:     "a.sh",
+	Settings: hook.Settings{Record: hook.RecordAll},
+	Kubernetes: []hook.Kubernetes{{Kind: "secrets", Binding: hook.Binding{Name: "secrets"}},
+		{Kind: "Pod", Binding: hook.Binding{Name: "pods"}}},
 }
 
 // recorded returns the recording of a run.
@@ -114,82 +115,118 @@ func object(value string) string { return fmt.Sprintf(secretObject, "", in64(val
 
 // contextsOf are binding contexts with a value of a Secret, each in another way.
 func contextsOf(value string) map[string]string {
-	last := fmt.Sprintf(secretObject, `, "annotations": {"`+lastApplied+`": `+quote(`{"stringData":{"older":`+quote(value)+`}}`)+`}`, in64("another"))
+	last := fmt.Sprintf(secretObject, `, "annotations": {"`+lastApplied+`": `+quote(`{"stringData":{"older":`+quote(value)+`}}`)+`}`,
+		in64("another"))
 	return map[string]string{
-		"object":                           `[{"binding": "secrets", "type": "Event", "watchEvent": "Added", "object": ` + object(value) + `}]`,
-		"stringData":                       `[{"binding": "secrets", "type": "Event", "object": {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": ` + quote(value) + `}}}]`,
-		"last applied":                     `[{"binding": "secrets", "type": "Event", "object": ` + last + `}]`,
-		"filter result":                    `[{"binding": "secrets", "type": "Event", "filterResult": {"name": "db", "a": {"deep": [` + quote(value) + `]}}}]`,
-		"filter result that is a text":     `[{"binding": "secrets", "type": "Event", "filterResult": ` + quote(value) + `}]`,
-		"filter result with a name":        `[{"binding": "secrets", "type": "Event", "filterResult": {"name": ` + quote("N "+value) + `, "metadata": {"namespace": ` + quote("N "+value) + `}}}]`,
-		"previous filter result":           `[{"binding": "secrets", "type": "Event", "filterResult": {"a": 1}, "previousFilterResult": {"a": ` + quote(value) + `}}]`,
-		"previous object":                  `[{"binding": "secrets", "type": "Event", "previousObject": {"data": {"a": ` + quote(in64(value)) + `}}}]`,
-		"a field that is new":              `[{"binding": "secrets", "type": "Event", "copy": {"a": ` + quote(value) + `}}]`,
-		"a new field of an item":           `[{"binding": "secrets", "type": "Synchronization", "objects": [{"copy": [` + quote(value) + `]}]}]`,
-		"an item that is a text":           `[{"binding": "secrets", "type": "Synchronization", "objects": [` + quote(value) + `]}]`,
-		"Synchronization":                  `[{"binding": "secrets", "type": "Synchronization", "objects": [{"object": ` + object(value) + `, "filterResult": ` + quote(value) + `}]}]`,
-		"deleting":                         `[{"binding": "secrets", "type": "Synchronization", "objects": [], "deleting": [{"object": ` + object(value) + `, "filterResult": ` + quote(value) + `}]}]`,
-		"before":                           `[{"binding": "secrets", "type": "Event", "watchEvent": "Modified", "object": ` + object("another") + `, "previousObject": ` + object(value) + `}]`,
-		"snapshot":                         `[{"binding": "pods", "type": "Event", "object": {"apiVersion": "v1", "kind": "Pod"}, "snapshots": {"pods": [], "secrets": [{"filterResult": {"a": ` + quote(value) + `}}]}}]`,
-		"snapshot of a group":              `[{"binding": "g", "type": "Group", "groupName": "g", "snapshots": {"pods": [{"filterResult": {"a": 1}}], "secrets": [{"object": ` + object(value) + `}]}}]`,
-		"a Secret in another object":       `[{"binding": "pods", "type": "Event", "object": {"apiVersion": "v1", "kind": "List", "items": [` + object(value) + `]}}]`,
-		"review":                           `[{"binding": "check", "type": "Validating", "review": {"request": {"uid": "1", "kind": {"kind": "Secret"}, "object": ` + object(value) + `, "oldObject": {"kind": "Secret", "stringData": {"a": ` + quote("old "+value) + `}}}}}]`,
-		"review without kind":              `[{"binding": "check", "type": "Validating", "review": {"request": {"uid": "1", "kind": {"kind": "Secret"}, "object": {"data": {"a": ` + quote(in64(value)) + `}}}}}]`,
-		"malformed data":                   `[{"binding": "secrets", "type": "Event", "object": {"kind": "Secret", "data": [` + quote(value) + `]}}]`,
-		"object without kind":              `[{"binding": "secrets", "type": "Event", "object": {"data": {"a": ` + quote(in64(value)) + `}}}]`,
-		"data that is a number":            `[{"binding": "secrets", "type": "Event", "filterResult": {"n": 1` + strings.Repeat("0", len(value)%7) + `}, "object": {"data": {"a": ` + quote(value) + `}}}]`,
-		"list of Secrets":                  `[{"binding": "check", "type": "Validating", "review": {"request": {"object": {"kind": "SecretList", "items": [{"data": {"a": ` + quote(in64(value)) + `}}]}}}}]`,
-		"the second of two":                `[{"binding": "pods", "type": "Event", "object": {"kind": "Pod"}},{"binding": "secrets", "type": "Event", "object": ` + object(value) + `}]`,
-		"HTTP header":                      `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "method": "POST", "path": "/things", "headers": {"X-Key": ["a", ` + quote(value) + `]}}}]`,
-		"HTTP query":                       `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "query": {"token": [` + quote(value) + `]}}}]`,
-		"HTTP body":                        `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "body": ` + quote(value) + `}}]`,
-		"HTTP body of JSON":                `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "body": ` + quote(`{"a":`+quote(value)+`}`) + `, "json": {"a": ` + quote(value) + `}}}]`,
-		"HTTP body of bytes":               `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "bodyBase64": ` + quote(in64(value)) + `}}]`,
-		"HTTP without anything to redact":  `[{"binding": "web", "type": "HTTP", "request": {"id": "1"}}]`,
-		"a Secret beside unusual escaping": `[{"binding": "pods", "type": "Event", "object": {"k\u0069nd": "S\u0065cret", "data": {"a": ` + quote(in64(value)) + `}}}]`,
+		"object": `[{"binding": "secrets", "type": "Event", "watchEvent": "Added", "object": ` + object(value) + `}]`,
+		"stringData": `[{"binding": "secrets", "type": "Event", "object": {"apiVersion": "v1", "kind": "Secret", ` +
+			`"stringData": {"a": ` + quote(value) + `}}}]`,
+		"last applied": `[{"binding": "secrets", "type": "Event", "object": ` + last + `}]`,
+		"filter result": `[{"binding": "secrets", "type": "Event", "filterResult": {"name": "db", "a": {"deep": [` +
+			quote(value) + `]}}}]`,
+		"filter result that is a text": `[{"binding": "secrets", "type": "Event", "filterResult": ` + quote(value) + `}]`,
+		"filter result with a name": `[{"binding": "secrets", "type": "Event", "filterResult": {"name": ` + quote("N "+value) +
+			`, "metadata": {"namespace": ` + quote("N "+value) + `}}}]`,
+		"previous filter result": `[{"binding": "secrets", "type": "Event", "filterResult": {"a": 1}, "previousFilterResult": {"a": ` +
+			quote(value) + `}}]`,
+		"previous object": `[{"binding": "secrets", "type": "Event", "previousObject": {"data": {"a": ` +
+			quote(in64(value)) + `}}}]`,
+		"a field that is new":    `[{"binding": "secrets", "type": "Event", "copy": {"a": ` + quote(value) + `}}]`,
+		"a new field of an item": `[{"binding": "secrets", "type": "Synchronization", "objects": [{"copy": [` + quote(value) + `]}]}]`,
+		"an item that is a text": `[{"binding": "secrets", "type": "Synchronization", "objects": [` + quote(value) + `]}]`,
+		"Synchronization": `[{"binding": "secrets", "type": "Synchronization", "objects": [{"object": ` + object(value) +
+			`, "filterResult": ` + quote(value) + `}]}]`,
+		"deleting": `[{"binding": "secrets", "type": "Synchronization", "objects": [], "deleting": [{"object": ` +
+			object(value) + `, "filterResult": ` + quote(value) + `}]}]`,
+		"before": `[{"binding": "secrets", "type": "Event", "watchEvent": "Modified", "object": ` + object("another") +
+			`, "previousObject": ` + object(value) + `}]`,
+		"snapshot": `[{"binding": "pods", "type": "Event", "object": {"apiVersion": "v1", "kind": "Pod"}, ` +
+			`"snapshots": {"pods": [], "secrets": [{"filterResult": {"a": ` + quote(value) + `}}]}}]`,
+		"snapshot of a group": `[{"binding": "g", "type": "Group", "groupName": "g", ` +
+			`"snapshots": {"pods": [{"filterResult": {"a": 1}}], "secrets": [{"object": ` + object(value) + `}]}}]`,
+		"a Secret in another object": `[{"binding": "pods", "type": "Event", "object": {"apiVersion": "v1", "kind": "List", "items": [` +
+			object(value) + `]}}]`,
+		"review": `[{"binding": "check", "type": "Validating", "review": {"request": {"uid": "1", ` +
+			`"kind": {"kind": "Secret"}, "object": ` + object(value) + `, "oldObject": {"kind": "Secret", "stringData": {"a": ` +
+			quote("old "+value) + `}}}}}]`,
+		"review without kind": `[{"binding": "check", "type": "Validating", "review": {"request": {"uid": "1", ` +
+			`"kind": {"kind": "Secret"}, "object": {"data": {"a": ` + quote(in64(value)) + `}}}}}]`,
+		"malformed data": `[{"binding": "secrets", "type": "Event", "object": {"kind": "Secret", "data": [` +
+			quote(value) + `]}}]`,
+		"object without kind": `[{"binding": "secrets", "type": "Event", "object": {"data": {"a": ` + quote(in64(value)) + `}}}]`,
+		"data that is a number": `[{"binding": "secrets", "type": "Event", "filterResult": {"n": 1` +
+			strings.Repeat("0", len(value)%7) + `}, "object": {"data": {"a": ` + quote(value) + `}}}]`,
+		"list of Secrets": `[{"binding": "check", "type": "Validating", ` +
+			`"review": {"request": {"object": {"kind": "SecretList", "items": [{"data": {"a": ` + quote(in64(value)) + `}}]}}}}]`,
+		"the second of two": `[{"binding": "pods", "type": "Event", "object": {"kind": "Pod"}},{"binding": "secrets", ` +
+			`"type": "Event", "object": ` + object(value) + `}]`,
+		"HTTP header": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "method": "POST", "path": "/things", ` +
+			`"headers": {"X-Key": ["a", ` + quote(value) + `]}}}]`,
+		"HTTP query": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "query": {"token": [` +
+			quote(value) + `]}}}]`,
+		"HTTP body": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "body": ` + quote(value) + `}}]`,
+		"HTTP body of JSON": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "body": ` +
+			quote(`{"a":`+quote(value)+`}`) + `, "json": {"a": ` + quote(value) + `}}}]`,
+		"HTTP body of bytes": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "bodyBase64": ` +
+			quote(in64(value)) + `}}]`,
+		"HTTP without anything to redact": `[{"binding": "web", "type": "HTTP", "request": {"id": "1"}}]`,
+		"a Secret beside unusual escaping": `[{"binding": "pods", "type": "Event", "object": {"k\u0069nd": "S\u0065cret", "data": {"a": ` +
+			quote(in64(value)) + `}}}]`,
 	}
 }
 
 // operationsOf are operations with a value of a Secret, each in another way. The contexts have none.
 func operationsOf(value string) map[string]string {
 	set := `{"operation": "Sync", "set": "s", "owner": {"apiVersion": "v1", "kind": %q, "namespace": "n", "name": "o"}, "objects": [%s]}`
-	manifest := `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new", "labels": {"a": ` + quote(value) + `}}, "data": {"a": ` + quote(in64(value)) + `}}`
+	manifest := `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new", "labels": {"a": ` + quote(value) + `}}, "data": {"a": ` +
+		quote(in64(value)) + `}}`
 	return map[string]string{
-		"data":         `{"operation": "Create", "object": ` + manifest + `}`,
-		"stringData":   `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new"}, "stringData": {"a": ` + quote(value) + `}}}`,
-		"as text":      `{"operation": "Create", "object": ` + quote(manifest) + `}`,
-		"merge patch":  `{"operation": "MergePatch", "kind": "secret", "name": "new", "mergePatch": {"stringData": {"a": ` + quote(value) + `}}}`,
-		"JSON patch":   `{"operation": "JSONPatch", "kind": "secrets", "name": "new", "jsonPatch": [{"op": "add", "path": "/stringData/a", "value": ` + quote(value) + `}]}`,
-		"jq":           `{"operation": "JQPatch", "kind": "Secret", "name": "new", "jqFilter": ` + quote(".stringData.a = "+quote(value)) + `}`,
-		"condition":    `{"operation": "Condition", "kind": "Secret", "name": "new", "type": "Ready", "status": "False", "reason": "No", "message": ` + quote(value) + `}`,
-		"event":        `{"operation": "Event", "regarding": {"apiVersion": "v1", "kind": "Secret", "name": "new"}, "type": "Normal", "reason": "R", "action": "A", "note": ` + quote(value) + `}`,
-		"member":       fmt.Sprintf(set, "Pod", manifest),
-		"owner":        fmt.Sprintf(set, "Secret", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}`),
-		"replaced set": fmt.Sprintf(set, "Pod", manifest) + "\n" + fmt.Sprintf(set, "Pod", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}`),
-		"another key":  `{"operation": "Delete", "kind": "Pod", "name": "p", "object": ` + manifest + `}`,
-		"list":         `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "List", "metadata": {"name": "l"}, "items": [` + manifest + `]}}`,
-		"YAML":         "operation: Create\nobject:\n  apiVersion: v1\n  kind: &k Secret\n  metadata: {name: new}\n  stringData: {a: " + quote(value) + "}\n",
+		"data": `{"operation": "Create", "object": ` + manifest + `}`,
+		"stringData": `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new"}, ` +
+			`"stringData": {"a": ` + quote(value) + `}}}`,
+		"as text":     `{"operation": "Create", "object": ` + quote(manifest) + `}`,
+		"merge patch": `{"operation": "MergePatch", "kind": "secret", "name": "new", "mergePatch": {"stringData": {"a": ` + quote(value) + `}}}`,
+		"JSON patch": `{"operation": "JSONPatch", "kind": "secrets", "name": "new", "jsonPatch": [{"op": "add", ` +
+			`"path": "/stringData/a", "value": ` + quote(value) + `}]}`,
+		"jq": `{"operation": "JQPatch", "kind": "Secret", "name": "new", "jqFilter": ` + quote(".stringData.a = "+quote(value)) + `}`,
+		"condition": `{"operation": "Condition", "kind": "Secret", "name": "new", "type": "Ready", "status": "False", ` +
+			`"reason": "No", "message": ` + quote(value) + `}`,
+		"event": `{"operation": "Event", "regarding": {"apiVersion": "v1", "kind": "Secret", "name": "new"}, "type": "Normal", ` +
+			`"reason": "R", "action": "A", "note": ` + quote(value) + `}`,
+		"member": fmt.Sprintf(set, "Pod", manifest),
+		"owner":  fmt.Sprintf(set, "Secret", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}`),
+		"replaced set": fmt.Sprintf(set, "Pod", manifest) + "\n" +
+			fmt.Sprintf(set, "Pod", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}`),
+		"another key": `{"operation": "Delete", "kind": "Pod", "name": "p", "object": ` + manifest + `}`,
+		"list": `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "List", "metadata": {"name": "l"}, "items": [` +
+			manifest + `]}}`,
+		"YAML": "operation: Create\nobject:\n  apiVersion: v1\n  kind: &k Secret\n  metadata: {name: new}\n  stringData: {a: " +
+			quote(value) + "}\n",
 	}
 }
 
 // leaking is a run whose hook writes a value wherever a text can be.
 func leaking(value string, hookFailed bool) Run {
 	run := Run{Attempt: 1, HookFailed: hookFailed, Exit: "exit status 1", Error: "a.sh FAILED: " + value}
-	lines := append([]string{value, "x" + value + "y", in64(value), in64(in64(value)), quote(value), quote(quote(value))}, wrap(in64("user:"+value+strings.Repeat("!", 90)), 76)...)
+	lines := append([]string{value, "x" + value + "y", in64(value), in64(in64(value)), quote(value), quote(quote(value))},
+		wrap(in64("user:"+value+strings.Repeat("!", 90)), 76)...)
 	run.Output = strings.Join(append(lines, strings.Split(value, "\n")...), "\n")
 	run.File = effect.Result{Message: value, GiveUp: value}
 	run.Outputs.Result = []byte("{}")
 	run.Outputs.Metrics = []byte(`{"name": "m", "set": 1, "group": ` + quote(value) + `, "labels": {"l": ` + quote(value) + `}}`)
 	run.Outputs.Admission = []byte(`{"allowed": false, "message": ` + quote(value) + `, "warnings": [` + quote(value) + `]}`)
 	run.Outputs.Conversion = []byte(`{"failedMessage": ` + quote(value) + `}`)
-	run.Outputs.HTTP = []byte(`{"status": 201, "headers": {"X": ` + quote(strings.ReplaceAll(value, "\n", " ")) + `}, "body": ` + quote(value) + `}`)
+	run.Outputs.HTTP = []byte(`{"status": 201, "headers": {"X": ` + quote(strings.ReplaceAll(value, "\n", " ")) + `}, "body": ` +
+		quote(value) + `}`)
 	return run
 }
 
 var secretValues = map[string]string{
-	"word": "hunter22", "with what is special in JSON and HTML": `p@ss"<word>&\1`, "letters beyond ASCII": "grün-geheim-ß😀", "number": "12345678",
-	"lines": "line one\nsecond \"line\"\nthird", "long": strings.Repeat("0a1B2c3D4e", 30), "short": "k9#z",
-	"key": "-----BEGIN KEY-----\n" + strings.Join(wrap(strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", 8), 64), "\n") + "\n-----END KEY-----\n",
+	"word": "hunter22", "with what is special in JSON and HTML": `p@ss"<word>&\1`, "letters beyond ASCII": "grün-geheim-ß😀",
+	"number": "12345678",
+	"lines":  "line one\nsecond \"line\"\nthird", "long": strings.Repeat("0a1B2c3D4e", 30), "short": "k9#z",
+	"key": "-----BEGIN KEY-----\n" + strings.Join(wrap(strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", 8), 64), "\n") +
+		"\n-----END KEY-----\n",
 }
 
 // Line 6, without an operator: a value of a Secret is nowhere in a recording, whichever way it has come into the run.
@@ -209,7 +246,8 @@ func TestRedact(t *testing.T) {
 		}
 		for way, operations := range operationsOf(value) {
 			// Sent or rejected, never sent because the hook failed, and never sent because the file is not valid.
-			for fate, after := range map[string]string{"sent": "", "unsent": "", "one is invalid": "\n---\n{\"operation\": \"Delete\"}", "unreadable": "\n\x00}{"} {
+			for fate, after := range map[string]string{"sent": "", "unsent": "", "one is invalid": "\n---\n{\"operation\": \"Delete\"}",
+				"unreadable": "\n\x00}{"} {
 				t.Run(fmt.Sprintf("%s/operation/%s/%s", name, way, fate), func(t *testing.T) {
 					run := leaking(value, fate == "unsent")
 					run.Outputs.Patch = []byte(operations + after)
@@ -228,7 +266,8 @@ func TestUnreadableOperationsAreSecret(t *testing.T) {
 	k := newRecorder(t, Options{MaxAge: time.Hour})
 	defer k.Close()
 	for patch, want := range map[string]bool{
-		`{"kind": "S\u0065cret"`: true, "kind: \"Se\\x63ret\"\n{": true, "kind: \"Sec\\\n  ret\"\n{": true, "kind: !!binary U2VjcmV0\n{": true, "{kind: SECRET": true,
+		`{"kind": "S\u0065cret"`: true, "kind: \"Se\\x63ret\"\n{": true, "kind: \"Sec\\\n  ret\"\n{": true, "kind: !!binary U2VjcmV0\n{": true,
+		"{kind: SECRET":                         true,
 		`{"operation": "Delete", "kind": "Pod"`: false, `{"operation": "Delete", "kind": "Pod"}`: false, "": false,
 	} {
 		run := Run{HookFailed: true, Exit: "exit status 1", Output: "hunter22"}
@@ -247,13 +286,17 @@ func TestRedactRandom(t *testing.T) {
 	k := newRecorder(t, Options{MaxAge: time.Hour})
 	defer k.Close()
 	harmless := []string{
-		`{"binding": "pods", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", "spec": {"volumes": [{"secret": {"secretName": "s"}}]}}, "filterResult": {"a": [1, null, "Secret"]}}`,
-		`{"binding": "secrets", "type": "Synchronization", "objects": []}`, `{"binding": "onStartup"}`, `{"binding": "tick", "type": "Schedule", "snapshots": {"secrets": [], "pods": [{"filterResult": "x"}]}}`,
+		`{"binding": "pods", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", ` +
+			`"spec": {"volumes": [{"secret": {"secretName": "s"}}]}}, "filterResult": {"a": [1, null, "Secret"]}}`,
+		`{"binding": "secrets", "type": "Synchronization", "objects": []}`, `{"binding": "onStartup"}`, `{"binding": "tick", ` +
+			`"type": "Schedule", "snapshots": {"secrets": [], "pods": [{"filterResult": "x"}]}}`,
 		`{"binding": "check", "type": "Validating", "review": {"request": {"uid": "1", "kind": {"kind": "Pod"}, "object": {"kind": "Pod"}}}}`,
 	}
 	safe := []string{
-		`{"operation": "Delete", "kind": "Pod", "name": "p"}`, `{"operation": "MergePatch", "kind": "secretstores", "name": "p", "mergePatch": {"a": 1}}`,
-		`{"operation": "Apply", "object": {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"secretName": "x"}}}`,
+		`{"operation": "Delete", "kind": "Pod", "name": "p"}`, `{"operation": "MergePatch", "kind": "secretstores", "name": "p", ` +
+			`"mergePatch": {"a": 1}}`,
+		`{"operation": "Apply", "object": {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, ` +
+			`"spec": {"secretName": "x"}}}`,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[A-Za-z0-9#@"<&\\\n =+/-]{3,80}[#@]{3}Q7`).Draw(t, "value")
@@ -328,12 +371,15 @@ func TestRedactKeeps(t *testing.T) {
 		t.Errorf("the value became %q (%v)", with, err)
 	}
 	filtered := got[0].FilterResult
-	if filtered["name"] != "db" || filtered["namespace"] != "shop-1" || filtered["kind"] != "Secret" || !redacted.MatchString(fmt.Sprint(filtered["version"], filtered["set"])) || filtered["none"] != nil || filtered["empty"] != "" {
+	if filtered["name"] != "db" || filtered["namespace"] != "shop-1" || filtered["kind"] != "Secret" ||
+		!redacted.MatchString(fmt.Sprint(filtered["version"], filtered["set"])) || filtered["none"] != nil || filtered["empty"] != "" {
 		t.Errorf("the filter result became %v", filtered)
 	}
 	for _, kept := range []string{
-		`{"binding":"secrets","type":"Event","watchEvent":"Added"`, `"spec":{"shop":{"n":12}}`, `"mergePatch":{"a":"blue"},"name":"shop","namespace":"shop","operation":"MergePatch"`,
-		`"op":"add","path":"/data/a","value":"` + in64(with) + `"`, `"ignoreMissingObject":true`, `"regarding":{"apiVersion":"v1","kind":"Pod","name":"p"},"type":"Normal"}`, `{"action":"set","name":"m","value":7}`,
+		`{"binding":"secrets","type":"Event","watchEvent":"Added"`, `"spec":{"shop":{"n":12}}`, `"mergePatch":{"a":"blue"},"name":"shop",` +
+			`"namespace":"shop","operation":"MergePatch"`,
+		`"op":"add","path":"/data/a","value":"` + in64(with) + `"`, `"ignoreMissingObject":true`,
+		`"regarding":{"apiVersion":"v1","kind":"Pod","name":"p"},"type":"Normal"}`, `{"action":"set","name":"m","value":7}`,
 	} {
 		if !strings.Contains(text, kept) {
 			t.Errorf("%s is gone:\n%s", kept, text)
@@ -347,8 +393,10 @@ func TestRedactKeeps(t *testing.T) {
 	// A replay with the same hook has no difference, though it has texts.
 	now := Result{Exit: "exit status 1", Outcome: Outcome{
 		Operations: trees(t, `{"operation":"MergePatch","kind":"Pod","namespace":"shop","name":"shop","mergePatch":{"a":"blue"}}`,
-			`{"operation":"JSONPatch","kind":"Secret","namespace":"shop","name":"db","ignoreMissingObject":true,"jsonPatch":[{"op":"add","path":"/data/a","value":"another"}]}`,
-			`{"operation":"Event","regarding":{"apiVersion":"v1","kind":"Pod","name":"p"},"type":"Normal","reason":"R","action":"A","note":"another"}`),
+			`{"operation":"JSONPatch","kind":"Secret","namespace":"shop","name":"db","ignoreMissingObject":true,"jsonPatch":[{"op":"add",`+
+				`"path":"/data/a","value":"another"}]}`,
+			`{"operation":"Event","regarding":{"apiVersion":"v1","kind":"Pod","name":"p"},"type":"Normal","reason":"R","action":"A",`+
+				`"note":"another"}`),
 		Metrics: trees(t, `{"action":"set","name":"m","value":7,"labels":{"a":"other"}}`),
 	}}
 	if d := rec.Differences(now); d != nil {
@@ -365,7 +413,8 @@ func TestRedactCopies(t *testing.T) {
 		t.Errorf("%v: the contexts became %s", err, w.String())
 	}
 	d.bindings = map[string]bool{"secrets": true}
-	for _, broken := range []string{``, `[`, `{}`, `[{"object": {}, "binding": "a"}]`, `[{"binding": "a", "objects": {}}]`, `[{"binding": 1}]`} {
+	for _, broken := range []string{``, `[`, `{}`, `[{"object": {}, "binding": "a"}]`, `[{"binding": "a", "objects": {}}]`,
+		`[{"binding": 1}]`} {
 		if err := d.copy(io.Discard, []byte(broken)); err == nil {
 			t.Errorf("no error for %s", broken)
 		}
