@@ -53,7 +53,8 @@ type answered struct {
 }
 
 // ErrRate is the error of a run that the hook's rate limit does not allow before the request's deadline.
-var ErrRate = errors.New("the hook's rate limit does not allow a run in time: raise settings.executionBurst or lower settings.executionMinInterval")
+var ErrRate = errors.New("the hook's rate limit does not allow a run in time: raise settings.executionBurst or lower " +
+	"settings.executionMinInterval")
 
 // Answer runs the hook for a review immediately, outside all queues, without merging and without retries. It returns what
 // the hook wrote once that has been carried out. The run ends with ctx; a deadline of ctx that passes fails the run with

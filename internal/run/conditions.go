@@ -41,7 +41,8 @@ func (r *Runner) report(ctx context.Context, a *attempt, err error) error {
 	return errors.Join(err, failed)
 }
 
-// outcomes are the conditions of the objects in the contexts. Objects that are gone have none, and a failed Synchronization is about none of its objects.
+// outcomes are the conditions of the objects in the contexts. Objects that are gone have none, and a failed Synchronization is about none
+// of its objects.
 func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
 	h := a.task.Hook()
 	if !slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Condition != "" }) {

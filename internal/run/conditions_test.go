@@ -32,19 +32,29 @@ func TestOutcomes(t *testing.T) {
 		err      error
 		want     string
 	}{
-		"succeeded":              {[]event.Event{of(plain, event.Added, "web")}, 1, effect.Result{}, nil, "shop/web True/Succeeded "},
-		"with a message":         {[]event.Event{of(plain, event.Requeued, "web")}, 1, effect.Result{Message: "3 of 5"}, nil, "shop/web True/Succeeded 3 of 5"},
-		"failed":                 {[]event.Event{of(plain, event.Modified, "web")}, 4, effect.Result{}, failure, "shop/web Unknown/Retrying attempt 4: exit status 3"},
-		"failed with a message":  {[]event.Event{of(limited, event.Added, "web")}, 1, effect.Result{Message: "no disk"}, failure, "shop/web Unknown/Retrying attempt 1 of 2: exit status 3: no disk"},
-		"exhausted":              {[]event.Event{of(limited, event.Added, "web")}, 2, effect.Result{}, failure, "shop/web False/Failed attempt 2 of 2: exit status 3"},
-		"given up":               {[]event.Event{of(plain, event.Added, "web")}, 1, effect.Result{GiveUp: "no such shop"}, failure, "shop/web False/Failed attempt 1: exit status 3: no such shop"},
-		"allowed to fail":        {[]event.Event{of(dropping, event.Added, "web")}, 1, effect.Result{}, failure, "shop/web False/Failed attempt 1 of 1: exit status 3"},
-		"an operation failed":    {[]event.Event{of(plain, event.Added, "web")}, 1, effect.Result{}, errors.New("no such object"), "shop/web Unknown/Retrying attempt 1: exit status 0, but its output was not applied"},
-		"gone":                   {[]event.Event{of(plain, event.Added, "web"), of(plain, event.Deleted, "web")}, 1, effect.Result{}, nil, ""},
-		"gone and created again": {[]event.Event{of(plain, event.Deleted, "web"), of(plain, event.Added, "web")}, 1, effect.Result{}, nil, "shop/web True/Succeeded "},
-		"another binding":        {[]event.Event{{Type: event.Change, Hook: plain, Index: 1, Watch: event.Added, Object: event.Object{Name: "x"}}}, 1, effect.Result{}, nil, ""},
-		"a Synchronization":      {[]event.Event{{Type: event.Synchronization, Hook: plain}}, 1, effect.Result{}, nil, "shop/a True/Succeeded shop/b True/Succeeded "},
-		"a failed one":           {[]event.Event{{Type: event.Synchronization, Hook: plain}}, 1, effect.Result{}, failure, ""},
+		"succeeded": {[]event.Event{of(plain, event.Added, "web")}, 1, effect.Result{}, nil, "shop/web True/Succeeded "},
+		"with a message": {[]event.Event{of(plain, event.Requeued, "web")}, 1, effect.Result{Message: "3 of 5"}, nil,
+			"shop/web True/Succeeded 3 of 5"},
+		"failed": {[]event.Event{of(plain, event.Modified, "web")}, 4, effect.Result{}, failure,
+			"shop/web Unknown/Retrying attempt 4: exit status 3"},
+		"failed with a message": {[]event.Event{of(limited, event.Added, "web")}, 1, effect.Result{Message: "no disk"}, failure,
+			"shop/web Unknown/Retrying attempt 1 of 2: exit status 3: no disk"},
+		"exhausted": {[]event.Event{of(limited, event.Added, "web")}, 2, effect.Result{}, failure,
+			"shop/web False/Failed attempt 2 of 2: exit status 3"},
+		"given up": {[]event.Event{of(plain, event.Added, "web")}, 1, effect.Result{GiveUp: "no such shop"}, failure,
+			"shop/web False/Failed attempt 1: exit status 3: no such shop"},
+		"allowed to fail": {[]event.Event{of(dropping, event.Added, "web")}, 1, effect.Result{}, failure,
+			"shop/web False/Failed attempt 1 of 1: exit status 3"},
+		"an operation failed": {[]event.Event{of(plain, event.Added, "web")}, 1, effect.Result{}, errors.New("no such object"),
+			"shop/web Unknown/Retrying attempt 1: exit status 0, but its output was not applied"},
+		"gone": {[]event.Event{of(plain, event.Added, "web"), of(plain, event.Deleted, "web")}, 1, effect.Result{}, nil, ""},
+		"gone and created again": {[]event.Event{of(plain, event.Deleted, "web"), of(plain, event.Added, "web")}, 1, effect.Result{}, nil,
+			"shop/web True/Succeeded "},
+		"another binding": {[]event.Event{{Type: event.Change, Hook: plain, Index: 1, Watch: event.Added, Object: event.Object{Name: "x"}}}, 1,
+			effect.Result{}, nil, ""},
+		"a Synchronization": {[]event.Event{{Type: event.Synchronization, Hook: plain}}, 1, effect.Result{}, nil,
+			"shop/a True/Succeeded shop/b True/Succeeded "},
+		"a failed one": {[]event.Event{{Type: event.Synchronization, Hook: plain}}, 1, effect.Result{}, failure, ""},
 	} {
 		r := New(Options{})
 		task := r.Task(c.events[0])
@@ -52,7 +62,8 @@ func TestOutcomes(t *testing.T) {
 			task.Absorb(r.Task(ev))
 		}
 		task.ensureExtra().attempts = c.attempts
-		a := &attempt{task: task, usage: process.Usage{Wall: 1}, result: c.result, lists: []event.Snapshot{many{{Namespace: "shop", Name: "a"}, {Namespace: "shop", Name: "b"}}}}
+		a := &attempt{task: task, usage: process.Usage{Wall: 1}, result: c.result,
+			lists: []event.Snapshot{many{{Namespace: "shop", Name: "a"}, {Namespace: "shop", Name: "b"}}}}
 		var got strings.Builder
 		for _, o := range r.outcomes(a, c.err) {
 			fmt.Fprintf(&got, "%s/%s %s/%s %s", o.Namespace, o.Name, o.Condition.Status, o.Condition.Reason, o.Condition.Message)

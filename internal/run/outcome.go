@@ -67,8 +67,8 @@ func (t *Task) finalized(kept map[string]bool) iter.Seq[event.Event] {
 	}
 }
 
-// keep sets when Deleting is delivered again of objects whose clean-up has another step, and returns their uids. A run that failed, allowed or not, keeps
-// none.
+// keep sets when Deleting is delivered again of objects whose clean-up has another step, and returns their uids. A run that failed, allowed
+// or not, keeps none.
 func (r *Runner) keep(t *Task, result effect.Result, err error) map[string]bool {
 	if !result.KeepFinalizer || err != nil {
 		return nil
@@ -116,7 +116,8 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	}
 	p, m := t.runner.opts.Pending, t.readExtra()
 	displaced := p.Parked.Park(pending.ParkedTask{
-		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(), GaveUp: GaveUp(err) != "", Since: time.Now(),
+		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(),
+		GaveUp: GaveUp(err) != "", Since: time.Now(),
 	}, m.run, t.Events())
 	for _, ev := range displaced {
 		t.runner.awaitRoom(&ev)
@@ -130,8 +131,8 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	return true
 }
 
-// awaitRoom delivers a deletion again when there is room among the parked contexts. If the object has left the selectors since its Deleting, Deleted has
-// followed, or does so now.
+// awaitRoom delivers a deletion again when there is room among the parked contexts. If the object has left the selectors since its
+// Deleting, Deleted has followed, or does so now.
 func (r *Runner) awaitRoom(ev *event.Event) {
 	o, watch := ev.Object, ev.Watch
 	if watch == event.Deleting {
@@ -167,8 +168,8 @@ func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
 	return tasks
 }
 
-// refresh reads the objects of requeues. One that is gone or is being deleted leaves the task; so do other changes of it that may come after its
-// Deleting, because they were parked: the hook would make again what it has cleaned up.
+// refresh reads the objects of requeues. One that is gone or is being deleted leaves the task; so do other changes of it that may come
+// after its Deleting, because they were parked: the hook would make again what it has cleaned up.
 func (t *Task) refresh() {
 	m := t.readExtra()
 	if !m.requeued && !m.revived {
@@ -176,7 +177,8 @@ func (t *Task) refresh() {
 	}
 	var events event.Log
 	for ev := range t.Events() {
-		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" && (requeue || m.revived && precedesDeleting(&ev)) {
+		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" &&
+			(requeue || m.revived && precedesDeleting(&ev)) {
 			now, ok := t.runner.opts.Snapshots.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
 			if !ok {
 				t.runner.opts.Pending.Lanes.Leave(&ev)

@@ -10,8 +10,8 @@ func includesPrevious(ev *event.Event) bool {
 	return ev.Type == event.Change && ev.Hook.Kubernetes[ev.Index].IncludePrevious
 }
 
-// previousInRun has the versions of objects that the hook has processed before a context of a run: earlier in the run, else in a run that has
-// succeeded.
+// previousInRun has the versions of objects that the hook has processed before a context of a run: earlier in the run, else in a run that
+// has succeeded.
 type previousInRun struct {
 	of      *pending.Previous
 	earlier map[pending.Subject]*event.Object

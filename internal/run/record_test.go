@@ -27,7 +27,8 @@ func TestExit(t *testing.T) {
 	}{
 		{Report{Usage: ran}, "exit status 0"},
 		{Report{Usage: ran, Err: &process.ExitError{Status: "exit status 3", Stderr: "secret"}}, "exit status 3"},
-		{Report{Usage: ran, Err: errors.Join(&process.ExitError{Status: "signal: killed", Stderr: "secret"}, errors.New("secret"))}, "signal: killed"},
+		{Report{Usage: ran, Err: errors.Join(&process.ExitError{Status: "signal: killed", Stderr: "secret"}, errors.New("secret"))},
+			"signal: killed"},
 		{Report{Usage: ran, Err: &process.TimeoutError{Limit: time.Minute}}, "ended after the time limit of 1m0s"},
 		{Report{Err: &process.StartError{Err: errors.New("secret")}}, "could not be started"},
 		{Report{Err: errors.New("secret")}, "was not started"},
@@ -55,7 +56,8 @@ func TestWhyInWords(t *testing.T) {
 		{event.Event{Type: event.Startup}, "onStartup"},
 		{event.Event{Type: event.Tick}, "night (0 3 * * *)"},
 		{event.Event{Type: event.Synchronization}, "Synchronization of pods"},
-		{event.Event{Type: event.Change, Watch: event.Added, Object: event.Object{Namespace: "default", Name: "web-1"}}, "Added default/web-1 (pods)"},
+		{event.Event{Type: event.Change, Watch: event.Added, Object: event.Object{Namespace: "default", Name: "web-1"}},
+			"Added default/web-1 (pods)"},
 		{event.Event{Type: event.Change, Watch: event.Deleted, Object: event.Object{Name: "node-1"}}, "Deleted node-1 (pods)"},
 		{event.Event{Type: event.Validating}, "review by check"},
 		{event.Event{Type: event.Conversion}, "conversion of crontabs.example.com"},
@@ -91,14 +93,16 @@ func TestRunsAreRecorded(t *testing.T) {
 	var log strings.Builder
 	rec := &recorder{}
 	h := hookOf("--")
-	recordings, err := recording.New(recording.Options{Dir: filepath.Join(t.TempDir(), "r"), MaxAge: time.Hour, Filters: jq.NewCompiler(jq.Options{}), Log: slog.New(slog.DiscardHandler)})
+	recordings, err := recording.New(recording.Options{Dir: filepath.Join(t.TempDir(), "r"), MaxAge: time.Hour,
+		Filters: jq.NewCompiler(jq.Options{}), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer recordings.Close()
 	r := New(Options{
-		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil)), Env: []string{"A=b"}, Recorder: recordings,
-		Begin: func(b Begun) Record { rec.begun = append(rec.begun, b); return rec },
+		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil)), Env: []string{"A=b"},
+		Recorder: recordings,
+		Begin:    func(b Begun) Record { rec.begun = append(rec.begun, b); return rec },
 	})
 	r.Add([]*hook.Hook{h})
 	task := r.Task(change(h, 0))
@@ -114,14 +118,16 @@ func TestRunsAreRecorded(t *testing.T) {
 	if err := task.Run(t.Context()); err == nil {
 		t.Fatal("the second run has not failed")
 	}
-	if len(rec.begun) != 2 || rec.begun[1].Attempt != 2 || rec.begun[1].Task != "1" || rec.begun[1].Events != 3 || len(rec.begun[1].Why) != 3 || rec.begun[1].Queue != "main" {
+	if len(rec.begun) != 2 || rec.begun[1].Attempt != 2 || rec.begun[1].Task != "1" || rec.begun[1].Events != 3 ||
+		len(rec.begun[1].Why) != 3 || rec.begun[1].Queue != "main" {
 		t.Errorf("begun %+v", rec.begun)
 	}
 	if !slices.Equal(rec.lines, []string{"out", "err", "out", "err"}) || rec.report.Exit() != "exit status 1" || rec.report.Interrupted {
 		t.Errorf("lines %q, report %+v", rec.lines, rec.report)
 	}
 	// Each event can be found in the record of its run.
-	if !strings.Contains(log.String(), `msg="Execute hook" hook=h binding=a event=kubernetes queue=main task=HookRun task.id=1 event.id=1,2,3`) {
+	if !strings.Contains(log.String(),
+		`msg="Execute hook" hook=h binding=a event=kubernetes queue=main task=HookRun task.id=1 event.id=1,2,3`) {
 		t.Errorf("the log: %s", log.String())
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -135,8 +141,10 @@ func TestRunsAreRecorded(t *testing.T) {
 		t.Fatalf("there is no recording: %v", err)
 	}
 	kept, err := recording.Parse(text)
-	if err != nil || kept.Run != "1-2" || kept.Attempt != 2 || kept.Result.Exit != "exit status 1" || kept.Result.Error != "h FAILED: exit status 1" ||
-		!slices.Equal(kept.Result.Output, []string{"out", "err", "out", "err"}) || !slices.Equal(kept.Variables, []string{"A"}) || strings.Count(string(kept.Contexts), `"binding"`) != 3 {
+	if err != nil || kept.Run != "1-2" || kept.Attempt != 2 || kept.Result.Exit != "exit status 1" ||
+		kept.Result.Error != "h FAILED: exit status 1" ||
+		!slices.Equal(kept.Result.Output, []string{"out", "err", "out", "err"}) || !slices.Equal(kept.Variables, []string{"A"}) ||
+		strings.Count(string(kept.Contexts), `"binding"`) != 3 {
 		t.Errorf("%v: the recording is %s", err, text)
 	}
 }
@@ -189,7 +197,8 @@ func TestPanics(t *testing.T) {
 			if len(observed) != 1 || observed[0].Err == nil || rec.report.Err == nil {
 				t.Errorf("observed %+v, recorded %+v", observed, rec.report)
 			}
-			if text := log.String(); !strings.Contains(text, "panic recovered in TaskQueue Start") || !strings.Contains(text, "at the "+where) || !strings.Contains(text, "record_test.go") {
+			if text := log.String(); !strings.Contains(text, "panic recovered in TaskQueue Start") || !strings.Contains(text, "at the "+where) ||
+				!strings.Contains(text, "record_test.go") {
 				t.Errorf("the log is %s", text)
 			}
 			if left, err := filepath.Glob(filepath.Join(files.Dir(), "runs", "hook-*")); err != nil || len(left) > 0 {

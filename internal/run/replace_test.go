@@ -12,8 +12,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
-// TestReplaceAgainstModel adds random events to a lane of tasks. Above the bound, only a Modified event directly behind a Modified one of its binding
-// and object, among the events of these, takes its place.
+// TestReplaceAgainstModel adds random events to a lane of tasks. Above the bound, only a Modified event directly behind a Modified one of
+// its binding and object, among the events of these, takes its place.
 func TestReplaceAgainstModel(t *testing.T) {
 	h := hookOf("--")
 	for i := range h.Kubernetes {
@@ -36,7 +36,8 @@ func TestReplaceAgainstModel(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			full = rapid.Bool().Draw(t, "full")
 			ev := event.Event{Type: event.Change, Hook: rapid.SampledFrom([]*hook.Hook{h, h, other}).Draw(t, "hook"), Key: "k"}
-			ev.Watch = rapid.SampledFrom([]event.Watch{event.Modified, event.Modified, event.Modified, event.Added, event.Deleted, event.Deleting}).Draw(t, "watch")
+			ev.Watch = rapid.SampledFrom([]event.Watch{event.Modified, event.Modified, event.Modified, event.Added, event.Deleted, event.Deleting}).
+				Draw(t, "watch")
 			if ev.Hook == h {
 				ev.Index = rapid.IntRange(0, 1).Draw(t, "binding")
 			}
@@ -84,7 +85,8 @@ func TestReplaceAgainstModel(t *testing.T) {
 			task.Forget()
 		}
 		for i := range 4 { // an object without events goes to any lane
-			ev := event.Event{Type: event.Change, Hook: h, Index: i / 2, Key: "fresh", Object: event.Object{Namespace: "a", Name: []string{"x", "y"}[i%2]}}
+			ev := event.Event{Type: event.Change, Hook: h, Index: i / 2, Key: "fresh",
+				Object: event.Object{Namespace: "a", Name: []string{"x", "y"}[i%2]}}
 			if waiting.Lanes.Enter(&ev); ev.Key != "fresh" {
 				t.Fatalf("object %d stays in its lane without an event", i)
 			}

@@ -19,7 +19,8 @@ func TestResultRules(t *testing.T) {
 	of := func(h *hook.Hook, typ event.Type, index int) event.Event {
 		return event.Event{Type: typ, Hook: h, Index: index, Watch: event.Added, Object: pod}
 	}
-	const requeue, named, listed, other = "requeueAfter: 5m", "requeue: [{namespace: shop, name: web, after: 5m}]", "requeue: [{name: node, after: 5m}]", "requeue: [{name: web, after: 5m}]"
+	const requeue, named, listed, other = "requeueAfter: 5m", "requeue: [{namespace: shop, name: web, after: 5m}]",
+		"requeue: [{name: node, after: 5m}]", "requeue: [{name: web, after: 5m}]"
 	for _, c := range []struct {
 		name   string
 		events []event.Event
@@ -33,7 +34,8 @@ func TestResultRules(t *testing.T) {
 		{"not in its list", []event.Event{of(plain, event.Synchronization, 0)}, list, named, "not in the contexts"},
 		{"a group", []event.Event{of(group, event.Change, 0)}, nil, requeue, ""},
 		{"an object of a group", []event.Event{of(group, event.Change, 0)}, nil, named, "not in the contexts"},
-		{"one of two bindings without Synchronization", []event.Event{of(unlisted, event.Change, 0), of(unlisted, event.Change, 1)}, nil, requeue, `binding "b"`},
+		{"one of two bindings without Synchronization", []event.Event{of(unlisted, event.Change, 0), of(unlisted, event.Change, 1)}, nil, requeue,
+			`binding "b"`},
 		{"not that one", []event.Event{of(unlisted, event.Change, 0)}, nil, requeue, ""},
 		{"startup", []event.Event{{Type: event.Startup, Hook: plain}}, nil, requeue, "an onStartup run"},
 		{"version 0", []event.Event{of(legacy, event.Change, 0)}, nil, requeue, "a hook with configuration v0"},
@@ -53,7 +55,8 @@ func TestResultRules(t *testing.T) {
 	}
 	review := New(Options{}).Task(of(plain, event.HTTP, 0))
 	review.ensureExtra().review = &answered{}
-	if _, err := review.result([]byte(requeue), nil, false); err == nil || !strings.Contains(err.Error(), "a run that answers a request") || review.limit() != 1 {
+	if _, err := review.result([]byte(requeue), nil, false); err == nil || !strings.Contains(err.Error(), "a run that answers a request") ||
+		review.limit() != 1 {
 		t.Errorf("a request: error %v, limit %d", err, review.limit())
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// writeContexts writes as many contexts of the task as fit, by MaxContextBytes and on the disk, but at least one. The others are left to the next
-// task of the lane.
+// writeContexts writes as many contexts of the task as fit, by MaxContextBytes and on the disk, but at least one. The others are left to
+// the next task of the lane.
 func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Context, log *slog.Logger) error {
 	n := t.events.Len()
 	if most := r.opts.MaxContextBytes; most > 0 && n > 1 && t.divisible() {
@@ -41,8 +41,8 @@ func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Contex
 // divisible reports whether several runs may deliver the events: those of a Synchronization are one context.
 func (t *Task) divisible() bool { return !t.synchronizes() && t.readExtra().review == nil }
 
-// fit returns how many contexts, at least one, have no more bytes than most in a file, and how many bytes that has. Below 1, most means the first
-// context alone.
+// fit returns how many contexts, at least one, have no more bytes than most in a file, and how many bytes that has. Below 1, most means the
+// first context alone.
 func (t *Task) fit(frames []wire.Context, most int) (n, size int) {
 	h := t.Hook()
 	snapshots := make([]int, len(frames)) // each context of a binding has the same
@@ -94,8 +94,8 @@ func (t *Task) Rest() *Task {
 	return rest
 }
 
-// Replace takes the last event of the object of the task's event out of a waiting task, if both are Modified events and the task is to replace
-// them. Empty reports that no event is left there, done that others need not be searched.
+// Replace takes the last event of the object of the task's event out of a waiting task, if both are Modified events and the task is to
+// replace them. Empty reports that no event is left there, done that others need not be searched.
 func (t *Task) Replace(waiting *Task) (empty, done bool) {
 	switch {
 	case t.extra == nil || !t.extra.replaces:

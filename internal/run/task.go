@@ -201,7 +201,8 @@ func (t *Task) Absorb(next *Task) bool {
 		over = 1
 	}
 	contexts := t.events.Len() + next.events.Len() - over
-	if limit := t.Hook().Settings.ContextsPerRun; limit > 0 && contexts > limit || t.extra != nil && t.extra.most > 0 && contexts > t.extra.most {
+	if limit := t.Hook().Settings.ContextsPerRun; limit > 0 && contexts > limit ||
+		t.extra != nil && t.extra.most > 0 && contexts > t.extra.most {
 		return false
 	}
 	if covered {
@@ -268,7 +269,8 @@ func (t *Task) Run(ctx context.Context) (err error) {
 	}
 	defer func() { // also after a panic
 		if removed := t.runner.hooks.leave(t.Hook()); removed && err != nil && ctx.Err() == nil {
-			t.runner.opts.Log.Warn("Hook failed; it is not retried because it was changed or removed", append(t.LogFields(), "error", err.Error())...)
+			t.runner.opts.Log.Warn("Hook failed; it is not retried because it was changed or removed",
+				append(t.LogFields(), "error", err.Error())...)
 			t.Forget()
 			err = nil
 		}

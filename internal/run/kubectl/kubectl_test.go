@@ -35,9 +35,11 @@ func TestEnvironments(t *testing.T) {
 			return os.WriteFile(dir+"/trimmed/kubectl.buildid", []byte("another/id\n"), 0o644)
 		}, "bin", "was not built together with"},
 		{"no id to compare with", func(dir string) error { return os.Remove(dir + "/trimmed/kubectl.buildid") }, "bin", "no such file"},
-		{"a wrapper", func(dir string) error { return os.WriteFile(dir+"/other/kubectl", []byte("#!/bin/sh\n"), 0o755) }, "other:bin", "it is no program for Linux"},
+		{"a wrapper", func(dir string) error { return os.WriteFile(dir+"/other/kubectl", []byte("#!/bin/sh\n"), 0o755) }, "other:bin",
+			"it is no program for Linux"},
 		{"a file that is not executable", func(dir string) error { return os.WriteFile(dir+"/other/kubectl", nil, 0o644) }, "other:bin", ""},
-		{"another program", func(dir string) error { return os.Symlink("/bin/true", dir+"/other/kubectl") }, "other:bin", "it has no build id of Go"},
+		{"another program", func(dir string) error { return os.Symlink("/bin/true", dir+"/other/kubectl") }, "other:bin",
+			"it has no build id of Go"},
 		{"none", nil, "/missing:relative", "there is no kubectl in PATH"},
 		{"no trimmed one", func(dir string) error { return os.Remove(dir + "/trimmed/kubectl") }, "bin", ErrAbsent.Error()},
 	} {

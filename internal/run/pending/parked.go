@@ -82,12 +82,13 @@ const (
 // that is dropped.
 func NewParked(limit int, dropped func(ev event.Event, why Reason)) *Parked {
 	return &Parked{
-		limit: limit, dropped: dropped, freed: make(chan struct{}, 1), contexts: list.New(), about: map[Subject]*list.List{}, tasks: map[lane]*parked{}, ids: map[string]*parked{},
+		limit: limit, dropped: dropped, freed: make(chan struct{}, 1), contexts: list.New(), about: map[Subject]*list.List{},
+		tasks: map[lane]*parked{}, ids: map[string]*parked{},
 	}
 }
 
-// Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, which keep their ID. It returns what the
-// limit has displaced although nothing else removes a finalizer.
+// Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, which keep their ID. It
+// returns what the limit has displaced although nothing else removes a finalizer.
 func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,8 +148,8 @@ func each(l *list.List) iter.Seq[*context] {
 	}
 }
 
-// Supersede drops the contexts with the subject of an event whose last run began before the run-th, which has succeeded with the event. A Deleting
-// stays until its object is gone: nothing else removes the finalizer.
+// Supersede drops the contexts with the subject of an event whose last run began before the run-th, which has succeeded with the event. A
+// Deleting stays until its object is gone: nothing else removes the finalizer.
 func (p *Parked) Supersede(ev *event.Event, run uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,7 +23,8 @@ func testHooks() []*hook.Hook {
 			return hook.Kubernetes{Binding: hook.Binding{Name: binding, Group: group}, Lanes: hook.Lanes{Key: ".spec.customer", Concurrency: 2}}
 		}
 		hooks = append(hooks, &hook.Hook{
-			Name: name, Kubernetes: []hook.Kubernetes{k("plain", ""), k("g1", "g"), k("g2", "g")}, Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "tick"}}},
+			Name: name, Kubernetes: []hook.Kubernetes{k("plain", ""), k("g1", "g"), k("g2", "g")},
+			Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "tick"}}},
 		})
 	}
 	return hooks
@@ -31,7 +32,8 @@ func testHooks() []*hook.Hook {
 
 func anyEvent(hooks []*hook.Hook) *rapid.Generator[event.Event] {
 	return rapid.Custom(func(t *rapid.T) event.Event {
-		ev := event.Event{Hook: rapid.SampledFrom(hooks).Draw(t, "hook"), Type: rapid.SampledFrom([]event.Type{event.Change, event.Change, event.Tick, event.Synchronization}).Draw(t, "type")}
+		ev := event.Event{Hook: rapid.SampledFrom(hooks).Draw(t, "hook"),
+			Type: rapid.SampledFrom([]event.Type{event.Change, event.Change, event.Tick, event.Synchronization}).Draw(t, "type")}
 		if ev.Type != event.Tick {
 			ev.Index = rapid.IntRange(0, 2).Draw(t, "index")
 		}
@@ -147,7 +149,8 @@ func TestRequeuesAgainstModel(t *testing.T) {
 		for step := range rapid.IntRange(1, 30).Draw(t, "steps") {
 			ev := anyEvent(hooks).Draw(t, "event")
 			cancel := func(which func(due) bool) { want = slices.DeleteFunc(want, which) }
-			switch rapid.SampledFrom([]string{"set", "set", "set", "await", "await", "room", "cancel", "objects", "take", "remove"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"set", "set", "set", "await", "await", "room", "cancel", "objects", "take", "remove"}).
+				Draw(t, "step") {
 			case "set":
 				at := rapid.IntRange(0, 1000).Draw(t, "at")*30 + step // no two at one moment
 				r.Set(ev, began.Add(time.Duration(at)), uint64(step))
@@ -198,7 +201,8 @@ func TestRequeuesAgainstModel(t *testing.T) {
 			}
 			slices.SortFunc(want, func(a, b due) int { return cmp.Compare(a.at, b.at) })
 			at, ok := r.Next()
-			if r.Len() != len(want) || ok != (len(want) > 0 && want[0].run != waitsForRoom) || ok && !at.Equal(began.Add(time.Duration(want[0].at))) {
+			if r.Len() != len(want) || ok != (len(want) > 0 && want[0].run != waitsForRoom) ||
+				ok && !at.Equal(began.Add(time.Duration(want[0].at))) {
 				t.Fatalf("%d requeues, the next one at %v, want %v", r.Len(), at.Sub(began), want)
 			}
 		}

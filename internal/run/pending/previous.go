@@ -8,8 +8,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Previous has the last version of each object that a hook has processed: those of bindings with IncludePrevious, of runs that have succeeded.
-// It keeps nothing for other bindings. It is safe for concurrent use.
+// Previous has the last version of each object that a hook has processed: those of bindings with IncludePrevious, of runs that have
+// succeeded. It keeps nothing for other bindings. It is safe for concurrent use.
 type Previous struct {
 	mu sync.Mutex
 	of map[Subject]event.Object
@@ -35,8 +35,8 @@ func (s *Previous) Last(ev *event.Event) (event.Object, bool) {
 	return o, ok
 }
 
-// Remember replaces the version of the object of an event after the run-th run; it drops it if the object is gone. The texts are shared with the snapshot of the
-// binding as long as the object does not change.
+// Remember replaces the version of the object of an event after the run-th run; it drops it if the object is gone. The texts are shared
+// with the snapshot of the binding as long as the object does not change.
 func (s *Previous) Remember(ev *event.Event, gone bool, run uint64) {
 	o, err := objectInMemory(ev.Object)
 	s.mu.Lock()

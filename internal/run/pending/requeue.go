@@ -119,8 +119,8 @@ func (r *Requeues) drop(s Subject) {
 	}
 }
 
-// CancelObjects removes the requeues of single objects of a binding that runs before the run-th have requested. Those of a deletion stay: nothing else
-// would remove the finalizer of the object.
+// CancelObjects removes the requeues of single objects of a binding that runs before the run-th have requested. Those of a deletion stay:
+// nothing else would remove the finalizer of the object.
 func (r *Requeues) CancelObjects(h *hook.Hook, index int, run uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package pending keeps deferred work: parked contexts, requeues, and the last version of objects that a hook has processed. It also knows the
-// lanes of objects that have waiting events.
+// Package pending keeps deferred work: parked contexts, requeues, and the last version of objects that a hook has processed. It also knows
+// the lanes of objects that have waiting events.
 //
 // Callers may rely on this:
 //   - There is at most one requeue of a subject.
-//   - Parked contexts keep their order. Beyond the bound the oldest one is dropped. One whose success removes a finalizer is delivered again
-//     when there is room.
+//   - Parked contexts keep their order. Beyond the bound the oldest one is dropped. One whose success removes a finalizer is delivered
+//     again when there is room.
 //   - An object stays in its lane as long as it has events there, even if its key changes.
 //
 // It starts nothing: callers deliver what is due.

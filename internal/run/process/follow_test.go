@@ -20,7 +20,9 @@ func TestEndWithoutPidfd(t *testing.T) {
 		{name: "failure", script: "echo one; echo bad >&2; exit 3", stdout: "one", err: "hook.sh FAILED: bad"},
 		{name: "closed output", script: "echo one; exec >&- 2>&-; sleep 0.05", stdout: "one"},
 		{name: "held open", script: "sleep 20 & echo one", stdout: "one", heldOpen: true},
-		{name: "too long", script: "sleep 60", timeout: 50 * time.Millisecond, err: "hook.sh FAILED: still running after 50ms, killed: raise settings.executionTimeout of the hook or --hook-timeout, or make the hook faster"},
+		{name: "too long", script: "sleep 60", timeout: 50 * time.Millisecond,
+			err: "hook.sh FAILED: still running after 50ms, killed: raise settings.executionTimeout of the hook or --hook-timeout, " +
+				"or make the hook faster"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := New(Options{DrainDelay: 500 * time.Millisecond})

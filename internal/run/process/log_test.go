@@ -45,9 +45,11 @@ func TestLogLines(t *testing.T) {
 		{name: "one object", proxy: true,
 			printed: `{"level":"warn","msg":"quota low","time":"2024-05-05T10:00:00Z","left":3,"source":"quota.py:7"}`, want: `
 {"level":"WARN","msg":"quota low","output":"stdout","proxyJsonLog":true,"hook_left":3,"hook_source":"quota.py:7"}`},
-		{name: "fields come sorted, values stay JSON", proxy: true, printed: `{"z":{"y":[1,{"x":null}]},"a":1.50,"n":12345678901234567890}`, want: `
+		{name: "fields come sorted, values stay JSON", proxy: true, printed: `{"z":{"y":[1,{"x":null}]},"a":1.50,"n":12345678901234567890}`,
+			want: `
 {"level":"INFO","msg":"hook result","output":"stdout","proxyJsonLog":true,"hook_a":1.50,"hook_n":12345678901234567890,"hook_z":{"y":[1,{"x":null}]}}`},
-		{name: "an object on several lines between others", proxy: true, printed: "before\n{\n  \"msg\": \"long\",\n  \"in\": {\n  }\n}\nafter", want: `
+		{name: "an object on several lines between others", proxy: true, printed: "before\n{\n  \"msg\": \"long\",\n  \"in\": {\n  }\n}\nafter",
+			want: `
 {"level":"INFO","msg":"before","output":"stdout"}
 {"level":"INFO","msg":"long","output":"stdout","proxyJsonLog":true,"hook_in":{}}
 {"level":"INFO","msg":"after","output":"stdout"}`},

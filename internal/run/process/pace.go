@@ -3,8 +3,8 @@ package process
 import "time"
 
 const (
-	// freeOutput is what a run prints at full speed, slowRate how many bytes in a second are read of it afterwards: a hook in a loop would fill the
-	// log with gigabytes, and take a core for it. The hook waits in its writes.
+	// freeOutput is what a run prints at full speed, slowRate how many bytes in a second are read of it afterwards: a hook in a loop would
+	// fill the log with gigabytes, and take a core for it. The hook waits in its writes.
 	freeOutput = 10 << 20
 	slowRate   = 4 << 20
 )

@@ -46,7 +46,9 @@ func TestMuchOutput(t *testing.T) {
 	lines, bytes := 0, 0
 	count := func(line []byte) { lines, bytes = lines+1, bytes+len(line)+1 }
 	result, err := e.Execute(t.Context(), Invocation{
-		Hook: "h", Path: "/bin/sh", Args: []string{"-c", "(yes 0123456789abcde | head -n 1000000 >&2) & yes 0123456789abcde | head -n 1000000; wait"}, Stdout: count, Stderr: count,
+		Hook: "h", Path: "/bin/sh",
+		Args: []string{"-c", "(yes 0123456789abcde | head -n 1000000 >&2) & yes 0123456789abcde | head -n 1000000; wait"}, Stdout: count,
+		Stderr: count,
 	})
 	const printed = 2 * 16 * 1000000
 	want := time.Duration(printed-freeOutput) * time.Second / slowRate
@@ -54,7 +56,8 @@ func TestMuchOutput(t *testing.T) {
 		t.Errorf("%v: %d lines of %d bytes, slowed %t by %s, want %s", err, lines, bytes, result.Slowed, c.slept, want)
 	}
 	c.slept = 0
-	if result, err = e.Execute(t.Context(), Invocation{Hook: "h", Path: "/bin/sh", Args: []string{"-c", "echo a"}, Stdout: count, Stderr: count}); err != nil || result.Slowed || c.slept != 0 {
+	if result, err = e.Execute(t.Context(), Invocation{Hook: "h", Path: "/bin/sh", Args: []string{"-c", "echo a"}, Stdout: count,
+		Stderr: count}); err != nil || result.Slowed || c.slept != 0 {
 		t.Errorf("%v: slowed by %s", err, c.slept)
 	}
 }

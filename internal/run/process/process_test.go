@@ -122,7 +122,8 @@ func TestStartErrors(t *testing.T) {
 		is         error
 		text       string
 	}{
-		{"no file", "no/such/hook.sh", os.ErrNotExist, "cmd start: the file no/such/hook.sh does not exist: it was removed or renamed after the hook was loaded"},
+		{"no file", "no/such/hook.sh", os.ErrNotExist,
+			"cmd start: the file no/such/hook.sh does not exist: it was removed or renamed after the hook was loaded"},
 		{"no interpreter", write("a", "#! /no/such/python3 -u\n", 0o755), os.ErrNotExist,
 			`the interpreter "/no/such/python3" of `},
 		{"not executable", write("b", "#!/bin/sh\n", 0o644), os.ErrPermission, "the operator's user is not allowed to execute "},
@@ -147,7 +148,8 @@ func TestStartErrors(t *testing.T) {
 
 func TestMissingDirectory(t *testing.T) {
 	got := execute(t, Options{}, "true", func(in *Invocation) { in.Dir = "/no/such/directory" })
-	if want := "hook.sh FAILED: cmd start: its working directory /no/such/directory does not exist"; got.err == nil || !strings.HasPrefix(got.err.Error(), want) {
+	if want := "hook.sh FAILED: cmd start: its working directory /no/such/directory does not exist"; got.err == nil ||
+		!strings.HasPrefix(got.err.Error(), want) {
 		t.Errorf("got %v", got.err)
 	}
 }
@@ -248,7 +250,8 @@ func TestTimeoutEndsTheGroup(t *testing.T) {
 	if !errors.As(got.err, &timeout) || timeout.Limit != limit {
 		t.Fatalf("got %v", got.err)
 	}
-	if !strings.HasPrefix(got.err.Error(), fmt.Sprintf("hook.sh FAILED: still running after %s, killed: raise settings.executionTimeout", limit)) {
+	if !strings.HasPrefix(got.err.Error(),
+		fmt.Sprintf("hook.sh FAILED: still running after %s, killed: raise settings.executionTimeout", limit)) {
 		t.Errorf("got %q", got.err)
 	}
 	if got.result.HeldOpen || !gone(childOf(t, got)) {

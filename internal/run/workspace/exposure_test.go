@@ -31,10 +31,13 @@ func TestExposed(t *testing.T) {
 		{name: "above it sticky", mode: 0o700, above: 0o777 | fs.ModeSticky, uid: uid, gid: gid},
 		{name: "an emptyDir", mode: 0o777, above: 0o755, uid: uid, gid: gid, pod: true},
 		{name: "the group of the user", mode: 0o775, above: 0o755, uid: uid, gid: gid},
-		{name: "another group", mode: 0o775, above: 0o755, uid: uid, gid: stranger, want: "the group with the id 54321", whose: "tmp", chownOnly: true},
+		{name: "another group", mode: 0o775, above: 0o755, uid: uid, gid: stranger, want: "the group with the id 54321", whose: "tmp",
+			chownOnly: true},
 		{name: "fsGroup", mode: 0o2775, above: 0o755, uid: uid, gid: stranger, pod: true, chownOnly: true},
-		{name: "another user's", mode: 0o700, above: 0o755, uid: stranger, gid: gid, want: "the user with the id 54321 owns", whose: "tmp", chownOnly: true},
-		{name: "a volume of another user", mode: 0o755, above: 0o755, uid: stranger, gid: gid, pod: true, want: "the user with the id 54321 owns", whose: "tmp", chownOnly: true},
+		{name: "another user's", mode: 0o700, above: 0o755, uid: stranger, gid: gid, want: "the user with the id 54321 owns", whose: "tmp",
+			chownOnly: true},
+		{name: "a volume of another user", mode: 0o755, above: 0o755, uid: stranger, gid: gid, pod: true, want: "the user with the id 54321 owns",
+			whose: "tmp", chownOnly: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.chownOnly && os.Geteuid() != 0 {

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Directories of runs and of hooks are in directories that their owner can enter and change, but not list: a hook learns the path of its own only. A
-// process of the same user can change the mode, but does so on purpose.
+// Directories of runs and of hooks are in directories that their owner can enter and change, but not list: a hook learns the path of its
+// own only. A process of the same user can change the mode, but does so on purpose.
 const (
 	runsName, homesName = "runs", "homes"
 	hiddenMode          = fs.FileMode(0o300)

@@ -5,7 +5,8 @@
 //   - With Options.Homes, each hook has a home directory of its own, which is kept until Leave or Close.
 //   - Delete removes everything in that directory, and only there.
 //   - Outputs returns for whatever a hook has put in the place of its files, and reads at most 256 MiB of each.
-//   - Files that Protect has recorded are written again, before the next run, if a hook or a cleaner of temporary files has changed or removed them.
+//   - Files that Protect has recorded are written again, before the next run, if a hook or a cleaner of temporary files has changed or
+//     removed them.
 //   - Directories that a killed operator left are removed by the next one; directories of others are not touched.
 package workspace
 
@@ -192,7 +193,8 @@ func (w *Workspace) restore() error {
 	return nil
 }
 
-// rewrite writes a protected file in one step: runs of other hooks may be reading it. Links that a hook has put in place of directories are removed.
+// rewrite writes a protected file in one step: runs of other hooks may be reading it. Links that a hook has put in place of directories are
+// removed.
 func (w *Workspace) rewrite(path string, file protected) error {
 	root, err := os.OpenRoot(w.main.path)
 	if err != nil {

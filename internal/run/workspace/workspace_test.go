@@ -72,7 +72,8 @@ func TestFiles(t *testing.T) {
 	if info, err := os.Stat(f.dir); err != nil || info.Mode() != fs.ModeDir|0o700 || seen != 8 {
 		t.Errorf("mode %v, %v, %d variables", info.Mode(), err, seen)
 	}
-	must(t, os.Mkdir(filepath.Join(f.dir, "more"), 0o700), os.WriteFile(filepath.Join(f.dir, "more", "file"), nil, 0o600), os.WriteFile(f.metrics, []byte("{}"), 0o600))
+	must(t, os.Mkdir(filepath.Join(f.dir, "more"), 0o700), os.WriteFile(filepath.Join(f.dir, "more", "file"), nil, 0o600),
+		os.WriteFile(f.metrics, []byte("{}"), 0o600))
 	if out, err := f.Outputs(); err != nil || string(out.Metrics) != "{}" || out.Patch != nil {
 		t.Errorf("the run handed back %q, %v", out, err)
 	}
@@ -145,7 +146,8 @@ func TestOutputsThatAreNoFiles(t *testing.T) {
 		replace func(path string) error
 		want    string
 	}{
-		"a pipe":      {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "it is no longer a file, but a pipe: write into the file that is there"},
+		"a pipe": {func(path string) error { return syscall.Mkfifo(path, 0o600) },
+			"it is no longer a file, but a pipe: write into the file that is there"},
 		"a device":    {func(path string) error { return os.Symlink("/dev/zero", path) }, "it is no longer a file, but a device"},
 		"a directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "it is no longer a file, but a directory"},
 		"nothing":     {func(string) error { return nil }, "the hook removed the file that $KUBERNETES_PATCH_PATH names"},
@@ -206,7 +208,8 @@ func TestSweep(t *testing.T) {
 		t.Helper()
 		must(t, os.MkdirAll(in(name, "hook-a"), 0o700), os.WriteFile(in(name, lockName), []byte(lock), 0o600), os.Chmod(in(name), mode))
 	}
-	must(t, os.WriteFile(filepath.Join(victim, lockName), []byte(lockText), 0o600), os.WriteFile(filepath.Join(victim, "diary"), []byte("precious"), 0o600))
+	must(t, os.WriteFile(filepath.Join(victim, lockName), []byte(lockText), 0o600),
+		os.WriteFile(filepath.Join(victim, "diary"), []byte("precious"), 0o600))
 	workspace("operator-1", lockText, 0o700)
 	must(t, os.Symlink(victim, in("operator-1", "more")))
 	workspace("operator-backup", lockText, 0o700)
@@ -246,7 +249,8 @@ func TestSweep(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, in("operator-1")) || !strings.Contains(text, "Removed a directory that a killed operator left") {
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, in("operator-1")) ||
+		!strings.Contains(text, "Removed a directory that a killed operator left") {
 		t.Errorf("the log is %s", text)
 	}
 }

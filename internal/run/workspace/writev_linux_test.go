@@ -32,7 +32,8 @@ func TestWritePiecesFails(t *testing.T) {
 		t.Skip("there is no /dev/full")
 	}
 	defer f.Close()
-	if err := (&contextFile{f}).WritePieces([][]byte{[]byte("x")}); !errors.Is(err, syscall.ENOSPC) || err.Error() != "writev /dev/full: no space left on device" {
+	if err := (&contextFile{f}).WritePieces([][]byte{[]byte("x")}); !errors.Is(err, syscall.ENOSPC) ||
+		err.Error() != "writev /dev/full: no space left on device" {
 		t.Errorf("error %v", err)
 	}
 }
