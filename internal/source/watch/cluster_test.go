@@ -266,7 +266,8 @@ func bindings(name string, all ...hook.Kubernetes) *hook.Hook {
 // secret makes a Secret with the label v=VALUE. No other test makes Secrets in the namespace.
 func secret(t *testing.T, c *testenv.Cluster, namespace, name, value string) {
 	t.Helper()
-	c.KubectlInput(t, fmt.Sprintf(`{"kind":"Secret","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"labels":{"v":%q}}}`, name, namespace, value), "apply", "-f", "-")
+	c.KubectlInput(t, fmt.Sprintf(`{"kind":"Secret","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"labels":{"v":%q}}}`, name,
+		namespace, value), "apply", "-f", "-")
 }
 
 // someNamespaces makes n namespaces, in the order of snapshots.
@@ -292,11 +293,15 @@ func crd(t *testing.T, c *testenv.Cluster, group, kind, scope string, versions .
 	lower := strings.ToLower(kind)
 	var served []string
 	for i, version := range versions {
-		served = append(served, fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`, version, i == 0))
+		served = append(served,
+			fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object",`+
+				`"x-kubernetes-preserve-unknown-fields":true}}}`, version, i == 0))
 	}
 	name := lower + "s." + group
-	c.KubectlInput(t, fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":%q},"spec":{"group":%q,"scope":%q,"names":{"kind":%q,"plural":%q,"singular":%q,"shortNames":[%q]},"versions":[%s]}}`,
-		name, group, scope, kind, lower+"s", "one-"+lower, "sh-"+lower, strings.Join(served, ",")), "create", "-f", "-")
+	c.KubectlInput(t,
+		fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":%q},"spec":{"group":%q,`+
+			`"scope":%q,"names":{"kind":%q,"plural":%q,"singular":%q,"shortNames":[%q]},"versions":[%s]}}`,
+			name, group, scope, kind, lower+"s", "one-"+lower, "sh-"+lower, strings.Join(served, ",")), "create", "-f", "-")
 	t.Cleanup(func() { c.Kubectl(t, "delete", "crd", name, "--ignore-not-found", "--wait=false") })
 	c.Kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", name)
 }
@@ -304,5 +309,6 @@ func crd(t *testing.T, c *testenv.Cluster, group, kind, scope string, versions .
 // custom makes an object of a custom resource.
 func custom(t *testing.T, c *testenv.Cluster, apiVersion, kind, namespace, name string) {
 	t.Helper()
-	c.KubectlInput(t, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":%q}}`, apiVersion, kind, name, namespace), "apply", "-f", "-")
+	c.KubectlInput(t, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":%q}}`, apiVersion, kind, name, namespace),
+		"apply", "-f", "-")
 }

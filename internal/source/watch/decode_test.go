@@ -15,12 +15,26 @@ import (
 
 // samplePod is an object of 2 KiB, as the API server sends them: a third of it is managedFields.
 func samplePod(i int) string {
-	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%05d","generateName":"web-","namespace":"shop","uid":"6f0d3b3e-5d53-4bd4-9f0e-%012d","resourceVersion":"%d",`+
-		`"creationTimestamp":"2026-01-02T03:04:05Z","labels":{"app":"web","pod-template-hash":"7c5ddbdf54"},"annotations":{"checksum/config":"5e884898da28047151d0e56f8dc62927","note":"line 1\nline 2 \"quoted\""},`+
-		`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-7c5ddbdf54","uid":"0b4d9c53-9d1e-4e58-bf13-3a1f1b6b7d8e","controller":true,"blockOwnerDeletion":true}],`+
-		`"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{}},"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"0b4d9c53-9d1e-4e58-bf13-3a1f1b6b7d8e\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:resources":{}}}}}}]},`+
-		`"spec":{"containers":[{"name":"web","image":"registry.example.com/web:1.27","ports":[{"containerPort":8080,"protocol":"TCP"}],"resources":{"limits":{"memory":"128Mi"},"requests":{"cpu":"100m","memory":"64Mi"}},"env":[{"name":"POD_NAME","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.name"}}},{"name":"MODE","value":"production"}],"volumeMounts":[{"name":"kube-api-access-x7k2p","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-1","schedulerName":"default-scheduler"},`+
-		`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-01-02T03:04:06Z"}],"hostIP":"10.0.0.1","podIP":"10.1.0.1","qosClass":"Burstable"}}`, i, i, 1000+i)
+	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%05d","generateName":"web-","namespace":"shop",`+
+		`"uid":"6f0d3b3e-5d53-4bd4-9f0e-%012d","resourceVersion":"%d",`+
+		`"creationTimestamp":"2026-01-02T03:04:05Z","labels":{"app":"web","pod-template-hash":"7c5ddbdf54"},`+
+		`"annotations":{"checksum/config":"5e884898da28047151d0e56f8dc62927","note":"line 1\nline 2 \"quoted\""},`+
+		`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-7c5ddbdf54","uid":"0b4d9c53-9d1e-4e58-bf13-3a1f1b6b7d8e",`+
+		`"controller":true,"blockOwnerDeletion":true}],`+
+		`"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:05Z",`+
+		`"fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{}},"f:generateName":{},`+
+		`"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},`+
+		`"k:{\"uid\":\"0b4d9c53-9d1e-4e58-bf13-3a1f1b6b7d8e\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{},`+
+		`"f:imagePullPolicy":{},"f:name":{},"f:resources":{}}}}}}]},`+
+		`"spec":{"containers":[{"name":"web","image":"registry.example.com/web:1.27","ports":[{"containerPort":8080,"protocol":"TCP"}],`+
+		`"resources":{"limits":{"memory":"128Mi"},"requests":{"cpu":"100m","memory":"64Mi"}},"env":[{"name":"POD_NAME",`+
+		`"valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.name"}}},{"name":"MODE","value":"production"}],`+
+		`"volumeMounts":[{"name":"kube-api-access-x7k2p","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],`+
+		`"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],`+
+		`"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default",`+
+		`"nodeName":"node-1","schedulerName":"default-scheduler"},`+
+		`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-01-02T03:04:06Z"}],`+
+		`"hostIP":"10.0.0.1","podIP":"10.1.0.1","qosClass":"Burstable"}}`, i, i, 1000+i)
 }
 
 func sampleList(n int) string {
@@ -82,13 +96,15 @@ func TestDecodeListCutOff(t *testing.T) {
 		}
 	}
 	broken := errors.New("connection reset by peer")
-	if _, err := decodeList(io.MultiReader(strings.NewReader(list[:len(list)-3]), iotest.ErrReader(broken)), digesting(false)); !errors.Is(err, broken) {
+	if _, err := decodeList(io.MultiReader(strings.NewReader(list[:len(list)-3]), iotest.ErrReader(broken)), digesting(false)); !errors.Is(err,
+		broken) {
 		t.Errorf("got %v, want what went wrong", err)
 	}
 }
 
 func TestDecodeListThatIsNone(t *testing.T) {
-	for _, text := range []string{``, `[]`, `null`, `"list"`, `{"items":{"a":1}}`, `{"items":[1]}`, `{"items":7}`, `{"items":[{"metadata":[]}]}`} {
+	for _, text := range []string{``, `[]`, `null`, `"list"`, `{"items":{"a":1}}`, `{"items":[1]}`, `{"items":7}`,
+		`{"items":[{"metadata":[]}]}`} {
 		if got, err := decodeList(strings.NewReader(text), digesting(true)); err == nil {
 			t.Errorf("%s was accepted: %d items", text, len(got.Items))
 		}
@@ -130,12 +146,14 @@ func TestDecodeStream(t *testing.T) {
 		},
 		{
 			"bookmarks have no JSON",
-			`{"type":"BOOKMARK","object":{"kind":"A","metadata":{"resourceVersion":"4"}}}{"type":"BOOKMARK","object":{"kind":"A","metadata":{"resourceVersion":"5","annotations":{"a":"b"}}}}`,
+			`{"type":"BOOKMARK","object":{"kind":"A","metadata":{"resourceVersion":"4"}}}{"type":"BOOKMARK","object":{"kind":"A",` +
+				`"metadata":{"resourceVersion":"5","annotations":{"a":"b"}}}}`,
 			[]string{"BOOKMARK A /@4 ", "BOOKMARK A /@5 "},
 		},
 		{
 			"errors",
-			`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (9)","reason":"Expired","code":410}}`,
+			`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 ` +
+				`(9)","reason":"Expired","code":410}}`,
 			[]string{"ERROR too old resource version: 1 (9)"},
 		},
 		{
@@ -163,7 +181,9 @@ func TestDecodeStream(t *testing.T) {
 }
 
 func TestExpiredDiffersFromOtherErrors(t *testing.T) {
-	s := newEventStream(io.NopCloser(strings.NewReader(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"details":{"retryAfterSeconds":2}}}`)), digesting(true)(), nil)
+	s := newEventStream(
+		io.NopCloser(strings.NewReader(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,`+
+			`"details":{"retryAfterSeconds":2}}}`)), digesting(true)(), nil)
 	defer s.Stop()
 	ev := <-s.ResultChan()
 	if err := apierrors.FromObject(ev.Object); ev.Type != watch.Error || !apierrors.IsResourceExpired(err) {

@@ -23,7 +23,8 @@ func TestFollowNamespaces(t *testing.T) {
 	o := observe(t, c.Kubeconfig)
 	h := bindings("follow",
 		hook.Kubernetes{Kind: "Secret", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}},
-		hook.Kubernetes{Kind: "Secret", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}, Names: []string{"b", "c"}, JQFilter: ".metadata.labels.v"},
+		hook.Kubernetes{Kind: "Secret", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}, Names: []string{"b", "c"},
+			JQFilter: ".metadata.labels.v"},
 	)
 	o.unlocked(h)
 	o.sees(h, 0, one+"/a", one+"/b")

@@ -29,7 +29,8 @@ func TestLogsWithoutLock(t *testing.T) {
 	}})
 	m.gate.todo = b.todo
 	o := w.text("x/a#1:t")
-	missing, other := apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)), errors.New("the webhook denied it")
+	missing, other := apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)),
+		errors.New("the webhook denied it")
 	for _, err := range []error{missing, other, nil} {
 		m.update(func() { m.answeredAdd(m.lack(&subscription{consumer: m}, o, 0), err) })
 		c := &change{request: request{key: o.key, remove: true}}

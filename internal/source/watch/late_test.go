@@ -73,7 +73,8 @@ func TestQueueIsBounded(t *testing.T) {
 func TestQueueOfWaitingBinding(t *testing.T) {
 	w := newStage(t)
 	for _, command := range []string{
-		"binding b", "join b s", "list s@10", "binding late", "join late s", "set s x/a@11:one", "ask s", "set s x/a@12:two", "set s x/a@13:two", "ask s",
+		"binding b", "join b s", "list s@10", "binding late", "join late s", "set s x/a@11:one", "ask s", "set s x/a@12:two",
+		"set s x/a@13:two", "ask s",
 	} {
 		w.do(strings.Fields(command))
 	}
@@ -105,7 +106,8 @@ func TestBytesAreShared(t *testing.T) {
 		return it.object.json
 	}
 	for _, command := range []string{
-		"binding b", "binding slim jq slim", "join b s", "join slim s", "list s@10 x/a@1:one", "binding late", "join late s", "ask s", "late s@10 x/a@1:one",
+		"binding b", "binding slim jq slim", "join b s", "join slim s", "list s@10 x/a@1:one", "binding late", "join late s", "ask s",
+		"late s@10 x/a@1:one",
 	} {
 		w.do(strings.Fields(command))
 	}

@@ -75,7 +75,8 @@ type modelBinding struct {
 // step does one thing, and returns the command for it and what has to come of it.
 func (m *model) step(t *rapid.T) (command string, want []string) {
 	m.version++
-	kind := rapid.SampledFrom([]string{"set", "set", "set", "delete", "blind", "again", "list", "snapshot", "synchronize", "unlock", "announce", "lead", "lead"}).Draw(t, "command")
+	kind := rapid.SampledFrom([]string{"set", "set", "set", "delete", "blind", "again", "list", "snapshot", "synchronize", "unlock",
+		"announce", "lead", "lead"}).Draw(t, "command")
 	key := rapid.SampledFrom([]string{"x/a", "x/b", "y/a", "c"}).Draw(t, "key")
 	text := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "text")
 	b := rapid.SampledFrom(m.bindings).Draw(t, "binding")

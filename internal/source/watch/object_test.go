@@ -26,17 +26,20 @@ func TestIndex(t *testing.T) {
 	}{
 		{
 			name: "a namespaced object",
-			raw:  `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"7"},"spec":{"x":[1,2]}}`,
+			raw: `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"7"},` +
+				`"spec":{"x":[1,2]}}`,
 			want: object{key: "shop\x00web", namespace: "shop", name: "web", kind: "Pod", uid: "u-1", resourceVersion: "7"},
 		},
 		{
 			name: "a cluster-scoped object, as custom resources are printed: sorted",
-			raw:  `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"creationTimestamp":null,"name":"a.b","resourceVersion":"10","uid":"u"}}`,
+			raw: `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"creationTimestamp":null,"name":"a.b",` +
+				`"resourceVersion":"10","uid":"u"}}`,
 			want: object{key: "\x00a.b", name: "a.b", kind: "Thing", uid: "u", resourceVersion: "10"},
 		},
 		{
 			name: "metadata first, fields of the same names elsewhere",
-			raw:  `{"metadata":{"labels":{"name":"no"},"name":"yes","ownerReferences":[{"uid":"no","kind":"No","name":"no"}]},"spec":{"metadata":{"name":"no"},"kind":"No"},"kind":"Yes","apiVersion":"v1"}`,
+			raw: `{"metadata":{"labels":{"name":"no"},"name":"yes","ownerReferences":[{"uid":"no","kind":"No","name":"no"}]},` +
+				`"spec":{"metadata":{"name":"no"},"kind":"No"},"kind":"Yes","apiVersion":"v1"}`,
 			want: object{key: "\x00yes", name: "yes", kind: "Yes"},
 		},
 		{
@@ -46,7 +49,8 @@ func TestIndex(t *testing.T) {
 		},
 		{
 			name: "escapes in values that are indexed and in those that are not",
-			raw:  `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"w\u0065b\"\\","namespace":"sh\u006fp","annotations":{"a":"\n\u2028<&>","b":"\ud83d\ude00"}}}`,
+			raw: `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"w\u0065b\"\\","namespace":"sh\u006fp","annotations":{"a":"\n\u2028<&>",` +
+				`"b":"\ud83d\ude00"}}}`,
 			want: object{key: "shop\x00web\"\\", namespace: "shop", name: "web\"\\", kind: "Pod"},
 		},
 		{
@@ -106,7 +110,8 @@ func TestManagedFieldsAreCut(t *testing.T) {
 		{"alone", `{"metadata":{"managedFields":[1]},"kind":"A"}`, `{"metadata":{},"kind":"A"}`},
 		{"null", `{"metadata":{"name":"a","managedFields":null}}`, `{"metadata":{"name":"a"}}`},
 		{"absent", `{"metadata":{"name":"a"}}`, `{"metadata":{"name":"a"}}`},
-		{"elsewhere it stays", `{"metadata":{"name":"a"},"managedFields":1,"spec":{"metadata":{"managedFields":2}}}`, `{"metadata":{"name":"a"},"managedFields":1,"spec":{"metadata":{"managedFields":2}}}`},
+		{"elsewhere it stays", `{"metadata":{"name":"a"},"managedFields":1,"spec":{"metadata":{"managedFields":2}}}`,
+			`{"metadata":{"name":"a"},"managedFields":1,"spec":{"metadata":{"managedFields":2}}}`},
 		{"first, with space", `{"metadata":{ "managedFields" : [] , "name":"a"}}`, `{"metadata":{ "name":"a"}}`},
 		{"last, with space", `{"metadata":{"name":"a" , "managedFields" : [] }}`, `{"metadata":{"name":"a" }}`},
 		{"between, with space", `{"metadata":{"name":"a" , "managedFields" : [] , "uid":"u"}}`, `{"metadata":{"name":"a" , "uid":"u"}}`},

@@ -104,9 +104,9 @@ func (m *monitor) follow(namespace, name string) (known []byte, written func(bef
 	}
 }
 
-// Follow returns the JSON of an object, if the binding keeps it and it is not known to be outdated, for a caller that is about to change it. The caller
-// calls written when that is done, with the resource versions before and after its change, if there was one: the change is no event of the binding
-// if nothing else lies between. Until then other changes of the object wait.
+// Follow returns the JSON of an object, if the binding keeps it and it is not known to be outdated, for a caller that is about to change
+// it. The caller calls written when that is done, with the resource versions before and after its change, if there was one: the change is
+// no event of the binding if nothing else lies between. Until then other changes of the object wait.
 func (w *Watcher) Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string)) {
 	if m := w.monitor(h, index); m != nil {
 		return m.follow(namespace, name)

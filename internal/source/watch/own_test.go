@@ -27,11 +27,12 @@ func (*seenSink) Gone(*hook.Hook, int, event.Object)  {}
 func (*seenSink) FilterFailed(*hook.Hook, int, error) {}
 func (*seenSink) KeyFailed(*hook.Hook, int, error)    {}
 
-// A change that the operator has made is no event if nothing else lies between it and what the binding has delivered. It does not matter whether the
-// watch or the answer of the API server comes first.
+// A change that the operator has made is no event if nothing else lies between it and what the binding has delivered. It does not matter
+// whether the watch or the answer of the API server comes first.
 func TestOwnChanges(t *testing.T) {
 	for name, c := range map[string]struct {
-		// steps are: a version that the watch delivers, x for a deletion, "follow", and "BEFORE>AFTER" for the answer to a change; ">" is no change.
+		// steps are: a version that the watch delivers, x for a deletion, "follow", and "BEFORE>AFTER" for the answer to a change; ">" is no
+		// change.
 		steps, want string
 	}{
 		"the answer comes first":             {"follow 1>2 2 3", "Modified 3"},
@@ -53,7 +54,8 @@ func TestOwnChanges(t *testing.T) {
 			}}}
 			res := kube.Resource{Kind: "ConfigMap", Namespaced: true}
 			sink := &seenSink{}
-			s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: sink, Resolve: func(string, string) (kube.Resource, error) { return res, nil }})
+			s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: sink,
+				Resolve: func(string, string) (kube.Resource, error) { return res, nil }})
 			object := func(version string) []byte {
 				return fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"%s"}}`, version)
 			}
@@ -101,9 +103,11 @@ func TestOwnChanges(t *testing.T) {
 func TestFollowKnows(t *testing.T) {
 	h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: "ConfigMap", KeepFullObjects: true}}}
 	res := kube.Resource{Kind: "ConfigMap", Namespaced: true}
-	s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: &seenSink{}, Resolve: func(string, string) (kube.Resource, error) { return res, nil }})
+	s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: &seenSink{},
+		Resolve: func(string, string) (kube.Resource, error) { return res, nil }})
 	set := func(version string) {
-		if err := s.Set(t.Context(), res, []byte(`{"kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"`+version+`"}}`)); err != nil {
+		if err := s.Set(t.Context(), res,
+			[]byte(`{"kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"`+version+`"}}`)); err != nil {
 			t.Fatal(err)
 		}
 	}

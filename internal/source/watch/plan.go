@@ -44,7 +44,8 @@ func (w *Watcher) narrowPlan(b *hook.Kubernetes, res kube.Resource) plan {
 	}
 	if b.Namespaces.ByLabels {
 		namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-		return plan{base: base, byLabels: true, scopes: []scope{{GroupVersionResource: namespaces, labels: b.Namespaces.Labels, keepManagedFields: true}}}
+		return plan{base: base, byLabels: true,
+			scopes: []scope{{GroupVersionResource: namespaces, labels: b.Namespaces.Labels, keepManagedFields: true}}}
 	}
 	return plan{base: base, scopes: narrow(base, b.Namespaces.Names, b.Names)}
 }
@@ -161,7 +162,8 @@ func allowed(ctx context.Context, client rest.Interface, what authorization.Reso
 
 // refused reports whether the API server will give the same answer to the same request.
 func refused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsInvalid(err)
 }
 
 // count returns the number of objects in a scope without its selectors, or more than limit if it cannot be known.

@@ -142,7 +142,8 @@ func (r *replay) put(o event.Object) (version int) {
 	if err := json.Unmarshal(full, &object); err != nil {
 		r.t.Errorf("%s: %v", full, err)
 	}
-	if object.Kind != "Secret" || object.APIVersion != "v1" || object.Metadata.Name != o.Name || strconv.Quote(object.Metadata.Labels.V) != string(filtered) {
+	if object.Kind != "Secret" || object.APIVersion != "v1" || object.Metadata.Name != o.Name ||
+		strconv.Quote(object.Metadata.Labels.V) != string(filtered) {
 		r.t.Errorf("%s received %s with filter result %s", r.hook.Name, full, filtered)
 	}
 	r.objects[o.Name] = known{object.Metadata.UID, string(filtered)}
@@ -199,7 +200,8 @@ func (w *writer) put(name, value string) {
 		method, path = http.MethodPut, w.path+"/"+name
 	}
 	body := fmt.Sprintf(`{"kind":"Secret","apiVersion":"v1","metadata":{"name":%q,"labels":{"v":%q}}}`, name, value)
-	if err := w.client.Verb(method).AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(w.t.Context()).Error(); err != nil {
+	if err := w.client.Verb(method).AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(w.t.Context()).
+		Error(); err != nil {
 		w.t.Fatal(err)
 	}
 	w.have[name] = strconv.Quote(value)
@@ -229,7 +231,8 @@ func TestFullSpeed(t *testing.T) {
 	resyncs.Resync = 20 * time.Millisecond
 	o.unlocked(bindings("resyncs", resyncs))
 	label := "flap=" + ns
-	o.unlocked(bindings("follows", hook.Kubernetes{APIVersion: "v1", Kind: "Secret", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}}))
+	o.unlocked(bindings("follows",
+		hook.Kubernetes{APIVersion: "v1", Kind: "Secret", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}}))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var disturbing sync.WaitGroup

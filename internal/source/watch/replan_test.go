@@ -30,7 +30,8 @@ func TestFailedAccessReviewIsRepeated(t *testing.T) {
 		return nil
 	}
 	follow(t, s, func(w *Watcher, seen *witness) {
-		h := bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Names: []string{"a", "b", "c", "d", "first"}})
+		h := bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"),
+			Names: []string{"a", "b", "c", "d", "first"}})
 		troubles := 0
 		if err := w.Enable(seen.t.Context(), h, func(int, error) { troubles++ }); err != nil {
 			t.Fatal(err)
@@ -123,7 +124,8 @@ func TestMissingNamespaceIsNamed(t *testing.T) {
 	ns := c.Namespace(t)
 	o := observe(t, c.Kubeconfig)
 	o.enable(bindings("h", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns, "nosuch-"+ns)}))
-	o.says(`msg="The namespace does not exist (yet): check namespace.nameSelector.matchNames of the binding" hook=h binding=binding-0 namespace=nosuch-` + ns)
+	o.says(`msg="The namespace does not exist (yet): check namespace.nameSelector.matchNames of the binding" hook=h binding=binding-0 ` +
+		`namespace=nosuch-` + ns)
 	if strings.Contains(o.log(), "namespace="+ns) {
 		t.Errorf("the log warns of a namespace that exists:\n%s", o.log())
 	}

@@ -28,11 +28,13 @@ func TestSelectors(t *testing.T) {
 		{"a namespace", hook.Kubernetes{Namespaces: inNamespaces(one)}, []string{one + "/a", one + "/b", one + "/c"}},
 		{"namespaces", hook.Kubernetes{Namespaces: all}, []string{one + "/a", one + "/b", one + "/c", two + "/a", two + "/b", two + "/c"}},
 		{"a name", hook.Kubernetes{Namespaces: all, Names: []string{"a"}}, []string{one + "/a", two + "/a"}},
-		{"names", hook.Kubernetes{Namespaces: all, Names: []string{"a", "c", "nosuch"}}, []string{one + "/a", one + "/c", two + "/a", two + "/c"}},
+		{"names", hook.Kubernetes{Namespaces: all, Names: []string{"a", "c", "nosuch"}},
+			[]string{one + "/a", one + "/c", two + "/a", two + "/c"}},
 		{"labels", hook.Kubernetes{Namespaces: all, Labels: "v=2"}, []string{one + "/b", one + "/c", two + "/b", two + "/c"}},
 		{"expressions of labels", hook.Kubernetes{Namespaces: inNamespaces(one), Labels: "v in (1,3),v,!w"}, []string{one + "/a"}},
 		{"fields", hook.Kubernetes{Namespaces: inNamespaces(one), Fields: "metadata.name!=a"}, []string{one + "/b", one + "/c"}},
-		{"labels, fields and names", hook.Kubernetes{Namespaces: all, Names: []string{"a", "b"}, Labels: "v=2", Fields: "type=Opaque"}, []string{one + "/b", two + "/b"}},
+		{"labels, fields and names", hook.Kubernetes{Namespaces: all, Names: []string{"a", "b"}, Labels: "v=2", Fields: "type=Opaque"},
+			[]string{one + "/b", two + "/b"}},
 		{"nothing there", hook.Kubernetes{Namespaces: inNamespaces("nosuch-" + one)}, nil},
 		{"a field and no namespace", hook.Kubernetes{Fields: "metadata.namespace=" + three}, []string{three + "/a", three + "/b", three + "/c"}},
 	} {
@@ -58,7 +60,8 @@ func TestChangeOfLabels(t *testing.T) {
 	secret(t, c, ns, "a", "1")
 	secret(t, c, ns, "b", "2")
 	o := observe(t, c.Kubeconfig)
-	h := o.unlocked(bindings("labels", hook.Kubernetes{Kind: "secret", Namespaces: inNamespaces(ns), Labels: "v=1", JQFilter: ".metadata.labels"}))
+	h := o.unlocked(bindings("labels", hook.Kubernetes{Kind: "secret", Namespaces: inNamespaces(ns), Labels: "v=1",
+		JQFilter: ".metadata.labels"}))
 	secret(t, c, ns, "b", "1")
 	secret(t, c, ns, "a", "3")
 	c.Kubectl(t, "-n", ns, "label", "secret", "b", "w=1")
@@ -108,7 +111,8 @@ func TestClusterScopedKindWithNamespaces(t *testing.T) {
 	ns := c.Namespace(t)
 	for _, namespaces := range []hook.Namespaces{inNamespaces("default", ns), {ByLabels: true, Labels: "nosuch=" + ns}} {
 		o := observe(t, c.Kubeconfig)
-		h := o.unlocked(bindings("cluster", hook.Kubernetes{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Names: []string{ns}, Namespaces: namespaces}))
+		h := o.unlocked(bindings("cluster", hook.Kubernetes{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Names: []string{ns},
+			Namespaces: namespaces}))
 		c.Kubectl(t, "create", "clusterrole", ns, "--verb=get", "--resource=pods")
 		c.Kubectl(t, "delete", "clusterrole", ns)
 		o.expect("Added "+ns, "Deleted "+ns)
@@ -178,7 +182,8 @@ func TestFilterDoesNotCompile(t *testing.T) {
 	c := testenv.Shared(t)
 	o := observe(t, c.Kubeconfig)
 	_, done := o.begin(bindings("broken", hook.Kubernetes{Kind: "Secret", JQFilter: ".a |"}))
-	if err := testenv.Receive(t, done, "end"); err == nil || !strings.Contains(err.Error(), `cannot compile jqFilter of hook "broken", binding "binding-0"`) {
+	if err := testenv.Receive(t, done, "end"); err == nil ||
+		!strings.Contains(err.Error(), `cannot compile jqFilter of hook "broken", binding "binding-0"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -93,7 +93,8 @@ func (s *server) text(version int) string {
 
 func (s *server) json(version int) string {
 	r := s.history[version-1]
-	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"n","uid":"%d","resourceVersion":%q}}`, r.name, r.uid, s.text(version))
+	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"n","uid":"%d","resourceVersion":%q}}`, r.name,
+		r.uid, s.text(version))
 }
 
 func (s *server) sleep(ctx context.Context) {
@@ -150,7 +151,8 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s.listed != nil {
 		listed = *s.listed
 	}
-	text := fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[%s]}`, listed, strings.Join(items, ","))
+	text := fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[%s]}`, listed,
+		strings.Join(items, ","))
 	s.mu.Unlock()
 	s.sleep(req.Context())
 	return respond(200, text), nil
@@ -196,7 +198,8 @@ func (s *server) watch(ctx context.Context, from int, body *io.PipeWriter) {
 const gone = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
 
 func respond(status int, body string) *http.Response {
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body))}
 }
 
 // count returns the number of requests of a kind so far.

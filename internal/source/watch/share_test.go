@@ -103,16 +103,22 @@ func TestPlan(t *testing.T) {
 		{"nor four names in all namespaces", admin, few + "/v1", "Thing", nil, names[:4], "", 1, nil},
 		{"nor two by two", admin, few + "/v1", "Thing", all[:2], names[:2], "", 1, []string{all[0] + "/a", all[1] + "/a"}},
 		{"labels stay on the server", admin, few + "/v1", "Thing", all, nil, "no=such", 1, nil},
-		{"two names, four namespaces, many objects", admin, many + "/v1", "Thing", all[:4], []string{"n0", "n7"}, "", 2, []string{one + "/n0", one + "/n7"}},
-		{"the same, few objects", admin, few + "/v1", "Thing", all[:4], []string{"a", "b"}, "", 1, []string{all[0] + "/a", all[1] + "/a", all[2] + "/a", all[3] + "/a"}},
-		{"one name, four namespaces", admin, few + "/v1", "Thing", all[:4], []string{"a"}, "", 1, []string{all[0] + "/a", all[1] + "/a", all[2] + "/a", all[3] + "/a"}},
-		{"one name, four namespaces, without permission for more", alice, few + "/v1", "Thing", all[:4], []string{"a"}, "", 4, []string{all[0] + "/a", all[1] + "/a", all[2] + "/a", all[3] + "/a"}},
+		{"two names, four namespaces, many objects", admin, many + "/v1", "Thing", all[:4], []string{"n0", "n7"}, "", 2,
+			[]string{one + "/n0", one + "/n7"}},
+		{"the same, few objects", admin, few + "/v1", "Thing", all[:4], []string{"a", "b"}, "", 1,
+			[]string{all[0] + "/a", all[1] + "/a", all[2] + "/a", all[3] + "/a"}},
+		{"one name, four namespaces", admin, few + "/v1", "Thing", all[:4], []string{"a"}, "", 1,
+			[]string{all[0] + "/a", all[1] + "/a", all[2] + "/a", all[3] + "/a"}},
+		{"one name, four namespaces, without permission for more", alice, few + "/v1", "Thing", all[:4], []string{"a"}, "", 4,
+			[]string{all[0] + "/a", all[1] + "/a", all[2] + "/a", all[3] + "/a"}},
 		{"without permission for more", alice, few + "/v1", "Thing", all, nil, "", 5, nil},
 		{"with permission for the one namespace", alice, few + "/v1", "Thing", []string{one}, names, "", 1, []string{one + "/a"}},
-		{"two by two without permission for more", alice, few + "/v1", "Thing", all[:2], names[:2], "", 4, []string{all[0] + "/a", all[1] + "/a"}},
+		{"two by two without permission for more", alice, few + "/v1", "Thing", all[:2], names[:2], "", 4,
+			[]string{all[0] + "/a", all[1] + "/a"}},
 		{"never Secrets", admin, "v1", "Secret", all, nil, "", 5, nil},
 		{"never Secrets of one namespace", admin, "v1", "Secret", []string{one}, names, "", 5, nil},
-		{"four are not worth so many objects", admin, many + "/v1", "Thing", []string{one}, names[1:], "", 4, []string{one + "/n0", one + "/n1", one + "/n2", one + "/n3"}},
+		{"four are not worth so many objects", admin, many + "/v1", "Thing", []string{one}, names[1:], "", 4,
+			[]string{one + "/n0", one + "/n1", one + "/n2", one + "/n3"}},
 		{"five are", admin, many + "/v1", "Thing", []string{one}, names, "", 1, []string{one + "/n0", one + "/n1", one + "/n2", one + "/n3"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -149,7 +155,8 @@ func TestNarrow(t *testing.T) {
 	}{
 		{nil, nil, []string{"/api/v1/pods status.phase=Running"}},
 		{[]string{"x", "y"}, nil, []string{"/api/v1/namespaces/x/pods status.phase=Running", "/api/v1/namespaces/y/pods status.phase=Running"}},
-		{nil, []string{"a", "b"}, []string{"/api/v1/pods status.phase=Running,metadata.name=a", "/api/v1/pods status.phase=Running,metadata.name=b"}},
+		{nil, []string{"a", "b"},
+			[]string{"/api/v1/pods status.phase=Running,metadata.name=a", "/api/v1/pods status.phase=Running,metadata.name=b"}},
 		{[]string{"x"}, []string{"a,b"}, []string{`/api/v1/namespaces/x/pods status.phase=Running,metadata.name=a\,b`}},
 	} {
 		var got []string

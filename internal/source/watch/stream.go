@@ -213,7 +213,8 @@ func (s *stream) listFor(ctx context.Context, subs []*subscription, resync bool)
 	var v uint64
 	var err error
 	if at != 0 {
-		opts := metav1.ListOptions{ResourceVersion: strconv.FormatUint(at, 10), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: pageSize}
+		opts := metav1.ListOptions{ResourceVersion: strconv.FormatUint(at, 10), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			Limit: pageSize}
 		if resync {
 			// A later list would contain changes that are not delivered yet, and hide them.
 			opts.ResourceVersionMatch = metav1.ResourceVersionMatchExact
@@ -403,7 +404,8 @@ func (f *feed) changed(obj any, deleted bool) error {
 // UpdateResourceVersion is called for bookmarks, too.
 func (f *feed) UpdateResourceVersion(text string) { f.reached(version(text)) }
 
-// reached is called before a change is delivered: a resync that begins in between lists what contains it. Delivered later, it changes nothing.
+// reached is called before a change is delivered: a resync that begins in between lists what contains it. Delivered later, it changes
+// nothing.
 func (f *feed) reached(v uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -76,7 +76,8 @@ func explain(s scope, verb string, err error) error {
 	case forbidden:
 		return fmt.Errorf("no permission to %s %s: %s", verb, s, s.rule())
 	case unauthorized:
-		return fmt.Errorf("the API server does not accept the operator's credentials for %s: check the kubeconfig or the ServiceAccount token: %w", s, err)
+		return fmt.Errorf("the API server does not accept the operator's credentials for %s: check the kubeconfig or the "+
+			"ServiceAccount token: %w", s, err)
 	case notServed:
 		return fmt.Errorf("the API server does not serve %s: is its CRD missing?", s)
 	case unreachable:

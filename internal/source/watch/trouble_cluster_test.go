@@ -40,8 +40,10 @@ func TestMissingPermission(t *testing.T) {
 	)
 	stuck, done := o.begin(h)
 	want := []string{
-		`no permission to list things.` + group + ` (v1) in namespace ` + ns + `: give the operator's ServiceAccount, by a Role in namespace "` + ns + `" (or a ClusterRole), the rule {apiGroups: ["` + group + `"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
-		`no permission to list things.` + group + ` (v1): give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["` + group + `"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
+		`no permission to list things.` + group + ` (v1) in namespace ` + ns + `: give the operator's ServiceAccount, by a Role in namespace "` +
+			ns + `" (or a ClusterRole), the rule {apiGroups: ["` + group + `"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
+		`no permission to list things.` + group + ` (v1): give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["` + group +
+			`"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
 	}
 	for range want {
 		tr := testenv.Receive(t, stuck, "trouble")
@@ -104,9 +106,11 @@ func TestFollowForbidden(t *testing.T) {
 	}
 	user := "user-" + one
 	o := observe(t, c.Kubeconfig, as(user))
-	h := bindings("forbidden", hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}})
+	h := bindings("forbidden",
+		hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}})
 	stuck, done := o.begin(h)
-	want := `no permission to list namespaces (v1) with labels ` + label + `: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [""], resources: ["namespaces"], verbs: ["get", "list", "watch"]}`
+	want := `no permission to list namespaces (v1) with labels ` + label +
+		`: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [""], resources: ["namespaces"], verbs: ["get", "list", "watch"]}`
 	if tr := testenv.Receive(t, stuck, "trouble"); tr.text != want {
 		t.Errorf("got\n%s\nwant\n%s", tr.text, want)
 	}
@@ -142,7 +146,8 @@ func TestMissingCRD(t *testing.T) {
 	h := bindings("early", here, missing)
 	stuck, done := o.begin(h)
 	tr := testenv.Receive(t, stuck, "trouble")
-	if want := `the API server knows no kind, plural or short name "Belated" in "` + group + `/v1": is its CRD missing, or is it served in another version?`; tr.index != 1 || tr.text != want {
+	if want := `the API server knows no kind, plural or short name "Belated" in "` + group +
+		`/v1": is its CRD missing, or is it served in another version?`; tr.index != 1 || tr.text != want {
 		t.Errorf("binding %d got\n%s\nwant\n%s", tr.index, tr.text, want)
 	}
 	// It delays no other hook.

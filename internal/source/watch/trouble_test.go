@@ -37,7 +37,8 @@ func TestScopeTexts(t *testing.T) {
 		{
 			things, "things.example.com (v1alpha1) in namespace shop with labels app=web,tier!=db with fields metadata.name=a",
 			"/apis/example.com/v1alpha1/namespaces/shop/things",
-			`give the operator's ServiceAccount, by a Role in namespace "shop" (or a ClusterRole), the rule {apiGroups: ["example.com"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
+			`give the operator's ServiceAccount, by a Role in namespace "shop" (or a ClusterRole), the rule {apiGroups: ["example.com"], ` +
+				`resources: ["things"], verbs: ["get", "list", "watch"]}`,
 		},
 	} {
 		if got := test.sc.String(); got != test.text {
@@ -63,11 +64,13 @@ func TestTroubles(t *testing.T) {
 		{nil, noTrouble, ""},
 		{
 			apierrors.NewForbidden(group, "", errors.New(`User "alice" cannot list`)), forbidden,
-			`no permission to list ` + things.String() + `: give the operator's ServiceAccount, by a Role in namespace "shop" (or a ClusterRole), the rule {apiGroups: ["example.com"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
+			`no permission to list ` + things.String() + `: give the operator's ServiceAccount, by a Role in namespace "shop" (or a ClusterRole), ` +
+				`the rule {apiGroups: ["example.com"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
 		},
 		{
 			fmt.Errorf("wrapped: %w", apierrors.NewUnauthorized("token expired")), unauthorized,
-			`the API server does not accept the operator's credentials for ` + things.String() + `: check the kubeconfig or the ServiceAccount token: wrapped: token expired`,
+			`the API server does not accept the operator's credentials for ` + things.String() +
+				`: check the kubeconfig or the ServiceAccount token: wrapped: token expired`,
 		},
 		{
 			apierrors.NewNotFound(group, ""), notServed,
@@ -77,12 +80,15 @@ func TestTroubles(t *testing.T) {
 			refused, unreachable,
 			`cannot list ` + things.String() + `, the API server cannot be reached: Get "https://x/": dial: connection refused`,
 		},
-		{&url.Error{Op: "Get", URL: "https://x/", Err: io.EOF}, unreachable, `cannot list ` + things.String() + `, the API server cannot be reached: Get "https://x/": EOF`},
+		{&url.Error{Op: "Get", URL: "https://x/", Err: io.EOF}, unreachable,
+			`cannot list ` + things.String() + `, the API server cannot be reached: Get "https://x/": EOF`},
 		{io.ErrUnexpectedEOF, otherTrouble, `cannot list ` + things.String() + `: unexpected EOF`},
-		{context.DeadlineExceeded, unreachable, `cannot list ` + things.String() + `, the API server cannot be reached: context deadline exceeded`},
+		{context.DeadlineExceeded, unreachable,
+			`cannot list ` + things.String() + `, the API server cannot be reached: context deadline exceeded`},
 		{apierrors.NewInternalError(errors.New("etcd")), otherTrouble, `cannot list ` + things.String() + `: Internal error occurred: etcd`},
 		{apierrors.NewResourceExpired("too old"), expired, `cannot list ` + things.String() + `: too old`},
-		{&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone, Code: 410, Message: "gone"}}, expired, `cannot list ` + things.String() + `: gone`},
+		{&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone, Code: 410, Message: "gone"}}, expired,
+			`cannot list ` + things.String() + `: gone`},
 	} {
 		if got := kindOfTrouble(test.err); got != test.kind {
 			t.Errorf("%v is %q, want %q", test.err, got, test.kind)
@@ -102,9 +108,13 @@ func TestUnknownKind(t *testing.T) {
 		want string
 	}{
 		{&kube.UnknownKindError{Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in any group: is its CRD missing?`},
-		{&kube.UnknownKindError{APIVersion: "example.com/v1", Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in "example.com/v1": is its CRD missing, or is it served in another version?`},
-		{&kube.UnknownKindError{APIVersion: "v1", Kind: "Deployment", Served: "apps/v1"}, `the API server knows no kind, plural or short name "Deployment" in "v1": it is served as apps/v1`},
-		{&kube.UnknownKindError{Kind: "Podd", Similar: "Pod"}, `the API server knows no kind, plural or short name "Podd" in any group: did you mean Pod, or is its CRD missing?`},
+		{&kube.UnknownKindError{APIVersion: "example.com/v1", Kind: "Thing"},
+			`the API server knows no kind, plural or short name "Thing" in "example.com/v1": is its CRD missing, ` +
+				`or is it served in another version?`},
+		{&kube.UnknownKindError{APIVersion: "v1", Kind: "Deployment", Served: "apps/v1"},
+			`the API server knows no kind, plural or short name "Deployment" in "v1": it is served as apps/v1`},
+		{&kube.UnknownKindError{Kind: "Podd", Similar: "Pod"},
+			`the API server knows no kind, plural or short name "Podd" in any group: did you mean Pod, or is its CRD missing?`},
 	} {
 		if got := test.err.Error(); got != test.want {
 			t.Errorf("got %s\nwant %s", got, test.want)
