@@ -99,7 +99,8 @@ func (c *cluster) namespaces(ctx context.Context, labels string) (names []string
 }
 
 // namespaceResource is that of namespaces.
-var namespaceResource = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace"}
+var namespaceResource = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
+	Kind: "Namespace"}
 
 // list reads objects page by page. Items of lists have neither apiVersion nor kind.
 func (c *cluster) list(ctx context.Context, res kube.Resource, namespace, labels, fields string, limit int) (all [][]byte, err error) {
@@ -173,9 +174,11 @@ func (a *access) allowed(ctx context.Context, p permission) (bool, error) {
 		return false, err
 	}
 	resource = strings.ToLower(kind) + "s"
-	text, err := kube.Send(ctx, a.client.Post().AbsPath("/apis/authorization.k8s.io/v1", resource).SetHeader("Content-Type", "application/json").Body(body))
+	text, err := kube.Send(ctx, a.client.Post().AbsPath("/apis/authorization.k8s.io/v1", resource).
+		SetHeader("Content-Type", "application/json").Body(body))
 	if apierrors.IsForbidden(err) {
-		return false, fmt.Errorf("cannot check the permissions of %s: %w: %s", a.as, err, kube.Grant("", kube.Rule{Group: "authorization.k8s.io", Resource: resource, Verbs: []string{"create"}}))
+		return false, fmt.Errorf("cannot check the permissions of %s: %w: %s", a.as, err,
+			kube.Grant("", kube.Rule{Group: "authorization.k8s.io", Resource: resource, Verbs: []string{"create"}}))
 	}
 	var answer struct{ Status struct{ Allowed bool } }
 	if err == nil {

@@ -158,8 +158,8 @@ func differing(before, now map[string]stamp) (changed []string) {
 	return changed
 }
 
-// affected returns the test files to run after changes: those that have changed themselves or whose hook has. A file that is neither, such as a
-// fixture or a library, may belong to all of them.
+// affected returns the test files to run after changes: those that have changed themselves or whose hook has. A file that is neither, such
+// as a fixture or a library, may belong to all of them.
 func affected(dir string, changed []string) (files []string) {
 	tests, err := testFiles([]string{dir})
 	if err != nil || len(changed) == 0 {

@@ -23,7 +23,8 @@ func TestAffected(t *testing.T) {
 		}
 	}
 	for changed, want := range map[string]string{
-		"": "", "a.sh": "a_test.yaml more/both_test.yaml", "b_test.yaml": "b_test.yaml", "a.sh b.sh": "a_test.yaml b_test.yaml more/both_test.yaml",
+		"": "", "a.sh": "a_test.yaml more/both_test.yaml", "b_test.yaml": "b_test.yaml",
+		"a.sh b.sh":         "a_test.yaml b_test.yaml more/both_test.yaml",
 		"fixtures/pod.yaml": "a_test.yaml b_test.yaml more/both_test.yaml", "more/both_test.yaml b.sh": "b_test.yaml more/both_test.yaml",
 	} {
 		var paths, got []string

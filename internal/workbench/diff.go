@@ -21,8 +21,8 @@ type TrialDiff struct {
 // noise are fields of metadata that differ between any two versions.
 var noise = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"}
 
-// objectDiff compares two versions of an object; nil is none. Values of Secrets are masked. The parent of a set is the operator's own record, and
-// has no differences.
+// objectDiff compares two versions of an object; nil is none. Values of Secrets are masked. The parent of a set is the operator's own
+// record, and has no differences.
 func objectDiff(before, after []byte) (d TrialDiff, err error) {
 	was, name, err := comparable(before)
 	if err != nil {
@@ -68,7 +68,8 @@ func comparable(text []byte) (tree map[string]any, ref string, err error) {
 }
 
 func isParent(h *head) bool {
-	return h.Kind == "ConfigMap" && strings.HasPrefix(h.Metadata.Name, "shell-operator-") && h.Metadata.Labels["applyset.kubernetes.io/id"] != ""
+	return h.Kind == "ConfigMap" && strings.HasPrefix(h.Metadata.Name, "shell-operator-") &&
+		h.Metadata.Labels["applyset.kubernetes.io/id"] != ""
 }
 
 // mask replaces the values of Secrets; different values stay different.

@@ -21,8 +21,8 @@ import (
 type InitOptions struct {
 	// File is the path of the hook.
 	File string
-	// Binding is its type; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in. Without Language, it is that of the
-	// extension of File.
+	// Binding is its type; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in. Without Language, it is that of
+	// the extension of File.
 	Binding, Kind, Language string
 	NoTest                  bool
 }
@@ -105,7 +105,8 @@ func nameKind(o *scaffold.Options, kind string) error {
 	}
 	for _, b := range builtInKinds() {
 		gv := b.GroupVersion().String()
-		if (strings.EqualFold(name, b.Kind) || slices.Contains(b.ShortNames, name) || name == b.GroupVersionResource.Resource) && (apiVersion == "" || apiVersion == gv) {
+		if (strings.EqualFold(name, b.Kind) || slices.Contains(b.ShortNames, name) || name == b.GroupVersionResource.Resource) &&
+			(apiVersion == "" || apiVersion == gv) {
 			o.Group, o.Version, o.Kind, o.Plural, o.Namespaced = b.Group, b.Version, b.Kind, b.GroupVersionResource.Resource, b.Namespaced
 			break
 		}

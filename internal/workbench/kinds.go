@@ -13,8 +13,10 @@ import (
 
 // withStatus and withScale are built-in resources with these subresources.
 const (
-	withStatus = " pods services namespaces nodes persistentvolumes persistentvolumeclaims replicationcontrollers resourcequotas deployments statefulsets" +
-		" daemonsets replicasets jobs cronjobs horizontalpodautoscalers ingresses poddisruptionbudgets volumeattachments customresourcedefinitions" +
+	withStatus = " pods services namespaces nodes persistentvolumes persistentvolumeclaims replicationcontrollers resourcequotas " +
+		"deployments statefulsets" +
+		" daemonsets replicasets jobs cronjobs horizontalpodautoscalers ingresses poddisruptionbudgets volumeattachments " +
+		"customresourcedefinitions" +
 		" apiservices certificatesigningrequests flowschemas prioritylevelconfigurations validatingadmissionpolicies "
 	withScale = " deployments statefulsets replicasets replicationcontrollers "
 )
@@ -30,7 +32,8 @@ func builtInKinds() []memory.Kind {
 		isIn := func(list string) bool { return strings.Contains(list, " "+b.Resource+" ") }
 		kinds = append(kinds, memory.Kind{
 			Resource: kube.Resource{
-				GroupVersionResource: schema.GroupVersionResource{Group: b.Group, Version: version, Resource: b.Resource}, Kind: b.Name, Namespaced: b.Namespaced,
+				GroupVersionResource: schema.GroupVersionResource{Group: b.Group, Version: version, Resource: b.Resource}, Kind: b.Name,
+				Namespaced: b.Namespaced,
 			},
 			ShortNames: b.Short, Status: isIn(withStatus), Scale: isIn(withScale),
 		})

@@ -109,7 +109,8 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 	}
 	if report.Hooks == 0 {
 		// The operator would start, so this is a warning.
-		report.Findings = append(report.Findings, lint.Finding{Path: l.shown, Level: lint.Warning, Message: "no hooks found", Hint: "put executable files there, or name another directory"})
+		report.Findings = append(report.Findings, lint.Finding{Path: l.shown, Level: lint.Warning, Message: "no hooks found",
+			Hint: "put executable files there, or name another directory"})
 	}
 	lint.Sort(report.Findings)
 	for _, f := range report.Findings {
@@ -295,7 +296,8 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	s, err := l.source(f.Path, f.Name)
 	if err != nil {
 		// The operator needs no permission to read what the system can execute.
-		result.findings = []lint.Finding{{Path: l.show(f.Name), Level: lint.Warning, Message: "cannot read it, its syntax is not checked: " + err.Error()}}
+		result.findings = []lint.Finding{{Path: l.show(f.Name), Level: lint.Warning,
+			Message: "cannot read it, its syntax is not checked: " + err.Error()}}
 		s = script.Source{Path: l.show(f.Name)}
 	} else {
 		result.findings = append(lint.Start(s, l.programs.exists), l.syntax(ctx, s, f.Path)...)
@@ -325,15 +327,18 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 	}
 	for _, u := range lint.Unselectives(answer.Hook) {
 		line, column := l.place(s, answer, u.Path, "")
-		result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: u.String(), Hint: "add namespace.labelSelector, labelSelector or matchConditions, or failurePolicy: Ignore"})
+		result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: u.String(),
+			Hint: "add namespace.labelSelector, labelSelector or matchConditions, or failurePolicy: Ignore"})
 	}
 	if text := lastLines(answer.Stderr, 3); text != "" {
-		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "the call with --config succeeded, but wrote to stderr: " + text, Hint: "has a command failed? set -e ends the script then"})
+		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "the call with --config succeeded, but wrote to stderr: " +
+			text, Hint: "has a command failed? set -e ends the script then"})
 	}
 	for i, k := range answer.Hook.Kubernetes {
 		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" && !l.lint.Cluster {
 			line, column := l.place(s, answer, fmt.Sprintf("kubernetes[%d].kind", i), "")
-			result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
+			result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning,
+				Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
 		}
 	}
 	return result
@@ -342,7 +347,8 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 func (l *linter) warnings(s script.Source, answer hookset.Answer) (found []lint.Finding) {
 	for _, w := range answer.Warnings {
 		line, column := l.place(s, answer, w.Path, w.Problem)
-		found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: lint.InFile(s, answer.Stdout, w.String())})
+		found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning,
+			Message: lint.InFile(s, answer.Stdout, w.String())})
 	}
 	return found
 }
@@ -426,7 +432,8 @@ func (l *linter) together(all []linted) (found []lint.Finding) {
 	for _, d := range lint.Duplicates(hooks) {
 		one := byName[d.Second.Name]
 		line, column := l.place(one.source, one.answer, d.Path, "")
-		found = append(found, lint.Finding{Path: l.show(d.Second.Name), Line: line, Column: column, Level: lint.Warning, Message: d.String(), Hint: "remove one of them"})
+		found = append(found, lint.Finding{Path: l.show(d.Second.Name), Line: line, Column: column, Level: lint.Warning, Message: d.String(),
+			Hint: "remove one of them"})
 	}
 	return found
 }

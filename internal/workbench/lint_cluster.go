@@ -171,14 +171,16 @@ func (c *clusterLinter) filter(ctx context.Context, b *hook.Kubernetes, res kube
 		}
 	}
 	if failed > 0 {
-		add(index, ".jqFilter", lint.Warning, fmt.Sprintf("the filter fails for %d of %d objects: %v", failed, len(objects), first), "use ? or // where a field may be absent")
+		add(index, ".jqFilter", lint.Warning, fmt.Sprintf("the filter fails for %d of %d objects: %v", failed, len(objects), first),
+			"use ? or // where a field may be absent")
 	}
 	return ctx.Err()
 }
 
 // missing returns the rules for hooks that are not granted. Each has all verbs that rbac prints for it.
 func (c *clusterLinter) missing(ctx context.Context, hooks []*hook.Hook) (roles []rbac.Role, err error) {
-	plan, err := rbac.Plan(hooks, func(apiVersion, kind string) (rbac.Kind, error) { return c.kinds[[2]string{apiVersion, kind}], nil }, c.plan)
+	plan, err := rbac.Plan(hooks, func(apiVersion, kind string) (rbac.Kind, error) { return c.kinds[[2]string{apiVersion, kind}], nil },
+		c.plan)
 	if err != nil {
 		return nil, err
 	}

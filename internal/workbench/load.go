@@ -184,7 +184,8 @@ func (l *loader) established(ctx context.Context, name string, path []string) er
 			Status struct{ Conditions []metav1.Condition }
 		}
 		err = json.Unmarshal(text, &crd)
-		return slices.ContainsFunc(crd.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "Established" && c.Status == metav1.ConditionTrue }), err
+		return slices.ContainsFunc(crd.Status.Conditions,
+			func(c metav1.Condition) bool { return c.Type == "Established" && c.Status == metav1.ConditionTrue }), err
 	})
 	if err != nil {
 		return fmt.Errorf("the CRD %s is not established: %w", name, err)

@@ -105,7 +105,8 @@ func (o *origin) remove(gone memory.Object) {
 	o.Remove(gone)
 }
 
-// RoundTrip passes a request to the simulated cluster. Its object is read before, and so are those of a list by labels: the members of a set.
+// RoundTrip passes a request to the simulated cluster. Its object is read before, and so are those of a list by labels: the members of a
+// set.
 func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
 	read := o.read
 	if r.Method == http.MethodGet && r.URL.Query().Get("labelSelector") != "" {

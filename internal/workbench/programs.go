@@ -59,7 +59,8 @@ func elsewhere(l lint.Libraries, hook, dir string) string {
 	if file == "" {
 		return ""
 	}
-	return fmt.Sprintf(`%s does not exist here: check the hooks in their image, make their directory available as %s (ln -s %s %s), or source the file by a path relative to the script`, file, mount, dir, mount)
+	return fmt.Sprintf(`%s does not exist here: check the hooks in their image, make their directory available as %s (ln -s %s %s), `+
+		`or source the file by a path relative to the script`, file, mount, dir, mount)
 }
 
 func isExecutable(path string) bool {

@@ -12,7 +12,8 @@ import (
 func TestFromRuns(t *testing.T) {
 	r := RBACOptions{Name: "hooks", ServiceAccount: "operator", FromRuns: &Sent{Dropped: 7}}
 	for i := range 10_000 {
-		r.FromRuns.Uses = append(r.FromRuns.Uses, rbac.Use{Namespace: fmt.Sprintf("shop-%d", i%100), Resource: fmt.Sprintf("things-%d", i/100), Verbs: []string{"create"}, Why: "a.sh, operation Create"})
+		r.FromRuns.Uses = append(r.FromRuns.Uses, rbac.Use{Namespace: fmt.Sprintf("shop-%d", i%100), Resource: fmt.Sprintf("things-%d", i/100),
+			Verbs: []string{"create"}, Why: "a.sh, operation Create"})
 	}
 	roles, err := rbac.Plan(nil, nil, r.plan())
 	if err != nil {

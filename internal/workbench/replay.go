@@ -41,7 +41,9 @@ func (r *TrialReport) compare(rec *recording.Recording, exit string, env []strin
 		r.Notes = append(r.Notes, fmt.Sprintf("the recording is of hook %q", rec.Hook))
 	}
 	if rec.WithoutTexts {
-		r.Notes = append(r.Notes, "the recorded run had Secrets or answered an HTTP request: its output, messages, labels of metrics and bodies are not recorded, and not compared")
+		r.Notes = append(r.Notes,
+			"the recorded run had Secrets or answered an HTTP request: its output, messages, labels of metrics and bodies are not recorded, "+
+				"and not compared")
 	}
 	if rec.Secrets {
 		r.Notes = append(r.Notes, "the recording contains values of Secrets: do not share it")

@@ -86,19 +86,21 @@ type admissionRequest struct {
 
 // connects are the resources of the objects of CONNECT.
 var connects = map[string]string{
-	"PodExecOptions": "pods/exec", "PodAttachOptions": "pods/attach", "PodPortForwardOptions": "pods/portforward", "PodProxyOptions": "pods/proxy",
+	"PodExecOptions": "pods/exec", "PodAttachOptions": "pods/attach", "PodPortForwardOptions": "pods/portforward",
+	"PodProxyOptions":     "pods/proxy",
 	"ServiceProxyOptions": "services/proxy", "NodeProxyOptions": "nodes/proxy",
 }
 
-// review sends the reviews of a request: to mutating bindings in order, each with the patches of those before, then to validating ones, until
-// one denies the request.
+// review sends the reviews of a request: to mutating bindings in order, each with the patches of those before, then to validating ones,
+// until one denies the request.
 func (s *simulation) review(ctx context.Context) error {
 	in := s.in.Review
 	objects, kind, err := s.reviewed(ctx, in.Files)
 	if err != nil {
 		return err
 	}
-	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, AllEffects: true, Log: silent()})
+	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, AllEffects: true,
+		Log: silent()})
 	if err != nil {
 		return err
 	}
@@ -236,7 +238,8 @@ func labelsOf(object []byte) labels.Set {
 func selects(s *hook.LabelSelector, set labels.Set) bool {
 	of := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
 	for _, r := range s.MatchExpressions {
-		of.MatchExpressions = append(of.MatchExpressions, metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator), Values: r.Values})
+		of.MatchExpressions = append(of.MatchExpressions,
+			metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator), Values: r.Values})
 	}
 	selector, err := metav1.LabelSelectorAsSelector(of)
 	return err == nil && selector.Matches(set)
@@ -259,7 +262,8 @@ func ruleMatches(r *hook.Rule, q *admissionRequest, namespaced bool) bool {
 }
 
 // admit sends one review, and adds its response to the verdict.
-func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.Type, index int, q *admissionRequest, verdict *wire.Admission) (allowed bool, err error) {
+func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.Type, index int, q *admissionRequest,
+	verdict *wire.Admission) (allowed bool, err error) {
 	q.UID = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.result.runs+1)
 	body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": q})
 	if err != nil {
@@ -335,7 +339,8 @@ func (s *simulation) convert(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler := conversion.NewHandler(conversion.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, AllEffects: true, Log: silent()})
+	handler := conversion.NewHandler(conversion.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, AllEffects: true,
+		Log: silent()})
 	w, err := ask(ctx, handler, http.MethodPost, "/"+crd, jsonBody, body)
 	if err != nil {
 		return err
@@ -382,7 +387,8 @@ func (s *simulation) request(ctx context.Context) error {
 		return err
 	}
 	if s.result.runs == 0 {
-		s.result.excluded = append(s.result.excluded, fmt.Sprintf("the operator answers itself with status %d: %s", w.status, strings.TrimSpace(w.body.String())))
+		s.result.excluded = append(s.result.excluded, fmt.Sprintf("the operator answers itself with status %d: %s", w.status,
+			strings.TrimSpace(w.body.String())))
 	}
 	w.header.Del("X-Content-Type-Options")
 	s.result.http = wire.FormatHTTP(effect.HTTPAnswer{Status: w.status, Headers: w.header, Body: w.body.Bytes()})
@@ -455,7 +461,8 @@ func (s *simulation) replay(ctx context.Context) error {
 	known := bindingNames(s.hook)
 	for _, c := range heads {
 		if !known[c.Binding] && c.GroupName == "" {
-			s.result.notes = append(s.result.notes, fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
+			s.result.notes = append(s.result.notes,
+				fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
 		}
 	}
 	for i := range max(1, s.in.Attempts) {

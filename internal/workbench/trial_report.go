@@ -64,7 +64,8 @@ type TrialOperation struct {
 }
 
 func trialOperation(p *effect.Patch) TrialOperation {
-	o := TrialOperation{Operation: wire.FormatPatch(p), On: wire.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}}
+	o := TrialOperation{Operation: wire.FormatPatch(p), On: wire.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace,
+		Name: p.Name}}
 	if p.Set != nil {
 		o.On = *cmp.Or(o.Owner, &wire.Reference{})
 	}

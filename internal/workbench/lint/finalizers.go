@@ -19,5 +19,6 @@ func keepsFinalizer(s script.Source, h *hook.Hook) []Finding {
 		return nil
 	}
 	line, column := 1+bytes.Count(s.Text[:at[0]], []byte("\n")), at[0]-bytes.LastIndexByte(s.Text[:at[0]], '\n')
-	return []Finding{finding(s, line, column, Warning, "keepFinalizer has no effect: no binding of the hook has a finalizer", "set finalizer on the binding whose objects are cleaned up")}
+	return []Finding{finding(s, line, column, Warning, "keepFinalizer has no effect: no binding of the hook has a finalizer",
+		"set finalizer on the binding whose objects are cleaned up")}
 }

@@ -51,10 +51,12 @@ type Unselective struct {
 }
 
 func (u Unselective) String() string {
-	return fmt.Sprintf("binding %q reviews all namespaces, and with failurePolicy Fail a hook that does not answer blocks them all, kube-system included", u.Binding.Name)
+	return fmt.Sprintf("binding %q reviews all namespaces, and with failurePolicy Fail a hook that does not answer blocks them all, "+
+		"kube-system included", u.Binding.Name)
 }
 
-// Unselectives finds bindings that stop the cluster while their hook fails: of kinds of Kubernetes, without any selector, and not to be ignored.
+// Unselectives finds bindings that stop the cluster while their hook fails: of kinds of Kubernetes, without any selector, and not to be
+// ignored.
 func Unselectives(h *hook.Hook) (found []Unselective) {
 	for _, list := range []struct {
 		key      string
@@ -73,5 +75,7 @@ func Unselectives(h *hook.Hook) (found []Unselective) {
 
 // builtIn reports whether a rule matches kinds of Kubernetes.
 func builtIn(r hook.Rule) bool {
-	return slices.ContainsFunc(r.APIGroups, func(group string) bool { return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") })
+	return slices.ContainsFunc(r.APIGroups, func(group string) bool {
+		return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
+	})
 }

@@ -25,10 +25,13 @@ func TestShell(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"a.sh", "#!/bin/sh\nlocal x=1\n", ""},
 		{"a", "#!/usr/bin/env -S bash -eu\na=(1 2)\n", ""},
-		{"a", "#!/bin/dash\necho ${a[1]}\n", "a:2:9: warning: arrays are not in this shell, but in bash, mksh, zsh (this is bash, but the first line says dash: write #!/usr/bin/env bash)"},
-		{"a", "#!/bin/sh\nif [[ $1 == --config ]]; then :; fi\n[[ a ]]\n", "a:2:4: warning: [[ is not in every sh, but in bash (this is bash, but the first line says sh: write #!/usr/bin/env bash)"},
-		{"a", "#!/bin/sh\nif [ \"$1\" == --config ]; then\n  source /shell_lib.sh\nfi\n", "a:2:11: warning: == in [ ] is not in every sh, but in bash (this is bash, but the first line says sh: write #!/usr/bin/env bash)\n" +
-			"a:3:3: warning: source is not in every sh, but in bash (this is bash, but the first line says sh: write #!/usr/bin/env bash)"},
+		{"a", "#!/bin/dash\necho ${a[1]}\n", "a:2:9: warning: arrays are not in this shell, but in bash, mksh, zsh (this is bash, " +
+			"but the first line says dash: write #!/usr/bin/env bash)"},
+		{"a", "#!/bin/sh\nif [[ $1 == --config ]]; then :; fi\n[[ a ]]\n",
+			"a:2:4: warning: [[ is not in every sh, but in bash (this is bash, but the first line says sh: write #!/usr/bin/env bash)"},
+		{"a", "#!/bin/sh\nif [ \"$1\" == --config ]; then\n  source /shell_lib.sh\nfi\n",
+			"a:2:11: warning: == in [ ] is not in every sh, but in bash (this is bash, but the first line says sh: write #!/usr/bin/env bash)\n" +
+				"a:3:3: warning: source is not in every sh, but in bash (this is bash, but the first line says sh: write #!/usr/bin/env bash)"},
 		{"a", "#!/bin/sh\nsource() { . \"$1\"; }\nsource x\n", ""},
 		{"a", "#!/bin/ash\n[[ a = b ]]\n", ""},
 		{"common.sh", "a=(1 2)\n[[ a ]]\n", ""}, // no first line: which shell sources it is not known
@@ -36,7 +39,8 @@ func TestShell(t *testing.T) {
 		{"a", "#!/bin/bash\ncase x in\n", "a:2:1: error: `case` statement must end with `esac`"},
 		{"a.py", "#!/usr/bin/env python3\ncase x in\n", ""},
 		{"lib.bash", "f() {\n", "lib.bash:1:5: error: `{` must be followed by a statement list"},
-		{"a", "#!/bin/bash\necho a\r\n", `a:2:7: warning: the line ends with a carriage return, which becomes a part of its last word (convert the file: sed -i 's/\r$//' a)`},
+		{"a", "#!/bin/bash\necho a\r\n",
+			`a:2:7: warning: the line ends with a carriage return, which becomes a part of its last word (convert the file: sed -i 's/\r$//' a)`},
 	} {
 		got := lines(Shell(t.Context(), script.Source{Path: test.name, Text: []byte(test.text)}, "/"+test.name, noChecker))
 		if got != test.want {
@@ -49,7 +53,8 @@ func TestShell(t *testing.T) {
 func TestLibraries(t *testing.T) {
 	sourceOf := func(path, text string) script.Source { return script.Source{Path: path, Text: []byte(text)} }
 	l := FindLibraries([]script.Source{
-		sourceOf("hooks/a.sh", "#!/bin/bash\nsource /hooks/common/functions.sh\n. \"$(dirname \"$0\")/lib/own.sh\"\nsource relative.sh\nsource \"$DIR\"\n. ${DIR}/x/*.sh\n"),
+		sourceOf("hooks/a.sh", "#!/bin/bash\nsource /hooks/common/functions.sh\n. \"$(dirname \"$0\")/lib/own.sh\"\nsource relative.sh\nsource "+
+			"\"$DIR\"\n. ${DIR}/x/*.sh\n"),
 		sourceOf("hooks/b", "#!/bin/sh\nif true; then . \"${HOOKS}/common/functions.sh\"; fi\n"),
 		sourceOf("hooks/c.py", "#!/usr/bin/env python3\nsource = 1\n"),
 	})
@@ -76,7 +81,8 @@ func TestLibraries(t *testing.T) {
 		}
 	}
 	s := script.Source{Path: "common/functions.sh", Text: []byte("#!/bin/bash\na=(1)\n"), SourcedIn: "sh"}
-	if got := lines(Shell(t.Context(), s, "/a", noChecker)); !strings.Contains(got, "the script that sources it runs in sh: write #!/usr/bin/env bash there") {
+	if got := lines(Shell(t.Context(), s, "/a", noChecker)); !strings.Contains(got,
+		"the script that sources it runs in sh: write #!/usr/bin/env bash there") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -86,11 +92,15 @@ func TestInFile(t *testing.T) {
 	s := script.Source{Path: "a", Text: []byte("#!/bin/sh\ncat <<EOF\nconfigVersion: v1\nonStartup: 1\n---\nonStartup: 2\nEOF\n")}
 	output := []byte("configVersion: v1\nonStartup: 1\n---\nonStartup: 2\n")
 	for problem, want := range map[string]string{
-		"the one that begins in line 3 is ignored":                                      "the one that begins in line 5 is ignored",
-		"onStartup: duplicate key, in lines 1 and 2: the last one counts":               "onStartup: duplicate key, in lines 3 and 4: the last one counts",
-		"the output is neither YAML nor JSON: line 2: mapping values":                   "the output is neither YAML nor JSON: line 4: mapping values",
-		"the output is neither YAML nor JSON: line 9: mapping values":                   "the output is neither YAML nor JSON: line 9 of the output: mapping values",
-		"kubernetes[0].jqFilter does not compile: unexpected token at line 1, column 3": "kubernetes[0].jqFilter does not compile: unexpected token at line 1, column 3",
+		"the one that begins in line 3 is ignored": "the one that begins in line 5 is ignored",
+		"onStartup: duplicate key, in lines 1 and 2: the last one counts": "onStartup: duplicate key, " +
+			"in lines 3 and 4: the last one counts",
+		"the output is neither YAML nor JSON: line 2: mapping values": "the output is neither YAML nor JSON: line " +
+			"4: mapping values",
+		"the output is neither YAML nor JSON: line 9: mapping values": "the output is neither YAML nor JSON: line 9 of the " +
+			"output: mapping values",
+		"kubernetes[0].jqFilter does not compile: unexpected token at line 1, column 3": "kubernetes[0].jqFilter does not compile: unexpected " +
+			"token at line 1, column 3",
 	} {
 		if got := InFile(s, output, problem); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -161,7 +171,8 @@ func TestContexts(t *testing.T) {
 		{"reads also snapshots", kind + "jq '.[0].snapshots' \"$BINDING_CONTEXT_PATH\"\n", hook.Hook{Kubernetes: pods}, ""},
 		{"runs at start-up only", object, hook.Hook{OnStartup: new(int)}, ""},
 		{"reads all", every, hook.Hook{Kubernetes: pods}, ""},
-		{"reads all as well", object + every, hook.Hook{Kubernetes: pods}, "a:5:1: note: gets all contexts of a run: this line reads more than the first one"},
+		{"reads all as well", object + every, hook.Hook{Kubernetes: pods},
+			"a:5:1: note: gets all contexts of a run: this line reads more than the first one"},
 	} {
 		s := script.Source{Path: "a", Text: []byte(test.text)}
 		test.hook.Name = "a"
@@ -184,7 +195,8 @@ func TestPlace(t *testing.T) {
 		{"something: else\n", 1, 1, 0, 0},
 		{"a: 1\n", 0, 0, 0, 0},
 	} {
-		if l, c := Place(script.Source{Path: "a", Text: []byte(file)}, []byte(test.output), test.line, test.column); l != test.atLine || c != test.atColumn {
+		if l, c := Place(script.Source{Path: "a", Text: []byte(file)}, []byte(test.output), test.line, test.column); l != test.atLine ||
+			c != test.atColumn {
 			t.Errorf("%d:%d of %q is at %d:%d, not %d:%d", test.line, test.column, test.output, l, c, test.atLine, test.atColumn)
 		}
 	}
@@ -197,7 +209,8 @@ func TestPlaceOfExpansion(t *testing.T) {
 		{3, 3, 5, 4}, {3, 9, 5, 10}, {3, 12, 5, 10}, {5, 3, 7, 4}, {4, 9, 6, 10},
 	} {
 		output := "configVersion: v1\nkubernetes:\n- name: pods\n  kind: Pod\n  queue: q-pods\n"
-		if l, c := Place(script.Source{Path: "a", Text: []byte(file)}, []byte(output), test.line, test.column); l != test.atLine || c != test.atColumn {
+		if l, c := Place(script.Source{Path: "a", Text: []byte(file)}, []byte(output), test.line, test.column); l != test.atLine ||
+			c != test.atColumn {
 			t.Errorf("%d:%d is at %d:%d, not %d:%d", test.line, test.column, l, c, test.atLine, test.atColumn)
 		}
 	}
@@ -205,8 +218,10 @@ func TestPlaceOfExpansion(t *testing.T) {
 
 func TestDuplicates(t *testing.T) {
 	step := hook.ConversionStep{From: "v1", To: "v2"}
-	a := &hook.Hook{Name: "a", Conversions: []hook.Conversion{{CRDName: "x.example.com", Steps: []hook.ConversionStep{step, {From: "v2", To: "v3"}}}}}
-	b := &hook.Hook{Name: "b", Conversions: []hook.Conversion{{CRDName: "x.example.com", Steps: []hook.ConversionStep{step}}, {CRDName: "y.example.com", Steps: []hook.ConversionStep{step}}}}
+	a := &hook.Hook{Name: "a",
+		Conversions: []hook.Conversion{{CRDName: "x.example.com", Steps: []hook.ConversionStep{step, {From: "v2", To: "v3"}}}}}
+	b := &hook.Hook{Name: "b", Conversions: []hook.Conversion{{CRDName: "x.example.com", Steps: []hook.ConversionStep{step}},
+		{CRDName: "y.example.com", Steps: []hook.ConversionStep{step}}}}
 	found := Duplicates([]*hook.Hook{a, b})
 	if len(found) != 1 || found[0].First != a || found[0].Second != b {
 		t.Errorf("found %v", found)
@@ -219,10 +234,12 @@ func TestKeyOfSecrets(t *testing.T) {
 		key  hook.Key
 		want string
 	}{
-		{"Secret", ".data.url", "a.sh: warning: the queue key of binding \"b\" is a value of Secrets, which the hook gets in HOOK_QUEUE_KEY; elsewhere its hash is shown (use metadata, such as a label, as the key)"},
+		{"Secret", ".data.url", "a.sh: warning: the queue key of binding \"b\" is a value of Secrets, which the hook gets in HOOK_QUEUE_KEY; " +
+			"elsewhere its hash is shown (use metadata, such as a label, as the key)"},
 		{"Secret", hook.ByObject, ""}, {"Secret", "", ""}, {"ConfigMap", ".data.url", ""},
 	} {
-		h := &hook.Hook{Name: "a.sh", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: test.kind, Lanes: hook.Lanes{Key: test.key}}}}
+		h := &hook.Hook{Name: "a.sh",
+			Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: test.kind, Lanes: hook.Lanes{Key: test.key}}}}
 		if got := lines(Hook(script.Source{Path: "a.sh"}, h, script.Reading{})); got != test.want {
 			t.Errorf("%s by %q: got %s, want %s", test.kind, test.key, got, test.want)
 		}
@@ -232,7 +249,8 @@ func TestKeyOfSecrets(t *testing.T) {
 func TestKeepsFinalizer(t *testing.T) {
 	const text = "#!/bin/sh\n# comment\necho 'keepFinalizer: true' >\"$RUN_RESULT_PATH\"\n"
 	for finalizer, want := range map[string]string{
-		"":                   "a.sh:3:7: warning: keepFinalizer has no effect: no binding of the hook has a finalizer (set finalizer on the binding whose objects are cleaned up)",
+		"": "a.sh:3:7: warning: keepFinalizer has no effect: no binding of the hook has a finalizer (set finalizer on the " +
+			"binding whose objects are cleaned up)",
 		"example.com/volume": "",
 	} {
 		h := &hook.Hook{Name: "a.sh", Kubernetes: []hook.Kubernetes{{Finalizer: finalizer}}}
@@ -244,9 +262,11 @@ func TestKeepsFinalizer(t *testing.T) {
 
 // TestPrefixedPaths names the path that a Role needs, unless the binding has allow.
 func TestPrefixedPaths(t *testing.T) {
-	h := &hook.Hook{HTTP: []hook.HTTP{{Path: "/api/orders"}, {Path: "/orders"}, {Path: "/apis/{x}"}, {Path: "/version", Allow: &hook.Allow{Users: []string{"a"}}}}}
+	h := &hook.Hook{HTTP: []hook.HTTP{{Path: "/api/orders"}, {Path: "/orders"}, {Path: "/apis/{x}"},
+		{Path: "/version", Allow: &hook.Allow{Users: []string{"a"}}}}}
 	got := prefixedPaths(script.Source{Path: "a.sh"}, h)
-	if len(got) != 2 || !strings.Contains(got[0].Text(), "nonResourceURL /hooks.shell-operator/api/orders") || !strings.Contains(got[1].Text(), "http[2]: Kubernetes grants /apis/{x}") {
+	if len(got) != 2 || !strings.Contains(got[0].Text(), "nonResourceURL /hooks.shell-operator/api/orders") ||
+		!strings.Contains(got[1].Text(), "http[2]: Kubernetes grants /apis/{x}") {
 		t.Errorf("findings %+v", got)
 	}
 }

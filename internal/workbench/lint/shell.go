@@ -69,7 +69,8 @@ func describe(err error) (line, column int, message string) {
 			names = append(names, l.String())
 		}
 		slices.Sort(names)
-		return int(lang.Pos.Line()), int(lang.Pos.Col()), fmt.Sprintf("%s %s not in this shell, but in %s", lang.Feature, verb, strings.Join(names, ", "))
+		return int(lang.Pos.Line()), int(lang.Pos.Col()), fmt.Sprintf("%s %s not in this shell, but in %s", lang.Feature, verb,
+			strings.Join(names, ", "))
 	}
 	return 0, 0, err.Error()
 }
@@ -120,7 +121,8 @@ func carriageReturns(s script.Source) []Finding {
 		return nil // the file cannot even be started
 	}
 	if at := bytes.Index(s.Text, []byte("\r\n")); at >= 0 {
-		return []Finding{finding(s, 1+bytes.Count(s.Text[:at], []byte("\n")), at-bytes.LastIndexByte(s.Text[:at], '\n'), Warning, "the line ends with a carriage return, which becomes a part of its last word",
+		return []Finding{finding(s, 1+bytes.Count(s.Text[:at], []byte("\n")), at-bytes.LastIndexByte(s.Text[:at], '\n'), Warning,
+			"the line ends with a carriage return, which becomes a part of its last word",
 			`convert the file: sed -i 's/\r$//' `+s.Path)}
 	}
 	return nil

@@ -17,16 +17,20 @@ func Start(s script.Source, exists func(program string) bool) []Finding {
 	case !isScript && s.IsBinary():
 		return nil
 	case !isScript:
-		return []Finding{finding(s, 1, 1, Error, "the first line does not say what runs the file", "begin it with a line such as #!/usr/bin/env bash")}
+		return []Finding{finding(s, 1, 1, Error, "the first line does not say what runs the file",
+			"begin it with a line such as #!/usr/bin/env bash")}
 	case bytes.HasSuffix(s.FirstLine(), []byte("\r")):
-		return []Finding{finding(s, 1, len(s.FirstLine()), Error, "the file has Windows line ends: the system looks for an interpreter whose name ends in a carriage return",
+		return []Finding{finding(s, 1, len(s.FirstLine()), Error,
+			"the file has Windows line ends: the system looks for an interpreter whose name ends in a carriage return",
 			`convert it: sed -i 's/\r$//' `+s.Path)}
 	case program.Path == "":
 		return []Finding{finding(s, 1, 1, Error, "#! is followed by no interpreter", "write for instance #!/usr/bin/env bash")}
 	case !exists(program.Path):
-		return []Finding{finding(s, 1, 3, Error, fmt.Sprintf("its interpreter %q does not exist here", program.Path), "install it, or change the first line")}
+		return []Finding{finding(s, 1, 3, Error, fmt.Sprintf("its interpreter %q does not exist here", program.Path),
+			"install it, or change the first line")}
 	case program.ViaEnv && !exists(program.Name):
-		return []Finding{finding(s, 1, 3, Error, fmt.Sprintf("env does not find %q in PATH", program.Name), "install it, or change the first line")}
+		return []Finding{finding(s, 1, 3, Error, fmt.Sprintf("env does not find %q in PATH", program.Name),
+			"install it, or change the first line")}
 	}
 	return nil
 }

@@ -69,12 +69,15 @@ func quoted(texts ...string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Configurations are the webhook configurations of hooks, without webhooks, which the operator adds. So it needs no permission to create any.
+// Configurations are the webhook configurations of hooks, without webhooks, which the operator adds. So it needs no permission to create
+// any.
 func Configurations(hooks []*hook.Hook, o Options) string {
 	var b strings.Builder
 	add := func(kind string, bindings func(*hook.Hook) []hook.Admission) {
 		if slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return len(bindings(h)) > 0 }) {
-			fmt.Fprintf(&b, "---\n# The operator adds the webhooks.\napiVersion: admissionregistration.k8s.io/v1\nkind: %sWebhookConfiguration\nmetadata:\n  name: %s\n", kind, quoted(o.Configuration))
+			fmt.Fprintf(&b,
+				"---\n# The operator adds the webhooks.\napiVersion: admissionregistration.k8s.io/v1\nkind: "+
+					"%sWebhookConfiguration\nmetadata:\n  name: %s\n", kind, quoted(o.Configuration))
 		}
 	}
 	add("Validating", func(h *hook.Hook) []hook.Admission { return h.Validating })

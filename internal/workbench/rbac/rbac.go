@@ -148,7 +148,8 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 		for _, name := range names(b) {
 			all = append(all, need{namespace, kind.Group, kind.Resource, name, watching, why})
 			if b.Condition != "" {
-				all = append(all, need{namespace, kind.Group, kind.Resource + "/status", name, "patch", []string{why[0] + fmt.Sprintf(" reports its runs in the condition %s", b.Condition)}})
+				all = append(all, need{namespace, kind.Group, kind.Resource + "/status", name,
+					"patch", []string{why[0] + fmt.Sprintf(" reports its runs in the condition %s", b.Condition)}})
 			}
 		}
 	}
@@ -168,7 +169,8 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 
 // setRecords is what the records of a hook's sets need, which are in the operator's namespace. The kinds of the sets' objects are unknown.
 func setRecords(h *hook.Hook, own string) need {
-	return need{own, "", "configmaps", "", "create delete get list patch", []string{h.Name + ", records of the sets of Sync; add the kinds of their objects"}}
+	return need{own, "", "configmaps", "", "create delete get list patch",
+		[]string{h.Name + ", records of the sets of Sync; add the kinds of their objects"}}
 }
 
 // sets is what sets need whose owners may be the watched objects.
@@ -177,7 +179,8 @@ func sets(h *hook.Hook, watched []need) (all []need) {
 		if w.group == "" && w.resource == "namespaces" {
 			continue
 		}
-		all = append(all, need{w.namespace, w.group, w.resource + "/finalizers", w.name, "update", []string{h.Name + ", objects of sets block the deletion of their owner"}})
+		all = append(all, need{w.namespace, w.group, w.resource + "/finalizers", w.name,
+			"update", []string{h.Name + ", objects of sets block the deletion of their owner"}})
 	}
 	return all
 }
@@ -189,7 +192,8 @@ func events(h *hook.Hook, b *hook.Kubernetes) (all []need) {
 		namespaces = []string{""}
 	}
 	for _, namespace := range namespaces {
-		all = append(all, need{namespace, "events.k8s.io", "events", "", "create patch", []string{fmt.Sprintf("%s, kubernetes %q: Events on objects without an attempt left", h.Name, b.Name)}})
+		all = append(all, need{namespace, "events.k8s.io", "events", "",
+			"create patch", []string{fmt.Sprintf("%s, kubernetes %q: Events on objects without an attempt left", h.Name, b.Name)}})
 	}
 	return all
 }

@@ -55,7 +55,8 @@ func text(roles []Role) string {
 	var b strings.Builder
 	for _, r := range roles {
 		for _, rule := range r.Rules {
-			fmt.Fprintf(&b, "%s: %s %v %s (%s)\n", r.Namespace, rule.Resource, rule.Names, strings.Join(rule.Verbs, ","), strings.Join(rule.Why, "; "))
+			fmt.Fprintf(&b, "%s: %s %v %s (%s)\n", r.Namespace, rule.Resource, rule.Names, strings.Join(rule.Verbs, ","),
+				strings.Join(rule.Why, "; "))
 		}
 	}
 	return b.String()
@@ -72,13 +73,18 @@ func TestWiderCoversNarrower(t *testing.T) {
 		bindings []hook.Kubernetes
 		want     string
 	}{
-		{[]hook.Kubernetes{named("a", in("x"), "one"), named("b", in("x"), "two")}, "x: pods [one two] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\n"},
-		{[]hook.Kubernetes{named("a", in("x"), "one"), named("b", in("x", "y"))}, "x: pods [] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\ny: pods [] get,list,watch (h, kubernetes \"b\")\n"},
-		{[]hook.Kubernetes{named("a", in()), named("b", in("x"), "one")}, ": pods [] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\n"},
-		{[]hook.Kubernetes{finalizing(named("a", in("x"), "one"))}, "own: configmaps [shell-operator-finalizers] get,watch,patch,delete (record of the finalizers of bindings)\n" +
-			"own: configmaps [] create (record of the finalizers of bindings; creating cannot be limited to a name)\n" +
-			"x: pods [] get,list,watch,patch (h, kubernetes \"a\"; h, kubernetes \"a\" adds and removes the finalizer example.com/f)\n"},
-		{[]hook.Kubernetes{named("b", in("x")), named("a", in(), "one")}, ": pods [one] get,list,watch (h, kubernetes \"a\")\nx: pods [] get,list,watch (h, kubernetes \"b\")\n"},
+		{[]hook.Kubernetes{named("a", in("x"), "one"), named("b", in("x"), "two")},
+			"x: pods [one two] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\n"},
+		{[]hook.Kubernetes{named("a", in("x"), "one"), named("b", in("x", "y"))},
+			"x: pods [] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\ny: pods [] get,list,watch (h, kubernetes \"b\")\n"},
+		{[]hook.Kubernetes{named("a", in()), named("b", in("x"), "one")},
+			": pods [] get,list,watch (h, kubernetes \"a\"; h, kubernetes \"b\")\n"},
+		{[]hook.Kubernetes{finalizing(named("a", in("x"), "one"))},
+			"own: configmaps [shell-operator-finalizers] get,watch,patch,delete (record of the finalizers of bindings)\n" +
+				"own: configmaps [] create (record of the finalizers of bindings; creating cannot be limited to a name)\n" +
+				"x: pods [] get,list,watch,patch (h, kubernetes \"a\"; h, kubernetes \"a\" adds and removes the finalizer example.com/f)\n"},
+		{[]hook.Kubernetes{named("b", in("x")), named("a", in(), "one")},
+			": pods [one] get,list,watch (h, kubernetes \"a\")\nx: pods [] get,list,watch (h, kubernetes \"b\")\n"},
 	} {
 		roles, err := Plan([]*hook.Hook{{Name: "h", Kubernetes: test.bindings}}, Known, Options{Namespace: "own"})
 		if got := text(roles); err != nil || got != test.want {
@@ -96,9 +102,11 @@ func TestSets(t *testing.T) {
 	}{
 		"startup": {hook.Hook{Name: "h"}, "own: configmaps [] create,delete,get,list,patch (" + why + ")\n"},
 		"owners": {
-			hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}}}},
+			hook.Hook{Name: "h",
+				Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}}}},
 			"own: configmaps [] create,delete,get,list,patch (" + why + ")\n" +
-				"x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/finalizers [] update (h, objects of sets block the deletion of their owner)\n",
+				"x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/finalizers [] update (h, objects of sets block the deletion of " +
+				"their owner)\n",
 		},
 	} {
 		roles, err := Plan([]*hook.Hook{&test.hook}, Known, Options{Namespace: "own", Syncs: func(*hook.Hook) bool { return true }})
@@ -110,7 +118,8 @@ func TestSets(t *testing.T) {
 
 func TestConditions(t *testing.T) {
 	roles, err := Plan([]*hook.Hook{{Name: "h", Kubernetes: []hook.Kubernetes{{
-		Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}, Condition: "Ready", Retry: &hook.Retry{Limit: new(3)},
+		Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}, Condition: "Ready",
+		Retry: &hook.Retry{Limit: new(3)},
 	}}}}, Known, Options{Events: true, Namespace: "ops"})
 	want := "x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/status [] patch (h, kubernetes \"a\" reports its runs in the condition Ready)\n"
 	want = "ops: events [] create,patch (Events that report failing hooks)\n" + want +
@@ -130,7 +139,8 @@ func TestLease(t *testing.T) {
 
 func TestAdvice(t *testing.T) {
 	for _, test := range []struct{ apiVersion, kind, want string }{
-		{"v1", "Pod", ""}, {"", "po", ""}, {"apps/v1", "deployments", ""}, {"", "Widget", ""}, {"example.com/v1", "Pod", ""}, {"example.com/v1", "Podd", ""},
+		{"v1", "Pod", ""}, {"", "po", ""}, {"apps/v1", "deployments", ""}, {"", "Widget", ""}, {"example.com/v1", "Pod", ""},
+		{"example.com/v1", "Podd", ""},
 		{"v1", "Deployment", "Deployment is not in v1: it is served as apps/v1"},
 		{"extensions/v1beta1", "Ingress", "Ingress is not in extensions/v1beta1: it is served as networking.k8s.io/v1"},
 		{"apps/v1", "Pod", "Pod is not in apps/v1: it is served as v1"},

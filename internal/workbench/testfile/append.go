@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Append returns the text of a test file with a case for a recording at its end; a text of zero bytes becomes a file with one case. from is the
-// path of the recording as the file names it. All other bytes stay.
+// Append returns the text of a test file with a case for a recording at its end; a text of zero bytes becomes a file with one case. from is
+// the path of the recording as the file names it. All other bytes stay.
 func Append(text []byte, name, from string) ([]byte, error) {
 	if len(text) == 0 {
 		text = []byte("cases: []\n")

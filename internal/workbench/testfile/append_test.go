@@ -8,11 +8,17 @@ import (
 // A case is appended to the list, wherever the list is; nothing else changes.
 func TestAppend(t *testing.T) {
 	for name, test := range map[string]struct{ before, after string }{
-		"new":        {"", "cases:\n- name: new\n  from: f.json\n  expect: {exit: 0}\n"},
-		"empty list": {"hook: a.sh\ncases: [] # none\nenv: {A: b}\n", "hook: a.sh\ncases:  # none\n- name: new\n  from: f.json\n  expect: {exit: 0}\nenv: {A: b}\n"},
-		"last":       {"cases:\n- name: a\n  expect: {runs: 1}\n", "cases:\n- name: a\n  expect: {runs: 1}\n- name: new\n  from: f.json\n  expect: {exit: 0}\n"},
-		"indented":   {"cases:\n  # first\n  - name: a\n    stub:\n      curl: |\n        echo one\n\n        echo two\n", "cases:\n  # first\n  - name: a\n    stub:\n      curl: |\n        echo one\n\n        echo two\n  - name: new\n    from: f.json\n    expect: {exit: 0}\n"},
-		"in between": {"cases:\n- name: a\n  event:\n  - {Added: pod/web}\n  expect: # all\n    runs: 1\n\n# the hook\nhook: a.sh\n", "cases:\n- name: a\n  event:\n  - {Added: pod/web}\n  expect: # all\n    runs: 1\n- name: new\n  from: f.json\n  expect: {exit: 0}\n\n# the hook\nhook: a.sh\n"},
+		"new": {"", "cases:\n- name: new\n  from: f.json\n  expect: {exit: 0}\n"},
+		"empty list": {"hook: a.sh\ncases: [] # none\nenv: {A: b}\n",
+			"hook: a.sh\ncases:  # none\n- name: new\n  from: f.json\n  expect: {exit: 0}\nenv: {A: b}\n"},
+		"last": {"cases:\n- name: a\n  expect: {runs: 1}\n",
+			"cases:\n- name: a\n  expect: {runs: 1}\n- name: new\n  from: f.json\n  expect: {exit: 0}\n"},
+		"indented": {"cases:\n  # first\n  - name: a\n    stub:\n      curl: |\n        echo one\n\n        echo two\n",
+			"cases:\n  # first\n  - name: a\n    stub:\n      curl: |\n        echo one\n\n        echo two\n  - name: new\n    from: f.json\n    " +
+				"expect: {exit: 0}\n"},
+		"in between": {"cases:\n- name: a\n  event:\n  - {Added: pod/web}\n  expect: # all\n    runs: 1\n\n# the hook\nhook: a.sh\n",
+			"cases:\n- name: a\n  event:\n  - {Added: pod/web}\n  expect: # all\n    runs: 1\n- name: new\n  from: f.json\n  " +
+				"expect: {exit: 0}\n\n# the hook\nhook: a.sh\n"},
 		"no newline": {"cases:\n- name: a", "cases:\n- name: a\n- name: new\n  from: f.json\n  expect: {exit: 0}\n"},
 		"flow":       {"cases: [{name: a}]\n", "its cases are in brackets"},
 		"no cases":   {"hook: a.sh\n", "it has no list of cases"},

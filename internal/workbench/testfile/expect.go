@@ -128,11 +128,13 @@ func truth(v any) string {
 
 // forms are the keys of expect and the forms of their values.
 var forms = map[string]func(any) string{
-	"runs": wholeNumber, "exit": wholeNumber, "error": someText, "stdout": patterns, "stderr": patterns, "operations": objects, "metrics": objects, "calls": words,
+	"runs": wholeNumber, "exit": wholeNumber, "error": someText, "stdout": patterns, "stderr": patterns, "operations": objects,
+	"metrics": objects, "calls": words,
 	"admission":  with(map[string]func(any) string{"allowed": truth, "message": someText, "warnings": patterns, "patch": objects}),
 	"conversion": with(map[string]func(any) string{"objects": objects, "failure": someText}),
 	"result": with(map[string]func(any) string{
-		"requeueAfter": durationText, "requeue": objects, "keepFinalizer": truth, "retryAfter": durationText, "giveUp": someText, "message": someText,
+		"requeueAfter": durationText, "requeue": objects, "keepFinalizer": truth, "retryAfter": durationText, "giveUp": someText,
+		"message": someText,
 	}),
 	"http":  with(map[string]func(any) string{"status": wholeNumber, "headers": someMap, "body": anything}),
 	"after": named, "absent": patterns,

@@ -71,7 +71,8 @@ b: &b {kind: B, apiVersion: v1}
 {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod", "n": 9007199254740993}]}
 `))
 	want := []string{
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"creationTimestamp":"2024-01-01","name":"a"},"spec":{"mode":420,"none":null,"on":"yes","ratio":1.5}}`,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"creationTimestamp":"2024-01-01","name":"a"},"spec":{"mode":420,"none":null,` +
+			`"on":"yes","ratio":1.5}}`,
 		`{"a":{"kind":"A","spec":{"n":1}},"apiVersion":"v1","b":{"apiVersion":"v1","kind":"B"},"kind":"A","spec":{"n":1}}`,
 		`{"apiVersion":"v1","kind":"Pod","n":9007199254740993}`,
 	}
@@ -101,7 +102,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("cases:\n- name: a\n  tick: b\n  expect: {runs: 2}\n"))
 	f.Add([]byte("cases:\n- name: a\n  tick: b\n  expect:\n    stdout: [x]\n  # c\n- {name: b, expect: }\n"))
 	f.Add([]byte("cases:\n- {name: a, tick: b, expect: {after: [{kind: a, metadata: {name: b}}]}}\n"))
-	f.Add([]byte("cases:\n- name: a\n  expect: {stdout: [5\" disk], runs: 3} # 'tis\n- name: b\n  expect:\n    error: |\n      x\n    exit: 1\n"))
+	f.Add([]byte("cases:\n- name: a\n  expect: {stdout: [5\" disk], runs: 3} # 'tis\n- name: b\n  expect:\n    error: |\n      " +
+		"x\n    exit: 1\n"))
 	f.Add([]byte("cases: [{name: 'it''s', event: [{Added: a/b}], expect: {error: \"}\"}}]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		file, problems := Parse("/tests/a_test.yaml", text)
@@ -109,7 +111,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var outcomes []Outcome
-		actual := &Actual{Runs: 1, Present: func(string) bool { return false }, Object: func(map[string]any) any { return nil }, Missing: func(map[string]any) string { return "" }}
+		actual := &Actual{Runs: 1, Present: func(string) bool { return false }, Object: func(map[string]any) any { return nil },
+			Missing: func(map[string]any) string { return "" }}
 		for _, c := range file.Cases {
 			outcomes = append(outcomes, Outcome{c, actual})
 		}

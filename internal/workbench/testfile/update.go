@@ -30,9 +30,9 @@ type change struct {
 	want map[string]any
 }
 
-// Update returns the text of the file with the actual values in place of the expectations that are not met. All other bytes stay, and the new
-// text has the same values everywhere else: expectations whose end is not certain, such as those with anchors, stay as they are. So do those that
-// would check nothing any more: objects that are missing, references that exist, patterns without any output.
+// Update returns the text of the file with the actual values in place of the expectations that are not met. All other bytes stay, and the
+// new text has the same values everywhere else: expectations whose end is not certain, such as those with anchors, stay as they are. So do
+// those that would check nothing any more: objects that are missing, references that exist, patterns without any output.
 func (f *File) Update(outcomes []Outcome) []byte {
 	before, ok := tree(f.text)
 	if !ok {
@@ -338,8 +338,8 @@ func (f *File) offset(n *yaml.Node) int {
 	return at
 }
 
-// extent returns the offsets of the value of a key. The YAML library knows where nodes begin, not where they end: the value ends where the text
-// from its key on is read as this value for the first time.
+// extent returns the offsets of the value of a key. The YAML library knows where nodes begin, not where they end: the value ends where the
+// text from its key on is read as this value for the first time.
 func (f *File) extent(key, node *yaml.Node, inFlow bool) (start, end int, found bool) {
 	want, err := value(node)
 	if err != nil || node.Line < key.Line || node.Line == key.Line && node.Column < key.Column {

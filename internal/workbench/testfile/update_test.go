@@ -6,7 +6,8 @@ import (
 
 // TestUpdate: an update replaces the values that are not met, byte by byte, and nothing else.
 func TestUpdate(t *testing.T) {
-	pod := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "a", "namespace": "default"}, "spec": map[string]any{"x": int64(1)}}
+	pod := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "a", "namespace": "default"},
+		"spec": map[string]any{"x": int64(1)}}
 	actual := func(change func(a *Actual)) *Actual {
 		a := &Actual{
 			Runs: 1, Stdout: []string{"two", "a * b"},
@@ -49,8 +50,10 @@ func TestUpdate(t *testing.T) {
 			after:  "cases:\n- name: a\n  expect:\n    after: [{kind: Pod, metadata: {name: b, namespace: other}}]\n    runs: 1\n",
 		},
 		"objects that exist are updated beside them": {
-			before: "cases:\n- name: a\n  expect: {after: [{kind: Pod, metadata: {name: b}}, {kind: Pod, metadata: {name: a}, spec: {x: 2, y: 3}}]}\n",
-			after:  "cases:\n- name: a\n  expect: {after: [{kind: Pod, metadata: {name: b}}, {kind: Pod, metadata: {name: a}, spec: {x: 1, \"y\": null}}]}\n",
+			before: "cases:\n- name: a\n  expect: {after: [{kind: Pod, metadata: {name: b}}, {kind: Pod, metadata: {name: a}, " +
+				"spec: {x: 2, y: 3}}]}\n",
+			after: "cases:\n- name: a\n  expect: {after: [{kind: Pod, metadata: {name: b}}, {kind: Pod, metadata: {name: a}, spec: {x: 1, " +
+				"\"y\": null}}]}\n",
 		},
 		"objects that should be absent stay so": {
 			before: "cases:\n- name: a\n  expect: {absent: [pod/a, pod/b]}\n",
@@ -75,8 +78,9 @@ func TestUpdate(t *testing.T) {
 			actual: func(a *Actual) { a.Exit, a.Error = 3, "x" },
 		},
 		"an error that is none any more": {
-			before: "cases:\n- name: a\n  expect: {runs: 1, error: \"x*\"}\n- name: b\n  expect:\n    error: x # why\n    exit: 1\n- name: c\n  expect: {exit: 2, error: x}\n",
-			after:  "cases:\n- name: a\n  expect: {runs: 1, exit: 0}\n- name: b\n  expect:\n    exit: 0\n- name: c\n  expect: {exit: 0}\n",
+			before: "cases:\n- name: a\n  expect: {runs: 1, error: \"x*\"}\n- name: b\n  expect:\n    error: x # why\n    exit: 1\n- name: c\n  " +
+				"expect: {exit: 2, error: x}\n",
+			after: "cases:\n- name: a\n  expect: {runs: 1, exit: 0}\n- name: b\n  expect:\n    exit: 0\n- name: c\n  expect: {exit: 0}\n",
 		},
 		"an error with other words": {
 			before: "cases:\n- name: a\n  expect:\n    error: |\n      x\n    runs: 1\n",
@@ -84,8 +88,10 @@ func TestUpdate(t *testing.T) {
 			actual: func(a *Actual) { a.Error = "y, {\nz" },
 		},
 		"a block": {
-			before: "cases:\n- name: a\n  expect:\n    metrics: # those\n    # of the first run\n    - name: b\n      value: 2 # two\n    # end\n    runs: 1\n",
-			after:  "cases:\n- name: a\n  expect:\n    metrics: # those\n    # of the first run\n    - name: c\n      value: 3\n    # end\n    runs: 1\n",
+			before: "cases:\n- name: a\n  expect:\n    metrics: # those\n    # of the first run\n    - name: b\n      value: 2 # two\n    # " +
+				"end\n    runs: 1\n",
+			after: "cases:\n- name: a\n  expect:\n    metrics: # those\n    # of the first run\n    - name: c\n      value: 3\n    # " +
+				"end\n    runs: 1\n",
 			actual: func(a *Actual) { a.Metrics = []any{map[string]any{"name": "c", "value": int64(3)}} },
 		},
 		"a block that becomes empty": {
@@ -94,15 +100,20 @@ func TestUpdate(t *testing.T) {
 		},
 		"a list that becomes long": {
 			before: "cases:\n- name: a\n  expect:\n    metrics: [] # none\n    runs: 1\n",
-			after:  "cases:\n- name: a\n  expect:\n    metrics: # none\n      - help: abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\n        name: abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\n    runs: 1\n",
+			after: "cases:\n- name: a\n  expect:\n    metrics: # none\n      - " +
+				"help: abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\n        " +
+				"name: abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\n    runs: 1\n",
 			actual: func(a *Actual) {
 				const long = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"
 				a.Metrics = []any{map[string]any{"name": long, "help": long}}
 			},
 		},
 		"nothing is expected yet": {
-			before: "cases:\n- name: a\n  expect: # soon\n- {name: b, expect: {}}\n- {name: c, expect: }\n- name: d\n  expect: ~\n- name: e\n  expect:\n    exact: true\n- name: f\n",
-			after:  "cases:\n- name: a\n  expect: {exit: 0, operations: [], metrics: []} # soon\n- {name: b, expect: {exit: 0, operations: [], metrics: []}}\n- {name: c, expect: {exit: 0, operations: [], metrics: []} }\n- name: d\n  expect: {exit: 0, operations: [], metrics: []}\n- name: e\n  expect:\n    {exact: true, exit: 0, operations: [], metrics: []}\n- name: f\n",
+			before: "cases:\n- name: a\n  expect: # soon\n- {name: b, expect: {}}\n- {name: c, expect: }\n- name: d\n  expect: ~\n- name: e\n  " +
+				"expect:\n    exact: true\n- name: f\n",
+			after: "cases:\n- name: a\n  expect: {exit: 0, operations: [], metrics: []} # soon\n- {name: b, expect: {exit: 0, operations: [], " +
+				"metrics: []}}\n- {name: c, expect: {exit: 0, operations: [], metrics: []} }\n- name: d\n  expect: {exit: 0, operations: [], " +
+				"metrics: []}\n- name: e\n  expect:\n    {exact: true, exit: 0, operations: [], metrics: []}\n- name: f\n",
 		},
 		"anchors stay": {
 			before: "cases:\n- name: a\n  expect: &e {runs: 2}\n- name: b\n  expect: *e\n- name: c\n  expect: {runs: 2}\n",
