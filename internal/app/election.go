@@ -90,7 +90,8 @@ func (op *operator) lead(ctx, runs context.Context, lose func(error)) error {
 	})
 	if err != nil {
 		op.log.Error("This replica does not lead any more, it ends", "error", err.Error())
-		return fmt.Errorf("%w: hooks that were running have been killed, and what they wrote is not carried out; the operator has to be started again and is a standby then", err)
+		return fmt.Errorf("%w: hooks that were running have been killed, and what they wrote is not carried out; the operator has to be "+
+			"started again and is a standby then", err)
 	}
 	return nil
 }

@@ -44,7 +44,8 @@ func (op *operator) failed(f queue.Failed) {
 	if f.Key != "" {
 		fields = append(fields, "key", f.Key)
 	}
-	op.log.Error("Hook failed. Will retry after delay.", append(fields, "failedCount", f.Failures, "delay", f.Delay.String(), "error", f.Err.Error())...)
+	op.log.Error("Hook failed. Will retry after delay.",
+		append(fields, "failedCount", f.Failures, "delay", f.Delay.String(), "error", f.Err.Error())...)
 }
 
 // exhausted passes a task on that has no attempt left.
@@ -74,12 +75,14 @@ func (op *operator) gaveUp(e lifecycle.Exhausted) {
 }
 
 // dropReasons are the values of the metric's label.
-var dropReasons = map[pending.Reason]string{pending.Superseded: "superseded", pending.BeyondMax: "limit", pending.OnRequest: "request", pending.HookGone: "reload"}
+var dropReasons = map[pending.Reason]string{pending.Superseded: "superseded", pending.BeyondMax: "limit", pending.OnRequest: "request",
+	pending.HookGone: "reload"}
 
 // dropped counts and logs a parked context that is dropped.
 func (op *operator) dropped(ev event.Event, why pending.Reason) {
 	op.meter.Operator.ParkedContextDropped(ev.Hook.Name, ev.Binding().Name, ev.Queue(), dropReasons[why])
-	op.log.Info("A parked context is dropped", "hook", ev.Hook.Name, "binding", ev.Binding().Name, "namespace", ev.Object.Namespace, "name", ev.Object.Name,
+	op.log.Info("A parked context is dropped", "hook", ev.Hook.Name, "binding", ev.Binding().Name, "namespace", ev.Object.Namespace,
+		"name", ev.Object.Name,
 		"reason", string(why))
 }
 

@@ -29,7 +29,8 @@ func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (rest.Interface, 
 		return nil, fmt.Errorf("cannot make a client for finalizers: %w", err)
 	}
 	op.finalizers = finalizer.New(finalizer.Options{
-		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) }, Instance: cl.Instance(o.Installation), Log: o.Log,
+		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) },
+		Instance: cl.Instance(o.Installation), Log: o.Log,
 		Operator: operatorName(cl, o), Lease: o.Election.Enabled,
 		Halted: func(reason string, than uint64) { op.watcher.Halt(reason, than) }, Changed: func() { op.hooksChanged(nil) },
 	})
@@ -123,7 +124,8 @@ func (op *operator) findOrphans(ctx context.Context, remove bool) {
 		err = errors.Join(err, op.findLostSets(ctx, hooks))
 		if now := strings.Join(op.finalizers.Alive(), ", "); now != others {
 			if others = now; now != "" {
-				op.log.Warn("Another operator uses the same instance name: finalizers and sets may have their hooks there", "instance", op.finalizers.Instance(), "operators", now,
+				op.log.Warn("Another operator uses the same instance name: finalizers and sets may have their hooks there",
+					"instance", op.finalizers.Instance(), "operators", now,
 					"hint", "set --instance for one of them, or --leader-election if they are replicas")
 			}
 		}
@@ -193,7 +195,8 @@ func UninstallFinalizers(ctx context.Context, cl *kube.Cluster, o Options, runni
 	if err != nil {
 		return err
 	}
-	with := finalizer.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation), Operator: leaseName(cl, o), Log: o.Log}
+	with := finalizer.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation),
+		Operator: leaseName(cl, o), Log: o.Log}
 	if o.Patches.DryRun {
 		return finalizer.PlanUninstall(ctx, with)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// findLostSets searches for sets whose hook is gone, and logs those that an earlier search has not found. An operator that may not list the ConfigMaps
-// of its namespace finds none.
+// findLostSets searches for sets whose hook is gone, and logs those that an earlier search has not found. An operator that may not list the
+// ConfigMaps of its namespace finds none.
 func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error {
 	before, logged := op.lostSets.Load(), op.lostByHook()
 	op.effects.Sets().DropLost()
@@ -60,11 +60,13 @@ func (op *operator) logLost(logged map[string]int) {
 		for _, sets := range counts {
 			n += sets
 		}
-		op.log.Warn(message, "hooks", len(counts), "sets", n, "hint", "run 'sets list', then 'sets adopt' or 'sets delete', or bring the hooks back")
+		op.log.Warn(message, "hooks", len(counts), "sets", n, "hint",
+			"run 'sets list', then 'sets adopt' or 'sets delete', or bring the hooks back")
 		return
 	}
 	for name, n := range counts {
-		op.log.Warn(message, "hook", name, "sets", n, "hint", "run 'sets adopt' or 'sets delete' with --hook "+hook.Word(name)+", or bring the hook back")
+		op.log.Warn(message, "hook", name, "sets", n, "hint", "run 'sets adopt' or 'sets delete' with --hook "+hook.Word(name)+
+			", or bring the hook back")
 	}
 }
 
@@ -150,7 +152,8 @@ func newSets(cl *kube.Cluster, o Options) (*applyset.Applier, error) {
 		return nil, err
 	}
 	return applyset.New(applyset.Options{
-		Client: client, Resolver: kube.NewResolver(client), Instance: cl.Instance(o.Installation), Namespace: namespace, Version: o.Version, DryRun: o.Patches.DryRun, Log: o.Log,
+		Client: client, Resolver: kube.NewResolver(client), Instance: cl.Instance(o.Installation), Namespace: namespace, Version: o.Version,
+		DryRun: o.Patches.DryRun, Log: o.Log,
 	}), nil
 }
 

@@ -26,10 +26,13 @@ func TestLostSetsAreLoggedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := &operator{log: logger, effects: effects, orphanSearch: make(chan struct{}, 1), finalizers: finalizer.New(finalizer.Options{Log: logger})}
+	op := &operator{log: logger, effects: effects, orphanSearch: make(chan struct{}, 1),
+		finalizers: finalizer.New(finalizer.Options{Log: logger})}
 	sync := func(hook string) {
 		t.Helper()
-		set := &effect.ObjectSet{Name: "web", Objects: []effect.Member{{APIVersion: "v1", Kind: "ConfigMap", Name: hook, Object: []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "` + hook + `"}}`)}}}
+		set := &effect.ObjectSet{Name: "web",
+			Objects: []effect.Member{{APIVersion: "v1", Kind: "ConfigMap", Name: hook,
+				Object: []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "` + hook + `"}}`)}}}
 		if err := effects.Sets().Sync(t.Context(), logger, hook, set, func(string, ...kube.Rule) {}); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +66,8 @@ func TestLostSetsAreLoggedOnce(t *testing.T) {
 	}
 	lost := append(*op.lostSets.Load(), applyset.Set{Hook: "x; touch y", Name: "web"}, applyset.Set{Hook: "a\nb", Name: "web"})
 	op.lostSets.Store(&lost)
-	op.logLost(map[string]int{"one": 1, "two": 1, "a\nb": 1, "many-0": 1, "many-1": 1, "many-2": 1, "many-3": 1, "many-4": 1, "many-5": 1, "many-6": 1, "many-7": 1, "many-8": 1, "many-9": 1})
+	op.logLost(map[string]int{"one": 1, "two": 1, "a\nb": 1, "many-0": 1, "many-1": 1, "many-2": 1, "many-3": 1, "many-4": 1, "many-5": 1,
+		"many-6": 1, "many-7": 1, "many-8": 1, "many-9": 1})
 	if !strings.Contains(log.String(), "--hook 'x; touch y',") {
 		t.Errorf("the hint is not quoted: %s", log.String())
 	}

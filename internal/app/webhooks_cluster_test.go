@@ -62,7 +62,8 @@ func TestCertManager(t *testing.T) {
 	configuration := "validatingwebhookconfiguration/" + namespace + "-hooks"
 	crd := "crd/things." + namespace + ".example.com"
 	t.Cleanup(func() { c.Kubectl(t, "delete", configuration, crd, "--ignore-not-found") })
-	c.KubectlInput(t, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.`+namespace+`.example.com"},
+	c.KubectlInput(t, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.`+namespace+
+		`.example.com"},
   "spec": {"group": "`+namespace+`.example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things", "singular": "thing"}, "versions": [
     {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
     {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`, "create", "-f", "-")
@@ -83,7 +84,8 @@ kubernetesCustomResourceConversion:
 	op.UntilLog("The CRD leads to the conversion hooks now")
 
 	const annotation = `{.metadata.annotations.cert-manager\.io/inject-ca-from}`
-	bundles := map[string]string{configuration: "{.webhooks[0].clientConfig.caBundle}", crd: "{.spec.conversion.webhook.clientConfig.caBundle}"}
+	bundles := map[string]string{configuration: "{.webhooks[0].clientConfig.caBundle}",
+		crd: "{.spec.conversion.webhook.clientConfig.caBundle}"}
 	paths := map[string]string{configuration: "/webhooks/0/clientConfig/caBundle", crd: "/spec/conversion/webhook/clientConfig/caBundle"}
 	encoded := base64.StdEncoding.EncodeToString(ca)
 	for object, path := range paths {
@@ -121,7 +123,8 @@ kubernetesCustomResourceConversion:
 		}
 	}
 	// It was written for no other reason, above all not because of the injector.
-	for _, message := range []string{"Webhooks are registered again", "Another client changed spec.conversion of the CRD", "The CRD has the new certificates"} {
+	for _, message := range []string{"Webhooks are registered again", "Another client changed spec.conversion of the CRD",
+		"The CRD has the new certificates"} {
 		times := 0
 		for _, r := range op.Records() {
 			if r.Has(message) {
@@ -140,9 +143,12 @@ func TestCertManagerNeedsFiles(t *testing.T) {
 	c := testenv.Shared(t)
 	hooks := t.TempDir()
 	hookFile(t, hooks, "deny.sh", denying("none"), deny)
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig, Args: []string{"--webhook-cert-manager", "security/webhooks"}, Status: 1})
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig,
+		Args: []string{"--webhook-cert-manager", "security/webhooks"}, Status: 1})
 	op.Wait()
-	if got := op.Errors.String(); !strings.Contains(got, `with --webhook-cert-manager the certificates are those of cert-manager: cannot read the webhook certificate: there is no file "/validating-certs/tls.crt"`) {
+	if got := op.Errors.String(); !strings.Contains(got,
+		`with --webhook-cert-manager the certificates are those of cert-manager: cannot read the webhook certificate: there is no file `+
+			`"/validating-certs/tls.crt"`) {
 		t.Error(got)
 	}
 }
@@ -172,7 +178,8 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *te
 		ListenAddress: "127.0.0.1:0", Metrics: MetricsOptions{Prefix: "shell_operator_"},
 		Debug: DebugOptions{Level: &slog.LevelVar{}, Socket: filepath.Join(sockets, "debug.socket"), SocketChosen: true},
 		Webhooks: webhook.WebhookOptions{
-			Admission: server, Conversion: server, ConfigurationName: namespace, FailurePolicy: "Fail", Namespace: namespace, SecretName: "certificates",
+			Admission: server, Conversion: server, ConfigurationName: namespace, FailurePolicy: "Fail", Namespace: namespace,
+			SecretName:     "certificates",
 			CreateServices: true, PodName: "operator-0",
 		},
 	}
@@ -226,7 +233,8 @@ func TestTwoReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Kubectl(t, "-n", namespace, "get", "services", "-o", "jsonpath={.items[*].metadata.name} {.items[*].spec.selector} {.items[*].spec.ports[*].port}"); got != `webhooks {"app":"operator"} 443` {
+	if got := c.Kubectl(t, "-n", namespace, "get", "services", "-o", "jsonpath={.items[*].metadata.name} {.items[*].spec.selector} "+
+		"{.items[*].spec.ports[*].port}"); got != `webhooks {"app":"operator"} 443` {
 		t.Errorf("the Services are %s", got)
 	}
 	if n := bytes.Count(bundle, []byte("BEGIN CERTIFICATE")); n != 1 {
@@ -251,7 +259,8 @@ func TestTwoReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := webhook.Uninstall(t.Context(), webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if err := webhook.Uninstall(t.Context(), webhook.Options{Cluster: cl, Webhooks: o.Webhooks, Log: slog.New(slog.DiscardHandler)}); err !=
+		nil {
 		t.Error(err)
 	}
 	if got := c.Kubectl(t, "-n", namespace, "get", "service/webhooks", configuration, "--ignore-not-found"); got != "" {
@@ -268,7 +277,8 @@ func TestUninstallOutside(t *testing.T) {
 	t.Cleanup(func() { c.Kubectl(t, "delete", configuration, "--ignore-not-found") })
 	hooks := t.TempDir()
 	hookFile(t, hooks, "deny.sh", denying(namespace), deny)
-	flags := []string{"--kube-config", c.Kubeconfig, "--hooks-dir", hooks, "--validating-webhook-configuration-name", namespace, "--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0"}
+	flags := []string{"--kube-config", c.Kubeconfig, "--hooks-dir", hooks, "--validating-webhook-configuration-name", namespace,
+		"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0"}
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig, Args: flags, Status: -1})
 	op.UntilLog("Webhooks are registered", "kind", "ValidatingWebhookConfiguration")
 	op.Signal(syscall.SIGKILL)
@@ -298,7 +308,8 @@ func ask(t *testing.T, address, name, path string, roots *x509.CertPool) string 
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name}}}
 	res, err := client.Post("https://"+address+path, "application/json",
-		strings.NewReader(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "object": {}}}`))
+		strings.NewReader(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", `+
+			`"object": {}}}`))
 	if err != nil {
 		return err.Error()
 	}

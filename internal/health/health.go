@@ -1,9 +1,10 @@
 // Package health reports whether the operator answers correctly, and what it is waiting for.
 //
 // Callers may rely on this:
-//   - A hook answers reviews, conversions and HTTP requests when its onStartup run has succeeded and its snapshots are filled. It holds up no other.
-//   - The operator is ready when each of these hooks answers, or waits because something is in trouble: a kind or a permission is missing, or an
-//     onStartup run fails. Other hooks that wait are notes.
+//   - A hook answers reviews, conversions and HTTP requests when its onStartup run has succeeded and its snapshots are filled. It holds up
+//     no other.
+//   - The operator is ready when each of these hooks answers, or waits because something is in trouble: a kind or a permission is missing,
+//     or an onStartup run fails. Other hooks that wait are notes.
 //   - A ready operator stays ready, and a hook that answers does so: a hook that is added later does not take the others out of service.
 //   - What is missing is read when it is reported, so a permission that has been granted is no longer named.
 //   - All methods may be called concurrently.
@@ -56,7 +57,8 @@ type Health struct {
 // New returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
 // hook from being enabled.
 func New(missing func(*hook.Hook) []string) *Health {
-	return &Health{missing: missing, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{}, failing: map[*hook.Hook]bool{},
+	return &Health{missing: missing, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{},
+		failing:   map[*hook.Hook]bool{},
 		answering: map[*hook.Hook]bool{}, changed: make(chan struct{}), all: make(chan struct{})}
 }
 
@@ -278,7 +280,8 @@ func (s *Health) Ready() (notes []string, err error) {
 		notes = slices.Insert(notes, 0, role)
 	}
 	if begin > 0 && !failing && !settled {
-		return notes, fmt.Errorf("not ready: hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings (%d)", begin)
+		return notes, fmt.Errorf("not ready: hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings (%d)",
+			begin)
 	}
 	s.settle()
 	return notes, nil

@@ -64,7 +64,8 @@ func TestReadyStaysReady(t *testing.T) {
 	default:
 	}
 	s.Hold(added, "its previous version runs")
-	if notes, _ := s.Ready(); !slices.Contains(notes, `hook "b.sh" waits: its previous version runs`) || s.Waiting(added) != "its previous version runs" {
+	if notes, _ := s.Ready(); !slices.Contains(notes, `hook "b.sh" waits: its previous version runs`) ||
+		s.Waiting(added) != "its previous version runs" {
 		t.Errorf("notes %q, waiting for %q", notes, s.Waiting(added))
 	}
 	s.Hold(added, "")

@@ -7,8 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Sources returns the paths of the files that a script reads as its own code: those that a shell script sources, and the modules that a Python
-// program imports. What a path begins with may be unknown: it ends like the file. A path that is wholly computed is not found.
+// Sources returns the paths of the files that a script reads as its own code: those that a shell script sources, and the modules that a
+// Python program imports. What a path begins with may be unknown: it ends like the file. A path that is wholly computed is not found.
 func Sources(s Source) []string {
 	if s.IsPython() {
 		return imported(string(s.Text))

@@ -18,7 +18,8 @@ func TestSources(t *testing.T) {
 		{"no script", "h", "\x7fELF", nil},
 		{"broken", "h.sh", `. lib.sh "`, nil},
 		{"python", "h.py", "import json, helpers.web as w\nfrom lib import names\n    from . import x\nprint('import y')",
-			[]string{"json.py", "json/__init__.py", "helpers/web.py", "helpers/web/__init__.py", "lib.py", "lib/__init__.py", "lib/names.py", "lib/names/__init__.py", "x.py", "x/__init__.py"}},
+			[]string{"json.py", "json/__init__.py", "helpers/web.py", "helpers/web/__init__.py", "lib.py", "lib/__init__.py", "lib/names.py",
+				"lib/names/__init__.py", "x.py", "x/__init__.py"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := Sources(Source{Path: test.path, Text: []byte(test.text)}); !slices.Equal(got, test.want) {
