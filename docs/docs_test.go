@@ -1,10 +1,9 @@
 // Package docs checks the documentation: that links have targets, and that its configurations,
 // operations and metrics are valid.
 //
-// The first words of a fenced block are its kind: "yaml patch" and "json patch" are files for $KUBERNETES_PATCH_PATH,
-// "json metrics" is one for $METRICS_PATH; "json admission", "json conversion" and "json http" are answers, "yaml result" is a result file. YAML that begins
-// with configVersion is a configuration. test/tutorial reads all other blocks, and checks that none is left
-// over.
+// The first words of a fenced block are its kind: "yaml patch" and "json patch" are files for $KUBERNETES_PATCH_PATH, "json metrics" is one
+// for $METRICS_PATH; "json admission", "json conversion" and "json http" are answers, "yaml result" is a result file. YAML that begins with
+// configVersion is a configuration. test/tutorial reads all other blocks, and checks that none is left over.
 package docs
 
 import (
@@ -177,7 +176,8 @@ func TestMetrics(t *testing.T) {
 func TestResults(t *testing.T) {
 	for _, e := range examples(t, "yaml result") {
 		r, err := wire.ParseResult([]byte(e.Text), wire.ResultRules{
-			Failed: strings.Contains(e.Text, "retryAfter") || strings.Contains(e.Text, "giveUp"), Contains: func(string, string) bool { return true },
+			Failed:   strings.Contains(e.Text, "retryAfter") || strings.Contains(e.Text, "giveUp"),
+			Contains: func(string, string) bool { return true },
 		})
 		if err != nil || r.Message == "" && r.RequeueAfter == 0 && r.RetryAfter == nil && r.GiveUp == "" {
 			t.Errorf("%s:%d: error %v, in\n%s", e.Page, e.Line, err, e.Text)
@@ -231,7 +231,8 @@ func TestConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "SHELL_LIB="+library, "FRAMEWORK_DIR="+filepath.Dir(library), "PYTHONPATH="+python, "PYTHONDONTWRITEBYTECODE=1")
+	env := append(os.Environ(), "SHELL_LIB="+library, "FRAMEWORK_DIR="+filepath.Dir(library), "PYTHONPATH="+python,
+		"PYTHONDONTWRITEBYTECODE=1")
 	options := wire.ConfigOptions{JQ: jq.NewCompiler(jq.Options{}), CheckCrontab: func(text string) error {
 		_, err := schedule.Parse(text)
 		return err

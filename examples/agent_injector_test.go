@@ -31,7 +31,8 @@ func agentInjector(e *example) {
 			TimeoutSeconds             int
 		}
 	}
-	if err := json.Unmarshal([]byte(e.kubectl("get", "mutatingwebhookconfiguration", e.namespace+"-hooks", "-o", "json")), &registered); err != nil {
+	if err := json.Unmarshal([]byte(e.kubectl("get", "mutatingwebhookconfiguration", e.namespace+"-hooks", "-o", "json")),
+		&registered); err != nil {
 		e.t.Fatal(err)
 	}
 	if got := fmt.Sprint(registered.Webhooks); got != "[{Ignore Exact 30}]" {

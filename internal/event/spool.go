@@ -14,7 +14,8 @@ import (
 const Small = 256
 
 const (
-	// segmentSize is where a segment ends and the next one begins. On a file system without holes, space returns to the disk by whole segments.
+	// segmentSize is where a segment ends and the next one begins. On a file system without holes, space returns to the disk by whole
+	// segments.
 	segmentSize = 64 << 20
 	// sparseSize is that of a segment from which single pages return to the disk.
 	sparseSize = 64 << 30
@@ -30,7 +31,8 @@ const (
 //   - About limit bytes stay in memory. The rest is in segments: private files without a name, which the system removes
 //     with the process.
 //   - A payload leaves the disk when the garbage collector has found it unreachable; there is nothing to release. The disk holds what
-//     waits, in pages. On a file system without holes it holds one segment more, as long as payloads end in about the order in which they came.
+//     waits, in pages. On a file system without holes it holds one segment more, as long as payloads end in about the order in which they
+//     came.
 //   - If the disk cannot be written, payloads stay in memory, and the log says so.
 type Spool struct {
 	dir   string
@@ -64,8 +66,8 @@ type segment struct {
 	shared map[int64]int
 }
 
-// NewSpool returns a Spool that keeps limit bytes in memory and the rest in files below dir. It is full with more than disk bytes there; 0 means
-// never.
+// NewSpool returns a Spool that keeps limit bytes in memory and the rest in files below dir. It is full with more than disk bytes there; 0
+// means never.
 func NewSpool(dir string, limit, disk int, log *slog.Logger) *Spool {
 	return &Spool{dir: dir, limit: limit, disk: int64(disk), log: log, segmentSize: segmentSize, sparseSize: sparseSize, punch: punch}
 }
@@ -106,8 +108,8 @@ func (s *Spool) Put(b []byte) Payload {
 	return p
 }
 
-// Full reports that more waits on the disk than there should, or in memory, because the disk cannot be written. Put takes it nevertheless: the caller
-// has to make that superfluous which can be.
+// Full reports that more waits on the disk than there should, or in memory, because the disk cannot be written. Put takes it nevertheless:
+// the caller has to make that superfluous which can be.
 func (s *Spool) Full() bool { return s.disk > 0 && (s.onDisk.Load() > s.disk || s.Refused()) }
 
 // Refused reports that payloads beyond the limit stay in memory, because the disk cannot be written.
@@ -139,7 +141,8 @@ func (s *Spool) write(b []byte) (*spooled, error) {
 	s.mu.Unlock()
 	switch {
 	case err != nil && first:
-		s.log.Error("Cannot write waiting objects to the disk, they stay in memory", "path", s.dir, "error", err.Error(), "hint", "make room below --tmp-dir")
+		s.log.Error("Cannot write waiting objects to the disk, they stay in memory", "path", s.dir, "error", err.Error(), "hint",
+			"make room below --tmp-dir")
 	case err == nil && !first:
 		s.log.Info("Waiting objects are written to the disk again", "path", s.dir)
 	}

@@ -96,8 +96,8 @@ func Entries(dir string) (root string, all []Entry, err error) {
 // testSuffix is that of the names of test files.
 const testSuffix = "_test.yaml"
 
-// besideTests reports whether a directory has one of the names for objects and stubs of tests, and test files are beside it. Without one, it may
-// have hooks.
+// besideTests reports whether a directory has one of the names for objects and stubs of tests, and test files are beside it. Without one,
+// it may have hooks.
 func besideTests(dir string) bool {
 	if !slices.Contains([]string{"fixtures", "stubs", "testdata"}, filepath.Base(dir)) {
 		return false

@@ -22,7 +22,8 @@ func HideTokens(text string) string { return anyToken.ReplaceAllString(text, "/â
 // objectToken finds whole tokens in objects.
 var objectToken = regexp.MustCompile(`/[0-9a-f]{64}\b`)
 
-// HideTokensOfObject removes tokens from the JSON text of a webhook configuration or CRD, or of what a filter has made of one. Other texts stay.
+// HideTokensOfObject removes tokens from the JSON text of a webhook configuration or CRD, or of what a filter has made of one. Other texts
+// stay.
 func HideTokensOfObject(text []byte) []byte {
 	if !bytes.Contains(text, []byte("clientConfig")) && !bytes.Contains(text, []byte("/hooks/")) {
 		return text
@@ -54,7 +55,8 @@ func WithKnown(ctx context.Context) context.Context {
 // certificate of a configured CA.
 func Known(ctx context.Context) bool { return ctx.Value(knownKey{}) != nil }
 
-// identify marks known callers, and removes tokens from the paths: neither the log nor a handler gets them. It reports requests of known callers.
+// identify marks known callers, and removes tokens from the paths: neither the log nor a handler gets them. It reports requests of known
+// callers.
 func (o *Options) identify(next http.Handler, report func(context.Context)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		known := o.ClientCAs != nil && len(r.TLS.PeerCertificates) > 0 && named(r.TLS.PeerCertificates[0], o.ClientNames)

@@ -15,8 +15,8 @@ import (
 // maxConnections bounds the connections of a server: each holds buffers, whatever its client does.
 const maxConnections = 1000
 
-// connections are those of a server, the oldest first. One above the limit closes another one of a client that is not known: the oldest that is in no
-// request, or else the oldest.
+// connections are those of a server, the oldest first. One above the limit closes another one of a client that is not known: the oldest
+// that is in no request, or else the oldest.
 type connections struct {
 	limit int
 	log   *slog.Logger
@@ -53,7 +53,8 @@ func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context 
 	if victim != nil {
 		_ = victim.conn.Close()
 		if suppressed, due := c.logged.Due("", ""); due {
-			c.log.Warn("A connection was closed for a newer one, because too many are open", "address", conn.LocalAddr().String(), "client", victim.conn.RemoteAddr().String(),
+			c.log.Warn("A connection was closed for a newer one, because too many are open", "address", conn.LocalAddr().String(),
+				"client", victim.conn.RemoteAddr().String(),
 				"limit", c.limit, "again", suppressed, "hint", "restrict the clients of this port with a NetworkPolicy")
 		}
 	}

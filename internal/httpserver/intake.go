@@ -234,8 +234,8 @@ func (r *Request) Reserve(ctx context.Context, n int64) error {
 	}
 }
 
-// grant gives bytes to waiting requests in their order. None overtakes one that waits for bytes of all callers; one that waits for a large one to end
-// holds up no other.
+// grant gives bytes to waiting requests in their order. None overtakes one that waits for bytes of all callers; one that waits for a large
+// one to end holds up no other.
 func (in *Intake) grant() {
 	full := [callers]bool{}
 	for i := 0; i < len(in.waiting); {

@@ -283,7 +283,8 @@ func TestIntakeRandom(t *testing.T) {
 				if random.IntN(10) == 0 && caller != Stranger {
 					size = 1600
 				}
-				begin, reads, runs := time.Duration(random.IntN(5000))*time.Millisecond, time.Duration(random.IntN(100))*time.Millisecond, time.Duration(random.IntN(300))*time.Millisecond
+				begin, reads, runs := time.Duration(random.IntN(5000))*time.Millisecond, time.Duration(random.IntN(100))*time.Millisecond,
+					time.Duration(random.IntN(300))*time.Millisecond
 				if caller >= AnyCaller && random.IntN(2) == 0 {
 					reads = time.Hour // it holds its body
 				}

@@ -20,8 +20,9 @@ import (
 
 // step is one thing that happens in TestAgainstModel.
 type step struct {
-	// kind is "add" or "first" (hook), "replace" (an added task takes an event out of one that waits), "halve" (the task that runs), "revive" (hook and another one), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the
-	// lane), "repeat" (hook), "wait" (until all delays are over), or toggles a pause of the queue or the hook.
+	// kind is "add" or "first" (hook), "replace" (an added task takes an event out of one that waits), "halve" (the task that runs), "revive"
+	// (hook and another one), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the lane), "repeat" (hook),
+	// "wait" (until all delays are over), or toggles a pause of the queue or the hook.
 	kind, queue, key, hook, other string
 }
 
@@ -29,7 +30,8 @@ type step struct {
 var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 	s := step{
 		kind: rapid.SampledFrom([]string{
-			"add", "add", "add", "add", "add", "first", "replace", "halve", "halve", "revive", "revive", "finish", "finish", "finish", "fail", "fail", "giveup", "skip", "drop", "retry", "repeat", "wait", "wait", "pause", "away",
+			"add", "add", "add", "add", "add", "first", "replace", "halve", "halve", "revive", "revive", "finish", "finish", "finish", "fail",
+			"fail", "giveup", "skip", "drop", "retry", "repeat", "wait", "wait", "pause", "away",
 		}).Draw(t, "kind"),
 		queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
 		key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
@@ -374,8 +376,8 @@ type modelQueue struct {
 	lanes  map[string]*modelLane
 }
 
-// modelLane has its tasks, and those of paused hooks. One of runs and sleeps may be true, of the first task. Seq is when that began, or when
-// the lane became ready.
+// modelLane has its tasks, and those of paused hooks. One of runs and sleeps may be true, of the first task. Seq is when that began, or
+// when the lane became ready.
 type modelLane struct {
 	tasks, away  []*modelTask
 	runs, sleeps bool

@@ -41,8 +41,8 @@ func HookMetricsHandler(hooks prometheus.Collector, log *slog.Logger) http.Handl
 	return limited(promhttp.HandlerFor(r, options), scrapeTimeout, log)
 }
 
-// limited bounds the scrapes in flight and their time. The limits of promhttp do not count clients that read slowly: its timeout buffers the whole
-// response, outside of its limit of requests. Scrapes that end early are logged once a minute: any client can cause them.
+// limited bounds the scrapes in flight and their time. The limits of promhttp do not count clients that read slowly: its timeout buffers
+// the whole response, outside of its limit of requests. Scrapes that end early are logged once a minute: any client can cause them.
 func limited(scrape http.Handler, timeout time.Duration, log *slog.Logger) http.Handler {
 	slots, unread := make(chan struct{}, scrapesInFlight), logonce.Dedup{Every: time.Minute}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,8 +69,8 @@ func limited(scrape http.Handler, timeout time.Duration, log *slog.Logger) http.
 	})
 }
 
-// abortable ends the scrape of a client that has disconnected or reads too slowly: promhttp would encode the rest, and log an error for each
-// metric.
+// abortable ends the scrape of a client that has disconnected or reads too slowly: promhttp would encode the rest, and log an error for
+// each metric.
 type abortable struct {
 	http.ResponseWriter
 	// err is why the client did not get more.

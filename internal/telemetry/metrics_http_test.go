@@ -89,7 +89,8 @@ func TestSlowScrapes(t *testing.T) {
 // TestScrapesInFlight: the fourth scrape is rejected while three run.
 func TestScrapesInFlight(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
-	h := limited(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { began <- struct{}{}; <-end }), time.Hour, slog.New(slog.DiscardHandler))
+	h := limited(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { began <- struct{}{}; <-end }), time.Hour,
+		slog.New(slog.DiscardHandler))
 	var running sync.WaitGroup
 	for range scrapesInFlight {
 		running.Go(func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil)) })

@@ -44,7 +44,8 @@ JSON
 
 	lint := []string{"lint", "--cluster", "--quiet", "--namespace", own, dir}
 	asUser, status := try(t, kubeconfig, lint...)
-	missing := `no permission to get, list, watch configmaps in namespace ` + shop + `: copy.sh, kubernetes "settings" (give the operator's ServiceAccount, by a Role in namespace "` + shop
+	missing := `no permission to get, list, watch configmaps in namespace ` + shop +
+		`: copy.sh, kubernetes "settings" (give the operator's ServiceAccount, by a Role in namespace "` + shop
 	if status != 1 || !strings.Contains(asUser, missing) {
 		t.Fatalf("as an ordinary user, status %d:\n%s", status, asUser)
 	}
@@ -52,7 +53,8 @@ JSON
 	if status != 1 || !strings.Contains(asAdmin, missing) || strings.Contains(asAdmin, "top-secret") {
 		t.Fatalf("with --as, status %d:\n%s", status, asAdmin)
 	}
-	if want := "copy.sh:11:3: warning: binding \"settings\": the filter fails for 1 of 1 objects: tonumber cannot be applied to this string"; !strings.Contains(strings.ReplaceAll(asAdmin, dir+"/", ""), want) {
+	if want := "copy.sh:11:3: warning: binding \"settings\": the filter fails for 1 of 1 objects: tonumber cannot be applied " +
+		"to this string"; !strings.Contains(strings.ReplaceAll(asAdmin, dir+"/", ""), want) {
 		t.Errorf("no finding %q:\n%s", want, asAdmin)
 	}
 	_, role, _ := strings.Cut(asAdmin, "# Permissions that are missing")
@@ -62,12 +64,15 @@ JSON
 		t.Errorf("with the printed Role, status %d:\n%s", status, out)
 	}
 
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: kubeconfig, Args: []string{"--retry-min-delay", "1s", "--namespace", own}})
+	op := testenv.Start(t,
+		testenv.OperatorOptions{HooksDir: dir, Kubeconfig: kubeconfig, Args: []string{"--retry-min-delay", "1s", "--namespace", own}})
 	op.UntilLog("Kubernetes bindings for hook are enabled successfully", "hook", "copy.sh")
-	c.KubectlInput(t, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "labels": {"copy": "yes"}}, "data": {"n": "1"}}`, "-n", shop, "create", "-f", "-")
+	c.KubectlInput(t, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "labels": {"copy": "yes"}}, "data": {"n": "1"}}`,
+		"-n", shop, "create", "-f", "-")
 	failed := op.UntilLog("Hook failed. Will retry after delay.", "hook", "copy.sh")
 	for _, rule := range []string{
-		`by a Role in namespace "` + shop + `" (or a ClusterRole), the rule {apiGroups: [""], resources: ["secrets"], verbs: ["create", "get", "update"]}`,
+		`by a Role in namespace "` + shop +
+			`" (or a ClusterRole), the rule {apiGroups: [""], resources: ["secrets"], verbs: ["create", "get", "update"]}`,
 		`by a ClusterRole, the rule {apiGroups: [""], resources: ["namespaces"], verbs: ["patch"]}`,
 	} {
 		if !strings.Contains(failed.Fields["error"], rule) {
@@ -75,9 +80,12 @@ JSON
 		}
 	}
 	socket := []string{"--debug-unix-socket", op.Socket}
-	manifests := command(t, kubeconfig, append([]string{"rbac", "--from-runs", "--hooks-dir", dir, "--namespace", own, "--name", own, "--service-account", "operator"}, socket...)...)
+	manifests := command(t, kubeconfig,
+		append([]string{"rbac", "--from-runs", "--hooks-dir", dir, "--namespace", own, "--name", own, "--service-account", "operator"},
+			socket...)...)
 	for _, part := range []string{
-		"# copy.sh, operation CreateOrUpdate, first seen 20", "# copy.sh, operation MergePatch, first seen 20", `# copy.sh, kubernetes "settings"`, "kind: ClusterRole\n", "kind: Role\n",
+		"# copy.sh, operation CreateOrUpdate, first seen 20", "# copy.sh, operation MergePatch, first seen 20",
+		`# copy.sh, kubernetes "settings"`, "kind: ClusterRole\n", "kind: Role\n",
 	} {
 		if !strings.Contains(manifests, part) {
 			t.Errorf("%q is not in\n%s", part, manifests)

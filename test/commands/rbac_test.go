@@ -78,7 +78,8 @@ YAML
 	c.UntilRoles(t, "system:serviceaccount:"+own+":operator", own, manifests)
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: kubeconfigOf(t, c, own, "operator"),
-		Args: []string{"--validating-webhook-configuration-name", own, "--leader-election", "--leader-election-lease", "baton", "--namespace", own},
+		Args: []string{"--validating-webhook-configuration-name", own, "--leader-election", "--leader-election-lease", "baton",
+			"--namespace", own},
 	})
 	op.UntilLog("This replica runs the hooks")
 	for _, h := range []string{"narrow", "wide"} {
@@ -94,8 +95,10 @@ YAML
 		}
 	}
 	// The narrow ones are narrow indeed.
-	for _, what := range [][3]string{{"list", "pods", own}, {"list", "configmaps", shop}, {"create", "pods", shop}, {"list", "secrets", shop}, {"list", "pods", ""}} {
-		if answer := c.KubectlInput(t, review(own, what[0], what[1], what[2]), "create", "-f", "-", "-o", "jsonpath={.status.allowed}"); answer != "false" {
+	for _, what := range [][3]string{{"list", "pods", own}, {"list", "configmaps", shop}, {"create", "pods", shop}, {"list", "secrets", shop},
+		{"list", "pods", ""}} {
+		if answer := c.KubectlInput(t, review(own, what[0], what[1], what[2]), "create", "-f", "-", "-o",
+			"jsonpath={.status.allowed}"); answer != "false" {
 			t.Errorf("may the operator %s? %s", what, answer)
 		}
 	}

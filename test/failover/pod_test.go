@@ -115,7 +115,8 @@ func TestLeasePermissions(t *testing.T) {
 		text, _ := cmd.CombinedOutput()
 		return fmt.Sprintf("%sexit status %d", text, cmd.ProcessState.ExitCode())
 	}
-	if got := status(); !strings.Contains(got, "- the Lease: ") || !strings.Contains(got, `apiGroups: ["coordination.k8s.io"]`) || !strings.HasSuffix(got, "exit status 1") {
+	if got := status(); !strings.Contains(got, "- the Lease: ") || !strings.Contains(got, `apiGroups: ["coordination.k8s.io"]`) ||
+		!strings.HasSuffix(got, "exit status 1") {
 		t.Errorf("status without the permission:\n%s", got)
 	}
 	op.UntilLog("No permission to watch the Lease")

@@ -87,7 +87,8 @@ func TestStatusPage(t *testing.T) {
 		t.Errorf("the style sheet does not count: %s", got)
 	}
 	text := value[string](t, ctx, "document.body.innerText")
-	for _, want := range []string{"Shell operator", "a-stuck.sh · kubernetes · namespaces", "insight.example.com/v1", "0 3 1 1 *", "exit status 3", "shop/ok.sh", "shell-operator runs show RUN"} {
+	for _, want := range []string{"Shell operator", "a-stuck.sh · kubernetes · namespaces", "insight.example.com/v1", "0 3 1 1 *",
+		"exit status 3", "shop/ok.sh", "shell-operator runs show RUN"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -116,9 +117,12 @@ func TestStatusPage(t *testing.T) {
 	until(t, ctx, objects+` === "0"`)
 
 	// A hidden page sends no requests.
-	value[bool](t, ctx, `(() => { Object.defineProperty(document, "hidden", { value: true, configurable: true }); document.dispatchEvent(new Event("visibilitychange")); return true })()`)
+	value[bool](t, ctx, `(() => { Object.defineProperty(document, "hidden", { value: true, configurable: true }); `+
+		`document.dispatchEvent(new Event("visibilitychange")); return true })()`)
 	until(t, ctx, `document.getElementById("live").innerText === "paused"`)
-	value[bool](t, ctx, `(() => { Object.defineProperty(document, "hidden", { value: false }); document.dispatchEvent(new Event("visibilitychange")); return true })()`)
+	value[bool](t, ctx,
+		`(() => { Object.defineProperty(document, "hidden", { value: false }); document.dispatchEvent(new Event("visibilitychange")); `+
+			`return true })()`)
 	until(t, ctx, `document.getElementById("live").innerText.startsWith("live")`)
 }
 

@@ -44,18 +44,25 @@ func started(t *testing.T) (op *testenv.Operator, namespace string) {
 
 // commands are those whose answers are in testdata/commands.golden, in this order: some change what the next ones show.
 var commands = []string{
-	"queue list", "queue list --show-empty", "queue list -o json", "queue list -e -o yaml", "queue main", "queue main -o json", "queue main -o yaml",
-	"hook list", "hook list -o json", "hook list -o yaml", "hook snapshot shop/ok.sh", "hook snapshot shop/ok.sh -o yaml", "hook snapshot d-night.sh -o json",
+	"queue list", "queue list --show-empty", "queue list -o json", "queue list -e -o yaml", "queue main", "queue main -o json",
+	"queue main -o yaml",
+	"hook list", "hook list -o json", "hook list -o yaml", "hook snapshot shop/ok.sh", "hook snapshot shop/ok.sh -o yaml",
+	"hook snapshot d-night.sh -o json",
 	"hook config shop/ok.sh", "hook config d-night.sh -o json",
-	"runs", "runs shop/ok.sh", "runs --failed", "runs d-night.sh --failed", "runs show 2", "runs show 3-1", "runs show 1-1 -o yaml", "runs show 4-1", "runs show 4 -o json",
-	"status", "status -o yaml", "hook list -o table", "queue list -o table", "queue main -o table", "hook snapshot shop/ok.sh -o table", "hook snapshot d-night.sh -o table",
+	"runs", "runs shop/ok.sh", "runs --failed", "runs d-night.sh --failed", "runs show 2", "runs show 3-1", "runs show 1-1 -o yaml",
+	"runs show 4-1", "runs show 4 -o json",
+	"status", "status -o yaml", "hook list -o table", "queue list -o table", "queue main -o table", "hook snapshot shop/ok.sh -o table",
+	"hook snapshot d-night.sh -o table",
 	"history shop/ok.sh", "queues list -e", "hooks list", "why shop", "why a-stcuk.sh", "why notes.sh",
 	"why a-stuck.sh", "why b-behind.sh", "why c-missing.sh", "why d-night.sh", "why shop/ok.sh", "why b-behind.sh -o json",
-	"config list", "config set log.level warn", "config list -o json", "config set log.level error 10m", "config list -o yaml", "config set log.level info", "config list",
+	"config list", "config set log.level warn", "config list -o json", "config set log.level error 10m", "config list -o yaml",
+	"config set log.level info", "config list",
 	"raw", "raw /queue/main.yaml", "raw queue/main.json",
 	// mistakes
-	"queue", "queue nonsense", "queue main -o xml", "hook snapshot", "hook snapshot nope.sh", "why nope.sh", "runs nope.sh", "runs show", "runs show 99",
-	"config set log.level", "config set log.level loud", "config set log.level debug soon", "config set nope x", "raw /nope", "raw /queue/main.xml",
+	"queue", "queue nonsense", "queue main -o xml", "hook snapshot", "hook snapshot nope.sh", "why nope.sh", "runs nope.sh", "runs show",
+	"runs show 99",
+	"config set log.level", "config set log.level loud", "config set log.level debug soon", "config set nope x", "raw /nope",
+	"raw /queue/main.xml",
 }
 
 // onTerminals are commands on a terminal: the same text as elsewhere, but for control characters that hooks print.
@@ -173,7 +180,8 @@ func TestTail(t *testing.T) {
 	follow, out := a.follow(t, "tail shop/ok.sh", "following shop/ok.sh, until Ctrl-C\n")
 	cluster.Kubectl(t, "patch", "configmap", "prices", "-n", namespace, "--patch", `{"data":{"tea":"4"}}`)
 	lines := bufio.NewScanner(out)
-	for _, want := range []string{" shop/ok.sh 6-1 began: Modified " + namespace + "/prices (prices)", " shop/ok.sh 6-1 | <b>prices</b> have changed", " shop/ok.sh 6-1 ended: succeeded after "} {
+	for _, want := range []string{" shop/ok.sh 6-1 began: Modified " + namespace + "/prices (prices)",
+		" shop/ok.sh 6-1 | <b>prices</b> have changed", " shop/ok.sh 6-1 ended: succeeded after "} {
 		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
 			t.Errorf("got %q, want %q", lines.Text(), want)
 		}
@@ -295,14 +303,23 @@ func TestNoAnswer(t *testing.T) {
 	}
 	a := &asker{binary: binary, normalize: func(text string) string { return strings.ReplaceAll(text, dir, "DIR") }}
 	for _, test := range []struct{ name, socket, args, errors string }{
-		{"missing", filepath.Join(dir, "none"), "", "Error: no operator is listening: there is no socket at DIR/none\nHint: is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
-		{"in a missing folder", filepath.Join(dir, "a", "b"), "", "Error: no operator is listening: there is no socket at DIR/a/b\nHint: is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
-		{"old", old, "", "Error: nothing listens on the debug socket DIR/old: its operator has ended\nHint: start the operator, it replaces the old socket\n"},
-		{"busy", busy, " --timeout 100ms", "Error: the operator does not answer on the debug socket DIR/busy\nHint: it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout\n"},
-		{"of another user", foreign, "", "Error: the debug socket DIR/foreign belongs to another user\nHint: run the command as the user of the operator, for instance with sudo -u\n"},
+		{"missing", filepath.Join(dir, "none"), "",
+			"Error: no operator is listening: there is no socket at DIR/none\nHint: is the operator running, here and as this user? In a Pod use " +
+				"kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
+		{"in a missing folder", filepath.Join(dir, "a", "b"), "",
+			"Error: no operator is listening: there is no socket at DIR/a/b\nHint: is the operator running, here and as this user? In a Pod use " +
+				"kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
+		{"old", old, "",
+			"Error: nothing listens on the debug socket DIR/old: its operator has ended\nHint: start the operator, it replaces the old socket\n"},
+		{"busy", busy, " --timeout 100ms", "Error: the operator does not answer on the debug socket DIR/busy\nHint: it is busy, " +
+			"or stopped: check its CPU time and its log, or wait longer with --timeout\n"},
+		{"of another user", foreign, "",
+			"Error: the debug socket DIR/foreign belongs to another user\nHint: run the command as the user of the operator, " +
+				"for instance with sudo -u\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, command := range []string{"queue list", "queue main", "hook list", "hook snapshot a", "hook config a", "runs", "runs show 1", "status", "why a", "tail", "config list", "config set log.level info", "raw"} {
+			for _, command := range []string{"queue list", "queue main", "hook list", "hook snapshot a", "hook config a", "runs", "runs show 1",
+				"status", "why a", "tail", "config list", "config set log.level info", "raw"} {
 				// By flag and by variable.
 				for _, env := range []string{"", "DEBUG_UNIX_SOCKET=" + test.socket} {
 					line := command + test.args

@@ -54,10 +54,12 @@ func TestFailedReviews(t *testing.T) {
     {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
     {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}`, "create", "-f", "-")
 	hooks := t.TempDir()
-	if err := os.WriteFile(filepath.Join(hooks, "review.sh"), []byte(strings.ReplaceAll(reviewer, "NAMESPACE", namespace)), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(hooks, "review.sh"), []byte(strings.ReplaceAll(reviewer, "NAMESPACE", namespace)),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig, Args: []string{"--validating-webhook-configuration-name", namespace}})
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig,
+		Args: []string{"--validating-webhook-configuration-name", namespace}})
 	t.Cleanup(func() {
 		c.Kubectl(t, "delete", "crd/"+crd, "validatingwebhookconfiguration/"+namespace+"-hooks", "--ignore-not-found")
 	})
@@ -79,11 +81,14 @@ func TestFailedReviews(t *testing.T) {
 	for _, test := range []struct{ name, user, exit, answer, failed string }{
 		{"allow", "created", "exit status 0", "allowed", ""},
 		{"deny", `denied the request: not today`, "exit status 0", "denied: not today", ""},
-		{"silent", `Hook failed: hook "review.sh" wrote no answer`, "exit status 0, but no valid answer", `denied: Hook failed: hook "review.sh" wrote no answer`, "wrote no answer"},
-		{"patch", `answered with an invalid patch`, "exit status 0, but no valid answer", "denied: Hook failed: hook \"review.sh\" answered with an invalid patch", "only kubernetesMutating bindings may return one"},
+		{"silent", `Hook failed: hook "review.sh" wrote no answer`, "exit status 0, but no valid answer",
+			`denied: Hook failed: hook "review.sh" wrote no answer`, "wrote no answer"},
+		{"patch", `answered with an invalid patch`, "exit status 0, but no valid answer",
+			"denied: Hook failed: hook \"review.sh\" answered with an invalid patch", "only kubernetesMutating bindings may return one"},
 		{"garbage", `could not review the request`, "exit status 0, but no valid answer", "denied: Hook failed", "got bad validating response"},
 		{"crash", `could not review the request`, "exit status 3", "denied: Hook failed", "exit status 3"},
-		{"slow", `gave no answer in time`, "no answer in time", `denied: Hook failed: hook "review.sh" gave no answer in time`, "the hook gave no answer within 9s"},
+		{"slow", `gave no answer in time`, "no answer in time", `denied: Hook failed: hook "review.sh" gave no answer in time`,
+			"the hook gave no answer within 9s"},
 	} {
 		if got := create(test.name); !strings.Contains(got, test.user) {
 			t.Errorf("%s: the user sees %s, want %q", test.name, got, test.user)
@@ -123,19 +128,23 @@ func TestFailedReviews(t *testing.T) {
 	}
 
 	// The last five reviews have failed.
-	if text, code := status(t, "--debug-unix-socket", op.Socket); code != 1 || !strings.Contains(text, `review.sh, binding "maps.example.com": 5 of its last `) {
+	if text, code := status(t, "--debug-unix-socket", op.Socket); code != 1 ||
+		!strings.Contains(text, `review.sh, binding "maps.example.com": 5 of its last `) {
 		t.Errorf("status: exit status %d\n%s", code, text)
 	}
 	if list := op.Ask("hook", "list", "-o", "table"); !strings.Contains(list, "reviews fail") {
 		t.Errorf("hook list:\n%s", list)
 	}
-	if text := pageOf(t, op, "/readyz"); !strings.HasPrefix(text, "ok\n") || !strings.Contains(text, `hook "review.sh", binding "maps.example.com": 5 of its last `) {
+	if text := pageOf(t, op, "/readyz"); !strings.HasPrefix(text, "ok\n") ||
+		!strings.Contains(text, `hook "review.sh", binding "maps.example.com": 5 of its last `) {
 		t.Errorf("readyz: %s", text)
 	}
 
 	// The hook writes no answer for conversions either.
-	c.KubectlInput(t, `{"apiVersion": "`+namespace+`.example.com/v1", "kind": "Thing", "metadata": {"name": "one"}}`, "-n", namespace, "create", "-f", "-")
-	if out, err := c.TryKubectl("", "-n", namespace, "get", "things.v2."+namespace+".example.com", "one"); err == nil || !strings.Contains(out, "it wrote no answer to the file") {
+	c.KubectlInput(t, `{"apiVersion": "`+namespace+`.example.com/v1", "kind": "Thing", "metadata": {"name": "one"}}`, "-n", namespace,
+		"create", "-f", "-")
+	if out, err := c.TryKubectl("", "-n", namespace, "get", "things.v2."+namespace+".example.com", "one"); err == nil ||
+		!strings.Contains(out, "it wrote no answer to the file") {
 		t.Errorf("the conversion: %v: %s", err, out)
 	}
 	failed := op.Ask("runs", "--failed")

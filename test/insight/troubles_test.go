@@ -25,7 +25,8 @@ func status(t *testing.T, args ...string) (string, int) {
 func pageOf(t *testing.T, op *testenv.Operator, path string) string {
 	t.Helper()
 	at := op.UntilLog("base http server started")
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}).Get("http://" + at.Fields["address"] + ":" + at.Fields["port"] + path)
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}).
+		Get("http://" + at.Fields["address"] + ":" + at.Fields["port"] + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,13 +51,15 @@ exit 0
 	if err := os.WriteFile(filepath.Join(hooks, "owner.sh"), []byte(owner), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.UserKubeconfig, Args: []string{"--validating-webhook-configuration-name", namespace}})
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.UserKubeconfig,
+		Args: []string{"--validating-webhook-configuration-name", namespace}})
 	op.UntilLog("Cannot register webhooks. Will retry after delay.", "kind", "MutatingWebhookConfiguration")
 	const problem = "webhooks are not registered"
 	at := op.UntilLog("base http server started")
 	address := at.Fields["address"] + ":" + at.Fields["port"]
 	for name, args := range map[string][]string{"the socket": {"--debug-unix-socket", op.Socket}, "the address": {"--url", address}} {
-		if text, code := status(t, args...); code != 1 || !strings.Contains(text, "MutatingWebhookConfiguration "+namespace+"-hooks: owner.sh: "+problem) {
+		if text, code := status(t, args...); code != 1 ||
+			!strings.Contains(text, "MutatingWebhookConfiguration "+namespace+"-hooks: owner.sh: "+problem) {
 			t.Errorf("status by %s: exit status %d\n%s", name, code, text)
 		}
 	}
@@ -110,7 +113,8 @@ func TestWarningsOfAPIServer(t *testing.T) {
 		t.Cleanup(func() { c.Kubectl(t, "delete", "crd/"+crd, "--ignore-not-found", "--wait=false") })
 		c.Kubectl(t, "wait", "--for=condition=Established", "crd/"+crd)
 	}
-	c.KubectlInput(t, `{"apiVersion": "`+namespace+`.example.com/v1", "kind": "Thing", "metadata": {"name": "one"}}`, "-n", namespace, "create", "-f", "-")
+	c.KubectlInput(t, `{"apiVersion": "`+namespace+`.example.com/v1", "kind": "Thing", "metadata": {"name": "one"}}`, "-n", namespace,
+		"create", "-f", "-")
 	t.Cleanup(func() {
 		c.Kubectl(t, "-n", namespace, "patch", "things."+namespace+".example.com/one", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	})
@@ -122,14 +126,16 @@ func TestWarningsOfAPIServer(t *testing.T) {
 	op.UntilLog("Hook executed successfully")
 	shown := op.Ask("runs", "show", op.UntilLog("Execute hook").Fields["run"])
 	for _, want := range []string{
-		"CreateOrUpdate Service " + namespace + "/web\n    warning: unknown field \"spec.ports[0].prot\"\n    warning: unknown field \"spec.selectr\"\n",
+		"CreateOrUpdate Service " + namespace +
+			"/web\n    warning: unknown field \"spec.ports[0].prot\"\n    warning: unknown field \"spec.selectr\"\n",
 		"warning: others " + namespace + "/child: Other is old\n",
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("runs show lacks %q:\n%s", want, shown)
 		}
 	}
-	op.UntilLog("The API server warns about a change", "hook", "warner.sh", "object", "Service "+namespace+"/web", "warning", `unknown field "spec.selectr"`)
+	op.UntilLog("The API server warns about a change", "hook", "warner.sh", "object", "Service "+namespace+"/web", "warning",
+		`unknown field "spec.selectr"`)
 	op.UntilLog("The API server warns about a change of a finalizer", "object", "things "+namespace+"/one", "warning", "Thing is old")
 	if metrics := pageOf(t, op, "/metrics"); !strings.Contains(metrics, `shell_operator_hook_api_warnings_total{hook="warner.sh"} `) {
 		t.Errorf("the metric is missing")

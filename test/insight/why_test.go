@@ -46,14 +46,17 @@ var stages = []stage{
 		hooks: map[string][2]string{"me.sh": {maps("", ""), fails}},
 		begun: []string{"Hook failed. Will retry after delay.", "hook", "me.sh"},
 		hook:  "me.sh",
-		says:  []string{"me.sh: blocked", `- queue "main": its task is the first of …: HookRun:main:kubernetes:me.sh:maps; it has failed once, the next attempt is in …: me.sh FAILED: the disk is full`},
+		says: []string{"me.sh: blocked", `- queue "main": its task is the first of …: HookRun:main:kubernetes:me.sh:maps; it has failed once, ` +
+			`the next attempt is in …: me.sh FAILED: the disk is full`},
 	},
 	{
 		name:  "a failing hook is in front of it",
 		hooks: map[string][2]string{"a.sh": {maps("", ""), fails}, "me.sh": {maps("", ""), works}},
 		begun: []string{"Hook failed. Will retry after delay.", "hook", "a.sh"},
 		hook:  "me.sh",
-		says:  []string{"me.sh: blocked", `- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps, which has failed once, its next attempt is in …: a.sh FAILED: the disk is full`, "  fix the hook a.sh, or give the binding a queue of its own"},
+		says: []string{"me.sh: blocked",
+			`- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps, which has failed once, its next attempt is in ` +
+				`…: a.sh FAILED: the disk is full`, "  fix the hook a.sh, or give the binding a queue of its own"},
 	},
 	{
 		name:  "a hook that hangs is in front of it",
@@ -61,29 +64,37 @@ var stages = []stage{
 		begun: []string{"begun", "hook", "a.sh"},
 		args:  []string{"--shutdown-timeout", "1s"}, status: 1,
 		hook: "me.sh",
-		says: []string{"me.sh: blocked", `- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps, which has been running for …`},
+		says: []string{"me.sh: blocked",
+			`- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps, which has been running for …`},
 	},
 	{
-		name:    "a permission is missing",
-		hooks:   map[string][2]string{"me.sh": {`{configVersion: v1, kubernetes: [{name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}}, {name: nodes, kind: Node}]}`, works}},
+		name: "a permission is missing",
+		hooks: map[string][2]string{"me.sh": {`{configVersion: v1, kubernetes: [{name: maps, kind: ConfigMap, ` +
+			`namespace: {nameSelector: {matchNames: [NAMESPACE]}}}, {name: nodes, kind: Node}]}`, works}},
 		limited: true,
 		begun:   []string{"Enable Kubernetes binding for hook failed", "hook", "me.sh"},
 		hook:    "me.sh",
-		says:    []string{"me.sh: blocked", `- binding "maps" is not enabled yet: no permission to list configmaps (v1) in namespace NAMESPACE: …{apiGroups: [""], resources: ["configmaps"], verbs: ["get", "list", "watch"]}`, `- binding "nodes" is not enabled yet: no permission to list nodes (v1): …`},
+		says: []string{"me.sh: blocked",
+			`- binding "maps" is not enabled yet: no permission to list configmaps (v1) in namespace NAMESPACE: …{apiGroups: [""], ` +
+				`resources: ["configmaps"], verbs: ["get", "list", "watch"]}`,
+			`- binding "nodes" is not enabled yet: no permission to list nodes (v1): …`},
 	},
 	{
 		name:  "a CRD is missing",
 		hooks: map[string][2]string{"me.sh": {`{configVersion: v1, kubernetes: [{kind: Saucepan, apiVersion: kitchen.example.com/v1}]}`, works}},
 		begun: []string{"Enable Kubernetes binding for hook failed", "hook", "me.sh"},
 		hook:  "me.sh",
-		says:  []string{"me.sh: blocked", `- binding "kubernetes" is not enabled yet: the API server knows no kind, plural or short name "Saucepan" in "kitchen.example.com/v1": is its CRD missing…`},
+		says: []string{"me.sh: blocked",
+			`- binding "kubernetes" is not enabled yet: the API server knows no kind, plural or short name "Saucepan" in ` +
+				`"kitchen.example.com/v1": is its CRD missing…`},
 	},
 	{
 		name:  "onStartup of another hook fails",
 		hooks: map[string][2]string{"first.sh": {atTheStart, fails}, "me.sh": {maps("", ""), works}},
 		begun: []string{"Hook failed. Will retry after delay.", "hook", "first.sh"},
 		hook:  "me.sh",
-		says:  []string{"me.sh: blocked", "- all onStartup runs of all hooks must succeed first, and this one has not: first.sh, which has failed once: first.sh FAILED: the disk is full", "  fix that hook: shell-operator runs first.sh shows its last runs"},
+		says: []string{"me.sh: blocked", "- all onStartup runs of all hooks must succeed first, and this one has not: first.sh, " +
+			"which has failed once: first.sh FAILED: the disk is full", "  fix that hook: shell-operator runs first.sh shows its last runs"},
 	},
 	{
 		name:  "its rate limit holds it up",
@@ -91,21 +102,25 @@ var stages = []stage{
 		begun: []string{"Hook executed successfully", "hook", "me.sh"},
 		then:  "queue task",
 		hook:  "me.sh",
-		says:  []string{"me.sh: blocked", `- queue "main": its task is the first of …: HookRun:main:kubernetes:me.sh:maps; it waits for the hook's rate limit (executionMinInterval 1h0m0s, executionBurst 1)`},
+		says: []string{"me.sh: blocked",
+			`- queue "main": its task is the first of …: HookRun:main:kubernetes:me.sh:maps; it waits for the hook's rate limit ` +
+				`(executionMinInterval 1h0m0s, executionBurst 1)`},
 	},
 	{
 		name:  "its Synchronization waits in main, its events in another queue",
 		hooks: map[string][2]string{"a.sh": {maps("", ""), fails}, "me.sh": {maps(", queue: own", ""), works}},
 		begun: []string{"Hook failed. Will retry after delay.", "hook", "a.sh"},
 		hook:  "me.sh",
-		says:  []string{"me.sh: blocked", `- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps`, "", `- binding "maps": events wait (0 so far) until its Synchronization run has succeeded`},
+		says: []string{"me.sh: blocked", `- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps`, "",
+			`- binding "maps": events wait (0 so far) until its Synchronization run has succeeded`},
 	},
 	{
 		name:  "no event matches",
 		hooks: map[string][2]string{"me.sh": {maps(", executeHookOnEvent: [Deleted]", ""), works}},
 		begun: []string{"Unlock kubernetes.Event tasks", "hook", "me.sh"},
 		hook:  "me.sh",
-		says:  []string{"me.sh: waiting for events", `- binding "maps" sees … of kind ConfigMap and waits for: Deleted`, "last run: 1-1, …, succeeded"},
+		says: []string{"me.sh: waiting for events", `- binding "maps" sees … of kind ConfigMap and waits for: Deleted`,
+			"last run: 1-1, …, succeeded"},
 	},
 	{
 		name:  "nothing is left to do",
@@ -131,12 +146,14 @@ func TestWhy(t *testing.T) {
 			t.Parallel()
 			namespace, dir := cluster.Namespace(t), t.TempDir()
 			for name, h := range s.hooks {
-				text := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = --config ]; then\n  echo '%s'\n  exit\nfi\n%s\n", strings.ReplaceAll(h[0], "NAMESPACE", namespace), h[1])
+				text := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = --config ]; then\n  echo '%s'\n  exit\nfi\n%s\n",
+					strings.ReplaceAll(h[0], "NAMESPACE", namespace), h[1])
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
-			o := testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Status: s.status, Args: append([]string{"--retry-min-delay", "1h", "--retry-max-delay", "1h"}, s.args...)}
+			o := testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Status: s.status,
+				Args: append([]string{"--retry-min-delay", "1h", "--retry-max-delay", "1h"}, s.args...)}
 			if s.limited {
 				o.Kubeconfig = cluster.UserKubeconfig
 			}
@@ -146,7 +163,9 @@ func TestWhy(t *testing.T) {
 				cluster.Kubectl(t, "-n", namespace, "create", "configmap", "menu")
 				op.UntilLog(s.then, "hook", s.hook, "binding", "kubernetes")
 			}
-			a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string { return strings.ReplaceAll(text, namespace, "NAMESPACE") }}
+			a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string {
+				return strings.ReplaceAll(text, namespace, "NAMESPACE")
+			}}
 			// The log record precedes the state that the test waits for: the task behind, the sleep after the failure.
 			var got []string
 			for late := time.Now().Add(testenv.Patience); ; {

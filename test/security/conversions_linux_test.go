@@ -44,8 +44,8 @@ with open(os.environ['CONVERSION_RESPONSE_PATH'], 'w') as f:
     json.dump({'convertedObjects': objects}, f)
 `
 
-// Line "large conversions": a review of the API server above the budget of bodies is converted within the limit of memory, and others are answered while
-// its hook runs.
+// Line "large conversions": a review of the API server above the budget of bodies is converted within the limit of memory, and others are
+// answered while its hook runs.
 func TestLargeKnownConversion(t *testing.T) {
 	const number, size = 68, 1_300_000
 	cluster := testenv.Shared(t)
@@ -54,23 +54,27 @@ func TestLargeKnownConversion(t *testing.T) {
 	cluster.KubectlInput(t, strings.ReplaceAll(things, "GROUP", group), "create", "-f", "-")
 	t.Cleanup(func() { cluster.Kubectl(t, "delete", "crd", "things."+group, "--wait=false") })
 	cluster.Kubectl(t, "wait", "--for=condition=Established", "crd/things."+group)
-	cluster.KubectlInput(t, `{"apiVersion": "`+group+`/v1", "kind": "Thing", "metadata": {"name": "small", "namespace": "`+ns+`"}}`, "create", "-f", "-")
+	cluster.KubectlInput(t, `{"apiVersion": "`+group+`/v1", "kind": "Thing", "metadata": {"name": "small", "namespace": "`+ns+`"}}`,
+		"create", "-f", "-")
 	release := filepath.Join(t.TempDir(), "release")
 	op := testenv.Start(t, testenv.OperatorOptions{
-		Binary: testenv.Released(t), HooksDir: hooks(t, map[string]string{"convert.py": strings.ReplaceAll(convertsThings, "GROUP", group)}), Kubeconfig: cluster.Kubeconfig,
-		Env: []string{"RELEASE=" + release, "GOMEMLIMIT=900MiB"}, // as the chart sets it
+		Binary: testenv.Released(t), HooksDir: hooks(t, map[string]string{"convert.py": strings.ReplaceAll(convertsThings, "GROUP", group)}),
+		Kubeconfig: cluster.Kubeconfig,
+		Env:        []string{"RELEASE=" + release, "GOMEMLIMIT=900MiB"}, // as the chart sets it
 	})
 	op.UntilLog("The CRD leads to the conversion hooks now")
 	url := cluster.Kubectl(t, "get", "crd", "things."+group, "-o", "jsonpath={.spec.conversion.webhook.clientConfig.url}")
 	before := peak(t, op.Pid())
 	var review strings.Builder
-	fmt.Fprintf(&review, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {"uid": "1", "desiredAPIVersion": "%s/v2", "objects": [`, group)
+	fmt.Fprintf(&review, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {"uid": "1", `+
+		`"desiredAPIVersion": "%s/v2", "objects": [`, group)
 	text := strings.Repeat("x", size)
 	for i := range number {
 		if i > 0 {
 			review.WriteString(",")
 		}
-		fmt.Fprintf(&review, `{"apiVersion": "%s/v1", "kind": "Thing", "metadata": {"name": "t%d", "namespace": %q}, "text": %q}`, group, i, ns, text)
+		fmt.Fprintf(&review, `{"apiVersion": "%s/v1", "kind": "Thing", "metadata": {"name": "t%d", "namespace": %q}, "text": %q}`, group,
+			i, ns, text)
 	}
 	review.WriteString("]}}")
 	converted := make(chan error, 1)
@@ -90,8 +94,10 @@ func TestLargeKnownConversion(t *testing.T) {
 				ConvertedObjects []struct{ APIVersion string }
 			}
 		}
-		if err = json.NewDecoder(res.Body).Decode(&answer); err == nil && (len(answer.Response.ConvertedObjects) != number || answer.Response.ConvertedObjects[number-1].APIVersion != group+"/v2") {
-			err = fmt.Errorf("%d objects are converted: %s %s", len(answer.Response.ConvertedObjects), answer.Response.Result.Status, answer.Response.Result.Message)
+		if err = json.NewDecoder(res.Body).Decode(&answer); err == nil && (len(answer.Response.ConvertedObjects) != number ||
+			answer.Response.ConvertedObjects[number-1].APIVersion != group+"/v2") {
+			err = fmt.Errorf("%d objects are converted: %s %s", len(answer.Response.ConvertedObjects), answer.Response.Result.Status,
+				answer.Response.Result.Message)
 		}
 		converted <- err
 	}()
@@ -108,7 +114,8 @@ func TestLargeKnownConversion(t *testing.T) {
 		t.Error(err)
 	}
 	after := peak(t, op.Pid())
-	t.Logf("a review of %d MiB in %s, a small one after %s; peak %d MiB before, %d MiB after", review.Len()>>20, time.Since(started).Round(time.Millisecond), single.Round(time.Millisecond), before>>20, after>>20)
+	t.Logf("a review of %d MiB in %s, a small one after %s; peak %d MiB before, %d MiB after", review.Len()>>20,
+		time.Since(started).Round(time.Millisecond), single.Round(time.Millisecond), before>>20, after>>20)
 	if after > 900<<20 {
 		t.Errorf("the peak is %d MiB, more than the limit of the chart allows", after>>20)
 	}

@@ -79,7 +79,8 @@ func (o ordinary) start(t *testing.T, files map[string]string, env []string, arg
 	return testenv.Start(t, testenv.OperatorOptions{
 		Binary: o.binary, HooksDir: dir, Kubeconfig: o.kubeconfig, TmpDir: filepath.Join(o.dir, "tmp", "operator"),
 		Args: append([]string{"--debug-unix-socket", o.socket()}, args...),
-		Env:  append([]string{"HOME=" + filepath.Join(o.dir, "home"), "RESULTS=" + o.results, "PROGRAM=" + filepath.Join(o.dir, "shell-operator"), "SOCKET=" + o.socket(), "OPERATOR_SECRET=s3cr3t"}, env...),
+		Env: append([]string{"HOME=" + filepath.Join(o.dir, "home"), "RESULTS=" + o.results, "PROGRAM=" + filepath.Join(o.dir, "shell-operator"),
+			"SOCKET=" + o.socket(), "OPERATOR_SECRET=s3cr3t"}, env...),
 	})
 }
 
@@ -162,7 +163,8 @@ func TestProcess(t *testing.T) {
 	o := newOrdinary(t, cluster)
 	// With a context, the operator makes a kubeconfig for hooks.
 	current := strings.TrimSpace(cluster.Kubectl(t, "config", "current-context"))
-	op := o.start(t, map[string]string{"intruder.sh": intruder, "running.sh": running, "victim.sh": victim}, nil, "--hook-home", "own", "--kube-context", current)
+	op := o.start(t, map[string]string{"intruder.sh": intruder, "running.sh": running, "victim.sh": victim}, nil, "--hook-home", "own",
+		"--kube-context", current)
 	pages := op.UntilLog("base http server started")
 	op.UntilLog("the next run has ended")
 	op.UntilLog("the other run has ended")
@@ -212,8 +214,8 @@ echo "$HOME" >"$RESULTS/home"
 kubectl config view -o 'jsonpath={.clusters[*].cluster.server}' >"$RESULTS/server"
 `
 
-// Line "what hooks cannot do": with --hook-home=own a hook keeps its HOME between its runs and over a reload, until it is removed. A kubeconfig in the
-// operator's HOME is that of hooks.
+// Line "what hooks cannot do": with --hook-home=own a hook keeps its HOME between its runs and over a reload, until it is removed. A
+// kubeconfig in the operator's HOME is that of hooks.
 func TestOwnHomes(t *testing.T) {
 	cluster := testenv.Shared(t)
 	o := newOrdinary(t, cluster)
@@ -225,7 +227,8 @@ func TestOwnHomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.kubeconfig = ""
-	op := o.start(t, map[string]string{"keeper.sh": strings.ReplaceAll(keeper, "VERSION", "first")}, nil, "--hook-home", "own", "--watch-hooks", "--log-level", "debug")
+	op := o.start(t, map[string]string{"keeper.sh": strings.ReplaceAll(keeper, "VERSION", "first")}, nil, "--hook-home", "own",
+		"--watch-hooks", "--log-level", "debug")
 	runs := func(n int) {
 		t.Helper()
 		op.Until(fmt.Sprintf("run %d", n), func(records []testenv.Record) bool {
@@ -247,7 +250,8 @@ func TestOwnHomes(t *testing.T) {
 	}
 	home := strings.TrimSpace(o.result(t, "home"))
 	file := filepath.Join(o.dir, "hooks", "keeper.sh")
-	if err := os.WriteFile(file+".new", []byte(strings.NewReplacer("VERSION", "second", "onStartup: 1", "onStartup: 2").Replace(keeper)), 0o755); err != nil {
+	if err := os.WriteFile(file+".new", []byte(strings.NewReplacer("VERSION", "second", "onStartup: 1", "onStartup: 2").Replace(keeper)),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(file+".new", file); err != nil {

@@ -18,11 +18,13 @@ if [ "$1" = --config ]; then echo '{"configVersion": "v1", "onStartup": 1}'; exi
 awk -v n=N -v size=SIZE 'BEGIN { for (l = "x"; length(l) < size; l = l l); l = substr(l, 1, size); for (i = 0; i < n; i++) print "{\"name\":\"NAME\",\"set\":1,\"labels\":{\"i\":\"" i "\",\"l\":\"" l "\"}}" }' > "$METRICS_PATH"
 `
 
-// TestSlowScrapers: hooks that write very many long series, and scrapers that do not read, cannot exhaust the memory, and others still scrape.
+// TestSlowScrapers: hooks that write very many long series, and scrapers that do not read, cannot exhaust the memory, and others still
+// scrape.
 func TestSlowScrapers(t *testing.T) {
 	c := testenv.Shared(t)
 	hooks := t.TempDir()
-	for name, with := range map[string][]string{"long.sh": {"N", "1500", "SIZE", "60000", "NAME", "long"}, "many.sh": {"N", "200000", "SIZE", "10", "NAME", "many"}, "small.sh": {"N", "10", "SIZE", "10", "NAME", "small"}} {
+	for name, with := range map[string][]string{"long.sh": {"N", "1500", "SIZE", "60000", "NAME", "long"},
+		"many.sh": {"N", "200000", "SIZE", "10", "NAME", "many"}, "small.sh": {"N", "10", "SIZE", "10", "NAME", "small"}} {
 		text := metricsFlood
 		for i := 0; i < len(with); i += 2 {
 			text = strings.ReplaceAll(text, "="+with[i]+" ", "="+with[i+1]+" ")
@@ -62,7 +64,8 @@ func TestSlowScrapers(t *testing.T) {
 		}
 		return res.StatusCode, string(text)
 	}
-	if status, text := get("/metrics"); status != http.StatusOK || !strings.Contains(text, `shell_operator_hook_metric_series{hook="small.sh"} 10`) {
+	if status, text := get("/metrics"); status != http.StatusOK ||
+		!strings.Contains(text, `shell_operator_hook_metric_series{hook="small.sh"} 10`) {
 		t.Errorf("/metrics: status %d", status)
 	}
 	op.UntilLog("A scrape was not read to its end")

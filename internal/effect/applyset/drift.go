@@ -74,8 +74,8 @@ func (s *session) succeeded() {
 	s.state.complete = true
 }
 
-// unchanged reports whether the set is as the last Sync has left it: it has the same objects and options, and the watches, which have delivered
-// what was applied then, have reported no difference.
+// unchanged reports whether the set is as the last Sync has left it: it has the same objects and options, and the watches, which have
+// delivered what was applied then, have reported no difference.
 func (s *session) unchanged() bool {
 	if s.opts.Watch == nil || s.opts.DryRun {
 		return false
@@ -105,7 +105,8 @@ func (s *session) unchanged() bool {
 }
 
 func sameOptions(a, b *effect.ObjectSet) bool {
-	if a.Force != b.Force || a.Migrate != b.Migrate || a.Restore != b.Restore || !slices.Equal(a.PruneKinds, b.PruneKinds) || (a.Owner == nil) != (b.Owner == nil) {
+	if a.Force != b.Force || a.Migrate != b.Migrate || a.Restore != b.Restore || !slices.Equal(a.PruneKinds, b.PruneKinds) ||
+		(a.Owner == nil) != (b.Owner == nil) {
 		return false
 	}
 	// Without a uid only a request shows whether the owner is still the same: the garbage collector deletes the members of an earlier one.
@@ -154,11 +155,13 @@ func (a *Applier) changed(r ref, o *live) {
 
 // gone suspects a member that is gone, or has no label of a set any more. The label is the last one.
 func (a *Applier) gone(r ref, label string, version uint64) {
-	absent := &live{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10), Labels: map[string]string{partOfLabel: label}}}
+	absent := &live{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10),
+		Labels: map[string]string{partOfLabel: label}}}
 	a.changed(r, absent)
 }
 
-// observe has a member checked that differs from what the set has applied. It reports whether it is one. During a Sync it stores what was delivered.
+// observe has a member checked that differs from what the set has applied. It reports whether it is one. During a Sync it stores what was
+// delivered.
 func (a *Applier) observe(s *state, r ref, o *live) (known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +182,8 @@ func (a *Applier) observe(s *state, r ref, o *live) (known bool) {
 	return known || o.Labels[partOfLabel] == s.id
 }
 
-// listed compares the members in a scope with a complete list of it. Those that are not in it are gone, unless they were applied after it was made.
+// listed compares the members in a scope with a complete list of it. Those that are not in it are gone, unless they were applied after it
+// was made.
 func (a *Applier) listed(at scope, present map[ref]*live, version uint64) {
 	for r, o := range present {
 		if s := a.stateOf(o.Labels[partOfLabel]); s != nil {
@@ -341,8 +345,9 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 		return
 	}
 	c := &restoration{
-		session: &session{Applier: a, names: base.names, hook: base.hook, set: &base.set, needs: func(string, ...kube.Rule) {}, state: s, ownerKind: base.ownerKind, resources: base.resources, restoring: true},
-		ref:     item.ref, last: last, item: item,
+		session: &session{Applier: a, names: base.names, hook: base.hook, set: &base.set, needs: func(string, ...kube.Rule) {}, state: s,
+			ownerKind: base.ownerKind, resources: base.resources, restoring: true},
+		ref: item.ref, last: last, item: item,
 	}
 	c.log = a.opts.Log.With("hook", base.hook, "set", base.set.Name, "object", item.ref.String())
 	if a.opts.Warned != nil {
@@ -362,7 +367,8 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 	default:
 		delay := c.failed()
 		c.state.mu.Lock()
-		c.restores().note = c.ref.String() + " is not restored, because requests fail: the log has the error" // which may have values of the object
+		// which may have values of the object
+		c.restores().note = c.ref.String() + " is not restored, because requests fail: the log has the error"
 		c.state.mu.Unlock()
 		c.log.Warn("A changed object of a set is not restored yet", "error", err.Error(), "delay", delay.String())
 		a.drifted.AddAfter(item, delay)
@@ -652,9 +658,10 @@ func (s *session) disowned(manifest []byte) ([]byte, error) {
 
 // movedAway reports whether a command has moved the member to another set: only an operator writes the label under such a name.
 func (n *names) movedAway(current *live) bool {
-	return current != nil && current.Labels[partOfLabel] != n.id && slices.ContainsFunc(current.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return strings.HasPrefix(e.Manager, managerPrefix) && ownsLabel(e.FieldsV1)
-	})
+	return current != nil && current.Labels[partOfLabel] != n.id &&
+		slices.ContainsFunc(current.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+			return strings.HasPrefix(e.Manager, managerPrefix) && ownsLabel(e.FieldsV1)
+		})
 }
 
 // same stores that the member is as it was applied.
@@ -701,8 +708,8 @@ type touch struct {
 	deletes bool
 }
 
-// Touch notes that another operation of a hook changes or deletes an object: if that is a member, the log of its restore names the hook. All of
-// these operations have one manager.
+// Touch notes that another operation of a hook changes or deletes an object: if that is a member, the log of its restore names the hook.
+// All of these operations have one manager.
 func (a *Applier) Touch(hook, namespace, name string, deletes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

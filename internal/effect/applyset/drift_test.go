@@ -78,7 +78,8 @@ func newRestorer(t *testing.T, cluster *testenv.Cluster, namespace string) *rest
 func newRestorerAt(t *testing.T, cluster *testenv.Cluster, namespace string, now func() time.Time) *restorer {
 	t.Helper()
 	r := &restorer{
-		differs: make(chan string, 100), warned: make(chan string, 100), watches: make(chan string, 100), logged: make(chan string, 100), asked: make(chan string, 100),
+		differs: make(chan string, 100), warned: make(chan string, 100), watches: make(chan string, 100), logged: make(chan string, 100),
+		asked: make(chan string, 100),
 	}
 	config := cluster.Config(t)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return gate{next, &r.cutOff} })
@@ -151,7 +152,8 @@ func TestDrift(t *testing.T) {
 	owner := ""
 	sync := func(rest string) {
 		t.Helper()
-		document := `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace + `, name: owner` + owner + `}, ` + rest + `objects: [
+		document := `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace + `, name: owner` + owner +
+			`}, ` + rest + `objects: [
 			{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}},
 			{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {selector: {matchLabels: {a: d}}, template: {metadata: {labels: {a: d}}, spec: {containers: [{name: d, image: d}]}}}}]}`
 		if err := r.sync(t.Context(), "web.sh", document); err != nil {
@@ -204,13 +206,15 @@ func TestDrift(t *testing.T) {
 	}
 
 	// Another manager that applies is not fought.
-	cluster.KubectlInput(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: theirs}}`, "-n", namespace, "apply", "--server-side", "--force-conflicts", "--field-manager=rival", "-f", "-")
+	cluster.KubectlInput(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: theirs}}`, "-n", namespace, "apply",
+		"--server-side", "--force-conflicts", "--field-manager=rival", "-f", "-")
 	until(t, r.warned, "ObjectNotRestored: ConfigMap/"+namespace+"/a is not restored until the next run, because rival has applied its fields")
 	if got := kubectl("get", "configmap", "a", "-o", "jsonpath={.data.k}"); got != "theirs" {
 		t.Errorf("k is %s", got)
 	}
 	until(t, r.differs, "ConfigMap")
-	if all := r.Contested(); len(all) != 1 || all[0].Hook != "web.sh" || !strings.Contains(all[0].Notes[0], "because rival has applied its fields") {
+	if all := r.Contested(); len(all) != 1 || all[0].Hook != "web.sh" ||
+		!strings.Contains(all[0].Notes[0], "because rival has applied its fields") {
 		t.Errorf("contested: %+v", all)
 	}
 	sync("force: true, ")
@@ -256,7 +260,8 @@ func TestWatchesEnd(t *testing.T) {
 		t.Fatal(begun)
 	}
 	cluster.Kubectl(t, "-n", namespace, "create", "configmap", "owner")
-	sync(`set: b, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace + `, name: owner}, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]`)
+	sync(`set: b, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace +
+		`, name: owner}, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]`)
 	sync(`set: a, objects: [], allowEmpty: true`)
 	until(t, r.watches, "end of serviceaccounts")
 	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "b")
@@ -290,7 +295,8 @@ func TestRestoresLater(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
-	if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}}]}`); err != nil {
+	if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, `+
+		`data: {k: "1"}}]}`); err != nil {
 		t.Fatal(err)
 	}
 	until(t, r.watches, "begin of configmaps")
@@ -305,7 +311,8 @@ func TestRestoresLater(t *testing.T) {
 	r.cutOff.Store(true)
 	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "a")
 	until(t, r.logged, "A changed object of a set is not restored yet")
-	if all := r.Contested(); len(all) != 1 || all[0].Notes[0] != "ConfigMap/"+namespace+"/a is not restored, because requests fail: the log has the error" {
+	if all := r.Contested(); len(all) != 1 || all[0].Notes[0] != "ConfigMap/"+namespace+
+		"/a is not restored, because requests fail: the log has the error" {
 		t.Errorf("contested: %+v", all)
 	}
 	r.cutOff.Store(false)
@@ -354,7 +361,8 @@ func TestRelabelled(t *testing.T) {
 	for _, other := range []string{"other", second} {
 		label(other)
 		until(t, r.differs, "web.sh web ConfigMap")
-		cluster.Kubectl(t, "-n", namespace, "wait", `--for=jsonpath={.metadata.labels.applyset\.kubernetes\.io/part-of}=`+id, "configmap/a", "--timeout=60s")
+		cluster.Kubectl(t, "-n", namespace, "wait", `--for=jsonpath={.metadata.labels.applyset\.kubernetes\.io/part-of}=`+id, "configmap/a",
+			"--timeout=60s")
 	}
 
 	// With drift: ignore the next Sync restores it, and what was changed after that.
@@ -364,7 +372,8 @@ func TestRelabelled(t *testing.T) {
 	cluster.Kubectl(t, "-n", namespace, "patch", "configmap", "a", "--type=merge", "-p", `{"data": {"k": "2"}}`)
 	until(t, r.differs, "web.sh web ConfigMap")
 	sync(`set: web, drift: ignore, ` + objects)
-	if got, want := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "a", "-o", `jsonpath={.metadata.labels}{.data}`), fmt.Sprintf(`{%q:%q}{"k":"1"}`, partOfLabel, id); got != want {
+	if got, want := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "a", "-o", `jsonpath={.metadata.labels}{.data}`),
+		fmt.Sprintf(`{%q:%q}{"k":"1"}`, partOfLabel, id); got != want {
 		t.Errorf("it is now %s, want %s", got, want)
 	}
 
@@ -376,7 +385,8 @@ func TestRelabelled(t *testing.T) {
 		t.Fatal(sets, err)
 	}
 	command := newOperator(t, cluster.Config(t), namespace, namespace, false)
-	if _, _, err := command.Adopt(t.Context(), slog.New(slog.DiscardHandler), namespace, sets[at].ID, Move{Hook: "web.sh", Name: "moved"}); err != nil {
+	if _, _, err := command.Adopt(t.Context(), slog.New(slog.DiscardHandler), namespace, sets[at].ID,
+		Move{Hook: "web.sh", Name: "moved"}); err != nil {
 		t.Fatal(err)
 	}
 	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "c")
@@ -460,14 +470,17 @@ func TestKeptByAnnotation(t *testing.T) {
 	kubectl("create", "configmap", "owner")
 	sync := func(value string) {
 		t.Helper()
-		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: `+namespace+`, name: owner}, objects: [
+		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: `+namespace+
+			`, name: owner}, objects: [
 			{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "`+value+`"}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]}`); err != nil {
 			t.Fatal(err)
 		}
 	}
 	references := func(what ...string) string {
 		t.Helper()
-		return kubectl(append([]string{"get", "configmap", "-o", "jsonpath={.metadata.ownerReferences[*].name}{.items[*].metadata.ownerReferences[*].name}"}, what...)...)
+		return kubectl(
+			append([]string{"get", "configmap", "-o", "jsonpath={.metadata.ownerReferences[*].name}{.items[*].metadata.ownerReferences[*].name}"},
+				what...)...)
 	}
 	sync("1")
 	if got := references("a"); got != "owner" {
@@ -509,7 +522,8 @@ func TestIgnoredChangeDuringSync(t *testing.T) {
 	r := newRestorer(t, cluster, namespace)
 	apply := func(b string) {
 		t.Helper()
-		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, drift: ignore, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {k: "`+b+`"}}]}`); err != nil {
+		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, drift: ignore, objects: [{apiVersion: v1, kind: ConfigMap, `+
+			`metadata: {name: a}, data: {k: "1"}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {k: "`+b+`"}}]}`); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -540,7 +554,8 @@ func TestHookIsGone(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
 	for range 2 {
-		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, drift: ignore, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]}`); err != nil {
+		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, drift: ignore, objects: [{apiVersion: v1, kind: ConfigMap, `+
+			`metadata: {name: a}}]}`); err != nil {
 			t.Fatal(err)
 		}
 		if sets, _ := r.kept(); sets != 1 && !r.removed.Load() {

@@ -83,7 +83,9 @@ func (a *Applier) parse(p *live) (Set, bool) {
 	if parts := strings.SplitN(p.Annotations[ownerAnnotation], "/", 4); len(parts) == 4 {
 		set.Owner = &SetOwner{parts[0], parts[1], parts[2], parts[3]}
 	}
-	if n := a.namesOf(&set); n.parent != p.Name || n.id != p.Labels[idLabel] || set.isEarlier(a.opts.Namespace) && (set.Owner == nil || set.Owner.Namespace != p.Namespace) { // a copy
+	// a copy
+	if n := a.namesOf(&set); n.parent != p.Name || n.id != p.Labels[idLabel] ||
+		set.isEarlier(a.opts.Namespace) && (set.Owner == nil || set.Owner.Namespace != p.Namespace) {
 		return Set{}, false
 	}
 	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &set.places); err != nil {
@@ -106,8 +108,8 @@ func (a *Applier) namesOf(set *Set) names {
 // isEarlier reports whether the parent is where earlier versions had it.
 func (s *Set) isEarlier(own string) bool { return s.Namespace != own }
 
-// List returns the sets of this installation, of all hooks. Those of earlier versions, whose parents were in the namespaces of the owners, are among
-// them if the operator may list them.
+// List returns the sets of this installation, of all hooks. Those of earlier versions, whose parents were in the namespaces of the owners,
+// are among them if the operator may list them.
 func (a *Applier) List(ctx context.Context) ([]Set, error) {
 	sets, err := a.listIn(ctx, "")
 	if kube.IsPermissionMissing(err) {
@@ -122,7 +124,8 @@ func (a *Applier) ListOwn(ctx context.Context) ([]Set, error) { return a.listIn(
 func (a *Applier) listIn(ctx context.Context, namespace string) (sets []Set, err error) {
 	parents, err := a.list(ctx, parentResource, namespace, idLabel)
 	if kube.IsPermissionMissing(err) {
-		return nil, fmt.Errorf("cannot list the sets: %w: %s", err, kube.Grant(namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"list"}}))
+		return nil, fmt.Errorf("cannot list the sets: %w: %s", err,
+			kube.Grant(namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"list"}}))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the sets: %w", err)
@@ -210,7 +213,8 @@ func (a *Applier) find(ctx context.Context, log *slog.Logger, namespace, id stri
 		return nil, fmt.Errorf("%s %s", where, set.Problem)
 	}
 	s := &session{
-		Applier: a, names: a.namesOf(&set), hook: set.Hook, set: &effect.ObjectSet{Name: set.Name, PruneKinds: strings.FieldsFunc(p.Annotations[pruneKindsAnnotation], func(r rune) bool { return r == ',' })},
+		Applier: a, names: a.namesOf(&set), hook: set.Hook, set: &effect.ObjectSet{Name: set.Name,
+			PruneKinds: strings.FieldsFunc(p.Annotations[pruneKindsAnnotation], func(r rune) bool { return r == ',' })},
 		needs: func(string, ...kube.Rule) {}, log: log.With("hook", set.Hook, "set", set.Name),
 	}
 	if o := set.Owner; o != nil {

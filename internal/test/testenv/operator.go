@@ -50,14 +50,15 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("cannot build the operator: %w\n%s", err, out)
 	}
 	// Beside the operator, where it searches the trimmed kubectl. Another process may have made the link.
-	if err := os.Symlink(filepath.Join(Root(), "bin", "kubectl-trimmed"), filepath.Join(filepath.Dir(path), "kubectl-trimmed")); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Symlink(filepath.Join(Root(), "bin", "kubectl-trimmed"), filepath.Join(filepath.Dir(path), "kubectl-trimmed")); err != nil &&
+		!errors.Is(err, os.ErrExist) {
 		return "", err
 	}
 	return path, os.Rename(own, path)
 })
 
-// Released returns the path of the program as releases have it, for tests of its memory: the race detector needs several times as much. It is the one
-// that TESTRELEASED names, or built once by this process.
+// Released returns the path of the program as releases have it, for tests of its memory: the race detector needs several times as much. It
+// is the one that TESTRELEASED names, or built once by this process.
 func Released(t testing.TB) string {
 	t.Helper()
 	path, err := released()
@@ -175,13 +176,15 @@ func Start(t testing.TB, o OperatorOptions) *Operator {
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	socket := filepath.Join(sockets, "debug.socket")
 	args := append([]string{
-		"start", "--debug-unix-socket", socket, "--hooks-dir", o.HooksDir, "--tmp-dir", o.TmpDir, "--log-type", "json", "--kube-config", o.Kubeconfig,
+		"start", "--debug-unix-socket", socket, "--hooks-dir", o.HooksDir, "--tmp-dir", o.TmpDir, "--log-type", "json",
+		"--kube-config", o.Kubeconfig,
 		"--listen-address", "127.0.0.1", "--listen-port", "0",
 		"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
 		"--conversion-webhook-listen-address", "127.0.0.1", "--conversion-webhook-listen-port", "0",
 		"--http-listen-port", "0",
 	}, o.Args...)
-	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status, Socket: socket, ignore: o.Ignore}
+	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status,
+		Socket: socket, ignore: o.Ignore}
 	op.cmd.Dir = o.Dir
 	op.cmd.Env = append(append(os.Environ(), "PATH="+Tools(t)+":"+os.Getenv("PATH")), o.Env...)
 	op.cmd.Stderr = &op.Errors

@@ -78,8 +78,8 @@ func (k *keeper) run(ctx context.Context) error {
 	defer cancel()
 	defer k.report(nil)
 
-	// done: the object has been read and is as desired. registered: it has webhooks of hooks that are ready, so an error cannot be that of the first
-	// registration.
+	// done: the object has been read and is as desired. registered: it has webhooks of hooks that are ready, so an error cannot be that of the
+	// first registration.
 	done, registered, failures := false, len(k.webhooks) == 0, 0
 	completed := sync.OnceFunc(func() { close(k.complete) })
 	for {
@@ -268,7 +268,8 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	k.yieldedAt = time.Time{}
 	if pace := k.pace(); pace > 0 {
 		if len(k.webhooks) > 0 {
-			k.disputed = fmt.Errorf("another client changes the webhook configuration repeatedly, the next change of this operator follows in %s: %s", pace.Round(time.Second), sharedName)
+			k.disputed = fmt.Errorf("another client changes the webhook configuration repeatedly, the next change of this operator "+
+				"follows in %s: %s", pace.Round(time.Second), sharedName)
 		}
 		return pace, nil
 	}

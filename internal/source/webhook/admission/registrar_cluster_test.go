@@ -72,7 +72,8 @@ func TestRestored(t *testing.T) {
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	r, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
+	r, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name,
+		Service: somewhere})
 	run(t, r)
 	object := func(k kind) string { return k.resource + "/" + name + "-hooks" }
 	for _, k := range []kind{validating, mutating} {
@@ -177,7 +178,8 @@ func TestTwoVersions(t *testing.T) {
 		t.Error("the newer one's are not there")
 	}
 	until(t, func() (string, bool) {
-		return "the older one reports " + disputed(), strings.Contains(disputed(), "an operator that started later has registered other webhooks: does another installation use the same configuration name?")
+		return "the older one reports " + disputed(), strings.Contains(disputed(),
+			"an operator that started later has registered other webhooks: does another installation use the same configuration name?")
 	})
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -269,12 +271,16 @@ func TestNoPermission(t *testing.T) {
 		h.Mutating = nil
 	}
 	var seen reports
-	r, _ := newRegistrar(t, RegistrarOptions{Client: as(t, c, "nobody-"+name), Hooks: hooks, ConfigurationName: name, Service: somewhere, Report: seen.report})
+	r, _ := newRegistrar(t, RegistrarOptions{Client: as(t, c, "nobody-"+name), Hooks: hooks, ConfigurationName: name, Service: somewhere,
+		Report: seen.report})
 	hurry(r)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	seen.until(t, validating.name+" "+name+"-hooks true", `no permission for validatingwebhookconfigurations: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], resourceNames: ["`+name+`-hooks"], verbs: ["list", "watch", "update"]}`)
+	seen.until(t, validating.name+" "+name+"-hooks true",
+		`no permission for validatingwebhookconfigurations: give the operator's ServiceAccount, by a ClusterRole, `+
+			`the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], resourceNames: ["`+name+
+			`-hooks"], verbs: ["list", "watch", "update"]}`)
 	select {
 	case <-r.Registered():
 		t.Error("Registered is closed")
@@ -338,7 +344,8 @@ func TestRefused(t *testing.T) {
 	cleanup(t, c, name)
 	hooks := quietFull()
 	hooks[0].Validating[0].MatchConditions[0].Expression = "this is no CEL"
-	r, log := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: somewhere})
+	r, log := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name,
+		Service: somewhere})
 	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "matchConditions") {
 		t.Error(err)
 	}
@@ -379,9 +386,11 @@ func TestCertManager(t *testing.T) {
 		t.Error(err)
 	}
 	// Without cert-manager its annotation goes: it would write another CA.
-	own, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
+	own, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name,
+		Service: somewhere})
 	run(t, own)
-	if got := live(t, c, validating, name); got.Annotations["cert-manager.io/inject-ca-from"] != "" || got.Webhooks[0].ClientConfig.CABundle != nil {
+	if got := live(t, c, validating, name); got.Annotations["cert-manager.io/inject-ca-from"] != "" ||
+		got.Webhooks[0].ClientConfig.CABundle != nil {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -389,7 +398,8 @@ func TestCertManager(t *testing.T) {
 // Nothing hangs while the API server is away.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	r, log := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(), Service: somewhere})
+	r, log := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(),
+		Service: somewhere})
 	hurry(r)
 	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
@@ -397,7 +407,8 @@ func TestUnreachable(t *testing.T) {
 	if n := strings.Count(log.String(), "Will retry after delay."); n < 2 {
 		t.Errorf("%d attempts", n)
 	}
-	r, _ = newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(), URL: "https://x"})
+	r, _ = newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(),
+		URL: "https://x"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "stays behind") {
@@ -437,7 +448,8 @@ func restrict(t *testing.T, c *testenv.Cluster, user, verbs string, names ...str
 	for _, name := range names {
 		resources += " --resource-name=" + name
 	}
-	args := append([]string{"create", "clusterrole", user, "--verb=" + verbs, "--resource=" + validating.resource + "," + mutating.resource}, strings.Fields(resources)...)
+	args := append([]string{"create", "clusterrole", user, "--verb=" + verbs, "--resource=" + validating.resource + "," + mutating.resource},
+		strings.Fields(resources)...)
 	c.Kubectl(t, args...)
 	c.Kubectl(t, "create", "clusterrolebinding", user, "--clusterrole="+user, "--user="+user)
 	t.Cleanup(func() { c.Kubectl(t, "delete", "clusterrole/"+user, "clusterrolebinding/"+user) })
@@ -450,12 +462,14 @@ func restrict(t *testing.T, c *testenv.Cluster, user, verbs string, names ...str
 func chart(t *testing.T, c *testenv.Cluster, name string) {
 	t.Helper()
 	for _, k := range []kind{validating, mutating} {
-		c.KubectlInput(t, fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": %q, "metadata": {"name": %q, "labels": {"app.kubernetes.io/managed-by": "Helm"}}}`, k.name, name+"-hooks"), "create", "-f", "-")
+		c.KubectlInput(t,
+			fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": %q, "metadata": {"name": %q, `+
+				`"labels": {"app.kubernetes.io/managed-by": "Helm"}}}`, k.name, name+"-hooks"), "create", "-f", "-")
 	}
 }
 
-// Configurations that a chart creates are written by an operator that may only update those, keep their creator, and are emptied when no hook needs them.
-// Until they exist, that is reported.
+// Configurations that a chart creates are written by an operator that may only update those, keep their creator, and are emptied when no
+// hook needs them. Until they exist, that is reported.
 func TestCreatedByAChart(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -475,7 +489,9 @@ func TestCreatedByAChart(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- first.Run(ctx) }()
 	of := validating.name + " " + name + "-hooks"
-	seen.until(t, of+" true", "there is no "+validating.name+` "`+name+`-hooks", and no permission to create it: create it without webhooks, as 'shell-operator rbac' prints it, and the chart with webhooks.validating`)
+	seen.until(t, of+" true",
+		"there is no "+validating.name+` "`+name+`-hooks", and no permission to create it: create it without webhooks, `+
+			`as 'shell-operator rbac' prints it, and the chart with webhooks.validating`)
 	chart(t, c, name)
 	<-first.Registered()
 	seen.until(t, of+" true", "")
@@ -503,7 +519,8 @@ func TestFormerName(t *testing.T) {
 	name, former := c.Namespace(t), c.Namespace(t)
 	cleanup(t, c, name)
 	cleanup(t, c, former)
-	before, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: former, Service: somewhere})
+	before, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: former,
+		Service: somewhere})
 	if err := run(t, before)(); err != nil {
 		t.Fatal(err)
 	}
@@ -537,7 +554,8 @@ func TestCannotRemove(t *testing.T) {
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	first, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere})
+	first, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name,
+		Service: somewhere})
 	if err := run(t, first)(); err != nil {
 		t.Fatal(err)
 	}
