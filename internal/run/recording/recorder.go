@@ -330,7 +330,7 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, 
 		if tokens {
 			contexts = pathToken.ReplaceAll(contexts, []byte("/"+marker+"token"))
 		}
-		d := &redaction{redactor: r.redactor, bindings: secretBindings(run.Hook), confidential: run.Unread || tokens}
+		d := &redaction{redactor: r.redactor, bindings: secretBindings(run.Hook), confidential: run.Unread || tokens || remembersSecrets(run.Hook)}
 		if err := d.copy(w, contexts); err != nil {
 			return 0, err
 		}
@@ -403,6 +403,23 @@ func secretBindings(h *hook.Hook) map[string]bool {
 		}
 	}
 	return names
+}
+
+// remembersSecrets reports that a process of the hook serves several runs, some of which may have Secrets or HTTP requests: what it prints in another
+// run may be of them.
+func remembersSecrets(h *hook.Hook) bool {
+	if h.Settings.Worker == nil {
+		return false
+	}
+	reviewed := func(b hook.Admission) bool {
+		return slices.ContainsFunc(b.Rules, func(r hook.Rule) bool {
+			return slices.ContainsFunc(r.Resources, func(resource string) bool {
+				resource, _, _ = strings.Cut(resource, "/")
+				return resource == "secrets" || resource == "*"
+			})
+		})
+	}
+	return len(secretBindings(h)) > 0 || len(h.HTTP) > 0 || slices.ContainsFunc(h.Validating, reviewed) || slices.ContainsFunc(h.Mutating, reviewed)
 }
 
 // add keeps a recording that is written, and removes others until all limits hold.

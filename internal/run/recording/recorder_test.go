@@ -215,6 +215,40 @@ func TestOneRecordingAtATime(t *testing.T) {
 	})
 }
 
+// A worker may print in one run what it had in another one.
+func TestWorkersRememberSecrets(t *testing.T) {
+	kubernetes := func(kind string) []hook.Kubernetes {
+		return []hook.Kubernetes{{Kind: kind, Binding: hook.Binding{Name: "other"}}}
+	}
+	rules := func(resource string) []hook.Admission {
+		return []hook.Admission{{Rules: []hook.Rule{{Resources: []string{"pods", resource}}}}}
+	}
+	worker := hook.Settings{Worker: &hook.Worker{}}
+	for name, row := range map[string]struct {
+		hook hook.Hook
+		want bool
+	}{
+		"Secrets":            {hook.Hook{Settings: worker, Kubernetes: kubernetes("Secret")}, true},
+		"HTTP":               {hook.Hook{Settings: worker, HTTP: []hook.HTTP{{}}}, true},
+		"reviews of Secrets": {hook.Hook{Settings: worker, Validating: rules("secrets")}, true},
+		"reviews of all":     {hook.Hook{Settings: worker, Mutating: rules("*/*")}, true},
+		"other reviews":      {hook.Hook{Settings: worker, Mutating: rules("nodes")}, false},
+		"other objects":      {hook.Hook{Settings: worker, Kubernetes: kubernetes("ConfigMap")}, false},
+		"a process each":     {hook.Hook{Kubernetes: kubernetes("Secret"), HTTP: []hook.HTTP{{}}, Validating: rules("secrets")}, false},
+	} {
+		k := newRecorder(t, Options{MaxAge: time.Hour})
+		row.hook.Name = "a.sh"
+		k.run(&row.hook, "1-1", true, `[{"binding": "tick", "type": "Schedule"}]`)
+		text, err := k.Read("1")
+		if got := strings.Contains(string(text), `"withoutTexts":true`); err != nil || got != row.want || got == strings.Contains(string(text), `"output":["hunter22"]`) {
+			t.Errorf("%s: %v, %s", name, err, text)
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestRecording(t *testing.T) {
 	k := newRecorder(t, Options{MaxAge: time.Hour})
 	defer k.Close()
