@@ -358,7 +358,7 @@ func (m *monitor) answeredAdd(c *change, err error) {
 	case apierrors.IsNotFound(err): // the watch reports the deletion
 		g.settle(c)
 	case kube.IsPermissionMissing(err):
-		g.forbidden, g.paused = g.missing("add", c), time.Now().Add(forbiddenDelay)
+		g.forbidden, g.paused = g.missing("no permission to add the finalizer", c), time.Now().Add(forbiddenDelay)
 		if m.hold != holdForbidden {
 			m.hold = holdForbidden
 			m.logLater(slog.LevelError, "Cannot add the finalizer, the binding delivers nothing until then", "error", g.forbidden)
@@ -393,14 +393,14 @@ func (m *monitor) failed(c *change, message, problem string) {
 	c.err = problem
 }
 
-// missing names the permission that a change needs.
-func (g *gate) missing(verb string, c *change) string {
+// missing names the permission that a change needs, after what is not allowed.
+func (g *gate) missing(problem string, c *change) string {
 	namespace := c.object.Namespace
 	if !g.resource.Namespaced {
 		namespace = ""
 	}
 	rule := kube.Rule{Group: g.resource.Group, Resource: g.resource.Resource, Verbs: []string{"get", "list", "watch", "patch"}}
-	return fmt.Sprintf("no permission to %s the finalizer %s: %s", verb, g.name, kube.Grant(namespace, rule))
+	return fmt.Sprintf("%s %s: %s", problem, g.name, kube.Grant(namespace, rule))
 }
 
 // requestRemoval removes the finalizer of an object in the background.
@@ -433,7 +433,7 @@ func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 		case m.phase == ended:
 			delete(g.removals, c.request)
 		case kube.IsPermissionMissing(err):
-			m.failed(c, "Cannot remove the finalizer", g.missing("remove", c))
+			m.failed(c, "Cannot remove the finalizer", g.missing("no permission to remove the finalizer", c))
 			g.todo.AddAfter(c.request, forbiddenDelay)
 		default:
 			m.failed(c, "Cannot remove the finalizer", err.Error())
@@ -471,9 +471,9 @@ func (g *gate) troubles() (texts []string) {
 		}
 	}
 	for _, kind := range []struct {
-		verb    string
+		text    string
 		changes iter.Seq[*change]
-	}{{"wait for", maps.Values(g.lacking)}, {"keep", maps.Values(g.removals)}} {
+	}{{"objects wait for the finalizer", maps.Values(g.lacking)}, {"objects keep the finalizer", maps.Values(g.removals)}} {
 		var errs []string
 		for c := range kind.changes {
 			if c.err != "" {
@@ -481,7 +481,7 @@ func (g *gate) troubles() (texts []string) {
 			}
 		}
 		if len(errs) > 0 {
-			texts = append(texts, fmt.Sprintf("%d objects %s the finalizer %s: %s", len(errs), kind.verb, g.name, slices.Min(errs)))
+			texts = append(texts, fmt.Sprintf("%d %s %s: %s", len(errs), kind.text, g.name, slices.Min(errs)))
 		}
 	}
 	return texts
