@@ -19,13 +19,13 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/dev"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
-	"github.com/shell-operator/shell-operator/internal/workbench"
 )
 
 func newDevCommand(s *settings, stdout io.Writer) *cobra.Command {
-	d := &dev{settings: s, out: &lockedWriter{w: stdout}}
+	d := &devSession{settings: s, out: &lockedWriter{w: stdout}}
 	cmd := uses(&cobra.Command{
 		Use:   "dev [DIR]",
 		Short: "Run the operator on hooks that you are writing",
@@ -56,8 +56,8 @@ implies --apply. It is removed at the end.`,
 	return cmd
 }
 
-// dev is a session of development.
-type dev struct {
+// devSession is a session of development.
+type devSession struct {
 	*settings
 	out         *lockedWriter
 	apply       bool
@@ -79,14 +79,14 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-func (d *dev) run() error {
+func (d *devSession) run() error {
 	d.adjust()
 	log := logger(d.settings, d.out)
 	return operate(log, func(ctx, kill context.Context, watch watchdog) error { return d.session(ctx, kill, watch, log) }, d.shutdownTimeout)
 }
 
 // adjust sets what is different in a session, unless the user has set it.
-func (d *dev) adjust() {
+func (d *devSession) adjust() {
 	d.apply = d.apply || d.testcluster != ""
 	d.watchHooks, d.dryRun, d.election.on, d.kubernetesEvents = true, !d.apply, false, false
 	host, _ := os.Hostname() // without one, sessions of one cluster share a name
@@ -110,7 +110,7 @@ func (d *dev) adjust() {
 var notInNames = regexp.MustCompile(`[^a-z0-9-]+`)
 
 // session checks, starts and ends everything in order. It returns when nothing is left.
-func (d *dev) session(ctx, kill context.Context, watch watchdog, log *slog.Logger) (err error) {
+func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slog.Logger) (err error) {
 	if d.private, err = os.MkdirTemp("", "shell-operator-dev-"); err != nil {
 		return fmt.Errorf("cannot make a temp directory: %w", err)
 	}
@@ -124,7 +124,7 @@ func (d *dev) session(ctx, kill context.Context, watch watchdog, log *slog.Logge
 	if err := d.announce(); err != nil {
 		return err
 	}
-	report, err := workbench.Lint(ctx, d.workbench(), workbench.LintOptions{})
+	report, err := dev.Lint(ctx, d.dev(), dev.LintOptions{})
 	if err != nil {
 		return err
 	}
@@ -138,10 +138,10 @@ func (d *dev) session(ctx, kill context.Context, watch watchdog, log *slog.Logge
 		return d.operator(ctx, kill, watch, log)
 	}
 	dir := filepath.Join(d.private, "cluster")
-	return workbench.WithControlPlane(ctx, kill, workbench.ControlPlane{Program: d.testcluster, Dir: dir, Env: os.Environ()},
+	return dev.WithControlPlane(ctx, kill, dev.ControlPlane{Program: d.testcluster, Dir: dir, Env: os.Environ()},
 		func(ctx context.Context) error {
 			d.kubeConfig, d.kubeContext, d.kubeServer = filepath.Join(dir, "kubeconfig"), "", ""
-			n, err := workbench.Load(ctx, d.cluster(), d.hooksDir, d.private)
+			n, err := dev.Load(ctx, d.cluster(), d.hooksDir, d.private)
 			if err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ func (d *dev) session(ctx, kill context.Context, watch watchdog, log *slog.Logge
 }
 
 // operator runs the operator, the tests of hooks that change, and removes what was registered.
-func (d *dev) operator(ctx, kill context.Context, watch watchdog, log *slog.Logger) error {
+func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *slog.Logger) error {
 	cl, err := kube.Connect(d.cluster(), d.private)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (d *dev) operator(ctx, kill context.Context, watch watchdog, log *slog.Logg
 	var asides sync.WaitGroup
 	options.Debug.Served = func() { asides.Go(func() { d.follow(aside) }) }
 	asides.Go(func() {
-		workbench.FollowTests(aside, d.workbench(), func(report workbench.TestReport, err error) {
+		dev.FollowTests(aside, d.dev(), func(report dev.TestReport, err error) {
 			if err != nil {
 				fmt.Fprintf(d.out, "tests: %v\n", err)
 				return
@@ -188,7 +188,7 @@ func (d *dev) operator(ctx, kill context.Context, watch watchdog, log *slog.Logg
 const unregisterTimeout = 10 * time.Second
 
 // unregister removes webhook configurations. Without the permission, none was registered.
-func (d *dev) unregister(ctx context.Context, o webhook.Options) error {
+func (d *devSession) unregister(ctx context.Context, o webhook.Options) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unregisterTimeout)
 	defer cancel()
 	if err := webhook.Uninstall(ctx, o); err != nil && !kube.IsPermissionMissing(err) {
@@ -198,7 +198,7 @@ func (d *dev) unregister(ctx context.Context, o webhook.Options) error {
 }
 
 // stayLocal listens on loopback, unless the API server is elsewhere and has to reach the webhooks.
-func (d *dev) stayLocal(cl *kube.Cluster) {
+func (d *devSession) stayLocal(cl *kube.Cluster) {
 	u, err := url.Parse(cl.Config.Host)
 	if err != nil {
 		return
@@ -215,7 +215,7 @@ func (d *dev) stayLocal(cl *kube.Cluster) {
 }
 
 // announce prints where the session works and what it may change.
-func (d *dev) announce() error {
+func (d *devSession) announce() error {
 	where := "of " + d.testcluster + ", which is removed at the end"
 	if d.testcluster == "" {
 		cl, err := kube.Connect(d.cluster(), d.private)
@@ -236,7 +236,7 @@ func (d *dev) announce() error {
 }
 
 // follow prints runs as they happen.
-func (d *dev) follow(ctx context.Context) {
+func (d *devSession) follow(ctx context.Context) {
 	body, err := debug.NewClient(d.place(), 10*time.Second).Get(ctx, "/tail.text")
 	if err != nil {
 		return // the operator has ended, and its error is printed

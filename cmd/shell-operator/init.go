@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shell-operator/shell-operator/internal/workbench"
+	"github.com/shell-operator/shell-operator/internal/dev"
 )
 
 func newInitCommand(stdout io.Writer) *cobra.Command {
-	var o workbench.InitOptions
+	var o dev.InitOptions
 	cmd := &cobra.Command{
 		Use:   "init FILE --binding TYPE",
 		Short: "Write the first version of a hook and its test file",
@@ -30,7 +30,7 @@ shell library) and python, in which there are no conversions; hooks in sh need j
 				return &hinted{fmt.Errorf("--binding is missing: the type of the events that run the hook"),
 					"use one of kubernetes, schedule, startup, validating, mutating, conversion, http"}
 			}
-			paths, err := workbench.Init(o)
+			paths, err := dev.Init(o)
 			for _, path := range paths {
 				fmt.Fprintln(stdout, "wrote", path)
 			}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shell-operator/shell-operator/internal/workbench"
-	"github.com/shell-operator/shell-operator/internal/workbench/lint"
+	"github.com/shell-operator/shell-operator/internal/dev"
+	"github.com/shell-operator/shell-operator/internal/dev/lint"
 )
 
 // errFound ends a command that has printed its findings.
@@ -20,7 +20,7 @@ func (e errFound) Error() string { return e.text }
 func newLintCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output string
 	var strict, quiet bool
-	var o workbench.LintOptions
+	var o dev.LintOptions
 	cmd := uses(&cobra.Command{
 		Use:   "lint [DIR]",
 		Short: "Check hooks and their tests, without a cluster",
@@ -56,7 +56,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 				return errors.New("--cluster checks the bindings of hooks, which --no-run does not know: use one of them")
 			}
 			s.fillRBAC(&o.RBAC)
-			report, err := workbench.Lint(ctx, s.workbench(), o)
+			report, err := dev.Lint(ctx, s.dev(), o)
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 	return cmd
 }
 
-func printReport(w io.Writer, output string, quiet, strict bool, report workbench.LintReport) error {
+func printReport(w io.Writer, output string, quiet, strict bool, report dev.LintReport) error {
 	if quiet {
 		report = report.WithoutNotes()
 	}
@@ -107,7 +107,7 @@ func printReport(w io.Writer, output string, quiet, strict bool, report workbenc
 // annotationLevels are the words of GitHub.
 var annotationLevels = map[lint.Level]string{lint.Note: "notice", lint.Warning: "warning", lint.Error: "error"}
 
-func annotationsOfFindings(r workbench.LintReport) (all []annotation) {
+func annotationsOfFindings(r dev.LintReport) (all []annotation) {
 	for _, f := range r.Findings {
 		all = append(all, annotation{annotationLevels[f.Level], f.Path, f.Line, f.Column, "", f.Text()})
 	}
@@ -115,7 +115,7 @@ func annotationsOfFindings(r workbench.LintReport) (all []annotation) {
 }
 
 // suitesOfFindings is one suite with a case for each file. Errors fail it, with strict warnings, too; what remains is its output.
-func suitesOfFindings(r workbench.LintReport, strict bool) junitSuites {
+func suitesOfFindings(r dev.LintReport, strict bool) junitSuites {
 	suite := junitSuite{Name: "lint", Time: "0.000"}
 	for _, f := range r.Findings {
 		if n := len(suite.Cases); n == 0 || suite.Cases[n-1].File != f.Path {

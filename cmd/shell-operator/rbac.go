@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
-	"github.com/shell-operator/shell-operator/internal/workbench"
-	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
+	"github.com/shell-operator/shell-operator/internal/dev"
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 )
 
 func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output string
 	var fromRuns bool
-	var r workbench.RBACOptions
+	var r dev.RBACOptions
 	cmd := uses(&cobra.Command{
 		Use:   "rbac",
 		Short: "Print the Roles that the bindings of the hooks need",
@@ -44,7 +44,7 @@ and the resources of other kinds are guessed and marked by a comment.`,
 				}
 				r.FromRuns = sent
 			}
-			manifests, notes, err := workbench.RBAC(ctx, s.workbench(), r)
+			manifests, notes, err := dev.RBAC(ctx, s.dev(), r)
 			for _, note := range notes {
 				fmt.Fprintf(stderr, "Note: %s\n", note)
 			}
@@ -74,7 +74,7 @@ const (
 )
 
 // fillRBAC adds what the settings name.
-func (s *settings) fillRBAC(r *workbench.RBACOptions) {
+func (s *settings) fillRBAC(r *dev.RBACOptions) {
 	if s.election.on {
 		r.Lease = s.election.lease
 	}
@@ -83,7 +83,7 @@ func (s *settings) fillRBAC(r *workbench.RBACOptions) {
 }
 
 // sent asks the running operator for the operations that it has sent.
-func (s *settings) sent(ctx context.Context) (*workbench.Sent, error) {
+func (s *settings) sent(ctx context.Context) (*dev.Sent, error) {
 	body, err := debug.NewClient(s.place(), 10*time.Second).Get(ctx, "/operation/list.json")
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *settings) sent(ctx context.Context) (*workbench.Sent, error) {
 	if err := json.NewDecoder(body).Decode(&list); err != nil {
 		return nil, fmt.Errorf("cannot read the operations of the operator: %w", err)
 	}
-	sent := &workbench.Sent{Dropped: list.Dropped}
+	sent := &dev.Sent{Dropped: list.Dropped}
 	for _, o := range list.Operations {
 		sent.Uses = append(sent.Uses, rbac.Use{
 			Namespace: o.Namespace, Group: o.Group, Resource: o.Resource, Verbs: o.Verbs,

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shell-operator/shell-operator/internal/workbench"
+	"github.com/shell-operator/shell-operator/internal/dev"
 )
 
 func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
@@ -59,7 +59,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t := workbench.TrialOptions{Hook: args[0], Apply: apply}
+			t := dev.TrialOptions{Hook: args[0], Apply: apply}
 			if showContext {
 				t.Started = func(contexts []byte) { fmt.Fprintf(stdout, "context | %s", contexts) }
 			}
@@ -89,7 +89,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			}
 			ctx, stop := untilSignal()
 			defer stop()
-			report, err := workbench.Try(ctx, s.workbench(), t)
+			report, err := dev.Try(ctx, s.dev(), t)
 			if format(output) != formatText {
 				err = errors.Join(err, printValue(stdout, output, report))
 			} else {
@@ -142,7 +142,7 @@ func readInput(path string) ([]byte, error) {
 }
 
 // printTrial prints the result of a run. The output of the hook is printed already.
-func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
+func printTrial(w io.Writer, r dev.TrialReport, apply bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, note := range r.Notes {
 		fmt.Fprintf(t, "note: %s\n", note)
@@ -194,7 +194,7 @@ func printTrial(w io.Writer, r workbench.TrialReport, apply bool) error {
 	return t.Flush()
 }
 
-func printReplay(w io.Writer, r *workbench.TrialReplay) {
+func printReplay(w io.Writer, r *dev.TrialReplay) {
 	if r == nil {
 		return
 	}
@@ -211,7 +211,7 @@ func printReplay(w io.Writer, r *workbench.TrialReplay) {
 	}
 }
 
-func printResult(w io.Writer, r *workbench.TrialResult) {
+func printResult(w io.Writer, r *dev.TrialResult) {
 	if r == nil {
 		return
 	}
@@ -227,7 +227,7 @@ func printResult(w io.Writer, r *workbench.TrialResult) {
 	}
 }
 
-func done(r workbench.TrialReport, apply bool) string {
+func done(r dev.TrialReport, apply bool) string {
 	switch {
 	case r.Runs > 0:
 		return "applied to the simulated cluster"
@@ -239,7 +239,7 @@ func done(r workbench.TrialReport, apply bool) string {
 	return "not applied (use --apply)"
 }
 
-func printPayload(w io.Writer, o workbench.TrialOperation) {
+func printPayload(w io.Writer, o dev.TrialOperation) {
 	report := ""
 	switch {
 	case o.Status != "":
@@ -261,7 +261,7 @@ func printPayload(w io.Writer, o workbench.TrialOperation) {
 	}
 }
 
-func printAnswers(w io.Writer, r workbench.TrialReport) {
+func printAnswers(w io.Writer, r dev.TrialReport) {
 	if a := r.Admission; a != nil {
 		verdict := "denied"
 		if a.Allowed {
@@ -297,7 +297,7 @@ func printAnswers(w io.Writer, r workbench.TrialReport) {
 	}
 }
 
-func value(m workbench.TrialMetric) string {
+func value(m dev.TrialMetric) string {
 	if m.Action == "expire" {
 		return ""
 	}

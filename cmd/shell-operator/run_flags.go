@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 // runFlags are the flags of run that are keys of test cases, too.

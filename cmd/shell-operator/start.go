@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/dev"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
-	"github.com/shell-operator/shell-operator/internal/workbench"
 )
 
 // signalled is the error of a run that a second signal has ended.
@@ -211,9 +211,9 @@ func (s *settings) changes() apply.Settings {
 	return apply.Settings{QPS: s.patchQPS, Burst: s.patchBurst, Timeout: s.patchTimeout, DeleteTimeout: s.deleteTimeout, DryRun: s.dryRun}
 }
 
-// workbench are the settings for commands without an operator.
-func (s *settings) workbench() workbench.Options {
-	return workbench.Options{
+// dev are the settings for commands without an operator.
+func (s *settings) dev() dev.Options {
+	return dev.Options{
 		HooksDir: s.hooksDir, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, Workers: s.workers, JQLibraryPath: s.jqLibraryPath,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		Cluster: s.cluster(), Installation: s.installation(), Changes: s.changes(),

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shell-operator/shell-operator/internal/workbench"
+	"github.com/shell-operator/shell-operator/internal/dev"
 )
 
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output, pattern, from, name string
-	var t workbench.TestOptions
+	var t dev.TestOptions
 	var verbose, cluster bool
 	cmd := uses(&cobra.Command{
 		Use:   "test [PATH…]",
@@ -58,7 +58,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 			}
 			ctx, stop := untilSignal()
 			defer stop()
-			report, err := workbench.Test(ctx, s.workbench(), t)
+			report, err := dev.Test(ctx, s.dev(), t)
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ func addCase(w io.Writer, args []string, name, from string) error {
 	if name == "" || from == "" || len(args) != 1 {
 		return errors.New("--from FILE and --name NAME add a case to one test file: give all three")
 	}
-	added, err := workbench.AddCase(args[0], name, from)
+	added, err := dev.AddCase(args[0], name, from)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func addCase(w io.Writer, args []string, name, from string) error {
 	return err
 }
 
-func printTests(w io.Writer, output string, r workbench.TestReport, verbose bool) error {
+func printTests(w io.Writer, output string, r dev.TestReport, verbose bool) error {
 	switch format(output) {
 	case formatJSON:
 		return printValue(w, output, r)
@@ -122,7 +122,7 @@ func printTests(w io.Writer, output string, r workbench.TestReport, verbose bool
 	return err
 }
 
-func printCase(b *strings.Builder, c workbench.TestCase, verbose bool) {
+func printCase(b *strings.Builder, c dev.TestCase, verbose bool) {
 	switch {
 	case len(c.Failures) > 0:
 		fmt.Fprintf(b, "FAIL %s:%d%s\n", c.File, c.Line, suffix(": ", c.Name))
@@ -162,7 +162,7 @@ func printCase(b *strings.Builder, c workbench.TestCase, verbose bool) {
 	}
 }
 
-func withHint(f workbench.TestFailure) string {
+func withHint(f dev.TestFailure) string {
 	text := strings.TrimSuffix(f.Message, "\n")
 	if f.Hint != "" {
 		text += " (" + f.Hint + ")"
@@ -170,7 +170,7 @@ func withHint(f workbench.TestFailure) string {
 	return text
 }
 
-func annotationsOf(r workbench.TestReport) (all []annotation) {
+func annotationsOf(r dev.TestReport) (all []annotation) {
 	for _, c := range r.Cases {
 		for _, f := range c.Failures {
 			all = append(all, annotation{"error", c.File, f.Line, f.Column, c.Name, strings.Join(append([]string{withHint(f)}, f.Diff...), "\n")})
@@ -182,7 +182,7 @@ func annotationsOf(r workbench.TestReport) (all []annotation) {
 	return all
 }
 
-func suitesOf(r workbench.TestReport) junitSuites {
+func suitesOf(r dev.TestReport) junitSuites {
 	all := junitSuites{Tests: len(r.Cases), Failures: r.Failed}
 	times := map[string]float64{}
 	for _, c := range r.Cases {

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/wire"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // AddedCase is what AddCase has written.

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"cmp"
@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/workbench/memory"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // trigger makes the events of the input, or the Synchronization of all bindings.

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shell-operator/shell-operator/internal/dev/lint"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -25,8 +27,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
-	"github.com/shell-operator/shell-operator/internal/workbench/lint"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // TrialOptions are those of Try.

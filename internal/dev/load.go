@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // establishTimeout is the time that the API server has to serve a CRD.

@@ -1,11 +1,11 @@
-package workbench
+package dev
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 )
 
 // TestFromRuns prints a Role in each namespace for as many operations as an operator keeps, and a comment about further ones.

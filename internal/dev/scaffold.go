@@ -1,6 +1,4 @@
-// Package scaffold has the first files of a hook: the hook, its test file and the object of its tests. Everything is a function of its
-// arguments; the caller writes the files.
-package scaffold
+package dev
 
 import (
 	"embed"
@@ -17,57 +15,57 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Types are the kinds of bindings, Languages those of hooks.
+// bindingTypes are the kinds of bindings that Init knows, languages those of hooks.
 var (
-	Types     = []string{"kubernetes", "schedule", "startup", "validating", "mutating", "conversion", "http"}
-	Languages = []string{"sh", "bash", "python"}
+	bindingTypes = []string{"kubernetes", "schedule", "startup", "validating", "mutating", "conversion", "http"}
+	languages    = []string{"sh", "bash", "python"}
 )
 
-// Schema is the URL of the JSON Schema of test files.
-const Schema = "https://raw.githubusercontent.com/shell-operator/shell-operator/main/docs/reference/test-file.schema.json"
+// schemaURL is the URL of the JSON Schema of test files.
+const schemaURL = "https://raw.githubusercontent.com/shell-operator/shell-operator/main/docs/reference/test-file.schema.json"
 
-// Options of a hook.
-type Options struct {
+// scaffold is the first version of a hook: the hook, its test file and the object of its tests.
+type scaffold struct {
 	// File is the path of the hook; its name without an extension is that of the test file.
 	File string
-	// Type is one of Types, Language one of Languages.
+	// Type is one of bindingTypes, Language one of languages.
 	Type, Language string
 	// Group, Version, Kind and Plural name the kind of the objects.
 	Group, Version, Kind, Plural string
 	Namespaced                   bool
 }
 
-// File is a file to write.
-type File struct {
+// scaffoldFile is a file to write.
+type scaffoldFile struct {
 	Path, Text string
 	Executable bool
 }
 
-// Files returns the files of a hook; the hook is the first one.
-func Files(o Options) ([]File, error) {
+// files returns the files of a hook; the hook is the first one.
+func (o scaffold) files() ([]scaffoldFile, error) {
 	text, err := templates.ReadFile("templates/" + o.Type + ".txtar")
 	if err != nil {
-		return nil, fmt.Errorf("there is no binding of type %q: use one of %s", o.Type, strings.Join(Types, ", "))
+		return nil, fmt.Errorf("there is no binding of type %q: use one of %s", o.Type, strings.Join(bindingTypes, ", "))
 	}
 	archive := txtar.Parse(text)
 	stem := strings.TrimSuffix(filepath.Base(o.File), filepath.Ext(o.File))
 	values := o.values(stem)
-	var files []File
+	var files []scaffoldFile
 	for _, part := range []struct {
 		name, path, before string
 		executable         bool
 	}{
 		{o.Language, o.File, "", true},
-		{"test", filepath.Join(filepath.Dir(o.File), stem+"_test.yaml"), "# yaml-language-server: $schema=" + Schema + "\n", false},
+		{"test", filepath.Join(filepath.Dir(o.File), stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", false},
 		{"fixture", filepath.Join(filepath.Dir(o.File), "fixtures", stem+".yaml"), "", false},
 		{"namespace", filepath.Join(filepath.Dir(o.File), "fixtures", stem+"-namespace.yaml"), "", false},
 	} {
 		at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == part.name })
 		switch {
-		case at < 0 && part.executable && slices.Contains(Languages, o.Language):
+		case at < 0 && part.executable && slices.Contains(languages, o.Language):
 			return nil, fmt.Errorf("there is no %s hook in %s: use --lang sh or bash", o.Type, o.Language)
 		case at < 0 && part.executable:
-			return nil, fmt.Errorf("there is no language %q: use one of %s", o.Language, strings.Join(Languages, ", "))
+			return nil, fmt.Errorf("there is no language %q: use one of %s", o.Language, strings.Join(languages, ", "))
 		case at < 0, part.name == "namespace" && !o.Namespaced:
 			continue
 		}
@@ -80,14 +78,14 @@ func Files(o Options) ([]File, error) {
 		if err := t.Execute(&b, values); err != nil {
 			return nil, err
 		}
-		files = append(files, File{part.path, b.String(), part.executable})
+		files = append(files, scaffoldFile{part.path, b.String(), part.executable})
 	}
 	return files, nil
 }
 
-// values are what templates use.
-type values struct {
-	Options
+// scaffoldValues are what templates use.
+type scaffoldValues struct {
+	scaffold
 	APIVersion, OldVersion string
 	Stem, Name             string
 	Namespace, Object      string
@@ -95,8 +93,8 @@ type values struct {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-func (o Options) values(stem string) values {
-	v := values{Options: o, APIVersion: o.Version, Stem: stem, OldVersion: "v1", Namespace: "-", Object: strings.ToLower(o.Kind)}
+func (o scaffold) values(stem string) scaffoldValues {
+	v := scaffoldValues{scaffold: o, APIVersion: o.Version, Stem: stem, OldVersion: "v1", Namespace: "-", Object: strings.ToLower(o.Kind)}
 	if o.Group != "" {
 		v.APIVersion = o.Group + "/" + o.Version
 	}

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"cmp"
@@ -10,10 +10,10 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
 )
 
 // RBACOptions are those of RBAC.

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 )
 
 // origin is a real cluster that is read for a simulation: the objects of the bindings at its start, any other object before the first

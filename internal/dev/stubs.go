@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 // callsFile is where stubs record their calls.

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -23,8 +25,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/wire"
-	"github.com/shell-operator/shell-operator/internal/workbench/memory"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // simulation runs a hook on events of a simulated cluster: events come from package watch, queues merge them, runs deliver them, and

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shell-operator/shell-operator/internal/dev/lint"
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/script"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
-	"github.com/shell-operator/shell-operator/internal/workbench/lint"
-	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // LintOptions are those of Lint.

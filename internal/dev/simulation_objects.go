@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/workbench/memory"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // create creates the objects, except for those that an event adds later.

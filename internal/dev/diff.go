@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 // TrialDiff is what an operation changes in an object.

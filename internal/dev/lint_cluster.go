@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/shell-operator/shell-operator/internal/dev/lint"
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/workbench/lint"
-	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
 )
 
 // maxFiltered is how many objects of a binding a filter is tried on.

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/shell-operator/shell-operator/internal/answer"
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -25,7 +26,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
-	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 )
 
 // response is what a handler of the operator answers.

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/workbench/memory"
-	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
 )
 
 // store has the objects of a simulation: a cluster in memory, which may begin with the objects of a real one.

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
-	"github.com/shell-operator/shell-operator/internal/workbench/memory"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

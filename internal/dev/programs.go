@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/shell-operator/shell-operator/internal/dev/lint"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/workbench/lint"
 )
 
 // programs are what an environment's PATH leads to.

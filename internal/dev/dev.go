@@ -1,11 +1,11 @@
-// Package workbench has the tools of hook authors that need no operator: Init writes a first version of a hook, Lint checks hooks, Try runs
+// Package dev has the tools of hook authors that need no operator: Init writes a first version of a hook, Lint checks hooks, Try runs
 // one once, Test runs their tests, in a simulated cluster or a real one, RBAC generates their Roles.
 //
 // Callers may rely on this:
 //   - Hooks are called, run and checked by the code of the operator, so results agree with it.
 //   - Only Try with Apply and Load change the cluster. A cluster is optional unless it is named.
 //   - Nothing is left behind: no process, no file.
-package workbench
+package dev
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // ControlPlane is a program as testcluster: "start --dir DIR" starts a control plane and prints "ready".

@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"cmp"
@@ -12,9 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/shell-operator/shell-operator/internal/workbench/rbac"
-	"github.com/shell-operator/shell-operator/internal/workbench/scaffold"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 // InitOptions are those of Init.
@@ -32,9 +31,9 @@ func Init(o InitOptions) (paths []string, err error) {
 	if o.Language == "" {
 		o.Language = languageOf(o.File)
 	}
-	fit := scaffold.Options{File: o.File, Type: o.Binding, Language: o.Language}
-	if !slices.Contains(scaffold.Types, o.Binding) {
-		return nil, fmt.Errorf("there is no binding of type %q: use one of %s", o.Binding, strings.Join(scaffold.Types, ", "))
+	fit := scaffold{File: o.File, Type: o.Binding, Language: o.Language}
+	if !slices.Contains(bindingTypes, o.Binding) {
+		return nil, fmt.Errorf("there is no binding of type %q: use one of %s", o.Binding, strings.Join(bindingTypes, ", "))
 	}
 	if strings.HasSuffix(o.File, testfile.Suffix) || isManifest(o.File) {
 		return nil, fmt.Errorf("%s is no name of a hook: files with this extension are not run, name it for instance pods.sh", o.File)
@@ -42,7 +41,7 @@ func Init(o InitOptions) (paths []string, err error) {
 	if err := nameKind(&fit, o.Kind); err != nil {
 		return nil, err
 	}
-	files, err := scaffold.Files(fit)
+	files, err := fit.files()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +86,7 @@ func languageOf(file string) string {
 }
 
 // nameKind finds the kind of the objects of a scaffold.
-func nameKind(o *scaffold.Options, kind string) error {
+func nameKind(o *scaffold, kind string) error {
 	uses := slices.Contains([]string{"kubernetes", "validating", "mutating", "conversion"}, o.Type)
 	switch {
 	case kind != "" && !uses:

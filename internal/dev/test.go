@@ -1,4 +1,4 @@
-package workbench
+package dev
 
 import (
 	"bytes"
@@ -17,12 +17,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/wire"
-	"github.com/shell-operator/shell-operator/internal/workbench/memory"
-	"github.com/shell-operator/shell-operator/internal/workbench/testfile"
 )
 
 // TestOptions are those of Test.
