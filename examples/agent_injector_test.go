@@ -16,6 +16,11 @@ func TestAgentInjector(t *testing.T) {
 	t.Parallel()
 	// One after the other: its ClusterRoleBinding has one subject.
 	t.Run("undisturbed", func(t *testing.T) { agentInjector(prepareWebhooks(t, "agent-injector")) })
+	t.Run("without workers", func(t *testing.T) {
+		e := prepareWebhooks(t, "agent-injector")
+		e.env = append(e.env, "SHELL_OPERATOR_WORKERS=false")
+		agentInjector(e)
+	})
 	t.Run("killed", func(t *testing.T) { agentInjectorKilled(prepareWebhooks(t, "agent-injector").killed("jq")) })
 }
 

@@ -42,9 +42,12 @@ func TestCases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(testenv.Binary(t), "test", ".")
-	cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), pythonPath())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	// Hooks with settings.worker run both ways.
+	for _, workers := range []string{"--workers=true", "--workers=false"} {
+		cmd := exec.Command(testenv.Binary(t), "test", ".", workers)
+		cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), pythonPath())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", workers, err, out)
+		}
 	}
 }

@@ -10,6 +10,8 @@ source "${SHELL_LIB:-/shell_lib.sh}"
 __config__() {
   cat <<EOF
 configVersion: v1
+settings:
+  worker: true # the hook is started once: each review is a fork
 kubernetesMutating:
 - name: agent-injector.example.com
   rules:
