@@ -19,7 +19,8 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 	}
 	report := Report{Usage: a.usage, Err: t.late(ctx, err)}
 	a.unrecorded = r.opts.Recorder.Keep(recording.Run{
-		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(), Environment: slices.Concat(a.in.Env, a.in.Vars), Outputs: a.outputs, File: a.result,
+		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(),
+		Environment: slices.Concat(a.in.Env, a.in.Vars), Outputs: a.outputs, File: a.result,
 		HookFailed: a.hookFailed, Unread: a.unread, Exit: report.Exit(), Error: withoutOutput(err), Output: a.record.Tail(),
 	})
 }

@@ -75,7 +75,8 @@ func TestPrevious(t *testing.T) {
 	r := New(Options{Executor: world, Snapshots: world, Effects: world, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler)})
 	r.Add([]*hook.Hook{h})
 	of := func(index int, watch event.Watch, name, result string) event.Event {
-		return event.Event{Type: event.Change, Hook: h, Index: index, Watch: watch, Object: event.Object{Name: name, Filtered: event.Memory(result)}}
+		return event.Event{Type: event.Change, Hook: h, Index: index, Watch: watch,
+			Object: event.Object{Name: name, Filtered: event.Memory(result)}}
 	}
 	run := func(want string, events ...event.Event) {
 		t.Helper()
@@ -101,7 +102,8 @@ func TestPrevious(t *testing.T) {
 	run("Modified[2,3] Modified[3,4]", of(0, event.Modified, "web", "3"), of(0, event.Modified, "web", "4"))
 	run("[null,7]", of(0, event.Requeued, "web", "")) // type: Requeue; it reads the object again
 	run("Modified[7,8]", of(0, event.Modified, "web", "8"))
-	run("Deleted[8,8] Added[null,9] Modified[9,10]", of(0, event.Deleted, "web", "8"), of(0, event.Added, "web", "9"), of(0, event.Modified, "web", "10"))
+	run("Deleted[8,8] Added[null,9] Modified[9,10]", of(0, event.Deleted, "web", "8"), of(0, event.Added, "web", "9"),
+		of(0, event.Modified, "web", "10"))
 	run("Deleted[10,10]", of(0, event.Deleted, "web", "10"))
 	run("Modified[null,11]", of(0, event.Modified, "web", "11"))
 
@@ -134,7 +136,8 @@ func TestPrevious(t *testing.T) {
 		}
 	}
 	// A Synchronization that is repeated does not bring back what runs have processed, or what has ended, in the meantime.
-	world.list = many{{Name: "web", Filtered: event.Memory("1")}, {Name: "gone", Filtered: event.Memory("1")}, {Name: "calm", Filtered: event.Memory("1")}}
+	world.list = many{{Name: "web", Filtered: event.Memory("1")}, {Name: "gone", Filtered: event.Memory("1")},
+		{Name: "calm", Filtered: event.Memory("1")}}
 	world.during = func() {
 		run("Modified[null,2]", of(0, event.Modified, "web", "2"))
 		run("Deleted[null,1]", of(0, event.Deleted, "gone", "1"))

@@ -122,8 +122,9 @@ func (r *Runner) begin(t *Task) Record {
 		return noRecord{}
 	}
 	return r.opts.Begin(Begun{
-		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Binding: t.Binding(), Event: t.EventType(),
-		Why: t.why(), Events: t.events.Len(), Waited: t.readExtra().waited,
+		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Binding: t.Binding(),
+		Event: t.EventType(),
+		Why:   t.why(), Events: t.events.Len(), Waited: t.readExtra().waited,
 	})
 }
 

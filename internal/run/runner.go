@@ -53,16 +53,16 @@ type Workers interface {
 
 // Snapshots are those of kubernetes bindings, with the guarantees of package watch.
 type Snapshots interface {
-	// Object returns a current object as an event would carry it; false if the binding has no such object, or the object is being deleted and has
-	// to get nothing but Deleting.
+	// Object returns a current object as an event would carry it; false if the binding has no such object, or the object is being deleted and
+	// has to get nothing but Deleting.
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
 	// Has reports whether the binding has an object, also one that is being deleted.
 	Has(h *hook.Hook, index int, namespace, name string) bool
 	Snapshot(h *hook.Hook, index int) event.Snapshot
 	Synchronize(h *hook.Hook, index int) event.Snapshot
 	Unlock(h *hook.Hook, index int)
-	// Follow returns the object, if it is there in full and not known to be outdated, before an effect changes it. With the resource versions before
-	// and after, written suppresses the event of this change.
+	// Follow returns the object, if it is there in full and not known to be outdated, before an effect changes it. With the resource versions
+	// before and after, written suppresses the event of this change.
 	Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string))
 }
 
@@ -70,8 +70,8 @@ type Snapshots interface {
 type Finalizers interface {
 	// Release removes them after a successful run with these events.
 	Release(ctx context.Context, events iter.Seq[event.Event])
-	// Keep keeps that of an object whose clean-up has another step, unless the binding has no such object any more. If again, the object is delivered
-	// again when the requeue is due.
+	// Keep keeps that of an object whose clean-up has another step, unless the binding has no such object any more. If again, the object is
+	// delivered again when the requeue is due.
 	Keep(ev event.Event) (kept, again bool)
 }
 
@@ -114,8 +114,8 @@ type Options struct {
 	Finalizers Finalizers
 	// MaxContextBytes is about the largest size of a context file with more than one context; 0 means no limit.
 	MaxContextBytes int
-	// Full, if set, reports that too much waits: a Modified event then takes the place of one of its object. Replaced receives the event that it
-	// replaces. Both must be quick.
+	// Full, if set, reports that too much waits: a Modified event then takes the place of one of its object. Replaced receives the event that
+	// it replaces. Both must be quick.
 	Full     func() bool
 	Replaced func(ev *event.Event)
 	// Pending has what hooks get again. By default it is empty.
@@ -207,7 +207,8 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	endTrace(err)
 	report := Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: m.key, Waited: m.waited, Attempt: m.attempts, Merged: merged,
-		Wall: time.Since(started), Usage: a.usage, Served: a.served, Kubectl: a.calls, Changes: a.changes, Response: a.response, Result: a.result, InvalidResult: a.invalidResult, Err: err, Allowed: t.mayFail(),
+		Wall: time.Since(started), Usage: a.usage, Served: a.served, Kubectl: a.calls, Changes: a.changes, Response: a.response, Result: a.result,
+		InvalidResult: a.invalidResult, Err: err, Allowed: t.mayFail(),
 		Interrupted: err != nil && interrupted(ctx), Unrecorded: a.unrecorded,
 	}
 	a.record.End(report)
@@ -379,7 +380,8 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 		log.Warn("The hook has printed more than 10 MiB, so its output was read at 4 MiB/s from then on: print less")
 	}
 	if result.HeldOpen {
-		log.Warn("The hook has ended, but a process that it left behind kept its output open; what that prints is not logged: redirect the output of background processes")
+		log.Warn("The hook has ended, but a process that it left behind kept its output open; what that prints is not logged: redirect the " +
+			"output of background processes")
 	}
 	return result, err
 }

@@ -67,7 +67,8 @@ func (r *reader) Execute(_ context.Context, in process.Invocation) (process.Resu
 // object is a change of an object with a text of that size.
 func object(h *hook.Hook, index int, watch event.Watch, name string, size int) event.Event {
 	full := fmt.Sprintf(`{"name":%q,"text":%q}`, name, strings.Repeat("x", size))
-	return event.Event{Type: event.Change, Hook: h, Index: index, Watch: watch, Object: event.Object{Namespace: "a", Name: name, Kind: "Pod", Full: event.Memory(full)}}
+	return event.Event{Type: event.Change, Hook: h, Index: index, Watch: watch,
+		Object: event.Object{Namespace: "a", Name: name, Kind: "Pod", Full: event.Memory(full)}}
 }
 
 // drain runs a task and what its runs leave, each until it succeeds.
@@ -108,7 +109,8 @@ func splitting(t testing.TB, dir string, most int) (*Runner, *reader) {
 	}
 	t.Cleanup(func() { _ = files.Close() })
 	got := &reader{t: t}
-	return New(Options{Executor: got, Workspace: files, Log: slog.New(slog.DiscardHandler), Snapshots: fewObjects{}, Effects: noEffects{}, MaxContextBytes: most}), got
+	return New(Options{Executor: got, Workspace: files, Log: slog.New(slog.DiscardHandler), Snapshots: fewObjects{}, Effects: noEffects{},
+		MaxContextBytes: most}), got
 }
 
 // TestSplittingAgainstModel compares the runs of random contexts with those that a plain list gives.
@@ -300,7 +302,8 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the log: %s", log.String())
 	}
 	large := r.Task(object(h, 0, event.Modified, "large", 5<<20))
-	if err := large.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no space left on device: the binding context has 5.0 MiB") || large.Rest() != nil {
+	if err := large.Run(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "no space left on device: the binding context has 5.0 MiB") || large.Rest() != nil {
 		t.Errorf("error %v", err)
 	}
 }

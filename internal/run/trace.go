@@ -53,14 +53,16 @@ func (r *Runner) startRunSpan(ctx context.Context, t *Task) (context.Context, fu
 		ctx = trace.ContextWithSpanContext(ctx, m.origins[0])
 	}
 	if now := time.Now(); m.review == nil {
-		_, waiting := operator.Start(ctx, "queue", trace.WithTimestamp(now.Add(-m.waited)), trace.WithAttributes(attribute.String("queue", t.Queue())))
+		_, waiting := operator.Start(ctx, "queue", trace.WithTimestamp(now.Add(-m.waited)),
+			trace.WithAttributes(attribute.String("queue", t.Queue())))
 		waiting.End(trace.WithTimestamp(now))
 	}
 	var links []trace.Link
 	for _, other := range m.origins[min(1, len(m.origins)):min(maxLinks+1, len(m.origins))] {
 		links = append(links, trace.Link{SpanContext: other})
 	}
-	attributes := append(t.attributes(), attribute.String("task.id", t.ID()), attribute.Int("attempt", m.attempts), attribute.Int("contexts", t.events.Len()))
+	attributes := append(t.attributes(), attribute.String("task.id", t.ID()), attribute.Int("attempt", m.attempts),
+		attribute.Int("contexts", t.events.Len()))
 	if m.key != "" {
 		attributes = append(attributes, attribute.String("key", m.key))
 	}
@@ -73,7 +75,8 @@ func (r *Runner) startHookSpan(ctx context.Context, t *Task) (context.Context, f
 	if r.opts.Tracers == nil {
 		return ctx, noEnd
 	}
-	ctx, span := r.opts.Tracers.Hook.Start(ctx, "Run", trace.WithAttributes(attribute.String("name", t.Hook().Name), attribute.String("path", t.Hook().Path)))
+	ctx, span := r.opts.Tracers.Hook.Start(ctx, "Run", trace.WithAttributes(attribute.String("name", t.Hook().Name),
+		attribute.String("path", t.Hook().Path)))
 	return ctx, endOf(span)
 }
 
@@ -88,7 +91,8 @@ func (r *Runner) startProcessSpan(ctx context.Context) (context.Context, func(er
 // addWorker adds the worker of a run to the span of its process.
 func addWorker(ctx context.Context, s process.Served) {
 	if s.Worker > 0 {
-		trace.SpanFromContext(ctx).SetAttributes(attribute.Int("worker", s.Worker), attribute.Int("worker.run", s.Run), attribute.Float64("worker.start_seconds", s.Started.Seconds()))
+		trace.SpanFromContext(ctx).SetAttributes(attribute.Int("worker", s.Worker), attribute.Int("worker.run", s.Run),
+			attribute.Float64("worker.start_seconds", s.Started.Seconds()))
 	}
 }
 

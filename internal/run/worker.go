@@ -25,8 +25,8 @@ func (r *Runner) worker(h *hook.Hook, set int, run string, f *workspace.Files) *
 	return w
 }
 
-// Renew makes workers run from the current files of their hooks, and starts those that are always there. It is called when the hooks or their
-// files have changed.
+// Renew makes workers run from the current files of their hooks, and starts those that are always there. It is called when the hooks or
+// their files have changed.
 func (r *Runner) Renew() {
 	if r.opts.Workers == nil {
 		return

@@ -25,7 +25,8 @@ type Calls struct {
 }
 
 // Verbs are the commands of the trimmed kubectl. Its list is in kubectl/trimmed/first, a module of its own; test/kubectl calls each.
-var Verbs = []string{"annotate", "apply", "auth", "create", "delete", "get", "label", "patch", "replace", "rollout", "scale", "version", "wait"}
+var Verbs = []string{"annotate", "apply", "auth", "create", "delete", "get", "label", "patch", "replace", "rollout", "scale",
+	"version", "wait"}
 
 // Other stands for all commands that are not in Verbs.
 const Other = "other"

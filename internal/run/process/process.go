@@ -216,7 +216,8 @@ func (e *ExitError) Error() string {
 // Hint is the fix for the few failures that many hooks meet, or empty.
 func (e *ExitError) Hint() string {
 	if strings.Contains(e.Stderr, "/shell_lib.sh: No such file or directory") {
-		return `: the shell library is at /shell_lib.sh only in the container image: write source "${SHELL_LIB:-/shell_lib.sh}", which finds it everywhere`
+		return `: the shell library is at /shell_lib.sh only in the container image: write source ` +
+			`"${SHELL_LIB:-/shell_lib.sh}", which finds it everywhere`
 	}
 	return ""
 }
@@ -228,7 +229,8 @@ type TimeoutError struct {
 }
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%s FAILED: still running after %s, killed: raise settings.executionTimeout of the hook or --hook-timeout, or make the hook faster", e.Hook, e.Limit)
+	return fmt.Sprintf("%s FAILED: still running after %s, killed: raise settings.executionTimeout of the hook or --hook-timeout, "+
+		"or make the hook faster", e.Hook, e.Limit)
 }
 
 // StartError reports that the process could not be started.
@@ -251,7 +253,8 @@ func (e *StartError) Reason() string {
 	case missing && !exists(e.Dir):
 		return fmt.Sprintf("its working directory %s does not exist: restore it, or restart the operator", e.Dir)
 	case missing && !exists(e.Path):
-		return fmt.Sprintf("the file %s does not exist: it was removed or renamed after the hook was loaded; restore it, or restart the operator", e.Path)
+		return fmt.Sprintf("the file %s does not exist: it was removed or renamed after the hook was loaded; restore it, or restart the operator",
+			e.Path)
 	case strings.HasSuffix(interpreter, "\r"):
 		return fmt.Sprintf("the file %s has Windows line ends: convert it, for instance with sed -i 's/\\r$//'", e.Path)
 	case missing && interpreter != "" && !exists(interpreter):
@@ -259,7 +262,8 @@ func (e *StartError) Reason() string {
 	case errors.Is(e.Err, syscall.ENOEXEC):
 		return fmt.Sprintf("%s is neither a program for this machine nor a script: begin it with a line such as #!/usr/bin/env bash", e.Path)
 	case errors.Is(e.Err, os.ErrPermission):
-		return fmt.Sprintf("the operator's user is not allowed to execute %s: check the modes of the file and its directories, and the noexec option of the file system", e.Path)
+		return fmt.Sprintf("the operator's user is not allowed to execute %s: check the modes of the file and its directories, "+
+			"and the noexec option of the file system", e.Path)
 	}
 	return fmt.Sprintf("cannot execute %s: %v", e.Path, e.Err)
 }

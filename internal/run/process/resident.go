@@ -167,7 +167,8 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 		return Result{}, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
 	if err := j.open(); err != nil {
-		return Result{}, fmt.Errorf("%s FAILED: cannot make a named pipe: %w: is the directory of --tmp-dir or --run-dir full or not writable?", in.Hook, err)
+		return Result{}, fmt.Errorf("%s FAILED: cannot make a named pipe: %w: is the directory of --tmp-dir or --run-dir full or not writable?",
+			in.Hook, err)
 	}
 	defer j.close()
 	w.mu.Lock()
@@ -183,8 +184,8 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 	return j.result, j.err
 }
 
-// open makes the named pipes of a run. Until the answer they have a writer of ours: so they do not end with the first of several programs that
-// open them, and a worker that opens one does not block.
+// open makes the named pipes of a run. Until the answer they have a writer of ours: so they do not end with the first of several programs
+// that open them, and a worker that opens one does not block.
 func (j *job) open() (err error) {
 	j.stdout = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.in.Stdout}}
 	j.stderr = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.in.Stderr, keep: j.tail}}
@@ -268,7 +269,8 @@ func (w *Resident) takeOrders() {
 		w.refuse(next)
 		closeEnd(&w.socket)
 	case w.talk.state == talkStarting && w.leaving == staying && !now.Before(w.due):
-		w.breakOff(fmt.Sprintf("its worker was not ready after %s: print nothing on the socket but the line \"ready\" after the preparation, or raise --config-timeout", w.opts.ReadyTimeout), "")
+		w.breakOff(fmt.Sprintf("its worker was not ready after %s: print nothing on the socket but the line \"ready\" after the preparation, "+
+			"or raise --config-timeout", w.opts.ReadyTimeout), "")
 	case w.leaving != staying && w.leaving != killed && !now.Before(w.due):
 		w.signal(now)
 	}
@@ -460,7 +462,8 @@ func (w *Resident) hear(received []byte) {
 		case answer:
 			w.complete(status)
 		case breach:
-			w.breakOff("its worker has broken the protocol: "+wrong+". Write to descriptor "+WorkerVariable+" only what the reference specifies", sent)
+			w.breakOff("its worker has broken the protocol: "+wrong+". Write to descriptor "+WorkerVariable+" only what the reference specifies",
+				sent)
 			return
 		}
 	}
@@ -501,7 +504,8 @@ func (w *Resident) finish(j *job, now usage, err error) {
 	j.stdout.lines.end()
 	j.stderr.lines.end()
 	j.result.Slowed = j.pace.slowed()
-	j.result.Usage = Usage{User: now.user - w.before.user, System: now.system - w.before.system, MaxRSS: now.resident, Wall: ended.Sub(j.started)}
+	j.result.Usage = Usage{User: now.user - w.before.user, System: now.system - w.before.system, MaxRSS: now.resident,
+		Wall: ended.Sub(j.started)}
 	w.before = now
 	var exit *ExitError
 	var broken *WorkerError
@@ -591,7 +595,9 @@ func (w *Resident) cause(err error) *WorkerError {
 	case w.broken != nil && w.leaving >= terminated:
 		return w.broken
 	case w.talk.state == talkStarting:
-		return &WorkerError{Hook: w.opts.Hook, Problem: fmt.Sprintf("its worker ended with %s before it was ready: end the hook with hook::run or hook.run(), or remove settings.worker", w.status.String())}
+		return &WorkerError{Hook: w.opts.Hook,
+			Problem: fmt.Sprintf("its worker ended with %s before it was ready: end the hook with hook::run or hook.run(), "+
+				"or remove settings.worker", w.status.String())}
 	}
 	return &WorkerError{Hook: w.opts.Hook, Problem: "its worker ended with " + w.status.String()}
 }

@@ -104,7 +104,8 @@ func message(run string, vars []string, pipes *Worker) (string, error) {
 	add("HOOK_STDERR=" + pipes.Stderr)
 	b.WriteByte(0)
 	if b.Len() > maxMessage {
-		return "", fmt.Errorf("the variables of the run have %d bytes, and a worker gets at most %d: use shorter keys of its queue", b.Len(), maxMessage)
+		return "", fmt.Errorf("the variables of the run have %d bytes, and a worker gets at most %d: use shorter keys of its queue",
+			b.Len(), maxMessage)
 	}
 	return b.String(), nil
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// group decides about the workers of one hook: which one serves a run, which one is started, which one ends. It has no processes, no locks and
-// no clock: callers pass the time, and carry out the actions that its methods return.
+// group decides about the workers of one hook: which one serves a run, which one is started, which one ends. It has no processes, no locks
+// and no clock: callers pass the time, and carry out the actions that its methods return.
 //
 // Its invariants:
 //   - At most one worker is starting for each run that waits, besides the one that is always there.

@@ -76,7 +76,8 @@ func (s *script) do(step string) string {
 				run = key
 			}
 		}
-		texts = append(texts, strings.TrimSpace(map[actionKind]string{give: "give", fail: "fail", end: "end"}[a.kind]+" "+strings.TrimSpace(name+" "+run)))
+		texts = append(texts,
+			strings.TrimSpace(map[actionKind]string{give: "give", fail: "fail", end: "end"}[a.kind]+" "+strings.TrimSpace(name+" "+run)))
 	}
 	return strings.Join(texts, ", ")
 }
@@ -279,7 +280,8 @@ after 1s: start B for failure
 func TestGroupInvariants(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		g := &group{limits: limits{maxRuns: random.IntN(4), maxAge: time.Duration(random.IntN(3)) * time.Minute, idleTimeout: time.Duration(random.IntN(3)) * time.Minute}, always: random.IntN(2) == 0}
+		g := &group{limits: limits{maxRuns: random.IntN(4), maxAge: time.Duration(random.IntN(3)) * time.Minute,
+			idleTimeout: time.Duration(random.IntN(3)) * time.Minute}, always: random.IntN(2) == 0}
 		now := time.Unix(0, 0)
 		var alive []*member // processes, until ended is called
 		running := map[*waiter]*member{}
@@ -316,7 +318,8 @@ func TestGroupInvariants(t *testing.T) {
 			if len(waiting) > 0 && in[idle] > 0 || len(waiting) > in[starting] {
 				t.Fatalf("seed %d: %d runs wait, workers by state: %v\n%v", seed, len(waiting), in, log)
 			}
-			if g.always && !g.retired && !slices.ContainsFunc(g.members, func(m *member) bool { return m.state != leaving }) && !now.Before(g.retryAt) && what != "left" {
+			if g.always && !g.retired && !slices.ContainsFunc(g.members, func(m *member) bool { return m.state != leaving }) &&
+				!now.Before(g.retryAt) && what != "left" {
 				t.Fatalf("seed %d: none is there\n%v", seed, log)
 			}
 		}

@@ -80,7 +80,8 @@ func checkLibrary(t *testing.T, b *bench, run func(string, ...string) outcome, c
 		if got.err != nil {
 			text = got.err.Error()
 		}
-		if strings.Join(got.stdout, "|") != test.stdout || (test.err == "") != (text == "") || !strings.Contains(text, test.err) || got.result.Served.Worker != 1 || got.result.Served.Run != i+1 {
+		if strings.Join(got.stdout, "|") != test.stdout || (test.err == "") != (text == "") || !strings.Contains(text, test.err) ||
+			got.result.Served.Worker != 1 || got.result.Served.Run != i+1 {
 			t.Errorf("%s: %s\n%s", test.name, got, b.log)
 		}
 	}
@@ -92,11 +93,16 @@ func TestPythonLibrary(t *testing.T) {
 	checkLibrary(t, b, run, []libraryCase{
 		{"state", `count += 1; print(count, os.environ["PREPARED"])`, "1 yes", ""},
 		{"state of the run before", `count += 1; print(count)`, "1", ""},
-		{"a run that changes all", `os.chdir("/"); os.umask(0o077); os.environ["LEFT"] = "x"; signal.signal(signal.SIGTERM, signal.SIG_IGN); left = open("left", "w"); atexit.register(print, "atexit"); os.chdir("/")`, "atexit", ""},
-		{"none of it is there", `print(os.getcwd() == "/", oct(os.umask(0)), os.environ.get("LEFT"), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, "left" in globals(), any("left" in os.readlink(f"/proc/self/fd/{f}") for f in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{f}")))`, "False 0o22 None True False False", ""},
+		{"a run that changes all", `os.chdir("/"); os.umask(0o077); os.environ["LEFT"] = "x"; signal.signal(signal.SIGTERM, signal.SIG_IGN); ` +
+			`left = open("left", "w"); atexit.register(print, "atexit"); os.chdir("/")`, "atexit", ""},
+		{"none of it is there",
+			`print(os.getcwd() == "/", oct(os.umask(0)), os.environ.get("LEFT"), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, ` +
+				`"left" in globals(), any("left" in os.readlink(f"/proc/self/fd/{f}") for f in os.listdir("/proc/self/fd") if ` +
+				`os.path.exists(f"/proc/self/fd/{f}")))`, "False 0o22 None True False False", ""},
 		{"the directory of the preparation", `print(os.path.isdir(kept.name)); kept = None`, "True", ""},
 		{"is still there", `print(os.path.isdir(kept.name))`, "True", ""},
-		{"a directory of the run", `own = tempfile.TemporaryDirectory(); print(os.path.isdir(own.name)); open("own", "w").write(own.name)`, "True", ""},
+		{"a directory of the run", `own = tempfile.TemporaryDirectory(); print(os.path.isdir(own.name)); open("own", "w").write(own.name)`,
+			"True", ""},
 		{"is removed", `print(os.path.isdir(open("own").read())); os.remove("own")`, "False", ""},
 		{"an exception", `print("a"); raise ValueError("no")`, "a", "ValueError: no"},
 		{"an exit", `sys.exit(7)`, "", "exit status 7"},
@@ -105,7 +111,9 @@ func TestPythonLibrary(t *testing.T) {
 		{"a thread", `threading.Thread(target=lambda: (time.sleep(0.05), print("thread"))).start(); print("main")`, "main|thread", ""},
 		{"no line end", `print("a", end="")`, "a", ""},
 		{"another program", `sys.stdout.flush(); os.execv("/bin/echo", ["echo", "program"])`, "program", ""},
-		{"a program with the library", `print(os.environ.get("HOOK_WORKER_FD")); sys.stdout.flush(); subprocess.run([sys.executable, __file__, "--config"], check=True)`, `None|prepared|{"configVersion": "v1", "onStartup": 1, "settings": {"worker": true}}|not reached in a worker|the worker ends`, ""},
+		{"a program with the library",
+			`print(os.environ.get("HOOK_WORKER_FD")); sys.stdout.flush(); subprocess.run([sys.executable, __file__, "--config"], check=True)`,
+			`None|prepared|{"configVersion": "v1", "onStartup": 1, "settings": {"worker": true}}|not reached in a worker|the worker ends`, ""},
 		{"the socket", `print(os.path.exists("/proc/self/fd/3") and os.readlink("/proc/self/fd/3").startswith("socket:"))`, "False", ""},
 	})
 	if got := run(`print(os.environ.get("TRACESTATE"))`, "TRACESTATE=a"); strings.Join(got.stdout, "") != "a" {
@@ -115,7 +123,8 @@ func TestPythonLibrary(t *testing.T) {
 		t.Error(got)
 	}
 	b.pool.Close()
-	if log := b.log.String(); strings.Count(log, "msg=prepared") != 1 || strings.Count(log, `msg="the worker ends"`) != 1 || strings.Contains(log, "not reached") {
+	if log := b.log.String(); strings.Count(log, "msg=prepared") != 1 || strings.Count(log, `msg="the worker ends"`) != 1 ||
+		strings.Contains(log, "not reached") {
 		t.Error(log)
 	}
 }
@@ -133,7 +142,9 @@ func TestPythonLibraryWithoutFork(t *testing.T) {
 }
 
 func TestPythonLibraryAndThreads(t *testing.T) {
-	_, run := libraryBench(t, strings.NewReplacer("PREPARATION", `threading.Thread(target=time.sleep, args=(3,), name="poller", daemon=True).start()`, "OPTIONS", "").Replace(pythonHook))
+	_, run := libraryBench(t,
+		strings.NewReplacer("PREPARATION", `threading.Thread(target=time.sleep, args=(3,), name="poller", daemon=True).start()`, "OPTIONS", "").
+			Replace(pythonHook))
 	if got := run("print(1)"); got.err == nil || !strings.Contains(got.err.Error(), "would be missing in it: poller") {
 		t.Error(got)
 	}
@@ -145,12 +156,14 @@ func TestShellLibrary(t *testing.T) {
 		{"state", `count=$((count + 1)); echo "$count $PREPARED"`, "1 yes", ""},
 		{"state of the run before", `count=$((count + 1)); echo "$count"`, "1", ""},
 		{"a run that changes all", `cd /; umask 777; export LEFT=x; set +e; trap 'echo a trap' EXIT; exec 7</dev/null`, "a trap", ""},
-		{"none of it is there", `echo "$PWD" "$(umask)" "${LEFT:-}" "${-//[!e]/}"; ls /proc/$BASHPID/fd | grep -c 7 || true`, b.dir + " 0022  e|0", ""},
+		{"none of it is there", `echo "$PWD" "$(umask)" "${LEFT:-}" "${-//[!e]/}"; ls /proc/$BASHPID/fd | grep -c 7 || true`,
+			b.dir + " 0022  e|0", ""},
 		{"a failure", `echo a; false; echo b`, "a", "exit status 1"},
 		{"an exit", `exit 7`, "", "failed with exit status 7"},
 		{"a signal", `kill -9 $BASHPID`, "", "exit status 137"},
 		{"a filter of the output", `exec > >(sed s/a/b/); echo a`, "b", ""},
-		{"a program with the library", `echo "${HOOK_WORKER_FD:-none}"; "$0" --config`, `none|prepared|{"configVersion":"v1","onStartup":1,"settings":{"worker":true}}|the worker ends`, ""},
+		{"a program with the library", `echo "${HOOK_WORKER_FD:-none}"; "$0" --config`,
+			`none|prepared|{"configVersion":"v1","onStartup":1,"settings":{"worker":true}}|the worker ends`, ""},
 		{"the contexts", `context::get binding`, "onStartup", ""},
 	})
 	if got := run(`false`); strings.Count(strings.Join(got.stderr, "\n"), "A command failed") != 1 {

@@ -3,12 +3,14 @@
 // Callers may rely on this:
 //   - A Pool is an executor: a run ends as it would as a process of its own, with the same errors for its exit status and its time limit.
 //   - Runs whose Invocation has no Worker go to the Executor below.
-//   - Each hook has workers of its own, at most as many as runs of it are in progress, and those for clients apart. A worker serves one run at a time.
+//   - Each hook has workers of its own, at most as many as runs of it are in progress, and those for clients apart. A worker serves one run
+//     at a time.
 //   - Workers that run from files which Keep does not name end as soon as they serve no run.
 //   - No run is sent twice. One that has not been sent, because its worker had ended, goes to another worker.
 //   - Close returns when all workers have ended.
 //
-// What a worker is, and how it is ended, is in process.Resident; which one serves a run, in the type group, which has neither processes nor locks.
+// What a worker is, and how it is ended, is in process.Resident; which one serves a run, in the type group, which has neither processes nor
+// locks.
 package worker
 
 import (
@@ -215,7 +217,8 @@ func (p *Pool) nudge() {
 	}
 }
 
-// Run ends workers that have reached a limit, and keeps those that are always there, until ctx ends. Then workers end after the run that they serve.
+// Run ends workers that have reached a limit, and keeps those that are always there, until ctx ends. Then workers end after the run that
+// they serve.
 func (p *Pool) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -150,10 +150,13 @@ func TestOneWorkerServesRuns(t *testing.T) {
 			t.Errorf("%T", got.err)
 		}
 	}
-	if got := b.runWith("true", func(in *process.Invocation) { in.Vars = append(in.Vars, "TEXT="+strings.Repeat("x", 65<<10)) }); got.err == nil || !strings.Contains(got.err.Error(), "at most 65536") {
+	if got := b.runWith("true", func(in *process.Invocation) { in.Vars = append(in.Vars, "TEXT="+strings.Repeat("x", 65<<10)) }); got.err ==
+		nil || !strings.Contains(got.err.Error(), "at most 65536") {
 		t.Error(got)
 	}
-	if got := b.runWith(`echo ${#TEXT}`, func(in *process.Invocation) { in.Vars = append(in.Vars, "TEXT="+strings.Repeat("x", 60<<10)) }); got.err != nil || got.result.Served.Worker != 1 {
+	if got := b.runWith(`echo ${#TEXT}`,
+		func(in *process.Invocation) { in.Vars = append(in.Vars, "TEXT="+strings.Repeat("x", 60<<10)) }); got.err != nil ||
+		got.result.Served.Worker != 1 {
 		t.Error(got)
 	}
 }
@@ -177,7 +180,8 @@ func TestOutput(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := b.run(test.command)
-			if got.err != nil || strings.Join(got.stdout, "|") != test.stdout || strings.Join(got.stderr, "|") != test.stderr || got.result.HeldOpen != test.heldOpen {
+			if got.err != nil || strings.Join(got.stdout, "|") != test.stdout || strings.Join(got.stderr, "|") != test.stderr ||
+				got.result.HeldOpen != test.heldOpen {
 				t.Error(got, got.result.HeldOpen)
 			}
 		})
@@ -198,7 +202,8 @@ func TestOutput(t *testing.T) {
 	if next := b.run("echo next"); between.err != nil || len(between.stdout) != 0 || strings.Join(next.stdout, "|") != "next" {
 		t.Error(between, next)
 	}
-	for _, want := range []string{"msg=preparing hook=hook.sh worker=1 output=stdout", "msg=oops hook=hook.sh worker=1 output=stderr", "msg=between hook=hook.sh worker=1 output=stdout"} {
+	for _, want := range []string{"msg=preparing hook=hook.sh worker=1 output=stdout", "msg=oops hook=hook.sh worker=1 output=stderr",
+		"msg=between hook=hook.sh worker=1 output=stdout"} {
 		if !strings.Contains(b.log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, b.log)
 		}
@@ -300,7 +305,8 @@ func TestTimeLimit(t *testing.T) {
 // Rule 9: a worker that does not get ready fails the run that waits for it.
 func TestStartsThatFail(t *testing.T) {
 	for _, test := range []struct{ name, script, want string }{
-		{"it ends", "#!/bin/sh\necho sorry >&2; exit 2", `its worker ended with exit status 2 before it was ready: end the hook with hook::run or hook.run(), or remove settings.worker: sorry`},
+		{"it ends", "#!/bin/sh\necho sorry >&2; exit 2",
+			`its worker ended with exit status 2 before it was ready: end the hook with hook::run or hook.run(), or remove settings.worker: sorry`},
 		{"another line", "#!/bin/sh\necho hello >&3; sleep 1000", `its worker has broken the protocol: its first line is not "ready"`},
 		{"it is late", "#!/bin/sh\nsleep 1000", "its worker was not ready after 200ms"},
 		{"it cannot be started", "#!/no/such/interpreter\n", `the interpreter "/no/such/interpreter"`},
@@ -341,7 +347,8 @@ func TestLimits(t *testing.T) {
 	t.Run("maxRuns", func(t *testing.T) {
 		b := newBench(t, prepared(""), nil)
 		for i := range 6 {
-			if got := b.runWith("true", limited(func(w *process.Worker) { w.MaxRuns = 2 })); got.err != nil || got.result.Served.Worker != 1+i/2 || got.result.Served.Run != 1+i%2 {
+			if got := b.runWith("true", limited(func(w *process.Worker) { w.MaxRuns = 2 })); got.err != nil || got.result.Served.Worker != 1+i/2 ||
+				got.result.Served.Run != 1+i%2 {
 				t.Error(got)
 			}
 		}
@@ -388,7 +395,8 @@ func TestEndOfWorkers(t *testing.T) {
 	}
 	t.Run("a killed operator", func(t *testing.T) {
 		kill, now := context.WithCancel(t.Context())
-		b := newBench(t, strings.Replace(prepared("trap '' TERM"), "|| exit 0", "|| while :; do sleep 1; done", 1), func(_ *Options, p *process.Options) { p.Kill = kill })
+		b := newBench(t, strings.Replace(prepared("trap '' TERM"), "|| exit 0", "|| while :; do sleep 1; done", 1),
+			func(_ *Options, p *process.Options) { p.Kill = kill })
 		got := b.run("echo $$")
 		now()
 		b.pool.Close()

@@ -52,7 +52,8 @@ func TestWorkersWithoutALibrary(t *testing.T) {
 					t.Error(got)
 				}
 			}
-			if got := b.runWith("", func(in *process.Invocation) { in.Vars = append(in.Vars, "BINDING_CONTEXT_PATH=/no/file") }); got.err == nil || got.result.Served.Worker != 1 {
+			if got := b.runWith("", func(in *process.Invocation) { in.Vars = append(in.Vars, "BINDING_CONTEXT_PATH=/no/file") }); got.err == nil ||
+				got.result.Served.Worker != 1 {
 				t.Error(got)
 			}
 			cmd := exec.Command(b.path)

@@ -46,7 +46,8 @@ func filesIn(dir string) *Files {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	return &Files{
 		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
-		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"), patch: in("object-patch"), result: in("result"),
+		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"),
+		patch: in("object-patch"), result: in("result"),
 		calls: in("kubectl-calls"), stdout: in("stdout"), stderr: in("stderr"),
 	}
 }

@@ -20,15 +20,16 @@ func homeOf(t *testing.T, w *Workspace, hook string) string {
 	return strings.TrimPrefix(env[0], "HOME=")
 }
 
-// A home directory is that of one hook, for its config calls and its runs, and is kept between them; Leave removes it, whatever the hook has done
-// to its modes, and Close the rest.
+// A home directory is that of one hook, for its config calls and its runs, and is kept between them; Leave removes it, whatever the hook
+// has done to its modes, and Close the rest.
 func TestHomes(t *testing.T) {
 	w := open(t, Options{Homes: true, RunDir: t.TempDir()})
 	a, b := homeOf(t, w, "a/b.sh"), homeOf(t, w, "a-b.sh")
 	if a == b || filepath.Dir(a) != filepath.Join(w.Dir(), homesName) {
 		t.Errorf("the homes are %s and %s", a, b)
 	}
-	must(t, os.MkdirAll(filepath.Join(a, "read", "only"), 0o700), os.WriteFile(filepath.Join(a, "read", "file"), nil, 0o600), os.Chmod(filepath.Join(a, "read", "only"), 0), os.Chmod(filepath.Join(a, "read"), 0o500))
+	must(t, os.MkdirAll(filepath.Join(a, "read", "only"), 0o700), os.WriteFile(filepath.Join(a, "read", "file"), nil, 0o600),
+		os.Chmod(filepath.Join(a, "read", "only"), 0), os.Chmod(filepath.Join(a, "read"), 0o500))
 	f, err := w.Create("a/b.sh", "1-1")
 	must(t, err)
 	if !slices.Contains(f.Own(), "HOME="+a) {
@@ -85,7 +86,8 @@ func TestSweepHidden(t *testing.T) {
 	killed, err := Open(Options{Dir: tmp, Homes: true})
 	must(t, err)
 	home := homeOf(t, killed, "a.sh")
-	must(t, os.Mkdir(filepath.Join(home, "dir"), 0o700), os.WriteFile(filepath.Join(home, "dir", "file"), nil, 0o600), os.Chmod(filepath.Join(home, "dir"), 0o500))
+	must(t, os.Mkdir(filepath.Join(home, "dir"), 0o700), os.WriteFile(filepath.Join(home, "dir", "file"), nil, 0o600),
+		os.Chmod(filepath.Join(home, "dir"), 0o500))
 	create(t, killed, "1-1")
 	must(t, killed.main.lock.Close()) // its process has ended
 	w := open(t, Options{Dir: tmp})
