@@ -42,7 +42,8 @@ func TestAnswered(t *testing.T) {
 		{"all is well", false, []answer{{"watch", nil}, {"watch", nil}, {"list", nil}}, nil},
 		{"the end of a long watch", false, []answer{{"watch", nil}, {"watch", errExpired}, {"watch", nil}}, nil},
 		{
-			"an outage", false, []answer{{"watch", nil}, {"watch", errUnreachable}, {"watch", errUnreachable}, {"watch", errUnreachable}, {"watch", nil}, {"watch", nil}},
+			"an outage", false, []answer{{"watch", nil}, {"watch", errUnreachable}, {"watch", errUnreachable}, {"watch", errUnreachable},
+				{"watch", nil}, {"watch", nil}},
 			[]string{"ERROR cannot watch pods (v1), the API server cannot be reached", "INFO Watch recovered"},
 		},
 		{
@@ -50,7 +51,8 @@ func TestAnswered(t *testing.T) {
 			[]string{"ERROR cannot watch", "INFO Watch recovered", "ERROR cannot watch", "INFO Watch recovered"},
 		},
 		{
-			"another trouble after the first", false, []answer{{"watch", errUnreachable}, {"watch", errForbidden}, {"watch", errExpired}, {"watch", errForbidden}},
+			"another trouble after the first", false, []answer{{"watch", errUnreachable}, {"watch", errForbidden}, {"watch", errExpired},
+				{"watch", errForbidden}},
 			[]string{"ERROR cannot watch pods (v1), the API server cannot be reached", "ERROR no permission to watch pods (v1)"},
 		},
 		{
@@ -176,12 +178,14 @@ func TestBrokenOffRequestsAreNotReported(t *testing.T) {
 	c := testenv.Shared(t)
 	o := observe(t, c.Kubeconfig)
 	ctx, cancel := context.WithCancel(t.Context())
-	roles := scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}}
+	roles := scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
+		Resource: "clusterroles"}}
 	var reports []string
-	lw := &listWatch{client: o.client, scope: roles, listing: func() {}, serving: func() []*subscription { return nil }, report: func(verb string, err error) {
-		cancel() // between the answer and its body
-		reports = append(reports, verb+" "+errorText(err))
-	}}
+	lw := &listWatch{client: o.client, scope: roles, listing: func() {}, serving: func() []*subscription { return nil },
+		report: func(verb string, err error) {
+			cancel() // between the answer and its body
+			reports = append(reports, verb+" "+errorText(err))
+		}}
 	_, err := lw.ListWithContext(ctx, metav1.ListOptions{})
 	if len(reports) != 1 || reports[0] != "list ok" {
 		t.Errorf("reported %q (%v)", reports, err)

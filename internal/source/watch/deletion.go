@@ -14,8 +14,8 @@ type deletions struct {
 	fates map[string]fate
 	// left are objects that the binding has no more, and that may have the finalizer. They are delivered after the Synchronization.
 	left []entry
-	// known are the uids that the binding has had, until the objects have been found that left before the start; nil afterwards. unfound is why that
-	// has failed.
+	// known are the uids that the binding has had, until the objects have been found that left before the start; nil afterwards. unfound is
+	// why that has failed.
 	known   map[string]bool
 	unfound string
 }
@@ -56,8 +56,8 @@ func (m *monitor) lostFinalizer(r request, last *object) {
 	}
 }
 
-// startsDeleting decides about a state of an object that is being deleted: the first one with the finalizer is delivered as Deleting, when the
-// Synchronization has been delivered; others are not.
+// startsDeleting decides about a state of an object that is being deleted: the first one with the finalizer is delivered as Deleting, when
+// the Synchronization has been delivered; others are not.
 func (m *monitor) startsDeleting(watch event.Watch, e entry) {
 	g, o := m.gate, e.object
 	switch {
@@ -75,8 +75,8 @@ func (m *monitor) startsDeleting(watch event.Watch, e entry) {
 	}
 }
 
-// keepFinalizer keeps the finalizer of an object after a run with its Deleting, if the binding has it still. A binding that is replaced delivers nothing
-// again: the object is in the next Synchronization.
+// keepFinalizer keeps the finalizer of an object after a run with its Deleting, if the binding has it still. A binding that is replaced
+// delivers nothing again: the object is in the next Synchronization.
 func (m *monitor) keepFinalizer(o event.Object) (stays, again bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,8 +104,8 @@ func (m *monitor) deliverDeleting(o event.Object) {
 	})
 }
 
-// isUnannounced reports whether an object that is new in an unlocked binding makes no event: it is being deleted, and there is nothing to clean up,
-// or that has been requested before the object left the selectors, and Deleted has followed.
+// isUnannounced reports whether an object that is new in an unlocked binding makes no event: it is being deleted, and there is nothing to
+// clean up, or that has been requested before the object left the selectors, and Deleted has followed.
 func (g *gate) isUnannounced(o *object) bool {
 	return g.closed() && o.terminating() && (!o.has(g.name) || g.fates[o.uid] != 0)
 }

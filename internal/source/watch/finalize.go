@@ -20,9 +20,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// Finalize adds the finalizers of a hook's bindings to their objects. It returns when all requests have been answered, whatever the answers;
-// while the permission is missing it calls stuck with each new reason and retries, until ctx ends. From now on the bindings get each
-// object with the finalizer only.
+// Finalize adds the finalizers of a hook's bindings to their objects. It returns when all requests have been answered, whatever the
+// answers; while the permission is missing it calls stuck with each new reason and retries, until ctx ends. From now on the bindings get
+// each object with the finalizer only.
 func (w *Watcher) Finalize(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var working sync.WaitGroup
@@ -58,7 +58,8 @@ func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) e
 		return ctx.Err()
 	}
 	if err := m.findLeft(ctx, w.opts.Changes, res); err != nil && ctx.Err() == nil {
-		m.log.Warn("Cannot find the objects that have left the selectors of the binding with its finalizer: they keep it. Will retry.", "error", err.Error())
+		m.log.Warn("Cannot find the objects that have left the selectors of the binding with its finalizer: they keep it. Will retry.",
+			"error", err.Error())
 		w.spawn(func(ctx context.Context) {
 			m.persist(ctx, func() error { return m.findLeft(ctx, w.opts.Changes, res) })
 		})
@@ -79,7 +80,8 @@ func (m *monitor) persist(ctx context.Context, try func() error) {
 }
 
 // record retries until the record has the finalizer.
-func (m *monitor) record(ctx context.Context, record func(context.Context, *hook.Hook, int, kube.Resource) error, res kube.Resource, stuck func(error)) error {
+func (m *monitor) record(ctx context.Context, record func(context.Context, *hook.Hook, int, kube.Resource) error, res kube.Resource,
+	stuck func(error)) error {
 	last := ""
 	return backoff(forbiddenDelay).Until(ctx, true, true, func(context.Context) (bool, error) {
 		err := record(ctx, m.hook, m.index, res)
@@ -274,8 +276,8 @@ func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	}
 }
 
-// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more. If again,
-// DeliverDeletion will deliver it; otherwise the next version of the hook gets it.
+// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more. If
+// again, DeliverDeletion will deliver it; otherwise the next version of the hook gets it.
 func (w *Watcher) Keep(ev event.Event) (kept, again bool) {
 	m := w.monitor(ev.Hook, ev.Index)
 	if m == nil || m.gate == nil {
@@ -284,8 +286,8 @@ func (w *Watcher) Keep(ev event.Event) (kept, again bool) {
 	return m.keepFinalizer(ev.Object)
 }
 
-// DeliverDeletion delivers again the Deleting of an object whose finalizer was kept, or the Deleted of one that has left the selectors, unless it has
-// gone or come back meanwhile.
+// DeliverDeletion delivers again the Deleting of an object whose finalizer was kept, or the Deleted of one that has left the selectors,
+// unless it has gone or come back meanwhile.
 func (w *Watcher) DeliverDeletion(ev event.Event) {
 	m := w.monitor(ev.Hook, ev.Index)
 	switch {
@@ -345,8 +347,8 @@ func (m *monitor) releaseObject(ctx context.Context, namespace, name string) err
 
 var errNotFinalized = errors.New("the binding has no such object with its finalizer")
 
-// Halt ends the events of all bindings with a finalizer, which is not added to any object from now on. Objects whose version is newer than the
-// given one lose it: it may have been added after an uninstall has begun to remove all of them.
+// Halt ends the events of all bindings with a finalizer, which is not added to any object from now on. Objects whose version is newer than
+// the given one lose it: it may have been added after an uninstall has begun to remove all of them.
 func (w *Watcher) Halt(reason string, than uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

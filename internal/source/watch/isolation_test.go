@@ -109,8 +109,9 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &monitor{
-			address: address{hook: &hook.Hook{}}, binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{},
-			log: slog.New(slog.DiscardHandler), filled: make(chan struct{}),
+			address: address{hook: &hook.Hook{}}, binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{},
+			sink: silence{},
+			log:  slog.New(slog.DiscardHandler), filled: make(chan struct{}),
 		}
 		sub := &subscription{consumer: m, stream: s}
 		m.expect(sub, 0)
@@ -183,7 +184,8 @@ func TestUndeliveredEventsAreLogged(t *testing.T) {
 			return true
 		})
 	}})
-	m := &monitor{binding: &hook.Kubernetes{Modified: true}, meter: noMeter{}, sink: silence{}, log: log, program: &jq.Filter{}, filled: make(chan struct{}), hold: holdStandby}
+	m := &monitor{binding: &hook.Kubernetes{Modified: true}, meter: noMeter{}, sink: silence{}, log: log, program: &jq.Filter{},
+		filled: make(chan struct{}), hold: holdStandby}
 	sub := &subscription{consumer: m}
 	m.expect(sub, 0)
 	put := func(version, filtered string) {
@@ -196,7 +198,8 @@ func TestUndeliveredEventsAreLogged(t *testing.T) {
 	put("3", "2")
 	m.remove(sub, &object{key: "a"})
 	want := []string{
-		"the Synchronization will contain it", "this replica is on standby", "the result of jqFilter is the same", "executeHookOnEvent does not include its type",
+		"the Synchronization will contain it", "this replica is on standby", "the result of jqFilter is the same",
+		"executeHookOnEvent does not include its type",
 	}
 	if fmt.Sprint(reasons) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", reasons, want)

@@ -485,7 +485,8 @@ func (m *monitor) undelivered(watch event.Watch, e entry, reason string) {
 // send delivers an event, or holds it while the binding is locked. It requires order.
 func (m *monitor) send(f fired) {
 	if f.undelivered != "" {
-		m.log.Debug("Event is not delivered", "reason", f.undelivered, "watchEvent", f.watch.String(), "namespace", f.object.namespace, "name", f.object.name)
+		m.log.Debug("Event is not delivered", "reason", f.undelivered, "watchEvent", f.watch.String(), "namespace", f.object.namespace,
+			"name", f.object.name)
 		return
 	}
 	if m.isMuted() {
@@ -537,8 +538,8 @@ func (m *monitor) event(f fired) event.Event {
 	return ev
 }
 
-// current returns an object as an event would carry it. There is none for one that is being deleted, if the binding has a finalizer: nothing but
-// Deleting is delivered then.
+// current returns an object as an event would carry it. There is none for one that is being deleted, if the binding has a finalizer:
+// nothing but Deleting is delivered then.
 func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -707,7 +708,8 @@ func (m *monitor) doWithout(sub *subscription, err error) {
 
 func (m *monitor) dropped(sub *subscription, changes int) {
 	m.log.Warn("The binding is too slow, changes that wait were dropped: a new list delivers the last state of the objects",
-		"changes", changes, "scope", sub.stream.scope.String(), "hint", "make jqFilter faster, select fewer objects, or give --tmp-dir a faster disk")
+		"changes", changes, "scope", sub.stream.scope.String(), "hint",
+		"make jqFilter faster, select fewer objects, or give --tmp-dir a faster disk")
 }
 
 func (m *monitor) complain(isFilling bool, err error) {

@@ -65,11 +65,10 @@ import (
 //	removed B OBJECT        the answer to the request to remove it
 //	release B WATCH OBJECT  a run with this event has succeeded; the finalizer is removed in version 50
 //
-// An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each
-// mention, or that of OBJECT@VERSION. Its uid is that of NAME#UID. NAME+f has the finalizer, NAME+d is being deleted. The text is its field .text, which the filter of
-// a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which narrow the
-// stream, events=Added,Deleted, slim (no full objects), key=KEY of the queue, group and
-// standby.
+// An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each mention, or that of
+// OBJECT@VERSION. Its uid is that of NAME#UID. NAME+f has the finalizer, NAME+d is being deleted. The text is its field .text, which the
+// filter of a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which narrow the stream,
+// events=Added,Deleted, slim (no full objects), key=KEY of the queue, group and standby.
 //
 // Events show the version of the full object, if it is kept, the result of the filter, if there is one, and the key.
 func TestScripts(t *testing.T) {
@@ -214,7 +213,8 @@ func (w *stage) do(words []string) {
 		w.log("%s: %s", name, b.show(b.monitor.synchronize()))
 	case "state":
 		s := b.monitor.state()
-		w.log("%s: %d objects, total %+v, recent %+v, complete %t, unlocked %t, %d held", name, s.Objects.Len(), s.Total, s.Recent, s.Complete, s.Unlocked, s.Held)
+		w.log("%s: %d objects, total %+v, recent %+v, complete %t, unlocked %t, %d held", name, s.Objects.Len(), s.Total, s.Recent, s.Complete,
+			s.Unlocked, s.Held)
 	case "failures":
 		s := b.monitor.state()
 		w.log("%s: fails for %d of %d", name, s.FilterFails, s.Objects.Len())
@@ -247,8 +247,9 @@ func (w *stage) do(words []string) {
 	case "failed":
 		c := b.answered(w.text(args[0]).key)
 		err := map[string]error{
-			"forbidden": apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)), "missing": apierrors.NewNotFound(schema.GroupResource{}, "a"),
-			"other": errors.New("the webhook denied it"),
+			"forbidden": apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)),
+			"missing":   apierrors.NewNotFound(schema.GroupResource{}, "a"),
+			"other":     errors.New("the webhook denied it"),
 		}[args[1]]
 		if c.remove {
 			b.monitor.answeredRemoval(c, nil, err)
@@ -339,7 +340,8 @@ func (w *stage) feed(name string) *stagedFeed {
 
 func (w *stage) binding(name string, options []string) *staged {
 	k := hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
-	b := &staged{stage: w, name: name, subs: map[string]*subscription{}, todo: undelayed{workqueue.NewTyped[request]()}, sent: map[string]*change{}}
+	b := &staged{stage: w, name: name, subs: map[string]*subscription{}, todo: undelayed{workqueue.NewTyped[request]()},
+		sent: map[string]*change{}}
 	b.monitor = &monitor{
 		address: address{hook: &hook.Hook{Name: name}}, meter: noMeter{},
 		binding: &k, sink: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
@@ -357,7 +359,8 @@ func (w *stage) binding(name string, options []string) *staged {
 		case "in":
 			b.onlyIn = set(strings.Split(value, ","))
 		case "events":
-			k.Added, k.Modified, k.Deleted = strings.Contains(value, "Added"), strings.Contains(value, "Modified"), strings.Contains(value, "Deleted")
+			k.Added, k.Modified, k.Deleted = strings.Contains(value, "Added"), strings.Contains(value, "Modified"),
+				strings.Contains(value, "Deleted")
 		case "slim":
 			k.KeepFullObjects = false
 		case "standby":

@@ -269,7 +269,8 @@ func (s *Simulation) object(res kube.Resource, raw []byte) (simulatedKey, *simul
 }
 
 // changed delivers a change to the bindings of the object's kind, and to those that select namespaces by label if it is one.
-func (s *Simulation) changed(ctx context.Context, key simulatedKey, o *simulatedObject, deliver func(b *simulatedBinding, reason string) (bool, error)) error {
+func (s *Simulation) changed(ctx context.Context, key simulatedKey, o *simulatedObject,
+	deliver func(b *simulatedBinding, reason string) (bool, error)) error {
 	for _, b := range s.order {
 		k := b.monitor.binding
 		if key.GroupResource == (schema.GroupResource{Resource: "namespaces"}) && k.Namespaces.ByLabels && b.resource.Namespaced {

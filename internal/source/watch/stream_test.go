@@ -91,7 +91,8 @@ func benchmarkStream(b *testing.B) *feed {
 		b.Fatal(err)
 	}
 	m := &monitor{
-		binding: &hook.Kubernetes{Modified: true}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), phase: open,
+		binding: &hook.Kubernetes{Modified: true}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{},
+		log: slog.New(slog.DiscardHandler), phase: open,
 		filled: make(chan struct{}),
 	}
 	s := newStream(nil, scope{})
@@ -118,7 +119,8 @@ func BenchmarkTenFilters(b *testing.B) {
 	c := jq.NewCompiler(jq.Options{})
 	s := newStream(nil, scope{})
 	for _, filter := range []string{
-		".spec.nodeName", "{name: .metadata.name, phase: .status.phase}", ".metadata.labels | keys", ".metadata.labels", "[.spec.containers[].image]",
+		".spec.nodeName", "{name: .metadata.name, phase: .status.phase}", ".metadata.labels | keys", ".metadata.labels",
+		"[.spec.containers[].image]",
 		".spec.containers | length", ".metadata.uid", ".metadata.labels | to_entries | map(select(.value | length < 100))",
 		"{ns: .metadata.namespace, kind, created: .metadata.creationTimestamp}", "del(.spec, .metadata.managedFields)",
 	} {
@@ -126,7 +128,8 @@ func BenchmarkTenFilters(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m := &monitor{binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{}, log: slog.New(slog.DiscardHandler), phase: open, filled: make(chan struct{})}
+		m := &monitor{binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{},
+			log: slog.New(slog.DiscardHandler), phase: open, filled: make(chan struct{})}
 		s.join(&subscription{consumer: m, stream: s})
 	}
 	firstLists(b, func() *feed { return &feed{stream: s, ctx: b.Context()} })

@@ -39,8 +39,8 @@ type entry struct {
 	key string
 }
 
-// subscription connects a consumer to a stream. It has a queue and, while that is not empty, a goroutine, so that a consumer whose filter or
-// sink is slow delays no other.
+// subscription connects a consumer to a stream. It has a queue and, while that is not empty, a goroutine, so that a consumer whose filter
+// or sink is slow delays no other.
 type subscription struct {
 	consumer
 	stream *stream

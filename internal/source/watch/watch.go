@@ -258,7 +258,8 @@ func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
 		if err != nil {
 			return // the API server refuses the old requests again, and we are back
 		}
-		m.log.Info("The kind is served differently: the binding follows", "before", res.GroupVersionResource.String(), "now", found.GroupVersionResource.String())
+		m.log.Info("The kind is served differently: the binding follows", "before", res.GroupVersionResource.String(),
+			"now", found.GroupVersionResource.String())
 		res = found
 		m.setResource(res)
 		w.follow(m, p)
@@ -409,8 +410,8 @@ func (w *Watcher) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	return event.NoObjects{}
 }
 
-// Object returns an object of a binding as an event of it would carry it; false if there is none, or if the object is being deleted and the binding
-// has a finalizer.
+// Object returns an object of a binding as an event of it would carry it; false if there is none, or if the object is being deleted and the
+// binding has a finalizer.
 func (w *Watcher) Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool) {
 	if m := w.monitor(h, index); m != nil {
 		return m.current(namespace, name)
