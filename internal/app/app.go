@@ -40,7 +40,8 @@ import (
 )
 
 // ErrKilled is the error of a shutdown that killed hooks.
-var ErrKilled = errors.New("hooks were still running when the shutdown timeout was over, they were killed: raise --shutdown-timeout, or make the hooks shorter")
+var ErrKilled = errors.New("hooks were still running when the shutdown timeout was over, they were killed: raise --shutdown-timeout, " +
+	"or make the hooks shorter")
 
 // operator is all stages together. Servers and life are set when the hooks have been loaded, before anything runs.
 type operator struct {

@@ -68,7 +68,8 @@ func has(env []string, name string) bool {
 }
 
 // newOperator makes all stages that need no hooks.
-func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *workspace.Workspace, filters *jq.Compiler, tracers *run.Tracers) (op *operator, err error) {
+func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *workspace.Workspace, filters *jq.Compiler,
+	tracers *run.Tracers) (op *operator, err error) {
 	op = &operator{
 		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.SpoolLimit, o.Log), leading: make(chan struct{}), tracers: tracers,
 		orphanSearch: make(chan struct{}, 1),
@@ -101,8 +102,9 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.requests = kube.NewRequests(cl.Config, o.Log)
 	op.watcher, err = watch.New(watch.Options{
-		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log, KeepManagedFields: o.KeepManagedFields,
-		Standby: op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Operator.Warned,
+		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log,
+		KeepManagedFields: o.KeepManagedFields,
+		Standby:           op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Operator.Warned,
 	})
 	if err != nil {
 		return nil, err
@@ -114,7 +116,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.store = hookset.NewStore(hookset.StoreOptions{Dir: copies, Log: o.Log})
 	op.recorder, err = recording.New(recording.Options{
-		Dir: filepath.Join(files.Dir(), "recordings"), Default: o.Record.Default, Secrets: o.Record.Secrets, MaxAge: o.Record.MaxAge, Filters: filters, Log: o.Log,
+		Dir: filepath.Join(files.Dir(), "recordings"), Default: o.Record.Default, Secrets: o.Record.Secrets, MaxAge: o.Record.MaxAge,
+		Filters: filters, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -139,7 +142,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.runner = run.New(run.Options{
 		Executor: fenced{op.workers}, Workers: workers,
-		Snapshots: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments, Files: op.store,
+		Snapshots: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments,
+		Files:   op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: o.BytesPerRun, Full: op.spool.Full, Replaced: op.replaced,
 		Observe: op.runEnded, Begin: op.insight.begin, Recorder: op.recorder, Tracers: op.tracers,
@@ -152,7 +156,9 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	client := o.Patches.Client(cl.Config)
 	o.Election.fence(client)
 	op.meter.Count(client, "object_patcher")
-	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client, Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, MaxBytes: o.Metrics.MaxHookBytes, Warned: op.meter.Operator.Warned, Log: o.Log}
+	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client,
+		Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, MaxBytes: o.Metrics.MaxHookBytes,
+		Warned: op.meter.Operator.Warned, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
 	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Known: op.known, Differs: op.meter.Operator.MemberDiffers}
 	if op.tracers != nil {
@@ -196,8 +202,10 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		return err
 	}
 	op.life = lifecycle.New(lifecycle.Options{
-		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op}, Health: op.health, Log: o.Log,
-		Store: op.store, Load: loading, Watch: o.WatchHooks, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts, Exhausted: op.gaveUp,
+		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op},
+		Health: op.health, Log: o.Log,
+		Store: op.store, Load: loading, Watch: o.WatchHooks, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts,
+		Exhausted: op.gaveUp,
 		Changed: func(active []*hook.Hook) {
 			op.hooksChanged(active)
 			op.reviews.Forget()
@@ -207,8 +215,10 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		},
 	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
-		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, Ready: op.health.Answers, ReadyChanged: op.health.Changed, Leading: op.leading,
-		Reviews: answer.Runner{Runner: op.runner}, Requests: answer.Runner{Runner: op.runner}, Meter: reviewMeter{op.meter.Operator, op}, Log: o.Log,
+		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, Ready: op.health.Answers, ReadyChanged: op.health.Changed,
+		Leading: op.leading,
+		Reviews: answer.Runner{Runner: op.runner}, Requests: answer.Runner{Runner: op.runner},
+		Meter: reviewMeter{op.meter.Operator, op}, Log: o.Log,
 	})
 	return err
 }

@@ -54,10 +54,12 @@ func newInsight(op *operator, o Options) *insight {
 	if o.Debug.Level == nil {
 		o.Debug.Level = &slog.LevelVar{} // of no logger
 	}
-	i := &insight{op: op, hooksDir: o.HooksDir, timeout: o.HookTimeout, names: telemetry.Names(o.Metrics.Prefix), history: history.New(), logLevel: debug.NewLogLevel(o.Debug.Level, o.Log)}
+	i := &insight{op: op, hooksDir: o.HooksDir, timeout: o.HookTimeout, names: telemetry.Names(o.Metrics.Prefix), history: history.New(),
+		logLevel: debug.NewLogLevel(o.Debug.Level, o.Log)}
 	i.hooks = &debug.Hooks{Active: i.active, Skipped: i.skipped}
 	i.api = debug.New(debug.Options{
-		Hooks: i.hooks, Queues: debug.QueueSet{Set: op.queues}, Bindings: i, History: i.history, NotReady: i.notReady, Version: o.Version, Later: Routes(), Log: o.Log,
+		Hooks: i.hooks, Queues: debug.QueueSet{Set: op.queues}, Bindings: i, History: i.history, NotReady: i.notReady, Version: o.Version,
+		Later: Routes(), Log: o.Log,
 	})
 	i.api.Show(i.early())
 	i.page = debug.NewPage(i.api, o.Profiling)
@@ -136,7 +138,8 @@ func (i *insight) displaced(h *hook.Hook, index int) []string {
 		return nil
 	}
 	first := strings.TrimPrefix(objects[0].Namespace+"/"+objects[0].Name, "/")
-	return []string{fmt.Sprintf("%d objects keep the finalizer %s, because more than --max-parked contexts are parked: their deletion is delivered again when there is room: %s",
+	return []string{fmt.Sprintf("%d objects keep the finalizer %s, because more than --max-parked contexts are parked: their deletion is "+
+		"delivered again when there is room: %s",
 		len(objects), h.Kubernetes[index].Finalizer, first)}
 }
 
@@ -224,7 +227,8 @@ func (i *insight) begin(b run.Begun) run.Record {
 type record struct{ *history.Record }
 
 func (r record) End(report run.Report) {
-	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit(), Answer: report.Response, Message: report.Result.Message, Unrecorded: report.Unrecorded}
+	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit(), Answer: report.Response,
+		Message: report.Result.Message, Unrecorded: report.Unrecorded}
 	switch {
 	case report.Interrupted:
 		outcome.Status = history.Interrupted

@@ -42,8 +42,8 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// MaxRuns limits the runs of all queues together; 0 means no limit. MaxParked limits the parked contexts; 0 means no limit.
 	MaxRuns, MaxParked int
-	// BytesPerRun limits the context file of a run with several contexts. From SpoolLimit bytes of waiting objects on the disk on, Modified events
-	// take the place of earlier ones. 0 means no limit.
+	// BytesPerRun limits the context file of a run with several contexts. From SpoolLimit bytes of waiting objects on the disk on, Modified
+	// events take the place of earlier ones. 0 means no limit.
 	BytesPerRun, SpoolLimit int
 	Record                  RecordOptions
 	// ShutdownTimeout is the time from the first signal to the end. Hooks that are running then get

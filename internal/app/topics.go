@@ -45,10 +45,12 @@ func (i *insight) topics() []debug.Topic {
 		{Metrics: debug.QueueMetrics(i.names, op.queues)},
 		debug.ParkedTopic(op.life, i.names),
 		debug.FinalizersTopic(debug.FinalizersOptions{
-			Hooks: i.hooks, Record: op.finalizers, Instance: op.finalizers.Instance(), Release: op.releaseObject, SearchProblem: op.searchFails, Names: i.names,
+			Hooks: i.hooks, Record: op.finalizers, Instance: op.finalizers.Instance(), Release: op.releaseObject, SearchProblem: op.searchFails,
+			Names: i.names,
 		}),
 		debug.SetsTopic(debug.SetsOptions{
-			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Others: op.finalizers.Alive, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost, Contested: op.effects.Sets().Contested, Names: i.names,
+			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Others: op.finalizers.Alive, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost,
+			Contested: op.effects.Sets().Contested, Names: i.names,
 		}),
 		debug.BindingsTopic(i.hooks, i, queues),
 		debug.ReloadTopic(op.health.Rejected),
@@ -57,7 +59,8 @@ func (i *insight) topics() []debug.Topic {
 		debug.WebhooksTopic(i.hooks, op.servers.Unregistered, &op.reviews),
 		debug.OperationsTopic(i.op.effects.Sent),
 		i.logLevel.Topic(),
-		{Troubles: op.troubles, Metrics: []prometheus.Collector{i.names.Gauge("hook_metric_series", op.hookSeries), i.names.Gauge("troubles", i.countTroubles)}},
+		{Troubles: op.troubles, Metrics: []prometheus.Collector{i.names.Gauge("hook_metric_series", op.hookSeries),
+			i.names.Gauge("troubles", i.countTroubles)}},
 	}
 }
 
@@ -74,12 +77,14 @@ func (op *operator) troubles() (all []debug.Trouble) {
 	switch {
 	case op.spool.Refused():
 		all = append(all, debug.Trouble{Kind: debug.InSpool, Subject: "the spool",
-			Problem: fmt.Sprintf("waiting events take %d MiB of memory, because the directory of --tmp-dir cannot be written", op.spool.Memory()>>20),
-			Hint:    "make room there; shell-operator queue list shows where events wait"})
+			Problem: fmt.Sprintf("waiting events take %d MiB of memory, because the directory of --tmp-dir cannot be written",
+				op.spool.Memory()>>20),
+			Hint: "make room there; shell-operator queue list shows where events wait"})
 	case op.spool.Full():
 		all = append(all, debug.Trouble{Kind: debug.InSpool, Subject: "the spool",
-			Problem: fmt.Sprintf("waiting events take %d MiB on the disk, more than --spool-limit: a Modified event replaces the one of its object that waits", op.spool.OnDisk()>>20),
-			Hint:    "shell-operator queue list shows where events wait"})
+			Problem: fmt.Sprintf("waiting events take %d MiB on the disk, more than --spool-limit: a Modified event replaces the one of its "+
+				"object that waits", op.spool.OnDisk()>>20),
+			Hint: "shell-operator queue list shows where events wait"})
 	}
 	return all
 }
@@ -117,8 +122,8 @@ func (i *insight) notReady() string {
 	return ""
 }
 
-// readiness is the answer of /readyz: its notes do not affect readiness. What keeps bindings of a hook that waits from being enabled is in the note
-// about that hook.
+// readiness is the answer of /readyz: its notes do not affect readiness. What keeps bindings of a hook that waits from being enabled is in
+// the note about that hook.
 func (i *insight) readiness() (notes []string, err error) {
 	notes, err = i.op.health.Ready()
 	if !i.ready.Load() {

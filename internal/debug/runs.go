@@ -18,7 +18,8 @@ func runsText(runs []history.Run, now time.Time) string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tHOOK\tAGO\tTOOK\tATTEMPT\tHOW IT ENDED\tWHY")
 	for _, r := range runs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Hook, ago(now.Sub(r.Started)), r.Took, r.Attempt, ending(&r)+message(&r), r.Reason())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Hook, ago(now.Sub(r.Started)), r.Took, r.Attempt,
+			ending(&r)+message(&r), r.Reason())
 	}
 	_ = w.Flush()
 	return trimLines(b.String())

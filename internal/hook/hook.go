@@ -173,8 +173,8 @@ type Kubernetes struct {
 	Initial Initial
 	// WaitForSynchronization runs the Synchronization in the main queue, otherwise in Queue.
 	WaitForSynchronization bool
-	// Condition is the type of the condition in which the operator reports the outcome of runs, in the status of the objects; empty means none.
-	// The queue then has the key ByObject, and the binding no Group.
+	// Condition is the type of the condition in which the operator reports the outcome of runs, in the status of the objects; empty means
+	// none. The queue then has the key ByObject, and the binding no Group.
 	Condition string
 	// Resync is the interval of relists; 0 means never.
 	Resync time.Duration

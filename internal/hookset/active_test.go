@@ -26,7 +26,8 @@ func newLibrary(t *testing.T, limit int64) *library {
 	log, logged := newLog()
 	l := &library{
 		t: t, store: NewStore(StoreOptions{Dir: t.TempDir(), Log: log, Limit: limit}), log: logged,
-		opts: Options{Dir: t.TempDir(), Env: os.Environ(), Executor: process.New(process.Options{}), Filters: jq.NewCompiler(jq.Options{}), Log: log},
+		opts: Options{Dir: t.TempDir(), Env: os.Environ(), Executor: process.New(process.Options{}),
+			Filters: jq.NewCompiler(jq.Options{}), Log: log},
 	}
 	t.Cleanup(l.store.Close)
 	return l

@@ -37,9 +37,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestFinalizersAgainstModel runs a hook that keeps a bucket for each object, with a real Watcher on a model of an API server. Whatever happens,
-// an object that is being deleted and has the finalizer waits for a run or is parked; in the end each object is released by a run that has
-// removed its bucket, and no other run makes it again. Nothing is kept for hooks that have been replaced.
+// TestFinalizersAgainstModel runs a hook that keeps a bucket for each object, with a real Watcher on a model of an API server. Whatever
+// happens, an object that is being deleted and has the finalizer waits for a run or is parked; in the end each object is released by a run
+// that has removed its bucket, and no other run makes it again. Nothing is kept for hooks that have been replaced.
 func TestFinalizersAgainstModel(t *testing.T) {
 	seeds := "500"
 	switch {
@@ -81,10 +81,13 @@ func TestFinalizerScenarios(t *testing.T) {
 		"left before the start":     "create x, wait, wait, wait, blind, leave x, reload, wait, wait, see, wait",
 		"replaced during a run":     "create x, wait, wait, wait, change x, moment, reload, wait, wait",
 		"replaced between steps":    "create y, wait, poll, delete y, wait, reload, wait",
-		"Deleting displaced":        "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, wait, wait, delete y, wait, wait, wait",
-		"Deleted displaced":         "max-parked, create x, create y, wait, wait, wait, break, leave x, wait, wait, wait, delete y, wait, wait, wait",
-		"back and displaced":        "max-parked, create y, wait, wait, wait, break, delete y, moment, leave y, moment, join y, wait, wait, wait, wait, create x, wait, delete x, wait, wait, wait, wait",
-		"left and displaced":        "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, leave x, wait, wait, wait, wait, delete y, wait, wait, wait",
+		"Deleting displaced": "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, wait, wait, delete y, " +
+			"wait, wait, wait",
+		"Deleted displaced": "max-parked, create x, create y, wait, wait, wait, break, leave x, wait, wait, wait, delete y, wait, wait, wait",
+		"back and displaced": "max-parked, create y, wait, wait, wait, break, delete y, moment, leave y, moment, join y, wait, wait, wait, " +
+			"wait, create x, wait, delete x, wait, wait, wait, wait",
+		"left and displaced": "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, leave x, wait, wait, wait, wait, " +
+			"delete y, wait, wait, wait",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scenario{modified: true, seed: 1}
@@ -121,7 +124,8 @@ func (s finalizerStep) String() string { return s.kind + " " + s.object }
 var finalizerSteps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) finalizerStep {
 	return finalizerStep{
 		kind: rapid.SampledFrom([]string{
-			"create", "create", "create", "change", "change", "delete", "delete", "delete", "leave", "join", "wait", "wait", "wait", "moment", "moment",
+			"create", "create", "create", "change", "change", "delete", "delete", "delete", "leave", "join", "wait", "wait", "wait",
+			"moment", "moment",
 			"break", "repair", "poll", "rest", "outage", "recovery", "retry", "reload", "pause-hook", "resume-hook",
 		}).Draw(t, "kind"),
 		object: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "object"),
@@ -136,8 +140,8 @@ type buckets struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	// broken, polling and slow are what the runs that end now do. Keyed, the hook does not poll by Synchronizations: they have a lane of their own, so
-	// that one may end after the Deleting of an object in its list.
+	// broken, polling and slow are what the runs that end now do. Keyed, the hook does not poll by Synchronizations: they have a lane of their
+	// own, so that one may end after the Deleting of an object in its list.
 	broken, polling, slow, keyed bool
 	// of are the uids of the objects that have one, by name.
 	of map[string]string
@@ -312,8 +316,8 @@ func (w *finalizerWorld) reload() {
 	<-done
 }
 
-// retryAll revives what is parked, and returns false if nothing is. A Synchronization has the queue main, so that one of a slow hook may end after
-// the Deleted of an object in its list.
+// retryAll revives what is parked, and returns false if nothing is. A Synchronization has the queue main, so that one of a slow hook may
+// end after the Deleted of an object in its list.
 func (w *finalizerWorld) retryAll() (any bool) {
 	w.mu.Lock()
 	slow := w.slow
@@ -374,7 +378,8 @@ func (s *scenario) newHook() *hook.Hook {
 
 func (s *scenario) play(t *testing.T) []string {
 	server := &apiServer{changed: make(chan struct{}), objects: map[string]*apiObject{}, random: rand.New(rand.NewPCG(s.seed, 1))}
-	b := &buckets{server: server, random: rand.New(rand.NewPCG(s.seed, 2)), of: map[string]string{}, deleting: map[string]bool{}, ended: map[string]bool{}, lost: map[string]bool{}, slow: true, keyed: s.keyed}
+	b := &buckets{server: server, random: rand.New(rand.NewPCG(s.seed, 2)), of: map[string]string{}, deleting: map[string]bool{},
+		ended: map[string]bool{}, lost: map[string]bool{}, slow: true, keyed: s.keyed}
 	w := &finalizerWorld{buckets: b, hook: s.newHook}
 	log := slog.New(slog.DiscardHandler)
 	config := &rest.Config{Host: "http://api.example.com", Transport: server, QPS: -1}

@@ -175,7 +175,8 @@ func playOrder(t *testing.T, steps []orderStep) []string {
 	o := &orders{ended: map[string]int{}, made: map[string]int{}}
 	w := &world{t: t, began: time.Now(), hooks: map[string]*hook.Hook{}, objects: map[string]string{}, executor: o}
 	for _, line := range []string{
-		"binding h/two queue=q key=.k width=2 limit=2", "binding h/three queue=q key=.k width=2 limit=3", "binding h/grouped queue=q key=.k width=2 group=g limit=2",
+		"binding h/two queue=q key=.k width=2 limit=2", "binding h/three queue=q key=.k width=2 limit=3",
+		"binding h/grouped queue=q key=.k width=2 group=g limit=2",
 		"binding i/other queue=q key=.k width=2", "start",
 	} {
 		w.do(strings.Fields(line))

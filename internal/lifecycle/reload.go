@@ -149,7 +149,8 @@ func (l *Lifecycle) apply(r loaded) {
 	for _, x := range leaving {
 		l.settle(x)
 	}
-	l.o.Log.Info("Hooks are reloaded", "added", strings.Join(c.Added, ", "), "changed", strings.Join(c.Changed, ", "), "removed", strings.Join(c.Removed, ", "))
+	l.o.Log.Info("Hooks are reloaded", "added", strings.Join(c.Added, ", "), "changed", strings.Join(c.Changed, ", "),
+		"removed", strings.Join(c.Removed, ", "))
 }
 
 // reloadEnded begins the next reload if files have changed meanwhile.
@@ -190,7 +191,8 @@ func (l *Lifecycle) retire(x *life) {
 	case <-idle:
 	default:
 		x.running, x.since = true, since
-		l.o.Log.Info("A hook that was changed or removed is running. Its next version starts when the run has ended.", "hook", x.hook.Name, "since", since.Format(time.RFC3339))
+		l.o.Log.Info("A hook that was changed or removed is running. Its next version starts when the run has ended.", "hook", x.hook.Name,
+			"since", since.Format(time.RFC3339))
 		l.work.Go(func() { l.remind(x.hook, since, idle, l.ctx.Done()) })
 		l.await(l.ctx, idle, func() {
 			x.running = false

@@ -57,7 +57,8 @@ func TestScripts(t *testing.T) {
 }
 
 func runScript(t *testing.T, text string) string {
-	w := &world{t: t, began: time.Now(), hooks: map[string]*hook.Hook{}, objects: map[string]string{}, gates: map[string]chan error{}, results: map[string]string{}}
+	w := &world{t: t, began: time.Now(), hooks: map[string]*hook.Hook{}, objects: map[string]string{}, gates: map[string]chan error{},
+		results: map[string]string{}}
 	defer func() { w.stop() }()
 	return golden.Blocks(text, func(words []string) {
 		w.do(words)
@@ -210,7 +211,8 @@ func (w *world) declare(kind, name string, o options) {
 	switch kind {
 	case "binding":
 		h.Kubernetes = append(h.Kubernetes, hook.Kubernetes{
-			Binding: b, Queue: queue, Lanes: hook.Lanes{Key: hook.Key(o["key"]), Concurrency: o.number("width")}, AllowFailure: allow, Retry: o.retry(),
+			Binding: b, Queue: queue, Lanes: hook.Lanes{Key: hook.Key(o["key"]), Concurrency: o.number("width")}, AllowFailure: allow,
+			Retry:                  o.retry(),
 			WaitForSynchronization: true, Added: true, Modified: true, Deleted: true, Finalizer: o["finalizer"],
 		})
 		h.Settings.ContextsPerRun = max(h.Settings.ContextsPerRun, o.number("perrun"))
@@ -346,7 +348,8 @@ func (w *world) do(words []string) {
 			if p.GaveUp {
 				end = "; the hook gave up"
 			}
-			w.record("parked %s %s %s[%s] %d contexts, %d attempts: %s%s", p.ID, p.Hook.Name, p.Queue, p.Key, p.Contexts, p.Attempts, strings.Join(events, ", "), end)
+			w.record("parked %s %s %s[%s] %d contexts, %d attempts: %s%s", p.ID, p.Hook.Name, p.Queue, p.Key, p.Contexts, p.Attempts,
+				strings.Join(events, ", "), end)
 		}
 	case "requeues":
 		if at, ok := w.life.o.Runner.Pending().Requeues.Next(); ok {

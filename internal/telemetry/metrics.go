@@ -264,7 +264,8 @@ func (m *Metrics) RunEnded(r Run) {
 		m.maxRSS.WithLabelValues(labels...).Set(float64(r.MaxRSS))
 	}
 	// All three are there from the first run on, so that the first failure is an increase.
-	failures, allowed, successes := m.failures.WithLabelValues(labels...), m.allowed.WithLabelValues(labels...), m.successes.WithLabelValues(labels...)
+	failures, allowed, successes := m.failures.WithLabelValues(labels...), m.allowed.WithLabelValues(labels...),
+		m.successes.WithLabelValues(labels...)
 	switch {
 	case r.Failed && r.Allowed:
 		allowed.Inc()

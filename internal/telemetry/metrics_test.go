@@ -159,7 +159,8 @@ func TestEveryMetricIsThere(t *testing.T) {
 }
 
 func TestMetricsThatCannotBeRegistered(t *testing.T) {
-	if _, err := NewMetrics(MetricsOptions{Prefix: "my-operator_"}); err == nil || !strings.Contains(err.Error(), `prefix "my-operator_" is not valid`) {
+	if _, err := NewMetrics(MetricsOptions{Prefix: "my-operator_"}); err == nil ||
+		!strings.Contains(err.Error(), `prefix "my-operator_" is not valid`) {
 		t.Errorf("error %v", err)
 	}
 	registry := prometheus.NewRegistry()
@@ -231,8 +232,10 @@ func TestHandlers(t *testing.T) {
 		handler    http.Handler
 		has, lacks []string
 	}{
-		"operator": {MetricsHandler(registry, log), []string{"shell_operator_live_ticks 3", "go_goroutines", "process_start_time_seconds", "promhttp_metric_handler_requests_total"}, nil},
-		"hooks":    {HookMetricsHandler(brokenMetrics{}, log), []string{"fine 1", "promhttp_metric_handler_errors_total"}, []string{"go_goroutines", "shell_operator"}},
+		"operator": {MetricsHandler(registry, log),
+			[]string{"shell_operator_live_ticks 3", "go_goroutines", "process_start_time_seconds", "promhttp_metric_handler_requests_total"}, nil},
+		"hooks": {HookMetricsHandler(brokenMetrics{}, log), []string{"fine 1", "promhttp_metric_handler_errors_total"},
+			[]string{"go_goroutines", "shell_operator"}},
 	} {
 		w := httptest.NewRecorder()
 		req := httptest.NewRequest(http.MethodGet, "/metrics", nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Config is a configuration in the form in which hooks print it, with its defaults: ParseConfig of its JSON is the hook. Hooks of version 0 are in the
-// keys of version 1, without a version.
+// Config is a configuration in the form in which hooks print it, with its defaults: ParseConfig of its JSON is the hook. Hooks of version 0
+// are in the keys of version 1, without a version.
 type Config struct {
 	Version     string             `json:"configVersion,omitempty"`
 	OnStartup   *int               `json:"onStartup,omitempty"`
@@ -198,7 +198,8 @@ func FormatConfig(h *hook.Hook) Config {
 	}
 	for i := range h.HTTP {
 		b := &h.HTTP[i]
-		c.HTTP = append(c.HTTP, httpConfig{formatBinding(h, &b.Binding), b.Method, b.Path, b.Headers, formatDuration(b.Timeout), (*allowConfig)(b.Allow)})
+		c.HTTP = append(c.HTTP, httpConfig{formatBinding(h, &b.Binding), b.Method, b.Path, b.Headers, formatDuration(b.Timeout),
+			(*allowConfig)(b.Allow)})
 	}
 	if c.Settings == nil && h.Count(func(hook.Kind) bool { return true }) == 0 {
 		c.Settings = &settingsConfig{} // a version alone is no configuration
@@ -225,9 +226,11 @@ func formatBinding(h *hook.Hook, b *hook.Binding) bindingConfig {
 
 func formatKubernetes(h *hook.Hook, k *hook.Kubernetes) kubernetesConfig {
 	c := kubernetesConfig{
-		bindingConfig: formatBinding(h, &k.Binding), Queue: k.Queue, AllowFailure: k.AllowFailure, Retry: formatRetry(k.Retry), APIVersion: k.APIVersion,
-		Kind: k.Kind, Events: EventsOf(k), Synchronization: k.Initial == hook.InitialList, Wait: k.WaitForSynchronization,
-		FullObjects: k.KeepFullObjects, ManagedFields: k.KeepManagedFields, Previous: k.IncludePrevious, Finalizer: k.Finalizer, JQFilter: k.JQFilter,
+		bindingConfig: formatBinding(h, &k.Binding), Queue: k.Queue, AllowFailure: k.AllowFailure, Retry: formatRetry(k.Retry),
+		APIVersion: k.APIVersion,
+		Kind:       k.Kind, Events: EventsOf(k), Synchronization: k.Initial == hook.InitialList, Wait: k.WaitForSynchronization,
+		FullObjects: k.KeepFullObjects, ManagedFields: k.KeepManagedFields, Previous: k.IncludePrevious, Finalizer: k.Finalizer,
+		JQFilter:  k.JQFilter,
 		Condition: k.Condition, Names: formatNames(k.Names), Fields: formatFields(k.Fields),
 	}
 	if k.Lanes.Keyed() {
@@ -300,7 +303,8 @@ func formatLabelSelector(s *hook.LabelSelector) *labelsConfig {
 	}
 	c := &labelsConfig{Labels: s.MatchLabels}
 	for _, r := range s.MatchExpressions {
-		c.Expressions = append(c.Expressions, metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator), Values: r.Values})
+		c.Expressions = append(c.Expressions, metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator),
+			Values: r.Values})
 	}
 	return c.complete()
 }

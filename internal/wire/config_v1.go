@@ -81,7 +81,8 @@ func (o *object) worker() *hook.Worker {
 	case isBool:
 		return w
 	case typeOf(v) != "object":
-		o.violation("worker", fmt.Sprintf("must be of type boolean or object: %q", typeOf(v)), "write true, or {maxAge: 1h, maxRuns: 10000, idleTimeout: 10m}")
+		o.violation("worker", fmt.Sprintf("must be of type boolean or object: %q", typeOf(v)),
+			"write true, or {maxAge: 1h, maxRuns: 10000, idleTimeout: 10m}")
 		return nil
 	}
 	limits := o.object("worker")
@@ -210,7 +211,8 @@ func (p *parser) included(o *object, key, name string, h *hook.Hook) (int, bool)
 	}
 	switch count {
 	case 0:
-		o.violation(key, fmt.Sprintf("names %q, which is not found among the kubernetes bindings", name), "use the name of a kubernetes binding of this hook")
+		o.violation(key, fmt.Sprintf("names %q, which is not found among the kubernetes bindings", name),
+			"use the name of a kubernetes binding of this hook")
 	case 1:
 	default:
 		o.violation(key, fmt.Sprintf("is ambiguous: %d kubernetes bindings have the name %q", count, name), "give each a unique name")
@@ -232,7 +234,9 @@ func (p *parser) expandGroup(o *object, b *hook.Binding, h *hook.Hook) {
 			continue
 		}
 		if named[k.Name] {
-			p.warn(indexed("kubernetes", i), "another binding in group %q has the name %q, too: the snapshot of that name is that of the first one; give each a unique name", b.Group, k.Name)
+			p.warn(indexed("kubernetes", i),
+				"another binding in group %q has the name %q, too: the snapshot of that name is that of the first one; give each a unique name",
+				b.Group, k.Name)
 			continue
 		}
 		named[k.Name] = true
