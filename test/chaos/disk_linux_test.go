@@ -93,7 +93,8 @@ func TestDiskFull(t *testing.T) {
 		w.writer.lengthen(5000) // a small file may fit where no block is free
 		full := fillDisk(w)
 		failed := w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
-		if !strings.Contains(failed.Fields["error"], "no space left on device") || !strings.Contains(failed.Fields["error"], "is the directory of --tmp-dir or --run-dir full") {
+		if !strings.Contains(failed.Fields["error"], "no space left on device") ||
+			!strings.Contains(failed.Fields["error"], "is the directory of --tmp-dir or --run-dir full") {
 			w.t.Errorf("the error has no reason: %s", failed.Fields["error"])
 		}
 		time.Sleep(2 * time.Second)
@@ -141,9 +142,13 @@ func diskFaults() []fault {
 	small := disk("16m")
 	var full *fullDisk
 	return []fault{
-		{name: "hook-fills-the-disk", prepare: small, touches: theDisk, end: nothing, begin: func(w *world) { w.act("plain", "fill 100", "fill 100") }},
+		{name: "hook-fills-the-disk", prepare: small, touches: theDisk, end: nothing, begin: func(w *world) {
+			w.act("plain", "fill 100", "fill 100")
+		}},
 		{name: "disk-full", prepare: small, touches: theDisk, begin: func(w *world) { full = fillDisk(w) }, end: func(*world) { full.end() }},
-		{name: "disk-read-only", prepare: small, touches: theDisk, begin: readOnly, end: func(w *world) { w.must(syscall.Unmount(w.tmp, syscall.MNT_DETACH)) }},
+		{name: "disk-read-only", prepare: small, touches: theDisk, begin: readOnly, end: func(w *world) {
+			w.must(syscall.Unmount(w.tmp, syscall.MNT_DETACH))
+		}},
 	}
 }
 

@@ -110,7 +110,8 @@ kubernetes:
 	figure(t, "100,000 ConfigMaps: resident 10 s later", resident(t, op.Operator, residentNow), 400, "MiB")
 	figure(t, "100,000 ConfigMaps: peak", resident(t, op.Operator, residentPeak), 0, "MiB")
 	changed := time.Now()
-	_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one-more"}}, metav1.CreateOptions{})
+	_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one-more"}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +128,15 @@ func TestManyEvents(t *testing.T) {
 	client := clientOf(t, cluster)
 	const objects, rate = 48, 2000
 	config := func(more string) string {
-		return fmt.Sprintf("configVersion: v1\nkubernetes:\n- {name: b, kind: ConfigMap, executeHookOnEvent: [Modified], %s namespace: {nameSelector: {matchNames: [%s]}}}", more, namespace)
+		return fmt.Sprintf("configVersion: v1\nkubernetes:\n- {name: b, kind: ConfigMap, executeHookOnEvent: [Modified], "+
+			"%s namespace: {nameSelector: {matchNames: [%s]}}}", more, namespace)
 	}
 	// The hook prints, for each change, object and count: the order is checked below.
 	slow := `sleep 2; jq -r '"received " + (map(select(.type == "Event") | .object | "\(.metadata.name)=\(.data.n)") | join(" "))' $BINDING_CONTEXT_PATH | head -c 30000000`
 	received := newOrder()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"each.sh": hookText(config("queue: each,"), slow), "grouped.sh": hookText(config("queue: grouped, group: g,"), "sleep 2; echo grouped")} {
+	for name, text := range map[string]string{"each.sh": hookText(config("queue: each,"), slow),
+		"grouped.sh": hookText(config("queue: grouped, group: g,"), "sleep 2; echo grouped")} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +283,8 @@ func TestManySchedules(t *testing.T) {
 		minute, hour := i%59, i/59
 		fmt.Fprintf(&config, "- {name: s%d, crontab: \"*/5 0-%d,%d-59 0-%d,%d-23 * * *\"}\n", i, minute, minute+1, hour, hour+1)
 	}
-	op := simple(t, cluster, map[string]string{"hook.sh": hookText(config.String(), `echo "run $(tr -cd '{' < $BINDING_CONTEXT_PATH | wc -c)"`)})
+	op := simple(t, cluster,
+		map[string]string{"hook.sh": hookText(config.String(), `echo "run $(tr -cd '{' < $BINDING_CONTEXT_PATH | wc -c)"`)})
 	enabled := op.UntilLog("Schedule binding for hook enabled successfully")
 	op.mayHold()
 	figure(t, "1,000 schedules: enabled after the start", enabled.At.Sub(op.Started).Seconds(), 0, "s")

@@ -99,7 +99,8 @@ echo did $n`, inputs))), 0o755))
 	must(os.Mkdir(bad, 0o755))
 	for i, text := range configs {
 		path := filepath.Join(inputs, fmt.Sprint(i, ".config"))
-		must(os.WriteFile(path, []byte(text), 0o600), os.WriteFile(filepath.Join(bad, fmt.Sprintf("%03d.sh", i)), []byte("#!/bin/sh\ncat "+path+"\n"), 0o755))
+		must(os.WriteFile(path, []byte(text), 0o600),
+			os.WriteFile(filepath.Join(bad, fmt.Sprintf("%03d.sh", i)), []byte("#!/bin/sh\ncat "+path+"\n"), 0o755))
 	}
 	must(os.Rename(bad, filepath.Join(hooks, "bad")))
 	reasons := op.UntilLog("Reload rejected, the previous hooks stay active").Fields["error"]

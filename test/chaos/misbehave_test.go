@@ -96,7 +96,8 @@ func TestFloodOfOutput(t *testing.T) {
 		started := time.Now()
 		w.settle()
 		after := w.usage()
-		fmt.Printf("  256 MiB of output: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10, after.resident>>10)
+		fmt.Printf("  256 MiB of output: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10,
+			after.resident>>10)
 		if printed < 256<<20 {
 			w.t.Errorf("only %d bytes were logged", printed)
 		}
@@ -114,7 +115,8 @@ func TestFloodOfPatches(t *testing.T) {
 		started := time.Now()
 		w.settle()
 		after := w.usage()
-		fmt.Printf("  100 MiB of patches: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10, after.resident>>10)
+		fmt.Printf("  100 MiB of patches: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10,
+			after.resident>>10)
 		w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
 		// With the race detector memory counts several times.
 		figure(w.t, "100 MiB of patches: resident at the peak", resident(w.t, w.op, residentPeak), 600, "MiB")

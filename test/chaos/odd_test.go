@@ -104,7 +104,8 @@ func TestOddNames(t *testing.T) {
 	}
 	label := map[string]string{"odd": fmt.Sprint("names-", os.Getpid())}
 	for _, name := range names {
-		_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: label}}, metav1.CreateOptions{})
+		_, err := client.RbacV1().ClusterRoles().Create(t.Context(),
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: label}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatalf("%q: %v", name, err)
 		}

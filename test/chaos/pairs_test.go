@@ -19,7 +19,9 @@ func pairable() []fault {
 	return slices.Concat(faults, acts, diskFaults(), leaderFaults(), []fault{
 		// The last change waits for the run. 256 MiB, without a second fault, take a minute: see misbehave_test.go.
 		{name: "hook-prints-64-MiB", prepare: patiently, touches: timeLimits, end: nothing, begin: func(w *world) { w.act("plain", "print 64") }},
-		{name: "hook-writes-100-MiB-of-patches", prepare: patiently, touches: timeLimits, end: nothing, begin: func(w *world) { w.act("plain", "patch 100") }},
+		{name: "hook-writes-100-MiB-of-patches", prepare: patiently, touches: timeLimits, end: nothing, begin: func(w *world) {
+			w.act("plain", "patch 100")
+		}},
 		{name: "hook-forks", begin: func(w *world) { w.act("plain", "fork 600") }, end: nothing},
 	})
 }

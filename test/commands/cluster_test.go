@@ -33,7 +33,8 @@ JSON
 	}{
 		{[]string{"--cluster"}, []string{`"objects":[{"filterResult":{"soup":"leek"}`, "3 operations, applied to the simulated cluster"}},
 		{[]string{"--cluster", "--event", "Added=cm/" + ns + "/menu", "--diff"}, []string{
-			`"filterResult":{"soup":"leek"},"objects":null,"watchEvent":"Added"`, "-   soup: leek", "+   soup: tomato", "+   value: masked, changed", "+   type: ClusterIP",
+			`"filterResult":{"soup":"leek"},"objects":null,"watchEvent":"Added"`, "-   soup: leek", "+   soup: tomato", "+   value: masked, changed",
+			"+   type: ClusterIP",
 			"ConfigMap/" + ns + "/menu:", "Secret/" + ns + "/token:", "Service/" + ns + "/web:",
 		}},
 	} {
@@ -47,7 +48,8 @@ JSON
 			t.Errorf("%q prints a value of a Secret:\n%s", test.args, out)
 		}
 	}
-	if now := c.Kubectl(t, "-n", ns, "get", "configmap/menu", "-o", "jsonpath={.data.soup}") + c.Kubectl(t, "-n", ns, "get", "service", "-o", "name"); now != "leek" {
+	if now := c.Kubectl(t, "-n", ns, "get", "configmap/menu", "-o", "jsonpath={.data.soup}") +
+		c.Kubectl(t, "-n", ns, "get", "service", "-o", "name"); now != "leek" {
 		t.Errorf("the cluster has changed: %q", now)
 	}
 }
@@ -65,12 +67,14 @@ fi
 echo "reviewed $(jq -r '.[0].review.request.namespace' "$BINDING_CONTEXT_PATH")"
 echo '{"allowed": true}' >"$VALIDATING_RESPONSE_PATH"
 `})
-	for ns, want := range map[string]string{owned: "reviewed " + owned, other: `namespace.labelSelector does not match the labels of namespace "` + other + `"`} {
+	for ns, want := range map[string]string{owned: "reviewed " + owned,
+		other: `namespace.labelSelector does not match the labels of namespace "` + other + `"`} {
 		file := filepath.Join(t.TempDir(), "cm.yaml")
 		if err := os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: new, namespace: "+ns+"}}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, _ := try(t, c.Kubeconfig, "run", "review.sh", "--hooks-dir", dir, "--cluster", "--review", "CREATE="+file); !strings.Contains(out, want) {
+		if out, _ := try(t, c.Kubeconfig, "run", "review.sh", "--hooks-dir", dir, "--cluster", "--review", "CREATE="+file); !strings.Contains(out,
+			want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
@@ -103,7 +107,8 @@ echo '{"operation": "Sync", "set": "web", "force": true, "objects": ['"$OBJECTS"
 	before := state()
 	t.Setenv("OBJECTS", object("changed", "2")+","+object("same", "1")+","+object("adopted", "1"))
 	out := run("--cluster", "--startup", "--diff")
-	for _, part := range []string{"ConfigMap/" + ns + "/changed:", `-   k: "1"`, `+   k: "2"`, "ConfigMap/" + ns + "/adopted:", "ConfigMap/" + ns + "/pruned:", "- kind: ConfigMap"} {
+	for _, part := range []string{"ConfigMap/" + ns + "/changed:", `-   k: "1"`, `+   k: "2"`, "ConfigMap/" + ns + "/adopted:",
+		"ConfigMap/" + ns + "/pruned:", "- kind: ConfigMap"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("%q is not in\n%s", part, out)
 		}
@@ -119,7 +124,8 @@ echo '{"operation": "Sync", "set": "web", "force": true, "objects": ['"$OBJECTS"
 	}
 	t.Setenv("OBJECTS", object("changed", "2")+","+object("same", "1")+","+object("adopted", "1"))
 	// To another installation the objects are foreign.
-	if out := run("--cluster", "--startup", "--diff", "--instance", "other"); !strings.Contains(out, "the last one failed") || strings.Contains(out, "/changed:") || strings.Contains(out, "/pruned:") {
+	if out := run("--cluster", "--startup", "--diff", "--instance", "other"); !strings.Contains(out, "the last one failed") ||
+		strings.Contains(out, "/changed:") || strings.Contains(out, "/pruned:") {
 		t.Errorf("with another instance:\n%s", out)
 	}
 	if after := state(); after != before {

@@ -64,7 +64,8 @@ func devHooks(t *testing.T, c *testenv.Cluster) string {
 	dir := t.TempDir()
 	command(t, c.Kubeconfig, "init", filepath.Join(dir, "maps.sh"), "--binding", "kubernetes", "--kind", "ConfigMap")
 	command(t, c.Kubeconfig, "init", filepath.Join(dir, "check.sh"), "--binding", "validating", "--kind", "Lease")
-	if err := os.WriteFile(filepath.Join(dir, "soup.yaml"), []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: soup}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "soup.yaml"), []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: soup}}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -79,14 +80,16 @@ func TestDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operation := `printf '{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "dev-test-", "namespace": "default"}}}' >"$KUBERNETES_PATCH_PATH"` + "\n"
+	operation := `printf '{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", ` +
+		`"metadata": {"generateName": "dev-test-", "namespace": "default"}}}' >"$KUBERNETES_PATCH_PATH"` + "\n"
 	if err := os.WriteFile(hook, append(text, operation...), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s := develop(t, "--kube-config", c.Kubeconfig, dir)
 	s.out.Until(t, "maps.sh 1-1 ended: succeeded", 1)
 	first, _, _ := strings.Cut(s.out.String(), "\n")
-	if !strings.HasPrefix(first, "cluster https://") || !strings.Contains(first, "dry run: the operator changes no object and registers no webhook. WARNING: dry run does not stop kubectl in hooks") {
+	if !strings.HasPrefix(first, "cluster https://") || !strings.Contains(first,
+		"dry run: the operator changes no object and registers no webhook. WARNING: dry run does not stop kubectl in hooks") {
 		t.Errorf("the first line is %q", first)
 	}
 	if !strings.Contains(s.out.String(), "; operations: Create ConfigMap default/") {
@@ -96,7 +99,8 @@ func TestDev(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.out.Until(t, "tests: 3 cases, 0 failed", 1)
-	if made := c.Kubectl(t, "-n", "default", "get", "configmap", "-o", "name") + c.Kubectl(t, "get", "validatingwebhookconfigurations", "-o", "name"); strings.Contains(made, "dev-") {
+	if made := c.Kubectl(t, "-n", "default", "get", "configmap", "-o", "name") +
+		c.Kubectl(t, "get", "validatingwebhookconfigurations", "-o", "name"); strings.Contains(made, "dev-") {
 		t.Errorf("a dry run has created %s", made)
 	}
 	s.end(t)
@@ -122,7 +126,8 @@ func TestDevLeavesNothing(t *testing.T) {
 	c := testenv.Shared(t)
 	dir := devHooks(t, c)
 	for i := range 20 {
-		args := [][]string{{"--kube-config", c.Kubeconfig, "--apply"}, {"--testcluster", filepath.Join(testenv.Root(), "bin", "testcluster")}, {"--kube-config", c.Kubeconfig}}[i%3]
+		args := [][]string{{"--kube-config", c.Kubeconfig, "--apply"}, {"--testcluster", filepath.Join(testenv.Root(), "bin", "testcluster")},
+			{"--kube-config", c.Kubeconfig}}[i%3]
 		after := time.Duration(rand.Int64N(int64(4 * time.Second)))
 		s := develop(t, append(args, dir)...)
 		s.out.Until(t, "cluster ", 1)

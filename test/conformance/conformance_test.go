@@ -87,7 +87,8 @@ func setup(e *testscript.Env, cluster *testenv.Cluster, as recorder) error {
 	w := &world{t: t, cluster: cluster, namespace: cluster.Namespace(t)}
 	w.kubeconfig = cluster.KubeconfigFor(t, cluster.Kubeconfig, w.namespace)
 	hooks := filepath.Join(e.WorkDir, "hooks")
-	e.Vars = append(e.Vars, "NS="+w.namespace, "KUBECONFIG="+w.kubeconfig, "ALICE="+cluster.KubeconfigFor(t, cluster.UserKubeconfig, w.namespace), "HOOKS="+hooks,
+	e.Vars = append(e.Vars, "NS="+w.namespace, "KUBECONFIG="+w.kubeconfig,
+		"ALICE="+cluster.KubeconfigFor(t, cluster.UserKubeconfig, w.namespace), "HOOKS="+hooks,
 		"PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), "OPERATOR="+testenv.Binary(t), "GORACE="+os.Getenv("GORACE"))
 	e.Values[worldKey{}] = w
 	return prepare(hooks, w.namespace, as)

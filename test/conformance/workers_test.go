@@ -64,7 +64,8 @@ func asWorker(text []byte) []byte {
 	return append(changed, '\n')
 }
 
-// The scripts of the protocol pass with the same hooks as workers. Those that are about the configuration itself, or about processes, are left out.
+// The scripts of the protocol pass with the same hooks as workers. Those that are about the configuration itself, or about processes, are
+// left out.
 func TestConformanceOfWorkers(t *testing.T) {
 	left := map[string]bool{}
 	dir := t.TempDir()

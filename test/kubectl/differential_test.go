@@ -115,9 +115,11 @@ func TestRecorded(t *testing.T) {
 	}
 	check("kubectl get cm && kubectl get cm", kubectl.Calls{Verb: "get", Way: kubectl.Trimmed, Count: 2})
 	for name, replace := range map[string]string{
-		"a pipe": "mkfifo $FILE", "a link": "ln -s target $FILE", "a directory": "mkdir $FILE", "no directory": "export SHELL_OPERATOR_KUBECTL_CALLS=/missing/file",
+		"a pipe": "mkfifo $FILE", "a link": "ln -s target $FILE", "a directory": "mkdir $FILE",
+		"no directory": "export SHELL_OPERATOR_KUBECTL_CALLS=/missing/file",
 	} {
-		if got := s.run("FILE=$SHELL_OPERATOR_KUBECTL_CALLS; " + replace + "; kubectl version --client >/dev/null; status=$?; rm -rf $FILE target; exit $status"); got.status != 0 || got.stderr != "" || len(got.calls) > 0 {
+		if got := s.run("FILE=$SHELL_OPERATOR_KUBECTL_CALLS; " + replace + "; kubectl version --client >/dev/null; status=$?; " +
+			"rm -rf $FILE target; exit $status"); got.status != 0 || got.stderr != "" || len(got.calls) > 0 {
 			t.Errorf("%s in place of the file: %+v", name, got)
 		}
 	}
@@ -134,7 +136,8 @@ func TestLongLists(t *testing.T) {
 	for _, s := range sides {
 		for i := range objects {
 			text := strings.Repeat(fmt.Sprintf("%09d ", i), size/10)
-			manifest := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large-%03d", "labels": {"large": "yes"}}, "data": {"text": %q}}`, i, text)
+			manifest := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large-%03d", "labels": {"large": "yes"}}, `+
+				`"data": {"text": %q}}`, i, text)
 			s.write("large.json", manifest)
 			if created := s.run("kubectl create -f ../large.json"); created.status != 0 {
 				t.Fatal(created.stderr)
@@ -244,9 +247,12 @@ var calls = map[string]string{
 
 // values of flags that accept only some.
 var values = map[string][]string{
-	"aggregation-rule": {"a=b"}, "as-user-extra": {"a=b"}, "cascade": {"orphan", "background"}, "dry-run": {"client", "server"}, "field-selector": {"metadata.name=settings"},
-	"for": {"delete"}, "from-env-file": {"settings.env"}, "from-file": {"cm.yaml"}, "output": {"json", "yaml", "name"}, "patch": {`'{"data": {}}'`}, "request-timeout": {"1m"}, "timeout": {"1m"},
-	"selector": {"app=web"}, "sort-by": {".metadata.name"}, "type": {"merge"}, "username": {"someone"}, "v": {"0"}, "validate": {"ignore", "warn"},
+	"aggregation-rule": {"a=b"}, "as-user-extra": {"a=b"}, "cascade": {"orphan", "background"}, "dry-run": {"client", "server"},
+	"field-selector": {"metadata.name=settings"},
+	"for":            {"delete"}, "from-env-file": {"settings.env"}, "from-file": {"cm.yaml"}, "output": {"json", "yaml", "name"},
+	"patch": {`'{"data": {}}'`}, "request-timeout": {"1m"}, "timeout": {"1m"},
+	"selector": {"app=web"}, "sort-by": {".metadata.name"}, "type": {"merge"}, "username": {"someone"}, "v": {"0"},
+	"validate": {"ignore", "warn"},
 }
 
 // elsewhere are flags of the complete kubectl alone.

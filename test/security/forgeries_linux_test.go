@@ -36,10 +36,13 @@ func forgedRecord(t *testing.T, instance, namespace, hook, set string, places []
 		t.Fatal(err)
 	}
 	record, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
-		"name": parent, "labels": map[string]string{"applyset.kubernetes.io/id": "applyset-" + base64.RawURLEncoding.EncodeToString(id[:]) + "-v1"},
+		"name": parent, "labels": map[string]string{"applyset.kubernetes.io/id": "applyset-" + base64.RawURLEncoding.EncodeToString(id[:]) +
+			"-v1"},
 		"annotations": map[string]string{
-			"shell-operator/set": instance + "/" + hook + "/" + set, "shell-operator/owner": owner, "shell-operator/format": "1", "shell-operator/places": string(kinds),
-			"shell-operator/prune-kinds": "Namespace,Secret", "applyset.kubernetes.io/tooling": "shell-operator/v1", "applyset.kubernetes.io/contains-group-kinds": "ConfigMap,Namespace,Secret",
+			"shell-operator/set": instance + "/" + hook + "/" + set, "shell-operator/owner": owner, "shell-operator/format": "1",
+			"shell-operator/places":      string(kinds),
+			"shell-operator/prune-kinds": "Namespace,Secret", "applyset.kubernetes.io/tooling": "shell-operator/v1",
+			"applyset.kubernetes.io/contains-group-kinds": "ConfigMap,Namespace,Secret",
 		},
 	}})
 	if err != nil {
@@ -48,8 +51,8 @@ func forgedRecord(t *testing.T, instance, namespace, hook, set string, places []
 	return string(record)
 }
 
-// Line "records of sets": a user with permission for ConfigMaps in the namespace of an owner forges records. No other object is changed or deleted, the
-// operator shows no forgery by itself, and the commands in its log are quoted.
+// Line "records of sets": a user with permission for ConfigMaps in the namespace of an owner forges records. No other object is changed or
+// deleted, the operator shows no forgery by itself, and the commands in its log are quoted.
 func TestForgedRecordsOfSets(t *testing.T) {
 	const forgeries = 300
 	cluster := testenv.Shared(t)
@@ -63,7 +66,8 @@ func TestForgedRecordsOfSets(t *testing.T) {
 	forger := testenv.Client(t, config)
 	post := func(body string) {
 		t.Helper()
-		if err := forger.Post().AbsPath("/api/v1/namespaces", namespace, "configmaps").SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error(); err != nil {
+		if err := forger.Post().AbsPath("/api/v1/namespaces", namespace, "configmaps").SetHeader("Content-Type", "application/json").
+			Body([]byte(body)).Do(t.Context()).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +92,8 @@ func TestForgedRecordsOfSets(t *testing.T) {
 		t.Errorf("the records in the operator's namespace are %q", is)
 	}
 	cluster.Kubectl(t, "-n", victims, "get", "configmap", "member")
-	for what, text := range map[string]string{"the metrics": pageOf(t, op, "/metrics"), "the status": op.Ask("status"), "the status page": pageOf(t, op, "/"), "/readyz": pageOf(t, op, "/readyz")} {
+	for what, text := range map[string]string{"the metrics": pageOf(t, op, "/metrics"), "the status": op.Ask("status"),
+		"the status page": pageOf(t, op, "/"), "/readyz": pageOf(t, op, "/readyz")} {
 		if strings.Contains(text, "evil") {
 			t.Errorf("%s: %s", what, text[max(0, strings.Index(text, "evil")-300):])
 		}

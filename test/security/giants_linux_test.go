@@ -13,7 +13,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// giant fails until a file exists. It writes the size of its contexts in each attempt, and the numbers that it was given in a run that succeeds.
+// giant fails until a file exists. It writes the size of its contexts in each attempt, and the numbers that it was given in a run that
+// succeeds.
 const giant = `#!/bin/sh
 if [ "$1" = --config ]; then cat <<'YAML'
 configVersion: v1
@@ -34,8 +35,8 @@ fi
 echo "the other hook has run"
 `
 
-// Line "large objects": repeated changes of a large object, while its hook fails, make no run that never fits. No run gets more than its bound in bytes,
-// each change is delivered, in order, and the queue continues once the hook is fixed.
+// Line "large objects": repeated changes of a large object, while its hook fails, make no run that never fits. No run gets more than its
+// bound in bytes, each change is delivered, in order, and the queue continues once the hook is fixed.
 func TestMergedGiants(t *testing.T) {
 	const updates, bound, size = 100, 32 << 20, 900_000
 	cluster := testenv.Shared(t)
@@ -43,8 +44,10 @@ func TestMergedGiants(t *testing.T) {
 	client := testenv.Client(t, cluster.Config(t))
 	write := func(verb, path, name string, n int) {
 		t.Helper()
-		body := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q}, "data": {"n": "%d", "text": %q}}`, name, n, strings.Repeat("x", size))
-		if err := client.Verb(verb).AbsPath("/api/v1/namespaces", ns, "configmaps"+path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error(); err != nil {
+		body := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q}, "data": {"n": "%d", "text": %q}}`, name, n,
+			strings.Repeat("x", size))
+		if err := client.Verb(verb).AbsPath("/api/v1/namespaces", ns, "configmaps"+path).SetHeader("Content-Type", "application/json").
+			Body([]byte(body)).Do(t.Context()).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}

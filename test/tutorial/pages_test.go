@@ -28,7 +28,8 @@ const workersPage = "docs/how-to/workers-without-a-library.md"
 
 // followed reports whether TestPages or TestExamples follows a page: they fail at a block for which there is no test.
 func followed(page string) bool {
-	return page == "README.md" || strings.HasPrefix(page, "docs/") && page != tutorialPage && page != workersPage || strings.HasPrefix(page, "examples/")
+	return page == "README.md" || strings.HasPrefix(page, "docs/") && page != tutorialPage && page != workersPage ||
+		strings.HasPrefix(page, "examples/")
 }
 
 // TestPages follows the pages of docs on one cluster.
@@ -36,7 +37,8 @@ func TestPages(t *testing.T) {
 	t.Parallel() // with the tutorial
 	cluster := testenv.Own(t)
 	receiver := testenv.NewTraceReceiver(t, false)
-	w := world{cluster: cluster, server: cluster.Kubectl(t, "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"), receiver: receiver.Address}
+	w := world{cluster: cluster, server: cluster.Kubectl(t, "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"),
+		receiver: receiver.Address}
 	all, err := pages.Pages(testenv.Root())
 	if err != nil {
 		t.Fatal(err)

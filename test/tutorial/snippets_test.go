@@ -14,7 +14,8 @@ import (
 // parsed are blocks that docs/docs_test.go reads with the operator's own parsers. Configurations are enabled, too: see
 // configurations.
 func parsed(b pages.Block) bool {
-	return slices.Contains([]string{"yaml patch", "json patch", "json metrics", "json admission", "json conversion", "json http", "yaml result"}, b.Kind) ||
+	return slices.Contains([]string{"yaml patch", "json patch", "json metrics", "json admission", "json conversion", "json http",
+		"yaml result"}, b.Kind) ||
 		b.Kind == "yaml" && strings.HasPrefix(b.Text, "configVersion: v1\n")
 }
 
