@@ -73,7 +73,8 @@ func prepare(o *Options) (dir string, err error) {
 func discovery(o Options) hookset.Options {
 	return hookset.Options{
 		Dir: o.HooksDir, Env: o.Env, Timeout: o.ConfigTimeout, Executor: process.New(process.Options{}),
-		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: silent(), SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun,
+		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: silent(), SkipExistingV0: o.SkipExistingV0,
+		ContextsPerRun: o.ContextsPerRun,
 	}
 }
 

@@ -164,7 +164,8 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 
 // simulate runs a hook for an input. Errors are those of the input; what the hook does is in the result.
 func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulationOptions) (s *simulation, err error) {
-	s = &simulation{simulationOptions: o, in: in, hook: h, absent: map[string][]byte{}, server: memory.New(memory.Options{Kinds: builtInKinds(), Lenient: in.FieldValidation == "Warn"})}
+	s = &simulation{simulationOptions: o, in: in, hook: h, absent: map[string][]byte{},
+		server: memory.New(memory.Options{Kinds: builtInKinds(), Lenient: in.FieldValidation == "Warn"})}
 	env, err := s.environment()
 	if err != nil {
 		return nil, err
@@ -181,11 +182,13 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 	if err != nil {
 		return nil, err
 	}
-	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.filters, Sink: simulatedSink{s}, Resolve: s.resolve, Excluded: s.exclude, Changes: changes})
+	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.filters, Sink: simulatedSink{s}, Resolve: s.resolve, Excluded: s.exclude,
+		Changes: changes})
 	pool, workers := newWorkers(o.workers, o.readyTimeout)
 	defer pool.Close()
 	s.runner = run.New(run.Options{
-		Executor: simulatedExecutor{s, pool}, Workers: workers, Snapshots: s.watched, Finalizers: simulatedFinalizers{s}, Effects: simulatedEffects{s}, Workspace: files,
+		Executor: simulatedExecutor{s, pool}, Workers: workers, Snapshots: s.watched, Finalizers: simulatedFinalizers{s},
+		Effects: simulatedEffects{s}, Workspace: files,
 		Log: silent(), Env: env, Timeout: o.timeout, Observe: s.observe,
 	})
 	s.runner.Add([]*hook.Hook{h})
@@ -205,7 +208,8 @@ func (s *simulation) connect() (err error) {
 	s.store = offline{s.server}
 	// No controller removes finalizers here, so there is nothing to wait for.
 	o := apply.Options{
-		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: "default", Filters: s.filters, Log: silent(), Now: memory.Now,
+		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: "default", Filters: s.filters, Log: silent(),
+		Now: memory.Now,
 	}
 	if s.cluster != nil {
 		c, err := newCluster(s.cluster)

@@ -66,7 +66,8 @@ func (f simulatedFinalizers) Keep(ev event.Event) (kept, again bool) { return f.
 // simulatedEffects apply what runs return to the simulated cluster.
 type simulatedEffects struct{ *simulation }
 
-func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
+func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
+	seen run.Seen) ([]run.Change, error) {
 	requests, err := apply.Check(h, out, e.filters)
 	if err != nil {
 		return nil, err
@@ -93,7 +94,8 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 
 func (e simulatedEffects) Check(h *hook.Hook, out run.Outputs) error { return e.effects.Check(h, out) }
 
-func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn, seen run.Seen) ([]run.Change, error) {
+func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
+	seen run.Seen) ([]run.Change, error) {
 	if patches, err := wire.ParsePatches(out.Patch, e.filters); err == nil {
 		e.learnPatches(ctx, patches)
 		e.result.despite = slices.DeleteFunc(patches, func(p effect.Patch) bool { return !p.IgnoreHookError })

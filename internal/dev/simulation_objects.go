@@ -172,7 +172,8 @@ func named(ref, text string, server *memory.Server) bool {
 	if k, ok := server.Resolve("", want[0]); ok {
 		want[0] = strings.ToLower(k.Kind)
 	}
-	return strings.EqualFold(have[0], want[0]) && have[len(have)-1] == want[len(want)-1] && (len(want) == 2 || slices.Equal(have[1:], want[1:]))
+	return strings.EqualFold(have[0], want[0]) && have[len(have)-1] == want[len(want)-1] &&
+		(len(want) == 2 || slices.Equal(have[1:], want[1:]))
 }
 
 // readBack makes the bindings follow what operations have changed.

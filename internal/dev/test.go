@@ -234,7 +234,8 @@ func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updat
 }
 
 // update writes the actual values into a file, and clears the failures that this ends.
-func (t *tester) update(f *testfile.File, path string, text []byte, cases []TestCase, outcomes []testfile.Outcome) ([]TestCase, bool, error) {
+func (t *tester) update(f *testfile.File, path string, text []byte, cases []TestCase,
+	outcomes []testfile.Outcome) ([]TestCase, bool, error) {
 	possible := slices.DeleteFunc(slices.Clone(outcomes), func(o testfile.Outcome) bool { return o.Actual == nil })
 	newText := f.Update(possible)
 	if bytes.Equal(newText, text) {
@@ -407,9 +408,10 @@ func removeAll(dir string) error {
 func (s *simulation) actual() (*testfile.Actual, error) {
 	r := &s.result
 	a := &testfile.Actual{
-		Runs: r.runs, Exit: r.exit, Stdout: r.stdout, Stderr: r.stderr, Calls: r.calls, HTTP: expectedHTTP(r.http), Approximate: s.server.Approximate(),
-		Present: func(ref string) bool { _, err := s.server.Find(ref); return err == nil },
-		Object:  s.expectedObject, Missing: s.missingObject,
+		Runs: r.runs, Exit: r.exit, Stdout: r.stdout, Stderr: r.stderr, Calls: r.calls, HTTP: expectedHTTP(r.http),
+		Approximate: s.server.Approximate(),
+		Present:     func(ref string) bool { _, err := s.server.Find(ref); return err == nil },
+		Object:      s.expectedObject, Missing: s.missingObject,
 	}
 	if r.err != nil {
 		a.Error = r.err.Error()
@@ -464,7 +466,8 @@ func expectedHTTP(h *wire.HTTP) map[string]any {
 func (s *simulation) missingObject(expected map[string]any) string {
 	at, known := s.expectedPlace(expected)
 	if !known {
-		return fmt.Sprintf("there is no %s %s, and the kind is unknown: no object has it, and no CRD among the objects defines it", at.Kind.Kind, at.Name)
+		return fmt.Sprintf("there is no %s %s, and the kind is unknown: no object has it, and no CRD among the objects defines it",
+			at.Kind.Kind, at.Name)
 	}
 	return s.server.Missing(at)
 }

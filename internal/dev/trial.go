@@ -177,7 +177,8 @@ func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, heads [
 	known := bindingNames(h)
 	for _, c := range heads {
 		if _, ok := known[c.Binding]; !ok && c.GroupName == "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
+			r.Notes = append(r.Notes,
+				fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
 		}
 	}
 	return file, heads, nil
@@ -223,11 +224,16 @@ func bindingNames(h *hook.Hook) map[string]bool {
 
 // examples are binding contexts by the kind of their binding, whose name replaces NAME.
 var examples = map[hook.Kind]string{
-	hook.OnKubernetes: `{"binding": "NAME", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "web"}}}`,
-	hook.OnValidating: `{"binding": "NAME", "type": "Validating", "review": {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "object": {}}}}`,
-	hook.OnMutating:   `{"binding": "NAME", "type": "Mutating", "review": {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "object": {}}}}`,
-	hook.OnConversion: `{"binding": "NAME", "type": "Conversion", "fromVersion": "example.com/v1", "toVersion": "example.com/v2", "review": {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {"uid": "1", "desiredAPIVersion": "example.com/v2", "objects": []}}}`,
-	hook.OnHTTP:       `{"binding": "NAME", "type": "HTTP", "request": {"id": "1", "method": "GET", "path": "/"}}`,
+	hook.OnKubernetes: `{"binding": "NAME", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", ` +
+		`"metadata": {"namespace": "default", "name": "web"}}}`,
+	hook.OnValidating: `{"binding": "NAME", "type": "Validating", "review": {"apiVersion": "admission.k8s.io/v1", ` +
+		`"kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "object": {}}}}`,
+	hook.OnMutating: `{"binding": "NAME", "type": "Mutating", "review": {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", ` +
+		`"request": {"uid": "1", "operation": "CREATE", "object": {}}}}`,
+	hook.OnConversion: `{"binding": "NAME", "type": "Conversion", "fromVersion": "example.com/v1", "toVersion": "example.com/v2", ` +
+		`"review": {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {"uid": "1", ` +
+		`"desiredAPIVersion": "example.com/v2", "objects": []}}}`,
+	hook.OnHTTP: `{"binding": "NAME", "type": "HTTP", "request": {"id": "1", "method": "GET", "path": "/"}}`,
 }
 
 // exampleOf is a context for the first binding of a hook.
@@ -254,7 +260,8 @@ func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 		ev = &event.Event{Type: event.Tick, Hook: h}
 		r.Notes = append(r.Notes, fmt.Sprintf("without --from it runs for schedule %q", h.Schedules[0].Name))
 	default:
-		return nil, fmt.Errorf("hook %q has no binding that runs without an object or a request: pass a context with --from FILE, for instance %s", h.Name, exampleOf(h))
+		return nil, fmt.Errorf("hook %q has no binding that runs without an object or a request: pass a context with --from FILE, "+
+			"for instance %s", h.Name, exampleOf(h))
 	}
 	c := wire.Context{Event: *ev, Objects: event.NoObjects{}}
 	for _, index := range ev.Binding().Includes {
@@ -266,7 +273,8 @@ func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 }
 
 // run is the process. exit is how it ended.
-func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, trial run.Trial, private string) (out run.Outputs, exit string, err error) {
+func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, trial run.Trial,
+	private string) (out run.Outputs, exit string, err error) {
 	files, err := workspace.Open(workspace.Options{Dir: private, Log: silent()})
 	if err != nil {
 		return out, "", err
@@ -295,7 +303,8 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, trial 
 	r.CPUSeconds = (result.Usage.User + result.Usage.System).Seconds()
 	r.MaxRSSBytes = result.Usage.MaxRSS
 	if result.HeldOpen {
-		r.Notes = append(r.Notes, "the hook has ended, but a process that it left behind kept its output open: redirect the output of background processes")
+		r.Notes = append(r.Notes,
+			"the hook has ended, but a process that it left behind kept its output open: redirect the output of background processes")
 	}
 	exit = (&run.Report{Err: err, Usage: result.Usage}).Exit()
 	var failed *process.ExitError
@@ -391,12 +400,14 @@ func checkReview(h *hook.Hook, head wire.ContextHead, admitted *effect.Admission
 }
 
 // apply changes the cluster as the operator would.
-func (r *TrialReport) apply(ctx context.Context, o Options, cl *kube.Cluster, h *hook.Hook, out run.Outputs, filters *jq.Compiler, failed bool) error {
+func (r *TrialReport) apply(ctx context.Context, o Options, cl *kube.Cluster, h *hook.Hook, out run.Outputs, filters *jq.Compiler,
+	failed bool) error {
 	if len(r.Operations) == 0 {
 		return nil
 	}
 	namespace, _ := cl.OwnNamespace(o.Installation.Namespace)
-	e, err := apply.New(apply.Options{Settings: o.Changes, Instance: cl.Instance(o.Installation), Namespace: namespace, Client: o.Changes.Client(cl.Config), Filters: filters, Log: silent()})
+	e, err := apply.New(apply.Options{Settings: o.Changes, Instance: cl.Instance(o.Installation), Namespace: namespace,
+		Client: o.Changes.Client(cl.Config), Filters: filters, Log: silent()})
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 		return err
 	}
 	s, err := simulate(ctx, answer.Hook, *t.Input, simulationOptions{
-		filters: discover.Filters, env: o.Env, timeout: o.HookTimeout, workers: o.Workers, readyTimeout: o.ConfigTimeout, dir: own, started: t.Started,
+		filters: discover.Filters, env: o.Env, timeout: o.HookTimeout, workers: o.Workers, readyTimeout: o.ConfigTimeout, dir: own,
+		started: t.Started,
 		cluster: cl, installation: o.Installation, changes: o.Changes, diff: t.Diff,
 		line: func(stream, text string) {
 			r.Output = append(r.Output, TrialLine{stream, text})

@@ -26,17 +26,21 @@ func Hook(s script.Source, h *hook.Hook, contexts script.Reading) []Finding {
 	data, readsData := contexts.EventData()
 	switch {
 	case h.Settings.OneByOne:
-		add(data, Note, "runs once per context: the script reads event data of the first one only", "settings.contextsPerRun: 0 delivers all contexts of a run")
+		add(data, Note, "runs once per context: the script reads event data of the first one only",
+			"settings.contextsPerRun: 0 delivers all contexts of a run")
 	case h.Settings.ContextsPerRun == 1 || !h.Merges() || len(contexts.Members) == 0:
 	case contexts.FirstOnly() && !contexts.Reads("snapshots"):
 		add(contexts.Members[0].Place, Warning, "the hook reads only the first binding context, but several events may come in one run",
 			"go through the whole array, or set settings.contextsPerRun: 1")
 	case readsData && !contexts.FirstOnly():
-		add(contexts.Others, Note, "gets all contexts of a run: this line reads more than the first one", "if it reads only the first context, set settings.contextsPerRun: 1")
+		add(contexts.Others, Note, "gets all contexts of a run: this line reads more than the first one",
+			"if it reads only the first context, set settings.contextsPerRun: 1")
 	}
 	for i := range h.Kubernetes {
 		if k := &h.Kubernetes[i]; k.KeyOfSecret() {
-			add(script.Place{}, Warning, fmt.Sprintf("the queue key of binding %q is a value of Secrets, which the hook gets in HOOK_QUEUE_KEY; elsewhere its hash is shown", k.Name),
+			add(script.Place{}, Warning,
+				fmt.Sprintf("the queue key of binding %q is a value of Secrets, which the hook gets in HOOK_QUEUE_KEY; elsewhere its hash is shown",
+					k.Name),
 				"use metadata, such as a label, as the key")
 		}
 	}

@@ -204,7 +204,8 @@ func TestPlace(t *testing.T) {
 
 // TestPlaceOfExpansion finds lines of a heredoc that are printed differently.
 func TestPlaceOfExpansion(t *testing.T) {
-	const file = "#!/bin/sh\ncat <<-EOF\n\tconfigVersion: v1\n\tkubernetes:\n\t- name: $NAME\n\t  kind: Pod\n\t  queue: q-${NAME}\nEOF\necho $X\n"
+	const file = "#!/bin/sh\ncat <<-EOF\n\tconfigVersion: v1\n\tkubernetes:\n\t- name: $NAME\n\t  kind: Pod\n\t  queue: q-${NAME}\n" +
+		"EOF\necho $X\n"
 	for _, test := range []struct{ line, column, atLine, atColumn int }{
 		{3, 3, 5, 4}, {3, 9, 5, 10}, {3, 12, 5, 10}, {5, 3, 7, 4}, {4, 9, 6, 10},
 	} {

@@ -17,6 +17,7 @@ func servesNoRuns(s script.Source, h *hook.Hook) []Finding {
 			return nil
 		}
 	}
-	return []Finding{finding(s, 1, 1, Warning, "settings.worker is set, but the hook calls neither hook::run nor hook.run(), and does not read HOOK_WORKER_FD: it will not get ready",
+	return []Finding{finding(s, 1, 1, Warning,
+		"settings.worker is set, but the hook calls neither hook::run nor hook.run(), and does not read HOOK_WORKER_FD: it will not get ready",
 		"remove settings.worker, or let a library serve the runs")}
 }

@@ -126,7 +126,8 @@ func failed(err error) *apierrors.StatusError {
 	if errors.As(err, &status) {
 		return status
 	}
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Message: err.Error()}}
 }
 
 // split stores the managers of an object beside it.
@@ -208,10 +209,12 @@ func (q *request) precondition(config, before map[string]any, exists bool) *apie
 	uid, _ := given["uid"].(string)
 	switch {
 	case !exists && uid != "":
-		return apierrors.NewConflict(q.at.GroupResource, q.at.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		return apierrors.NewConflict(q.at.GroupResource, q.at.name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 	case exists && given["uid"] != nil && given["uid"] != is["uid"]:
 		failure := apierrors.NewInvalid(q.kind.GroupVersion().WithKind(q.kind.Kind).GroupKind(), q.at.name, nil)
-		failure.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid", Message: "field is immutable"}}
+		failure.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid",
+			Message: "field is immutable"}}
 		return failure
 	case exists && given["resourceVersion"] != nil && given["resourceVersion"] != is["resourceVersion"]:
 		return q.modified()

@@ -2,15 +2,17 @@
 //
 // Callers may rely on this:
 //   - Objects get a uid, a resource version and a generation as from an API server. Writes that change nothing are no changes.
-//   - Create, get, list, update, merge patch, JSON patch, server-side apply and delete return the statuses of an API server, as far as they do
-//     not depend on admission or permissions. Unknown and mistyped fields of built-in kinds are rejected, as with fieldValidation=Strict.
-//   - Fields have managers; only answers to requests show managedFields. Finalizers keep a deleted object, status is a subresource where the
-//     kind has one.
+//   - Create, get, list, update, merge patch, JSON patch, server-side apply and delete return the statuses of an API server, as far as they
+//     do not depend on admission or permissions. Unknown and mistyped fields of built-in kinds are rejected, as with
+//     fieldValidation=Strict.
+//   - Fields have managers; only answers to requests show managedFields. Finalizers keep a deleted object, status is a subresource where
+//     the kind has one.
 //   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random.
 //   - Mirrored objects are equal to those of another API server, until they are changed here.
 //
-// Not attempted: defaulting, validation of values, admission, controllers (garbage collection, Namespaces), conversion between versions, watches.
-// Server-side apply of kinds that are not built in merges maps and replaces lists; Approximate names the objects where that can differ.
+// Not attempted: defaulting, validation of values, admission, controllers (garbage collection, Namespaces), conversion between versions,
+// watches. Server-side apply of kinds that are not built in merges maps and replaces lists; Approximate names the objects where that can
+// differ.
 package memory
 
 import (
@@ -185,7 +187,8 @@ func (s *Server) Replace(manifest []byte) (Object, error) {
 	}
 	live := s.objects[at]
 	if live == nil {
-		return Object{}, fmt.Errorf("there is no %s that could be modified%s", (&Object{Kind: o.kind, Namespace: at.namespace, Name: at.name}).Ref(), s.names(o.kind))
+		return Object{}, fmt.Errorf("there is no %s that could be modified%s",
+			(&Object{Kind: o.kind, Namespace: at.namespace, Name: at.name}).Ref(), s.names(o.kind))
 	}
 	if err := s.checked(at, o, live.tree); err != nil {
 		return Object{}, err
@@ -298,8 +301,8 @@ func (s *Server) Get(o Object) (Object, bool) {
 	return s.object(o.key(), live), true
 }
 
-// Find returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name. Without such an object the
-// error is a NotFound of package errors.
+// Find returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name. Without such an
+// object the error is a NotFound of package errors.
 func (s *Server) Find(ref string) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,8 +22,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// rows are requests to an empty namespace: a verb, a path and a body. APPLY, MERGE and JSON are the forms of PATCH; UID and VERSION are those of
-// the object that was answered last. testdata/requests.txt has the answers: of the server in memory, and, without a difference, of a real one.
+// rows are requests to an empty namespace: a verb, a path and a body. APPLY, MERGE and JSON are the forms of PATCH; UID and VERSION are
+// those of the object that was answered last. testdata/requests.txt has the answers: of the server in memory, and, without a difference, of
+// a real one.
 var rows = []struct {
 	name, difference string
 	requests         []string
@@ -176,7 +177,8 @@ func kinds() []memory.Kind {
 	}
 	gizmo := kind("memory.example.com", "gizmos", "Gizmo")
 	gizmo.Status, gizmo.Scale = true, true
-	return []memory.Kind{kind("", "configmaps", "ConfigMap"), kind("", "secrets", "Secret"), kind("", "serviceaccounts", "ServiceAccount"), gizmo}
+	return []memory.Kind{kind("", "configmaps", "ConfigMap"), kind("", "secrets", "Secret"), kind("", "serviceaccounts", "ServiceAccount"),
+		gizmo}
 }
 
 const gizmoCRD = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gizmos.memory.example.com}, spec: {
@@ -199,7 +201,8 @@ func play(t *testing.T, do func(*http.Request) (*http.Response, error), host, na
 			in, path = "missing", below
 		}
 		k := kinds()[slices.IndexFunc(kinds(), func(k memory.Kind) bool { return strings.HasPrefix(path, k.GroupVersionResource.Resource) })]
-		media := map[string]string{"APPLY": "application/apply-patch+yaml", "MERGE": "application/merge-patch+json", "JSON": "application/json-patch+json"}[verb]
+		media := map[string]string{"APPLY": "application/apply-patch+yaml", "MERGE": "application/merge-patch+json",
+			"JSON": "application/json-patch+json"}[verb]
 		if media != "" {
 			verb = http.MethodPatch
 		}

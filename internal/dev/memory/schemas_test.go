@@ -38,7 +38,9 @@ func TestSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &schema.Schema{Types: slices.DeleteFunc(slices.Clone(v.Schema().Types), func(d schema.TypeDef) bool { return unstable.MatchString(d.Name) })}
+	want := &schema.Schema{Types: slices.DeleteFunc(slices.Clone(v.Schema().Types), func(d schema.TypeDef) bool {
+		return unstable.MatchString(d.Name)
+	})}
 	for _, d := range want.Types {
 		if d.Map == nil {
 			continue

@@ -53,7 +53,8 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)), Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)),
+		ContentLength: int64(len(text)), Request: r,
 	}, nil
 }
 
@@ -86,7 +87,8 @@ func (s *Server) serve(r *http.Request, body []byte) (any, *apierrors.StatusErro
 }
 
 func missing(r *http.Request, resource, name string) *apierrors.StatusError {
-	return apierrors.NewGenericServerResponse(http.StatusNotFound, strings.ToLower(r.Method), metav1.Unversioned.WithResource(resource).GroupResource(), name, "", 0, false)
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, strings.ToLower(r.Method),
+		metav1.Unversioned.WithResource(resource).GroupResource(), name, "", 0, false)
 }
 
 func (s *Server) groups() *metav1.APIGroupList {
@@ -116,8 +118,9 @@ func (s *Server) resources(group, version string) *metav1.APIResourceList {
 		}
 		list.GroupVersion = k.GroupVersion().String()
 		list.APIResources = append(list.APIResources, metav1.APIResource{
-			Name: k.GroupVersionResource.Resource, Kind: k.Kind, Namespaced: k.Namespaced, ShortNames: k.ShortNames, SingularName: strings.ToLower(k.Kind),
-			Verbs: metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
+			Name: k.GroupVersionResource.Resource, Kind: k.Kind, Namespaced: k.Namespaced, ShortNames: k.ShortNames,
+			SingularName: strings.ToLower(k.Kind),
+			Verbs:        metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
 		})
 	}
 	return list
@@ -165,7 +168,8 @@ func (q *request) bad(err error) *apierrors.StatusError { return apierrors.NewBa
 
 // modified is the answer to a request for an older version of an object.
 func (q *request) modified() *apierrors.StatusError {
-	return apierrors.NewConflict(q.at.GroupResource, q.at.name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	return apierrors.NewConflict(q.at.GroupResource, q.at.name,
+		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 }
 
 // empty is an object before it is created.
@@ -183,7 +187,8 @@ func (s *Server) check(q *request, before, tree map[string]any) *apierrors.Statu
 	case len(found) == 0:
 		return nil
 	case s.lenient:
-		s.mistakes = append(s.mistakes, (&Object{Kind: q.kind, Namespace: q.at.namespace, Name: cmp.Or(q.at.name, "(new)")}).Ref()+": "+strings.Join(found, ", "))
+		s.mistakes = append(s.mistakes, (&Object{Kind: q.kind, Namespace: q.at.namespace, Name: cmp.Or(q.at.name, "(new)")}).Ref()+": "+
+			strings.Join(found, ", "))
 		return nil
 	}
 	text := "strict decoding error: " + strings.Join(found, ", ")
@@ -246,7 +251,9 @@ func (s *Server) list(q *request) (any, *apierrors.StatusError) {
 		return nil, q.bad(err)
 	}
 	items := []any{}
-	for _, at := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int { return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name)) }) {
+	for _, at := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+	}) {
 		o := s.objects[at]
 		if at.GroupResource != q.at.GroupResource || q.at.namespace != "" && at.namespace != q.at.namespace {
 			continue
@@ -261,7 +268,8 @@ func (s *Server) list(q *request) (any, *apierrors.StatusError) {
 		}
 	}
 	return map[string]any{
-		"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind + "List", "metadata": map[string]any{"resourceVersion": fmt.Sprint(s.version)}, "items": items,
+		"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind + "List",
+		"metadata": map[string]any{"resourceVersion": fmt.Sprint(s.version)}, "items": items,
 	}, nil
 }
 
@@ -327,8 +335,10 @@ func (q *request) view(tree map[string]any) map[string]any {
 		current = int64(0)
 	}
 	return map[string]any{
-		"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": map[string]any{"replicas": replicas}, "status": map[string]any{"replicas": current},
-		"metadata": map[string]any{"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+		"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": map[string]any{"replicas": replicas},
+		"status": map[string]any{"replicas": current},
+		"metadata": map[string]any{"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
+			"resourceVersion": metadata["resourceVersion"]},
 	}
 }
 
@@ -406,7 +416,8 @@ func (q *request) edited(seen map[string]any) (map[string]any, *apierrors.Status
 		}
 		text, err := patch.Apply(before)
 		if err != nil {
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", q.at.GroupResource, q.at.name, err.Error(), 0, true)
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", q.at.GroupResource, q.at.name,
+				err.Error(), 0, true)
 		}
 		return q.decoded(text)
 	}
@@ -429,7 +440,8 @@ func (s *Server) delete(q *request, live *stored) (any, *apierrors.StatusError) 
 			return nil, q.bad(err)
 		}
 	}
-	if p := options.Preconditions; p != nil && (p.UID != nil && string(*p.UID) != metadata["uid"] || p.ResourceVersion != nil && *p.ResourceVersion != metadata["resourceVersion"]) {
+	if p := options.Preconditions; p != nil && (p.UID != nil && string(*p.UID) != metadata["uid"] ||
+		p.ResourceVersion != nil && *p.ResourceVersion != metadata["resourceVersion"]) {
 		return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name, fmt.Errorf("the preconditions of the deletion are not met"))
 	}
 	finalizers, _ := metadata["finalizers"].([]any)

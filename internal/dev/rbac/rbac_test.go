@@ -121,7 +121,8 @@ func TestConditions(t *testing.T) {
 		Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}, Condition: "Ready",
 		Retry: &hook.Retry{Limit: new(3)},
 	}}}}, Known, Options{Events: true, Namespace: "ops"})
-	want := "x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/status [] patch (h, kubernetes \"a\" reports its runs in the condition Ready)\n"
+	want := "x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/status [] patch (h, kubernetes \"a\" reports its runs in the " +
+		"condition Ready)\n"
 	want = "ops: events [] create,patch (Events that report failing hooks)\n" + want +
 		"x: events [] create,patch (h, kubernetes \"a\": Events on objects without an attempt left)\n"
 	if got := text(roles); err != nil || got != want {
@@ -131,7 +132,8 @@ func TestConditions(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	roles, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader"})
-	want := "ops: leases [leader] get,watch,update (leader election)\nops: leases [] create (leader election; creating cannot be limited to a name)\n"
+	want := "ops: leases [leader] get,watch,update (leader election)\nops: leases [] create (leader election; creating cannot be limited " +
+		"to a name)\n"
 	if got := text(roles); err != nil || got != want {
 		t.Errorf("got\n%s%v", got, err)
 	}

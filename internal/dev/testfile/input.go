@@ -78,7 +78,8 @@ var Triggers = []string{"event", "tick", "startup", "review", "convert", "http",
 
 // triggers returns the ones that are set.
 func (in *Input) triggers() (set []string) {
-	for i, is := range []bool{len(in.Events) > 0, in.Tick != "", in.Startup, in.Review != nil, in.Convert != nil, in.HTTP != "", in.From != ""} {
+	for i, is := range []bool{len(in.Events) > 0, in.Tick != "", in.Startup, in.Review != nil, in.Convert != nil, in.HTTP != "",
+		in.From != ""} {
 		if is {
 			set = append(set, Triggers[i])
 		}

@@ -118,7 +118,8 @@ func (r *fileReader) one(n *yaml.Node, defaults Case) *Case {
 
 func (r *fileReader) oneTrigger(n *yaml.Node, in *Input) {
 	if set := in.triggers(); len(set) > 1 {
-		r.problem(n, "split it into several cases", "a case has at most one of %s: this one has %s", strings.Join(Triggers, ", "), strings.Join(set, " and "))
+		r.problem(n, "split it into several cases", "a case has at most one of %s: this one has %s", strings.Join(Triggers, ", "),
+			strings.Join(set, " and "))
 	}
 }
 
@@ -236,7 +237,8 @@ func (r *fileReader) events(n *yaml.Node, in *Input) {
 					ref = r.at(ref)
 				} else if key.Value == "Modified" {
 					r.problem(v, "name a manifest, such as fixtures/web-2.yaml", "Modified needs the new version of an object, %q is no manifest", ref)
-				} else if isBinding := key.Value == "Requeue" && !strings.Contains(ref, "/"); !isBinding && (strings.Count(ref, "/") < 1 || strings.Count(ref, "/") > 2) {
+				} else if isBinding := key.Value == "Requeue" && !strings.Contains(ref, "/"); !isBinding &&
+					(strings.Count(ref, "/") < 1 || strings.Count(ref, "/") > 2) {
 					r.problem(v, "write a manifest, KIND/NAME or KIND/NAMESPACE/NAME", "%q is no reference of an object", ref)
 				}
 				in.Events = append(in.Events, Event{key.Value, ref, place})
