@@ -22,13 +22,15 @@ type runFlags struct {
 
 // inputFlags are their names.
 var inputFlags = []string{
-	"objects", "event", "together", "attempts", "tick", "startup", "review", "as", "as-group", "convert", "http", "body", "header", "binding", "env", "stub", "field-validation",
+	"objects", "event", "together", "attempts", "tick", "startup", "review", "as", "as-group", "convert", "http", "body", "header", "binding",
+	"env", "stub", "field-validation",
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.objects, "objects", nil, "file or directory with the objects of a simulated cluster (repeatable)")
-	flags.StringArrayVar(&f.events, "event", nil, "event TYPE=REF: Added, Modified, Deleted, Deleting or Requeue of a manifest, KIND/NAME or KIND/NAMESPACE/NAME (repeatable)")
+	flags.StringArrayVar(&f.events, "event", nil,
+		"event TYPE=REF: Added, Modified, Deleted, Deleting or Requeue of a manifest, KIND/NAME or KIND/NAMESPACE/NAME (repeatable)")
 	flags.BoolVar(&f.together, "together", false, "queue all events before the first run")
 	flags.IntVar(&f.attempts, "attempts", 1, "attempts of a run in all, without delays")
 	flags.StringVar(&f.tick, "tick", "", "run for a schedule, by its name or crontab")
@@ -43,7 +45,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.binding, "binding", "", "only events of the bindings with this name")
 	flags.StringArrayVar(&f.env, "env", nil, "variable NAME=VALUE of a simulated run (repeatable)")
 	flags.StringArrayVar(&f.stubs, "stub", nil, "program NAME=FILE, first in PATH (repeatable)")
-	flags.StringVar(&f.validation, "field-validation", "", "unknown and mistyped fields of built-in kinds: Strict (an error, the default) or Warn (a note)")
+	flags.StringVar(&f.validation, "field-validation", "",
+		"unknown and mistyped fields of built-in kinds: Strict (an error, the default) or Warn (a note)")
 	for _, name := range []string{"objects", "body"} {
 		_ = cmd.MarkFlagFilename(name)
 	}

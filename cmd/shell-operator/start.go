@@ -43,7 +43,8 @@ func exitCode(err error) (int, bool) {
 }
 
 // mainSettings are those that the help of the program shows.
-var mainSettings = []string{"config-file", "hooks-dir", "watch-hooks", "kube-config", "kube-context", "log-level", "log-type", "leader-election"}
+var mainSettings = []string{"config-file", "hooks-dir", "watch-hooks", "kube-config", "kube-context", "log-level", "log-type",
+	"leader-election"}
 
 func newStartCommand(s *settings, stdout io.Writer) *cobra.Command {
 	return uses(&cobra.Command{
@@ -164,7 +165,8 @@ func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
 		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, TmpDir: s.tmpDir, RunDir: s.runDir, KeepTmpFiles: bool(s.keepTmpFiles),
 		Cluster: s.cluster(), Installation: s.installation(),
-		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, OwnHomes: s.hookHome == homeOwn, Kubectl: s.kubectl, Workers: s.workers, Log: log,
+		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, OwnHomes: s.hookHome == homeOwn, Kubectl: s.kubectl,
+		Workers: s.workers, Log: log,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
 		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		RemoveOrphans: s.orphanFinalizers == "remove",
@@ -175,7 +177,8 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		Debug: s.debugOptions(), Version: version,
 		Patches: s.changes(),
 		Webhooks: webhook.WebhookOptions{
-			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName, FormerName: s.formerConfigurationName,
+			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName,
+			FormerName:    s.formerConfigurationName,
 			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
 			CertManager: s.webhookCertManager, CreateServices: s.webhookServices, ServiceSelector: s.webhookSelector, PodName: s.podName(),
 			Parallel: s.webhookParallel, Queue: s.webhookQueue, ExcludeNamespaces: s.webhookExclude,
@@ -194,7 +197,8 @@ func (s *settings) options(log *slog.Logger) app.Options {
 		},
 		Pod: s.env["POD_NAME"], PodUID: s.env["POD_UID"], KubernetesEvents: s.kubernetesEvents,
 		Metrics: app.MetricsOptions{
-			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters, MaxHookSeries: s.hookSeriesLimit, MaxHookBytes: s.hookSeriesBytes,
+			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,
+			MaxHookSeries: s.hookSeriesLimit, MaxHookBytes: s.hookSeriesBytes,
 		},
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 // TestStatusByURL reads the status of an operator on another machine, as helm test does.
 func TestStatusByURL(t *testing.T) {
-	const blocked = `{"version":"v1","healthy":false,"troubles":[{"kind":"registration","hooks":["a.sh"],"subject":"a.sh","problem":"no permission","hint":"grant it"}]}`
+	const blocked = `{"version":"v1","healthy":false,"troubles":[{"kind":"registration","hooks":["a.sh"],"subject":"a.sh","problem":"no ` +
+		`permission","hint":"grant it"}]}`
 	status, body := http.StatusOK, ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/status.json" {

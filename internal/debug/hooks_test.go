@@ -25,7 +25,8 @@ func TestConfigOfAllKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const review = `[{"name":"review","rules":[{"apiGroups":["apps"],"apiVersions":["v1"],"resources":["deployments"],"operations":["CREATE"],"scope":"*"}],"timeoutSeconds":10}]`
+	const review = `[{"name":"review","rules":[{"apiGroups":["apps"],"apiVersions":["v1"],"resources":["deployments"],` +
+		`"operations":["CREATE"],"scope":"*"}],"timeoutSeconds":10}]`
 	want := `{"hook":"h","path":"/h","configVersion":"v1","kubernetesValidating":` + review + `,"kubernetesMutating":` + review +
 		`,"kubernetesCustomResourceConversion":[{"name":"convert","crdName":"things.example.com","conversions":[{"fromVersion":"v1",` +
 		`"toVersion":"v2"}]}]` +

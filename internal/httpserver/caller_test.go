@@ -92,7 +92,8 @@ func TestHideTokens(t *testing.T) {
 	token := strings.Repeat("0a", 32)
 	text := `webhooks[0].clientConfig.service.path: Invalid value: "/hooks/validating/a.sh/a.b.c/` + token + `": segment, "/hooks/` +
 		token[:40] + `...", https://h:1/crd.example.com/` + token
-	want := `webhooks[0].clientConfig.service.path: Invalid value: "/hooks/validating/a.sh/a.b.c/…": segment, "/hooks/…...", https://h:1/crd.example.com/…`
+	want := `webhooks[0].clientConfig.service.path: Invalid value: "/hooks/validating/a.sh/a.b.c/…": segment, "/hooks/…...", ` +
+		`https://h:1/crd.example.com/…`
 	if got := HideTokens(text); got != want {
 		t.Errorf("got %s", got)
 	}

@@ -26,7 +26,8 @@ func operations(form string, n, size int) []byte {
 const (
 	jsonForm = `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-%d", ` +
 		`"namespace": "x"}, "data": {"key": "%s"}}}` + "\n"
-	yamlForm = "---\noperation: CreateOrUpdate\nobject:\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: map-%d, namespace: x}\n  data:\n    key: \"%s\"\n"
+	yamlForm = "---\noperation: CreateOrUpdate\nobject:\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: map-%d, namespace: x}\n" +
+		"  data:\n    key: \"%s\"\n"
 )
 
 // What a large file costs: JSON is not copied, and YAML is kept once, as JSON.

@@ -269,7 +269,8 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 				}
 				return nil
 			}
-			const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken"}, "data": {"k": "1"}}]}`
+			const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", ` +
+				`"metadata": {"name": "taken"}, "data": {"k": "1"}}]}`
 			err := o.sync(t.Context(), "web.sh", document)
 			if test.killed && !errors.Is(err, errKilled) {
 				t.Fatal(err)
@@ -330,7 +331,8 @@ func TestTouchedAndKilled(t *testing.T) {
 				_, err := kube.Send(t.Context(), client.Patch(kind).AbsPath(r.URL.Path).Param("fieldManager", "controller").Body([]byte(change)))
 				return errors.Join(err, errKilled)
 			}
-			const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"k": "1"}}]}`
+			const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", ` +
+				`"metadata": {"name": "mine"}, "data": {"k": "1"}}]}`
 			if err := o.sync(t.Context(), "web.sh", document); !errors.Is(err, errKilled) {
 				t.Fatal(err)
 			}

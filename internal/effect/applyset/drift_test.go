@@ -331,7 +331,8 @@ func TestBackOffOfRestores(t *testing.T) {
 		}
 		got = append(got, fmt.Sprint(delay, begins))
 	}
-	want := "0s false, 0s false, 0s false, 0s false, 0s false, 1m0s true, 30s false, 0s false, 2m0s true, 0s false, 4m0s true, 0s false, 0s false, 0s false"
+	want := "0s false, 0s false, 0s false, 0s false, 0s false, 1m0s true, 30s false, 0s false, 2m0s true, 0s false, 4m0s true, 0s false, " +
+		"0s false, 0s false"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
@@ -352,7 +353,8 @@ func TestRelabelled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const objects = `objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]`
+	const objects = `objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}}, {apiVersion: v1, kind: ConfigMap, ` +
+		`metadata: {name: b}}]`
 	sync(`set: second, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]`)
 	sync(`set: web, ` + objects)
 	id := configMaps(t, r.options.Client, namespace)["a"].Labels[partOfLabel]

@@ -185,7 +185,8 @@ func TestParentsAreDeleted(t *testing.T) {
 				post(t, client, namespace, "configmaps", fmt.Sprintf(`{"metadata": {"name": %q}}`, name))
 				claim := ""
 				if name == "keeps" {
-					claim = `, {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: claim}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}`
+					claim = `, {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: claim}, spec: {accessModes: [ReadWriteOnce], ` +
+						`resources: {requests: {storage: 1Mi}}}}`
 				}
 				if err := o.sync(t.Context(),
 					"web.sh", fmt.Sprintf(`{operation: Sync, set: %[2]s, owner: {apiVersion: v1, kind: ConfigMap, namespace: %[1]s, name: %[2]s}, `+

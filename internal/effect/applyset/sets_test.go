@@ -79,7 +79,8 @@ func TestStates(t *testing.T) {
 	for _, m := range s.states(known, failed) {
 		got = append(got, fmt.Sprintf("%s %s %t", m.Name, m.State, m.Kept))
 	}
-	want := "applied applied false, changed drifted false, foreign rejected false, gone drifted false, recreated drifted false, unknown unknown false, x waiting for CRD false, kept applied true"
+	want := "applied applied false, changed drifted false, foreign rejected false, gone drifted false, recreated drifted false, " +
+		"unknown unknown false, x waiting for CRD false, kept applied true"
 	if text := strings.Join(got, ", "); text != want {
 		t.Errorf("%s\nwant %s", text, want)
 	}

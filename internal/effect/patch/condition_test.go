@@ -14,7 +14,8 @@ func TestConditionPatch(t *testing.T) {
 	ready := effect.Condition{Type: "Ready", Status: "True", Reason: "Done", Message: "m"}
 	const head = `{"metadata": {"uid": "u", "resourceVersion": "5", "generation": 3}`
 	const tests = `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/resourceVersion","value":"5"},`
-	const fresh = `{"type":"Ready","status":"True","observedGeneration":3,"lastTransitionTime":"2024-05-06T06:08:09Z","reason":"Done","message":"m"}`
+	const fresh = `{"type":"Ready","status":"True","observedGeneration":3,"lastTransitionTime":"2024-05-06T06:08:09Z","reason":"Done",` +
+		`"message":"m"}`
 	for name, c := range map[string]struct{ object, want string }{
 		"no status": {head + `}`, tests + `{"op":"add","path":"/status","value":{"conditions":[` + fresh + `]}}]`},
 		"no conditions": {head + `, "status": {"conditions": null}}`, tests + `{"op":"add","path":"/status/conditions","value":[` +

@@ -250,7 +250,8 @@ func TestOrderWithoutNamespaces(t *testing.T) {
 	a, _ := newApplier(t, cluster, nil)
 	cluster.Kubectl(t, "create", "clusterrole", name, "--verb=get", "--resource=pods")
 	t.Cleanup(func() { cluster.Kubectl(t, "delete", "clusterrole", name) })
-	manifest := `"object": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"namespace": "n%[3]d", "name": %[2]q, "annotations": {"v": "%[3]d"}}}}`
+	manifest := `"object": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"namespace": "n%[3]d", ` +
+		`"name": %[2]q, "annotations": {"v": "%[3]d"}}}}`
 	for _, document := range []string{
 		`{"operation": "MergePatch", "kind": "ClusterRole", "namespace": "n%[3]d", "name": %[2]q, ` +
 			`"mergePatch": {"metadata": {"annotations": {"v": "%[3]d"}}}}`,

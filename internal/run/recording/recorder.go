@@ -330,7 +330,8 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, 
 		if tokens {
 			contexts = pathToken.ReplaceAll(contexts, []byte("/"+marker+"token"))
 		}
-		d := &redaction{redactor: r.redactor, bindings: secretBindings(run.Hook), confidential: run.Unread || tokens || remembersSecrets(run.Hook)}
+		d := &redaction{redactor: r.redactor, bindings: secretBindings(run.Hook), confidential: run.Unread || tokens ||
+			remembersSecrets(run.Hook)}
 		if err := d.copy(w, contexts); err != nil {
 			return 0, err
 		}
@@ -405,8 +406,8 @@ func secretBindings(h *hook.Hook) map[string]bool {
 	return names
 }
 
-// remembersSecrets reports that a process of the hook serves several runs, some of which may have Secrets or HTTP requests: what it prints in another
-// run may be of them.
+// remembersSecrets reports that a process of the hook serves several runs, some of which may have Secrets or HTTP requests: what it prints
+// in another run may be of them.
 func remembersSecrets(h *hook.Hook) bool {
 	if h.Settings.Worker == nil {
 		return false
@@ -419,7 +420,8 @@ func remembersSecrets(h *hook.Hook) bool {
 			})
 		})
 	}
-	return len(secretBindings(h)) > 0 || len(h.HTTP) > 0 || slices.ContainsFunc(h.Validating, reviewed) || slices.ContainsFunc(h.Mutating, reviewed)
+	return len(secretBindings(h)) > 0 || len(h.HTTP) > 0 || slices.ContainsFunc(h.Validating, reviewed) ||
+		slices.ContainsFunc(h.Mutating, reviewed)
 }
 
 // add keeps a recording that is written, and removes others until all limits hold.

@@ -240,7 +240,8 @@ func TestWorkersRememberSecrets(t *testing.T) {
 		row.hook.Name = "a.sh"
 		k.run(&row.hook, "1-1", true, `[{"binding": "tick", "type": "Schedule"}]`)
 		text, err := k.Read("1")
-		if got := strings.Contains(string(text), `"withoutTexts":true`); err != nil || got != row.want || got == strings.Contains(string(text), `"output":["hunter22"]`) {
+		if got := strings.Contains(string(text), `"withoutTexts":true`); err != nil || got != row.want ||
+			got == strings.Contains(string(text), `"output":["hunter22"]`) {
 			t.Errorf("%s: %v, %s", name, err, text)
 		}
 		if err := k.Close(); err != nil {

@@ -109,7 +109,8 @@ func trees(t testing.TB, texts ...string) (all []any) {
 	return all
 }
 
-const secretObject = `{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "db", "namespace": "shop", "labels": {"app": "shop"}%s}, "data": {"password": %q}}`
+const secretObject = `{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "db", "namespace": "shop", ` +
+	`"labels": {"app": "shop"}%s}, "data": {"password": %q}}`
 
 func object(value string) string { return fmt.Sprintf(secretObject, "", in64(value)) }
 
@@ -349,7 +350,8 @@ func TestRedactKeeps(t *testing.T) {
 	defer k.Close()
 	contexts := `[{"binding":"secrets","type":"Event","watchEvent":"Added","object":` + object("shop") +
 		`,"filterResult":{"name":"db","namespace":"shop-1","kind":"Secret","version":7,"set":true,"none":null,"empty":""}},` +
-		`{"binding":"pods","type":"Event","watchEvent":"Modified","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"shop","namespace":"shop"},"spec":{"shop":{"n":12}}}}]`
+		`{"binding":"pods","type":"Event","watchEvent":"Modified","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"shop",` +
+		`"namespace":"shop"},"spec":{"shop":{"n":12}}}}]`
 	run := Run{Exit: "exit status 1"}
 	run.Outputs.Patch = []byte(`{"operation":"MergePatch","kind":"Pod","namespace":"shop","name":"shop","mergePatch":{"a":"blue"}}
 {"operation":"JSONPatch","kind":"Secret","namespace":"shop","name":"db","ignoreMissingObject":true,"jsonPatch":[{"op":"add","path":"/data/a","value":"c2hvcA=="}]}
@@ -423,7 +425,8 @@ func TestRedactCopies(t *testing.T) {
 
 // BenchmarkRedact redacts contexts of 1 MiB, with Secrets and without.
 func BenchmarkRedact(b *testing.B) {
-	pod := `{"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"default","labels":{"app":"web"}},"spec":{"containers":[{"name":"web","image":"registry.example.com/web:1.25","env":[{"name":"A","value":"some value"}]}]}}}`
+	pod := `{"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"default","labels":{"app":"web"}},` +
+		`"spec":{"containers":[{"name":"web","image":"registry.example.com/web:1.25","env":[{"name":"A","value":"some value"}]}]}}}`
 	pods := strings.Repeat(pod+",", 1<<20/len(pod)) + pod
 	secrets := make([]string, 100)
 	for i := range secrets {

@@ -17,8 +17,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// gate is in front of the objects of a binding with a finalizer. An object that lives and lacks the finalizer waits outside, the gate requests the
-// finalizer, and the object passes when the watch delivers it with the finalizer. monitor.mu guards the fields; no lock is held during a request.
+// gate is in front of the objects of a binding with a finalizer. An object that lives and lacks the finalizer waits outside, the gate
+// requests the finalizer, and the object passes when the watch delivers it with the finalizer. monitor.mu guards the fields; no lock is
+// held during a request.
 type gate struct {
 	name     string
 	resource kube.Resource
@@ -80,8 +81,8 @@ type change struct {
 	// err is the last failure.
 	err string
 
-	// The others are of an object that waits. sub delivered it. awaited: the end of gateStarting waits for it. added: the request has been answered, the
-	// watch follows. left: the binding does not select it any more.
+	// The others are of an object that waits. sub delivered it. awaited: the end of gateStarting waits for it. added: the request has been
+	// answered, the watch follows. left: the binding does not select it any more.
 	sub                  *subscription
 	awaited, added, left bool
 }
@@ -96,8 +97,8 @@ const (
 	finalizersInFlight = 16
 	// forbiddenDelay is the time between requests while the permission is missing.
 	forbiddenDelay = 30 * time.Second
-	// regainDelay is the time before a finalizer is added again that another client has removed from an object that lives: the two do not fight
-	// at full speed.
+	// regainDelay is the time before a finalizer is added again that another client has removed from an object that lives: the two do not
+	// fight at full speed.
 	regainDelay = time.Second
 	// The delay after a failed request doubles between these.
 	minFinalizerDelay, maxFinalizerDelay = 500 * time.Millisecond, time.Minute
@@ -112,7 +113,8 @@ func newGate(name string) *gate {
 
 // newRequests returns a queue with a goroutine, which ShutDown ends.
 func newRequests() requests {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[request](minFinalizerDelay, maxFinalizerDelay))
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[request](minFinalizerDelay,
+		maxFinalizerDelay))
 }
 
 // admit decides whether a state of an object passes. Otherwise it is outdated, or the object has to get the finalizer before.
@@ -213,8 +215,8 @@ func (g *gate) settle(l *change) {
 	}
 }
 
-// dismiss ends the waiting of an object that the binding does not select any more, or that is gone. The finalizer is removed if it has been added, or is
-// added by a request in flight.
+// dismiss ends the waiting of an object that the binding does not select any more, or that is gone. The finalizer is removed if it has been
+// added, or is added by a request in flight.
 func (m *monitor) dismiss(l *change) {
 	if m.gate.end(l); l.added {
 		m.requestRemoval(l.object)
@@ -233,8 +235,8 @@ func (m *monitor) dismissAll(which func(*change) bool) {
 	}
 }
 
-// closeGate requests the finalizer for the objects so far. From now on no other object passes without it. It does nothing for a binding that has ended
-// meanwhile.
+// closeGate requests the finalizer for the objects so far. From now on no other object passes without it. It does nothing for a binding
+// that has ended meanwhile.
 func (m *monitor) closeGate(todo requests) (closed bool) {
 	g := m.gate
 	m.update(func() {
@@ -259,8 +261,8 @@ func (m *monitor) closeGate(todo requests) (closed bool) {
 	return closed
 }
 
-// openGate lets objects pass as they are, and ends all waiting. Finalizers that have been added stay, unless it is halted: the next version of the hook has
-// them, too.
+// openGate lets objects pass as they are, and ends all waiting. Finalizers that have been added stay, unless it is halted: the next version
+// of the hook has them, too.
 func (m *monitor) openGate(phase gatePhase) {
 	g := m.gate
 	for _, l := range g.lacking {

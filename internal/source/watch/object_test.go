@@ -55,7 +55,8 @@ func TestIndex(t *testing.T) {
 		},
 		{
 			name: "numbers that a float64 does not hold, strings that are not UTF-8, a key twice",
-			raw:  "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"web\"},\"spec\":{\"n\":12345678901234567890.10,\"e\":1e400,\"s\":\"\xff\",\"s\":2}}",
+			raw: "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"web\"}," +
+				"\"spec\":{\"n\":12345678901234567890.10,\"e\":1e400,\"s\":\"\xff\",\"s\":2}}",
 			want: object{key: "\x00web", name: "web", kind: "Pod"},
 		},
 		{

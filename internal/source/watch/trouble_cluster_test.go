@@ -110,7 +110,8 @@ func TestFollowForbidden(t *testing.T) {
 		hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}})
 	stuck, done := o.begin(h)
 	want := `no permission to list namespaces (v1) with labels ` + label +
-		`: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [""], resources: ["namespaces"], verbs: ["get", "list", "watch"]}`
+		`: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [""], resources: ["namespaces"], verbs: ["get", ` +
+		`"list", "watch"]}`
 	if tr := testenv.Receive(t, stuck, "trouble"); tr.text != want {
 		t.Errorf("got\n%s\nwant\n%s", tr.text, want)
 	}

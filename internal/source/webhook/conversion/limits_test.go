@@ -26,7 +26,8 @@ func (f runnerFunc) Convert(ctx context.Context, r Review) (*effect.ConversionAn
 	return judged(r, answer, err)
 }
 
-const smallReview = `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u","desiredAPIVersion":"acme.dev/v2","objects":[{"apiVersion":"acme.dev/v1"}]}}`
+const smallReview = `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u",` +
+	`"desiredAPIVersion":"acme.dev/v2","objects":[{"apiVersion":"acme.dev/v1"}]}}`
 
 var smallAnswer = &effect.ConversionAnswer{Objects: []json.RawMessage{json.RawMessage(`{"apiVersion":"acme.dev/v2"}`)}}
 

@@ -48,7 +48,8 @@ func TestChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const good = `"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"aW5qZWN0ZWQ=","service":{"name":"hooks","namespace":"ops","path":"/widgets.acme.dev","port":443}},"conversionReviewVersions":["v1","v1beta1"]}}`
+	const good = `"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"aW5qZWN0ZWQ=","service":{"name":"hooks",` +
+		`"namespace":"ops","path":"/widgets.acme.dev","port":443}},"conversionReviewVersions":["v1","v1beta1"]}}`
 	for _, test := range []struct {
 		about, crd string
 		want       bool
