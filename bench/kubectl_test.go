@@ -69,7 +69,8 @@ mode=$(kubectl -n "$2" get cm x -o json | jq -r .data.mode)
 kubectl -n "$2" apply -f - <<END
 {apiVersion: v1, kind: ConfigMap, metadata: {name: result}, data: {name: "$name", size: "$size", mode: "$mode", run: "$3"}}
 END`
-	context := `[{"binding": "kubernetes", "type": "Event", "watchEvent": "Added", "object": {"kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "1"}}}]`
+	context := `[{"binding": "kubernetes", "type": "Event", "watchEvent": "Added", "object": {"kind": "ConfigMap", ` +
+		`"metadata": {"name": "one"}, "data": {"a": "1"}}}]`
 	if err := os.WriteFile(contexts, []byte(context), 0o600); err != nil {
 		b.Fatal(err)
 	}

@@ -123,7 +123,8 @@ func agentInjectorKilled(e *example) {
 	}
 }
 
-const agentAnnotations = `"example.com/job-address": "jobs.example.com:80", "example.com/target-container": "main", "example.com/job-name": "build"`
+const agentAnnotations = `"example.com/job-address": "jobs.example.com:80", "example.com/target-container": "main", ` +
+	`"example.com/job-name": "build"`
 
 // injected creates a Pod with the three annotations and others, and returns the names of its containers.
 func (e *example) injected(how, annotations string, containers ...string) string {

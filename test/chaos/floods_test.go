@@ -132,7 +132,8 @@ func TestManyEvents(t *testing.T) {
 			"%s namespace: {nameSelector: {matchNames: [%s]}}}", more, namespace)
 	}
 	// The hook prints, for each change, object and count: the order is checked below.
-	slow := `sleep 2; jq -r '"received " + (map(select(.type == "Event") | .object | "\(.metadata.name)=\(.data.n)") | join(" "))' $BINDING_CONTEXT_PATH | head -c 30000000`
+	slow := `sleep 2; jq -r '"received " + (map(select(.type == "Event") | .object | "\(.metadata.name)=\(.data.n)") | join(" "))' ` +
+		`$BINDING_CONTEXT_PATH | head -c 30000000`
 	received := newOrder()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"each.sh": hookText(config("queue: each,"), slow),

@@ -109,7 +109,8 @@ func TestStatusPage(t *testing.T) {
 	}
 
 	// It follows what happens.
-	const objects = `[...document.querySelectorAll("tbody")].find(b => b.innerText.includes("shop/ok.sh") && b.innerText.includes("prices")).querySelector(".number").innerText`
+	const objects = `[...document.querySelectorAll("tbody")].find(b => b.innerText.includes("shop/ok.sh") && ` +
+		`b.innerText.includes("prices")).querySelector(".number").innerText`
 	if got := value[string](t, ctx, objects); got != "1" {
 		t.Errorf("%s objects", got)
 	}
@@ -165,7 +166,8 @@ func TestStatusPageWithoutJavaScript(t *testing.T) {
 func TestStatusPageEscapes(t *testing.T) {
 	dir := t.TempDir()
 	const name = `<img src=x onerror="document.title='caught'"><script>document.title='caught'<!--.sh`
-	hook := "#!/bin/sh\n[ \"$1\" = --config ] && echo '{\"configVersion\": \"v1\", \"schedule\": [{\"name\": \"<b>bold</b>\", \"crontab\": \"0 3 1 1 *\"}]}'\n"
+	hook := "#!/bin/sh\n[ \"$1\" = --config ] && echo '{\"configVersion\": \"v1\", \"schedule\": [{\"name\": \"<b>bold</b>\", " +
+		"\"crontab\": \"0 3 1 1 *\"}]}'\n"
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(hook), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -255,7 +255,8 @@ func TestUnchangedHook(t *testing.T) {
 	cluster := testenv.Shared(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
 	const versions = 50
-	maps := `{name: %s, queue: %s, kind: ConfigMap, labelSelector: {matchLabels: {%s: "yes"}}, jqFilter: .metadata.name, namespace: {nameSelector: {matchNames: [$NS]}}}`
+	maps := `{name: %s, queue: %s, kind: ConfigMap, labelSelector: {matchLabels: {%s: "yes"}}, jqFilter: .metadata.name, ` +
+		`namespace: {nameSelector: {matchNames: [$NS]}}}`
 	d.hook("same", "v", bindings(fmt.Sprintf(maps, "maps", "same", "stream")))
 	d.hook("other", "v0", bindings(fmt.Sprintf(maps, "b0", "q0", "stream")))
 	op := start(t, cluster, d)

@@ -138,7 +138,8 @@ func (s *stream) check(op *testenv.Operator, last string) map[string]int {
 	return versions
 }
 
-const streamed = `{name: %s, kind: ConfigMap, labelSelector: {matchLabels: {stream: "yes"}}, namespace: {nameSelector: {matchNames: [%s]}}, keepFullObjectsInMemory: true}`
+const streamed = `{name: %s, kind: ConfigMap, labelSelector: {matchLabels: {stream: "yes"}}, ` +
+	`namespace: {nameSelector: {matchNames: [%s]}}, keepFullObjectsInMemory: true}`
 
 // text is a hook that says which version it is and which version the library beside it is. One of its bindings stays, another
 // is in this version only.
