@@ -174,7 +174,7 @@ func TestOutput(t *testing.T) {
 		{"a pipe twice", `echo a >"$HOOK_STDOUT"; echo b >"$HOOK_STDOUT"`, "a|b", "", false},
 		{"without blocking", `exec 9<>"$HOOK_STDOUT" 4>"$HOOK_STDOUT" 9>&-; echo a >&4; exec 4>&-`, "a", "", false},
 		{"a subshell", `(exec >"$HOOK_STDOUT" 2>"$HOOK_STDERR"; echo a; echo b >&2)`, "a", "b", false},
-		{"behind a filter", `(exec > >(sed s/a/b/ >"$HOOK_STDOUT"); echo a)`, "b", "", false},
+		{"behind a filter", `(exec >"$HOOK_STDOUT"; exec > >(sed s/a/b/); echo a)`, "b", "", false},
 		{"a background process", `(exec >"$HOOK_STDOUT"; sleep 20 & echo a)`, "a", "", true},
 		{"a later line", `(exec >"$HOOK_STDOUT"; (sleep 0.05; echo b) & echo a)`, "a|b", "", false},
 	} {
