@@ -47,7 +47,7 @@ func (d *deque) removeAt(i int) {
 		d.all[d.head] = entry{}
 		d.head++
 	}
-	if cap(d.all) > minRoom && d.len() < cap(d.all)/4 {
+	if cap(d.all) > minRoom && 4*d.len() < cap(d.all) {
 		d.all = append(make([]entry, 0, max(minRoom, 2*d.len())), d.all[d.head:]...)
 		d.head = 0
 	}
