@@ -575,7 +575,7 @@ func (w *Resident) ended() {
 		return
 	}
 	if j == nil {
-		cause.Stderr = w.tail.text()
+		cause.Stderr, cause.BetweenRuns = w.tail.text(), true
 	}
 	w.opts.Ended(cause)
 }

@@ -70,6 +70,8 @@ type WorkerError struct {
 	Problem, Sent string
 	// Stderr is the output of the worker there.
 	Stderr string
+	// BetweenRuns: it served no run then, so none has failed by it.
+	BetweenRuns bool
 }
 
 func (e *WorkerError) Error() string {

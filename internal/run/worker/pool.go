@@ -353,7 +353,9 @@ func (p *Pool) gone(c *crew, m *member, err error, log *slog.Logger) {
 	p.do(c, todo)
 	p.measure(c.key.hook)
 	p.mu.Unlock()
-	if err != nil && (before == idle || before == starting && !owned) { // otherwise a run reports it
+	var broken *process.WorkerError
+	between := errors.As(err, &broken) && broken.BetweenRuns                                             // perhaps before served is called
+	if err != nil && (before == idle || before != starting && between || before == starting && !owned) { // otherwise a run reports it
 		log.Warn("A worker of the hook has ended, another one is started when it is needed", "error", err.Error())
 	}
 }
