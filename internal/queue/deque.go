@@ -20,8 +20,13 @@ func (d *deque) at(i int) entry                  { return d.all[d.head+i] }
 func (d *deque) setSince(i int, t time.Duration) { d.all[d.head+i].since = t }
 
 func (d *deque) push(e entry) {
-	if len(d.all) == cap(d.all) && d.head > d.len() {
+	switch {
+	case len(d.all) < cap(d.all) || d.head == 0:
+	case d.head > d.len():
 		d.all = slices.Delete(d.all, 0, d.head)
+		d.head = 0
+	default: // append would make room for what has left, too
+		d.all = append(make([]entry, 0, max(minRoom, 2*d.len())), d.all[d.head:]...)
 		d.head = 0
 	}
 	d.all = append(d.all, e)
