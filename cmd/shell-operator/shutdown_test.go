@@ -52,7 +52,7 @@ func launch(t *testing.T, hook, user string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p.lines = bufio.NewScanner(out)
-	hung := time.AfterFunc(3*time.Minute, func() { _ = p.cmd.Process.Kill() })
+	hung := time.AfterFunc(3*time.Minute, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) }) // shows what it waits for
 	t.Cleanup(func() { hung.Stop(); _ = p.cmd.Process.Kill() })
 	return p
 }

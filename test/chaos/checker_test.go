@@ -57,6 +57,8 @@ type view struct {
 	lost []window
 	// hidden are the times in which an object may vanish from the binding's sight and come back; nil means none.
 	hidden func(key string) []window
+	// divides is true if the disk may have been full, so that a run may get the beginning of what another one has failed with.
+	divides bool
 }
 
 // key names an object.
@@ -147,14 +149,20 @@ func (c *checker) attempts(s session) {
 	var failed []record.Context
 	for _, r := range s.runs {
 		events := c.events(r)
-		same := len(events) >= len(failed)
-		for i := 0; same && i < len(failed); i++ {
-			same = events[i].Watch == failed[i].Watch && *events[i].Object == *failed[i].Object
-		}
-		if !same && len(failed) > 0 {
+		left := failed[min(len(events), len(failed)):]
+		same := slices.EqualFunc(failed[:len(failed)-len(left)], events[:len(failed)-len(left)], func(a, b record.Context) bool {
+			return a.Watch == b.Watch && *a.Object == *b.Object
+		})
+		part := c.divides && len(events) > 0 && len(left) > 0
+		switch {
+		case !same, len(left) > 0 && !part:
 			c.complain("a failed run received %s, the one after it %s", describe(failed), describe(events))
+			failed = nil
+		case part && !r.done:
+			continue
+		default:
+			failed = left
 		}
-		failed = nil
 		if !r.done {
 			failed = events
 		}

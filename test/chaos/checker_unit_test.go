@@ -75,12 +75,15 @@ func TestChecker(t *testing.T) {
 		name, story, received string
 		lost, hidden          []window
 		coarse                func(int) int
+		divides               bool
 		// want is a part of each complaint.
 		want []string
 	}{
 		{name: "all is well", received: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 | -y:5 +y:6' | +z:7"},
 		{name: "the list is newer", received: "=x:4,y:5 | -y:5 +y:6' +z:7"},
 		{name: "a failed run is received again", received: "=x:1,y:2 | ~x:3 ! | ~x:3 ~x:4 ! | ~x:3 ~x:4 ~y:5 | -y:5 +y:6' | +z:7"},
+		{name: "a half of a failed run, then the rest", divides: true,
+			received: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 ! | ~x:3 ! | ~x:3 | ~x:4 ~y:5 -y:5 +y:6' +z:7"},
 		{name: "a failed list", received: "=x:1,y:2 ! | =x:3,y:2 | ~x:4 ~y:5 -y:5 +y:6' +z:7"},
 		{name: "the difference after a loss", received: "=x:1,y:2 | ~x:4 -y:2 +y:6' +z:7", lost: []window{{at(29), at(35)}}},
 		{name: "a filter that hides every second", received: "=x:0,y:2 | ~x:2 ~x:4 ~y:4 -y:4 +y:6' +z:6",
@@ -110,6 +113,10 @@ func TestChecker(t *testing.T) {
 		{name: "no list", received: "+x:1", want: []string{"before the Synchronization", "no Synchronization"}},
 		{name: "a failed run is not received again", received: "=x:1,y:2 | ~x:3 ! | ~x:4 ~y:5 -y:5 +y:6' +z:7",
 			want: []string{"a failed run received", "x the state 3"}},
+		{name: "a half of a failed run", received: "=x:1,y:2 | ~x:3 ~x:4 ! | ~x:3 | ~x:4 ~y:5 -y:5 +y:6' +z:7",
+			want: []string{"a failed run received"}},
+		{name: "a half of a failed run without the rest", divides: true, received: "=x:1,y:2 | ~x:3 ~x:4 ! | ~x:3 | ~y:5 ~x:4 -y:5 +y:6' +z:7",
+			want: []string{"a failed run received"}},
 		{name: "a modification of another object", received: "=x:1,y:2 | ~x:3 ~x:4 ~y:6' +z:7", lost: []window{{at(32), at(35)}},
 			want: []string{"it is another object of this name"}},
 		{name: "out of sight at the wrong time", received: "=x:1,y:2 | ~x:3 ~x:4 ~y:5 -x:4 | -y:5 +y:6' +z:7 +x:4",
@@ -123,7 +130,7 @@ func TestChecker(t *testing.T) {
 			}
 			v := view{
 				binding: "b", sees: func(string) bool { return true }, lost: tt.lost, coarse: tt.coarse,
-				hidden: func(string) []window { return tt.hidden },
+				hidden: func(string) []window { return tt.hidden }, divides: tt.divides,
 			}
 			wrong := check(happened(tt.story), v, []session{received(tt.received)})
 			if len(wrong) != len(tt.want) {

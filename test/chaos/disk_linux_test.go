@@ -66,7 +66,7 @@ func disk(size string) func(*world) {
 		dir := w.t.TempDir()
 		w.must(syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size))
 		w.t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
-		w.tmp = filepath.Join(dir, "tmp")
+		w.tmp, w.smallDisk = filepath.Join(dir, "tmp"), true
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -79,11 +80,11 @@ func alone(t *testing.T, name string, number uint64, prepare, do func(*world)) {
 
 // A hook that prints without end costs time, but no memory: after 10 MiB it is read at 4 MiB/s.
 func TestFloodOfOutput(t *testing.T) {
-	printed := 0
+	var printed atomic.Int64
 	alone(t, "hook-prints-256-MiB", 200, func(w *world) {
 		w.ignore = func(line string) bool {
 			if isOutput(line) {
-				printed += len(line)
+				printed.Add(int64(len(line)))
 			}
 			return isOutput(line)
 		}
@@ -98,8 +99,8 @@ func TestFloodOfOutput(t *testing.T) {
 		after := w.usage()
 		fmt.Printf("  256 MiB of output: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10,
 			after.resident>>10)
-		if printed < 256<<20 {
-			w.t.Errorf("only %d bytes were logged", printed)
+		if n := printed.Load(); n < 256<<20 {
+			w.t.Errorf("only %d bytes were logged", n)
 		}
 		if grown := after.resident - before.resident; grown > 64<<10 {
 			w.t.Errorf("the operator has grown by %d MiB", grown>>10)

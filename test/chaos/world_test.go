@@ -63,6 +63,8 @@ type world struct {
 	flapped bool
 	// destroyed is true once runs may have failed without their hooks noticing.
 	destroyed bool
+	// smallDisk is true if tmp is on a disk that may be full.
+	smallDisk bool
 	// rest is what the operator held when it was at rest for the first time.
 	rest usage
 	// ignore leaves lines of the operator's log out.
@@ -390,6 +392,7 @@ func (w *world) verdict() (wrong []string) {
 	wrong = w.writer.verify(context.Background())
 	for _, name := range w.hooks() {
 		v := w.views()[name]
+		v.divides = w.smallDisk
 		lines := w.records.of(name)
 		if name == "grouped" {
 			last := lastRun(lines)
