@@ -235,7 +235,9 @@ func (op *operator) endRuns(ctx context.Context, over <-chan struct{}, grace tim
 	select {
 	case <-ctx.Done():
 	case <-over:
-		return
+		if ctx.Err() == nil {
+			return // the operator ends by itself
+		}
 	}
 	dog.Stage("writing the log", func() { op.log.Info("shutdown begin", "phase", "shutdown") })()
 	late := time.NewTimer(grace)
