@@ -17,7 +17,7 @@ import (
 
 var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
 
-var instanceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$`)
+var instanceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 // The values of hook-home.
 const (
@@ -29,7 +29,7 @@ var homes = []string{homeInherit, homeOwn}
 
 var recordModes = []string{string(hook.RecordFailures), string(hook.RecordAll), string(hook.RecordNone)}
 
-var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
 // check validates what the types of the settings do not. Each message names the flag and its variable, because either may be
 // set.
@@ -69,11 +69,11 @@ func (s *settings) check() error {
 	if c := s.webhookCertManager; c != "" && !certificateName.MatchString(c) {
 		wrong("webhook-cert-manager", "%q: write a Certificate as namespace/name", c)
 	}
-	if i := s.instance; i != "" && !instanceName.MatchString(i) {
+	if i := s.instance; i != "" && (len(i) > 100 || !instanceName.MatchString(i)) {
 		wrong("instance", "%q: use letters, digits, dots, dashes and underscores, at most 100", i)
 	}
 	for _, name := range s.webhookExclude {
-		if !namespaceName.MatchString(name) {
+		if len(name) > 63 || !namespaceName.MatchString(name) {
 			wrong("webhook-exclude-namespaces", "%q: it is not the name of a namespace", name)
 		}
 	}

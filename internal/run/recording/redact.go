@@ -243,7 +243,7 @@ func (d *redaction) leaves(v any) any {
 	return v
 }
 
-var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 // filterResult redacts the filter result of a Secret, but for the identity of the object: hooks need it to name the object in operations.
 func (d *redaction) filterResult(v any) any {
@@ -265,7 +265,7 @@ func isIdentity(key string, value any) bool {
 	text, _ := value.(string)
 	switch key {
 	case "name", "namespace":
-		return objectName.MatchString(text)
+		return len(text) <= 253 && objectName.MatchString(text)
 	case "kind":
 		return isSecretKind(text)
 	case "apiVersion":
