@@ -45,7 +45,7 @@ var directions = []struct {
 		"formats parse and write values"},
 	{"internal/hookset",
 		[]string{"internal/hook", "internal/script", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process",
-			"internal/source/schedule", "sdk/shell"}, "a config call is a process, and its output is validated"},
+			"internal/source/schedule", "sdk/python", "sdk/shell"}, "a config call is a process, and its output is validated"},
 	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "leader election is independent of the stages"},
 	{"internal/kubectlplugin", []string{"internal/replica"}, "kubectl talks to the API server"},
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},
@@ -89,6 +89,7 @@ var directions = []struct {
 		"all effects of a run; it validates the files of runs"},
 	{"internal/dev/lint", []string{"internal/hook", "internal/script"}, "findings about files; dev provides files and programs"},
 	{"internal/dev/rbac", []string{"internal/hook", "internal/spelling"}, "from hooks to roles; dev provides the names of the cluster"},
+	{"internal/dev/controlplane", []string{"internal/run/process"}, "it starts programs, and knows nothing of hooks"},
 	{"internal/answer", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/run", "internal/run/process",
 		"internal/source/http", "internal/source/webhook/admission", "internal/source/webhook/conversion",
@@ -107,6 +108,7 @@ var directions = []struct {
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
 	{"cmd/shell-operator",
 		[]string{"internal/app", "internal/hook", "internal/lifecycle", "internal/run/kubectl", "internal/dev", "internal/dev/testfile",
+			"internal/dev/controlplane",
 			"internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/kubectlplugin", "internal/spelling",
 			"internal/telemetry", "internal/dev/lint", "internal/dev/rbac", "docs"}, "flags, environment, signals and exit codes"},
 }

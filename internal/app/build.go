@@ -37,20 +37,13 @@ import (
 // queuedBytes is how much of the objects in waiting events stays in memory.
 const queuedBytes = 32 << 20
 
-// surroundings finds the cluster, and completes the environment of hooks by what leads them there and to their library.
+// surroundings finds the cluster, and completes the environment of hooks by what leads them there and to their libraries.
 func surroundings(o *Options, w *workspace.Workspace) (*kube.Cluster, error) {
 	cl, err := kube.Connect(o.Cluster, w.Dir())
 	if err != nil {
 		return nil, err
 	}
-	library, err := hookset.UnpackLibrary(o.Env, filepath.Join(w.Dir(), "shell"))
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Protect(); err != nil {
-		return nil, fmt.Errorf("cannot read what has just been written: %w", err)
-	}
-	own := slices.Concat(cl.Env, library)
+	own := slices.Clone(cl.Env)
 	if o.OwnHomes {
 		// A kubeconfig in the operator's home is not in those of hooks.
 		if !cl.Inside && !has(own, "KUBECONFIG") && !has(o.Env, "KUBECONFIG") {
@@ -58,7 +51,14 @@ func surroundings(o *Options, w *workspace.Workspace) (*kube.Cluster, error) {
 		}
 		o.Env = slices.DeleteFunc(slices.Clone(o.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") })
 	}
-	o.Env = slices.Concat(hookset.Inherited(o.Env, o.HookEnv), own)
+	env, err := hookset.WithLibraries(hookset.Inherited(o.Env, o.HookEnv), w.Dir())
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Protect(); err != nil {
+		return nil, fmt.Errorf("cannot read what has just been written: %w", err)
+	}
+	o.Env = slices.Concat(env, own)
 	return cl, nil
 }
 

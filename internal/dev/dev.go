@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
@@ -61,11 +60,9 @@ func prepare(o *Options) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "shell-operator-"); err != nil {
 		return "", fmt.Errorf("cannot make a temp directory: %w", err)
 	}
-	library, err := hookset.UnpackLibrary(o.Env, filepath.Join(dir, "shell"))
-	if err != nil {
+	if o.Env, err = hookset.WithLibraries(hookset.Inherited(o.Env, o.HookEnv), dir); err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
-	o.Env = append(hookset.Inherited(o.Env, o.HookEnv), library...)
 	return dir, nil
 }
 

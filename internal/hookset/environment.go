@@ -1,11 +1,13 @@
 package hookset
 
 import (
+	"cmp"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/shell-operator/shell-operator/sdk/python"
 	"github.com/shell-operator/shell-operator/sdk/shell"
 )
 
@@ -46,16 +48,36 @@ func Inherited(env, patterns []string) []string {
 // noPath makes a slash one character among others: a name of a variable may have it, and * stands for it, too.
 func noPath(text string) string { return strings.ReplaceAll(text, "/", "\x00") }
 
-// UnpackLibrary unpacks the library for hooks in bash and returns the variables by which they find it. Who has set one
-// of them means another library.
-func UnpackLibrary(env []string, dir string) ([]string, error) {
-	path, err := shell.Unpack(dir)
+// WithLibraries unpacks the libraries for hooks in bash and Python below dir, and returns the environment of hooks with the variables by
+// which they find them. SHELL_LIB and FRAMEWORK_DIR of the user name another library; directories in PYTHONPATH come before ours.
+func WithLibraries(env []string, dir string) ([]string, error) {
+	shellLib, err := shell.Unpack(filepath.Join(dir, "shell"))
 	if err != nil {
 		return nil, err
 	}
-	variables := []string{"SHELL_LIB=" + path, "FRAMEWORK_DIR=" + filepath.Dir(path)}
-	return slices.DeleteFunc(variables, func(own string) bool {
-		name, _, _ := strings.Cut(own, "=")
-		return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && len(kv) > len(name)+1 })
-	}), nil
+	modules, err := python.Unpack(filepath.Join(dir, "python"))
+	if err != nil {
+		return nil, err
+	}
+	if path := valueOf(env, "PYTHONPATH"); path != "" {
+		modules = path + string(filepath.ListSeparator) + modules
+	}
+	for _, v := range []struct{ name, value string }{
+		{"SHELL_LIB", cmp.Or(valueOf(env, "SHELL_LIB"), shellLib)},
+		{"FRAMEWORK_DIR", cmp.Or(valueOf(env, "FRAMEWORK_DIR"), filepath.Dir(shellLib))},
+		{"PYTHONPATH", modules},
+	} {
+		env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, v.name+"=") })
+		env = append(env, v.name+"="+v.value)
+	}
+	return env, nil
+}
+
+func valueOf(env []string, name string) (value string) {
+	for _, kv := range env {
+		if v, found := strings.CutPrefix(kv, name+"="); found {
+			value = v
+		}
+	}
+	return value
 }

@@ -1,4 +1,3 @@
-// Package python has no Go code: its test runs those of the Python library, so that `go test ./...` does.
 package python
 
 import (
@@ -6,8 +5,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 )
+
+// TestUnpack writes each file of the library, and nothing else.
+func TestUnpack(t *testing.T) {
+	dir, err := Unpack(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(pattern string) (found []string) {
+		all, _ := filepath.Glob(pattern)
+		for _, path := range all {
+			if name := filepath.Base(path); name != "__pycache__" {
+				found = append(found, name)
+			}
+		}
+		return found
+	}
+	want := names("shell_operator_hook/*")
+	if got := names(filepath.Join(dir, "shell_operator_hook", "*")); len(want) < 10 || !slices.Equal(got, want) {
+		t.Errorf("it wrote %q, not %q", got, want)
+	}
+}
 
 // TestWheel builds the wheel of a release twice, with equal bytes, and imports the library from it.
 func TestWheel(t *testing.T) {
