@@ -3,8 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"path/filepath"
-	"strings"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -12,46 +11,45 @@ import (
 )
 
 func newInitCommand(stdout io.Writer) *cobra.Command {
-	var o dev.InitOptions
+	o := dev.InitOptions{Path: os.Getenv("PATH")}
 	cmd := &cobra.Command{
-		Use:   "init FILE --binding TYPE",
+		Use:   "init [FILE]",
 		Short: "Write the first version of a hook and its test file",
-		Long: `Write an executable hook, its test file beside it, and the object of its tests below fixtures. Nothing is overwritten.
+		Long: `Write an executable hook, its test file beside it, and the object of its tests below fixtures. Nothing is overwritten. Without
+arguments, it is hooks/pods.sh, which watches Pods.
 
-TYPE is kubernetes, schedule, startup, validating, mutating, conversion or http. The languages are sh, bash (with the
-shell library) and python, in which there are no conversions; hooks in sh need jq.`,
-		Example: `  shell-operator init hooks/pods.sh --binding kubernetes
-  shell-operator init hooks/check.py --binding validating --kind Deployment --lang python
-  shell-operator init hooks/widgets.sh --binding kubernetes --kind example.com/v1/Widget --lang bash`,
-		Args: exactlyOne("one file, the hook"),
+The language is that of the extension of FILE: .sh, .bash (with the shell library), .py (with the Python library), .pl, .js, .mjs or
+.go; the default is sh. Hooks in sh and bash need jq. Of a hook in Go, the source is written; the program that is built of it is the hook.`,
+		Example: `  shell-operator init
+  shell-operator init hooks/pods.py
+  shell-operator init hooks/check.py --binding validating --kind Deployment
+  shell-operator init hooks/widgets.sh --kind example.com/v1/Widget --lang bash`,
+		Args: upToOne("one file, the hook"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			o.File = args[0]
-			if o.Binding == "" {
-				return &hinted{fmt.Errorf("--binding is missing: the type of the events that run the hook"),
-					"use one of kubernetes, schedule, startup, validating, mutating, conversion, http"}
+			if len(args) == 1 {
+				o.File = args[0]
 			}
-			paths, err := dev.Init(o)
-			for _, path := range paths {
+			done, err := dev.Init(o)
+			for _, path := range done.Paths {
 				fmt.Fprintln(stdout, "wrote", path)
 			}
 			if err != nil {
 				return err
 			}
-			next := "test " + filepath.Dir(o.File)
-			if o.NoTest {
-				next = "lint " + filepath.Dir(o.File)
+			if done.Missing != "" {
+				fmt.Fprintf(stdout, "install %s first: the hook needs it, and it is not in PATH\n", done.Missing)
 			}
-			_, err = fmt.Fprintf(stdout, "next: shell-operator %s\n", next)
+			_, err = fmt.Fprintf(stdout, "next: %s\n", done.Next)
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&o.Binding, "binding", "", "type of the binding")
+	cmd.Flags().StringVar(&o.Binding, "binding", "kubernetes",
+		"type of the binding: kubernetes, schedule, startup, validating, mutating, conversion, http")
 	cmd.Flags().StringVar(&o.Kind, "kind", "", "kind of the objects, GROUP/VERSION/KIND if it is not built in (default Pod)")
-	cmd.Flags().StringVar(&o.Language, "lang", "", "language: sh, bash, python (default: that of the extension of FILE, else sh)")
+	cmd.Flags().StringVar(&o.Language, "lang", "",
+		"language: sh, bash, python, perl, node, go (default: that of the extension of FILE, else sh)")
 	cmd.Flags().BoolVar(&o.NoTest, "no-test", false, "write no test file")
-	_ = cmd.RegisterFlagCompletionFunc("binding",
-		cobra.FixedCompletions(strings.Fields("kubernetes schedule startup validating mutating conversion http"),
-			cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions([]string{"sh", "bash", "python"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("binding", cobra.FixedCompletions(dev.InitBindings(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(dev.InitLanguages(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

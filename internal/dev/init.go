@@ -7,82 +7,140 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
-	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 // InitOptions are those of Init.
 type InitOptions struct {
-	// File is the path of the hook.
+	// File is the path of the hook, or of the source of a hook in Go; by default it is in the directory hooks, with the name of what it is for.
 	File string
-	// Binding is its type; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in. Without Language, it is that of
-	// the extension of File.
+	// Binding is its type, by default kubernetes; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in. Without
+	// Language, it is that of the extension of File.
 	Binding, Kind, Language string
 	NoTest                  bool
+	// Path is the variable PATH.
+	Path string
 }
 
-// Init writes a hook and its test file, and returns their paths. Nothing is overwritten: if one of them exists, none is written.
-func Init(o InitOptions) (paths []string, err error) {
-	if o.Language == "" {
-		o.Language = languageOf(o.File)
+// Initialized is what Init has written.
+type Initialized struct {
+	Paths []string
+	// Next is the next command, Missing a program that it needs and that is not installed.
+	Next, Missing string
+}
+
+// InitBindings are the types of bindings, InitLanguages the languages that Init knows.
+func InitBindings() []string  { return slices.Clone(bindingTypes) }
+func InitLanguages() []string { return languageNames() }
+
+// Init writes a hook and its test file. Nothing is overwritten: if one of them exists, none is written.
+func Init(o InitOptions) (done Initialized, err error) {
+	l, err := languageNamed(o.Language, o.File)
+	if err != nil {
+		return done, err
 	}
-	fit := scaffold{File: o.File, Type: o.Binding, Language: o.Language}
-	if !slices.Contains(bindingTypes, o.Binding) {
-		return nil, fmt.Errorf("there is no binding of type %q: use one of %s", o.Binding, strings.Join(bindingTypes, ", "))
-	}
-	if strings.HasSuffix(o.File, testfile.Suffix) || isManifest(o.File) {
-		return nil, fmt.Errorf("%s is no name of a hook: files with this extension are not run, name it for instance pods.sh", o.File)
+	fit := scaffold{File: o.File, Type: cmp.Or(o.Binding, "kubernetes"), Language: l.name}
+	if !slices.Contains(bindingTypes, fit.Type) {
+		return done, fmt.Errorf("there is no binding of type %q: use one of %s", fit.Type, strings.Join(bindingTypes, ", "))
 	}
 	if err := nameKind(&fit, o.Kind); err != nil {
-		return nil, err
+		return done, err
+	}
+	if err := nameFile(&fit, l); err != nil {
+		return done, err
 	}
 	files, err := fit.files()
 	if err != nil {
-		return nil, err
+		return done, err
 	}
 	if o.NoTest {
 		files = files[:1]
 	}
+	taken := []string{fit.File} // of Go, the program
 	for _, f := range files {
-		if _, err := os.Lstat(f.Path); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s exists already: nothing is overwritten, choose another name", f.Path)
+		taken = append(taken, f.Path)
+	}
+	for _, path := range taken {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return done, fmt.Errorf("%s exists already: nothing is overwritten, choose another name", path)
 		}
 	}
 	for _, f := range files {
-		mode := os.FileMode(0o644)
-		if f.Executable {
-			mode = 0o755
+		if err := f.write(); err != nil {
+			return done, err
 		}
-		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
-			return paths, err
-		}
-		file, err := os.OpenFile(f.Path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-		if err != nil {
-			return paths, err
-		}
-		_, err = file.WriteString(f.Text)
-		if err := errors.Join(err, file.Close()); err != nil {
-			return paths, err
-		}
-		paths = append(paths, f.Path)
+		done.Paths = append(done.Paths, f.Path)
 	}
-	return paths, nil
+	done.Next = fit.next(o.NoTest)
+	if !slices.ContainsFunc(filepath.SplitList(o.Path), func(dir string) bool { return isExecutable(filepath.Join(dir, l.needs)) }) {
+		done.Missing = l.needs
+	}
+	return done, nil
 }
 
-// languageOf is that of the extension of a file, by default sh.
-func languageOf(file string) string {
-	switch filepath.Ext(file) {
-	case ".py":
-		return "python"
-	case ".bash":
-		return "bash"
+func (f scaffoldFile) write() error {
+	mode := os.FileMode(0o644)
+	if f.Executable {
+		mode = 0o755
 	}
-	return "sh"
+	if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(f.Path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(f.Text)
+	return errors.Join(err, file.Close())
+}
+
+// next is the command after Init.
+func (o scaffold) next(noTest bool) string {
+	command := "test"
+	if noTest {
+		command = "lint"
+	}
+	command = "shell-operator " + command + " " + inShell(filepath.Dir(o.File))
+	if o.Language == "go" {
+		command = fmt.Sprintf("go build -o %s %s && %s", inShell(o.File), inShell(o.source()), command)
+	}
+	return command
+}
+
+var plainShell = regexp.MustCompile(`^[A-Za-z0-9_./,:@%+-]+$`)
+
+// inShell returns a word for a shell, in quotes if it needs them.
+func inShell(word string) string {
+	if plainShell.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// nameFile completes the path of the hook.
+func nameFile(o *scaffold, l language) error {
+	if o.File == "" {
+		name := o.Type
+		if o.Type == "kubernetes" {
+			name = o.Plural
+		}
+		o.File = filepath.Join("hooks", name+l.extensions[0])
+	}
+	name := filepath.Base(o.File)
+	if strings.HasPrefix(name, ".") || slices.Contains([]string{".yaml", ".yml", ".json", ".md", ".txt"}, strings.ToLower(filepath.Ext(name))) {
+		return fmt.Errorf("%s is no name of a hook: such files are not run, name it for instance pods.sh", o.File)
+	}
+	if o.Language == "go" {
+		o.File = strings.TrimSuffix(o.File, ".go")
+	}
+	return nil
 }
 
 // nameKind finds the kind of the objects of a scaffold.
@@ -112,7 +170,8 @@ func nameKind(o *scaffold, kind string) error {
 	}
 	if o.Kind == "" {
 		gv, err := schema.ParseGroupVersion(apiVersion)
-		if err != nil || gv.Group == "" || name == "" {
+		if err != nil || len(validation.IsDNS1123Subdomain(gv.Group)) > 0 || len(validation.IsDNS1035Label(gv.Version)) > 0 ||
+			len(validation.IsDNS1035Label(strings.ToLower(name))) > 0 {
 			return fmt.Errorf("the kind %q is not built into Kubernetes: write GROUP/VERSION/KIND, for instance example.com/v1/Widget", kind)
 		}
 		known, err := rbac.Known(apiVersion, name)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -15,11 +16,26 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// bindingTypes are the kinds of bindings that Init knows, languages those of hooks.
-var (
-	bindingTypes = []string{"kubernetes", "schedule", "startup", "validating", "mutating", "conversion", "http"}
-	languages    = []string{"sh", "bash", "python"}
-)
+// bindingTypes are the kinds of bindings that Init knows.
+var bindingTypes = []string{"kubernetes", "schedule", "startup", "validating", "mutating", "conversion", "http"}
+
+// language is one that Init knows.
+type language struct {
+	name string
+	// extensions are those of its files; the first one is the default.
+	extensions []string
+	// needs is a program that its hooks, or the build of its hooks, call.
+	needs string
+}
+
+var languages = []language{
+	{"sh", []string{".sh"}, "jq"},
+	{"bash", []string{".bash"}, "jq"},
+	{"python", []string{".py"}, "python3"},
+	{"perl", []string{".pl"}, "perl"},
+	{"node", []string{".js", ".mjs", ".cjs"}, "node"},
+	{"go", []string{".go"}, "go"},
+}
 
 // schemaURL is the URL of the JSON Schema of test files.
 const schemaURL = "https://raw.githubusercontent.com/shell-operator/shell-operator/main/docs/reference/test-file.schema.json"
@@ -28,7 +44,7 @@ const schemaURL = "https://raw.githubusercontent.com/shell-operator/shell-operat
 type scaffold struct {
 	// File is the path of the hook; its name without an extension is that of the test file.
 	File string
-	// Type is one of bindingTypes, Language one of languages.
+	// Type is one of bindingTypes, Language the name of one of languages.
 	Type, Language string
 	// Group, Version, Kind and Plural name the kind of the objects.
 	Group, Version, Kind, Plural string
@@ -41,41 +57,51 @@ type scaffoldFile struct {
 	Executable bool
 }
 
+// source is the file to write for the hook: of Go, which is compiled, another one.
+func (o scaffold) source() string {
+	if o.Language == "go" {
+		return o.File + ".go"
+	}
+	return o.File
+}
+
+func (o scaffold) stem() string {
+	return strings.TrimSuffix(filepath.Base(o.File), filepath.Ext(o.File))
+}
+
 // files returns the files of a hook; the hook is the first one.
 func (o scaffold) files() ([]scaffoldFile, error) {
-	text, err := templates.ReadFile("templates/" + o.Type + ".txtar")
-	if err != nil {
-		return nil, fmt.Errorf("there is no binding of type %q: use one of %s", o.Type, strings.Join(bindingTypes, ", "))
+	all := template.New("").Funcs(template.FuncMap{"yaml": inYAML})
+	for _, name := range []string{"frames", o.Type} {
+		text, err := templates.ReadFile("templates/" + name + ".txtar")
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range txtar.Parse(text).Files {
+			if _, err := all.New(part.Name).Parse(string(part.Data)); err != nil {
+				return nil, err
+			}
+		}
 	}
-	archive := txtar.Parse(text)
-	stem := strings.TrimSuffix(filepath.Base(o.File), filepath.Ext(o.File))
-	values := o.values(stem)
+	stem := o.stem()
+	dir := filepath.Dir(o.File)
 	var files []scaffoldFile
 	for _, part := range []struct {
 		name, path, before string
 		executable         bool
 	}{
-		{o.Language, o.File, "", true},
-		{"test", filepath.Join(filepath.Dir(o.File), stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", false},
-		{"fixture", filepath.Join(filepath.Dir(o.File), "fixtures", stem+".yaml"), "", false},
-		{"namespace", filepath.Join(filepath.Dir(o.File), "fixtures", stem+"-namespace.yaml"), "", false},
+		{o.Language, o.source(), "", o.Language != "go"},
+		{"test", filepath.Join(dir, stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", false},
+		{"fixture", filepath.Join(dir, "fixtures", stem+".yaml"), "", false},
+		{"namespace", filepath.Join(dir, "fixtures", stem+"-namespace.yaml"), "", false},
 	} {
-		at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == part.name })
-		switch {
-		case at < 0 && part.executable && slices.Contains(languages, o.Language):
-			return nil, fmt.Errorf("there is no %s hook in %s: use --lang sh or bash", o.Type, o.Language)
-		case at < 0 && part.executable:
-			return nil, fmt.Errorf("there is no language %q: use one of %s", o.Language, strings.Join(languages, ", "))
-		case at < 0, part.name == "namespace" && !o.Namespaced:
+		if optional := part.name == "fixture" || part.name == "namespace"; optional && all.Lookup(part.name) == nil ||
+			part.name == "namespace" && !o.Namespaced {
 			continue
-		}
-		t, err := template.New(part.name).Parse(string(archive.Files[at].Data))
-		if err != nil {
-			return nil, err
 		}
 		var b strings.Builder
 		b.WriteString(part.before)
-		if err := t.Execute(&b, values); err != nil {
+		if err := all.ExecuteTemplate(&b, part.name, o.values(stem)); err != nil {
 			return nil, err
 		}
 		files = append(files, scaffoldFile{part.path, b.String(), part.executable})
@@ -89,12 +115,20 @@ type scaffoldValues struct {
 	APIVersion, OldVersion string
 	Stem, Name             string
 	Namespace, Object      string
+	// Answers: a run writes an answer. Module: the file is a JavaScript module.
+	Answers, Module bool
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
+// longestName is the limit of Kubernetes for a label of a domain name, and for the name of a label.
+const longestName = 63
+
 func (o scaffold) values(stem string) scaffoldValues {
-	v := scaffoldValues{scaffold: o, APIVersion: o.Version, Stem: stem, OldVersion: "v1", Namespace: "-", Object: strings.ToLower(o.Kind)}
+	v := scaffoldValues{
+		scaffold: o, APIVersion: o.Version, Stem: stem, OldVersion: "v1", Namespace: "-", Object: strings.ToLower(o.Kind),
+		Answers: slices.Contains([]string{"validating", "mutating", "conversion", "http"}, o.Type), Module: filepath.Ext(o.File) == ".mjs",
+	}
 	if o.Group != "" {
 		v.APIVersion = o.Group + "/" + o.Version
 	}
@@ -104,8 +138,46 @@ func (o scaffold) values(stem string) scaffoldValues {
 	if o.Namespaced {
 		v.Namespace = "default"
 	}
-	if v.Name = strings.Trim(notInNames.ReplaceAllString(strings.ToLower(stem), "-"), "-"); v.Name == "" {
+	v.Name = strings.Trim(notInNames.ReplaceAllString(strings.ToLower(stem), "-"), "-")
+	if v.Name = strings.TrimRight(v.Name[:min(len(v.Name), longestName)], "-"); v.Name == "" {
 		v.Name = "hook"
 	}
 	return v
+}
+
+var (
+	plainYAML = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*$`)
+	// notTexts are plain words that some version of YAML reads as another value.
+	notTexts = []string{"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
+)
+
+// inYAML returns a text as YAML, in quotes if it may be something else without them, also in a flow collection.
+func inYAML(words ...string) string {
+	text := strings.Join(words, "")
+	if plainYAML.MatchString(text) && !slices.Contains(notTexts, strings.ToLower(text)) {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// languageNames are those of languages, for messages.
+func languageNames() (names []string) {
+	for _, l := range languages {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// languageNamed finds a language by its name, or by the extension of a file; the default is the first one.
+func languageNamed(name, file string) (language, error) {
+	extension := strings.ToLower(filepath.Ext(file))
+	for _, l := range languages {
+		if name == l.name || name == "" && slices.Contains(l.extensions, extension) {
+			return l, nil
+		}
+	}
+	if name != "" {
+		return language{}, fmt.Errorf("there is no language %q: use one of %s", name, strings.Join(languageNames(), ", "))
+	}
+	return languages[0], nil
 }

@@ -148,6 +148,8 @@ func unfit(path, name string) *Skip {
 		return &Skip{Unusable, "links to directories are not followed", slog.LevelWarn, "put the hooks or links to them into a real directory"}
 	case !info.Mode().IsRegular():
 		return &Skip{Unusable, "not a regular file", slog.LevelWarn, ""}
+	case info.Mode()&0o111 == 0 && strings.ToLower(filepath.Ext(name)) == ".go":
+		return &Skip{Extension, "source of Go is compiled first", slog.LevelDebug, ""}
 	case info.Mode()&0o111 == 0:
 		return &Skip{NotExecutable, "the file is not executable", slog.LevelWarn, "run chmod +x on it if it is a hook"}
 	}

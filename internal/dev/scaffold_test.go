@@ -1,0 +1,157 @@
+package dev
+
+import (
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/dev/lint"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// atWork returns options with the programs of this machine and those that make tools has built.
+func atWork(dir string) Options {
+	tools := filepath.Join(testenv.Root(), "bin", "tools")
+	env := append(os.Environ(), "PATH="+tools+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return Options{HooksDir: dir, Env: env, ConfigTimeout: testenv.Patience, HookTimeout: testenv.Patience}
+}
+
+// need skips a test if a program is missing.
+func need(t *testing.T, o Options, program string) {
+	t.Helper()
+	for _, dir := range filepath.SplitList(valueOf(o.Env, "PATH")) {
+		if isExecutable(filepath.Join(dir, program)) {
+			return
+		}
+	}
+	t.Skipf("needs %s", program)
+}
+
+// check runs lint --strict and test on a directory of hooks.
+func check(t *testing.T, o Options, cases int) {
+	t.Helper()
+	report, err := Lint(t.Context(), o, LintOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Findings {
+		if f.Level != lint.Note {
+			t.Errorf("lint: %+v", f)
+		}
+	}
+	tests, err := Test(t.Context(), o, TestOptions{Paths: []string{o.HooksDir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range tests.Cases {
+		for _, f := range c.Failures {
+			t.Errorf("%s: %s: %s\n%s", c.File, c.Name, f.Message, strings.Join(c.Stderr, "\n"))
+		}
+	}
+	if len(tests.Cases) != cases {
+		t.Errorf("%d cases, not %d", len(tests.Cases), cases)
+	}
+}
+
+var casesOf = map[string]int{"kubernetes": 3, "validating": 2, "schedule": 1, "startup": 1, "mutating": 1, "conversion": 1, "http": 1}
+
+// TestScaffolds writes a hook of each language and type, which passes lint --strict and its tests as it is.
+func TestScaffolds(t *testing.T) {
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			need(t, atWork(""), l.needs)
+			for _, extension := range l.extensions {
+				all(t, bindingTypes, func(dir, binding string) InitOptions {
+					return InitOptions{File: filepath.Join(dir, "a-hook-"+binding+extension), Binding: binding}
+				})
+			}
+		})
+	}
+}
+
+// build compiles a hook in Go, as the command that init prints does.
+func build(t *testing.T, source string) {
+	t.Helper()
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if formatted, err := format.Source(text); err != nil || string(formatted) != string(text) {
+		t.Errorf("%s is not formatted: %v", source, err)
+	}
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", strings.TrimSuffix(source, ".go"), source).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestScaffoldNames has files and kinds whose names are special in YAML, in a shell or in Kubernetes.
+func TestScaffoldNames(t *testing.T) {
+	need(t, atWork(""), "jq")
+	for _, name := range []string{
+		"a b", "a: b", "a #b", "it's", `"quoted"`, "{a, b}", "-", "yes", "null", "123", "Ü", "UPPER.case", "$(b)$HOME", strings.Repeat("long-", 30),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all(t, []string{"kubernetes", "mutating", "http"}, func(dir, binding string) InitOptions {
+				return InitOptions{File: filepath.Join(dir, binding, name+".sh"), Binding: binding}
+			})
+		})
+	}
+	for _, kind := range []string{"example.com/v1/On", "a.b.c/v2/HTTPRoute", "Node", "deploy", "Namespace"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			all(t, []string{"kubernetes", "validating"}, func(dir, binding string) InitOptions {
+				return InitOptions{File: filepath.Join(dir, binding+".bash"), Binding: binding, Kind: kind}
+			})
+		})
+	}
+}
+
+// all writes and checks a hook of each binding.
+func all(t *testing.T, bindings []string, options func(dir, binding string) InitOptions) {
+	t.Helper()
+	o := atWork(t.TempDir())
+	cases := 0
+	for _, binding := range bindings {
+		done, err := Init(options(o.HooksDir, binding))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if source := done.Paths[0]; filepath.Ext(source) == ".go" {
+			build(t, source)
+		}
+		cases += casesOf[binding]
+	}
+	check(t, o, cases)
+}
+
+// TestInitRefused has what would be invalid.
+func TestInitRefused(t *testing.T) {
+	dir := t.TempDir()
+	for _, kind := range []string{"example.com/v1/", "example.com/v1/a b", "Example_com/v1/Widget", "example.com/1/Widget", "v1/Widget", "a/b/c/d"} {
+		if _, err := Init(InitOptions{File: filepath.Join(dir, "refused.sh"), Kind: kind}); err == nil {
+			t.Errorf("%q is accepted", kind)
+		}
+	}
+	for _, file := range []string{".hidden.sh", "a.md", "a.yaml", ".sh"} {
+		if _, err := Init(InitOptions{File: filepath.Join(dir, file)}); err == nil {
+			t.Errorf("%q is accepted", file)
+		}
+	}
+}
+
+// TestInitMissing names a program that the hook needs.
+func TestInitMissing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for file, want := range map[string]string{"": "jq", "x.py": "python3", "x.js": "node", "x.pl": "perl", "g.go": "go"} {
+		done, err := Init(InitOptions{File: file, NoTest: true, Path: "/nowhere"})
+		if err != nil || done.Missing != want {
+			t.Errorf("%q: it needs %q, not %q, %v", file, done.Missing, want, err)
+		}
+	}
+}
