@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -71,6 +70,12 @@ type Options struct {
 	ContextsPerRun int
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
+	// SkipBroken makes a Store leave broken hooks out of its sets, instead of an error. It has no effect on Load.
+	SkipBroken bool
+	// Agree, if set, returns why hooks contradict each other beyond what Check finds; for SkipBroken.
+	Agree func([]*hook.Hook) error
+	// Active are the hooks that are active while a Store loads others. With SkipBroken those stay whose next version is broken.
+	Active []*hook.Hook
 
 	// from is a copy of Dir that the files are read from; empty means Dir itself. What is logged and returned has the paths
 	// of Dir.
@@ -81,22 +86,43 @@ type Options struct {
 
 // Load returns the hooks below the directory, in order.
 func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
+	dir, files, hooks, errs, err := call(ctx, o, func(File) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	checkTogether(hooks, errs)
+	if err := errors.Join(errs...); err != nil {
+		if o.Rejected != nil {
+			names := make([]string, len(files))
+			for i, f := range files {
+				names[i] = f.Name
+			}
+			o.Rejected(names)
+		}
+		return nil, &LoadError{files, errs}
+	}
+	finish(o, dir, hooks)
+	return hooks, nil
+}
+
+// call calls the wanted hook files with --config. A hook is nil if there is an error for its file. Dir is the hooks directory without
+// links.
+func call(ctx context.Context, o Options, wanted func(File) bool) (dir string, files []File, hooks []*hook.Hook, errs []error, err error) {
 	if o.Parallel == 0 {
 		o.Parallel = 2 * runtime.GOMAXPROCS(0)
 	}
-	dir, err := filepath.EvalSymlinks(o.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the hooks directory %s: %w", o.Dir, err)
+	if dir, err = filepath.EvalSymlinks(o.Dir); err != nil {
+		return "", nil, nil, nil, fmt.Errorf("cannot open the hooks directory %s: %w", o.Dir, err)
 	}
 	root, files, err := find(cmp.Or(o.from, dir), dir, o.Mounted, o.Log)
 	if err != nil {
-		return nil, err
+		return "", nil, nil, nil, err
 	}
 	if len(files) == 0 {
 		o.Log.Warn("No hooks found: put executable files into the hooks directory and start again", "path", o.Dir)
 	}
-	hooks := make([]*hook.Hook, len(files))
-	errs := make([]error, len(files))
+	files = slices.DeleteFunc(files, func(f File) bool { return !wanted(f) })
+	hooks, errs = make([]*hook.Hook, len(files)), make([]error, len(files))
 	slots := make(chan struct{}, o.Parallel)
 	var calls sync.WaitGroup
 	for i, f := range files {
@@ -111,25 +137,7 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 		})
 	}
 	calls.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	checkTogether(hooks, errs)
-	if err := errors.Join(errs...); err != nil {
-		if o.Rejected != nil {
-			names := make([]string, len(files))
-			for i, f := range files {
-				names[i] = f.Name
-			}
-			o.Rejected(names)
-		}
-		return nil, &LoadError{files, errs}
-	}
-	for _, h := range hooks {
-		h.Path = filepath.Join(dir, h.Name)
-		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
-	}
-	return hooks, nil
+	return dir, files, hooks, errs, ctx.Err()
 }
 
 // checkTogether adds the errors of hooks that contradict each other. Hooks that have an error are nil.
@@ -195,28 +203,13 @@ func (e *LoadError) Error() string {
 func (e *LoadError) Causes() map[string]string {
 	causes := map[string]string{}
 	for i, err := range e.errs {
-		var config *wire.ConfigError
-		var call *CallError
-		name := e.files[i].Name
-		switch {
-		case err == nil:
-		case errors.As(err, &config):
-			causes[name] = "the configuration is not valid: " +
-				quoted.ReplaceAllString(strings.TrimSpace(config.Violations[0].Path+" "+config.Violations[0].Problem), "…")
-			if more := len(config.Violations) - 1; more > 0 {
-				causes[name] += fmt.Sprintf(" (and %d more)", more)
-			}
-		case errors.As(err, &call):
-			causes[name] = "the call with --config failed: " + call.Err.Error()
-		default:
-			causes[name] = "it could not be loaded"
+		if err != nil {
+			broken := Broken{e.files[i].Name, err}
+			causes[broken.Name] = broken.Problem()
 		}
 	}
 	return causes
 }
-
-// quoted is how problems show values.
-var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`|'[^']*'")
 
 // CallError is the error of a config call.
 type CallError struct {
