@@ -25,6 +25,12 @@ const (
 	homeOwn     = "own"
 )
 
+// The values of broken-hooks.
+const (
+	brokenFail = "fail"
+	brokenSkip = "skip"
+)
+
 var homes = []string{homeInherit, homeOwn}
 
 var recordModes = []string{string(hook.RecordFailures), string(hook.RecordAll), string(hook.RecordNone)}
@@ -85,6 +91,9 @@ func (s *settings) check() error {
 	}
 	if o := s.orphanFinalizers; o != "report" && o != "remove" {
 		wrong("orphan-finalizers", "%q: use report or remove", o)
+	}
+	if b := s.brokenHooks; b != brokenFail && b != brokenSkip {
+		wrong("broken-hooks", "%q: use fail or skip", b)
 	}
 	if k := s.kubectl; k != kubectl.Auto && k != kubectl.Process {
 		wrong("kubectl", "%q: use auto or process", k)

@@ -17,6 +17,7 @@ import (
 type settings struct {
 	configFile                       string
 	watchHooks                       bool
+	brokenHooks                      string
 	hooksDir, tmpDir, runDir         string
 	hookEnv                          []string
 	hookHome                         string
@@ -192,6 +193,9 @@ func (s *settings) groups() []settingGroup {
 			{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory of the hooks"},
 			{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.watchHooks, false),
 				usage: "reload hooks when files in the hooks directory change; scripts of mounted volumes need no execute permission"},
+			{flag: "broken-hooks", env: "SHELL_OPERATOR_BROKEN_HOOKS", bind: text(&s.brokenHooks, brokenFail),
+				usage: "hooks whose --config call fails or is invalid: fail ends the start and rejects a reload, skip leaves them out and calls them " +
+					"again later"},
 			{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute),
 				usage: "time limit of a hook's --config call"},
 			{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0),

@@ -27,9 +27,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 )
@@ -184,9 +186,19 @@ func (op *operator) active(name string) bool {
 	return false
 }
 
-// known reports whether a hook exists.
+// known reports whether a hook exists; one that is broken does.
 func (op *operator) known(name string) bool {
-	return slices.ContainsFunc(op.life.Hooks(), func(h *hook.Hook) bool { return h.Name == name })
+	return slices.ContainsFunc(op.life.Hooks(), func(h *hook.Hook) bool { return h.Name == name }) || slices.Contains(op.leftOut(), name)
+}
+
+// leftOut are the names of broken hooks that have no active version.
+func (op *operator) leftOut() (names []string) {
+	for _, b := range op.life.Broken() {
+		if !b.Active {
+			names = append(names, b.Name)
+		}
+	}
+	return names
 }
 
 // load loads the first hooks, and makes what needs them.
@@ -196,6 +208,8 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
 		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare, Rejected: op.runner.Rejected,
+		SkipBroken: o.SkipBroken,
+		Agree:      func(hooks []*hook.Hook) error { return errors.Join(admission.Check(hooks), httphooks.Check(hooks)) },
 	}
 	first, err := op.store.Load(ctx, loading)
 	if err != nil {
@@ -210,12 +224,13 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 			op.hooksChanged(active)
 			op.reviews.Forget()
 		},
-		Prepare: func(ctx context.Context, hooks []*hook.Hook) (lifecycle.Renewal, error) {
-			return op.servers.Prepare(ctx, hooks)
+		Prepare: func(ctx context.Context, hooks []*hook.Hook, leftOut []string) (lifecycle.Renewal, error) {
+			return op.servers.Prepare(ctx, hooks, leftOut)
 		},
 	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
-		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, Ready: op.health.Answers, ReadyChanged: op.health.Changed,
+		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, LeftOut: op.leftOut(),
+		Ready: op.health.Answers, ReadyChanged: op.health.Changed,
 		Leading: op.leading,
 		Reviews: answer.Runner{Runner: op.runner}, Requests: answer.Runner{Runner: op.runner},
 		Meter: reviewMeter{op.meter.Operator, op}, Log: o.Log,

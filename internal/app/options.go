@@ -17,7 +17,9 @@ type Options struct {
 	// RunDir is where the files of runs are; empty means TmpDir.
 	RunDir string
 	// WatchHooks reloads hooks when their files change.
-	WatchHooks   bool
+	WatchHooks bool
+	// SkipBroken leaves broken hooks out, and calls them again later.
+	SkipBroken   bool
 	KeepTmpFiles bool
 	Cluster      kube.Options
 	// Installation names this operator among those of the cluster.

@@ -54,6 +54,7 @@ func (i *insight) topics() []debug.Topic {
 		}),
 		debug.BindingsTopic(i.hooks, i, queues),
 		debug.ReloadTopic(op.health.Rejected),
+		debug.BrokenTopic(i.hooks),
 		debug.HooksTopic(i.hooks, i, op.life, i.oneByOne),
 		debug.RunsTopic(i.hooks, i.history, op.recorder),
 		debug.WebhooksTopic(i.hooks, op.servers.Unregistered, &op.reviews),

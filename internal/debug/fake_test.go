@@ -15,6 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fake struct {
 	hooks    []*hook.Hook
 	rejected map[string]string
+	broken   []lifecycle.Broken
 	skipped  map[string]string
 	queues   []Queue
 	bindings map[string][]Binding
@@ -171,7 +173,7 @@ func (o *operator) api() *API {
 	hooks := &Hooks{Active: func() []*hook.Hook { return f.hooks }, Skipped: func(name string) (reason, hint string) {
 		reason, hint, _ = strings.Cut(f.skipped[name], "; ")
 		return reason, hint
-	}}
+	}, Broken: func() []lifecycle.Broken { return f.broken }}
 	api := New(Options{Hooks: hooks, Queues: f, Bindings: f, History: o.history, NotReady: func() string { return f.notReady },
 		Version: "v1.2.3", Log: o.log})
 	api.Show([]Topic{
@@ -181,6 +183,7 @@ func (o *operator) api() *API {
 		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Others: fakeRecord{o.do}.Alive,
 			Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
 		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }),
+		BrokenTopic(hooks),
 		HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
 		RunsTopic(hooks, o.history, o.do), OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(),
 		{Troubles: func() []Trouble { return f.troubles }},

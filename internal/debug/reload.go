@@ -25,7 +25,7 @@ func notReloaded(hook string, rejected map[string]string) []Reason {
 	}
 	if own := rejected[hook]; own != "" {
 		return []Reason{{ByReload, false, active + oneLine(own),
-			"fix the hook: shell-operator lint shows the place, the log has the whole error"}}
+			fixHook}}
 	}
 	return []Reason{{ByReload, false, active + "shell-operator status shows the cause", ""}}
 }

@@ -34,6 +34,7 @@ type TroubleKind string
 
 const (
 	InReload       TroubleKind = "reload"
+	InConfig       TroubleKind = "config"
 	InAPI          TroubleKind = "api"
 	InLease        TroubleKind = "lease"
 	InSpool        TroubleKind = "spool"
@@ -50,7 +51,7 @@ const (
 
 // troubleKinds is the order in which troubles are shown.
 var troubleKinds = []TroubleKind{
-	InReload, InAPI, InLease, InSpool, InRegistration, InReviews, InWatch, InFinalizer, InFilter, InSet, InParked, InQueue, IsPaused,
+	InReload, InConfig, InAPI, InLease, InSpool, InRegistration, InReviews, InWatch, InFinalizer, InFilter, InSet, InParked, InQueue, IsPaused,
 }
 
 func (t *Trouble) String() string {

@@ -4,6 +4,8 @@
 //   - One goroutine owns the state of all hooks: that of Run. It never blocks on a hook, the API server or a file.
 //   - Hooks start in one order, whenever they are added: onStartup, kubernetes bindings, Synchronizations, schedules.
 //   - A set of hooks is replaced as a whole. A set that is rejected changes nothing.
+//   - Hooks that are broken are left out of a set, if the options say so, or stay active in their previous version. They are called again
+//     after a while.
 //   - A hook whose configuration is equal in both sets is the same value, and is not interrupted.
 //   - A changed hook is removed and added. A new version waits for the runs of the previous one. If
 //     it answers requests, those for it go to the previous version until it is ready. Nothing else waits.
@@ -80,8 +82,8 @@ type Options struct {
 	Load  hookset.Options
 	// Watch reloads the hooks when their files change.
 	Watch bool
-	// Prepare does what can fail before other hooks answer.
-	Prepare func(ctx context.Context, hooks []*hook.Hook) (Renewal, error)
+	// Prepare does what can fail before other hooks answer. LeftOut are the names of broken hooks that have no active version.
+	Prepare func(ctx context.Context, hooks []*hook.Hook, leftOut []string) (Renewal, error)
 	// Leading is closed when this replica runs hooks. A Standby enables kubernetes bindings before that.
 	Leading <-chan struct{}
 	Standby bool
@@ -118,6 +120,7 @@ type Lifecycle struct {
 	// startupDone is set when for the first time no hook has an onStartup run to do.
 	startupDone bool
 	reloading   reloading
+	broken      brokenHooks
 }
 
 // life is a hook with its state.
@@ -147,6 +150,7 @@ type view struct {
 	states      map[*hook.Hook]State
 	lanes       map[string]hook.Lanes
 	startupDone bool
+	broken      []Broken
 }
 
 // New returns a Lifecycle with a first set of hooks, of which nothing has been started.
@@ -159,6 +163,7 @@ func New(o Options, first *hookset.Set) *Lifecycle {
 	l.ctx = context.Background()
 	l.reloading.found = first.Found
 	l.o.Store.Use(first, first.Hooks)
+	l.setBroken(first.Broken, first.Hooks, true)
 	l.add(first.Hooks, first.Hooks)
 	return l
 }
@@ -199,6 +204,7 @@ func (l *Lifecycle) Run(ctx context.Context) {
 		l.work.Go(func() { l.follow(ctx) })
 	}
 	l.work.Go(func() { l.requeue(ctx) })
+	l.askLater()
 	for {
 		l.advance()
 		l.publish()
@@ -240,6 +246,7 @@ func (l *Lifecycle) publish() {
 	for _, x := range l.leaving {
 		v.leaving = append(v.leaving, x.hook)
 	}
+	v.broken = l.broken.shown(v.hooks)
 	l.view.Store(v)
 }
 

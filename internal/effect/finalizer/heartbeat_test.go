@@ -147,7 +147,7 @@ func (s *server) start(t *testing.T, o Options, hooks ...*hook.Hook) *running {
 			}
 		}
 		for ctx.Err() == nil {
-			_ = r.CheckOrphans(ctx, hooks, true)
+			_ = r.CheckOrphans(ctx, hooks, nil, true)
 			select {
 			case <-time.After(30 * time.Second):
 			case <-ctx.Done():

@@ -39,7 +39,8 @@ func (r *Record) Orphans() []Orphan {
 }
 
 // CheckOrphans finds the finalizers of this installation whose hook or binding is gone. With remove they are removed, otherwise reported.
-func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bool) error {
+// Those of hooks that are left out, whose bindings are unknown, are not gone.
+func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, leftOut []string, remove bool) error {
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
@@ -49,7 +50,7 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bo
 	r.mu.Unlock()
 	var candidates []Entry
 	for _, e := range all {
-		if e.Instance == r.o.Instance && !r.active(e, hooks) {
+		if e.Instance == r.o.Instance && !r.active(e, hooks) && !slices.Contains(leftOut, e.Hook) {
 			candidates = append(candidates, e)
 		}
 	}

@@ -52,7 +52,7 @@ func TestRenewalOnStandby(t *testing.T) {
 	}
 	start(t, w.side)
 	before := w.admission.handler.now
-	r, err := w.prepare(t.Context(), hooks)
+	r, err := w.prepare(t.Context(), hooks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

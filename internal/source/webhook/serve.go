@@ -29,8 +29,9 @@ type Options struct {
 	Cluster  *kube.Cluster
 	Webhooks WebhookOptions
 	HTTP     HTTPOptions
-	// Hooks are the first set.
-	Hooks []*hook.Hook
+	// Hooks are the first set. LeftOut are the names of hooks that it lacks because they are broken: their webhooks stay registered.
+	Hooks   []*hook.Hook
+	LeftOut []string
 	// Ready reports whether a hook can answer; nil means that all can. ReadyChanged returns a channel that is closed when that changes; nil
 	// means never.
 	Ready        func(*hook.Hook) bool
@@ -91,11 +92,12 @@ type Renewal struct {
 	webhooks, http *renewal
 }
 
-// Prepare does what can fail for a new set of hooks. An error has no effect on the active set.
-func (s *Servers) Prepare(ctx context.Context, hooks []*hook.Hook) (*Renewal, error) {
+// Prepare does what can fail for a new set of hooks, and the names of those that are left out of it. An error has no effect on the active
+// set.
+func (s *Servers) Prepare(ctx context.Context, hooks []*hook.Hook, leftOut []string) (*Renewal, error) {
 	r := &Renewal{servers: s}
 	var err, errHTTP error
-	r.webhooks, err = s.webhooks.prepare(ctx, hooks)
+	r.webhooks, err = s.webhooks.prepare(ctx, hooks, leftOut)
 	r.http, errHTTP = s.http.prepare(hooks)
 	if err := errors.Join(err, errHTTP); err != nil {
 		r.Abort()

@@ -42,7 +42,7 @@ func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
 		return nil, err
 	}
 	w := &webhooks{o: o, client: client}
-	first, err := w.prepare(ctx, o.Hooks)
+	first, err := w.prepare(ctx, o.Hooks, o.LeftOut)
 	if err != nil {
 		first.abort()
 		return nil, err
@@ -56,13 +56,13 @@ func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
 
 // prepare listens for the kinds that hooks need for the first time, and creates handlers. It returns a renewal with an
 // error, too.
-func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal, err error) {
+func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook, leftOut []string) (r *renewal, err error) {
 	r = &renewal{what: "webhooks"}
 	if w.o.Webhooks.NoRegistration {
 		return r, nil
 	}
 	admits, converts := asked(hooks)
-	if !admits && w.admission == nil && w.o.Cluster.Inside {
+	if !admits && w.admission == nil && w.o.Cluster.Inside && len(leftOut) == 0 { // or those that are left out may have webhooks
 		r.registrars = append(r.registrars, func(ctx context.Context) error { return w.removeLeftovers(ctx) })
 	}
 	if admits && converts {
@@ -71,7 +71,7 @@ func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal,
 		}
 	}
 	if admits || w.admission != nil {
-		if err := w.prepareAdmission(ctx, r, hooks); err != nil {
+		if err := w.prepareAdmission(ctx, r, hooks, leftOut); err != nil {
 			return r, err
 		}
 	}
@@ -87,7 +87,7 @@ func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook) (r *renewal,
 	return r, checkServices(w.admission, w.conversion)
 }
 
-func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*hook.Hook) error {
+func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*hook.Hook, leftOut []string) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnValidating, hook.OnMutating) },
@@ -106,7 +106,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 		r.closed = append(r.closed, func() { w.admission = nil })
 	}
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
+		Client: w.client, Hooks: hooks, LeftOut: leftOut, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
 		ConfigurationName: o.Webhooks.ConfigurationName, FormerName: o.Webhooks.FormerName, Served: &w.registrations.served,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager,
