@@ -157,6 +157,7 @@ func diskFaults() []fault {
 func readOnly(w *world) {
 	w.must(syscall.Mount("tmpfs", w.tmp, "tmpfs", syscall.MS_RDONLY, ""))
 	w.t.Cleanup(func() { _ = syscall.Unmount(w.tmp, 0) })
+	w.destroyed = true           // a run that goes on over it may end well, but its files are out of sight
 	w.rest.runs = len(w.hooks()) // the directories of runs that end now are out of sight, until the operator ends
 }
 
