@@ -20,6 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/dev"
+	"github.com/shell-operator/shell-operator/internal/dev/controlplane"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
@@ -35,11 +36,12 @@ reloaded when their files change, and their tests are run then. Events, runs and
 Without --apply, operations are sent as a server-side dry run, and no webhook is registered. This does not stop changes that hooks make
 themselves, by kubectl for instance. With --apply, changes of objects stay after the end.
 
---testcluster starts a control plane of the program testcluster, creates the objects of the YAML files in DIR except test files, and
-implies --apply. It is removed at the end.`,
+--testcluster starts a control plane, creates the objects of the YAML files in DIR except test files, and implies --apply. It is removed
+at the end. PATH is the program testcluster, or a directory with etcd and kube-apiserver, such as KUBEBUILDER_ASSETS, without controllers.`,
 		Example: `  shell-operator dev hooks
   shell-operator dev --apply --kube-context kind-dev hooks
-  shell-operator dev --testcluster bin/testcluster hooks`,
+  shell-operator dev --testcluster bin/testcluster hooks
+  shell-operator dev --testcluster "$(setup-envtest use -p path)" hooks`,
 		Args:              upToOne("one directory"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,7 +53,8 @@ implies --apply. It is removed at the end.`,
 		},
 	}, "hooks-dir", "kube-config", "kube-context", "hook-timeout", "log-level")
 	cmd.Flags().BoolVar(&d.apply, "apply", false, "apply the operations of hooks and register webhooks")
-	cmd.Flags().StringVar(&d.testcluster, "testcluster", "", "program that starts a control plane, which is used and removed at the end")
+	cmd.Flags().StringVar(&d.testcluster, "testcluster", "",
+		"program that starts a control plane, or directory with etcd and kube-apiserver; it is removed at the end")
 	_ = cmd.MarkFlagFilename("testcluster")
 	return cmd
 }
@@ -62,7 +65,9 @@ type devSession struct {
 	out         *lockedWriter
 	apply       bool
 	testcluster string
-	changed     func(flag string) bool
+	// separate: testcluster is a directory of programs.
+	separate bool
+	changed  func(flag string) bool
 	// private is a directory that is removed at the end.
 	private string
 }
@@ -80,9 +85,24 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 }
 
 func (d *devSession) run() error {
+	if d.changed("testcluster") {
+		if err := d.checkTestcluster(); err != nil {
+			return err
+		}
+	}
 	d.adjust()
 	log := logger(d.settings, d.out)
 	return operate(log, func(ctx, kill context.Context, watch watchdog) error { return d.session(ctx, kill, watch, log) }, d.shutdownTimeout)
+}
+
+// checkTestcluster rejects a path without a control plane. An empty one must not mean the current cluster.
+func (d *devSession) checkTestcluster() (err error) {
+	if d.testcluster == "" {
+		return &hinted{errors.New("--testcluster is empty"),
+			"name the program testcluster, or a directory with etcd and kube-apiserver; is the variable set?"}
+	}
+	d.separate, err = controlplane.Separate(d.testcluster)
+	return err
 }
 
 // adjust sets what is different in a session, unless the user has set it.
@@ -137,17 +157,20 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	if d.testcluster == "" {
 		return d.operator(ctx, kill, watch, log)
 	}
-	dir := filepath.Join(d.private, "cluster")
-	return dev.WithControlPlane(ctx, kill, dev.ControlPlane{Program: d.testcluster, Dir: dir, Env: os.Environ()},
-		func(ctx context.Context) error {
-			d.kubeConfig, d.kubeContext, d.kubeServer = filepath.Join(dir, "kubeconfig"), "", ""
-			n, err := dev.Load(ctx, d.cluster(), d.hooksDir, d.private)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), filepath.Join(d.hooksDir, "*.yaml"))
-			return d.operator(ctx, kill, watch, log)
-		})
+	own := controlplane.Options{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
+	return controlplane.Run(ctx, kill, own, func(ctx context.Context) error {
+		d.kubeConfig, d.kubeContext, d.kubeServer = own.Kubeconfig(), "", ""
+		n, err := dev.Load(ctx, d.cluster(), d.hooksDir, d.private)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), filepath.Join(d.hooksDir, "*.yaml"))
+		if d.separate {
+			fmt.Fprintln(d.out, "there is no controller manager: a Deployment creates no Pods, and the garbage collector deletes nothing")
+		}
+		fmt.Fprintf(d.out, "for kubectl in another terminal: export KUBECONFIG=%s\n", own.Kubeconfig())
+		return d.operator(ctx, kill, watch, log)
+	})
 }
 
 // operator runs the operator, the tests of hooks that change, and removes what was registered.
@@ -217,6 +240,9 @@ func (d *devSession) stayLocal(cl *kube.Cluster) {
 // announce prints where the session works and what it may change.
 func (d *devSession) announce() error {
 	where := "of " + d.testcluster + ", which is removed at the end"
+	if d.separate {
+		where = "of etcd and kube-apiserver in " + d.testcluster + ", which is removed at the end"
+	}
 	if d.testcluster == "" {
 		cl, err := kube.Connect(d.cluster(), d.private)
 		if err != nil {

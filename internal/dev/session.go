@@ -10,63 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/filewatch"
-	"github.com/shell-operator/shell-operator/internal/run/process"
 )
-
-// ControlPlane is a program as testcluster: "start --dir DIR" starts a control plane and prints "ready".
-type ControlPlane struct {
-	Program, Dir string
-	Env          []string
-}
-
-// controlPlaneDelay is how long a control plane has to end by itself.
-const controlPlaneDelay = 10 * time.Second
-
-// WithControlPlane starts a control plane, calls do, and ends it. It returns when its processes have ended.
-func WithControlPlane(ctx, kill context.Context, c ControlPlane, do func(context.Context) error) error {
-	program, err := filepath.Abs(c.Program)
-	if err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it outlives its users
-	defer stop()
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	ready := make(chan struct{})
-	var once sync.Once
-	var ending sync.WaitGroup
-	ending.Go(func() {
-		_, err := process.New(process.Options{TermDelay: controlPlaneDelay, Kill: kill}).Execute(running, process.Invocation{
-			Hook: c.Program, Path: program, Args: []string{"start", "--dir", c.Dir}, Dir: "/", Env: c.Env,
-			Stdout: func(line []byte) {
-				if string(line) == "ready" {
-					once.Do(func() { close(ready) })
-				}
-			},
-			Stderr: func([]byte) {},
-		})
-		if running.Err() == nil {
-			fail(fmt.Errorf("the control plane has ended: %w", errors.Join(err)))
-		}
-	})
-	defer ending.Wait()
-	defer stop()
-	select {
-	case <-ready:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	err = do(ctx)
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		err = errors.Join(cause, err)
-	}
-	return err
-}
 
 // FollowTests runs the tests of hooks whose files change, until ctx ends.
 func FollowTests(ctx context.Context, o Options, report func(TestReport, error)) {

@@ -62,7 +62,7 @@ func (s *session) end(t *testing.T) {
 func devHooks(t *testing.T, c *testenv.Cluster) string {
 	t.Helper()
 	dir := t.TempDir()
-	command(t, c.Kubeconfig, "init", filepath.Join(dir, "maps.sh"), "--binding", "kubernetes", "--kind", "ConfigMap")
+	command(t, c.Kubeconfig, "init", filepath.Join(dir, "maps.sh"), "--kind", "ConfigMap")
 	command(t, c.Kubeconfig, "init", filepath.Join(dir, "check.sh"), "--binding", "validating", "--kind", "Lease")
 	if err := os.WriteFile(filepath.Join(dir, "soup.yaml"), []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: soup}}\n"),
 		0o600); err != nil {
@@ -108,6 +108,19 @@ func TestDev(t *testing.T) {
 	own := develop(t, "--testcluster", filepath.Join(testenv.Root(), "bin", "testcluster"), dir)
 	own.out.Until(t, "ConfigMap default/soup exists", 1)
 	own.end(t)
+
+	// etcd and kube-apiserver as binaries: a Pod can be created, with the kubeconfig that is printed.
+	binaries := assets(t)
+	separate := develop(t, "--testcluster", binaries, dir)
+	separate.out.Until(t, "ConfigMap default/soup exists", 1)
+	_, kubeconfig, _ := strings.Cut(separate.out.String(), "export KUBECONFIG=")
+	kubeconfig, _, _ = strings.Cut(kubeconfig, "\n")
+	run := exec.Command(filepath.Join(binaries, "kubectl"), "run", "web", "--image=nginx")
+	run.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	separate.end(t)
 
 	// A directory with errors is not started.
 	if err := os.WriteFile(hook, []byte("#!/bin/sh\nif\n"), 0o755); err != nil {

@@ -1,0 +1,130 @@
+// Package controlplane runs a control plane for one session, from programs that are there.
+//
+// Callers may rely on this:
+//   - A program such as testcluster starts one by itself: "start --dir DIR" prints "ready". A directory has the programs etcd and
+//     kube-apiserver, as setup-envtest fetches them.
+//   - It listens on loopback, and all its files are in one directory, which the caller removes.
+//   - Run returns when all processes that it started have ended.
+//
+// Of a directory there is no controller manager: Deployments create no Pods, and a Namespace has no ServiceAccount. Neither etcd nor its
+// data are protected against other users of the machine, or against a power cut.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// Options of a control plane.
+type Options struct {
+	// Path is the program or the directory, Dir the directory for its files. The file kubeconfig is for an administrator.
+	Path, Dir string
+	Env       []string
+}
+
+// Kubeconfig is the path of the kubeconfig of an administrator.
+func (o Options) Kubeconfig() string { return filepath.Join(o.Dir, "kubeconfig") }
+
+// programs are those that a directory has to have.
+var programs = []string{"etcd", "kube-apiserver"}
+
+// Separate reports whether a path is a directory of programs. An error names what is missing.
+func Separate(path string) (bool, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("cannot start a control plane: %w", err)
+	case !info.IsDir():
+		return false, nil
+	}
+	for _, name := range programs {
+		info, err := os.Stat(filepath.Join(path, name))
+		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			return false, fmt.Errorf("cannot start a control plane: %s has no program %s: name a directory with etcd and kube-apiserver, "+
+				"which 'setup-envtest use -p path' prints, or the program testcluster", path, name)
+		}
+	}
+	return true, nil
+}
+
+// termDelay is how long a program has to end by itself.
+const termDelay = 10 * time.Second
+
+// patience is how long a control plane may take to become ready on a busy machine.
+const patience = 2 * time.Minute
+
+// Run starts a control plane, calls do once it is ready, and ends it.
+func Run(ctx, kill context.Context, o Options, do func(context.Context) error) error {
+	separate, err := Separate(o.Path)
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return err
+	}
+	s := starter{process.New(process.Options{TermDelay: termDelay, Kill: kill}), o.Env}
+	if separate {
+		return s.separate(ctx, o, path, do)
+	}
+	ready := make(chan struct{})
+	var once sync.Once
+	program := process.Invocation{
+		Hook: o.Path, Path: path, Args: []string{"start", "--dir", o.Dir},
+		Stdout: func(line []byte) {
+			if string(line) == "ready" {
+				once.Do(func() { close(ready) })
+			}
+		},
+	}
+	return s.during(ctx, program, func(ctx context.Context) error {
+		select {
+		case <-ready:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}, do)
+}
+
+// starter starts programs.
+type starter struct {
+	executor *process.Executor
+	env      []string
+}
+
+// during starts a program, waits until it is ready, calls do, and ends the program.
+func (s starter) during(ctx context.Context, program process.Invocation, ready, do func(context.Context) error) error {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it outlives its users
+	defer stop()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	program.Dir, program.Env, program.Stderr = "/", s.env, func([]byte) {}
+	var ending sync.WaitGroup
+	ending.Go(func() {
+		_, err := s.executor.Execute(running, program)
+		if err == nil {
+			err = errors.New("exit status 0")
+		}
+		if running.Err() == nil {
+			fail(fmt.Errorf("the control plane has ended: %w", err))
+		}
+	})
+	defer ending.Wait()
+	defer stop()
+	err := ready(ctx)
+	if err == nil {
+		err = do(ctx)
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(err, cause) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
