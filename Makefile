@@ -13,6 +13,7 @@ KUBERNETES := $(CURRENT)
 OLDER := v1.35.4 v1.34.4
 LINT_VERSION := v2.12.2
 VULN_VERSION := v1.8.0
+ENVTEST_VERSION := v0.25.1
 
 # The race detector needs a C compiler.
 RACE := $(if $(filter 1,$(CGO_ENABLED)),-race)
@@ -39,7 +40,8 @@ $(TESTCLUSTER): $(wildcard testcluster/*.go) testcluster/go.mod testcluster/go.s
 test-kubernetes: testcluster tools ## run the conformance scripts on the control plane of KUBERNETES=v1.35.4
 	@scripts/with-cluster.sh $(TESTCLUSTER) go test -count=1 -timeout 30m ./test/conformance
 
-tools: bin/tools/jq bin/tools/htpasswd bin/tools/ping bin/tools/mysql bin/tools/mysqld bin/tools/kubectl bin/kubectl bin/tools/flux-crds.yaml ## build bin/tools: jq, kubectl and other programs that hooks call
+stand-ins: $(addprefix bin/tools/,jq htpasswd ping mysql mysqld)
+tools: stand-ins bin/tools/kubectl bin/kubectl bin/tools/flux-crds.yaml ## build bin/tools: jq, kubectl and other programs that hooks call
 
 bin/tools/jq: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/jq github.com/itchyny/gojq/cmd/gojq
@@ -127,8 +129,16 @@ image-shell: ## build the image with a shell by Docker, Podman or Buildah; IMAGE
 test-image: image-shell ## test the image with a shell: any user, a read-only root, an image built on it
 	@scripts/check-image.sh '$(IMAGE)'
 
-demo: build testcluster tools ## run a hook on a local control plane; HOOKS=dir keeps running with your hooks
+demo: ## run a hook on a local control plane, of binaries if they are to be had; HOOKS=dir keeps running with your hooks
 	@HOOKS='$(HOOKS)' scripts/demo.sh
+
+# Fetches etcd and kube-apiserver, with checksums.
+ENVTEST := bin/tools/setup-envtest-$(ENVTEST_VERSION)
+$(ENVTEST):
+	@GOBIN=$(CURDIR)/bin/tools go install sigs.k8s.io/controller-runtime/tools/setup-envtest@$(ENVTEST_VERSION)
+	@mv bin/tools/setup-envtest $@
+envtest-path:
+	@echo $(ENVTEST)
 
 # Most of its time is linking, of which a third is for debuggers.
 unit: ## run the tests that need no control plane, in a minute: while you work
@@ -205,4 +215,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools dist image test-reproducible release image-shell test-image demo unit test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools dist image test-reproducible release image-shell test-image demo envtest-path stand-ins unit test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
