@@ -55,7 +55,8 @@ const (
 	leaving
 )
 
-func (s state) String() string { return [...]string{"starting", "idle", "serving", "leaving"}[s] }
+// String is the word for users.
+func (s state) String() string { return [...]string{"starting", "ready", "serving", "ending"}[s] }
 
 // member is a worker.
 type member struct {

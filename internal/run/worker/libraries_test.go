@@ -1,11 +1,14 @@
 package worker
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
@@ -126,6 +129,52 @@ func TestPythonLibrary(t *testing.T) {
 	if log := b.log.String(); strings.Count(log, "msg=prepared") != 1 || strings.Count(log, `msg="the worker ends"`) != 1 ||
 		strings.Contains(log, "not reached") {
 		t.Error(log)
+	}
+}
+
+// Rule 7: a worker whose operator is killed after it has sent a run ends with that run, although nothing reads the named pipes.
+func TestLibrariesWithoutTheirOperator(t *testing.T) {
+	for name, script := range map[string]string{
+		"python": strings.NewReplacer("PREPARATION", "", "OPTIONS", "").Replace(pythonHook),
+		"bash":   strings.Replace(bashHook, "PREPARATION", "", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := libraryBench(t, script)
+			sdk, _ := filepath.Abs("../../../sdk")
+			pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+			defer ours.Close()
+			cmd := exec.Command(b.path)
+			cmd.Dir, cmd.ExtraFiles = b.dir, []*os.File{theirs}
+			cmd.Env = append(os.Environ(), "HOOK_WORKER_FD=3", "SDK="+sdk+"/python", "SHELL_LIB="+sdk+"/shell/shell_lib.sh",
+				"PYTHONDONTWRITEBYTECODE=1")
+			if err := errors.Join(cmd.Start(), theirs.Close()); err != nil {
+				t.Fatal(err)
+			}
+			var line [16]byte
+			if n, err := ours.Read(line[:]); err != nil || string(line[:n]) != "ready\n" {
+				t.Errorf("%q, error %v", line[:n], err)
+			}
+			out, errs := filepath.Join(b.dir, "out"), filepath.Join(b.dir, "err")
+			if err := errors.Join(syscall.Mkfifo(out, 0o600), syscall.Mkfifo(errs, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			_, err = ours.WriteString(strings.Join([]string{"HOOK_RUN=1-1", "BINDING_CONTEXT_PATH=" + filepath.Join(b.dir, "contexts.json"),
+				"COMMAND=" + map[string]string{"python": `open("ran", "w").close()`, "bash": ">ran"}[name], "HOOK_STDOUT=" + out,
+				"HOOK_STDERR=" + errs, "", ""}, "\x00"))
+			if err := errors.Join(err, ours.Close()); err != nil {
+				t.Fatal(err)
+			}
+			late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+			defer late.Stop()
+			err = cmd.Wait()
+			if _, missing := os.Stat(filepath.Join(b.dir, "ran")); missing != nil || cmd.ProcessState.String() == "signal: killed" {
+				t.Errorf("the worker ended with %v; the run: %v", err, missing)
+			}
+		})
 	}
 }
 

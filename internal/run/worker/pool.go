@@ -79,8 +79,9 @@ func keyOf(in process.Invocation) key {
 // crew is a group with its processes.
 type crew struct {
 	group
-	key   key
-	start process.Invocation
+	key      key
+	start    process.Invocation
+	outcomes outcomes
 	// processes are those of the members; grants are where runs wait.
 	processes map[*member]*process.Resident
 	grants    map[*waiter]chan grant
@@ -309,6 +310,7 @@ func (p *Pool) run(c *crew, m *member) {
 		p.opts.Meter.Started(c.key.hook, string(m.reason), took)
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		c.outcomes.failed = 0
 		p.do(c, c.ready(time.Now(), m))
 	}
 	w, err := p.launch(c, o)
@@ -338,8 +340,11 @@ func (p *Pool) launch(c *crew, o process.ResidentOptions) (*process.Resident, er
 
 // gone is called when a worker has ended, or could not be started. The error is nil if it was to end.
 func (p *Pool) gone(c *crew, m *member, err error, log *slog.Logger) {
+	var broken *process.WorkerError
+	between := errors.As(err, &broken) && broken.BetweenRuns // perhaps before served is called
 	p.mu.Lock()
 	before, owned := m.state, m.of != nil
+	c.outcomes.ended(before, m.runs, between, err)
 	delete(c.processes, m)
 	todo := c.ended(time.Now(), m, err == nil)
 	for i := range todo {
@@ -353,8 +358,6 @@ func (p *Pool) gone(c *crew, m *member, err error, log *slog.Logger) {
 	p.do(c, todo)
 	p.measure(c.key.hook)
 	p.mu.Unlock()
-	var broken *process.WorkerError
-	between := errors.As(err, &broken) && broken.BetweenRuns                                             // perhaps before served is called
 	if err != nil && (before == idle || before != starting && between || before == starting && !owned) { // otherwise a run reports it
 		log.Warn("A worker of the hook has ended, another one is started when it is needed", "error", err.Error())
 	}
@@ -377,6 +380,7 @@ func (p *Pool) served(c *crew, g grant) {
 	defer p.mu.Unlock()
 	if g.worker.Alive() {
 		p.do(c, c.served(time.Now(), g.member))
+		c.outcomes.served(g.member.runs, c.always)
 	}
 }
 

@@ -309,6 +309,7 @@ func TestStartsThatFail(t *testing.T) {
 			`its worker ended with exit status 2 before it was ready: end the hook with hook::run or hook.run(), or remove settings.worker: sorry`},
 		{"another line", "#!/bin/sh\necho hello >&3; sleep 1000", `its worker has broken the protocol: its first line is not "ready"`},
 		{"it is late", "#!/bin/sh\nsleep 1000", "its worker was not ready after 200ms"},
+		{"it is killed", "#!/bin/sh\nkill -9 $$", "its worker ended with signal: killed before it was ready"},
 		{"it cannot be started", "#!/no/such/interpreter\n", `the interpreter "/no/such/interpreter"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -320,6 +321,43 @@ func TestStartsThatFail(t *testing.T) {
 				t.Error(got)
 			}
 		})
+	}
+}
+
+// Section 3: the start of a worker is not part of the time limit of the run that waits for it.
+func TestStartIsNotPartOfTheTimeLimit(t *testing.T) {
+	b := newBench(t, prepared(`read <"$0.gate"`), nil)
+	if err := syscall.Mkfifo(b.path+".gate", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const limit = 100 * time.Millisecond
+	var opening sync.WaitGroup
+	opening.Go(func() {
+		time.Sleep(2 * limit)
+		if err := os.WriteFile(b.path+".gate", []byte("\n"), 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+	got := b.runWith("true", func(in *process.Invocation) { in.Timeout = limit })
+	opening.Wait()
+	var late *process.TimeoutError // of the run itself, on a slow machine
+	if got.err != nil && !errors.As(got.err, &late) || got.result.Served.Worker != 1 || got.result.Served.Started < limit {
+		t.Error(got, got.result.Served)
+	}
+}
+
+// What a background process prints during a later run does not belong to that one, if it has the output of its own run.
+func TestBackgroundProcessOfAnEarlierRun(t *testing.T) {
+	b := newBench(t, prepared(""), func(_ *Options, p *process.Options) { p.DrainDelay = 10 * time.Millisecond })
+	gate := b.path + ".gate"
+	if err := errors.Join(syscall.Mkfifo(gate, 0o600), syscall.Mkfifo(gate+".done", 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	got := b.run(`(exec >"$HOOK_STDOUT"; trap '' PIPE; (read <"$0.gate"; echo late 2>/dev/null; echo >"$0.gate.done") & echo first)`)
+	next := b.run(`echo next; echo >"$0.gate"; read <"$0.gate.done"`)
+	if got.err != nil || strings.Join(got.stdout, "|") != "first" || !got.result.HeldOpen || next.err != nil ||
+		strings.Join(next.stdout, "|") != "next" {
+		t.Error(got, next)
 	}
 }
 

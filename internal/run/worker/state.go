@@ -1,0 +1,157 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// State is what a hook has of workers.
+type State struct {
+	// Workers are in the order of their starts.
+	Workers []Status
+	// Problems are at most one of those for queues, and one of those for clients.
+	Problems []Problem
+}
+
+// Status is a worker.
+type Status struct {
+	Number int
+	// Phase is starting, ready, serving or ending.
+	Phase string
+	// PID is 0 until its process has been started.
+	PID int
+	// Client reports that clients wait for its runs.
+	Client  bool
+	Started time.Time
+	// Runs are those that it has served.
+	Runs int
+}
+
+// Problem is why runs have no worker, or each of them a new one.
+type Problem struct {
+	Client bool
+	// Failed is the number of starts that have failed in a row. Otherwise Lost workers in a row have ended between runs, by themselves.
+	Failed, Lost int
+	// Retry is when the next start comes; zero if that is with the next run.
+	Retry time.Time
+	// Cause is that of the last one, without output of the hook.
+	Cause string
+}
+
+// outcomes are how the workers of a group have begun and ended.
+type outcomes struct {
+	// failed counts the starts in a row that have failed; lost the workers in a row that have ended between runs, by themselves, after at most
+	// one run.
+	failed, lost int
+	cause        string
+}
+
+// manyLost is how many lost workers in a row are no coincidence. One that then stays idle for the time of steady ends the row.
+const (
+	manyLost = 3
+	steady   = time.Minute
+)
+
+// served is called when a worker has served its runs-th run. What is always there is started again even if nothing asks for it, so the row
+// of its failed starts ends only with a start.
+func (o *outcomes) served(runs int, always bool) {
+	if runs > 1 {
+		o.lost = 0
+	}
+	if !always {
+		o.failed = 0
+	}
+}
+
+// ended is called when a worker has ended: with an error if it was not to, and between if that was between runs.
+func (o *outcomes) ended(before state, runs int, between bool, err error) {
+	switch {
+	case err == nil:
+		o.lost = 0
+		return
+	case before == starting:
+		o.failed++
+	case between && runs <= 1:
+		o.lost++
+	default: // a run has failed with it, or it has served many
+		o.lost = 0
+		return
+	}
+	o.cause = publicCause(err)
+}
+
+// publicCause describes why a worker has ended, without what it printed and sent.
+func publicCause(err error) string {
+	var broken *process.WorkerError
+	var unstarted *process.StartError
+	switch {
+	case errors.As(err, &broken):
+		return broken.Problem
+	case errors.As(err, &unstarted):
+		return unstarted.Reason()
+	}
+	_, cause, found := strings.Cut(err.Error(), " FAILED: ")
+	if !found {
+		return err.Error()
+	}
+	return cause
+}
+
+// problem is what the outcomes of a group say now; false if all is well.
+func (c *crew) problem(now time.Time) (Problem, bool) {
+	p := Problem{Client: c.key.client, Cause: c.outcomes.cause}
+	switch {
+	case c.retired:
+		return p, false
+	case c.outcomes.failed > 0:
+		p.Failed = c.outcomes.failed
+	case c.outcomes.lost >= manyLost && !slices.ContainsFunc(c.members, func(m *member) bool {
+		return m.state == idle && now.Sub(m.since) >= steady
+	}):
+		p.Lost = c.outcomes.lost
+	default:
+		return p, false
+	}
+	if c.always && c.retryAt.After(now) {
+		p.Retry = c.retryAt
+	}
+	return p, true
+}
+
+// State returns the workers of a hook.
+func (p *Pool) State(hook string) (s State) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k, c := range p.groups {
+		if k.hook != hook {
+			continue
+		}
+		for _, m := range c.members {
+			w := Status{Number: m.number, Phase: m.state.String(), Client: k.client, Started: m.began, Runs: m.runs}
+			if resident := c.processes[m]; resident != nil {
+				w.PID = resident.PID()
+			}
+			s.Workers = append(s.Workers, w)
+		}
+		if problem, is := c.problem(now); is {
+			s.Problems = append(s.Problems, problem)
+		}
+	}
+	slices.SortFunc(s.Workers, func(a, b Status) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(s.Problems, func(a, b Problem) int {
+		switch {
+		case a.Client == b.Client:
+			return 0
+		case b.Client:
+			return -1
+		}
+		return 1
+	})
+	return s
+}
