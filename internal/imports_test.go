@@ -31,7 +31,8 @@ var directions = []struct {
 	{"internal/debug", []string{
 		"internal/hook", "internal/event", "internal/wire", "internal/debug/history", "internal/httpserver", "internal/spelling",
 		"internal/telemetry",
-		"internal/health", "internal/lifecycle", "internal/queue", "internal/run", "internal/run/pending", "internal/effect/apply",
+		"internal/health", "internal/lifecycle", "internal/queue", "internal/run", "internal/run/pending", "internal/run/worker",
+		"internal/effect/apply",
 		"internal/effect/applyset", "internal/effect/finalizer", "internal/source/webhook",
 	}, "topics show stages, which do not know of them; app gives them the stages"},
 	{"internal/telemetry", []string{"internal/telemetry/logonce"}, "the logger is created before all else"},

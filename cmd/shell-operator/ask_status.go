@@ -22,8 +22,8 @@ func newStatusCommand(a *asking) *cobra.Command {
 		Use:   "status",
 		Short: "Show the problems of a running operator on one screen",
 		Long: `Show the problems of a running operator on one screen: permissions, CRDs and connections that are missing, webhooks that are
-not registered or whose reviews fail, hooks and filters that fail, a reload that was rejected, tasks that wait for their next attempt or
-are parked; then pauses, counts of hooks and queues and the last failed runs.
+not registered or whose reviews fail, hooks, workers and filters that fail, a reload that was rejected, tasks that wait for their next
+attempt or are parked; then pauses, counts of hooks, workers and queues and the last failed runs.
 
 With --url it asks an operator on another machine by the port of its metrics.
 

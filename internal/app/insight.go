@@ -16,6 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -42,10 +43,12 @@ type insight struct {
 	hooksDir string
 	// timeout is the default time limit of runs; 0 means none.
 	timeout time.Duration
-	names   telemetry.Names
-	hooks   *debug.Hooks
-	api     *debug.API
-	page    http.Handler
+	// noWorkers: a process is started for each run of every hook.
+	noWorkers bool
+	names     telemetry.Names
+	hooks     *debug.Hooks
+	api       *debug.API
+	page      http.Handler
 	// ready is set when the operator is complete: before, only its queues are.
 	ready atomic.Bool
 }
@@ -54,12 +57,13 @@ func newInsight(op *operator, o Options) *insight {
 	if o.Debug.Level == nil {
 		o.Debug.Level = &slog.LevelVar{} // of no logger
 	}
-	i := &insight{op: op, hooksDir: o.HooksDir, timeout: o.HookTimeout, names: telemetry.Names(o.Metrics.Prefix), history: history.New(),
+	i := &insight{op: op, hooksDir: o.HooksDir, timeout: o.HookTimeout, noWorkers: !o.Workers,
+		names: telemetry.Names(o.Metrics.Prefix), history: history.New(),
 		logLevel: debug.NewLogLevel(o.Debug.Level, o.Log)}
 	i.hooks = &debug.Hooks{Active: i.active, Skipped: i.skipped, Broken: i.brokenHooks}
 	i.api = debug.New(debug.Options{
-		Hooks: i.hooks, Queues: debug.QueueSet{Set: op.queues}, Bindings: i, History: i.history, NotReady: i.notReady, Version: o.Version,
-		Later: Routes(), Log: o.Log,
+		Hooks: i.hooks, Queues: debug.QueueSet{Set: op.queues}, Bindings: i, Workers: i, History: i.history, NotReady: i.notReady,
+		Version: o.Version, Later: Routes(), Log: o.Log,
 	})
 	i.api.Show(i.early())
 	i.page = debug.NewPage(i.api, o.Profiling)
@@ -190,6 +194,11 @@ func (i *insight) Progress(h *hook.Hook) debug.Progress {
 		}
 	}
 	return p
+}
+
+// Workers returns the workers of a hook, and whether they are used.
+func (i *insight) Workers(h *hook.Hook) (worker.State, bool) {
+	return i.op.workers.State(h.Name), !i.noWorkers
 }
 
 // pauses are those of the lifecycle. What a pause has held up is checked after it.

@@ -25,6 +25,7 @@ type Options struct {
 	Hooks    *Hooks
 	Queues   queueReader
 	Bindings bindingReader
+	Workers  workerReader
 	History  *history.History
 	// NotReady is why requests are not answered; empty if they are.
 	NotReady func() string

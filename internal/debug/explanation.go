@@ -80,6 +80,7 @@ const (
 	ByConfig     ReasonKind = "config"
 	ByScript     ReasonKind = "script"
 	ByKubectl    ReasonKind = "kubectl"
+	ByWorker     ReasonKind = "worker"
 )
 
 func (e *Explanation) text(now time.Time) string {

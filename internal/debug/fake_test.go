@@ -17,6 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -46,7 +47,11 @@ type fake struct {
 	contested []applyset.Contested
 	troubles  []Trouble
 	notReady  string
+	workers   map[string]worker.State
+	noWorkers bool
 }
+
+func (f *fake) Workers(h *hook.Hook) (worker.State, bool) { return f.workers[h.Name], !f.noWorkers }
 
 func (f *fake) Queues(limit int) []Queue {
 	all := append([]Queue(nil), f.queues...)
@@ -174,7 +179,8 @@ func (o *operator) api() *API {
 		reason, hint, _ = strings.Cut(f.skipped[name], "; ")
 		return reason, hint
 	}, Broken: func() []lifecycle.Broken { return f.broken }}
-	api := New(Options{Hooks: hooks, Queues: f, Bindings: f, History: o.history, NotReady: func() string { return f.notReady },
+	api := New(Options{Hooks: hooks, Queues: f, Bindings: f, Workers: f, History: o.history,
+		NotReady: func() string { return f.notReady },
 		Version: "v1.2.3", Log: o.log})
 	api.Show([]Topic{
 		PausesTopic(hooks, f, o.do), QueuesTopic(f, o.do, o.history, 0), ParkedTopic(o.do, names),
@@ -185,7 +191,8 @@ func (o *operator) api() *API {
 		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }),
 		BrokenTopic(hooks),
 		HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
-		RunsTopic(hooks, o.history, o.do), OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(),
+		RunsTopic(hooks, o.history, o.do), WorkersTopic(hooks, f),
+		OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(),
 		{Troubles: func() []Trouble { return f.troubles }},
 	})
 	return api

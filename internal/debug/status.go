@@ -33,7 +33,9 @@ type hookStatus struct {
 	State    string          `json:"state"`
 	Bindings []bindingStatus `json:"bindings"`
 	Objects  int             `json:"objects"`
-	Last     *runStatus      `json:"lastRun,omitempty"`
+	// Workers are those of a hook with settings.worker.
+	Workers []workerStatus `json:"workers,omitempty"`
+	Last    *runStatus     `json:"lastRun,omitempty"`
 }
 
 type bindingStatus struct {
@@ -122,6 +124,10 @@ func (a *API) statusAt(now time.Time) Status {
 				State: watchState(p, b)})
 		}
 		s.Bindings = append(s.Bindings, otherBindings(h, p, d.Troubles)...)
+		if h.Settings.Worker != nil {
+			state, _ := o.Workers.Workers(h)
+			s.Workers = workersOf(state, now)
+		}
 		if s.State == "ready" && slices.ContainsFunc(s.Bindings, func(b bindingStatus) bool { return b.State == "synchronizing" }) {
 			s.State = "synchronizing"
 		}
@@ -130,7 +136,13 @@ func (a *API) statusAt(now time.Time) Status {
 				s.State = b.State
 			}
 		}
-		if slices.ContainsFunc(d.Troubles, func(t Trouble) bool { return t.Kind == IsPaused && slices.Contains(t.Hooks, h.Name) }) {
+		about := func(kind TroubleKind) bool {
+			return slices.ContainsFunc(d.Troubles, func(t Trouble) bool { return t.Kind == kind && slices.Contains(t.Hooks, h.Name) })
+		}
+		if s.State == "ready" && about(InWorker) {
+			s.State = "worker failing"
+		}
+		if about(IsPaused) {
 			s.State = "paused"
 		}
 		if len(s.Bindings) == 0 {
@@ -187,6 +199,7 @@ func (s *Status) Text(now time.Time) string {
 		states[h.State]++
 	}
 	fmt.Fprintf(&b, "hooks: %d%s\n", len(s.Hooks), tallies(states))
+	b.WriteString(tallyWorkers(s.Hooks))
 	phases := map[string]int{}
 	for _, q := range s.Queues {
 		waiting += q.Tasks

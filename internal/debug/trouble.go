@@ -40,6 +40,7 @@ const (
 	InSpool        TroubleKind = "spool"
 	InRegistration TroubleKind = "registration"
 	InReviews      TroubleKind = "reviews"
+	InWorker       TroubleKind = "worker"
 	InWatch        TroubleKind = "watch"
 	InFinalizer    TroubleKind = "finalizer"
 	InFilter       TroubleKind = "filter"
@@ -51,7 +52,8 @@ const (
 
 // troubleKinds is the order in which troubles are shown.
 var troubleKinds = []TroubleKind{
-	InReload, InConfig, InAPI, InLease, InSpool, InRegistration, InReviews, InWatch, InFinalizer, InFilter, InSet, InParked, InQueue, IsPaused,
+	InReload, InConfig, InAPI, InLease, InSpool, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet, InParked,
+	InQueue, IsPaused,
 }
 
 func (t *Trouble) String() string {

@@ -12,6 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 )
 
 // TestTroubles has a row for each cause: its line, whether the operator is healthy with it, and the state of the hook.
@@ -22,6 +23,9 @@ func TestTroubles(t *testing.T) {
 			b.Objects = event.NoObjects{}
 		}
 		return func(f *fake) { f.bindings["a.sh"] = []Binding{b} }
+	}
+	working := func(p worker.Problem) func(*fake) {
+		return func(f *fake) { f.workers = map[string]worker.State{"a.sh": {Problems: []worker.Problem{p}}} }
 	}
 	reported := func(x Trouble) func(*fake) { return func(f *fake) { f.troubles = []Trouble{x} } }
 	for name, row := range map[string]struct {
@@ -80,6 +84,16 @@ func TestTroubles(t *testing.T) {
 			Problem: "5 of 5"}), InReviews, "x: 5 of 5", reviewsFail, false, ""},
 		"other reviews": {reported(Trouble{Kind: InReviews, Hooks: []string{"a.sh"}, Type: hook.OnMutating, Binding: "n", Subject: "x",
 			Problem: "5 of 5"}), InReviews, "x: 5 of 5", "ready", false, ""},
+		"a worker that cannot be started": {working(worker.Problem{Failed: 1, Cause: "its worker ended with exit status 2\nbefore it was ready"}),
+			InWorker, "a.sh: 1 start of its worker has failed, the next one comes with a run: its worker ended with exit status 2 before it was " +
+				"ready: the log has what it printed", "worker failing", false, `hook "a.sh": 1 start of its worker has failed, the next one comes ` +
+				"with a run: its worker ended with exit status 2 before it was ready"},
+		"a worker for requests that backs off": {working(worker.Problem{Failed: 4, Client: true, Retry: time.Now().Add(time.Hour),
+			Cause: "its worker was not ready after 1m0s"}), InWorker, "a.sh: 4 starts of its worker for requests have failed, the next one is in ",
+			"worker failing", false, ""},
+		"a new worker for each run": {working(worker.Problem{Lost: 3, Cause: "its worker ended with exit status 0"}), InWorker,
+			"a.sh: the last 3 workers have ended by themselves after at most one run, so each run waits for a start: its worker ended with exit " +
+				"status 0: serve runs until", "worker failing", false, ""},
 		"lease": {reported(Trouble{Kind: InLease, Subject: "the Lease", Problem: "no permission"}), InLease, "the Lease: no permission",
 			"ready", false, "the Lease: no permission"},
 		"not ready": {func(f *fake) { f.notReady = "not ready: hooks wait" }, "", "not ready: hooks wait", "ready", false, ""},
@@ -87,8 +101,9 @@ func TestTroubles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{
 				hooks: []*hook.Hook{{
-					Name: "a.sh", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Modified: true}},
-					Mutating: []hook.Admission{{Binding: hook.Binding{Name: "m"}}},
+					Name: "a.sh", Settings: hook.Settings{Worker: &hook.Worker{}},
+					Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Modified: true}},
+					Mutating:   []hook.Admission{{Binding: hook.Binding{Name: "m"}}},
 				}},
 				bindings: map[string][]Binding{"a.sh": {{Objects: event.NoObjects{}, Complete: true, Unlocked: true}}},
 				progress: map[string]Progress{"a.sh": {StartedUp: true}},

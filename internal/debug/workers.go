@@ -1,0 +1,142 @@
+package debug
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
+)
+
+// workerReader reads the workers of hooks.
+type workerReader interface {
+	// Workers returns those of a hook with settings.worker. They are not used if the operator starts a process for each run.
+	Workers(h *hook.Hook) (state worker.State, used bool)
+}
+
+// WorkersTopic reports the workers of hooks.
+func WorkersTopic(hooks *Hooks, workers workerReader) Topic {
+	return Topic{
+		Reasons: func(h *hook.Hook, now time.Time) []Reason {
+			if h.Settings.Worker == nil {
+				return nil
+			}
+			state, used := workers.Workers(h)
+			return servedBy(state, used, now)
+		},
+		Troubles: func() (all []Trouble) {
+			now := time.Now()
+			for _, h := range hooks.Active() {
+				if h.Settings.Worker == nil {
+					continue
+				}
+				state, _ := workers.Workers(h)
+				for _, p := range state.Problems {
+					text, hint := describeProblem(p, now)
+					all = append(all, Trouble{Kind: InWorker, Hooks: []string{h.Name}, Subject: h.Name, Problem: text, Hint: hint})
+				}
+			}
+			return all
+		},
+	}
+}
+
+// workerStatus is a worker of a hook.
+type workerStatus struct {
+	Worker int    `json:"worker"`
+	State  string `json:"state"`
+	// PID is missing until the process has been started.
+	PID int `json:"pid,omitempty"`
+	// Requests reports that it serves reviews and HTTP requests, which have workers of their own.
+	Requests bool      `json:"requests,omitempty"`
+	Started  time.Time `json:"started"`
+	// Ago is the time since then. Runs are those that it has served.
+	Ago  string `json:"-"`
+	Runs int    `json:"runs"`
+}
+
+func workersOf(state worker.State, now time.Time) (all []workerStatus) {
+	for _, w := range state.Workers {
+		all = append(all, workerStatus{w.Number, w.Phase, w.PID, w.Client, w.Started, ago(now.Sub(w.Started)), w.Runs})
+	}
+	return all
+}
+
+// String is the worker on one line.
+func (w workerStatus) String() string {
+	text := fmt.Sprintf("worker %d", w.Worker)
+	if w.Requests {
+		text += ", for requests"
+	}
+	text += ": " + w.State + ", "
+	if w.PID != 0 {
+		text += fmt.Sprintf("pid %d, ", w.PID)
+	}
+	return text + fmt.Sprintf("started %s ago, %s", w.Ago, count(w.Runs, "run"))
+}
+
+// shownWorkers limits the workers of a hook in why and on the page.
+const shownWorkers = 5
+
+// servedBy covers the workers of a hook.
+func servedBy(state worker.State, used bool, now time.Time) (reasons []Reason) {
+	if !used {
+		return []Reason{{ByWorker, false, "settings.worker has no effect: each run is a process of its own, because --workers is false", ""}}
+	}
+	for _, p := range state.Problems {
+		text, hint := describeProblem(p, now)
+		reasons = append(reasons, Reason{ByWorker, p.Failed > 0, text, hint})
+	}
+	for _, line := range (hookStatus{Workers: workersOf(state, now)}).ShownWorkers() {
+		reasons = append(reasons, Reason{ByWorker, false, line, ""})
+	}
+	if len(reasons) == 0 {
+		reasons = append(reasons, Reason{ByWorker, false, "no worker is there: the next run starts one", ""})
+	}
+	return reasons
+}
+
+func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
+	of := "of its worker"
+	if p.Client {
+		of += " for requests"
+	}
+	if p.Failed == 0 {
+		return fmt.Sprintf("the last %d workers have ended by themselves after at most one run, so each run waits for a start: %s", p.Lost,
+			oneLine(p.Cause)), "serve runs until the end of file of the socket, or remove settings.worker"
+	}
+	next, have := "the next one comes with a run", "have"
+	if !p.Retry.IsZero() {
+		next = "the next one is in " + short(max(0, p.Retry.Sub(now)))
+	}
+	if p.Failed == 1 {
+		have = "has"
+	}
+	return fmt.Sprintf("%s %s %s failed, %s: %s", count(p.Failed, "start"), of, have, next, oneLine(p.Cause)), "the log has what it printed"
+}
+
+// ShownWorkers are those on the page.
+func (h hookStatus) ShownWorkers() (lines []string) {
+	for _, w := range h.Workers[:min(shownWorkers, len(h.Workers))] {
+		lines = append(lines, w.String())
+	}
+	if more := len(h.Workers) - shownWorkers; more > 0 {
+		lines = append(lines, count(more, "more worker"))
+	}
+	return lines
+}
+
+// tallyWorkers is the line about all workers; empty without any.
+func tallyWorkers(hooks []hookStatus) string {
+	states, n := map[string]int{}, 0
+	for _, h := range hooks {
+		for _, w := range h.Workers {
+			states[w.State]++
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("workers: %d%s\n", n, tallies(states))
+}
