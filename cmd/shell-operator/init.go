@@ -21,7 +21,7 @@ arguments, it is hooks/pods.sh, which watches Pods.
 The language is that of the extension of FILE: .sh, .bash (with the shell library), .py (with the Python library), .pl, .js, .mjs or
 .go; the default is sh. Hooks in sh and bash need jq. Of a hook in Go, the source is written; the program that is built of it is the hook.`,
 		Example: `  shell-operator init
-  shell-operator init hooks/pods.py
+  shell-operator init hooks/pods.py --worker
   shell-operator init hooks/check.py --binding validating --kind Deployment
   shell-operator init hooks/widgets.sh --kind example.com/v1/Widget --lang bash`,
 		Args: upToOne("one file, the hook"),
@@ -48,6 +48,7 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 	cmd.Flags().StringVar(&o.Kind, "kind", "", "kind of the objects, GROUP/VERSION/KIND if it is not built in (default Pod)")
 	cmd.Flags().StringVar(&o.Language, "lang", "",
 		"language: sh, bash, python, perl, node, go (default: that of the extension of FILE, else sh)")
+	cmd.Flags().BoolVar(&o.Worker, "worker", false, "start the hook once, for many runs: bash and python")
 	cmd.Flags().BoolVar(&o.NoTest, "no-test", false, "write no test file")
 	_ = cmd.RegisterFlagCompletionFunc("binding", cobra.FixedCompletions(dev.InitBindings(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(dev.InitLanguages(), cobra.ShellCompDirectiveNoFileComp))

@@ -181,7 +181,7 @@ func (o *operator) api() *API {
 	}, Broken: func() []lifecycle.Broken { return f.broken }}
 	api := New(Options{Hooks: hooks, Queues: f, Bindings: f, Workers: f, History: o.history,
 		NotReady: func() string { return f.notReady },
-		Version: "v1.2.3", Log: o.log})
+		Version:  "v1.2.3", Log: o.log})
 	api.Show([]Topic{
 		PausesTopic(hooks, f, o.do), QueuesTopic(f, o.do, o.history, 0), ParkedTopic(o.do, names),
 		FinalizersTopic(FinalizersOptions{Hooks: hooks, Record: fakeRecord{o.do}, Instance: "shop.operator", Release: o.do.release,

@@ -24,7 +24,8 @@ type InitOptions struct {
 	// Binding is its type, by default kubernetes; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in. Without
 	// Language, it is that of the extension of File.
 	Binding, Kind, Language string
-	NoTest                  bool
+	// Worker lets workers serve the runs of the hook.
+	Worker, NoTest bool
 	// Path is the variable PATH.
 	Path string
 }
@@ -46,7 +47,10 @@ func Init(o InitOptions) (done Initialized, err error) {
 	if err != nil {
 		return done, err
 	}
-	fit := scaffold{File: o.File, Type: cmp.Or(o.Binding, "kubernetes"), Language: l.name}
+	fit := scaffold{File: o.File, Type: cmp.Or(o.Binding, "kubernetes"), Language: l.name, Worker: o.Worker}
+	if o.Worker && !l.worker {
+		return done, fmt.Errorf("init writes no hook with a worker in %s: use --lang bash or python", l.name)
+	}
 	if !slices.Contains(bindingTypes, fit.Type) {
 		return done, fmt.Errorf("there is no binding of type %q: use one of %s", fit.Type, strings.Join(bindingTypes, ", "))
 	}

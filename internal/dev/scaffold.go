@@ -26,15 +26,17 @@ type language struct {
 	extensions []string
 	// needs is a program that its hooks, or the build of its hooks, call.
 	needs string
+	// worker: its library serves runs.
+	worker bool
 }
 
 var languages = []language{
-	{"sh", []string{".sh"}, "jq"},
-	{"bash", []string{".bash"}, "jq"},
-	{"python", []string{".py"}, "python3"},
-	{"perl", []string{".pl"}, "perl"},
-	{"node", []string{".js", ".mjs", ".cjs"}, "node"},
-	{"go", []string{".go"}, "go"},
+	{"sh", []string{".sh"}, "jq", false},
+	{"bash", []string{".bash"}, "jq", true},
+	{"python", []string{".py"}, "python3", true},
+	{"perl", []string{".pl"}, "perl", false},
+	{"node", []string{".js", ".mjs", ".cjs"}, "node", false},
+	{"go", []string{".go"}, "go", false},
 }
 
 // schemaURL is the URL of the JSON Schema of test files.
@@ -46,6 +48,8 @@ type scaffold struct {
 	File string
 	// Type is one of bindingTypes, Language the name of one of languages.
 	Type, Language string
+	// Worker lets workers serve its runs.
+	Worker bool
 	// Group, Version, Kind and Plural name the kind of the objects.
 	Group, Version, Kind, Plural string
 	Namespaced                   bool

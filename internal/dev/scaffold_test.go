@@ -73,6 +73,26 @@ func TestScaffolds(t *testing.T) {
 	}
 }
 
+// TestScaffoldsWithWorkers does the same with workers, of which hooks in other languages have none.
+func TestScaffoldsWithWorkers(t *testing.T) {
+	for _, l := range languages {
+		file := "a-hook" + l.extensions[0]
+		if !l.worker {
+			if _, err := Init(InitOptions{File: filepath.Join(t.TempDir(), file), Worker: true}); err == nil {
+				t.Errorf("%s has workers", l.name)
+			}
+			continue
+		}
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			need(t, atWork(""), l.needs)
+			all(t, bindingTypes, func(dir, binding string) InitOptions {
+				return InitOptions{File: filepath.Join(dir, binding+"-"+file), Binding: binding, Worker: true}
+			})
+		})
+	}
+}
+
 // build compiles a hook in Go, as the command that init prints does.
 func build(t *testing.T, source string) {
 	t.Helper()
@@ -116,6 +136,7 @@ func TestScaffoldNames(t *testing.T) {
 func all(t *testing.T, bindings []string, options func(dir, binding string) InitOptions) {
 	t.Helper()
 	o := atWork(t.TempDir())
+	o.Workers = true
 	cases := 0
 	for _, binding := range bindings {
 		done, err := Init(options(o.HooksDir, binding))
