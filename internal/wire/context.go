@@ -37,23 +37,31 @@ type NamedSnapshot struct {
 // WriteContexts writes the file at BINDING_CONTEXT_PATH: a JSON array and a newline. Objects are written byte by byte; a
 // Gatherer receives them without a copy. It fails when w or a payload fails.
 func WriteContexts(w io.Writer, form hook.ContextForm, contexts iter.Seq[Context]) error {
-	out := &contextWriter{w: newOutput(w)}
+	nothing := func() {}
+	return writeContexts(newOutput(w), form, contexts, nothing, nothing)
+}
+
+// writeContexts calls before and after around each context.
+func writeContexts(w output, form hook.ContextForm, contexts iter.Seq[Context], before, after func()) error {
+	out := &contextWriter{w: w}
 	out.raw("[")
 	separator := ""
 	for c := range contexts {
 		out.raw(separator)
 		separator = ","
+		before()
 		if form == hook.NameContexts {
 			out.names(&c)
 		} else {
 			out.full(&c)
 		}
+		after()
 	}
 	out.raw("]\n")
 	if out.err != nil {
 		return out.err
 	}
-	return out.w.Flush()
+	return w.Flush()
 }
 
 // ContextSize is the number of bytes that WriteContexts writes for a context. It reads no payload.
@@ -252,6 +260,7 @@ func groups(t event.Type) bool {
 // snapshot writes all objects, or only those that are being deleted.
 func (o *contextWriter) snapshot(s event.Snapshot, deleting bool) {
 	o.raw("[")
+	o.inSnapshot(true)
 	first := true
 	s.Each(func(obj event.Object) bool {
 		if deleting && !obj.Deleting {
@@ -274,5 +283,13 @@ func (o *contextWriter) snapshot(s event.Snapshot, deleting bool) {
 		o.raw("}")
 		return o.err == nil
 	})
+	o.inSnapshot(false)
 	o.raw("]")
+}
+
+// inSnapshot leaves what follows out of the heads.
+func (o *contextWriter) inSnapshot(is bool) {
+	if n, ok := o.w.(*noting); ok {
+		n.inSnapshot = is
+	}
 }
