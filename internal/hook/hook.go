@@ -19,6 +19,8 @@ type Hook struct {
 	Path string
 	// Interpreter runs a file that is not executable: a program and its arguments, to which Path is appended.
 	Interpreter []string
+	// ShellLibrary reports that the script lets the shell library read its contexts: its runs get the heads of them.
+	ShellLibrary bool
 
 	// OnStartup is the ascending order of the run at startup; nil means no such run.
 	OnStartup   *int

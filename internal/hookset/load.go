@@ -242,10 +242,12 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 	if err != nil {
 		return a, err
 	}
+	files := ownFiles(root, o.Dir, f.Name)
+	h.ShellLibrary = script.CallsShellLibrary(files[0], files[1:]...)
 	if h.Settings.ContextsPerRun == hook.AutoContexts {
 		h.Settings.ContextsPerRun = 0
 		// A hook with a rate limit relies on merging.
-		if at, ok := ContextsOf(root, o.Dir, f.Name).OneByOne(); ok && h.Merges() && h.Settings.MinInterval == 0 {
+		if at, ok := script.Contexts(files[0], files[1:]...).OneByOne(); ok && h.Merges() && h.Settings.MinInterval == 0 {
 			h.Settings.ContextsPerRun, h.Settings.OneByOne, a.OneByOne = 1, true, at
 		}
 	}

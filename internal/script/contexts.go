@@ -84,6 +84,16 @@ func Contexts(s Source, sourced ...Source) (r Reading) {
 	}
 }
 
+// CallsShellLibrary reports whether a shell script, or a file that it sources, lets the library read its contexts.
+func CallsShellLibrary(s Source, sourced ...Source) bool {
+	if _, _, isShell := s.Shell(); !isShell {
+		return false
+	}
+	return slices.ContainsFunc(append([]Source{s}, sourced...), func(f Source) bool {
+		return slices.ContainsFunc(f.lines(), func(l line) bool { return library.MatchString(l.text) })
+	})
+}
+
 // search reads all lines, and returns the variables that have the path or all contexts as well.
 func search(lines []line, names []string, python bool) (r Reading, all []string) {
 	find := patternsOf(names, python)

@@ -36,6 +36,30 @@ func TestContexts(t *testing.T) {
 	})
 }
 
+// TestCallsShellLibrary has the ways in which a hook calls the library.
+func TestCallsShellLibrary(t *testing.T) {
+	lib := Source{Path: "lib/each.sh", Text: []byte(`each() { hook::run "$@"; }`)}
+	for _, test := range []struct {
+		path, text string
+		want       bool
+	}{
+		{"a.sh", "#!/usr/bin/env bash\nhook::run \"$@\"\n", true},
+		{"a", "#!/bin/bash\nfor i in 0 1; do BINDING_CONTEXT_CURRENT_INDEX=$i context::get a; done\n", true},
+		{"a.sh", "#!/bin/bash\n# hook::run\necho hook::running\n", false},
+		{"a.sh", "#!/bin/bash\njq . \"$BINDING_CONTEXT_PATH\"\n", false},
+		{"a.py", "#!/usr/bin/env python3\nprint('hook::run')\n", false},
+		{"a", "\x7fELF\x00hook::run", false},
+		{"a.sh", "", false},
+	} {
+		if got := CallsShellLibrary(Source{Path: test.path, Text: []byte(test.text)}); got != test.want {
+			t.Errorf("%q: %t", test.text, got)
+		}
+	}
+	if !CallsShellLibrary(Source{Path: "a.sh", Text: []byte("#!/bin/bash\n. lib/each.sh\neach \"$@\"\n")}, lib) {
+		t.Error("a sourced file is not read")
+	}
+}
+
 // TestStrangeScripts has texts that must not take long.
 func TestStrangeScripts(t *testing.T) {
 	var variables, quotes strings.Builder
