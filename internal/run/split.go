@@ -20,9 +20,17 @@ func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Contex
 	if most := r.opts.MaxContextBytes; most > 0 && n > 1 && t.divisible() {
 		n, _ = t.fit(frames, most)
 	}
+	var heads []byte
 	var err error
 	for again := true; again; {
-		err = f.WriteContexts(func(w io.Writer) error { return wire.WriteContexts(w, t.Hook().Contexts, first(t.contexts(frames), n)) })
+		err = f.WriteContexts(func(w io.Writer) (err error) {
+			contexts := first(t.contexts(frames), n)
+			if !t.Hook().ShellLibrary {
+				return wire.WriteContexts(w, t.Hook().Contexts, contexts)
+			}
+			heads, err = wire.WriteContextsAndHeads(w, t.Hook().Contexts, contexts)
+			return err
+		})
 		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 		if again = full && n > 1 && t.divisible(); again {
 			n /= 2
@@ -30,6 +38,9 @@ func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Contex
 			_, size := t.fit(frames, 0)
 			err = fmt.Errorf("%w: the binding context has %s", err, bytesText(size))
 		}
+	}
+	if err == nil {
+		f.WriteHeads(heads)
 	}
 	if left := t.events.Len() - n; left > 0 {
 		t.split(n)

@@ -20,6 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // delivered is a run: its contexts, and the bytes of the file.
@@ -33,6 +34,8 @@ type reader struct {
 	t     testing.TB
 	runs  []delivered
 	fails func(run int) bool
+	// heads: the library reads the contexts, so there are heads of them.
+	heads bool
 }
 
 func (r *reader) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
@@ -44,6 +47,10 @@ func (r *reader) Execute(_ context.Context, in process.Invocation) (process.Resu
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return process.Result{}, err
+		}
+		heads, err := os.ReadFile(strings.TrimSuffix(path, ".json") + ".heads")
+		if r.heads && !bytes.Equal(heads, wire.HeadsOf(text)) || !r.heads && !os.IsNotExist(err) {
+			r.t.Errorf("%v: the heads are\n%s", err, heads)
 		}
 		var contexts []struct {
 			Binding, Type string
@@ -121,6 +128,8 @@ func TestSplittingAgainstModel(t *testing.T) {
 		h.Kubernetes[2].Includes = []int{0}
 		most := rapid.SampledFrom([]int{1, 400, 1000, 3000, 0}).Draw(rt, "most")
 		r, got := splitting(t, dir, most)
+		h.ShellLibrary = rapid.Bool().Draw(rt, "library")
+		got.heads = h.ShellLibrary
 		r.Add([]*hook.Hook{h})
 		var head *Task
 		var want []string

@@ -11,6 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // Trial is a run with given contexts instead of events.
@@ -34,6 +35,9 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	err = f.WriteContexts(func(w io.Writer) error { _, err := w.Write(t.Contexts); return err })
 	if err != nil {
 		return out, result, err
+	}
+	if t.Hook.ShellLibrary {
+		f.WriteHeads(wire.HeadsOf(t.Contexts))
 	}
 	in := r.invocation(t.Hook, f)
 	in.Stdout, in.Stderr = t.Stdout, t.Stderr

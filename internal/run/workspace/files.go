@@ -16,6 +16,10 @@ import (
 type Files struct {
 	dir                                                           string
 	contexts, metrics, admission, conversion, http, patch, result string
+	// heads are those of the contexts, for the shell library, which finds them by this name. Most runs have none.
+	heads string
+	// hasHeads reports that the file of heads was written.
+	hasHeads bool
 	// calls is made by the first call of kubectl, if at all.
 	calls string
 	// stdout and stderr are named pipes, if a worker serves the run.
@@ -45,7 +49,7 @@ func contentOf(path string) (c fileContent) {
 func filesIn(dir string) *Files {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	return &Files{
-		dir: dir, contexts: in("binding-context.json"), metrics: in("metrics.json"),
+		dir: dir, contexts: in("binding-context.json"), heads: in("binding-context.heads"), metrics: in("metrics.json"),
 		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"),
 		patch: in("object-patch"), result: in("result"),
 		calls: in("kubectl-calls"), stdout: in("stdout"), stderr: in("stderr"),
@@ -88,6 +92,23 @@ func (f *Files) WriteContexts(write func(io.Writer) error) error {
 	return nil
 }
 
+// WriteHeads makes the file of the heads of the contexts, which is never older than that of the contexts. If that fails, there is no file, and
+// the shell library reads the contexts themselves.
+func (f *Files) WriteHeads(heads []byte) {
+	if heads == nil {
+		return
+	}
+	f.hasHeads = true
+	file, err := os.OpenFile(f.heads, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = file.Write(heads)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		_ = os.Remove(f.heads)
+	}
+}
+
 // Contexts is the path of the file of binding contexts.
 func (f *Files) Contexts() string { return f.contexts }
 
@@ -99,7 +120,11 @@ type contextFile struct{ *os.File }
 
 // remove removes the known files one by one: to let os.RemoveAll find them costs several times as much.
 func (f *Files) remove() error {
-	for _, path := range append(f.all(), f.calls) {
+	known := append(f.all(), f.calls)
+	if f.hasHeads {
+		known = append(known, f.heads)
+	}
+	for _, path := range known {
 		_ = os.Remove(path) // it may be a directory by now
 	}
 	return removeBelow(filepath.Dir(f.dir), filepath.Base(f.dir))

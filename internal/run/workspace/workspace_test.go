@@ -3,6 +3,7 @@ package workspace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -279,5 +280,32 @@ func BenchmarkFiles(b *testing.B) {
 				must(b, w.Delete(f))
 			}
 		})
+	}
+}
+
+// A file of heads is written on request, is no older than the contexts, and goes with them. One that cannot be written is not there.
+func TestHeads(t *testing.T) {
+	w := open(t, Options{Dir: t.TempDir()})
+	for i, test := range []struct {
+		heads   []byte
+		occupy  bool
+		written bool
+	}{{nil, false, false}, {[]byte("heads"), false, true}, {[]byte("heads"), true, false}} {
+		f, err := w.Create("h", fmt.Sprint(i))
+		must(t, err)
+		must(t, f.WriteContexts(func(w io.Writer) error { _, err := io.WriteString(w, "[]"); return err }))
+		path := strings.TrimSuffix(f.Contexts(), ".json") + ".heads"
+		if test.occupy {
+			must(t, os.Mkdir(path, 0o700))
+		}
+		f.WriteHeads(test.heads)
+		text, err := os.ReadFile(path)
+		if (err == nil) != test.written || test.written && string(text) != "heads" || f.ContextsChanged() {
+			t.Errorf("%d: %q, %v", i, text, err)
+		}
+		must(t, w.Delete(f))
+		if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
+			t.Errorf("%d: the directory is still there", i)
+		}
 	}
 }
