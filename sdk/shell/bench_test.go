@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // Both hooks of the benchmark print namespace, name and phase of the Pod of each event.
@@ -45,9 +47,9 @@ func TestCost(t *testing.T) {
 	}
 	const limit = 25 // milliseconds
 	for name, jq := range jqs(t) {
-		one, hundred := events(t, 1), events(t, 100)
+		one, hundred, alone := events(t, 1, true), events(t, 100, true), events(t, 1, false)
 		plain, library, question := cpu(t, jq, withJq, one, 41), cpu(t, jq, withLibrary, one, 41), cpu(t, jq, withQuestion, one, 41)
-		more := (cpu(t, jq, withLibrary, hundred, 5) - library) / 99
+		more, without := (cpu(t, jq, withLibrary, hundred, 5)-library)/99, cpu(t, jq, withLibrary, alone, 41)
 		figure := func(what string, got time.Duration, verdict string) {
 			fmt.Printf("%-52s %6.2f ms CPU %s\n", name+": one event, "+what, float64(got)/1e6, verdict)
 		}
@@ -61,6 +63,7 @@ func TestCost(t *testing.T) {
 		}
 		figure("a hook that is one jq", plain, "")
 		figure("shell library", library, verdict)
+		figure("shell library without heads", without, "")
 		figure("shell library, one question for jq", question, "")
 		figure("shell library, each further event", more, "")
 	}
@@ -101,8 +104,8 @@ func prepare(t testing.TB, jq, hook, contexts string) func() time.Duration {
 	}
 }
 
-// events writes a file with Event contexts of n Pods as a cluster has them.
-func events(t testing.TB, n int) string {
+// events writes a file with Event contexts of n Pods as a cluster has them, and their heads.
+func events(t testing.TB, n int, withHeads bool) string {
 	type object = map[string]any
 	contexts := make([]object, n)
 	for i := range contexts {
@@ -139,6 +142,11 @@ func events(t testing.TB, n int) string {
 	file := filepath.Join(t.TempDir(), "contexts.json")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if withHeads {
+		if err := os.WriteFile(strings.TrimSuffix(file, ".json")+".heads", wire.HeadsOf(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return file
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // TestScripts runs the hooks in testdata, one file for each group of functions, with every jq of this machine. A file is
@@ -22,20 +23,51 @@ import (
 // json compares files whatever the order of keys.
 func TestScripts(t *testing.T) {
 	for name, dir := range jqs(t) {
-		t.Run(name, func(t *testing.T) {
-			testscript.Run(t, testscript.Params{
-				Dir:                 "testdata",
-				RequireExplicitExec: true,
-				RequireUniqueNames:  true,
-				UpdateScripts:       os.Getenv("UPDATE") != "",
-				Setup:               func(e *testscript.Env) error { return setup(e, dir) },
-				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-					"hook":   hookCommand,
-					"json":   jsonCommand,
-					"status": statusCommand,
-				},
-			})
+		if name == "gojq" && !testenv.Long() && len(jqs(t)) > 1 {
+			continue // the scripts with heads have it
+		}
+		t.Run(name, func(t *testing.T) { scripts(t, "testdata", dir, hookCommand) })
+	}
+	// As in a run of the operator, which writes heads beside the contexts.
+	t.Run("heads", func(t *testing.T) {
+		scripts(t, "testdata", testenv.Tools(t), func(ts *testscript.TestScript, neg bool, args []string) {
+			headsCommand(ts, false, nil)
+			hookCommand(ts, neg, args)
 		})
+	})
+	t.Run("changed heads", func(t *testing.T) { scripts(t, "testdata/heads", testenv.Tools(t), hookCommand) })
+}
+
+func scripts(t *testing.T, testdata, jq string, hook func(ts *testscript.TestScript, neg bool, args []string)) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 testdata,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE") != "",
+		Setup:               func(e *testscript.Env) error { return setup(e, jq) },
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"hook":   hook,
+			"heads":  headsCommand,
+			"json":   jsonCommand,
+			"status": statusCommand,
+		},
+	})
+}
+
+// headsCommand is "heads": writes the contexts in one line, as the operator does, and their heads, if they have any.
+func headsCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: heads")
+	}
+	path := ts.Getenv("BINDING_CONTEXT_PATH")
+	text, err := os.ReadFile(path)
+	var file bytes.Buffer
+	if err != nil || json.Compact(&file, text) != nil {
+		return
+	}
+	ts.Check(os.WriteFile(path, file.Bytes(), 0o600))
+	if heads := wire.HeadsOf(file.Bytes()); heads != nil {
+		ts.Check(os.WriteFile(strings.TrimSuffix(path, ".json")+".heads", heads, 0o600))
 	}
 }
 

@@ -91,7 +91,27 @@ func setup(e *testscript.Env, cluster *testenv.Cluster, as recorder) error {
 		"ALICE="+cluster.KubeconfigFor(t, cluster.UserKubeconfig, w.namespace), "HOOKS="+hooks,
 		"PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), "OPERATOR="+testenv.Binary(t), "GORACE="+os.Getenv("GORACE"))
 	e.Values[worldKey{}] = w
+	if as.config == nil {
+		e.Defer(w.checkHeads)
+	}
 	return prepare(hooks, w.namespace, as)
+}
+
+// checkHeads compares the heads of all contexts that the last operator has delivered with what the shell library reads of them with jq.
+func (w *world) checkHeads() {
+	if w.operator == nil {
+		return
+	}
+	var all []json.RawMessage
+	for _, r := range w.operator.Records() {
+		var contexts []json.RawMessage
+		if text, ok := strings.CutPrefix(r.Fields["msg"], "run "); ok && json.Unmarshal([]byte(text), &contexts) == nil {
+			all = append(all, contexts...)
+		}
+	}
+	if text, err := json.Marshal(all); err == nil && len(all) > 0 {
+		testenv.CheckHeads(w.t, text)
+	}
 }
 
 // prepare makes a hook of each configuration. In all files $NS stands for the test's namespace.

@@ -1,8 +1,8 @@
 # Queries of the binding context. The "current context" is the element BINDING_CONTEXT_CURRENT_INDEX of the array in the
 # file BINDING_CONTEXT_PATH; hook::run sets the index for each handler.
 #
-# The file is read once, by one jq. A query costs at most one more. Short plain values, the usual case, cost none:
-# that jq has stored them in __shell_lib_leaves.
+# The file is read once, without jq in a run of the operator, and otherwise by one. A query costs at most one more. Short plain values, the
+# usual case, cost none: they are in __shell_lib_leaves.
 
 # Arrays with one item for each element of the file: the key of its handler, its plain values, its JSON.
 # __shell_lib_path is the file that they come from.
@@ -161,14 +161,44 @@ context::_is() {
   context::jq -e "($program) == $2" >/dev/null || return 1
 }
 
-# context::_load reads the file. Each element becomes three lines. In the first, a line end inside of a name is
-# \x1e. The second repeats \x1f PATH \x1e VALUE, where PATH is "," and JSON for each component; in JSON
-# \x1e and \x1f never stand for themselves.
+# context::_load reads the file: by the heads that the operator has written beside it, or else by jq.
 context::_load() {
   if [[ -z ${BINDING_CONTEXT_PATH:-} || ! -r $BINDING_CONTEXT_PATH ]]; then
     context::_no_file
     return 1
   fi
+  # With a locale that is not installed, bash warns each time that it is restored.
+  context::_load_heads 2>/dev/null || context::_load_with_jq || return 1
+  __shell_lib_path=$BINDING_CONTEXT_PATH
+}
+
+# context::_load_heads uses builtins only. The heads have three lines for each element: its length in bytes, and the first two of
+# context::_load_with_jq. They are not those of a file that was changed afterwards, or has other lengths.
+context::_load_heads() {
+  local LC_ALL=C REPLY heads=${BINDING_CONTEXT_PATH%.json}.heads before='['
+  local -a lines=()
+  local -i at
+  [[ -f $heads && ! $BINDING_CONTEXT_PATH -nt $heads ]] || return 1
+  mapfile -t lines <"$heads" || return 1
+  [[ ${lines[0]:-} == 'heads 1' && ${lines[${#lines[@]} - 1]} == end ]] || return 1
+  __shell_lib_words=() __shell_lib_leaves=() __shell_lib_elements=()
+  {
+    for ((at = 1; at < ${#lines[@]} - 1; at += 3)); do
+      read -r -N 1 && [[ $REPLY == "$before" ]] && read -r -N "${lines[at]}" && [[ $REPLY == {*} ]] || return 1
+      __shell_lib_words+=("${lines[at + 1]}")
+      __shell_lib_leaves+=("${lines[at + 2]}")
+      __shell_lib_elements+=("$REPLY")
+      before=,
+    done
+    read -r -N 3 || true
+    [[ $before == , && $REPLY == ']'?($'\n') ]] || return 1
+  } <"$BINDING_CONTEXT_PATH"
+}
+
+# context::_load_with_jq needs no heads. Each element becomes three lines. In the first, a line end inside of a name is
+# \x1e. The second repeats \x1f PATH \x1e VALUE, where PATH is "," and JSON for each component; in JSON
+# \x1e and \x1f never stand for themselves.
+context::_load_with_jq() {
   local text TMPDIR=${BINDING_CONTEXT_PATH%/*}
   local -a lines=()
   local -i at
@@ -198,7 +228,6 @@ context::_load() {
     __shell_lib_leaves+=("${lines[at + 1]}")
     __shell_lib_elements+=("${lines[at + 2]}")
   done
-  __shell_lib_path=$BINDING_CONTEXT_PATH
 }
 
 # context::_current: REPLY is the index of the current context, which is loaded. In a script that a handler
