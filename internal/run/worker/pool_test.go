@@ -506,6 +506,41 @@ func TestWorkersThatAreKept(t *testing.T) {
 	b.await("the end of the last worker", func() bool { return strings.Contains(b.log.String(), "ends 2") })
 }
 
+// What a hook needs is made before each start, also of a worker that no run waits for.
+func TestPrepare(t *testing.T) {
+	var b *bench
+	b = newBench(t, prepared(`source "$0.lib"`), func(o *Options, _ *process.Options) {
+		o.Prepare = func(string) error { return os.WriteFile(b.path+".lib", []byte("echo library\n"), 0o600) }
+	})
+	libraries := func(n int) {
+		t.Helper()
+		b.await("a worker with the library", func() bool { return strings.Count(b.log.String(), "msg=library") == n })
+	}
+	if got := b.run(`echo 'exit 3' >"$0.lib"; kill -9 $$`); got.err == nil {
+		t.Error(got)
+	}
+	if got := b.run("true"); got.err != nil {
+		t.Error(got)
+	}
+	libraries(2)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { b.pool.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	in := b.invocation("")
+	in.Worker.Client = true
+	in.Stdout, in.Stderr = func([]byte) {}, func([]byte) {}
+	b.pool.Keep([]process.Invocation{in})
+	libraries(3)
+	b.await("that it is ready", func() bool { return strings.Count(b.log.String(), "is ready") == 3 })
+	in.Vars = []string{`COMMAND=echo 'exit 3' >"$0.lib"; (sleep 0.05; kill -9 $$) &`}
+	if _, err := b.pool.Execute(t.Context(), in); err != nil {
+		t.Error(err)
+	}
+	libraries(4) // its successor
+}
+
 // Section 3: fencing is checked before each start and each message.
 func TestFence(t *testing.T) {
 	lost := errors.New("another replica leads")
