@@ -59,8 +59,8 @@ func TestNodePing(t *testing.T) {
 		t.Errorf("%d runs have failed", e.failures())
 	}
 
-	// After a second start all nodes are counted from the beginning.
-	e.restart(everySecond)
+	// After a second start, without workers, all nodes are counted from the beginning.
+	e.restart(everySecond, "SHELL_OPERATOR_WORKERS=false")
 	e.until("two rounds after the second start", func() bool { return e.rounds() >= 2 })
 	e.checkLost(perRound)
 

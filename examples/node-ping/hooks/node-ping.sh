@@ -1,15 +1,17 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Pings each node of the cluster every minute and counts the packets that are lost.
 #
 # PING_CRONTAB  when to ping; every minute when it is empty
 # PING_COUNT    how many packets each node gets; 5 when it is empty
-set -eu
+source "${SHELL_LIB:-/shell_lib.sh}"
 
-if [ "${1-}" = --config ]; then
-  # Changes of nodes cause no run. Each tick gets the current nodes as a
-  # snapshot. The filter keeps only the used fields of a Node in memory.
+# Changes of nodes cause no run. Each tick gets the current nodes as a snapshot. The filter keeps only the used fields of a
+# Node in memory.
+__config__() {
   cat <<EOT
 configVersion: v1
+settings:
+  worker: true # bash starts once: each tick is a fork
 schedule:
 - name: ping
   crontab: "${PING_CRONTAB:-* * * * *}"
@@ -25,47 +27,54 @@ kubernetes:
     | {name: .metadata.name, address: \$addresses[0]}
   keepFullObjectsInMemory: false
 EOT
-  exit 0
-fi
-
-# Ticks that waited for a busy hook are merged. One round handles them all: each has the same snapshot.
-nodes=$(jq -c 'map(.snapshots.nodes | values) | last // [] | map(.filterResult)' "$BINDING_CONTEXT_PATH")
-printf '%s\n' "$nodes" | jq -r '.[] | select(.address == null) | "Node \u0027\(.name)\u0027 has no address yet"' >&2
-nodes=$(printf '%s\n' "$nodes" | jq -r '.[] | select(.address != null) | "\(.name) \(.address)"')
-
-count=${PING_COUNT:-5}
+}
 
 # ping_node NODE ADDRESS adds a line to the metrics. It is one write, so the lines of several nodes do not mix.
 ping_node() {
-  status=0
+  local answer received status=0 count=${PING_COUNT:-5}
+  local -i lost
   answer=$(LC_ALL=C ping -c "$count" -W 1 -q "$2") || status=$?
   # Both iputils and BusyBox: "5 packets transmitted, 4 received, …", "5 packets transmitted, 4 packets received, …"
-  received=$(printf '%s\n' "$answer" | sed -n 's/.* transmitted, \([0-9]*\) .*received.*/\1/p')
-  if [ -n "$received" ]; then
-    lost=$((count - received))
-  elif [ "$status" -ge 126 ]; then
+  if [[ $answer =~ \ transmitted,\ ([0-9]+)\ .*received ]]; then
+    received=${BASH_REMATCH[1]}
+    lost=$((count > received ? count - received : 0))
+  elif ((status >= 126)); then
     return "$status" # ping is missing or was killed: no result for the node
   else
     lost=$count # ping has printed the reason, for example an unreachable network
   fi
-  [ "$lost" -le 0 ] || echo "Node '$1': $lost of $count packets to $2 are lost"
-  printf '{"group":"node-ping","name":"node_packets_lost","action":"add","value":%d,"labels":{"node":"%s"}}\n' \
-    "$((lost > 0 ? lost : 0))" "$1" >>"$METRICS_PATH"
+  if ((lost > 0)); then
+    echo "Node '$1': $lost of $count packets to $2 are lost"
+  fi
+  metrics::add node_packets_lost "$lost" "node=$1" --group node-ping
 }
 
-# A round takes as long as the slowest node: they are pinged concurrently.
-pids=
-while read -r name address; do
-  [ -n "$name" ] || continue # there are no nodes
-  ping_node "$name" "$address" &
-  pids="$pids $!"
-done <<EOT
-$nodes
-EOT
+__on_schedule::ping() {
+  # Ticks that waited for a busy hook are merged. One round handles them all: each has the same snapshot.
+  if ((BINDING_CONTEXT_CURRENT_INDEX > 0)); then
+    return 0
+  fi
 
-for pid in $pids; do
-  wait "$pid"
-done
+  # A round takes as long as the slowest node: they are pinged concurrently.
+  local nodes name address pid
+  local -a pids=()
+  nodes=$(context::snapshot nodes '.filterResult | "\(.name) \(.address // "")"')
+  while read -r name address; do
+    if [[ -n $address ]]; then
+      { ping_node "$name" "$address" || exit "$?"; } &
+      pids+=("$!")
+    elif [[ -n $name ]]; then
+      echo "Node '$name' has no address yet" >&2
+    fi
+  done <<<"$nodes"
+  for pid in "${pids[@]}"; do
+    wait "$pid" || exit "$?"
+  done
 
-# A series that a run does not write to its group expires, so those of deleted nodes do. Without nodes there is no line.
-[ -n "$nodes" ] || echo '{"group":"node-ping","action":"expire"}' >"$METRICS_PATH"
+  # A series that a run does not write to its group expires, so those of deleted nodes do. Without nodes there is no line.
+  if ((${#pids[@]} == 0)); then
+    metrics::expire node-ping
+  fi
+}
+
+hook::run "$@"
