@@ -21,6 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/dev"
 	"github.com/shell-operator/shell-operator/internal/dev/controlplane"
+	"github.com/shell-operator/shell-operator/internal/dev/session"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
@@ -160,7 +161,7 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	own := controlplane.Options{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
 	return controlplane.Run(ctx, kill, own, func(ctx context.Context) error {
 		d.kubeConfig, d.kubeContext, d.kubeServer = own.Kubeconfig(), "", ""
-		n, err := dev.Load(ctx, d.cluster(), d.hooksDir, d.private)
+		n, err := session.Load(ctx, d.cluster(), d.hooksDir, d.private)
 		if err != nil {
 			return err
 		}
@@ -189,7 +190,7 @@ func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *sl
 	var asides sync.WaitGroup
 	options.Debug.Served = func() { asides.Go(func() { d.follow(aside) }) }
 	asides.Go(func() {
-		dev.FollowTests(aside, d.dev(), func(report dev.TestReport, err error) {
+		session.FollowTests(aside, d.dev(), func(report dev.TestReport, err error) {
 			if err != nil {
 				fmt.Fprintf(d.out, "tests: %v\n", err)
 				return

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -32,7 +33,7 @@ func AddCase(file, name, from string) (added AddedCase, err error) {
 	if err != nil {
 		return added, fmt.Errorf("cannot read the recording: %w", err)
 	}
-	rec, contexts, err := recorded(recordingText)
+	rec, contexts, err := recording.Open(recordingText)
 	if err == nil {
 		_, _, err = wire.ReadContexts(contexts)
 	}

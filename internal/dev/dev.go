@@ -1,9 +1,9 @@
 // Package dev has the tools of hook authors that need no operator: Init writes a first version of a hook, Lint checks hooks, Try runs
-// one once, Test runs their tests, in a simulated cluster or a real one, RBAC generates their Roles.
+// one once, Test runs their tests in simulated clusters, RBAC generates their Roles.
 //
 // Callers may rely on this:
 //   - Hooks are called, run and checked by the code of the operator, so results agree with it.
-//   - Only Try with Apply and Load change the cluster. A cluster is optional unless it is named.
+//   - Only Try with Apply changes the cluster. A cluster is optional unless it is named.
 //   - Nothing is left behind: no process, no file.
 package dev
 
@@ -18,9 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/run/worker"
 )
 
 // Options are those of the operator that matter here.
@@ -44,15 +42,6 @@ type Options struct {
 	Installation kube.Installation
 	// Changes are about the changes of the cluster that Try makes.
 	Changes apply.Settings
-}
-
-// newWorkers returns what executes runs, and keeps workers unless that is off. The caller closes it.
-func newWorkers(on bool, readyTimeout time.Duration) (pool *worker.Pool, workers run.Workers) {
-	pool = worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: readyTimeout, Log: silent()})
-	if on {
-		workers = pool
-	}
-	return pool, workers
 }
 
 // prepare completes the environment of hooks. It returns a private directory, which the caller removes.

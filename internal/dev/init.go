@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 // InitOptions are those of Init.
@@ -83,7 +85,7 @@ func Init(o InitOptions) (done Initialized, err error) {
 		done.Paths = append(done.Paths, f.Path)
 	}
 	done.Next = fit.next(o.NoTest)
-	if !slices.ContainsFunc(filepath.SplitList(o.Path), func(dir string) bool { return isExecutable(filepath.Join(dir, l.needs)) }) {
+	if !slices.ContainsFunc(filepath.SplitList(o.Path), func(dir string) bool { return testfile.IsExecutable(filepath.Join(dir, l.needs)) }) {
 		done.Missing = l.needs
 	}
 	return done, nil
@@ -164,7 +166,7 @@ func nameKind(o *scaffold, kind string) error {
 	if at := strings.LastIndexByte(kind, '/'); at >= 0 {
 		apiVersion, name = kind[:at], kind[at+1:]
 	}
-	for _, b := range builtInKinds() {
+	for _, b := range memory.BuiltIns() {
 		gv := b.GroupVersion().String()
 		if (strings.EqualFold(name, b.Kind) || slices.Contains(b.ShortNames, name) || name == b.GroupVersionResource.Resource) &&
 			(apiVersion == "" || apiVersion == gv) {

@@ -242,7 +242,7 @@ func (l *linter) testFile(path, name string) (found []lint.Finding) {
 	if len(problems) > 0 {
 		return found
 	}
-	if _, err := hookOf(f); err != nil {
+	if _, err := f.FindHook(); err != nil {
 		return []lint.Finding{{Path: s.Path, Line: 1, Column: 1, Level: lint.Error, Message: err.Error()}}
 	}
 	return []lint.Finding{{Path: s.Path, Message: fmt.Sprintf("tests: %d", len(f.Cases))}}

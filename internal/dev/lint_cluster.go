@@ -11,6 +11,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
+	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -31,7 +32,11 @@ type clusterLinter struct {
 
 // inCluster checks all hooks, and returns manifests with the permissions that are missing.
 func (l *linter) inCluster(ctx context.Context, all []linted, dir string) (found []lint.Finding, roles string, err error) {
-	cl, err := connect(l.opts.Cluster, dir)
+	connection, err := kube.Connect(l.opts.Cluster, dir)
+	if err != nil {
+		return nil, "", err
+	}
+	cl, err := simulate.NewCluster(connection)
 	if err != nil {
 		return nil, "", err
 	}
@@ -73,7 +78,7 @@ func (c *clusterLinter) hook(ctx context.Context, one linted) (found []lint.Find
 	}
 	for i := range one.answer.Hook.Kubernetes {
 		b := &one.answer.Hook.Kubernetes[i]
-		res, err := c.resolve(ctx, b)
+		res, err := c.ResourceOf(ctx, b)
 		var unknown *kube.UnknownKindError
 		switch {
 		case errors.As(err, &unknown):
@@ -88,7 +93,7 @@ func (c *clusterLinter) hook(ctx context.Context, one linted) (found []lint.Find
 			return found, nil, err
 		}
 		if b.Condition != "" {
-			has, err := c.resolver.HasSubresource(ctx, res, "status")
+			has, err := c.Resolver.HasSubresource(ctx, res, "status")
 			if err != nil {
 				return found, nil, fmt.Errorf("cannot check hook %q: %w", h.Name, err)
 			}
@@ -127,7 +132,7 @@ func (c *clusterLinter) namespacesOf(ctx context.Context, b *hook.Kubernetes, re
 		return nil
 	}
 	for _, name := range b.Namespaces.Names {
-		_, err := c.get(ctx, namespaceResource, "", name)
+		_, err := c.Get(ctx, simulate.Namespaces, "", name)
 		const key = ".namespace.nameSelector.matchNames"
 		switch {
 		case apierrors.IsNotFound(err):
@@ -146,7 +151,7 @@ func (c *clusterLinter) filter(ctx context.Context, b *hook.Kubernetes, res kube
 	if b.JQFilter == "" {
 		return nil
 	}
-	objects, err := c.objects(ctx, res, b, maxFiltered)
+	objects, err := c.Objects(ctx, res, b, maxFiltered)
 	switch {
 	case apierrors.IsForbidden(err):
 		add(index, ".jqFilter", lint.Note, "no permission to try the filter on the objects", "")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
@@ -20,10 +21,10 @@ type programs struct {
 // find returns the path of a program: of one without slashes that of the first file in PATH which can be executed.
 func (p programs) find(name string) (string, bool) {
 	if strings.Contains(name, "/") {
-		return name, isExecutable(name)
+		return name, testfile.IsExecutable(name)
 	}
-	for _, dir := range filepath.SplitList(valueOf(p.env, "PATH")) {
-		if path := filepath.Join(dir, name); isExecutable(path) {
+	for _, dir := range filepath.SplitList(process.Variable(p.env, "PATH")) {
+		if path := filepath.Join(dir, name); testfile.IsExecutable(path) {
 			return path, true
 		}
 	}
@@ -61,19 +62,4 @@ func elsewhere(l lint.Libraries, hook, dir string) string {
 	}
 	return fmt.Sprintf(`%s does not exist here: check the hooks in their image, make their directory available as %s (ln -s %s %s), `+
 		`or source the file by a path relative to the script`, file, mount, dir, mount)
-}
-
-func isExecutable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
-}
-
-// valueOf is the value of a variable; of several with one name the last counts.
-func valueOf(env []string, name string) (value string) {
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = v
-		}
-	}
-	return value
 }

@@ -7,26 +7,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 )
 
-// recorded returns the recording and its binding contexts, or nil and the text itself if it is not one.
-func recorded(text []byte) (*recording.Recording, []byte, error) {
-	if !recording.Is(text) {
-		return nil, text, nil
-	}
-	rec, err := recording.Parse(text)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot use the recording: %w", err)
-	}
-	return &rec, rec.Contexts, nil
-}
-
-// attemptOf is that of a recording.
-func attemptOf(rec *recording.Recording) int {
-	if rec == nil {
-		return 1
-	}
-	return max(1, rec.Attempt)
-}
-
 // compare adds what is different from a recorded run. exit is how the replay ended, env its environment.
 func (r *TrialReport) compare(rec *recording.Recording, exit string, env []string) {
 	if rec == nil {

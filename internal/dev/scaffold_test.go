@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -22,8 +24,8 @@ func atWork(dir string) Options {
 // need skips a test if a program is missing.
 func need(t *testing.T, o Options, program string) {
 	t.Helper()
-	for _, dir := range filepath.SplitList(valueOf(o.Env, "PATH")) {
-		if isExecutable(filepath.Join(dir, program)) {
+	for _, dir := range filepath.SplitList(process.Variable(o.Env, "PATH")) {
+		if testfile.IsExecutable(filepath.Join(dir, program)) {
 			return
 		}
 	}

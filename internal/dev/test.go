@@ -2,9 +2,7 @@ package dev
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,16 +11,15 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/wire"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
 // TestOptions are those of Test.
@@ -96,7 +93,7 @@ type loadedHook struct {
 // Test runs the cases of test files.
 func Test(ctx context.Context, o Options, t TestOptions) (report TestReport, err error) {
 	started := time.Now()
-	files, err := testFiles(t.Paths)
+	files, err := testfile.Find(t.Paths)
 	if err != nil {
 		return report, err
 	}
@@ -139,36 +136,11 @@ func Test(ctx context.Context, o Options, t TestOptions) (report TestReport, err
 	return report, nil
 }
 
-// testFiles returns the test files of paths in a stable order.
-func testFiles(paths []string) (files []string, err error) {
-	for _, path := range paths {
-		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return fmt.Errorf("cannot search for test files: %w", err)
-			case d.IsDir() && file != path && strings.HasPrefix(d.Name(), "."):
-				return fs.SkipDir
-			case !d.IsDir() && (file == path || strings.HasSuffix(file, testfile.Suffix)):
-				files = append(files, file)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	slices.Sort(files)
-	if files = slices.Compact(files); len(files) == 0 {
-		return nil, fmt.Errorf("no test files found below %s: their names end with %s", strings.Join(paths, ", "), testfile.Suffix)
-	}
-	return files, nil
-}
-
 // caseEnvironment is what the hook of a case gets, but for what is its own.
 func caseEnvironment(env []string) []string {
 	own := []string{"LANG=C.UTF-8", "TZ=UTC"}
 	for _, name := range []string{"PATH", "SHELL_LIB", "FRAMEWORK_DIR", "PYTHONPATH"} {
-		if value := valueOf(env, name); value != "" {
+		if value := process.Variable(env, name); value != "" {
 			own = append(own, name+"="+value)
 		}
 	}
@@ -194,7 +166,7 @@ func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updat
 		broken.Line = problems[0].Line
 		return []TestCase{broken}, false, nil
 	}
-	hookFile, err := hookOf(f)
+	hookFile, err := f.FindHook()
 	if err == nil {
 		_, err = t.load(ctx, hookFile, f.Env)
 	}
@@ -283,38 +255,6 @@ func rewrite(path string, text, newText []byte) error {
 	return os.WriteFile(path, newText, info.Mode().Perm())
 }
 
-// hookOf returns the hook of a test file: the one that it names, or the executable with its stem.
-func hookOf(f *testfile.File) (string, error) {
-	if f.Hook != "" {
-		if !isExecutable(f.Hook) {
-			return "", fmt.Errorf("hook: %s is not an executable file", f.Hook)
-		}
-		return f.Hook, nil
-	}
-	stem := strings.TrimSuffix(filepath.Base(f.Path), testfile.Suffix)
-	entries, err := os.ReadDir(filepath.Dir(f.Path))
-	if err != nil {
-		return "", err
-	}
-	var found []string
-	for _, e := range entries {
-		path := filepath.Join(filepath.Dir(f.Path), e.Name())
-		if name := e.Name(); strings.TrimSuffix(name, filepath.Ext(name)) == stem && isExecutable(path) {
-			found = append(found, path)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return "", fmt.Errorf("there is no executable %s beside the file: add hook: with the path of the hook", stem)
-	}
-	for i := range found {
-		found[i] = filepath.Base(found[i])
-	}
-	return "", fmt.Errorf("the hook may be %s: add hook: with one of them", strings.Join(found, " or "))
-}
-
 // load calls a hook with --config, once.
 func (t *tester) load(ctx context.Context, path string, env map[string]string) (*hook.Hook, error) {
 	t.mu.Lock()
@@ -343,23 +283,23 @@ func (t *tester) load(ctx context.Context, path string, env map[string]string) (
 func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.File, c *testfile.Case) (TestCase, testfile.Outcome) {
 	started := time.Now()
 	report := TestCase{File: path, Line: c.Line, Name: c.Name, Hook: filepath.Base(hookFile)}
-	s, err := t.simulate(ctx, hookFile, f, c)
-	if s != nil {
-		report.Stdout, report.Stderr, report.Notes = s.result.stdout, s.result.stderr, s.result.notes
-		report.Warnings = s.result.warnings
+	result, err := t.simulate(ctx, hookFile, f, c)
+	if result != nil {
+		report.Stdout, report.Stderr, report.Notes = result.Stdout, result.Stderr, result.Notes
+		report.Warnings = result.Warnings
 	}
 	report.Seconds = time.Since(started).Seconds()
 	if err != nil {
 		report.Failures = []TestFailure{{Line: c.Line, Message: err.Error()}}
 		return report, testfile.Outcome{Case: c}
 	}
-	actual, err := s.actual()
+	actual, err := result.Actual()
 	if err != nil {
 		report.Failures = []TestFailure{{Line: c.Line, Message: err.Error()}}
 		return report, testfile.Outcome{Case: c}
 	}
-	if s.result.runs == 0 {
-		report.Notes = append(report.Notes, append([]string{"nothing caused a run"}, s.result.excluded...)...)
+	if result.Runs == 0 {
+		report.Notes = append(report.Notes, append([]string{"nothing caused a run"}, result.Excluded...)...)
 	}
 	report.Failures = failuresOf(c, actual)
 	return report, testfile.Outcome{Case: c, Actual: actual}
@@ -372,7 +312,7 @@ func failuresOf(c *testfile.Case, actual *testfile.Actual) (failures []TestFailu
 	return failures
 }
 
-func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File, c *testfile.Case) (s *simulation, err error) {
+func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File, c *testfile.Case) (result *simulate.Result, err error) {
 	h, err := t.load(ctx, hookFile, f.Env)
 	if err != nil {
 		return nil, err
@@ -385,8 +325,8 @@ func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, removeAll(dir)) }()
-	return simulate(ctx, h, c.Input, simulationOptions{
-		filters: t.filters, env: t.env, timeout: defaultCaseTimeout, workers: t.opts.Workers, readyTimeout: t.opts.ConfigTimeout, dir: dir,
+	return simulate.Run(ctx, h, c.Input, simulate.Options{
+		Filters: t.filters, Env: t.env, Timeout: defaultCaseTimeout, Workers: t.opts.Workers, ReadyTimeout: t.opts.ConfigTimeout, Dir: dir,
 	})
 }
 
@@ -402,108 +342,4 @@ func removeAll(dir string) error {
 		return nil
 	})
 	return os.RemoveAll(dir)
-}
-
-// actual returns the result in the form of expectations.
-func (s *simulation) actual() (*testfile.Actual, error) {
-	r := &s.result
-	a := &testfile.Actual{
-		Runs: r.runs, Exit: r.exit, Stdout: r.stdout, Stderr: r.stderr, Calls: r.calls, HTTP: expectedHTTP(r.http),
-		Approximate: s.server.Approximate(),
-		Present:     func(ref string) bool { _, err := s.server.Find(ref); return err == nil },
-		Object:      s.expectedObject, Missing: s.missingObject,
-	}
-	if r.err != nil {
-		a.Error = r.err.Error()
-	}
-	if r.failed != nil {
-		a.Failed = r.failed.Error()
-	}
-	var errs []error
-	tree := func(form any) any {
-		text, err := json.Marshal(form)
-		if err == nil {
-			form, err = testfile.Tree(text)
-		}
-		errs = append(errs, err)
-		return form
-	}
-	a.Result, _ = tree(r.file).(map[string]any)
-	a.Admission, _ = tree(r.admission).(map[string]any)
-	switch c := r.conversion; {
-	case c == nil:
-	case c.Failure != "":
-		a.Conversion = map[string]any{"failure": c.Failure}
-	default:
-		a.Conversion = map[string]any{"objects": tree(append([]json.RawMessage{}, c.Objects...))}
-	}
-	for _, p := range r.patches {
-		a.Operations = append(a.Operations, tree(wire.FormatPatch(&p)))
-	}
-	for _, m := range r.metrics {
-		a.Metrics = append(a.Metrics, tree(wire.FormatMetric(m)))
-	}
-	return a, errors.Join(errs...)
-}
-
-// expectedHTTP returns a response in the form of expectations, whose headers are texts.
-func expectedHTTP(h *wire.HTTP) map[string]any {
-	if h == nil {
-		return nil
-	}
-	headers := map[string]any{}
-	for name, values := range h.Headers {
-		headers[name] = strings.Join(values, ", ")
-	}
-	tree := map[string]any{"status": int64(h.Status), "headers": headers}
-	if h.BodyBase64 == nil {
-		tree["body"] = h.Body
-	}
-	return tree
-}
-
-// missingObject explains why expectedObject has returned none.
-func (s *simulation) missingObject(expected map[string]any) string {
-	at, known := s.expectedPlace(expected)
-	if !known {
-		return fmt.Sprintf("there is no %s %s, and the kind is unknown: no object has it, and no CRD among the objects defines it",
-			at.Kind.Kind, at.Name)
-	}
-	return s.server.Missing(at)
-}
-
-// expectedObject returns the object of the cluster for an expected one.
-func (s *simulation) expectedObject(expected map[string]any) any {
-	at, known := s.expectedPlace(expected)
-	if !known {
-		return nil
-	}
-	o, found := s.server.Get(at)
-	if !found {
-		return nil
-	}
-	tree, err := testfile.Tree(o.JSON)
-	if err != nil {
-		return err.Error()
-	}
-	return tree
-}
-
-// expectedPlace returns where an expected object would be.
-func (s *simulation) expectedPlace(expected map[string]any) (at memory.Object, known bool) {
-	kind, _ := expected["kind"].(string)
-	metadata, _ := expected["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	namespace, _ := metadata["namespace"].(string)
-	apiVersion, _ := expected["apiVersion"].(string)
-	k, known := s.server.Resolve(apiVersion, kind)
-	if !known {
-		k.Kind = kind
-	}
-	if k.Namespaced {
-		namespace = cmp.Or(namespace, "default")
-	} else {
-		namespace = ""
-	}
-	return memory.Object{Kind: k, Namespace: namespace, Name: name}, known
 }

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shell-operator/shell-operator/internal/answer"
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
+	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
-	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -22,10 +23,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/script"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -73,29 +74,29 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	if err != nil {
 		return report, err
 	}
-	answer, err := hookset.Ask(ctx, discovery(o), dir, file)
+	asked, err := hookset.Ask(ctx, discovery(o), dir, file)
 	if err != nil {
 		return report, withHint(err, dir, file)
 	}
-	for _, w := range answer.Warnings {
+	for _, w := range asked.Warnings {
 		report.Notes = append(report.Notes, "the configuration: "+w.String())
 	}
-	rec, given, err := recorded(t.Contexts)
+	rec, given, err := recording.Open(t.Contexts)
 	if err != nil {
 		return report, err
 	}
-	contexts, heads, err := report.contexts(answer.Hook, given)
+	contexts, heads, err := report.contexts(asked.Hook, given)
 	if err != nil {
 		return report, err
 	}
-	trial := run.Trial{Hook: answer.Hook, Contexts: contexts, Attempt: attemptOf(rec)}
+	trial := run.Trial{Hook: asked.Hook, Contexts: contexts, Attempt: rec.FirstAttempt()}
 	out, exit, err := report.run(ctx, o, t, trial, private)
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
-	rules := resultRules(answer.Hook, heads, err != nil)
+	rules := resultRules(asked.Hook, heads, err != nil)
 	if err != nil {
 		report.failed(out, rules, filters)
 	} else if err = report.result(out, rules); err == nil {
-		err = report.check(answer.Hook, heads[0], out, filters)
+		err = report.check(asked.Hook, heads[0], out, filters)
 	}
 	if err != nil && exit == run.Succeeded {
 		exit = run.Unapplied
@@ -104,7 +105,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	if !t.Apply {
 		return report, err
 	}
-	return report, errors.Join(err, report.apply(ctx, o, cl, answer.Hook, out, filters, err != nil))
+	return report, errors.Join(err, report.apply(ctx, o, cl, asked.Hook, out, filters, err != nil))
 }
 
 // withHint adds to the error of a config call that a library is missing here, which is in the hooks directory.
@@ -174,13 +175,7 @@ func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, heads [
 		return nil, nil, fmt.Errorf("cannot use the binding context: %w", err)
 	}
 	r.Contexts = len(heads)
-	known := bindingNames(h)
-	for _, c := range heads {
-		if _, ok := known[c.Binding]; !ok && c.GroupName == "" {
-			r.Notes = append(r.Notes,
-				fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
-		}
-	}
+	r.Notes = append(r.Notes, simulate.UnknownBindings(h, heads)...)
 	return file, heads, nil
 }
 
@@ -209,17 +204,6 @@ func resultRules(h *hook.Hook, heads []wire.ContextHead, failed bool) wire.Resul
 		}
 	}
 	return r
-}
-
-func bindingNames(h *hook.Hook) map[string]bool {
-	names := map[string]bool{}
-	for a, b := range h.Bindings() {
-		names[b.Name] = true
-		if a.Kind.Caller() == "" {
-			names[b.Group] = true
-		}
-	}
-	return names
 }
 
 // examples are binding contexts by the kind of their binding, whose name replaces NAME.
@@ -281,8 +265,12 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, trial 
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	environments, _ := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...) // the complete kubectl does the same
-	pool, workers := newWorkers(o.Workers, o.ConfigTimeout)
+	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: o.ConfigTimeout, Log: silent()})
 	defer pool.Close()
+	var workers run.Workers
+	if o.Workers {
+		workers = pool
+	}
 	runner := run.New(run.Options{
 		Executor: pool, Workers: workers, Workspace: files, Log: silent(), Env: o.Env, KubectlEnv: environments, Timeout: o.HookTimeout,
 	})
@@ -355,48 +343,17 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 	if err != nil {
 		return err
 	}
-	var admitted *effect.AdmissionAnswer
-	var converted *effect.ConversionAnswer
-	if out.Admission != nil {
-		answer, err := wire.ParseAdmission(out.Admission)
-		if err != nil {
-			return err
-		}
-		admitted, r.Admission = &answer, wire.FormatAdmission(answer)
+	answers, err := answer.Parse(h, head, out)
+	if answers.Admission != nil {
+		r.Admission = wire.FormatAdmission(*answers.Admission)
 	}
-	if out.Conversion != nil {
-		answer, err := wire.ParseConversion(out.Conversion)
-		if err != nil {
-			return err
-		}
-		converted, r.Conversion = &answer, wire.FormatConversion(answer)
+	if answers.Conversion != nil {
+		r.Conversion = wire.FormatConversion(*answers.Conversion)
 	}
-	if out.HTTP != nil || head.Type == event.HTTP { // an empty file is an answer, too
-		answer, err := wire.ParseHTTP(out.HTTP)
-		if err != nil {
-			return err
-		}
-		r.HTTP = wire.FormatHTTP(answer)
+	if answers.HTTP != nil {
+		r.HTTP = wire.FormatHTTP(*answers.HTTP)
 	}
-	return checkReview(h, head, admitted, converted)
-}
-
-// checkReview checks the answer to a review, if the context is one.
-func checkReview(h *hook.Hook, head wire.ContextHead, admitted *effect.AdmissionAnswer, converted *effect.ConversionAnswer) error {
-	if head.Type == event.Conversion {
-		for i, b := range h.Conversions {
-			if b.Name == head.Binding {
-				return conversion.CheckAnswer(h, i, head.Step, head.Review, converted)
-			}
-		}
-	}
-	bindings := map[event.Type][]hook.Admission{event.Validating: h.Validating, event.Mutating: h.Mutating}[head.Type]
-	for i, b := range bindings {
-		if b.Name == head.Binding {
-			return admission.CheckAnswer(h, head.Type, i, head.Operation, head.Review, admitted)
-		}
-	}
-	return nil
+	return err
 }
 
 // apply changes the cluster as the operator would.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
+	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -89,13 +90,14 @@ func (o TrialOperation) bare() TrialOperation {
 	return o
 }
 
-// What else a hook wrote to its files.
+// What else a hook wrote to its files, and what its operations change.
 type (
 	TrialMetric     = wire.Metric
 	TrialResult     = wire.Result
 	TrialAdmission  = wire.Admission
 	TrialConversion = wire.Conversion
 	TrialHTTP       = wire.HTTP
+	TrialDiff       = simulate.Diff
 )
 
 // outcome is what of the report is in a recording, too.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
@@ -33,45 +34,44 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 	if err := os.Mkdir(own, 0o700); err != nil {
 		return err
 	}
-	s, err := simulate(ctx, answer.Hook, *t.Input, simulationOptions{
-		filters: discover.Filters, env: o.Env, timeout: o.HookTimeout, workers: o.Workers, readyTimeout: o.ConfigTimeout, dir: own,
-		started: t.Started,
-		cluster: cl, installation: o.Installation, changes: o.Changes, diff: t.Diff,
-		line: func(stream, text string) {
+	result, err := simulate.Run(ctx, answer.Hook, *t.Input, simulate.Options{
+		Filters: discover.Filters, Env: o.Env, Timeout: o.HookTimeout, Workers: o.Workers, ReadyTimeout: o.ConfigTimeout, Dir: own,
+		Started: t.Started,
+		Cluster: cl, Installation: o.Installation, Changes: o.Changes, Diff: t.Diff,
+		Line: func(stream, text string) {
 			r.Output = append(r.Output, TrialLine{stream, text})
 			if t.Line != nil {
 				t.Line(stream, text)
 			}
 		},
 	})
-	if s != nil {
-		r.Notes, r.Diffs = slices.Concat(r.Notes, s.result.warnings, s.result.notes), s.result.diffs
+	if result != nil {
+		r.Notes, r.Diffs = slices.Concat(r.Notes, result.Warnings, result.Notes), result.Diffs
 	}
 	if err != nil {
 		return errors.Join(err, removeAll(own))
 	}
-	result := &s.result
-	r.Runs = result.runs
-	if result.runs == 0 {
-		r.Notes = append(append(r.Notes, "no event caused a run"), result.excluded...)
+	r.Runs = result.Runs
+	if result.Runs == 0 {
+		r.Notes = append(append(r.Notes, "no event caused a run"), result.Excluded...)
 	}
-	r.Seconds, r.MaxRSSBytes = result.usage.Wall.Seconds(), result.usage.MaxRSS
-	r.CPUSeconds = (result.usage.User + result.usage.System).Seconds()
-	for _, p := range slices.Concat(result.patches, result.despite) {
+	r.Seconds, r.MaxRSSBytes = result.Usage.Wall.Seconds(), result.Usage.MaxRSS
+	r.CPUSeconds = (result.Usage.User + result.Usage.System).Seconds()
+	for _, p := range slices.Concat(result.Patches, result.Despite) {
 		o := trialOperation(&p)
 		if t.Diff { // the differences are masked, so nothing else has values of Secrets
 			o = o.bare()
 		}
 		r.Operations = append(r.Operations, o)
 	}
-	if t.Diff && len(r.Diffs) == 0 && len(r.Operations) > 0 && result.failed == nil && result.err == nil {
+	if t.Diff && len(r.Diffs) == 0 && len(r.Operations) > 0 && result.Failed == nil && result.Err == nil {
 		r.Notes = append(r.Notes, "the operations change nothing")
 	}
-	for _, m := range result.metrics {
+	for _, m := range result.Metrics {
 		r.Metrics = append(r.Metrics, wire.FormatMetric(m))
 	}
-	r.Admission, r.Conversion, r.HTTP = result.admission, result.conversion, result.http
-	err = errors.Join(result.failed, result.err, removeAll(own))
-	r.compare(s.recording, (&run.Report{Err: result.err, Usage: result.usage}).Exit(), o.Env)
+	r.Admission, r.Conversion, r.HTTP = result.Admission, result.Conversion, result.HTTP
+	err = errors.Join(result.Failed, result.Err, removeAll(own))
+	r.compare(result.Recording, (&run.Report{Err: result.Err, Usage: result.Usage}).Exit(), o.Env)
 	return err
 }

@@ -88,3 +88,23 @@ func Parse(text []byte) (r Recording, err error) {
 	}
 	return r, nil
 }
+
+// Open returns a recording and its binding contexts, or nil and the text itself if it is not one.
+func Open(text []byte) (*Recording, []byte, error) {
+	if !Is(text) {
+		return nil, text, nil
+	}
+	r, err := Parse(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot use the recording: %w", err)
+	}
+	return &r, r.Contexts, nil
+}
+
+// FirstAttempt is the attempt of a recorded run; without a recording the first.
+func (r *Recording) FirstAttempt() int {
+	if r == nil {
+		return 1
+	}
+	return max(1, r.Attempt)
+}

@@ -1,9 +1,19 @@
-package dev
+// Package simulate runs a hook on events of a simulated cluster: package watch makes the events, a queue orders and merges them, runs
+// deliver them, and effects change the cluster, which is a Store in memory.
+//
+// Callers may rely on this:
+//   - Order, merging, requests and responses are those of the operator, by its own code.
+//   - A real cluster is only read, or gets dry runs.
+//   - The same input gives the same result, as far as the hook does.
+//
+// Non-goals: controllers, and waiting for them.
+package simulate
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -22,15 +32,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// simulation runs a hook on events of a simulated cluster: events come from package watch, queues merge them, runs deliver them, and
-// effects change the cluster.
+// simulation is one simulated cluster with one hook.
 type simulation struct {
-	simulationOptions
+	Options
 	in     testfile.Input
 	hook   *hook.Hook
 	server *memory.Server
@@ -50,60 +60,65 @@ type simulation struct {
 	waiting    []*simulatedTask
 	// absent are objects of Input.Objects that exist from their Added on.
 	absent map[string][]byte
-	// recording is that of Input.From, if that is one.
-	recording *recording.Recording
-	result    simulated
-	mu        sync.Mutex // guards the output of the run
+	result Result
+	mu     sync.Mutex // guards the output of the run
 }
 
-type simulationOptions struct {
-	filters *jq.Compiler
-	// env is the environment of the hook but for what a simulation sets itself.
-	env     []string
-	timeout time.Duration
-	// workers lets a worker serve the runs of a hook with settings.worker; readyTimeout limits its start.
-	workers      bool
-	readyTimeout time.Duration
-	// dir is a private directory, which the caller removes.
-	dir string
-	// line receives output, started the binding contexts of each run. Both may be nil.
-	line    func(stream, line string)
-	started func(contexts []byte)
-	// cluster is a real one that is read; nil for none.
-	cluster *kube.Cluster
-	// installation is the operator whose sets are in the cluster that is read.
-	installation kube.Installation
-	// changes are those of the operator.
-	changes apply.Settings
-	// diff collects what operations change.
-	diff bool
+// Options configure a simulation.
+type Options struct {
+	Filters *jq.Compiler
+	// Env is the environment of the hook but for what a simulation sets itself.
+	Env     []string
+	Timeout time.Duration
+	// Workers lets a worker serve the runs of a hook with settings.worker; ReadyTimeout limits its start.
+	Workers      bool
+	ReadyTimeout time.Duration
+	// Dir is a private directory, which the caller removes.
+	Dir string
+	// Line receives output, Started the binding contexts of each run. Both may be nil.
+	Line    func(stream, line string)
+	Started func(contexts []byte)
+	// Cluster is a real one that is read; nil for none.
+	Cluster *kube.Cluster
+	// Installation is the operator whose sets are in the cluster that is read.
+	Installation kube.Installation
+	// Changes are those of the operator.
+	Changes apply.Settings
+	// Diff collects what operations change.
+	Diff bool
 }
 
-// simulated is what came of a simulation.
-type simulated struct {
-	runs           int
-	err            error
-	exit           int
-	stdout, stderr []string
-	patches        []effect.Patch
-	// despite are the operations of the last failed run that are applied nevertheless.
-	despite    []effect.Patch
-	metrics    []effect.Metric
-	calls      [][]string
-	admission  *wire.Admission
-	conversion *wire.Conversion
-	http       *wire.HTTP
-	// exhausted is the error of a run without a further attempt, failed that of one that was followed by another run.
-	exhausted, failed error
-	// excluded are the reasons why changes were no events.
-	excluded []string
-	notes    []string
-	// warnings are mistakes that fail no run: the operator would log them.
-	warnings []string
-	usage    process.Usage
-	// file is the result file of the last run.
-	file  *wire.Result
-	diffs []TrialDiff
+// Result is what came of a simulation.
+type Result struct {
+	Runs           int
+	Err            error
+	Exit           int
+	Stdout, Stderr []string
+	Patches        []effect.Patch
+	// Despite are the operations of the last failed run that are applied nevertheless.
+	Despite    []effect.Patch
+	Metrics    []effect.Metric
+	Calls      [][]string
+	Admission  *wire.Admission
+	Conversion *wire.Conversion
+	HTTP       *wire.HTTP
+	// Failed is the error of a run that was followed by another run, exhausted that of one without a further attempt.
+	Failed    error
+	exhausted error
+	// Excluded are the reasons why changes were no events.
+	Excluded []string
+	Notes    []string
+	// Warnings are mistakes that fail no run: the operator would log them.
+	Warnings []string
+	Usage    process.Usage
+	// File is the result file of the last run.
+	File  *wire.Result
+	Diffs []Diff
+	// Recording is that of Input.From, if that is one.
+	Recording *recording.Recording
+
+	// server is the cluster at the end.
+	server *memory.Server
 }
 
 // simulatedTask is a task of the operator with a limit of attempts and without a rate limit.
@@ -162,15 +177,16 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 	return nil
 }
 
-// simulate runs a hook for an input. Errors are those of the input; what the hook does is in the result.
-func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulationOptions) (s *simulation, err error) {
-	s = &simulation{simulationOptions: o, in: in, hook: h, absent: map[string][]byte{},
-		server: memory.New(memory.Options{Kinds: builtInKinds(), Lenient: in.FieldValidation == "Warn"})}
+// Run runs a hook for an input. Errors are those of the input; what the hook does is in the result, which is nil if nothing was started.
+func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Result, error) {
+	s := &simulation{Options: o, in: in, hook: h, absent: map[string][]byte{},
+		server: memory.New(memory.Options{Kinds: memory.BuiltIns(), Lenient: in.FieldValidation == "Warn"})}
+	s.result.server = s.server
 	env, err := s.environment()
 	if err != nil {
 		return nil, err
 	}
-	files, err := workspace.Open(workspace.Options{Dir: filepath.Join(o.dir, "tmp"), Log: silent()})
+	files, err := workspace.Open(workspace.Options{Dir: filepath.Join(o.Dir, "tmp"), Log: silent()})
 	if err != nil {
 		return nil, err
 	}
@@ -182,49 +198,55 @@ func simulate(ctx context.Context, h *hook.Hook, in testfile.Input, o simulation
 	if err != nil {
 		return nil, err
 	}
-	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.filters, Sink: simulatedSink{s}, Resolve: s.resolve, Excluded: s.exclude,
+	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: simulatedSink{s}, Resolve: s.resolve, Excluded: s.exclude,
 		Changes: changes})
-	pool, workers := newWorkers(o.workers, o.readyTimeout)
+	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: o.ReadyTimeout, Log: silent()})
 	defer pool.Close()
+	var workers run.Workers
+	if o.Workers {
+		workers = pool
+	}
 	s.runner = run.New(run.Options{
 		Executor: simulatedExecutor{s, pool}, Workers: workers, Snapshots: s.watched, Finalizers: simulatedFinalizers{s},
 		Effects: simulatedEffects{s}, Workspace: files,
-		Log: silent(), Env: env, Timeout: o.timeout, Observe: s.observe,
+		Log: silent(), Env: env, Timeout: o.Timeout, Observe: s.observe,
 	})
 	s.runner.Add([]*hook.Hook{h})
 	if err := s.start(ctx); err != nil {
-		return s, err
+		return &s.result, err
 	}
 	if err := s.trigger(ctx); err != nil {
-		return s, err
+		return &s.result, err
 	}
-	s.result.notes = append(s.result.notes, s.server.Mistakes()...)
-	s.result.calls, err = readCalls(s.callsFile())
-	return s, err
+	s.result.Notes = append(s.result.Notes, s.server.Mistakes()...)
+	s.result.Calls, err = readCalls(s.callsFile())
+	return &s.result, err
 }
+
+func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // connect makes the store, and directs operations to it.
 func (s *simulation) connect() (err error) {
 	s.store = offline{s.server}
 	// No controller removes finalizers here, so there is nothing to wait for.
 	o := apply.Options{
-		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: "default", Filters: s.filters, Log: silent(),
+		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: "default", Filters: s.Filters, Log: silent(),
 		Now: memory.Now,
 	}
-	if s.cluster != nil {
-		c, err := newCluster(s.cluster)
+	if s.Cluster != nil {
+		c, err := NewCluster(s.Cluster)
 		if err != nil {
 			return err
 		}
-		s.store, o.Instance = newOrigin(c, s.server), s.cluster.Instance(s.installation)
-		o.Namespace, _ = s.cluster.OwnNamespace(s.installation.Namespace) // without one, Sync returns an error
+		s.store, o.Instance = newOrigin(c, s.server), s.Cluster.Instance(s.Installation)
+		o.Namespace, _ = s.Cluster.OwnNamespace(s.Installation.Namespace) // without one, Sync returns an error
 	}
 	o.Client = kube.Over(s.store)
-	if s.effects, err = apply.New(o); err != nil || s.cluster == nil || !s.diff {
+	if s.effects, err = apply.New(o); err != nil || s.Cluster == nil || !s.Diff {
 		return err
 	}
-	o.Settings = s.changes
-	o.DryRun, o.Client, s.dryRuns = true, s.changes.Client(s.cluster.Config), &dryRuns{}
+	o.Settings = s.Changes
+	o.DryRun, o.Client, s.dryRuns = true, s.Changes.Client(s.Cluster.Config), &dryRuns{}
 	o.Client.Wrap(func(next http.RoundTripper) http.RoundTripper { s.dryRuns.next = next; return s.dryRuns })
 	s.dry, err = apply.New(o)
 	return err
@@ -232,9 +254,9 @@ func (s *simulation) connect() (err error) {
 
 // observe records the end of a run.
 func (s *simulation) observe(r run.Report) {
-	s.result.err, s.result.exit = r.Err, exitOf(r.Err)
-	s.result.usage = r.Usage
-	s.result.file = wire.FormatResult(r.Result)
+	s.result.Err, s.result.Exit = r.Err, exitOf(r.Err)
+	s.result.Usage = r.Usage
+	s.result.File = wire.FormatResult(r.Result)
 	if r.InvalidResult != nil {
 		s.warn("the result file is ignored: %v", r.InvalidResult)
 	}
@@ -268,7 +290,7 @@ func exitOf(err error) int {
 
 // start loads the objects and enables the bindings.
 func (s *simulation) start(ctx context.Context) error {
-	manifests, err := readManifests(s.in.Objects)
+	manifests, err := testfile.ReadManifests(s.in.Objects)
 	if err != nil {
 		return err
 	}
@@ -304,7 +326,7 @@ func (s *simulation) start(ctx context.Context) error {
 
 func (s *simulation) exclude(h *hook.Hook, index int, reason string) {
 	if s.listening {
-		s.result.excluded = append(s.result.excluded, fmt.Sprintf("binding %q: %s", h.Kubernetes[index].Name, reason))
+		s.result.Excluded = append(s.result.Excluded, fmt.Sprintf("binding %q: %s", h.Kubernetes[index].Name, reason))
 	}
 }
 
@@ -324,8 +346,8 @@ func (s simulatedSink) KeyFailed(h *hook.Hook, i int, err error) {
 
 // warn adds a warning, once.
 func (s *simulation) warn(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); !slices.Contains(s.result.warnings, text) {
-		s.result.warnings = append(s.result.warnings, text)
+	if text := fmt.Sprintf(format, args...); !slices.Contains(s.result.Warnings, text) {
+		s.result.Warnings = append(s.result.Warnings, text)
 	}
 }
 
@@ -338,7 +360,7 @@ func (s simulatedSink) Event(ev event.Event) {
 // add queues an event, unless it is for another binding than the chosen one.
 func (s *simulation) add(ev event.Event) {
 	if name := ev.Binding().Name; s.in.Binding != "" && name != s.in.Binding {
-		s.result.excluded = append(s.result.excluded, fmt.Sprintf("binding %q: only %q is chosen", name, s.in.Binding))
+		s.result.Excluded = append(s.result.Excluded, fmt.Sprintf("binding %q: only %q is chosen", name, s.in.Binding))
 		return
 	}
 	key := ev.LaneKey(hook.LanesOf([]*hook.Hook{s.hook})[ev.Queue()])

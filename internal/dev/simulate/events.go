@@ -1,4 +1,4 @@
-package dev
+package simulate
 
 import (
 	"cmp"
@@ -103,7 +103,7 @@ func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
 	s.listening = true
 	defer func() { s.listening = false }()
 	switch {
-	case isManifest(ev.Ref):
+	case testfile.IsManifest(ev.Ref):
 		return s.fileEvent(ctx, ev)
 	case ev.Type == "Requeue" && !strings.Contains(ev.Ref, "/"):
 		return s.requeueBinding(ev.Ref)
@@ -174,7 +174,7 @@ func (s *simulation) requeueObject(o memory.Object) error {
 }
 
 func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
-	manifests, err := readManifests([]string{ev.Ref})
+	manifests, err := testfile.ReadManifests([]string{ev.Ref})
 	if err != nil {
 		return err
 	}
@@ -187,15 +187,15 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 	for _, m := range manifests {
 		switch ev.Type {
 		case "Added":
-			err = s.added(ctx, m.text)
+			err = s.added(ctx, m.Text)
 		case "Modified":
-			if _, err = s.server.Replace(m.text); err == nil {
+			if _, err = s.server.Replace(m.Text); err == nil {
 				err = s.refresh(ctx)
 			}
 		default:
-			head, _ := headOf(m.text)
+			head, _ := memory.HeadOf(m.Text)
 			var o memory.Object
-			if o, err = s.server.Find(head.ref()); err == nil {
+			if o, err = s.server.Find(head.Ref()); err == nil {
 				err = s.change(ctx, ev.Type, o)
 			}
 		}
@@ -227,7 +227,7 @@ func (s *simulation) change(ctx context.Context, typ string, o memory.Object) er
 		return s.requeueObject(o)
 	case "Deleting":
 		s.server.MarkDeleted(o)
-		if head, err := headOf(o.JSON); err == nil { // the next step, if the finalizer was kept
+		if head, err := memory.HeadOf(o.JSON); err == nil { // the next step, if the finalizer was kept
 			s.watched.DeliverDeleting(head.Metadata.Namespace, head.Metadata.Name, head.Metadata.UID)
 		}
 	default:
@@ -238,19 +238,19 @@ func (s *simulation) change(ctx context.Context, typ string, o memory.Object) er
 
 // finalize removes an object that was marked as deleted, once no finalizer is left.
 func (s *simulation) finalize(ctx context.Context, ev testfile.Event) error {
-	if ev.Type != "Deleting" || s.result.err != nil {
+	if ev.Type != "Deleting" || s.result.Err != nil {
 		return nil
 	}
 	refs := []string{ev.Ref}
-	if isManifest(ev.Ref) {
-		manifests, err := readManifests(refs)
+	if testfile.IsManifest(ev.Ref) {
+		manifests, err := testfile.ReadManifests(refs)
 		if err != nil {
 			return err
 		}
 		refs = nil
 		for _, m := range manifests {
-			head, _ := headOf(m.text)
-			refs = append(refs, head.ref())
+			head, _ := memory.HeadOf(m.Text)
+			refs = append(refs, head.Ref())
 		}
 	}
 	s.listening = true
@@ -259,7 +259,7 @@ func (s *simulation) finalize(ctx context.Context, ev testfile.Event) error {
 		if err != nil {
 			continue // the hook has removed it
 		}
-		if head, err := headOf(o.JSON); err != nil || len(head.Metadata.Finalizers) > 0 {
+		if head, err := memory.HeadOf(o.JSON); err != nil || len(head.Metadata.Finalizers) > 0 {
 			continue
 		}
 		s.store.remove(o)

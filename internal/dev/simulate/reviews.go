@@ -1,10 +1,9 @@
-package dev
+package simulate
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,10 +17,10 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/answer"
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/run"
 	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
@@ -105,7 +104,7 @@ func (s *simulation) review(ctx context.Context) error {
 		return err
 	}
 	defer handler.Wait()
-	h, err := headOf(objects[0])
+	h, err := memory.HeadOf(objects[0])
 	if err != nil {
 		return err
 	}
@@ -139,11 +138,11 @@ func (s *simulation) review(ctx context.Context) error {
 				return err
 			}
 			if reason != "" {
-				s.result.excluded = append(s.result.excluded, fmt.Sprintf("binding %q: %s", bindings[i].Name, reason))
+				s.result.Excluded = append(s.result.Excluded, fmt.Sprintf("binding %q: %s", bindings[i].Name, reason))
 				continue
 			}
 			if len(bindings[i].MatchConditions) > 0 {
-				s.result.notes = append(s.result.notes, fmt.Sprintf("binding %q: matchConditions are not evaluated", bindings[i].Name))
+				s.result.Notes = append(s.result.Notes, fmt.Sprintf("binding %q: matchConditions are not evaluated", bindings[i].Name))
 			}
 			allowed, err := s.admit(ctx, handler, typ, i, &q, verdict)
 			if err != nil || !allowed {
@@ -156,7 +155,7 @@ func (s *simulation) review(ctx context.Context) error {
 
 // reviewed reads the objects of a request.
 func (s *simulation) reviewed(ctx context.Context, files []string) (objects [][]byte, kind memory.Kind, err error) {
-	manifests, err := readManifests(files)
+	manifests, err := testfile.ReadManifests(files)
 	if err != nil {
 		return nil, kind, err
 	}
@@ -164,9 +163,9 @@ func (s *simulation) reviewed(ctx context.Context, files []string) (objects [][]
 		return nil, kind, fmt.Errorf("each file of a review has one object, %s has not", listed(files))
 	}
 	for _, m := range manifests {
-		h, err := headOf(m.text)
+		h, err := memory.HeadOf(m.Text)
 		if err != nil {
-			return nil, kind, fmt.Errorf("%s: %w", m.path, err)
+			return nil, kind, fmt.Errorf("%s: %w", m.Path, err)
 		}
 		if connects[h.Kind] != "" { // they are no objects of their own
 			kind.GroupVersionResource.Version, kind.Resource.Kind, kind.Namespaced = "v1", h.Kind, h.Kind != "NodeProxyOptions"
@@ -176,7 +175,7 @@ func (s *simulation) reviewed(ctx context.Context, files []string) (objects [][]
 			}
 			kind, _ = s.server.Resolve(h.APIVersion, h.Kind)
 		}
-		text := m.text
+		text := m.Text
 		if kind.Namespaced && h.Metadata.Namespace == "" {
 			if text, err = jsonpatch.MergePatch(text, []byte(`{"metadata":{"namespace":"default"}}`)); err != nil {
 				return nil, kind, err
@@ -228,7 +227,7 @@ func (s *simulation) namespaceLabels(ctx context.Context, name string) (labels.S
 }
 
 func labelsOf(object []byte) labels.Set {
-	h, err := headOf(object)
+	h, err := memory.HeadOf(object)
 	if err != nil || h.Metadata.Labels == nil {
 		return labels.Set{}
 	}
@@ -264,7 +263,7 @@ func ruleMatches(r *hook.Rule, q *admissionRequest, namespaced bool) bool {
 // admit sends one review, and adds its response to the verdict.
 func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.Type, index int, q *admissionRequest,
 	verdict *wire.Admission) (allowed bool, err error) {
-	q.UID = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.result.runs+1)
+	q.UID = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.result.Runs+1)
 	body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": q})
 	if err != nil {
 		return false, err
@@ -285,7 +284,7 @@ func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.
 		return false, fmt.Errorf("the review was rejected with status %d: %s", w.status, w.body.Bytes())
 	}
 	r := review.Response
-	verdict.Allowed, s.result.admission = r.Allowed, verdict
+	verdict.Allowed, s.result.Admission = r.Allowed, verdict
 	if !r.Allowed {
 		verdict.Message = r.Status.Message
 	}
@@ -304,7 +303,7 @@ func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.
 
 // convert sends a conversion review for the objects of a file.
 func (s *simulation) convert(ctx context.Context) error {
-	manifests, err := readManifests([]string{s.in.Convert.File})
+	manifests, err := testfile.ReadManifests([]string{s.in.Convert.File})
 	if err != nil {
 		return err
 	}
@@ -314,7 +313,7 @@ func (s *simulation) convert(ctx context.Context) error {
 	if err := s.learn(ctx, manifests...); err != nil {
 		return err
 	}
-	h, err := headOf(manifests[0].text)
+	h, err := memory.HeadOf(manifests[0].Text)
 	if err != nil {
 		return err
 	}
@@ -322,10 +321,10 @@ func (s *simulation) convert(ctx context.Context) error {
 	crd := kind.GroupResource().String()
 	objects := make([]json.RawMessage, len(manifests))
 	for i, m := range manifests {
-		objects[i] = m.text
+		objects[i] = m.Text
 	}
 	if !slices.ContainsFunc(s.hook.Conversions, func(c hook.Conversion) bool { return c.CRDName == crd }) {
-		s.result.excluded = append(s.result.excluded, fmt.Sprintf("no binding converts %s", crd))
+		s.result.Excluded = append(s.result.Excluded, fmt.Sprintf("no binding converts %s", crd))
 		return nil
 	}
 	version := s.in.Convert.Version
@@ -355,7 +354,7 @@ func (s *simulation) convert(ctx context.Context) error {
 		return fmt.Errorf("the conversion was rejected with status %d: %s", w.status, w.body.Bytes())
 	}
 	r := review.Response
-	s.result.conversion = &wire.Conversion{Objects: r.ConvertedObjects, Failure: r.Result.Message}
+	s.result.Conversion = &wire.Conversion{Objects: r.ConvertedObjects, Failure: r.Result.Message}
 	return nil
 }
 
@@ -386,107 +385,11 @@ func (s *simulation) request(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.result.runs == 0 {
-		s.result.excluded = append(s.result.excluded, fmt.Sprintf("the operator answers itself with status %d: %s", w.status,
+	if s.result.Runs == 0 {
+		s.result.Excluded = append(s.result.Excluded, fmt.Sprintf("the operator answers itself with status %d: %s", w.status,
 			strings.TrimSpace(w.body.String())))
 	}
 	w.header.Del("X-Content-Type-Options")
-	s.result.http = wire.FormatHTTP(effect.HTTPAnswer{Status: w.status, Headers: w.header, Body: w.body.Bytes()})
+	s.result.HTTP = wire.FormatHTTP(effect.HTTPAnswer{Status: w.status, Headers: w.header, Body: w.body.Bytes()})
 	return nil
 }
-
-// readFrom returns the binding contexts of Input.From.
-func (s *simulation) readFrom() (file []byte, heads []wire.ContextHead, err error) {
-	text, err := os.ReadFile(s.in.From)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the binding contexts: %w", err)
-	}
-	if s.recording, text, err = recorded(text); err == nil {
-		file, heads, err = wire.ReadContexts(text)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", s.in.From, err)
-	}
-	return file, heads, nil
-}
-
-// contextObjects are the full objects of binding contexts: the last state of each.
-func contextObjects(file []byte) (all []manifest, err error) {
-	type item struct{ Object json.RawMessage }
-	var contexts []struct {
-		item
-		Objects    []item
-		Snapshots  map[string][]item
-		WatchEvent string
-	}
-	if err := json.Unmarshal(file, &contexts); err != nil {
-		return nil, err
-	}
-	last := map[string]int{}
-	add := func(text []byte) {
-		h, err := headOf(text)
-		if len(text) == 0 || err != nil || h.Kind == "" || h.APIVersion == "" || h.Metadata.Name == "" {
-			return
-		}
-		id := h.APIVersion + "/" + h.ref()
-		if at, ok := last[id]; ok {
-			all[at].text = text
-			return
-		}
-		last[id] = len(all)
-		all = append(all, manifest{"its contexts", text})
-	}
-	for _, c := range contexts {
-		for _, o := range c.Objects {
-			add(o.Object)
-		}
-		for _, snapshot := range c.Snapshots {
-			for _, o := range snapshot {
-				add(o.Object)
-			}
-		}
-		if c.WatchEvent != event.Deleted.String() {
-			add(c.Object)
-		}
-	}
-	return all, nil
-}
-
-// replay runs the hook with given contexts.
-func (s *simulation) replay(ctx context.Context) error {
-	file, heads, err := s.readFrom()
-	if err != nil {
-		return err
-	}
-	known := bindingNames(s.hook)
-	for _, c := range heads {
-		if !known[c.Binding] && c.GroupName == "" {
-			s.result.notes = append(s.result.notes,
-				fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
-		}
-	}
-	for i := range max(1, s.in.Attempts) {
-		out, result, err := s.runner.Try(ctx, run.Trial{
-			Hook: s.hook, Contexts: file, Attempt: attemptOf(s.recording) + i, Stdout: discardLine, Stderr: discardLine,
-		})
-		s.result.usage = result.Usage
-		if err == nil {
-			var report TrialReport
-			err = report.check(s.hook, heads[0], out, s.filters)
-			if err == nil {
-				s.result.file, s.result.admission, s.result.conversion, s.result.http = report.Result, report.Admission, report.Conversion, report.HTTP
-				_, err = simulatedEffects{s}.Apply(ctx, silent(), s.hook, out, nil, nil)
-			}
-		} else if out.Patch != nil {
-			_, failed := simulatedEffects{s}.ApplyFailed(ctx, silent(), s.hook, out, nil, nil)
-			err = errors.Join(err, failed)
-		}
-		s.result.err, s.result.exit = err, exitOf(err)
-		if err == nil || ctx.Err() != nil {
-			break
-		}
-	}
-	return ctx.Err()
-}
-
-func discardLine([]byte) {}

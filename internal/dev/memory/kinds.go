@@ -1,4 +1,4 @@
-package dev
+package memory
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -21,16 +20,16 @@ const (
 	withScale = " deployments statefulsets replicasets replicationcontrollers "
 )
 
-// builtInKinds are the kinds that every API server has.
-func builtInKinds() []memory.Kind {
-	var kinds []memory.Kind
+// BuiltIns are the kinds that every API server has.
+func BuiltIns() []Kind {
+	var kinds []Kind
 	for _, b := range rbac.BuiltIns() {
 		version := "v1"
 		if b.Group == "autoscaling" {
 			version = "v2"
 		}
 		isIn := func(list string) bool { return strings.Contains(list, " "+b.Resource+" ") }
-		kinds = append(kinds, memory.Kind{
+		kinds = append(kinds, Kind{
 			Resource: kube.Resource{
 				GroupVersionResource: schema.GroupVersionResource{Group: b.Group, Version: version, Resource: b.Resource}, Kind: b.Name,
 				Namespaced: b.Namespaced,
@@ -41,8 +40,8 @@ func builtInKinds() []memory.Kind {
 	return kinds
 }
 
-// crdKinds are the kinds that a manifest defines: those of a CRD.
-func crdKinds(text []byte) (kinds []memory.Kind) {
+// CRDKinds are the kinds that a manifest defines: those of a CRD.
+func CRDKinds(text []byte) (kinds []Kind) {
 	var crd struct {
 		Kind string
 		Spec struct {
@@ -62,7 +61,7 @@ func crdKinds(text []byte) (kinds []memory.Kind) {
 	}
 	for _, v := range crd.Spec.Versions {
 		gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: v.Name, Resource: crd.Spec.Names.Plural}
-		kinds = append(kinds, memory.Kind{
+		kinds = append(kinds, Kind{
 			Resource:   kube.Resource{GroupVersionResource: gvr, Kind: crd.Spec.Names.Kind, Namespaced: crd.Spec.Scope != "Cluster"},
 			ShortNames: crd.Spec.Names.ShortNames, Status: v.Subresources.Status != nil, Scale: v.Subresources.Scale != nil,
 		})
@@ -70,8 +69,8 @@ func crdKinds(text []byte) (kinds []memory.Kind) {
 	return kinds
 }
 
-// head is the identity of an object.
-type head struct {
+// Head is the identity of an object.
+type Head struct {
 	APIVersion, Kind string
 	Metadata         struct {
 		Namespace, Name   string
@@ -82,13 +81,14 @@ type head struct {
 	}
 }
 
-func headOf(text []byte) (h head, err error) {
+// HeadOf parses an object as far as its identity.
+func HeadOf(text []byte) (h Head, err error) {
 	err = json.Unmarshal(text, &h)
 	return h, err
 }
 
-// ref is the reference of the object.
-func (h *head) ref() string {
+// Ref is the reference of the object.
+func (h *Head) Ref() string {
 	if h.Metadata.Namespace == "" {
 		return h.Kind + "/" + h.Metadata.Name
 	}

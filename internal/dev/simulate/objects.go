@@ -1,11 +1,8 @@
-package dev
+package simulate
 
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,7 +13,7 @@ import (
 )
 
 // create creates the objects, except for those that an event adds later.
-func (s *simulation) create(manifests []manifest) error {
+func (s *simulation) create(manifests []testfile.Manifest) error {
 	add := s.server.Add
 	if s.in.From != "" {
 		add = s.server.Restore
@@ -24,21 +21,21 @@ func (s *simulation) create(manifests []manifest) error {
 	scratch := memory.New(memory.Options{}) // to find what Added names
 	refs := make([]string, len(manifests))
 	for i, m := range manifests {
-		h, err := headOf(m.text)
+		h, err := memory.HeadOf(m.Text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+			return fmt.Errorf("%s: %w", m.Path, err)
 		}
 		if k, known := s.server.Resolve(h.APIVersion, h.Kind); known {
 			scratch.Learn(k)
 		}
-		o, err := scratch.Restore(m.text)
+		o, err := scratch.Restore(m.Text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+			return fmt.Errorf("%s: %w", m.Path, err)
 		}
 		refs[i] = o.Ref()
 	}
 	for _, ev := range s.in.Events {
-		if ev.Type != "Added" || isManifest(ev.Ref) {
+		if ev.Type != "Added" || testfile.IsManifest(ev.Ref) {
 			continue
 		}
 		if o, err := scratch.Find(ev.Ref); err == nil {
@@ -46,8 +43,8 @@ func (s *simulation) create(manifests []manifest) error {
 		}
 	}
 	for i, m := range manifests {
-		if _, err := add(m.text); err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+		if _, err := add(m.Text); err != nil {
+			return fmt.Errorf("%s: %w", m.Path, err)
 		}
 		if s.absent[refs[i]] != nil { // it has been there for its uid
 			o, err := s.server.Find(refs[i])
@@ -60,62 +57,20 @@ func (s *simulation) create(manifests []manifest) error {
 	return nil
 }
 
-// manifest is an object and the file that it is from.
-type manifest struct {
-	path string
-	text []byte
-}
-
-// readManifests reads files, and all manifests below directories.
-func readManifests(paths []string) (all []manifest, err error) {
-	for _, path := range paths {
-		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return fmt.Errorf("cannot read the objects: %w", err)
-			case d.IsDir() && file != path && strings.HasPrefix(d.Name(), "."):
-				return fs.SkipDir
-			case d.IsDir(), file != path && !isManifest(file):
-				return nil
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return fmt.Errorf("cannot read the objects: %w", err)
-			}
-			objects, err := testfile.Manifests(text)
-			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			for _, o := range objects {
-				all = append(all, manifest{file, o})
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-func isManifest(path string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path)))
-}
-
 // learn serves the kinds of manifests: those of CRDs among them, and guessed ones.
-func (s *simulation) learn(ctx context.Context, manifests ...manifest) error {
+func (s *simulation) learn(ctx context.Context, manifests ...testfile.Manifest) error {
 	for _, m := range manifests {
-		for _, k := range crdKinds(m.text) {
+		for _, k := range memory.CRDKinds(m.Text) {
 			s.server.Learn(k)
 		}
 	}
 	for _, m := range manifests {
-		head, err := headOf(m.text)
+		head, err := memory.HeadOf(m.Text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+			return fmt.Errorf("%s: %w", m.Path, err)
 		}
 		if err := s.store.learn(ctx, head.APIVersion, head.Kind, head.Metadata.Namespace != ""); err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+			return fmt.Errorf("%s: %w", m.Path, err)
 		}
 	}
 	return nil
@@ -132,8 +87,8 @@ func (s *simulation) resolve(apiVersion, kind string) (kube.Resource, error) {
 
 // refresh makes the bindings follow the changes of the cluster.
 func (s *simulation) refresh(ctx context.Context) error {
-	before := len(s.result.diffs)
-	defer func() { sortDiffs(s.result.diffs[before:]) }()
+	before := len(s.result.Diffs)
+	defer func() { sortDiffs(s.result.Diffs[before:]) }()
 	for changes := s.server.Changes(); len(changes) > 0; changes = s.server.Changes() { // a change may add a finalizer
 		for _, c := range changes {
 			if s.collecting {
@@ -161,7 +116,7 @@ func (s *simulation) collect(c memory.Change) error {
 	}
 	d, err := objectDiff(c.Before, after)
 	if err == nil && len(d.Lines) > 0 {
-		s.result.diffs = append(s.result.diffs, d)
+		s.result.Diffs = append(s.result.Diffs, d)
 	}
 	return err
 }
@@ -178,7 +133,7 @@ func named(ref, text string, server *memory.Server) bool {
 
 // readBack makes the bindings follow what operations have changed.
 func (s *simulation) readBack(ctx context.Context) error {
-	s.collecting = s.diff && s.dry == nil
+	s.collecting = s.Diff && s.dry == nil
 	defer func() { s.collecting = false }()
 	return s.refresh(ctx)
 }
@@ -186,7 +141,7 @@ func (s *simulation) readBack(ctx context.Context) error {
 // learnPatches serves the kinds that operations name; one that is unknown is an error of its operation.
 func (s *simulation) learnPatches(ctx context.Context, patches []effect.Patch) {
 	for _, p := range patches {
-		for _, k := range crdKinds(p.Object) {
+		for _, k := range memory.CRDKinds(p.Object) {
 			s.server.Learn(k)
 		}
 		switch {
@@ -201,7 +156,7 @@ func (s *simulation) learnPatches(ctx context.Context, patches []effect.Patch) {
 // learnSet serves the kinds of a set and of its owner.
 func (s *simulation) learnSet(ctx context.Context, set *effect.ObjectSet) {
 	for _, m := range set.Objects {
-		for _, k := range crdKinds(m.Object) {
+		for _, k := range memory.CRDKinds(m.Object) {
 			s.server.Learn(k)
 		}
 	}

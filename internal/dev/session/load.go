@@ -1,4 +1,4 @@
-package dev
+package session
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -24,7 +25,8 @@ const establishTimeout = time.Minute
 
 // loader creates objects in an empty cluster.
 type loader struct {
-	*cluster
+	client   kube.Client
+	resolver *kube.Resolver
 	// defined are the kinds of CRDs among the objects, by version and kind.
 	defined map[string]kube.Resource
 }
@@ -37,22 +39,26 @@ func Load(ctx context.Context, o kube.Options, dir, private string) (n int, err 
 		return 0, err
 	}
 	files = slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, testfile.Suffix) })
-	all, err := readManifests(files)
+	all, err := testfile.ReadManifests(files)
 	if err != nil {
 		return 0, err
 	}
-	c, err := connect(o, private)
+	cl, err := kube.Connect(o, private)
 	if err != nil {
 		return 0, err
 	}
-	l := loader{c, map[string]kube.Resource{}}
+	client, err := kube.NewClient(cl.Config)
+	if err != nil {
+		return 0, fmt.Errorf("cannot make a client for the cluster: %w", err)
+	}
+	l := loader{client, kube.NewResolver(client), map[string]kube.Resource{}}
 	namespaces, err := l.namespacesOf(ctx, all)
 	if err != nil {
 		return 0, err
 	}
 	for _, m := range append(namespaces, inOrder(all)...) {
-		if err := l.create(ctx, m.text); err != nil {
-			return n, fmt.Errorf("%s: %w", m.path, err)
+		if err := l.create(ctx, m.Text); err != nil {
+			return n, fmt.Errorf("%s: %w", m.Path, err)
 		}
 		n++
 	}
@@ -60,37 +66,37 @@ func Load(ctx context.Context, o kube.Options, dir, private string) (n int, err 
 }
 
 // inOrder sorts objects: what others need comes first.
-func inOrder(all []manifest) []manifest {
-	rank := func(m manifest) int {
-		h, _ := headOf(m.text)
+func inOrder(all []testfile.Manifest) []testfile.Manifest {
+	rank := func(m testfile.Manifest) int {
+		h, _ := memory.HeadOf(m.Text)
 		return map[string]int{"Namespace": -2, "CustomResourceDefinition": -1}[h.Kind]
 	}
-	slices.SortStableFunc(all, func(a, b manifest) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(all, func(a, b testfile.Manifest) int { return rank(a) - rank(b) })
 	return all
 }
 
 // namespacesOf are the namespaces that objects name, and that neither every cluster has nor a manifest creates.
-func (l *loader) namespacesOf(ctx context.Context, all []manifest) (missing []manifest, err error) {
+func (l *loader) namespacesOf(ctx context.Context, all []testfile.Manifest) (missing []testfile.Manifest, err error) {
 	exist := map[string]bool{"": true}
 	for _, name := range initialNamespaces {
 		exist[name] = true
 	}
-	heads := make([]head, len(all))
+	heads := make([]memory.Head, len(all))
 	for i, m := range all {
-		if heads[i], err = headOf(m.text); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.path, err)
+		if heads[i], err = memory.HeadOf(m.Text); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Path, err)
 		}
 		if heads[i].Kind == "Namespace" {
 			exist[heads[i].Metadata.Name] = true
 		}
-		for _, k := range crdKinds(m.text) {
+		for _, k := range memory.CRDKinds(m.Text) {
 			l.defined[k.GroupVersion().String()+" "+k.Kind] = k.Resource
 		}
 	}
 	for i, m := range all {
 		res, err := l.resource(ctx, &heads[i])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.path, err)
+			return nil, fmt.Errorf("%s: %w", m.Path, err)
 		}
 		name := heads[i].Metadata.Namespace
 		if !res.Namespaced || exist[name] {
@@ -101,12 +107,12 @@ func (l *loader) namespacesOf(ctx context.Context, all []manifest) (missing []ma
 		if err != nil {
 			return nil, err
 		}
-		missing = append(missing, manifest{m.path, text})
+		missing = append(missing, testfile.Manifest{Path: m.Path, Text: text})
 	}
 	return missing, nil
 }
 
-func (l *loader) resource(ctx context.Context, h *head) (kube.Resource, error) {
+func (l *loader) resource(ctx context.Context, h *memory.Head) (kube.Resource, error) {
 	if res, ok := l.defined[h.APIVersion+" "+h.Kind]; ok {
 		return res, nil
 	}
@@ -115,7 +121,7 @@ func (l *loader) resource(ctx context.Context, h *head) (kube.Resource, error) {
 
 // create creates an object, and its status.
 func (l *loader) create(ctx context.Context, text []byte) error {
-	h, err := headOf(text)
+	h, err := memory.HeadOf(text)
 	if err != nil {
 		return err
 	}
@@ -132,7 +138,7 @@ func (l *loader) create(ctx context.Context, text []byte) error {
 		return err
 	}
 	metadata, _ := tree["metadata"].(map[string]any)
-	for _, field := range append(slices.Clone(noise), "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink") {
+	for _, field := range setByServer {
 		delete(metadata, field)
 	}
 	body, err := json.Marshal(tree)
@@ -141,24 +147,28 @@ func (l *loader) create(ctx context.Context, text []byte) error {
 	}
 	_, err = kube.Send(ctx, l.client.Post().AbsPath(res.Path(namespace)...).SetHeader("Content-Type", "application/json").Body(body))
 	if err != nil && (!apierrors.IsAlreadyExists(err) || !isInitial(&h)) {
-		return fmt.Errorf("cannot create %s: %w", h.ref(), err)
+		return fmt.Errorf("cannot create %s: %w", h.Ref(), err)
 	}
 	path := append(res.Path(namespace), h.Metadata.Name)
-	if len(crdKinds(text)) > 0 {
+	if len(memory.CRDKinds(text)) > 0 {
 		return l.established(ctx, h.Metadata.Name, path)
 	}
 	return l.status(ctx, &h, path, tree["status"])
 }
 
+// setByServer are the fields of metadata that the API server sets.
+var setByServer = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "deletionTimestamp",
+	"deletionGracePeriodSeconds", "selfLink"}
+
 // initialNamespaces are those that every cluster has.
 var initialNamespaces = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
 
-func isInitial(h *head) bool {
+func isInitial(h *memory.Head) bool {
 	return h.Kind == "Namespace" && slices.Contains(initialNamespaces, h.Metadata.Name)
 }
 
 // status writes the status of an object, if it is a subresource.
-func (l *loader) status(ctx context.Context, h *head, path []string, status any) error {
+func (l *loader) status(ctx context.Context, h *memory.Head, path []string, status any) error {
 	if status == nil {
 		return nil
 	}
@@ -168,7 +178,7 @@ func (l *loader) status(ctx context.Context, h *head, path []string, status any)
 	}
 	_, err = kube.Send(ctx, l.client.Patch(types.MergePatchType).AbsPath(append(path, "status")...).Body(patch))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("cannot write the status of %s: %w", h.ref(), err)
+		return fmt.Errorf("cannot write the status of %s: %w", h.Ref(), err)
 	}
 	return nil
 }

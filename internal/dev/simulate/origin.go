@@ -1,4 +1,4 @@
-package dev
+package simulate
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 // request for it, or for a list by labels.
 type origin struct {
 	offline
-	*cluster
+	cluster *Cluster
 
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-func newOrigin(c *cluster, server *memory.Server) *origin {
+func newOrigin(c *Cluster, server *memory.Server) *origin {
 	return &origin{offline: offline{server}, cluster: c, seen: map[string]bool{}}
 }
 
@@ -32,17 +32,17 @@ func newOrigin(c *cluster, server *memory.Server) *origin {
 func (o *origin) load(ctx context.Context, h *hook.Hook) error {
 	for i := range h.Kubernetes {
 		b := &h.Kubernetes[i]
-		res, err := o.resolve(ctx, b)
+		res, err := o.cluster.ResourceOf(ctx, b)
 		if err != nil {
 			return fmt.Errorf("binding %q: %w", b.Name, err)
 		}
 		o.Learn(memory.Kind{Resource: res, Guessed: true})
-		objects, err := o.objects(ctx, res, b, 0)
+		objects, err := o.cluster.Objects(ctx, res, b, 0)
 		if err != nil {
 			return fmt.Errorf("binding %q: cannot read the objects: %w", b.Name, err)
 		}
 		if b.Namespaces.ByLabels {
-			found, err := o.list(ctx, namespaceResource, "", b.Namespaces.Labels, "", 0)
+			found, err := o.cluster.list(ctx, Namespaces, "", b.Namespaces.Labels, "", 0)
 			if err != nil {
 				return fmt.Errorf("binding %q: cannot read the namespaces: %w", b.Name, err)
 			}
@@ -62,7 +62,7 @@ func (o *origin) learn(ctx context.Context, apiVersion, kind string, _ bool) err
 	if _, known := o.Resolve(apiVersion, kind); known {
 		return nil
 	}
-	res, err := o.resolver.Resolve(ctx, apiVersion, kind)
+	res, err := o.cluster.Resolver.Resolve(ctx, apiVersion, kind)
 	if err == nil {
 		o.Learn(memory.Kind{Resource: res, Guessed: true})
 	}
@@ -76,7 +76,7 @@ func (o *origin) find(ctx context.Context, ref string) (memory.Object, error) {
 	if err == nil || len(parts) < 2 || len(parts) > 3 {
 		return found, err // the error explains references
 	}
-	res, err := o.resolver.Resolve(ctx, "", parts[0])
+	res, err := o.cluster.Resolver.Resolve(ctx, "", parts[0])
 	if err != nil {
 		return memory.Object{}, err
 	}
@@ -87,7 +87,7 @@ func (o *origin) find(ctx context.Context, ref string) (memory.Object, error) {
 	case res.Namespaced:
 		namespace = "default"
 	}
-	text, err := o.get(ctx, res, namespace, parts[len(parts)-1])
+	text, err := o.cluster.Get(ctx, res, namespace, parts[len(parts)-1])
 	if err != nil {
 		return memory.Object{}, fmt.Errorf("cannot read %s: %w", ref, err)
 	}
@@ -139,12 +139,12 @@ func (o *origin) readList(r *http.Request) error {
 	if !known {
 		return nil
 	}
-	all, err := o.list(r.Context(), k.Resource, namespace, r.URL.Query().Get("labelSelector"), "", 0)
+	all, err := o.cluster.list(r.Context(), k.Resource, namespace, r.URL.Query().Get("labelSelector"), "", 0)
 	if err != nil {
 		return err
 	}
 	for _, text := range all {
-		h, err := headOf(text)
+		h, err := memory.HeadOf(text)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (o *origin) read(r *http.Request) error {
 	if !unread {
 		return nil
 	}
-	text, err := o.get(r.Context(), k.Resource, namespace, name)
+	text, err := o.cluster.Get(r.Context(), k.Resource, namespace, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

@@ -1,4 +1,4 @@
-package dev
+package simulate
 
 import (
 	"errors"
@@ -11,26 +11,27 @@ import (
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
 // callsFile is where stubs record their calls.
-func (s *simulation) callsFile() string { return filepath.Join(s.dir, "calls") }
+func (s *simulation) callsFile() string { return filepath.Join(s.Dir, "calls") }
 
 // environment makes the directories and stubs of a simulation, and returns the environment of its hook.
 func (s *simulation) environment() ([]string, error) {
-	env := slices.Clone(s.env)
+	env := slices.Clone(s.Env)
 	set := func(name, value string) {
 		env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 		env = append(env, name+"="+value)
 	}
 	for name, dir := range map[string]string{"HOME": "home", "TMPDIR": "tmp"} {
-		path := filepath.Join(s.dir, dir)
+		path := filepath.Join(s.Dir, dir)
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return nil, err
 		}
 		set(name, path)
 	}
-	kubeconfig := filepath.Join(s.dir, "kubeconfig")
+	kubeconfig := filepath.Join(s.Dir, "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte(noCluster), 0o600); err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (s *simulation) environment() ([]string, error) {
 	if len(s.in.Stubs) == 0 {
 		return env, nil
 	}
-	dir := filepath.Join(s.dir, "stubs")
+	dir := filepath.Join(s.Dir, "stubs")
 	if err := os.MkdirAll(filepath.Join(dir, "scripts"), 0o700); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (s *simulation) environment() ([]string, error) {
 			return nil, err
 		}
 	}
-	set("PATH", dir+":"+valueOf(env, "PATH"))
+	set("PATH", dir+":"+process.Variable(env, "PATH"))
 	return env, nil
 }
 
@@ -72,7 +73,7 @@ func stubText(name string, stub testfile.Stub, script, calls string) (string, er
 	text := "#!/bin/sh\nprintf '%s\\0' \"$(($# + 1))\" " + quoteShell(name) + " \"$@\" >>" + quoteShell(calls) + "\n"
 	switch {
 	case stub.File != "":
-		if !isExecutable(stub.File) {
+		if !testfile.IsExecutable(stub.File) {
 			return "", fmt.Errorf("stub %s: %s is not an executable file", name, stub.File)
 		}
 		return text + "exec " + quoteShell(stub.File) + ` "$@"` + "\n", nil

@@ -1,4 +1,4 @@
-package dev
+package simulate
 
 import (
 	"context"
@@ -26,15 +26,15 @@ type simulatedExecutor struct {
 func (e simulatedExecutor) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
 	s := e.simulation
 	if s.result.exhausted != nil {
-		s.result.failed, s.result.exhausted = s.result.exhausted, nil
+		s.result.Failed, s.result.exhausted = s.result.exhausted, nil
 	}
-	s.result.runs++
-	if s.started != nil {
-		if contexts, err := os.ReadFile(valueOf(in.Vars, "BINDING_CONTEXT_PATH")); err == nil {
-			s.started(contexts)
+	s.result.Runs++
+	if s.Started != nil {
+		if contexts, err := os.ReadFile(process.Variable(in.Vars, "BINDING_CONTEXT_PATH")); err == nil {
+			s.Started(contexts)
 		}
 	}
-	in.Stdout, in.Stderr = s.lines("stdout", &s.result.stdout), s.lines("stderr", &s.result.stderr)
+	in.Stdout, in.Stderr = s.lines("stdout", &s.result.Stdout), s.lines("stderr", &s.result.Stderr)
 	return e.Executor.Execute(ctx, in)
 }
 
@@ -43,8 +43,8 @@ func (s *simulation) lines(stream string, into *[]string) func([]byte) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		*into = append(*into, string(line))
-		if s.line != nil {
-			s.line(stream, string(line))
+		if s.Line != nil {
+			s.Line(stream, string(line))
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (f simulatedFinalizers) Release(ctx context.Context, events iter.Seq[event.
 	defer func() { f.listening = false }()
 	f.watched.Release(ctx, events)
 	if err := f.readBack(ctx); err != nil && ctx.Err() == nil {
-		f.result.notes = append(f.result.notes, "the finalizers: "+err.Error())
+		f.result.Notes = append(f.result.Notes, "the finalizers: "+err.Error())
 	}
 }
 
@@ -68,7 +68,7 @@ type simulatedEffects struct{ *simulation }
 
 func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
 	seen run.Seen) ([]run.Change, error) {
-	requests, err := apply.Check(h, out, e.filters)
+	requests, err := apply.Check(h, out, e.Filters)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	}
 	if e.dry != nil {
 		changes, err := e.dry.Apply(ctx, log, h, out, turn, seen)
-		e.result.diffs = append(e.result.diffs, e.dryRuns.take()...)
+		e.result.Diffs = append(e.result.Diffs, e.dryRuns.take()...)
 		if err != nil {
 			return changes, err
 		}
@@ -86,8 +86,8 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	changes, err := e.effects.Apply(ctx, log, h, out, turn, seen)
 	e.effects.Flush(ctx)
 	if err == nil {
-		e.result.patches = append(e.result.patches, requests.Patches...)
-		e.result.metrics = append(e.result.metrics, requests.Metrics...)
+		e.result.Patches = append(e.result.Patches, requests.Patches...)
+		e.result.Metrics = append(e.result.Metrics, requests.Metrics...)
 	}
 	return changes, errors.Join(err, e.readBack(ctx))
 }
@@ -96,9 +96,9 @@ func (e simulatedEffects) Check(h *hook.Hook, out run.Outputs) error { return e.
 
 func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
 	seen run.Seen) ([]run.Change, error) {
-	if patches, err := wire.ParsePatches(out.Patch, e.filters); err == nil {
+	if patches, err := wire.ParsePatches(out.Patch, e.Filters); err == nil {
 		e.learnPatches(ctx, patches)
-		e.result.despite = slices.DeleteFunc(patches, func(p effect.Patch) bool { return !p.IgnoreHookError })
+		e.result.Despite = slices.DeleteFunc(patches, func(p effect.Patch) bool { return !p.IgnoreHookError })
 	}
 	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, seen)
 	return changes, errors.Join(err, e.readBack(ctx))

@@ -1,4 +1,7 @@
-package dev
+// Package session has the parts of the command dev: the objects that its control plane begins with, and tests that run when files change.
+//
+// Callers may rely on this: Load creates objects only in the cluster that its caller names.
+package session
 
 import (
 	"context"
@@ -12,15 +15,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/dev"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
 // FollowTests runs the tests of hooks whose files change, until ctx ends.
-func FollowTests(ctx context.Context, o Options, report func(TestReport, error)) {
+func FollowTests(ctx context.Context, o dev.Options, report func(dev.TestReport, error)) {
 	before, err := stamps(o.HooksDir)
 	if err != nil {
-		report(TestReport{}, err)
+		report(dev.TestReport{}, err)
 		return
 	}
 	_ = filewatch.Follow(ctx, filewatch.Options{ // it ends with ctx and for no other reason
@@ -28,13 +32,13 @@ func FollowTests(ctx context.Context, o Options, report func(TestReport, error))
 		Changed: func() time.Duration {
 			now, err := stamps(o.HooksDir)
 			if err != nil {
-				report(TestReport{}, err)
+				report(dev.TestReport{}, err)
 				return 0
 			}
 			changed := differing(before, now)
 			before = now
 			if files := affected(o.HooksDir, changed); len(files) > 0 && ctx.Err() == nil {
-				result, err := Test(ctx, o, TestOptions{Paths: files})
+				result, err := dev.Test(ctx, o, dev.TestOptions{Paths: files})
 				if ctx.Err() == nil {
 					report(result, err)
 				}
@@ -42,7 +46,7 @@ func FollowTests(ctx context.Context, o Options, report func(TestReport, error))
 			return 0
 		},
 		Degraded: func(err error) {
-			report(TestReport{}, fmt.Errorf("changes of files are noticed within a minute only: %w", err))
+			report(dev.TestReport{}, fmt.Errorf("changes of files are noticed within a minute only: %w", err))
 		},
 	})
 }
@@ -109,7 +113,7 @@ func differing(before, now map[string]stamp) (changed []string) {
 // affected returns the test files to run after changes: those that have changed themselves or whose hook has. A file that is neither, such
 // as a fixture or a library, may belong to all of them.
 func affected(dir string, changed []string) (files []string) {
-	tests, err := testFiles([]string{dir})
+	tests, err := testfile.Find([]string{dir})
 	if err != nil || len(changed) == 0 {
 		return nil // there are none
 	}
@@ -122,7 +126,7 @@ func affected(dir string, changed []string) (files []string) {
 			continue
 		}
 		f, problems := testfile.Parse(path, text)
-		if hook, err := hookOf(f); err == nil && len(problems) == 0 {
+		if hook, err := f.FindHook(); err == nil && len(problems) == 0 {
 			hooks[path], known[hook] = hook, true
 		}
 	}

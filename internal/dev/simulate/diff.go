@@ -1,4 +1,4 @@
-package dev
+package simulate
 
 import (
 	"bytes"
@@ -9,11 +9,12 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
-// TrialDiff is what an operation changes in an object.
-type TrialDiff struct {
+// Diff is what an operation changes in an object.
+type Diff struct {
 	Object string   `json:"object"`
 	Lines  []string `json:"lines"`
 }
@@ -23,7 +24,7 @@ var noise = []string{"managedFields", "resourceVersion", "generation", "uid", "c
 
 // objectDiff compares two versions of an object; nil is none. Values of Secrets are masked. The parent of a set is the operator's own
 // record, and has no differences.
-func objectDiff(before, after []byte) (d TrialDiff, err error) {
+func objectDiff(before, after []byte) (d Diff, err error) {
 	was, name, err := comparable(before)
 	if err != nil {
 		return d, err
@@ -43,7 +44,7 @@ func objectDiff(before, after []byte) (d TrialDiff, err error) {
 	if is != nil {
 		right = is
 	}
-	return TrialDiff{name, testfile.Diff(left, right)}, nil
+	return Diff{name, testfile.Diff(left, right)}, nil
 }
 
 // comparable returns an object without noise, and its reference.
@@ -51,7 +52,7 @@ func comparable(text []byte) (tree map[string]any, ref string, err error) {
 	if text == nil {
 		return nil, "", nil
 	}
-	h, err := headOf(text)
+	h, err := memory.HeadOf(text)
 	if err != nil || isParent(&h) {
 		return nil, "", err
 	}
@@ -64,10 +65,10 @@ func comparable(text []byte) (tree map[string]any, ref string, err error) {
 	for _, field := range noise {
 		delete(metadata, field)
 	}
-	return tree, h.ref(), nil
+	return tree, h.Ref(), nil
 }
 
-func isParent(h *head) bool {
+func isParent(h *memory.Head) bool {
 	return h.Kind == "ConfigMap" && strings.HasPrefix(h.Metadata.Name, "shell-operator-") &&
 		h.Metadata.Labels["applyset.kubernetes.io/id"] != ""
 }
@@ -107,7 +108,7 @@ type dryRuns struct {
 	next http.RoundTripper
 
 	mu    sync.Mutex
-	diffs []TrialDiff
+	diffs []Diff
 }
 
 // RoundTrip reads the object before a request that writes.
@@ -163,12 +164,12 @@ func (d *dryRuns) read(r *http.Request, path string) ([]byte, error) {
 }
 
 // sortDiffs puts differences into a stable order: operations on different objects are sent concurrently.
-func sortDiffs(all []TrialDiff) {
-	slices.SortStableFunc(all, func(a, b TrialDiff) int { return strings.Compare(a.Object, b.Object) })
+func sortDiffs(all []Diff) {
+	slices.SortStableFunc(all, func(a, b Diff) int { return strings.Compare(a.Object, b.Object) })
 }
 
 // take returns the differences so far.
-func (d *dryRuns) take() []TrialDiff {
+func (d *dryRuns) take() []Diff {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.diffs
@@ -192,7 +193,7 @@ func objectPath(r *http.Request) (string, error) {
 		return "", err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	h, err := headOf(body)
+	h, err := memory.HeadOf(body)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the body of the request to %s: %w", r.URL.Path, err)
 	}

@@ -1,0 +1,145 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/shell-operator/shell-operator/internal/answer"
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/wire"
+)
+
+// readFrom returns the binding contexts of Input.From.
+func (s *simulation) readFrom() (file []byte, heads []wire.ContextHead, err error) {
+	text, err := os.ReadFile(s.in.From)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the binding contexts: %w", err)
+	}
+	if s.result.Recording, text, err = recording.Open(text); err == nil {
+		file, heads, err = wire.ReadContexts(text)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", s.in.From, err)
+	}
+	return file, heads, nil
+}
+
+// contextObjects are the full objects of binding contexts: the last state of each.
+func contextObjects(file []byte) (all []testfile.Manifest, err error) {
+	type item struct{ Object json.RawMessage }
+	var contexts []struct {
+		item
+		Objects    []item
+		Snapshots  map[string][]item
+		WatchEvent string
+	}
+	if err := json.Unmarshal(file, &contexts); err != nil {
+		return nil, err
+	}
+	last := map[string]int{}
+	add := func(text []byte) {
+		h, err := memory.HeadOf(text)
+		if len(text) == 0 || err != nil || h.Kind == "" || h.APIVersion == "" || h.Metadata.Name == "" {
+			return
+		}
+		id := h.APIVersion + "/" + h.Ref()
+		if at, ok := last[id]; ok {
+			all[at].Text = text
+			return
+		}
+		last[id] = len(all)
+		all = append(all, testfile.Manifest{Path: "its contexts", Text: text})
+	}
+	for _, c := range contexts {
+		for _, o := range c.Objects {
+			add(o.Object)
+		}
+		for _, snapshot := range c.Snapshots {
+			for _, o := range snapshot {
+				add(o.Object)
+			}
+		}
+		if c.WatchEvent != event.Deleted.String() {
+			add(c.Object)
+		}
+	}
+	return all, nil
+}
+
+// replay runs the hook with given contexts.
+func (s *simulation) replay(ctx context.Context) error {
+	file, heads, err := s.readFrom()
+	if err != nil {
+		return err
+	}
+	s.result.Notes = append(s.result.Notes, UnknownBindings(s.hook, heads)...)
+	for i := range max(1, s.in.Attempts) {
+		out, result, err := s.runner.Try(ctx, run.Trial{
+			Hook: s.hook, Contexts: file, Attempt: s.result.Recording.FirstAttempt() + i, Stdout: discardLine, Stderr: discardLine,
+		})
+		s.result.Usage = result.Usage
+		if err == nil {
+			if _, err = apply.Check(s.hook, out, s.Filters); err == nil {
+				err = s.answered(heads[0], out)
+			}
+			if err == nil {
+				_, err = simulatedEffects{s}.Apply(ctx, silent(), s.hook, out, nil, nil)
+			}
+		} else if out.Patch != nil {
+			_, failed := simulatedEffects{s}.ApplyFailed(ctx, silent(), s.hook, out, nil, nil)
+			err = errors.Join(err, failed)
+		}
+		s.result.Err, s.result.Exit = err, exitOf(err)
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// answered parses the response of a run to a request, if it has one.
+func (s *simulation) answered(head wire.ContextHead, out run.Outputs) error {
+	a, err := answer.Parse(s.hook, head, out)
+	if err != nil {
+		return err
+	}
+	if a.Admission != nil {
+		s.result.Admission = wire.FormatAdmission(*a.Admission)
+	}
+	if a.Conversion != nil {
+		s.result.Conversion = wire.FormatConversion(*a.Conversion)
+	}
+	if a.HTTP != nil {
+		s.result.HTTP = wire.FormatHTTP(*a.HTTP)
+	}
+	return nil
+}
+
+func discardLine([]byte) {}
+
+// UnknownBindings are notes about contexts for bindings that a hook does not have.
+func UnknownBindings(h *hook.Hook, heads []wire.ContextHead) (notes []string) {
+	known := map[string]bool{}
+	for a, b := range h.Bindings() {
+		known[b.Name] = true
+		if a.Kind.Caller() == "" {
+			known[b.Group] = true
+		}
+	}
+	for _, c := range heads {
+		if !known[c.Binding] && c.GroupName == "" {
+			notes = append(notes,
+				fmt.Sprintf("the context is for binding %q, which the hook does not have: the operator would never pass it", c.Binding))
+		}
+	}
+	return notes
+}
