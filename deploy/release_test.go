@@ -142,3 +142,37 @@ func remove(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 }
+
+// TestInstall types the commands of README on the files of a release: what they fetch is there under that name, and the program runs.
+func TestInstall(t *testing.T) {
+	steps := read(t, filepath.Join("testdata", "release-v1.2.3.txt"))
+	_, section, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "README.md")), "\n## Install\n")
+	_, block, _ := strings.Cut(section, "```sh\n")
+	block, _, found := strings.Cut(block, "```")
+	if !found {
+		t.Fatal("README has no commands to install it")
+	}
+	dist, _ := release(t, "v1.2.3")
+	program := read(t, testenv.Binary(t))
+	write(t, filepath.Join(dist, "shell-operator-linux-amd64"), program, 0o644)
+	for _, published := range []string{"ghcr.io/shell-operator/shell-operator:latest ", "ghcr.io/shell-operator/shell-operator/charts/shell-operator"} {
+		if !strings.Contains(steps, published) || !strings.Contains(block, strings.TrimSpace(published)) {
+			t.Errorf("%s is not published, or not in README", published)
+		}
+	}
+	dir, bin := t.TempDir(), t.TempDir()
+	// curl fetches a file of the release; docker and helm would need a registry.
+	write(t, filepath.Join(bin, "curl"), `#!/bin/sh
+[ "$1" = -fLO ] || exit 2
+case $2 in https://github.com/shell-operator/shell-operator/releases/latest/download/*) cp "`+dist+`/${2##*/}" . ;; *) exit 22 ;; esac
+`, 0o755)
+	write(t, filepath.Join(bin, "docker"), "#!/bin/sh\nfor last; do :; done\nexec shell-operator \"$last\" --help >/dev/null\n", 0o755)
+	write(t, filepath.Join(bin, "helm"), "#!/bin/sh\n[ \"$1 $2\" = 'install my-operator' ]\n", 0o755)
+	cmd := exec.Command("bash", "-eux", "-c", strings.ReplaceAll(block, "/usr/local/bin", bin)+
+		"shell-operator version\n"+"kubectl-shell_operator --help\n")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "kubectl shell-operator") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
