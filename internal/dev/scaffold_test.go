@@ -115,16 +115,16 @@ func build(t *testing.T, source string) {
 func TestScaffoldNames(t *testing.T) {
 	need(t, atWork(""), "jq")
 	for _, name := range []string{
-		"a b", "a: b", "a #b", "it's", `"quoted"`, "{a, b}", "-", "yes", "null", "123", "Ü", "UPPER.case", "$(b)$HOME", strings.Repeat("long-", 30),
+		"a: b", "a #b", `it's "quoted"`, "{a, b}", "yes", "123", "Ü", "UPPER.case", "$(b)$HOME", strings.Repeat("long-", 30),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all(t, []string{"kubernetes", "mutating", "http"}, func(dir, binding string) InitOptions {
+			all(t, []string{"mutating", "http"}, func(dir, binding string) InitOptions {
 				return InitOptions{File: filepath.Join(dir, binding, name+".sh"), Binding: binding}
 			})
 		})
 	}
-	for _, kind := range []string{"example.com/v1/On", "a.b.c/v2/HTTPRoute", "Node", "deploy", "Namespace"} {
+	for _, kind := range []string{"example.com/v1/On", "a.b.c/v2/HTTPRoute", "Node"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			all(t, []string{"kubernetes", "validating"}, func(dir, binding string) InitOptions {
@@ -156,7 +156,9 @@ func all(t *testing.T, bindings []string, options func(dir, binding string) Init
 // TestInitRefused has what would be invalid.
 func TestInitRefused(t *testing.T) {
 	dir := t.TempDir()
-	for _, kind := range []string{"example.com/v1/", "example.com/v1/a b", "Example_com/v1/Widget", "example.com/1/Widget", "v1/Widget", "a/b/c/d"} {
+	for _, kind := range []string{
+		"example.com/v1/", "example.com/v1/a b", "Example_com/v1/Widget", "example.com/1/Widget", "v1/Widget", "a/b/c/d",
+	} {
 		if _, err := Init(InitOptions{File: filepath.Join(dir, "refused.sh"), Kind: kind}); err == nil {
 			t.Errorf("%q is accepted", kind)
 		}

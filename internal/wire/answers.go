@@ -37,7 +37,7 @@ func ParseConversion(text []byte) (effect.ConversionAnswer, error) {
 // answerTypes are the types of the keys of all answers, as in docs/reference/hook-process.md.
 var answerTypes = map[string]string{
 	"allowed": "a boolean, true or false without quotes", "message": "a string", "warnings": "a list of strings",
-	"patch": "a string: a JSON patch in base64", "convertedObjects": "a list", "failedMessage": "a string",
+	"convertedObjects": "a list", "failedMessage": "a string",
 	"status": "a whole number", "headers": "an object", "body": "a string; for JSON there is the key json", "bodyBase64": "a string in base64",
 }
 
@@ -47,10 +47,17 @@ func decodeAnswer(text []byte, variable string, into any, hint string) error {
 		err = errors.New("it is null, which is no answer")
 	}
 	if err != nil {
-		return fmt.Errorf("the file that $%s names is not valid: %w: %s", variable, answerError(text, err), hint)
+		err = answerError(text, err)
+		if errors.Is(err, errPatch) {
+			hint = `write {"allowed": true, "patch": "W3sib3…"}, as jq does by ([{op: "add", …}] | tojson | @base64); the libraries encode it`
+		}
+		return fmt.Errorf("the file that $%s names is not valid: %w: %s", variable, err, hint)
 	}
 	return nil
 }
+
+// errPatch is a patch that is not in base64.
+var errPatch = errors.New(`"patch" must be a string: a JSON patch in base64`)
 
 // answerError rewrites an error of the JSON decoder for authors of hooks. It shows no values.
 func answerError(text []byte, err error) error {
@@ -68,11 +75,11 @@ func answerError(text []byte, err error) error {
 			return fmt.Errorf("it must be a JSON object, not %s", withArticle(is))
 		}
 		if wrongType.Field == "patch" { // the decoder reports the type of its items
-			return fmt.Errorf("\"patch\" must be %s", answerTypes["patch"])
+			return errPatch
 		}
 		return fmt.Errorf("%q must be %s, not %s", wrongType.Field, answerTypes[wrongType.Field], withArticle(is))
 	case errors.As(err, new(base64.CorruptInputError)):
-		return fmt.Errorf("\"patch\" must be %s", answerTypes["patch"])
+		return errPatch
 	case errors.As(err, &syntax) && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
 		return errors.New("it must be a JSON object, YAML and plain text are not read")
 	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -117,8 +118,33 @@ func (p *parser) filter(o *object, text string) {
 
 func (p *parser) compiles(o *object, key, text string) {
 	if _, err := p.JQ.Compile(text); err != nil {
-		o.violation(key, fmt.Sprintf("does not compile: %v", err), "try it with the jq command")
+		o.violation(key, fmt.Sprintf("does not compile: %v", err), p.filterHint(text))
 	}
+}
+
+var (
+	// A path without its dot; functions of jq begin with other words.
+	bareField = regexp.MustCompile(`^(metadata|spec|status|data|kind|apiVersion|[A-Za-z_]\w*[.[])`)
+	// A field whose name jq reads as a subtraction.
+	dashedField = regexp.MustCompile(`\.(\w+(?:-\w+)+)`)
+)
+
+// filterHint is the probable correction of a filter that does not compile.
+func (p *parser) filterHint(text string) string {
+	right := text
+	if bareField.MatchString(right) {
+		right = "." + right
+	}
+	right = dashedField.ReplaceAllString(right, `["$1"]`)
+	if right = strings.ReplaceAll(right, `.["`, `["`); right != text {
+		if strings.HasPrefix(right, `["`) {
+			right = "." + right
+		}
+		if _, err := p.JQ.Compile(right); err == nil {
+			return "write " + right
+		}
+	}
+	return "try it with the jq command"
 }
 
 func (p *parser) resync(o *object) time.Duration {

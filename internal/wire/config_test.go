@@ -110,7 +110,7 @@ configVersion: v2
 `},
 		{"two problems", "configVersion: v1\nonStartup: first\nschedule: [{name: tick, crontab: '* *'}]\n",
 			`hook "a/b.sh": the configuration is not valid, 2 problems:
-  * onStartup must be of type integer: "string": write it without quotes
+  * onStartup must be of type integer: "string": write a number
   * schedule[0].crontab (binding "tick") "* *" is invalid: 2 fields
 The hook printed:
 configVersion: v1

@@ -84,11 +84,19 @@ var longForms = map[string]string{
 const quoteBooleans = "YAML reads a bare y, yes, on, true, n, no, off or false as a boolean: write it in quotes"
 
 func hintForType(want string, v any) string {
-	_, isText := v.(string)
+	text, isText := v.(string)
 	switch {
 	case v == nil:
 		return "set a value or omit the key"
-	case isText && (want == "integer" || want == "boolean"):
+	case isText && want == "integer":
+		if _, err := strconv.Atoi(text); err != nil {
+			return "write a number"
+		}
+		return "write it without quotes"
+	case isText && want == "boolean":
+		if !isBoolean(text) {
+			return "write true or false"
+		}
 		return "write it without quotes"
 	case want == "string" && typeOf(v) == "boolean":
 		return quoteBooleans
@@ -193,6 +201,14 @@ func (o *object) integer(key string) *int {
 
 // duration reads a duration in Go's notation.
 func (o *object) duration(key string) *time.Duration {
+	if n, ok := o.number(key); ok {
+		hint := "write it with a unit, such as 5s"
+		if d, err := time.ParseDuration(n.String() + "s"); err == nil && d >= 0 {
+			hint = fmt.Sprintf("write it with a unit: %ss", n)
+		}
+		o.violation(key, `must be of type string: "number"`, hint)
+		return nil
+	}
 	text := o.text(key)
 	if v, ok := o.lookup(key); !ok || typeOf(v) != "string" {
 		return nil
@@ -203,6 +219,12 @@ func (o *object) duration(key string) *time.Duration {
 		return nil
 	}
 	return &d
+}
+
+func (o *object) number(key string) (json.Number, bool) {
+	v, _ := o.lookup(key)
+	n, ok := v.(json.Number)
+	return n, ok
 }
 
 // list returns the items of an array and checks that there are at least so many.
@@ -321,11 +343,33 @@ func (o *object) close() {
 		if near := spelling.Nearest(key, o.known); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
+		if other := o.otherName(key); other != "" {
+			hint = other
+		}
 		if isBoolean(key) {
 			hint = quoteBooleans
 		}
-		o.violation(key, "is a forbidden property", hint)
+		o.violation(key, "is an unknown key", hint)
 	}
+}
+
+// otherName is the hint for a key that users know from the Kubernetes API or from other bindings, or write without the one around it.
+func (o *object) otherName(key string) string {
+	knows := func(name string) bool { return slices.Contains(o.known, name) }
+	switch {
+	case key == "namespaceSelector" && knows("namespace"):
+		if names, ok := o.fields[key].(map[string]any); ok && names["matchNames"] != nil {
+			return "its name here is namespace: {nameSelector: …}"
+		}
+		return "its name here is namespace: {labelSelector: …}"
+	case key == "objectSelector" && knows("labelSelector"):
+		return "its name here is labelSelector"
+	case knows("matchLabels") && knows("matchExpressions"):
+		if text, ok := o.asText(o.fields[key]); ok {
+			return fmt.Sprintf("write {matchLabels: {%s: %s}}", key, text)
+		}
+	}
+	return ""
 }
 
 func (o *object) knownKeys() string {

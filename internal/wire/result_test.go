@@ -92,7 +92,7 @@ func TestResultBounds(t *testing.T) {
 		"message: " + strings.Repeat("x", maxResult):          "it has more than 1048576 bytes: write one short mapping",
 		"message: a\n---\nmessage: b\n":                       "only the first YAML document is read",
 		"message: a\nmessage: b\n":                            "message duplicate key, in lines 1 and 2: the last one counts",
-		"a: &a [x, x]\nb: [*a, *a]\nmessage: &m y\n" + "c: 1": "a is a forbidden property",
+		"a: &a [x, x]\nb: [*a, *a]\nmessage: &m y\n" + "c: 1": "a is an unknown key",
 	} {
 		if _, err := ParseResult([]byte(text), everything); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

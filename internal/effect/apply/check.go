@@ -23,7 +23,7 @@ func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Requests, err
 	if w.Metrics, w.Warnings, err = wire.ParseMetrics(out.Metrics); err != nil {
 		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	if err := checkAnswers(out); err != nil {
+	if err := checkAnswers(h, out); err != nil {
 		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	if w.Patches, err = wire.ParsePatches(out.Patch, filters); err != nil {
@@ -33,11 +33,15 @@ func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Requests, err
 }
 
 // checkAnswers returns an error for an invalid answer, also if the run is not for a request.
-func checkAnswers(out run.Outputs) error {
+func checkAnswers(h *hook.Hook, out run.Outputs) error {
 	var errs []error
 	if out.Admission != nil {
 		if _, err := wire.ParseAdmission(out.Admission); err != nil {
-			errs = append(errs, fmt.Errorf("got bad validating response: %w", err))
+			kind := "validating"
+			if len(h.Validating) == 0 && len(h.Mutating) > 0 {
+				kind = "mutating"
+			}
+			errs = append(errs, fmt.Errorf("got bad %s response: %w", kind, err))
 		}
 	}
 	if out.Conversion != nil {
