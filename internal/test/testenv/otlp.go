@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -94,7 +95,14 @@ func (r *TraceReceiver) Export(ctx context.Context,
 func texts(attributes []*common.KeyValue) map[string]string {
 	all := map[string]string{}
 	for _, a := range attributes {
-		all[a.Key] = a.Value.GetStringValue()
+		switch v := a.Value.Value.(type) {
+		case *common.AnyValue_IntValue:
+			all[a.Key] = strconv.FormatInt(v.IntValue, 10)
+		case *common.AnyValue_DoubleValue:
+			all[a.Key] = strconv.FormatFloat(v.DoubleValue, 'g', -1, 64)
+		default:
+			all[a.Key] = a.Value.GetStringValue()
+		}
 	}
 	return all
 }
