@@ -1,0 +1,138 @@
+package failover
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// The same hook as a worker, which writes down each worker as "NAME-PID". Clients have one of their own.
+const workerText = `#!/bin/bash
+source "$SHELL_LIB"
+[[ -z ${HOOK_WORKER_FD:-} ]] || echo "$POD_NAME $$" >>%[2]s/workers
+__config__() {
+  echo '{configVersion: v1, settings: {worker: true}, kubernetes: [{name: maps, kind: ConfigMap, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [%[1]s]}}}], http: [{name: greet, method: GET, path: /greet}]}'
+}
+__on_http::greet() { http::respond 200 hello; }
+__on_kubernetes::maps() {
+  echo "start $POD_NAME" >>%[2]s/runs
+  names=$(context::objects '.object.metadata.name')
+  for name in $names; do echo "$name" >>%[2]s/received; done
+  if grep -qx slow <<<"$names" && [[ ! -e %[2]s/quick ]]; then
+    echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched", "namespace": "%[1]s"}}}' >>"$KUBERNETES_PATCH_PATH"
+    echo "slow run"
+    sleep %[3]s
+  fi
+  echo "end $POD_NAME" >>%[2]s/runs
+}
+hook::run "$@"
+`
+
+func newWorkerStage(t *testing.T, slow string) *stage {
+	s := newStage(t, slow)
+	if err := os.WriteFile(filepath.Join(s.hooks, "hook.sh"), fmt.Appendf(nil, workerText, s.namespace, s.dir, slow), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// workers are the pids of a replica's workers so far.
+func (s *stage) workers(name string) (pids []string) {
+	for _, line := range s.lines("workers") {
+		if pid, own := strings.CutPrefix(line, name+"-"); own {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// untilReady waits for so many workers of an operator.
+func untilReady(op *testenv.Operator, n int) {
+	op.Until(fmt.Sprint("workers: ", n), func(records []testenv.Record) bool {
+		ready := 0
+		for _, r := range records {
+			if r.Fields["msg"] == "A worker of the hook is ready" {
+				ready++
+			}
+		}
+		return ready >= n
+	})
+}
+
+// untilGone waits for the ends of processes.
+func (s *stage) untilGone(pids []string) {
+	s.t.Helper()
+	for late := time.Now().Add(testenv.Patience); ; time.Sleep(20 * time.Millisecond) {
+		there := slices.DeleteFunc(slices.Clone(pids), func(pid string) bool {
+			text, err := os.ReadFile("/proc/" + pid + "/stat")
+			return err != nil || strings.Contains(string(text), ") Z ")
+		})
+		if len(there) == 0 {
+			return
+		}
+		if time.Now().After(late) {
+			s.t.Fatalf("still there: %q", there)
+		}
+	}
+}
+
+// A standby has workers for clients only. The workers of the leader serve the last run and end, and the next leader starts its own.
+func TestWorkersOfReplicas(t *testing.T) {
+	s := newWorkerStage(t, "1")
+	a, b := s.startBoth()
+	untilReady(b, 1)
+	untilReady(a, 2)
+	if of := s.workers("b"); len(of) != 1 || len(s.workers("a")) != 2 {
+		t.Errorf("the standby has the workers %q, the leader %q", of, s.workers("a"))
+	}
+	s.create("one", "slow")
+	a.UntilLog("slow run")
+	a.Signal(syscall.SIGTERM)
+	s.create("while-ending")
+	synchronized(b)
+	if status := a.Wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	s.untilGone(s.workers("a"))
+	s.create("last")
+	b.Until("the last object", func([]testenv.Record) bool { return slices.Contains(s.lines("received"), "last") })
+	for _, name := range []string{"one", "slow", "while-ending"} {
+		if !slices.Contains(s.lines("received"), name) {
+			t.Errorf("no run received %q", name)
+		}
+	}
+	s.onePerTime()
+	if of := s.workers("b"); len(of) != 2 {
+		t.Errorf("the next leader has the workers %q", of)
+	}
+}
+
+// The Lease is lost while a worker serves a run: all workers are killed, and the operations of the run are not applied.
+func TestLeaseTakenFromWorkers(t *testing.T) {
+	s := newWorkerStage(t, "3600") // longer than the patience of Wait
+	a := s.start("a", s.cluster.Kubeconfig)
+	a.Expect(1)
+	synchronized(a)
+	untilReady(a, 2)
+	s.create("slow")
+	a.UntilLog("slow run")
+	s.cluster.Kubectl(t, "-n", s.namespace, "patch", "lease", "shell-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"thief"}}`)
+	if status := a.Wait(); status != 1 || !strings.Contains(a.Errors.String(), "the Lease is lost") {
+		t.Errorf("status %d: %s", status, a.Errors.String())
+	}
+	if len(s.workers("a")) != 2 {
+		t.Errorf("workers %q", s.workers("a"))
+	}
+	s.untilGone(s.workers("a"))
+	s.notPatched()
+	if runs := s.lines("runs"); runs[len(runs)-1] != "start-a" {
+		t.Errorf("the run was not killed: %v", runs)
+	}
+}
