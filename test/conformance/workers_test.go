@@ -69,7 +69,7 @@ func asWorker(text []byte) []byte {
 
 // ofWorkers are the scripts that make test runs with workers: one for each kind of run. make long runs all.
 var ofWorkers = []string{
-	"conditions-02", "contexts", "execution", "finalizers-01", "lanes-03", "outputs-patches", "queues-01", "webhooks-admission",
+	"conditions-02", "contexts", "execution", "finalizers-01", "lanes-02", "lanes-03", "outputs-patches", "queues-01", "webhooks-admission",
 }
 
 // The scripts of the protocol pass with the same hooks as workers. Those that are about the configuration itself are left out.
