@@ -142,6 +142,7 @@ func (w *world) beginWith(launch func()) {
 	w.settle()
 	w.idle()
 	w.rest = w.usage()
+	w.rest.workers = w.workers
 	w.writer.start()
 }
 

@@ -39,7 +39,9 @@ func (w *world) idle() {
 // usage is what an operator holds.
 type usage struct {
 	goroutines, files, children, runs int
-	resident                          int // KiB
+	// workers are those of the children that may stay.
+	workers  int
+	resident int // KiB
 }
 
 // slack is by how much an operator at rest may differ from another time at rest: connections come and go.
@@ -101,7 +103,7 @@ func leaksOf(op *testenv.Operator, tmp string, rest usage) (wrong []string) {
 		}{
 			{"goroutines", u.goroutines, rest.goroutines + slack},
 			{"open files", u.files, rest.files + slack},
-			{"child processes", u.children, 0},
+			{"child processes", u.children, rest.workers},
 			{"directories of runs", u.runs, rest.runs},
 		} {
 			if c.now > c.most {

@@ -65,6 +65,8 @@ type world struct {
 	destroyed bool
 	// smallDisk is true if tmp is on a disk that may be full.
 	smallDisk bool
+	// workers is how many there may be at rest.
+	workers int
 	// rest is what the operator held when it was at rest for the first time.
 	rest usage
 	// ignore leaves lines of the operator's log out.

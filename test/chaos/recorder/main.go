@@ -18,7 +18,11 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
+	do := run
+	if os.Getenv("HOOK_WORKER_FD") != "" {
+		do = serve
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "recorder:", err)
 		os.Exit(1)
 	}
