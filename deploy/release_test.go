@@ -155,7 +155,8 @@ func TestInstall(t *testing.T) {
 	dist, _ := release(t, "v1.2.3")
 	program := read(t, testenv.Binary(t))
 	write(t, filepath.Join(dist, "shell-operator-linux-amd64"), program, 0o644)
-	for _, published := range []string{"ghcr.io/shell-operator/shell-operator:latest ", "ghcr.io/shell-operator/shell-operator/charts/shell-operator"} {
+	for _, published := range []string{"ghcr.io/shell-operator/shell-operator:latest ",
+		"ghcr.io/shell-operator/shell-operator/charts/shell-operator"} {
 		if !strings.Contains(steps, published) || !strings.Contains(block, strings.TrimSpace(published)) {
 			t.Errorf("%s is not published, or not in README", published)
 		}

@@ -21,7 +21,8 @@ import (
 
 // InitOptions are those of Init.
 type InitOptions struct {
-	// File is the path of the hook, or of the source of a hook in Go; by default it is in the directory hooks, with the name of what it is for.
+	// File is the path of the hook, or of the source of a hook in Go; by default it is in the directory hooks, with the name of what it is
+	// for.
 	File string
 	// Binding is its type, by default kubernetes; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in. Without
 	// Language, it is that of the extension of File.
@@ -140,7 +141,8 @@ func nameFile(o *scaffold, l language) error {
 		o.File = filepath.Join("hooks", name+l.extensions[0])
 	}
 	name := filepath.Base(o.File)
-	if strings.HasPrefix(name, ".") || slices.Contains([]string{".yaml", ".yml", ".json", ".md", ".txt"}, strings.ToLower(filepath.Ext(name))) {
+	if strings.HasPrefix(name, ".") || slices.Contains([]string{".yaml", ".yml", ".json", ".md", ".txt"},
+		strings.ToLower(filepath.Ext(name))) {
 		return fmt.Errorf("%s is no name of a hook: such files are not run, name it for instance pods.sh", o.File)
 	}
 	if o.Language == "go" {

@@ -76,8 +76,9 @@ func (w *brokenWorld) start() {
 	}
 	w.life = New(Options{
 		Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: quietWatcher{w.failing},
-		Meter: w.failing, Log: log, Leading: leading, Clock: schedule.New(schedule.Options{}), Health: health.New(func(*hook.Hook) []string { return nil }),
-		Store: store, Load: load,
+		Meter: w.failing, Log: log, Leading: leading, Clock: schedule.New(schedule.Options{}),
+		Health: health.New(func(*hook.Hook) []string { return nil }),
+		Store:  store, Load: load,
 		Prepare: func(_ context.Context, hooks []*hook.Hook, leftOut []string) (Renewal, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 
 // Every configuration of the other tests is that of its form. The form is of version 1.
 func TestFormatConfig(t *testing.T) {
-	missing := fieldsOf[hook.Hook]("Hook.Interpreter", "Hook.ShellLibrary", "Hook.Contexts", "Settings.OneByOne", "Lanes.Secret") // not in a configuration
+	// not in a configuration
+	missing := fieldsOf[hook.Hook]("Hook.Interpreter", "Hook.ShellLibrary", "Hook.Contexts", "Settings.OneByOne", "Lanes.Secret")
 	for name, text := range texts(t, configFiles) {
 		h, _, err := ParseConfig("hook.sh", "/hooks/hook.sh", text, testOptions())
 		if err != nil || h.Contexts != hook.FullContexts {

@@ -41,7 +41,8 @@ func randomContext(r *rand.Rand) map[string]any {
 		}
 	}
 	if r.IntN(2) == 0 {
-		c["object"] = map[string]any{randomText(r): randomValue(r, 3), "metadata": map[string]any{randomText(r): randomValue(r, 3), "managedFields": 1}}
+		c["object"] = map[string]any{randomText(r): randomValue(r, 3),
+			"metadata": map[string]any{randomText(r): randomValue(r, 3), "managedFields": 1}}
 	}
 	return c
 }
@@ -51,7 +52,8 @@ func randomWord(r *rand.Rand) string {
 	return strings.NewReplacer("\x00", "", "\x1e", "", "\x1f", "").Replace(randomText(r))
 }
 
-var pieces = []string{"a", "binding", "managedFields", "0", "-1", " ", "\n", "\t", "\x01", "\x1e", "\x1f", "\x7f", "\u0085", "\u2028", "é", "😀", `"`, `\`, "'",
+var pieces = []string{"a", "binding", "managedFields", "0", "-1", " ", "\n", "\t", "\x01", "\x1e", "\x1f", "\x7f", "\u0085", "\u2028", "é",
+	"😀", `"`, `\`, "'",
 	"$x", "`", "*", "[", "]", "{", "}", ",", "<", "&", "/", "\x00", "%s", "!", "~", "=", strings.Repeat("long", 40)}
 
 func randomText(r *rand.Rand) string {
@@ -79,7 +81,8 @@ func randomValue(r *rand.Rand, depth int) any {
 	case n < 6:
 		return []any{nil, true, false}[r.IntN(3)]
 	case n < 8:
-		return json.Number([]string{"0", "-0", "7", "-7", "1.50", "1e3", "1E-2", "123456789012345", "1234567890123456", "100000000000000000000"}[r.IntN(10)])
+		return json.Number([]string{"0", "-0", "7", "-7", "1.50", "1e3", "1E-2", "123456789012345", "1234567890123456",
+			"100000000000000000000"}[r.IntN(10)])
 	}
 	return randomText(r)
 }

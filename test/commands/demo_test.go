@@ -99,8 +99,10 @@ func TestDemo(t *testing.T) {
 	}
 	for _, test := range []struct{ name, variable, says string }{
 		{"assets", "KUBEBUILDER_ASSETS=" + binaries, "demo: uses etcd and kube-apiserver of KUBEBUILDER_ASSETS="},
-		{"download", "ENVTEST_INDEX=" + release(t, binaries, false).URL + "/index.yaml", "demo: fetches etcd and kube-apiserver with setup-envtest"},
-		{"checksum", "ENVTEST_INDEX=" + release(t, binaries, true).URL + "/index.yaml", "demo: builds the control plane, … the download failed (… checksum"},
+		{"download", "ENVTEST_INDEX=" + release(t, binaries, false).URL + "/index.yaml",
+			"demo: fetches etcd and kube-apiserver with setup-envtest"},
+		{"checksum", "ENVTEST_INDEX=" + release(t, binaries, true).URL + "/index.yaml",
+			"demo: builds the control plane, … the download failed (… checksum"},
 		{"no network", "ENVTEST_INDEX=http://127.0.0.1:1/", "demo: builds the control plane, … connection refused"},
 		{"no answer", "ENVTEST_INDEX=http://" + silent.Addr().String(), "demo: builds the control plane, … waits 5 s (it takes longer than 5 s)"},
 	} {
@@ -109,7 +111,8 @@ func TestDemo(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command("make", "demo")
-			cmd.Dir, cmd.Env = repository, append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "TMPDIR="+t.TempDir(), "KUBEBUILDER_ASSETS=", test.variable)
+			cmd.Dir, cmd.Env = repository, append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "TMPDIR="+t.TempDir(),
+				"KUBEBUILDER_ASSETS=", test.variable)
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "The output of the hook:\nPod 'web' added\n\nNext:\n   bin/shell-operator init") {
 				t.Fatalf("%v\n%s", err, out)

@@ -65,8 +65,8 @@ func (c *lockedClock) sleep(d time.Duration) {
 	c.clock.sleep(d)
 }
 
-// A run of a worker that prints a lot is slowed down as any run, by its named pipes and by the worker's own output, and loses nothing. The next
-// run has its own allowance.
+// A run of a worker that prints a lot is slowed down as any run, by its named pipes and by the worker's own output, and loses nothing. The
+// next run has its own allowance.
 func TestMuchOutputOfAWorker(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("needs bash")
@@ -104,7 +104,8 @@ done
 	defer w.Leave()
 	<-ready
 	const printed = 16 * 1000000
-	for i, command := range []string{`yes 0123456789abcde | head -n 1000000 >"$HOOK_STDOUT"`, "yes 0123456789abcde | head -n 1000000 >&2", "echo a"} {
+	for i, command := range []string{`yes 0123456789abcde | head -n 1000000 >"$HOOK_STDOUT"`, "yes 0123456789abcde | head -n 1000000 >&2",
+		"echo a"} {
 		before, lines, bytes := c.slept, 0, 0
 		count := func(line []byte) { lines, bytes = lines+1, bytes+len(line)+1 }
 		in := in

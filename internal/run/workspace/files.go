@@ -92,8 +92,8 @@ func (f *Files) WriteContexts(write func(io.Writer) error) error {
 	return nil
 }
 
-// WriteHeads makes the file of the heads of the contexts, which is never older than that of the contexts. If that fails, there is no file, and
-// the shell library reads the contexts themselves.
+// WriteHeads makes the file of the heads of the contexts, which is never older than that of the contexts. If that fails, there is no file,
+// and the shell library reads the contexts themselves.
 func (f *Files) WriteHeads(heads []byte) {
 	if heads == nil {
 		return

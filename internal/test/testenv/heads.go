@@ -60,7 +60,8 @@ func CheckHeads(t testing.TB, file []byte) {
 	}
 }
 
-// compareLeaves: each leaf of the heads is one of jq, and each plain one of jq is in the heads. Both have the first 200, in their own order.
+// compareLeaves: each leaf of the heads is one of jq, and each plain one of jq is in the heads. Both have the first 200, in their own
+// order.
 func compareLeaves(t testing.TB, fast, slow map[string]bool) {
 	t.Helper()
 	for leaf := range fast {
