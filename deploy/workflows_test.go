@@ -57,7 +57,8 @@ func TestPinned(t *testing.T) {
 // TestOneGo: all programs and images are built with one version of Go, that of the toolchain lines.
 func TestOneGo(t *testing.T) {
 	versions := map[string]string{}
-	for _, file := range []string{"go.mod", "kubectl/go.mod", "tools/go.mod", "testcluster/go.mod", "bench/peers/go.mod"} {
+	for _, file := range []string{"go.mod", "kubectl/go.mod", "tools/go.mod", "tools/hugo/go.mod",
+		"testcluster/go.mod", "bench/peers/go.mod"} {
 		m := regexp.MustCompile(`(?m)^toolchain go(.*)$`).FindStringSubmatch(read(t, filepath.Join(testenv.Root(), file)))
 		if m == nil {
 			t.Fatalf("%s has no line toolchain", file)
