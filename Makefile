@@ -13,6 +13,7 @@ KUBERNETES := $(CURRENT)
 OLDER := v1.35.4 v1.34.4
 LINT_VERSION := v2.12.2
 VULN_VERSION := v1.8.0
+HUGO := bin/tools/hugo-$(shell sed -n 's/^\tgithub.com\/gohugoio\/hugo \(v[0-9.]*\).*/\1/p' tools/hugo/go.mod)
 ENVTEST_VERSION := v0.25.1
 
 # The race detector needs a C compiler.
@@ -84,6 +85,22 @@ bin/tools/chart bin/tools/image bin/tools/promql: bin/tools/%: tools/go.mod tool
 bin/tools/actionlint: tools/go.mod
 	@mkdir -p bin/tools && cd tools && go build -o ../$@ github.com/rhysd/actionlint/cmd/actionlint
 
+# Static, without Sass and Node, which the theme does not need.
+$(HUGO): tools/hugo/go.mod tools/hugo/go.sum
+	@echo 'building $(@F), a few minutes the first time' >&2
+	@mkdir -p bin/tools && cd tools/hugo && CGO_ENABLED=0 go build -ldflags='-s -w' -o ../../$@ github.com/gohugoio/hugo
+
+# Of the work tree and of the newest patch of each minor release. Every link is checked.
+site: $(HUGO) ## build bin/site: the documentation with search, for each release; open bin/site/index.html
+	@cd tools && go build -o ../bin/tools/site ./site
+	@bin/tools/site --hugo $(HUGO) --to bin/site
+
+# PICTURE=1 writes bin/site.png.
+test-site: site ## test the site: versions of a repository with tags, and the search in a browser if there is one
+	@cd tools && SITE='$(CURDIR)/$(HUGO)' go test -count=1 -v -run TestSite ./site | grep -Ev '^=== '
+	@if scripts/browser.sh >/dev/null; then go test -count=1 -tags browser ./test/site $(if $(PICTURE),-update); \
+		else echo 'make test-site: there is no browser, so the search is not tested'; fi
+
 # Reproducible: no paths, no build ids, the time of the commit. Without git, set SOURCE_DATE_EPOCH and VERSION.
 export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
@@ -150,7 +167,7 @@ test: testcluster tools delivery-tools ## run all tests, with the race detector 
 # The large numbers: each promise is tested by make test with small ones. Nightly, and by hand before a release. test-browser is
 # left out where there is no browser.
 long: export LONG := 1
-long: ## run every test with its large numbers, for hours: all of test, bench-smoke, older Kubernetes, chaos, test-addons, fuzz, test-clone, test-reproducible, test-browser
+long: ## run every test with its large numbers, for hours: all of test, bench-smoke, older Kubernetes, chaos, test-addons, fuzz, test-clone, test-reproducible, test-site, test-browser
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory bench-smoke
 	@for version in $(OLDER); do $(MAKE) --no-print-directory test-kubernetes KUBERNETES=$$version; done
@@ -159,9 +176,9 @@ long: ## run every test with its large numbers, for hours: all of test, bench-sm
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory test-clone
 	@$(MAKE) --no-print-directory test-reproducible
-	@for browser in "$${BROWSER:-}" chromium chromium-browser google-chrome; do \
-		if [ "$$browser" ] && command -v "$$browser" >/dev/null; then exec $(MAKE) --no-print-directory test-browser; fi; \
-	done; echo 'make long: there is no browser, so test-browser is left out'
+	@$(MAKE) --no-print-directory test-site
+	@if scripts/browser.sh >/dev/null; then $(MAKE) --no-print-directory test-browser; \
+		else echo 'make long: there is no browser, so test-browser is left out'; fi
 
 # Most of its time is building the test cluster again.
 test-clone: testcluster tools ## follow the first tutorial in a fresh clone of HEAD
@@ -215,4 +232,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools dist image test-reproducible release image-shell test-image demo envtest-path stand-ins unit test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools site test-site dist image test-reproducible release image-shell test-image demo envtest-path stand-ins unit test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
