@@ -23,7 +23,8 @@ func TestSite(t *testing.T) {
 	if err != nil {
 		t.Fatal("this needs Chromium or Chrome: install it, for instance with apt-get install chromium, or set BROWSER to its path")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(strings.TrimSpace(string(path))), chromedp.UserDataDir(t.TempDir()))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(strings.TrimSpace(string(path))),
+		chromedp.UserDataDir(t.TempDir()))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chrome refuses root otherwise
 	}
@@ -67,7 +68,8 @@ func TestSite(t *testing.T) {
 		{"limit how often", "limit-and-retry-runs.html"}, {"kopf", "comparison.html"}, {"SHELL_OPERATOR_HOOKS_DIR", "command-line.html"},
 	} {
 		do(`box.value = "` + search.query + `"; box.dispatchEvent(new Event("input"))`)
-		until(`[...document.querySelectorAll(".nav-container .search-results a")].slice(0, 5).some((a) => a.href.includes("` + search.page + `"))`)
+		until(`[...document.querySelectorAll(".nav-container .search-results a")].slice(0, 5)` +
+			`.some((a) => a.href.includes("` + search.page + `"))`)
 	}
 	if golden.Update() {
 		picture(t, ctx)

@@ -1,7 +1,8 @@
 // Site builds the documentation as a site: the pages of docs, README and the examples, by Hugo.
 //
 //   - Pages stay as they are read on GitHub: titles, order, groups and links come from them and from the lists of docs/README.md.
-//   - Each version is a folder of its own. A folder can be moved and is read from a disk too: links are relative, the search needs no server.
+//   - Each version is a folder of its own. A folder can be moved and is read from a disk too: links are relative, the search needs no
+//     server.
 //   - A site with a dead link, a page without a name, or a request to another host is an error.
 package main
 
@@ -83,8 +84,9 @@ func (b build) run() error {
 	if err := finish(b.to, versions); err != nil {
 		return err
 	}
+	home := versions[0] + "/index.html"
 	first := `<!doctype html><meta charset="utf-8"><title>shell-operator</title>` +
-		`<meta http-equiv="refresh" content="0; url=` + versions[0] + `/index.html"><a href="` + versions[0] + `/index.html">shell-operator</a>` + "\n"
+		`<meta http-equiv="refresh" content="0; url=` + home + `"><a href="` + home + `">shell-operator</a>` + "\n"
 	if err := os.WriteFile(filepath.Join(b.to, "index.html"), []byte(first), 0o644); err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ func TestPages(t *testing.T) {
 	for _, p := range pages {
 		groups[p.group]++
 	}
-	for _, group := range []string{"Start", "Write", "Test", "Install", "Operate", "Upgrade and migrate", "Look up", "Understand", "Examples"} {
+	for _, group := range []string{"Start", "Write", "Test", "Install", "Operate", "Upgrade and migrate", "Look up", "Understand",
+		"Examples"} {
 		if groups[group] == 0 {
 			t.Errorf("no page is in the group %s", group)
 		}
@@ -33,7 +34,8 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"title": "Test hooks: test, lint, run"`, `"url": "/how-to/test-hooks.html"`, "](/reference/test-files.html"} {
+	for _, want := range []string{`"title": "Test hooks: test, lint, run"`, `"url": "/how-to/test-hooks.html"`,
+		"](/reference/test-files.html"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page of Hugo has no %s", want)
 		}
@@ -194,7 +196,8 @@ func TestSite(t *testing.T) {
 	}
 	put(t, filepath.Join(root, "docs/two.md"), "# Two\n\n[one](one.md#gone)\n")
 	log.Reset()
-	if code := run([]string{"--root", root, "--to", to, "--hugo", hugo}, &log); code != 1 || !strings.Contains(log.String(), "no such heading") {
+	if code := run([]string{"--root", root, "--to", to, "--hugo", hugo}, &log); code != 1 ||
+		!strings.Contains(log.String(), "no such heading") {
 		t.Errorf("a dead link: exit status %d\n%s", code, log.String())
 	}
 }
