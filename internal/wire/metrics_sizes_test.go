@@ -18,20 +18,20 @@ func TestMetricSizes(t *testing.T) {
 		return b.String()[1:]
 	}
 	for _, test := range []struct{ name, file, want string }{
-		{"a value of 50 MB", `{"name":"a","set":1}` + "\n" + `{"name":"m","set":1,"labels":{"l":"` + text(50_000_000) + `"}}`,
-			`operation 2 ("m"), labels.l is 50000000 bytes long, more than 65536`},
+		{"a value of 10 MB", `{"name":"a","set":1}` + "\n" + `{"name":"m","set":1,"labels":{"l":"` + text(10_000_000) + `"}}`,
+			`operation 2 ("m"), labels.l is 10000000 bytes long, more than 65536`},
 		{"a long value", `{"name":"m","set":1,"labels":{"l":"` + text(64<<10) + `"}}`, ""},
-		{"a name of 5 MB", `{"name":"` + text(5_000_000) + `","set":1}`, `name is 5000000 bytes long, more than 1024`},
-		{"a label's name of 5 MB", `{"name":"m","set":1,"labels":{"` + text(5_000_000) + `":"v"}}`,
-			`a name in labels is 5000000 bytes long, more than 1024`},
-		{"a wrong label's name of 5 MB", `{"name":"m","set":1,"labels":{"-` + text(5_000_000) + `":"v"}}`, `labels must not have the name "-xxx`},
-		{"an action of 5 MB", `{"name":"m","action":"` + text(5_000_000) + `","value":1}`, ""},
-		{"a number of 5 MB", `{"name":"m","set":1` + strings.Repeat("0", 5_000_000) + `}`, "which is too large"},
-		{"a group of 5 MB", `{"name":"m","set":1,"group":"` + text(5_000_000) + `"}`, `group is 5000000 bytes long`},
+		{"a name of 1 MB", `{"name":"` + text(1_000_000) + `","set":1}`, `name is 1000000 bytes long, more than 1024`},
+		{"a label's name of 1 MB", `{"name":"m","set":1,"labels":{"` + text(1_000_000) + `":"v"}}`,
+			`a name in labels is 1000000 bytes long, more than 1024`},
+		{"a wrong label's name of 1 MB", `{"name":"m","set":1,"labels":{"-` + text(1_000_000) + `":"v"}}`, `labels must not have the name "-xxx`},
+		{"an action of 1 MB", `{"name":"m","action":"` + text(1_000_000) + `","value":1}`, ""},
+		{"a number of 1 MB", `{"name":"m","set":1` + strings.Repeat("0", 1_000_000) + `}`, "which is too large"},
+		{"a group of 1 MB", `{"name":"m","set":1,"group":"` + text(1_000_000) + `"}`, `group is 1000000 bytes long`},
 		{"256 labels", `{"name":"m","set":1,"labels":{` + labels(256) + `}}`, ""},
-		{"100,000 labels", `{"name":"m","set":1,"labels":{` + labels(100_000) + `}}`, `operation 1 ("m"), labels are 100000, more than 256`},
-		{"100,000 buckets", `{"name":"m","action":"observe","value":1,"buckets":[1` + strings.Repeat(",1", 99_999) + `]}`,
-			`buckets are 100000, more than 1000`},
+		{"20,000 labels", `{"name":"m","set":1,"labels":{` + labels(20_000) + `}}`, `operation 1 ("m"), labels are 20000, more than 256`},
+		{"20,000 buckets", `{"name":"m","action":"observe","value":1,"buckets":[1` + strings.Repeat(",1", 19_999) + `]}`,
+			`buckets are 20000, more than 1000`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, warnings, err := ParseMetrics([]byte(test.file))
