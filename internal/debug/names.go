@@ -25,6 +25,9 @@ func (hs *Hooks) broken(name string) (matching []lifecycle.Broken) {
 	if hs.Broken == nil {
 		return nil
 	}
+	if decoded, err := url.PathUnescape(name); err == nil {
+		name = decoded
+	}
 	for _, b := range hs.Broken() {
 		switch {
 		case b.Name == name:
