@@ -27,6 +27,9 @@ the case expects. docs/reference/test-files.md has all keys.
 --update replaces expectations that are not met by the results, except those that would check nothing any more. Check
 the difference before you commit it.
 
+With --as-role, the simulated cluster grants what a file of Roles does, such as that of "shell-operator rbac": a case whose bindings,
+operations or sets need more fails, and its failure has the rule to add. --namespace is that of the operator.
+
 With --from and --name, no case is run: a case for a recording of "shell-operator runs save" is added to the test file
 PATH, which is created if there is none, and the recording is copied to the directory fixtures beside it.
 
@@ -35,6 +38,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
   shell-operator test hooks/pods_test.yaml -v
   shell-operator test --run 'new Pod' --update
   shell-operator test -o junit hooks >report.xml
+  shell-operator test --as-role rbac.yaml hooks
   shell-operator test --from 17-2.json --name 'no label' hooks/pods_test.yaml`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml"}, cobra.ShellCompDirectiveFilterFileExt
@@ -56,6 +60,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 				return &hinted{errors.New("test has no option --cluster: cases run in a simulated cluster"),
 					"shell-operator dev --testcluster PATH DIR runs the hooks of a directory on a real control plane"}
 			}
+			t.Namespace = s.namespace
 			ctx, stop := untilSignal()
 			defer stop()
 			report, err := dev.Test(ctx, s.dev(), t)
@@ -73,16 +78,18 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 			fmt.Fprintln(stderr, verdict)
 			return nil
 		},
-	}, "config-timeout", "contexts-per-run", "jq-library-path")
+	}, "config-timeout", "contexts-per-run", "jq-library-path", "namespace")
 	addFormat(cmd, &output, formatText, formatJSON, formatGitHub, formatJUnit)
 	cmd.Flags().StringVar(&pattern, "run", "", "only cases whose name matches a regular expression")
 	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by the results")
+	cmd.Flags().StringVar(&t.Role, "as-role", "", "file of Roles that the simulated cluster grants; a case fails if they lack something")
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "")
 	_ = cmd.Flags().MarkHidden("cluster")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
 	cmd.Flags().StringVar(&from, "from", "", "add a case for this recording, instead of running cases")
 	cmd.Flags().StringVar(&name, "name", "", "name of the added case")
 	_ = cmd.MarkFlagFilename("from", "json")
+	_ = cmd.MarkFlagFilename("as-role", "yaml", "yml", "json")
 	return cmd
 }
 

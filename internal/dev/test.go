@@ -2,6 +2,7 @@ package dev
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,14 +12,17 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
@@ -30,6 +34,14 @@ type TestOptions struct {
 	Run *regexp.Regexp
 	// Update replaces the expectations that are not met.
 	Update bool
+	// Role is a file of Roles that the simulated cluster grants; empty means that everything is allowed. Namespace is that of the operator;
+	// empty means "default".
+	Role, Namespace string
+
+	// collect, if set, is called with each case that has run. It may be called concurrently.
+	collect func(hookFile string, h *hook.Hook, result *simulate.Result)
+	// ownNamespace is Namespace for collect.
+	ownNamespace string
 }
 
 // TestReport is what came of all cases.
@@ -77,6 +89,8 @@ type tester struct {
 	private string
 	// slots bound the cases that run at the same time.
 	slots chan struct{}
+	// role is that of TestOptions.Role; nil for none.
+	role *simulate.Role
 	// hooks are the config calls, by the path of the hook.
 	mu    sync.Mutex
 	hooks map[string]*loadedHook
@@ -105,6 +119,11 @@ func Test(ctx context.Context, o Options, t TestOptions) (report TestReport, err
 	run := &tester{
 		opts: o, test: t, private: private, filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), hooks: map[string]*loadedHook{}, env: caseEnvironment(o.Env),
+	}
+	if t.Role != "" {
+		if run.role, err = simulate.ReadRole(t.Role); err != nil {
+			return report, err
+		}
 	}
 	report.Cases, report.Files = []TestCase{}, len(files)
 	all := make([][]TestCase, len(files))
@@ -287,6 +306,10 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 	if result != nil {
 		report.Stdout, report.Stderr, report.Notes = result.Stdout, result.Stderr, result.Notes
 		report.Warnings = result.Warnings
+		if t.test.collect != nil {
+			h, _ := t.load(ctx, hookFile, f.Env) // which has succeeded
+			t.test.collect(hookFile, h, result)
+		}
 	}
 	report.Seconds = time.Since(started).Seconds()
 	if err != nil {
@@ -301,6 +324,14 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 	if result.Runs == 0 {
 		report.Notes = append(report.Notes, append([]string{"nothing caused a run"}, result.Excluded...)...)
 	}
+	if denied := deniedFailures(result.Denied, c.Line); len(denied) > 0 {
+		// The result is that of a Role that lacks something: nothing to update expectations by.
+		report.Failures = denied
+		if result.Runs > 0 {
+			report.Failures = append(denied, failuresOf(c, actual)...)
+		}
+		return report, testfile.Outcome{Case: c}
+	}
 	report.Failures = failuresOf(c, actual)
 	return report, testfile.Outcome{Case: c, Actual: actual}
 }
@@ -310,6 +341,28 @@ func failuresOf(c *testfile.Case, actual *testfile.Actual) (failures []TestFailu
 		failures = append(failures, TestFailure{Line: f.Line, Message: f.Message, Diff: f.Diff})
 	}
 	return failures
+}
+
+// deniedFailures are those of permissions that a Role does not grant: one for each resource and namespace, with the rule to add.
+func deniedFailures(missing []rbac.Permission, line int) (all []TestFailure) {
+	slices.SortFunc(missing, func(a, b rbac.Permission) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(a.Verb, b.Verb))
+	})
+	for len(missing) > 0 {
+		first := missing[0]
+		var verbs []string
+		for len(missing) > 0 && missing[0].Namespace == first.Namespace && missing[0].Group == first.Group &&
+			missing[0].Resource == first.Resource {
+			verbs = append(verbs, missing[0].Verb)
+			missing = missing[1:]
+		}
+		rule := rbac.Rule{Group: first.Group, Resource: first.Resource, Verbs: slices.Compact(verbs)}
+		all = append(all, TestFailure{Line: line,
+			Message: "the Role of --as-role: " + strings.TrimSuffix(missingText(first.Namespace, rule), ": "),
+			Hint:    kube.Grant(first.Namespace, kube.Rule{Group: rule.Group, Resource: rule.Resource, Verbs: rule.Verbs})})
+	}
+	return all
 }
 
 func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File, c *testfile.Case) (result *simulate.Result, err error) {
@@ -327,6 +380,7 @@ func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File
 	defer func() { err = errors.Join(err, removeAll(dir)) }()
 	return simulate.Run(ctx, h, c.Input, simulate.Options{
 		Filters: t.filters, Env: t.env, Timeout: defaultCaseTimeout, Workers: t.opts.Workers, ReadyTimeout: t.opts.ConfigTimeout, Dir: dir,
+		Namespace: cmp.Or(t.test.ownNamespace, t.test.Namespace), Role: t.role,
 	})
 }
 

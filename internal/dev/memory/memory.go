@@ -143,6 +143,18 @@ func (s *Server) ResolveResource(res schema.GroupVersionResource) (Kind, bool) {
 	return Kind{}, false
 }
 
+// Guessed reports whether only the kind of a resource was known, and no CRD.
+func (s *Server) Guessed(group, resource string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.kinds {
+		if k.Group == group && k.GroupVersionResource.Resource == resource {
+			return k.Guessed
+		}
+	}
+	return false
+}
+
 // Learn serves a kind, unless there is one with this name in its version.
 func (s *Server) Learn(k Kind) {
 	s.mu.Lock()

@@ -10,6 +10,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
@@ -47,8 +49,10 @@ type simulation struct {
 	// store is the server, and where its objects come from.
 	store   store
 	watched *watch.Simulation
-	runner  *run.Runner
-	effects *apply.Effects
+	// permissions checks the requests of the operator; nil without a role.
+	permissions *permissions
+	runner      *run.Runner
+	effects     *apply.Effects
 	// dry sends operations to the real cluster as dry runs.
 	dry     *apply.Effects
 	dryRuns *dryRuns
@@ -86,6 +90,9 @@ type Options struct {
 	Changes apply.Settings
 	// Diff collects what operations change.
 	Diff bool
+	// Namespace is that of the operator; empty means "default". Role is what it may do in the simulated cluster; nil means everything.
+	Namespace string
+	Role      *Role
 }
 
 // Result is what came of a simulation.
@@ -116,10 +123,17 @@ type Result struct {
 	Diffs []Diff
 	// Recording is that of Input.From, if that is one.
 	Recording *recording.Recording
+	// Sent are the operations with what they need. Denied is what the role does not grant of that, and of what the bindings need: without the
+	// latter nothing was run.
+	Sent   []apply.Sent
+	Denied []rbac.Permission
 
 	// server is the cluster at the end.
 	server *memory.Server
 }
+
+// Guessed reports whether only the kind of a resource was known, and no CRD.
+func (r *Result) Guessed(group, resource string) bool { return r.server.Guessed(group, resource) }
 
 // simulatedTask is a task of the operator with a limit of attempts and without a rate limit.
 type simulatedTask struct {
@@ -194,7 +208,7 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
-	changes, err := kube.NewClient(kube.Over(s.store))
+	changes, err := kube.NewClient(kube.Over(s.requests()))
 	if err != nil {
 		return nil, err
 	}
@@ -211,9 +225,16 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 		Effects: simulatedEffects{s}, Workspace: files,
 		Log: silent(), Env: env, Timeout: o.Timeout, Observe: s.observe,
 	})
+	defer func() {
+		s.result.Sent, _ = s.effects.Sent()
+		s.result.Denied = s.permissions.denied(s.result.Sent)
+	}()
 	s.runner.Add([]*hook.Hook{h})
 	if err := s.start(ctx); err != nil {
 		return &s.result, err
+	}
+	if s.permissions.missAny() { // the operator would not enable the bindings
+		return &s.result, nil
 	}
 	if err := s.trigger(ctx); err != nil {
 		return &s.result, err
@@ -230,8 +251,8 @@ func (s *simulation) connect() (err error) {
 	s.store = offline{s.server}
 	// No controller removes finalizers here, so there is nothing to wait for.
 	o := apply.Options{
-		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: "default", Filters: s.Filters, Log: silent(),
-		Now: memory.Now,
+		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: cmp.Or(s.Namespace, "default"),
+		Filters: s.Filters, Log: silent(), Now: memory.Now,
 	}
 	if s.Cluster != nil {
 		c, err := NewCluster(s.Cluster)
@@ -241,7 +262,10 @@ func (s *simulation) connect() (err error) {
 		s.store, o.Instance = newOrigin(c, s.server), s.Cluster.Instance(s.Installation)
 		o.Namespace, _ = s.Cluster.OwnNamespace(s.Installation.Namespace) // without one, Sync returns an error
 	}
-	o.Client = kube.Over(s.store)
+	if s.Role != nil {
+		s.permissions = &permissions{role: s.Role, user: "system:serviceaccount:" + o.Namespace + ":shell-operator", next: s.store}
+	}
+	o.Client = kube.Over(s.requests())
 	if s.effects, err = apply.New(o); err != nil || s.Cluster == nil || !s.Diff {
 		return err
 	}
@@ -250,6 +274,14 @@ func (s *simulation) connect() (err error) {
 	o.Client.Wrap(func(next http.RoundTripper) http.RoundTripper { s.dryRuns.next = next; return s.dryRuns })
 	s.dry, err = apply.New(o)
 	return err
+}
+
+// requests answers the requests of the operator.
+func (s *simulation) requests() http.RoundTripper {
+	if s.permissions != nil {
+		return s.permissions
+	}
+	return s.store
 }
 
 // observe records the end of a run.
@@ -307,6 +339,9 @@ func (s *simulation) start(ctx context.Context) error {
 		return err
 	}
 	if err := s.store.load(ctx, s.hook); err != nil {
+		return err
+	}
+	if err := s.permissions.checkBindings(s.hook, s.resolve); err != nil || s.permissions.missAny() {
 		return err
 	}
 	if err := s.create(manifests); err != nil {
