@@ -42,7 +42,7 @@ func (l *linter) inCluster(ctx context.Context, all []linted, dir string) (found
 	}
 	c := &clusterLinter{
 		linter: l, access: access{cl, l.lint.As, map[permission]bool{}}, filters: jq.NewCompiler(jq.Options{LibraryPath: l.opts.JQLibraryPath}),
-		kinds: map[[2]string]rbac.Kind{}, plan: l.lint.RBAC.plan(),
+		kinds: map[[2]string]rbac.Kind{}, plan: l.lint.RBAC.plan(nil),
 	}
 	var hooks []*hook.Hook
 	for _, one := range all {

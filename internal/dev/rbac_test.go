@@ -15,11 +15,11 @@ func TestFromRuns(t *testing.T) {
 		r.FromRuns.Uses = append(r.FromRuns.Uses, rbac.Use{Namespace: fmt.Sprintf("shop-%d", i%100), Resource: fmt.Sprintf("things-%d", i/100),
 			Verbs: []string{"create"}, Why: "a.sh, operation Create"})
 	}
-	roles, err := rbac.Plan(nil, nil, r.plan())
+	roles, err := rbac.Plan(nil, nil, r.plan(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := rbac.YAML(r.about(), roles, r.names())
+	text := rbac.YAML(r.about(nil, nil), roles, r.names())
 	for part, want := range map[string]int{
 		"kind: Role\nmetadata": 100, "kind: ClusterRole\nmetadata": 0, "# a.sh, operation Create\n": 10_000,
 		"# INCOMPLETE: the operator keeps 10000 kinds of operations, 7 operations of others were sent.\n": 1,

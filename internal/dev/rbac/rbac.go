@@ -5,8 +5,8 @@
 //   - A permission is limited to a namespace or to names wherever the API server can check that.
 //   - Each rule names the hooks that need it.
 //
-// Not attempted: requests of hooks themselves. They and the operations of hooks are unknown without running them on real events; the
-// operations of a running operator can be added.
+// Not attempted: requests of hooks themselves. They and the operations of hooks are unknown without running them; the operations of test
+// cases and of a running operator can be added.
 package rbac
 
 import (
@@ -46,13 +46,30 @@ type Options struct {
 	Uses []Use
 	// Syncs reports whether a hook returns sets of objects. It may be nil.
 	Syncs func(*hook.Hook) bool
+	// Tested reports whether Uses has the operations of a hook. It may be nil.
+	Tested func(*hook.Hook) bool
 }
 
 // Use is a permission that operations of a hook need.
 type Use struct {
 	Namespace, Group, Resource string
 	Verbs                      []string
-	Why                        string
+	// Why is the reason, Note what is to be known of the rule; it may be empty.
+	Why, Note string
+	// Guessed: no cluster and no CRD has confirmed the resource.
+	Guessed bool
+}
+
+// reasons are the comments of the rule.
+func (u *Use) reasons() []string {
+	why := []string{u.Why}
+	if u.Note != "" {
+		why[0] += ", " + u.Note
+	}
+	if u.Guessed {
+		why = append(why, "GUESSED from a kind: make sure that this is its resource")
+	}
+	return why
 }
 
 // Role is a Role, or a ClusterRole if it has no namespace.
@@ -90,7 +107,7 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	for _, h := range hooks {
 		syncs := o.Syncs != nil && o.Syncs(h)
 		if syncs {
-			all = append(all, setRecords(h, o.Namespace))
+			all = append(all, setRecords(h, o.Namespace, o.Tested != nil && o.Tested(h)))
 		}
 		for i := range h.Kubernetes {
 			needs, err := watches(h, &h.Kubernetes[i], lookup)
@@ -121,7 +138,7 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 		all = append(all, need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
 	}
 	for _, u := range o.Uses {
-		all = append(all, need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), []string{u.Why}})
+		all = append(all, need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), u.reasons()})
 	}
 	return roles(withoutCovered(all)), nil
 }
@@ -167,10 +184,14 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 	return all, nil
 }
 
-// setRecords is what the records of a hook's sets need, which are in the operator's namespace. The kinds of the sets' objects are unknown.
-func setRecords(h *hook.Hook, own string) need {
-	return need{own, "", "configmaps", "", "create delete get list patch",
-		[]string{h.Name + ", records of the sets of Sync; add the kinds of their objects"}}
+// setRecords is what the records of a hook's sets need, which are in the operator's namespace. The kinds of the sets' objects are unknown,
+// unless the hook is tested.
+func setRecords(h *hook.Hook, own string, tested bool) need {
+	why := h.Name + ", records of the sets of Sync"
+	if !tested {
+		why += "; add the kinds of their objects"
+	}
+	return need{own, "", "configmaps", "", "create delete get list patch", []string{why}}
 }
 
 // sets is what sets need whose owners may be the watched objects.

@@ -1,0 +1,261 @@
+package dev
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
+	"github.com/shell-operator/shell-operator/internal/dev/simulate"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// AccessReport compares the Roles of hooks with what is granted in a cluster.
+type AccessReport struct {
+	// Account is the user whose permissions were compared; empty means that of the connection.
+	Account string `json:"account,omitempty"`
+	// Missing are rules that are not granted, with the verbs that are not.
+	Missing []AccessRule `json:"missing"`
+	// Unneeded is granted in the namespaces of the hooks, and no hook needs it. Unknown is why this is not known, or not completely.
+	Unneeded []AccessRule `json:"unneeded"`
+	Unknown  []string     `json:"unknown,omitempty"`
+	// Notes name uncertainties of the Roles.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// AccessRule is a rule in a namespace. For Missing, no namespace means the whole cluster; for Unneeded, all namespaces of the hooks.
+type AccessRule struct {
+	Namespace string   `json:"namespace,omitempty"`
+	Group     string   `json:"group"`
+	Resource  string   `json:"resource"`
+	Names     []string `json:"resourceNames,omitempty"`
+	Verbs     []string `json:"verbs"`
+	// Why are the reasons of a missing rule, Hint is how to grant it.
+	Why  []string `json:"why,omitempty"`
+	Hint string   `json:"hint,omitempty"`
+}
+
+// CheckRBAC compares the Roles that RBAC prints with what is granted to an account: a user, or NAMESPACE/NAME of a ServiceAccount; empty
+// means the user of the connection.
+func CheckRBAC(ctx context.Context, o Options, r RBACOptions, account string) (report AccessReport, err error) {
+	private, err := os.MkdirTemp("", "shell-operator-")
+	if err != nil {
+		return report, fmt.Errorf("cannot make a temp directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
+	p, err := planRBAC(ctx, o, &r, private)
+	report.Notes = p.notes
+	if err != nil {
+		return report, err
+	}
+	cl, err := kube.Connect(o.Cluster, private)
+	if err != nil {
+		return report, err
+	}
+	report.Account = userOf(account)
+	a, err := accessAs(ctx, cl, report.Account, &report)
+	if err != nil {
+		return report, err
+	}
+	if report.Missing, err = a.missingRules(ctx, p.roles); err != nil {
+		return report, err
+	}
+	report.Unneeded = []AccessRule{}
+	if a.as == "" {
+		err = a.unneeded(ctx, p.roles, cmp.Or(r.Namespace, "default"), &report)
+	}
+	return report, err
+}
+
+// userOf is the user of an account.
+func userOf(account string) string {
+	if namespace, name, ok := strings.Cut(account, "/"); ok && !strings.Contains(account, ":") {
+		return "system:serviceaccount:" + namespace + ":" + name
+	}
+	return account
+}
+
+// accessAs sends reviews as a user, by impersonation. Without that permission, the API server is asked about the user, and what is granted
+// besides is unknown.
+func accessAs(ctx context.Context, cl *kube.Cluster, user string, report *AccessReport) (*access, error) {
+	own, err := simulate.NewCluster(cl)
+	if err != nil || user == "" {
+		return &access{own, "", map[permission]bool{}}, err
+	}
+	as, err := simulate.NewCluster(cl.As(user))
+	if err != nil {
+		return nil, err
+	}
+	a := &access{as, "", map[permission]bool{}}
+	_, err = a.rules(ctx, "default")
+	if apierrors.IsForbidden(err) {
+		report.Unknown = append(report.Unknown, fmt.Sprintf("what is granted and not needed: no permission to impersonate %s", user))
+		return &access{own, user, map[permission]bool{}}, nil
+	}
+	return a, err
+}
+
+// missingRules returns the rules of roles of which something is not granted.
+func (a *access) missingRules(ctx context.Context, roles []rbac.Role) ([]AccessRule, error) {
+	all := []AccessRule{}
+	for _, r := range roles {
+		for _, rule := range r.Rules {
+			names := rule.Names
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			missing := AccessRule{Namespace: r.Namespace, Group: rule.Group, Resource: rule.Resource, Names: rule.Names, Why: rule.Why}
+			for _, verb := range rule.Verbs {
+				granted := true
+				for _, name := range names {
+					ok, err := a.allowed(ctx, permission{verb, rule.Group, rule.Resource, r.Namespace, name})
+					if err != nil {
+						return nil, err
+					}
+					granted = granted && ok
+				}
+				if !granted {
+					missing.Verbs = append(missing.Verbs, verb)
+				}
+			}
+			if len(missing.Verbs) > 0 {
+				missing.Hint = kube.Grant(r.Namespace, kube.Rule{Group: rule.Group, Resource: rule.Resource, Names: rule.Names, Verbs: missing.Verbs})
+				all = append(all, missing)
+			}
+		}
+	}
+	return all, nil
+}
+
+// rulesReview is the answer to a SelfSubjectRulesReview.
+type rulesReview struct {
+	Status struct {
+		ResourceRules   []rbac.GrantedRule
+		Incomplete      bool
+		EvaluationError string
+	}
+}
+
+// rules returns what is granted to the user of the connection in a namespace.
+func (a *access) rules(ctx context.Context, namespace string) (answer rulesReview, err error) {
+	body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+		"spec": map[string]string{"namespace": namespace}})
+	if err != nil {
+		return answer, err
+	}
+	text, err := kube.Send(ctx, a.Client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews").
+		SetHeader("Content-Type", "application/json").Body(body))
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil {
+		return answer, fmt.Errorf("cannot read the permissions in namespace %q: %w", namespace, err)
+	}
+	return answer, nil
+}
+
+// unneeded reports what is granted in the namespaces of the roles and in that of the operator, and that no rule needs.
+func (a *access) unneeded(ctx context.Context, roles []rbac.Role, own string, report *AccessReport) error {
+	namespaces := []string{own}
+	for _, r := range roles {
+		if r.Namespace != "" && !slices.Contains(namespaces, r.Namespace) {
+			namespaces = append(namespaces, r.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	type place struct{ group, resource, names string }
+	found := map[place]map[string][]string{} // the verbs by namespace
+	for _, namespace := range namespaces {
+		answer, err := a.rules(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		if answer.Status.Incomplete {
+			report.Unknown = append(report.Unknown, strings.TrimSuffix(fmt.Sprintf("all that is granted in namespace %s: the API server's list "+
+				"is incomplete: %s", namespace, answer.Status.EvaluationError), ": "))
+		}
+		for _, rule := range answer.Status.ResourceRules {
+			for one := range permissionsOf(rule) {
+				if neededBy(roles, namespace, one, rule.Names) || grantedToAll(one) {
+					continue
+				}
+				at := place{one.group, one.resource, strings.Join(rule.Names, ",")}
+				if found[at] == nil {
+					found[at] = map[string][]string{}
+				}
+				found[at][namespace] = append(found[at][namespace], one.verb)
+			}
+		}
+	}
+	for at, byNamespace := range found {
+		add := func(namespace string, verbs []string) {
+			one := AccessRule{Namespace: namespace, Group: at.group, Resource: at.resource, Verbs: verbs}
+			if at.names != "" {
+				one.Names = strings.Split(at.names, ",")
+			}
+			report.Unneeded = append(report.Unneeded, one)
+		}
+		common := slices.Compact(slices.Sorted(slices.Values(byNamespace[namespaces[0]])))
+		for namespace, verbs := range byNamespace {
+			byNamespace[namespace] = slices.Compact(slices.Sorted(slices.Values(verbs)))
+		}
+		common = slices.DeleteFunc(common, func(verb string) bool {
+			return slices.ContainsFunc(namespaces, func(namespace string) bool { return !slices.Contains(byNamespace[namespace], verb) })
+		})
+		if len(namespaces) == 1 {
+			common = nil
+		}
+		if len(common) > 0 {
+			add("", common)
+		}
+		for namespace, verbs := range byNamespace {
+			if verbs = slices.DeleteFunc(verbs, func(verb string) bool { return slices.Contains(common, verb) }); len(verbs) > 0 {
+				add(namespace, verbs)
+			}
+		}
+	}
+	slices.SortFunc(report.Unneeded, func(a, b AccessRule) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
+			slices.Compare(a.Names, b.Names))
+	})
+	return nil
+}
+
+// permissionsOf yields the permissions of a rule, without names.
+func permissionsOf(r rbac.GrantedRule) iter.Seq[permission] {
+	return func(yield func(permission) bool) {
+		for _, group := range r.Groups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					if !yield(permission{verb: verb, group: group, resource: resource}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// neededBy reports whether a rule in a namespace or in all needs a permission for the named objects; none means all objects.
+func neededBy(roles []rbac.Role, namespace string, p permission, names []string) bool {
+	return slices.ContainsFunc(roles, func(r rbac.Role) bool {
+		return (r.Namespace == "" || r.Namespace == namespace) && slices.ContainsFunc(r.Rules, func(rule rbac.Rule) bool {
+			return rule.Group == p.group && rule.Resource == p.resource && slices.Contains(rule.Verbs, p.verb) &&
+				(len(rule.Names) == 0 || len(names) > 0 &&
+					!slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(rule.Names, name) }))
+		})
+	})
+}
+
+// grantedToAll reports whether Kubernetes grants a permission to every user: reviews about oneself.
+func grantedToAll(p permission) bool {
+	return (p.group == "authorization.k8s.io" || p.group == "authentication.k8s.io") && strings.HasPrefix(p.resource, "selfsubject")
+}
