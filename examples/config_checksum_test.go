@@ -9,8 +9,10 @@ import (
 	"testing"
 )
 
-func TestConfigChecksum(t *testing.T) {
-	e := prepare(t, "config-checksum")
+func TestConfigChecksum(t *testing.T) { configChecksum(prepare(t, "config-checksum")) }
+
+func configChecksum(e *example) {
+	t := e.t
 	e.start()
 	e.operator.UntilLog("Unlock kubernetes.Event tasks")
 

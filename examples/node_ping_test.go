@@ -12,8 +12,10 @@ import (
 	"testing"
 )
 
-func TestNodePing(t *testing.T) {
-	e := prepare(t, "node-ping")
+func TestNodePing(t *testing.T) { nodePing(prepare(t, "node-ping")) }
+
+func nodePing(e *example) {
+	t := e.t
 	// Of five packets to 192.0.2.N, the fake ping loses N. 10.0.0.1 is unreachable.
 	addresses := map[string]string{"good": "127.0.0.1", "fair": "192.0.2.1", "poor": "192.0.2.4", "dead": "192.0.2.99",
 		"away": "10.0.0.1", "new": ""}

@@ -1,0 +1,62 @@
+package examples
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them. Not among them are those whose hooks call
+// kubectl, and agent-rbac: who writes a ClusterRole needs what that grants.
+func TestGeneratedRoles(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		run func(*example)
+		// long: it runs in make long.
+		long bool
+	}{
+		"monitor-pods":    {run: monitorPods},
+		"web-app":         {run: webApp},
+		"config-checksum": {configChecksum, true},
+		"convert-crontab": {convertCrontab, true},
+		"node-ping":       {nodePing, true},
+		"secret-copier":   {secretCopier, true},
+	} {
+		if test.long && !testenv.Long() {
+			continue
+		}
+		t.Run(name, func(t *testing.T) { test.run(withGeneratedRoles(t, name)) })
+	}
+}
+
+// withGeneratedRoles is prepareAlone with Roles that are generated.
+func withGeneratedRoles(t *testing.T, name string) *example {
+	t.Helper()
+	e := &example{t: t, cluster: testenv.Shared(t), name: name}
+	e.namespace = e.cluster.Namespace(t)
+	if text, err := os.ReadFile(filepath.Join(name, "manifests", "crd.yaml")); err == nil {
+		clusterWide.Lock()
+		defer clusterWide.Unlock()
+		e.input(string(text), "apply", "-f", "-")
+		e.input(string(text), "wait", "--for=condition=established", "--timeout=60s", "-f", "-")
+	}
+	cmd := exec.Command(testenv.Binary(t), "rbac", "--from-tests", "--hooks-dir", filepath.Join(name, "hooks"), "--namespace", e.namespace,
+		"--service-account", name, "--name", e.namespace, "--kube-config", e.cluster.Kubeconfig)
+	cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), pythonPath(), "WATCH_NAMESPACE="+e.namespace,
+		"SOURCE_NAMESPACE="+e.namespace)
+	var notes strings.Builder
+	cmd.Stderr = &notes
+	roles, err := cmd.Output()
+	if err != nil || notes.Len() > 0 || strings.Contains(string(roles), "GUESSED") || strings.Contains(string(roles), "INCOMPLETE") {
+		t.Fatalf("%v: %s%s", err, notes.String(), roles)
+	}
+	e.kubectl("create", "serviceaccount", name)
+	e.cluster.KubectlInput(t, string(roles), "apply", "-f", "-")
+	t.Cleanup(func() { e.kubectl("delete", "clusterrole,clusterrolebinding", e.namespace, "--ignore-not-found") })
+	e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace, string(roles))
+	return e
+}
