@@ -36,7 +36,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
-	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 )
 
 // ErrKilled is the error of a shutdown that killed hooks.
@@ -51,7 +50,7 @@ type operator struct {
 	watcher *watch.Watcher
 	clock   *schedule.Clock
 	spool   *event.Spool
-	meter   *meter.Meter
+	meter   *meter
 	health  *health.Health
 	insight *insight
 	store   *hookset.Store

@@ -33,7 +33,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
-	"github.com/shell-operator/shell-operator/internal/telemetry/meter"
 )
 
 // queuedBytes is how much of the objects in waiting events stays in memory.
@@ -77,7 +76,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		orphanSearch: make(chan struct{}, 1),
 	}
 	op.health = health.New(op.missing)
-	op.meter, err = meter.New(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions})
+	op.meter, err = newMeter(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions})
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,4 @@
-// Package meter converts reports of the stages to the operator's own metrics.
-//
-// Callers may rely on this:
-//   - Nothing blocks: metrics are counted where things happen.
-//   - Reports for a removed binding are dropped: its last objects may still be on their way.
-package meter
+package app
 
 import (
 	"net/http"
@@ -18,17 +13,18 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// Meter receives the reports of the stages. Operator has the metrics without a method here.
-type Meter struct {
+// meter converts reports of the stages to the operator's own metrics. Nothing blocks: metrics are counted where things happen. Reports for a
+// removed binding are dropped: its last objects may still be on their way. Operator has the metrics without a method here.
+type meter struct {
 	Registry *prometheus.Registry
 	Operator *telemetry.Metrics
 	// bindings are the metrics of kubernetes bindings, by their index. The map is replaced, never changed.
 	bindings atomic.Pointer[map[*hook.Hook][]*telemetry.Binding]
 }
 
-// New makes the operator's own metrics in a registry of its own, which o need not name.
-func New(o telemetry.MetricsOptions) (*Meter, error) {
-	m := &Meter{Registry: telemetry.NewRegistry()}
+// newMeter makes the operator's own metrics in a registry of its own, which o need not name.
+func newMeter(o telemetry.MetricsOptions) (*meter, error) {
+	m := &meter{Registry: telemetry.NewRegistry()}
 	o.Registry = m.Registry
 	m.bindings.Store(&map[*hook.Hook][]*telemetry.Binding{})
 	var err error
@@ -36,15 +32,15 @@ func New(o telemetry.MetricsOptions) (*Meter, error) {
 	return m, err
 }
 
-// labels are those of the metrics of a binding. An empty queue stands for all: a Synchronization may run in another one.
-type labels struct{ hook, binding, queue string }
+// series are the labels of the metrics of a binding. An empty queue stands for all: a Synchronization may run in another one.
+type series struct{ hook, binding, queue string }
 
-func labelsOf(hooks map[*hook.Hook][]*telemetry.Binding) (names map[string]bool, bindings map[labels]bool) {
-	names, bindings = map[string]bool{}, map[labels]bool{}
+func seriesOf(hooks map[*hook.Hook][]*telemetry.Binding) (names map[string]bool, bindings map[series]bool) {
+	names, bindings = map[string]bool{}, map[series]bool{}
 	for h := range hooks {
 		names[h.Name] = true
 		for _, b := range h.Bindings() {
-			bindings[labels{h.Name, b.Name, b.Queue}], bindings[labels{h.Name, b.Name, ""}] = true, true
+			bindings[series{h.Name, b.Name, b.Queue}], bindings[series{h.Name, b.Name, ""}] = true, true
 		}
 	}
 	return names, bindings
@@ -62,7 +58,7 @@ func crdsOf(hooks map[*hook.Hook][]*telemetry.Binding) map[string]bool {
 
 // SetHooks sets the hooks that have metrics. The series of hooks and bindings that no longer exist are dropped. It is not to
 // be called concurrently.
-func (m *Meter) SetHooks(hooks []*hook.Hook) {
+func (m *meter) SetHooks(hooks []*hook.Hook) {
 	before, now := *m.bindings.Load(), map[*hook.Hook][]*telemetry.Binding{}
 	for _, h := range hooks {
 		bindings, known := before[h]
@@ -81,8 +77,8 @@ func (m *Meter) SetHooks(hooks []*hook.Hook) {
 			}
 		}
 	}
-	names, bindings := labelsOf(now)
-	goneNames, goneBindings := labelsOf(before)
+	names, bindings := seriesOf(now)
+	goneNames, goneBindings := seriesOf(before)
 	for l := range goneBindings {
 		if !bindings[l] {
 			m.Operator.ForgetBinding(l.hook, l.binding, l.queue)
@@ -102,7 +98,7 @@ func (m *Meter) SetHooks(hooks []*hook.Hook) {
 }
 
 // binding is nil when the binding has been removed: its last objects may still be on their way.
-func (m *Meter) binding(h *hook.Hook, index int) *telemetry.Binding {
+func (m *meter) binding(h *hook.Hook, index int) *telemetry.Binding {
 	if all := (*m.bindings.Load())[h]; index < len(all) {
 		return all[index]
 	}
@@ -110,70 +106,70 @@ func (m *Meter) binding(h *hook.Hook, index int) *telemetry.Binding {
 }
 
 // Count counts the requests of a client.
-func (m *Meter) Count(config *rest.Config, component string) {
+func (m *meter) Count(config *rest.Config, component string) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return m.Operator.Transport(component, next) })
 }
 
 // Objects receives the number of objects of a kubernetes binding.
-func (m *Meter) Objects(h *hook.Hook, index, n int) {
+func (m *meter) Objects(h *hook.Hook, index, n int) {
 	if b := m.binding(h, index); b != nil {
 		b.Objects(n)
 	}
 }
 
 // Filtered receives the duration of a filter.
-func (m *Meter) Filtered(h *hook.Hook, index int, took time.Duration) {
+func (m *meter) Filtered(h *hook.Hook, index int, took time.Duration) {
 	if b := m.binding(h, index); b != nil {
 		b.Filtered(took)
 	}
 }
 
 // FilterFailed counts a failure of a binding's filter.
-func (m *Meter) FilterFailed(h *hook.Hook, index int) {
+func (m *meter) FilterFailed(h *hook.Hook, index int) {
 	if b := m.binding(h, index); b != nil {
 		b.FilterFailed()
 	}
 }
 
 // KeyFailed counts a failure of a jq key.
-func (m *Meter) KeyFailed(h *hook.Hook, index int) {
+func (m *meter) KeyFailed(h *hook.Hook, index int) {
 	if b := m.binding(h, index); b != nil {
 		b.KeyFailed()
 	}
 }
 
 // Handled receives the time until a change was queued, or found to be none.
-func (m *Meter) Handled(h *hook.Hook, index int, took time.Duration) {
+func (m *meter) Handled(h *hook.Hook, index int, took time.Duration) {
 	if b := m.binding(h, index); b != nil {
 		b.Handled(took)
 	}
 }
 
 // WatchFailed receives each list or watch that failed.
-func (m *Meter) WatchFailed(reason string) { m.Operator.WatchFailed(reason) }
+func (m *meter) WatchFailed(reason string) { m.Operator.WatchFailed(reason) }
 
 // QueueEnded drops the series of a queue.
-func (m *Meter) QueueEnded(queue string) { m.Operator.ForgetQueue(queue) }
+func (m *meter) QueueEnded(queue string) { m.Operator.ForgetQueue(queue) }
 
 // OnAction receives the duration of an operation on a queue.
-func (m *Meter) OnAction(queue, action string, took time.Duration) {
+func (m *meter) OnAction(queue, action string, took time.Duration) {
 	m.Operator.QueueAction(queue, action, took)
 }
 
 // Workers receives the number of workers of a hook, Started each start. Those of a hook that is gone end later than its series.
-func (m *Meter) Workers(hook string, n int) {
+func (m *meter) Workers(hook string, n int) {
 	if m.known(hook) {
 		m.Operator.Workers(hook, n)
 	}
 }
 
-func (m *Meter) Started(hook, reason string, took time.Duration) {
+func (m *meter) Started(hook, reason string, took time.Duration) {
 	if m.known(hook) {
 		m.Operator.WorkerStarted(hook, reason, took)
 	}
 }
 
-func (m *Meter) known(name string) bool {
+func (m *meter) known(name string) bool {
 	for h := range *m.bindings.Load() {
 		if h.Name == name {
 			return true
@@ -183,7 +179,7 @@ func (m *Meter) known(name string) bool {
 }
 
 // RunEnded receives each run.
-func (m *Meter) RunEnded(r run.Report) {
+func (m *meter) RunEnded(r run.Report) {
 	if r.Merged > 0 {
 		m.Operator.Merged(r.Queue, r.Hook.Name, r.Merged)
 	}

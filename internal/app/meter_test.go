@@ -1,4 +1,4 @@
-package meter
+package app
 
 import (
 	"strings"
@@ -13,7 +13,7 @@ import (
 
 // The series of reviews end with the bindings and the CRDs of the hooks.
 func TestReviewSeriesEnd(t *testing.T) {
-	m, err := New(telemetry.MetricsOptions{})
+	m, err := newMeter(telemetry.MetricsOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
