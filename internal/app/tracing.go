@@ -9,7 +9,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run"
-	"github.com/shell-operator/shell-operator/internal/telemetry/tracing"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 // TracingOptions are about traces. Without an endpoint there are none.
@@ -26,7 +26,7 @@ func newTracing(ctx context.Context, o Options) (tracers *run.Tracers, end func(
 	if o.Tracing.Endpoint == "" {
 		return nil, func() {}, nil
 	}
-	t, err := tracing.New(ctx, tracing.Options{
+	t, err := telemetry.NewTracing(ctx, telemetry.TracingOptions{
 		Endpoint: o.Tracing.Endpoint, Token: o.Tracing.Token, Insecure: o.Tracing.Insecure, CA: o.Tracing.CA,
 		Instance: o.Pod, Log: o.Log,
 	})

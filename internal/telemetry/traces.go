@@ -1,11 +1,4 @@
-// Package tracing exports OpenTelemetry traces to a collector, by OTLP over gRPC.
-//
-// Callers may rely on this:
-//   - Nothing blocks on the collector: spans are buffered and exported in the background. A full buffer drops spans.
-//   - The connection is encrypted by default; the token is sent to the collector only.
-//   - A failing export is logged once, and so is its recovery.
-//   - Close exports the spans that are left.
-package tracing
+package telemetry
 
 import (
 	"context"
@@ -28,8 +21,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
-// Options of Tracing. Endpoint and Log are required.
-type Options struct {
+// TracingOptions configure Tracing. Endpoint and Log are required.
+type TracingOptions struct {
 	// Endpoint is "host:port".
 	Endpoint string
 	// Token is sent as a bearer token.
@@ -42,7 +35,9 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Tracing creates tracers and exports their spans.
+// Tracing creates tracers and exports their spans to an OpenTelemetry collector, by OTLP over gRPC. Nothing blocks on the collector: spans are
+// buffered and exported in the background, and a full buffer drops spans. The connection is encrypted by default, and the token is sent to
+// the collector only. A failing export is logged once, and so is its recovery.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	log      *slog.Logger
@@ -56,8 +51,8 @@ const (
 	retryTimeout = 30 * time.Second
 )
 
-// New does not connect to the collector.
-func New(ctx context.Context, o Options) (*Tracing, error) {
+// NewTracing does not connect to the collector.
+func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
 	if _, _, err := net.SplitHostPort(o.Endpoint); err != nil {
 		return nil, fmt.Errorf("the endpoint for traces is %q: set host:port, without a scheme: %w", o.Endpoint, err)
 	}

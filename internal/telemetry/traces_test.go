@@ -1,4 +1,4 @@
-package tracing
+package telemetry
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func begin(t *testing.T, o Options) (*Tracing, *testenv.Text) {
+func begin(t *testing.T, o TracingOptions) (*Tracing, *testenv.Text) {
 	t.Helper()
 	log := &testenv.Text{}
 	o.Log = slog.New(slog.NewTextHandler(log, nil))
-	tracing, err := New(t.Context(), o)
+	tracing, err := NewTracing(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestSend(t *testing.T) {
 	for name, encrypted := range map[string]bool{"TLS": true, "insecure": false} {
 		t.Run(name, func(t *testing.T) {
 			receiver := testenv.NewTraceReceiver(t, encrypted)
-			tracing, log := begin(t, Options{Endpoint: receiver.Address, Token: "sesame", Insecure: !encrypted, CA: receiver.CA})
+			tracing, log := begin(t, TracingOptions{Endpoint: receiver.Address, Token: "sesame", Insecure: !encrypted, CA: receiver.CA})
 			tracing.span("one")
 			tracing.span("two")
 			tracing.Close(t.Context())
@@ -57,7 +57,7 @@ func TestSend(t *testing.T) {
 // By default the token goes over TLS only.
 func TestEncryptedByDefault(t *testing.T) {
 	receiver := testenv.NewTraceReceiver(t, false)
-	tracing, log := begin(t, Options{Endpoint: receiver.Address, Token: "sesame"})
+	tracing, log := begin(t, TracingOptions{Endpoint: receiver.Address, Token: "sesame"})
 	tracing.span("one")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -74,7 +74,7 @@ func TestEncryptedByDefault(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	receiver := testenv.NewTraceReceiver(t, false)
 	receiver.Refuse(true)
-	tracing, log := begin(t, Options{Endpoint: receiver.Address, Insecure: true})
+	tracing, log := begin(t, TracingOptions{Endpoint: receiver.Address, Insecure: true})
 	flush := func() {
 		tracing.span("x")
 		if err := tracing.provider.ForceFlush(t.Context()); err != nil {
@@ -98,7 +98,7 @@ func TestTrouble(t *testing.T) {
 
 // Close does not wait for a receiver that is not there.
 func TestReceiverUnreachable(t *testing.T) {
-	tracing, log := begin(t, Options{Endpoint: "127.0.0.1:1", Insecure: true})
+	tracing, log := begin(t, TracingOptions{Endpoint: "127.0.0.1:1", Insecure: true})
 	tracing.span("x")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -117,9 +117,9 @@ func TestWrongOptions(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []Options{{Endpoint: "collector"}, {Endpoint: "http://collector:4317"}, {Endpoint: "c:1", CA: "/no/such/file"},
+	for _, o := range []TracingOptions{{Endpoint: "collector"}, {Endpoint: "http://collector:4317"}, {Endpoint: "c:1", CA: "/no/such/file"},
 		{Endpoint: "c:1", CA: empty}} {
-		if _, err := New(t.Context(), o); err == nil {
+		if _, err := NewTracing(t.Context(), o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
