@@ -46,7 +46,6 @@ var directions = []struct {
 		[]string{"internal/hook", "internal/script", "internal/wire", "internal/jq", "internal/filewatch", "internal/run/process",
 			"internal/source/schedule", "sdk/python", "sdk/shell"}, "a config call is a process, and its output is validated"},
 	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "leader election is independent of the stages"},
-	{"internal/kubectlplugin", []string{"internal/replica"}, "kubectl talks to the API server"},
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},
 	{"internal/source/watch",
 		[]string{"internal/hook", "internal/event", "internal/jq", "internal/jsonwalk", "internal/kube", "internal/telemetry/logonce"},
@@ -115,7 +114,7 @@ var directions = []struct {
 	{"cmd/shell-operator",
 		[]string{"internal/app", "internal/hook", "internal/lifecycle", "internal/run/kubectl", "internal/dev", "internal/dev/session",
 			"internal/dev/testfile", "internal/dev/controlplane",
-			"internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/kubectlplugin", "internal/spelling",
+			"internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/replica", "internal/spelling",
 			"internal/telemetry", "internal/dev/lint", "internal/dev/rbac", "docs"}, "flags, environment, signals and exit codes"},
 }
 
@@ -144,8 +143,8 @@ var reserved = []struct {
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry"}, "one place sends spans"},
 	{"go.opentelemetry.io/otel", []string{"internal/telemetry", "internal/run", "internal/effect/apply", "internal/app"},
 		"app hands out tracers, run follows events with them"},
-	{"os/exec", []string{"internal/kubectlplugin", "internal/test/testenv"},
-		"hooks are run by run/process, which needs more than os/exec has"},
+	{"os/exec", []string{"cmd/shell-operator", "internal/test/testenv"},
+		"hooks are run by run/process, which needs more than os/exec has; cmd runs kubectl as its plugin"},
 	{"testing", []string{"internal/test/testenv", "internal/test/pages", "internal/test/golden"}, "tests stay out of the program"},
 }
 

@@ -11,16 +11,14 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/shell-operator/shell-operator/internal/kubectlplugin"
 )
 
 // version is set by the linker.
 var version = "dev"
 
 func main() {
-	if kubectlplugin.Called(os.Args[0]) {
-		os.Exit(kubectlplugin.Run(os.Args[1:], os.Stdout, os.Stderr))
+	if calledAsPlugin(os.Args[0]) {
+		os.Exit(runPlugin(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(run(newSettings(os.Environ()), os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -1,7 +1,4 @@
-// Package kubectlplugin runs a command of the program in the Pod of a running operator, when kubectl calls the program as a plugin.
-//
-// Callers may rely on this: kubectl alone talks to the API server, with the user's permissions, and its exit status is passed on.
-package kubectlplugin
+package main
 
 import (
 	"bytes"
@@ -22,7 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica"
 )
 
-const help = `Run a command of shell-operator in the Pod of a running operator: in the one that holds the Lease, or in the only Pod.
+const pluginHelp = `Run a command of shell-operator in the Pod of a running operator: in the one that holds the Lease, or in the only Pod.
 
 Usage:
   kubectl shell-operator COMMAND -n NAMESPACE [flags]
@@ -43,12 +40,13 @@ Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n
 The variable KUBECTL names another program than kubectl. The exit status is that of COMMAND.
 `
 
-// Called reports that the program has the name of the plugin: kubectl shell-operator runs it.
-func Called(name string) bool {
+// calledAsPlugin reports that the program has the name of the plugin: kubectl shell-operator runs it.
+func calledAsPlugin(name string) bool {
 	return strings.HasPrefix(filepath.Base(name), "kubectl-shell_operator")
 }
 
-// plugin is a call as a plugin.
+// plugin is a call by kubectl as a plugin: it runs a command of the program in the Pod of a running operator. kubectl alone talks to the API
+// server, with the permissions of the user, and its exit status is passed on.
 type plugin struct {
 	kubectl string
 	// cluster are the flags for every call of kubectl.
@@ -57,11 +55,11 @@ type plugin struct {
 	command                                        []string
 }
 
-// Run returns the exit code, unless kubectl exec replaces this process.
-func Run(args []string, stdout, stderr io.Writer) int {
-	p, err := parse(args, os.Getenv("KUBECTL"))
+// runPlugin returns the exit code, unless kubectl exec replaces this process.
+func runPlugin(args []string, stdout, stderr io.Writer) int {
+	p, err := parsePlugin(args, os.Getenv("KUBECTL"))
 	if err == nil && len(p.command) == 0 {
-		_, _ = io.WriteString(stdout, help)
+		_, _ = io.WriteString(stdout, pluginHelp)
 		return 0
 	}
 	if err == nil {
@@ -71,8 +69,8 @@ func Run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// parse takes its own flags out of the arguments, up to "--".
-func parse(args []string, kubectl string) (*plugin, error) {
+// parsePlugin takes its own flags out of the arguments, up to "--".
+func parsePlugin(args []string, kubectl string) (*plugin, error) {
 	p := &plugin{kubectl: cmp.Or(kubectl, "kubectl"), selector: "app.kubernetes.io/name=shell-operator", lease: "shell-operator",
 		program: "/shell-operator"}
 	var context, kubeconfig string
