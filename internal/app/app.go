@@ -17,11 +17,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -51,7 +51,7 @@ type operator struct {
 	clock   *schedule.Clock
 	spool   *event.Spool
 	meter   *meter
-	health  *health.Health
+	health  *lifecycle.Health
 	insight *insight
 	store   *hookset.Store
 	// workers are the processes of hooks with settings.worker.
@@ -72,7 +72,7 @@ type operator struct {
 	// searchProblem is why the last search for finalizers and sets without a hook failed; nil if it did not.
 	searchProblem atomic.Pointer[string]
 	// reviews knows which bindings give no verdict.
-	reviews health.Reviews
+	reviews debug.Reviews
 	// events publishes Events of hooks, and about them.
 	events *kubeevent.Recorder
 	// tracers are nil without an endpoint for traces.

@@ -12,7 +12,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/answer"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -75,7 +74,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.SpoolLimit, o.Log), leading: make(chan struct{}), tracers: tracers,
 		orphanSearch: make(chan struct{}, 1),
 	}
-	op.health = health.New(op.missing)
+	op.health = lifecycle.NewHealth(op.missing)
 	op.meter, err = newMeter(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions})
 	if err != nil {
 		return nil, err

@@ -3,7 +3,7 @@ package app
 import (
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/health"
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
@@ -16,11 +16,11 @@ type reviewMeter struct {
 }
 
 func (m reviewMeter) AdmissionReviewed(hook, binding, result string, took time.Duration) {
-	m.op.reviews.Add(health.Reviewed{Hook: hook, Binding: binding}, result == admission.ResultFailed)
+	m.op.reviews.Add(debug.Reviewed{Hook: hook, Binding: binding}, result == admission.ResultFailed)
 	m.Metrics.AdmissionReviewed(hook, binding, result, took)
 }
 
 func (m reviewMeter) ConversionReviewed(crd, result string, took time.Duration) {
-	m.op.reviews.Add(health.Reviewed{Binding: crd}, result == conversion.ResultFailed)
+	m.op.reviews.Add(debug.Reviewed{Binding: crd}, result == conversion.ResultFailed)
 	m.Metrics.ConversionReviewed(crd, result, took)
 }

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
 
 // WebhooksTopic reports webhooks that are not registered, and bindings whose reviews keep failing.
-func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, reviews *health.Reviews) Topic {
+func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, reviews *Reviews) Topic {
 	return Topic{Troubles: func() (all []Trouble) {
 		for _, u := range unregistered() {
 			t := Trouble{Kind: InRegistration, Hooks: u.Hooks, Type: u.Kind, Subject: u.Subject,
@@ -27,14 +26,14 @@ func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, rev
 	}}
 }
 
-func failingReviews(h *hook.Hook, reviews *health.Reviews) (all []Trouble) {
+func failingReviews(h *hook.Hook, reviews *Reviews) (all []Trouble) {
 	for a, b := range h.Bindings() {
 		if a.Kind != hook.OnValidating && a.Kind != hook.OnMutating && a.Kind != hook.OnConversion {
 			continue
 		}
-		of, subject := health.Reviewed{Hook: h.Name, Binding: b.Name}, inHook(h.Name, b.Name)
+		of, subject := Reviewed{Hook: h.Name, Binding: b.Name}, inHook(h.Name, b.Name)
 		if a.Kind == hook.OnConversion {
-			of = health.Reviewed{Binding: h.Conversions[a.Index].CRDName}
+			of = Reviewed{Binding: h.Conversions[a.Index].CRDName}
 			subject += " (" + of.Binding + ")"
 		}
 		if failed, of := reviews.Failing(of); failed > 0 {

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -77,7 +76,7 @@ func (w *brokenWorld) start() {
 	w.life = New(Options{
 		Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: quietWatcher{w.failing},
 		Meter: w.failing, Log: log, Leading: leading, Clock: schedule.New(schedule.Options{}),
-		Health: health.New(func(*hook.Hook) []string { return nil }),
+		Health: NewHealth(func(*hook.Hook) []string { return nil }),
 		Store:  store, Load: load,
 		Prepare: func(_ context.Context, hooks []*hook.Hook, leftOut []string) (Renewal, error) {
 			w.mu.Lock()

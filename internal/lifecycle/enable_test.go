@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
@@ -45,7 +44,7 @@ func TestFailsForGood(t *testing.T) {
 		l := &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
 			Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Leading: leading,
 			Clock:  schedule.New(schedule.Options{}),
-			Health: health.New(func(*hook.Hook) []string { return nil }),
+			Health: NewHealth(func(*hook.Hook) []string { return nil }),
 			Trace:  func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 		}}
 		kubernetes := []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Queue: hook.MainQueue}}

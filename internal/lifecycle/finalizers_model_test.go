@@ -22,7 +22,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -405,7 +404,7 @@ func (s *scenario) play(t *testing.T) []string {
 	close(leading)
 	first := s.newHook()
 	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
-		Queues: queues, Log: log, Watcher: w.watcher, Meter: w, Health: health.New(func(*hook.Hook) []string { return nil }),
+		Queues: queues, Log: log, Watcher: w.watcher, Meter: w, Health: NewHealth(func(*hook.Hook) []string { return nil }),
 		Store: hookset.NewStore(hookset.StoreOptions{Log: log}), Clock: schedule.New(schedule.Options{}), Leading: leading,
 		Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 		Runner: run.New(run.Options{

@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/health"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/queue"
@@ -75,7 +74,7 @@ type Options struct {
 	Watcher Watcher
 	Clock   *schedule.Clock
 	Meter   Meter
-	Health  *health.Health
+	Health  *Health
 	Log     *slog.Logger
 	// Store has the files of the hooks, and Load are the options with which it loads them.
 	Store *hookset.Store

@@ -1,4 +1,4 @@
-package health
+package lifecycle
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 func TestMissingIsCurrent(t *testing.T) {
 	h := &hook.Hook{Name: "a.sh", Kubernetes: make([]hook.Kubernetes, 3), Validating: make([]hook.Admission, 1)}
 	missing := []string{`binding "cms": no permission to list configmaps`, `binding "pods": no permission to list pods`}
-	s := New(func(*hook.Hook) []string { return missing })
+	s := NewHealth(func(*hook.Hook) []string { return missing })
 	s.Expect([]*hook.Hook{h})
 	expect := func(want string) {
 		t.Helper()
@@ -35,7 +35,7 @@ func TestMissingIsCurrent(t *testing.T) {
 func TestReadyStaysReady(t *testing.T) {
 	one := 1
 	h := &hook.Hook{Name: "a.sh", OnStartup: &one, HTTP: make([]hook.HTTP, 1)}
-	s := New(func(*hook.Hook) []string { return nil })
+	s := NewHealth(func(*hook.Hook) []string { return nil })
 	if _, err := s.Ready(); err == nil {
 		t.Error("ready before hooks are loaded")
 	}
@@ -83,7 +83,7 @@ func TestHookByHook(t *testing.T) {
 	starts := &hook.Hook{Name: "starts.sh", OnStartup: &one}
 	behind := &hook.Hook{Name: "behind.sh", OnStartup: &one, HTTP: make([]hook.HTTP, 1)}
 	var missing []string
-	s := New(func(*hook.Hook) []string { return missing })
+	s := NewHealth(func(*hook.Hook) []string { return missing })
 	changed := s.Changed()
 	s.Expect([]*hook.Hook{plain, waits, starts, behind})
 	expect := func(ready bool, answers ...*hook.Hook) {

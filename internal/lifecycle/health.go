@@ -1,14 +1,4 @@
-// Package health reports whether the operator answers correctly, and what it is waiting for.
-//
-// Callers may rely on this:
-//   - A hook answers reviews, conversions and HTTP requests when its onStartup run has succeeded and its snapshots are filled. It holds up
-//     no other.
-//   - The operator is ready when each of these hooks answers, or waits because something is in trouble: a kind or a permission is missing,
-//     or an onStartup run fails. Other hooks that wait are notes.
-//   - A ready operator stays ready, and a hook that answers does so: a hook that is added later does not take the others out of service.
-//   - What is missing is read when it is reported, so a permission that has been granted is no longer named.
-//   - All methods may be called concurrently.
-package health
+package lifecycle
 
 import (
 	"errors"
@@ -21,7 +11,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Health is the state behind /readyz.
+// Health is the state behind /readyz: whether the operator answers correctly, and what it is waiting for.
+//
+//   - A hook answers reviews, conversions and HTTP requests when its onStartup run has succeeded and its snapshots are filled. It holds up
+//     no other.
+//   - The operator is ready when each of these hooks answers, or waits because something is in trouble: a kind or a permission is missing,
+//     or an onStartup run fails. Other hooks that wait are notes.
+//   - A ready operator stays ready, and a hook that answers does so: a hook that is added later does not take the others out of service.
+//   - What is missing is read when it is reported, so a permission that has been granted is no longer named.
+//   - All methods may be called concurrently.
 type Health struct {
 	// missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment, one entry per binding
 	// and cause. It is called without the lock.
@@ -54,9 +52,9 @@ type Health struct {
 	all chan struct{}
 }
 
-// New returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
+// NewHealth returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
 // hook from being enabled.
-func New(missing func(*hook.Hook) []string) *Health {
+func NewHealth(missing func(*hook.Hook) []string) *Health {
 	return &Health{missing: missing, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{},
 		failing:   map[*hook.Hook]bool{},
 		answering: map[*hook.Hook]bool{}, changed: make(chan struct{}), all: make(chan struct{})}
@@ -241,13 +239,13 @@ func (s *Health) Ready() (notes []string, err error) {
 	begin := 0
 	var enabling []*hook.Hook
 	for h, why := range s.held {
-		notes = append(notes, note(h, why))
+		notes = append(notes, waitingNote(h, why))
 	}
 	for h := range s.starting {
 		if !s.standby {
 			begin++
 			if s.held[h] == "" {
-				notes = append(notes, note(h, isStarting))
+				notes = append(notes, waitingNote(h, isStarting))
 			}
 		}
 	}
@@ -273,7 +271,7 @@ func (s *Health) Ready() (notes []string, err error) {
 				begin--
 			}
 		}
-		notes = append(notes, note(h, why))
+		notes = append(notes, waitingNote(h, why))
 	}
 	slices.Sort(notes)
 	if role != "" {
@@ -294,7 +292,9 @@ func (s *Health) settle() {
 	s.settled = true
 }
 
-func note(h *hook.Hook, why string) string { return fmt.Sprintf("hook %q waits: %s", h.Name, why) }
+func waitingNote(h *hook.Hook, why string) string {
+	return fmt.Sprintf("hook %q waits: %s", h.Name, why)
+}
 
 // serves reports whether the API server or HTTP clients call the hook.
 func serves(h *hook.Hook) bool {
