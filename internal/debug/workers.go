@@ -106,8 +106,11 @@ func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
 			oneLine(p.Cause)), "serve runs until the end of file of the socket, or remove settings.worker"
 	}
 	next, have := "the next one comes with a run", "have"
-	if !p.Retry.IsZero() {
+	switch {
+	case !p.Retry.IsZero():
 		next = "the next one is in " + short(max(0, p.Retry.Sub(now)))
+	case p.Client: // one is always there, or being started
+		next = "the next one has begun"
 	}
 	if p.Failed == 1 {
 		have = "has"

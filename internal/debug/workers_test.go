@@ -74,6 +74,8 @@ func TestWhyOfWorkers(t *testing.T) {
 		"many":   {state: worker.State{Workers: make([]worker.Status, 8)}, want: "worker 0: , started"},
 		"it cannot be started": {worker.State{Problems: []worker.Problem{{Failed: 2, Retry: now.Add(8 * time.Second), Cause: "x"}}}, false,
 			"2 starts of its worker have failed, the next one is in 8s: x", true},
+		"it is being started again": {worker.State{Problems: []worker.Problem{{Failed: 2, Client: true, Cause: "x"}}}, false,
+			"2 starts of its worker for requests have failed, the next one has begun: x", true},
 		"its workers end": {worker.State{Problems: []worker.Problem{{Lost: 5, Cause: "x"}}}, false,
 			"the last 5 workers have ended by themselves after at most one run, so each run waits for a start: x", false},
 	} {

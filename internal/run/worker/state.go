@@ -37,7 +37,7 @@ type Problem struct {
 	Client bool
 	// Failed is the number of starts that have failed in a row. Otherwise Lost workers in a row have ended between runs, by themselves.
 	Failed, Lost int
-	// Retry is when the next start comes; zero if that is with the next run.
+	// Retry is when the next start comes. It is zero if that is with the next run, or for clients if the start has begun.
 	Retry time.Time
 	// Cause is that of the last one, without output of the hook.
 	Cause string
