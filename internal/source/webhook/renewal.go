@@ -91,7 +91,7 @@ func reached(ctx context.Context, all ...<-chan struct{}) bool {
 }
 
 // keep adds a certificate source to the parts.
-func (r *renewal) keep(source cert.Source, err error) (cert.Source, error) {
+func (r *renewal) keep(source *cert.Source, err error) (*cert.Source, error) {
 	if err == nil {
 		r.parts = append(r.parts, source.Run)
 	}

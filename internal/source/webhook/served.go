@@ -17,7 +17,7 @@ import (
 // served is a server and its address for the API server: a Service or a URL.
 type served struct {
 	handler                 replaceable
-	certificates            cert.Source
+	certificates            *cert.Source
 	service, namespace, url string
 	// made is the Service if the operator makes it, or nil.
 	made *serviceOptions
@@ -87,7 +87,7 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 // certificatesFor uses configured files, and creates certificates otherwise: in a Secret for all replicas behind a Service,
 // in memory for a URL, which belongs to this process.
 func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server WebhookServer, at endpoint,
-	s *served) (source cert.Source, err error) {
+	s *served) (source *cert.Source, err error) {
 	o := w.o
 	if o.Webhooks.CertManager != "" {
 		// Its Secret need not have a CA, which the operator does not use.

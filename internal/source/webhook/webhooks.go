@@ -29,7 +29,7 @@ type webhooks struct {
 	// admission and conversion are nil until a hook needs them, and stay then.
 	admission, conversion *served
 	// shared are the certificates in the Secret, for all servers behind Services; nil until needed.
-	shared cert.Source
+	shared *cert.Source
 	// own means that the registered addresses belong to this replica only.
 	own           bool
 	registrations registrations

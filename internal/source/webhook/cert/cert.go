@@ -25,23 +25,10 @@ import (
 )
 
 // Source provides a server's certificate and the CAs that clients must trust. It is safe for concurrent use.
-type Source interface {
-	// Certificate is for tls.Config.GetCertificate.
-	Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Bundle is the PEM of the CAs that clients must trust; empty means that cert-manager injects it. Read-only.
-	Bundle() []byte
-	// Token is a text of 64 hexadecimal digits that belongs to a path, derived from the private key.
-	Token(path string) string
-	// Valid reports whether a token is that of a path, or was until the private key changed for the last time.
-	Valid(path, token string) bool
-	// Changed returns a channel that is closed when Bundle or the tokens change. Call Changed before them, to miss no change.
-	Changed() <-chan struct{}
-	// Run rotates certificates until ctx ends.
-	Run(ctx context.Context) error
-}
+type Source struct {
+	// rotate blocks until ctx ends.
+	rotate func(ctx context.Context) error
 
-// shown is the current certificate and bundle of a Source.
-type shown struct {
 	mu          sync.Mutex // guards what follows
 	certificate *tls.Certificate
 	bundle      []byte
@@ -51,28 +38,31 @@ type shown struct {
 	changed chan struct{}
 }
 
-// Certificate implements Source.
-func (s *shown) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// Run rotates certificates until ctx ends.
+func (s *Source) Run(ctx context.Context) error { return s.rotate(ctx) }
+
+// Certificate is for tls.Config.GetCertificate.
+func (s *Source) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.certificate, nil
 }
 
-// Bundle implements Source.
-func (s *shown) Bundle() []byte {
+// Bundle is the PEM of the CAs that clients must trust; empty means that cert-manager injects it. Read-only.
+func (s *Source) Bundle() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bundle
 }
 
-// Changed implements Source.
-func (s *shown) Changed() <-chan struct{} {
+// Changed returns a channel that is closed when Bundle or the tokens change. Call Changed before them, to miss no change.
+func (s *Source) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-func (s *shown) show(certificate *tls.Certificate, bundle []byte) {
+func (s *Source) show(certificate *tls.Certificate, bundle []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.certificate = certificate

@@ -28,7 +28,7 @@ func client(t *testing.T, kubeconfig, user string) rest.Interface {
 }
 
 // replica is a Managed Source in a namespace. Edits come after the defaults of the tests.
-func replica(t *testing.T, c *testenv.Cluster, ns string, edits ...func(*ManagedOptions)) (Source, *recorder) {
+func replica(t *testing.T, c *testenv.Cluster, ns string, edits ...func(*ManagedOptions)) (*Source, *recorder) {
 	t.Helper()
 	log, lines := record(t)
 	o := ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName,
@@ -63,7 +63,7 @@ func TestReplicasStartConcurrently(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
-	sources := make([]Source, 5)
+	sources := make([]*Source, 5)
 	var starting sync.WaitGroup
 	for i := range sources {
 		starting.Go(func() { sources[i], _ = replica(t, c, ns) })
@@ -255,7 +255,7 @@ func TestOutage(t *testing.T) {
 	log, lines := record(t)
 	o := ManagedOptions{Client: client(t, kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}, Log: log}
 	made := make(chan error)
-	var s Source
+	var s *Source
 	go func() {
 		var err error
 		s, err = Managed(ctx, o)

@@ -24,7 +24,7 @@ type FilesOptions struct {
 
 // Files returns a Source that reads files, and reloads them when they change. Invalid files are logged, and the previous
 // ones stay in use.
-func Files(o FilesOptions) (Source, error) {
+func Files(o FilesOptions) (*Source, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -40,14 +40,14 @@ func Files(o FilesOptions) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.text, f.changed = text, make(chan struct{})
+	f.text, f.changed, f.rotate = text, make(chan struct{}), f.run
 	f.show(pair, text.ca)
 	f.warn(pair, text.ca)
-	return f, nil
+	return &f.Source, nil
 }
 
 type files struct {
-	shown
+	Source
 	opts FilesOptions
 
 	// The constructor owns these fields, and then Run.
@@ -58,13 +58,11 @@ type files struct {
 	failure string
 }
 
-var _ Source = (*files)(nil)
-
 // filesText is the content of the files.
 type filesText struct{ cert, key, ca []byte }
 
-// Run implements Source.
-func (f *files) Run(ctx context.Context) error {
+// run is Source.Run.
+func (f *files) run(ctx context.Context) error {
 	return followFiles(ctx, f.opts.Log, f.opts.paths(), f.reload)
 }
 

@@ -40,7 +40,7 @@ func filesIn(dir string) FilesOptions {
 }
 
 // shows waits until a Source has the bundle of a pair, and then its certificate.
-func shows(t *testing.T, s Source, p pair) {
+func shows(t *testing.T, s *Source, p pair) {
 	t.Helper()
 	becomes(t, s, func(bundle []byte) bool { return bytes.Equal(bundle, p.ca) })
 	if !bytes.Equal(pemOf(leaf(t, s)), p.cert) {

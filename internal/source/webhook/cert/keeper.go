@@ -11,7 +11,7 @@ import (
 
 // keeper rotates the certificates in a store and serves them.
 type keeper struct {
-	shown
+	Source
 	store  store
 	policy policy
 	log    *slog.Logger
@@ -25,8 +25,6 @@ type keeper struct {
 	trouble trouble
 }
 
-var _ Source = (*keeper)(nil)
-
 const (
 	// longestSleep bounds one wait: timers stop while a machine is suspended.
 	longestSleep = time.Hour
@@ -37,7 +35,7 @@ const (
 // newKeeper returns a keeper with a certificate.
 func newKeeper(ctx context.Context, s store, p policy, log *slog.Logger) (*keeper, error) {
 	k := &keeper{store: s, policy: p, log: log, wake: make(chan struct{}, 1)}
-	k.changed = make(chan struct{})
+	k.changed, k.rotate = make(chan struct{}), k.run
 	_, err := k.look(ctx)
 	if err == nil || k.state.usable() && validAt(k.state.serving.cert, time.Now()) {
 		// Without permission to write, the state of other replicas is used; Run logs the error.
@@ -46,8 +44,8 @@ func newKeeper(ctx context.Context, s store, p policy, log *slog.Logger) (*keepe
 	return nil, err
 }
 
-// Run implements Source.
-func (k *keeper) Run(ctx context.Context) error {
+// run is Source.Run.
+func (k *keeper) run(ctx context.Context) error {
 	var following sync.WaitGroup
 	following.Go(func() { k.store.follow(ctx, k.wake) })
 	defer following.Wait()

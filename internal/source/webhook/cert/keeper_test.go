@@ -59,7 +59,7 @@ func TestFirstWriterWins(t *testing.T) {
 	var first *keeper
 	s.conflict = func() { first, _ = newTestKeeper(t, &s.memory) }
 	second, _ := newTestKeeper(t, s)
-	if !slices.Equal(first.Bundle(), second.Bundle()) || !leaf(t, first).Equal(leaf(t, second)) {
+	if !slices.Equal(first.Bundle(), second.Bundle()) || !leaf(t, &first.Source).Equal(leaf(t, &second.Source)) {
 		t.Error("the second writer has something else than the first one")
 	}
 	if s.writes != 1 {
@@ -73,7 +73,7 @@ func TestCannotWrite(t *testing.T) {
 	other, _ := newTestKeeper(t, &s.memory, "a")
 	s.writeErr = errors.New("no")
 	k, _ := newTestKeeper(t, s, "b")
-	if !leaf(t, k).Equal(leaf(t, other)) {
+	if !leaf(t, &k.Source).Equal(leaf(t, &other.Source)) {
 		t.Error("it does not show what there is")
 	}
 	if _, err := k.look(t.Context()); err == nil {
@@ -90,7 +90,7 @@ func TestDifferentNames(t *testing.T) {
 		look(t, a)
 		look(t, b)
 	}
-	if got := strings.Join(namesOf(leaf(t, a)), " "); got != "a b 10.0.0.1" {
+	if got := strings.Join(namesOf(leaf(t, &a.Source)), " "); got != "a b 10.0.0.1" {
 		t.Errorf("names are %q", got)
 	}
 	if s.writes != 2 {

@@ -49,7 +49,7 @@ func (r *recorder) count(level slog.Level) int {
 }
 
 // run runs a Source until the test ends.
-func run(t *testing.T, s Source) {
+func run(t *testing.T, s *Source) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -63,7 +63,7 @@ func run(t *testing.T, s Source) {
 }
 
 // becomes waits until the bundle is another one.
-func becomes(t *testing.T, s Source, good func(bundle []byte) bool) {
+func becomes(t *testing.T, s *Source, good func(bundle []byte) bool) {
 	t.Helper()
 	for {
 		changed := s.Changed()
@@ -75,7 +75,7 @@ func becomes(t *testing.T, s Source, good func(bundle []byte) bool) {
 }
 
 // leaf is the certificate that a Source shows.
-func leaf(t *testing.T, s Source) *x509.Certificate {
+func leaf(t *testing.T, s *Source) *x509.Certificate {
 	t.Helper()
 	c, err := s.Certificate(nil)
 	if err != nil {

@@ -48,7 +48,7 @@ func newPolicy(names []string) (policy, error) {
 //
 // Without permissions on the Secret, Managed logs one warning that names them, and keeps the certificates in memory, which
 // is correct for one replica only.
-func Managed(ctx context.Context, o ManagedOptions) (Source, error) {
+func Managed(ctx context.Context, o ManagedOptions) (*Source, error) {
 	p, err := newPolicy(o.Names)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func Managed(ctx context.Context, o ManagedOptions) (Source, error) {
 		k, err := newKeeper(ctx, s, p, o.Log)
 		switch {
 		case err == nil:
-			return k, nil
+			return &k.Source, nil
 		case ctx.Err() != nil:
 			return nil, err
 		case apierrors.IsForbidden(err):
@@ -90,7 +90,7 @@ func passing(err error) bool {
 }
 
 // InMemory returns a Source for one process, such as one outside a cluster. Names are DNS names and IP addresses.
-func InMemory(names ...string) (Source, error) {
+func InMemory(names ...string) (*Source, error) {
 	p, err := newPolicy(names)
 	if err != nil {
 		return nil, err
@@ -98,10 +98,10 @@ func InMemory(names ...string) (Source, error) {
 	return inMemory(p, slog.New(slog.DiscardHandler))
 }
 
-func inMemory(p policy, log *slog.Logger) (Source, error) {
+func inMemory(p policy, log *slog.Logger) (*Source, error) {
 	k, err := newKeeper(context.Background(), &memory{}, p, log)
 	if err != nil {
 		return nil, err
 	}
-	return k, nil
+	return &k.Source, nil
 }

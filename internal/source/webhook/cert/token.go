@@ -8,15 +8,15 @@ import (
 	"encoding/hex"
 )
 
-// Token implements Source.
-func (s *shown) Token(path string) string {
+// Token is a text of 64 hexadecimal digits that belongs to a path, derived from the private key.
+func (s *Source) Token(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return token(s.keys[0], path)
 }
 
-// Valid implements Source.
-func (s *shown) Valid(path, text string) bool {
+// Valid reports whether a token is that of a path, or was until the private key changed for the last time.
+func (s *Source) Valid(path, text string) bool {
 	s.mu.Lock()
 	keys := s.keys
 	s.mu.Unlock()
