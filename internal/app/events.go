@@ -92,6 +92,6 @@ func (op *operator) replaced(ev *event.Event) {
 }
 
 func (op *operator) panicked(name string, t queue.Task, reason any, stack []byte) {
-	op.log.Warn("panic recovered in TaskQueue Start", "queue", name, "task_type", t.String(),
+	op.log.Warn("panic recovered in TaskQueue Start", "queue", name, "task_type", fmt.Sprint(t),
 		"error", fmt.Sprint(reason), "stack", string(stack))
 }

@@ -153,7 +153,7 @@ func laneOf(l queue.Lane) Lane {
 }
 
 func describe(t queue.Task) Task {
-	shown := Task{Description: t.String()}
+	shown := Task{Description: fmt.Sprint(t)}
 	if t, ok := t.(lifecycle.Task); ok {
 		shown.Hook, shown.Type, shown.Binding = t.Hook().Name, t.EventType(), t.Binding()
 	}

@@ -207,7 +207,7 @@ func (t *queueTopic) skip(r request, dryRun bool) (acted, error) {
 		if !ok {
 			return acted{}, refuse(http.StatusConflict, "the task has begun its next attempt").hint("try again when it has ended")
 		}
-		description = skipped.Task.String()
+		description = fmt.Sprint(skipped.Task)
 	}
 	return acted{Count: 1, Message: fmt.Sprintf("queue %q: %s is dropped; the log has its contexts", q.Name, description)}, nil
 }

@@ -16,6 +16,7 @@ var (
 	_ queue.Starter  = Task{}
 	_ queue.Splitter = Task{}
 	_ queue.Replacer = Task{}
+	_ queue.Backlog  = Task{}
 )
 
 // Starting implements queue.Starter.
@@ -66,7 +67,6 @@ func (s *stepTask) Ready() (time.Duration, func()) { return 0, nil }
 func (s *stepTask) Run(context.Context) error      { s.do(); return nil }
 func (s *stepTask) Absorb(queue.Task) bool         { return false }
 func (s *stepTask) Policy() queue.Policy           { return queue.Policy{} }
-func (s *stepTask) Initial() bool                  { return false }
 func (s *stepTask) String() string                 { return s.name }
 
 // Owner is the hook, so that its pause applies.

@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // dumped is a State with descriptions of the tasks.
 type dumped struct {
@@ -22,7 +25,7 @@ func dump(set *Set) (all []dumped) {
 		for _, l := range lanes {
 			shown := dumpedLane{Lane: l}
 			for t := range l.All() {
-				shown.tasks = append(shown.tasks, t.String())
+				shown.tasks = append(shown.tasks, fmt.Sprint(t))
 			}
 			d.lanes = append(d.lanes, shown)
 			d.Tasks = append(d.Tasks, shown.tasks...)

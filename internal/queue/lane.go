@@ -123,7 +123,7 @@ func (l *lane) behindRevivedPaused(owner string) (at int) {
 // initial reports whether all tasks hold initial objects only. The newest task is the likeliest one to hold a change.
 func (l *lane) initial() bool {
 	for i := l.tasks.len() - 1; i >= 0; i-- {
-		if !l.tasks.at(i).Initial() {
+		if t, ok := l.tasks.at(i).Task.(Backlog); !ok || !t.Initial() {
 			return false
 		}
 	}

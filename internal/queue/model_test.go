@@ -84,7 +84,7 @@ func play(t *testing.T, steps []step) []string {
 	gates := &gates{of: map[string]chan error{}, tasks: map[string]*gatedTask{}}
 	set := NewSet(Options{
 		Backoff: func(int) time.Duration { return modelDelay }, Random: func() float64 { return 0.5 },
-		OnExhausted: func(f Failed) { gates.exhausted = append(gates.exhausted, f.Task.String()) },
+		OnExhausted: func(f Failed) { gates.exhausted = append(gates.exhausted, fmt.Sprint(f.Task)) },
 	})
 	set.Keep(map[string]Shape{"main": {}, "side": {Keyed: true, Concurrency: 2}})
 	stop, cancel := context.WithCancel(t.Context())

@@ -40,10 +40,12 @@ type Task interface {
 	Owner() string
 	// Policy is what follows a failure.
 	Policy() Policy
-	// Initial reports that the task holds only objects that existed before. Other tasks of a keyed queue start earlier.
+}
+
+// Backlog is a Task that may hold only objects that existed before.
+type Backlog interface {
+	// Initial reports that it does. Other tasks of a keyed queue start earlier.
 	Initial() bool
-	// String describes the task on one line.
-	String() string
 }
 
 // Starter is a Task that receives its start directly before Run.
