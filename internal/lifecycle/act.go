@@ -72,7 +72,7 @@ func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address) (id string, err error)
 		case hook.InitialNone:
 			return "", ErrNoInitial
 		case hook.InitialEvents:
-			l.o.Watcher.Announce(h, a.Index)
+			l.o.Objects.Announce(h, a.Index)
 			return "", nil
 		}
 		// The binding is unlocked: a requeued Synchronization leaves it so.

@@ -404,7 +404,7 @@ func (s *scenario) play(t *testing.T) []string {
 	close(leading)
 	first := s.newHook()
 	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
-		Queues: queues, Log: log, Watcher: w.watcher, Meter: w, Health: NewHealth(func(*hook.Hook) []string { return nil }),
+		Queues: queues, Log: log, Watcher: w.watcher, Objects: w.watcher, Meter: w, Health: NewHealth(func(*hook.Hook) []string { return nil }),
 		Store: hookset.NewStore(hookset.StoreOptions{Log: log}), Clock: schedule.New(schedule.Options{}), Leading: leading,
 		Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 		Runner: run.New(run.Options{

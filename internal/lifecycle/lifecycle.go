@@ -39,14 +39,19 @@ type Watcher interface {
 	Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
 	// Finalize adds the finalizers of the bindings to their objects, and returns when that has been tried.
 	Finalize(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
+	Mute(h *hook.Hook)
+	Disable(h *hook.Hook, index int)
+	Lead()
+}
+
+// Objects delivers those that bindings have.
+type Objects interface {
+	// Announce delivers all objects of a binding as events.
 	Announce(h *hook.Hook, index int)
 	// Object returns an object of a binding as an event; false if there is none to deliver.
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
 	// DeliverDeletion delivers the Deleting or Deleted of an object again whose finalizer was kept.
 	DeliverDeletion(event.Event)
-	Mute(h *hook.Hook)
-	Disable(h *hook.Hook, index int)
-	Lead()
 }
 
 // Meter measures hooks.
@@ -72,6 +77,7 @@ type Options struct {
 	Queues  *queue.Set
 	Runner  *run.Runner
 	Watcher Watcher
+	Objects Objects
 	Clock   *schedule.Clock
 	Meter   Meter
 	Health  *Health

@@ -93,11 +93,11 @@ func (l *Lifecycle) requeue(ctx context.Context) {
 // of this moment.
 func (l *Lifecycle) deliver(ev event.Event) {
 	if ev.Object.UID != "" {
-		l.o.Watcher.DeliverDeletion(ev)
+		l.o.Objects.DeliverDeletion(ev)
 		return
 	}
 	if ev.Type == event.Change && ev.Binding().Group == "" {
-		now, ok := l.o.Watcher.Object(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
+		now, ok := l.o.Objects.Object(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
 		if !ok {
 			return
 		}

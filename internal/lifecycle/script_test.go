@@ -237,7 +237,7 @@ func (w *world) start(o options) {
 		OnExhausted: func(f queue.Failed) { w.life.Exhausted(f) },
 	})
 	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: w.t.Context(), o: Options{
-		Queues: queues, Log: log, Watcher: cluster{world: w},
+		Queues: queues, Log: log, Watcher: cluster{world: w}, Objects: cluster{world: w},
 		Runner: run.New(run.Options{
 			Executor: w.executor, Snapshots: cluster{world: w}, Effects: w, Workspace: files, Log: log,
 			RetryMin: 5 * time.Second, RetryMax: 40 * time.Second, Random: func() float64 { return 0.5 },
@@ -467,6 +467,7 @@ func (w *world) Execute(ctx context.Context, in process.Invocation) (process.Res
 // cluster is the fake of what the API server has.
 type cluster struct {
 	Watcher
+	Objects
 	*world
 }
 

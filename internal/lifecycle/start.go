@@ -210,10 +210,10 @@ func (l *Lifecycle) queueTasks(x *life) {
 	for i := range h.Kubernetes {
 		switch k := &h.Kubernetes[i]; {
 		case k.Initial == hook.InitialEvents && !k.WaitForSynchronization:
-			l.work.Go(func() { l.o.Watcher.Announce(h, i) }) // it can write many objects to the disk
+			l.work.Go(func() { l.o.Objects.Announce(h, i) }) // it can write many objects to the disk
 			continue
 		case k.Initial == hook.InitialEvents:
-			l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Watcher.Announce(h, i) }})
+			l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Objects.Announce(h, i) }})
 			continue
 		}
 		t, key := l.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
