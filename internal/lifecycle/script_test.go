@@ -239,7 +239,7 @@ func (w *world) start(o options) {
 	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: w.t.Context(), o: Options{
 		Queues: queues, Log: log, Watcher: cluster{world: w}, Objects: cluster{world: w},
 		Runner: run.New(run.Options{
-			Executor: w.executor, Snapshots: cluster{world: w}, Effects: w, Workspace: files, Log: log,
+			Executor: w.executor, Snapshots: cluster{world: w}, Objects: cluster{world: w}, Effects: w, Workspace: files, Log: log,
 			RetryMin: 5 * time.Second, RetryMax: 40 * time.Second, Random: func() float64 { return 0.5 },
 			Pending: pending.New(o.number("parked"), func(ev event.Event, why pending.Reason) {
 				w.record("dropped %s %s%s: %s", ev.Hook.Name, ev.Binding().Name, objectText(ev.Object), why)

@@ -53,7 +53,7 @@ func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
 		all = append(all, Outcome{
 			APIVersion: k.APIVersion, Kind: k.Kind, Namespace: o.Namespace, Name: o.Name, Condition: a.condition(k.Condition, err),
 			Follow: func() ([]byte, func(before, after string)) {
-				return r.opts.Snapshots.Follow(h, index, o.Namespace, o.Name)
+				return r.opts.Objects.Follow(h, index, o.Namespace, o.Name)
 			},
 		})
 	}

@@ -179,7 +179,7 @@ func (t *Task) refresh() {
 	for ev := range t.Events() {
 		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" &&
 			(requeue || m.revived && precedesDeleting(&ev)) {
-			now, ok := t.runner.opts.Snapshots.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
+			now, ok := t.runner.opts.Objects.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
 			if !ok {
 				t.runner.opts.Pending.Lanes.Leave(&ev)
 				continue
@@ -216,7 +216,7 @@ func (r *Runner) decide(t *Task, result effect.Result) {
 		if ev.Type == event.Synchronization && ev.Binding().Group == "" {
 			p.Requeues.CancelObjects(t.Hook(), ev.Index, m.run)
 			for _, one := range result.Requeue {
-				if now, ok := r.opts.Snapshots.Object(t.Hook(), ev.Index, one.Namespace, one.Name); ok {
+				if now, ok := r.opts.Objects.Object(t.Hook(), ev.Index, one.Namespace, one.Name); ok {
 					r.requeue(now, one.After, m.run)
 				}
 			}
@@ -234,7 +234,7 @@ func (r *Runner) exists(ev *event.Event) bool {
 	if ev.Type != event.Change || ev.Binding().Group != "" {
 		return true
 	}
-	_, ok := r.opts.Snapshots.Object(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
+	_, ok := r.opts.Objects.Object(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
 	return ok
 }
 

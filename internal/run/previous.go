@@ -65,5 +65,5 @@ func (r *Runner) isGone(ev *event.Event) bool {
 	if ev.Watch == event.Deleted {
 		return true
 	}
-	return !ev.Hook.Kubernetes[ev.Index].Deleted && !r.opts.Snapshots.Has(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
+	return !ev.Hook.Kubernetes[ev.Index].Deleted && !r.opts.Objects.Has(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
 }

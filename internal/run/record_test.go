@@ -152,6 +152,7 @@ func TestRunsAreRecorded(t *testing.T) {
 // panics is a world in which something panics: the process, the snapshot or an effect.
 type panics struct {
 	Snapshots
+	Objects
 	Effects
 	where string
 }
@@ -185,7 +186,7 @@ func TestPanics(t *testing.T) {
 			h.Kubernetes[0].Includes = []int{0}
 			files := openWorkspace(t)
 			r := New(Options{
-				Executor: p, Snapshots: p, Effects: p, Workspace: files, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Executor: p, Snapshots: p, Objects: p, Effects: p, Workspace: files, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Begin: func(Begun) Record { return rec }, Observe: func(report Report) { observed = append(observed, report) },
 			})
 			r.Add([]*hook.Hook{h})
@@ -219,7 +220,7 @@ func TestOnlyRunsAreObserved(t *testing.T) {
 	runs, observed := 0, []string{}
 	r := New(Options{
 		Executor:  executor(func(process.Invocation) error { runs++; return nil }),
-		Snapshots: panics{}, Effects: panics{}, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler),
+		Snapshots: panics{}, Objects: panics{}, Effects: panics{}, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler),
 		Observe: func(report Report) { observed = append(observed, report.Binding) },
 	})
 	r.Add([]*hook.Hook{h})

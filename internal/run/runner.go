@@ -53,14 +53,18 @@ type Workers interface {
 
 // Snapshots are those of kubernetes bindings, with the guarantees of package watch.
 type Snapshots interface {
+	Snapshot(h *hook.Hook, index int) event.Snapshot
+	Synchronize(h *hook.Hook, index int) event.Snapshot
+	Unlock(h *hook.Hook, index int)
+}
+
+// Objects are those of kubernetes bindings, one at a time.
+type Objects interface {
 	// Object returns a current object as an event would carry it; false if the binding has no such object, or the object is being deleted and
 	// has to get nothing but Deleting.
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
 	// Has reports whether the binding has an object, also one that is being deleted.
 	Has(h *hook.Hook, index int, namespace, name string) bool
-	Snapshot(h *hook.Hook, index int) event.Snapshot
-	Synchronize(h *hook.Hook, index int) event.Snapshot
-	Unlock(h *hook.Hook, index int)
 	// Follow returns the object, if it is there in full and not known to be outdated, before an effect changes it. With the resource versions
 	// before and after, written suppresses the event of this change.
 	Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string))
@@ -93,10 +97,11 @@ type Effects interface {
 	SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []Outcome, seen Seen) error
 }
 
-// Options of a Runner. Executor, Snapshots, Effects, Workspace and Log are required.
+// Options of a Runner. Executor, Snapshots, Objects, Effects, Workspace and Log are required.
 type Options struct {
 	Executor  Executor
 	Snapshots Snapshots
+	Objects   Objects
 	Effects   Effects
 	Workspace *workspace.Workspace
 	Log       *slog.Logger

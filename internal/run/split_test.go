@@ -94,7 +94,10 @@ func drain(t testing.TB, task *Task) {
 }
 
 // fewObjects are the snapshots of all bindings, and effects that do nothing.
-type fewObjects struct{ Snapshots }
+type fewObjects struct {
+	Snapshots
+	Objects
+}
 
 func (fewObjects) Snapshot(*hook.Hook, int) event.Snapshot {
 	return many{{Name: "s", Full: event.Memory(`{"name":"s","text":"in each context"}`)}}
@@ -116,7 +119,7 @@ func splitting(t testing.TB, dir string, most int) (*Runner, *reader) {
 	}
 	t.Cleanup(func() { _ = files.Close() })
 	got := &reader{t: t}
-	return New(Options{Executor: got, Workspace: files, Log: slog.New(slog.DiscardHandler), Snapshots: fewObjects{}, Effects: noEffects{},
+	return New(Options{Executor: got, Workspace: files, Log: slog.New(slog.DiscardHandler), Snapshots: fewObjects{}, Objects: fewObjects{}, Effects: noEffects{},
 		MaxContextBytes: most}), got
 }
 
