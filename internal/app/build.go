@@ -102,7 +102,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.requests = kube.NewRequests(cl.Config, o.Log)
 	op.watcher, err = watch.New(watch.Options{
-		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log,
+		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Failures: op.meter, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields,
 		Standby:           op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Operator.Warned,
 	})
@@ -142,7 +142,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.runner = run.New(run.Options{
 		Executor: fenced{op.workers}, Workers: workers,
-		Snapshots: op.watcher, Objects: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log, Env: o.Env, KubectlEnv: environments,
+		Snapshots: op.watcher, Objects: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log,
+		Env: o.Env, KubectlEnv: environments,
 		Files:   op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: o.BytesPerRun, Full: op.spool.Full, Replaced: op.replaced,

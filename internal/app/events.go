@@ -26,12 +26,10 @@ func (m hookMeter) HookRemoved(name string)     { m.op.effects.Metrics.Forget(na
 // sink takes what comes out of watching.
 type sink struct{ *operator }
 
-func (s sink) Event(ev event.Event)                          { s.life.Queue(ev) }
-func (s sink) Keep(b []byte) event.Payload                   { return s.spool.Put(b) }
-func (s sink) Objects(h *hook.Hook, index, n int)            { s.meter.Objects(h, index, n) }
-func (s sink) FilterFailed(h *hook.Hook, index int, _ error) { s.meter.FilterFailed(h, index) }
-func (s sink) Gone(h *hook.Hook, index int, o event.Object)  { s.life.ObjectGone(h, index, o) }
-func (s sink) KeyFailed(h *hook.Hook, index int, _ error)    { s.meter.KeyFailed(h, index) }
+func (s sink) Event(ev event.Event)                         { s.life.Queue(ev) }
+func (s sink) Keep(b []byte) event.Payload                  { return s.spool.Put(b) }
+func (s sink) Objects(h *hook.Hook, index, n int)           { s.meter.Objects(h, index, n) }
+func (s sink) Gone(h *hook.Hook, index int, o event.Object) { s.life.ObjectGone(h, index, o) }
 
 func (op *operator) failed(f queue.Failed) {
 	var fields []any

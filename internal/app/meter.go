@@ -125,14 +125,14 @@ func (m *meter) Filtered(h *hook.Hook, index int, took time.Duration) {
 }
 
 // FilterFailed counts a failure of a binding's filter.
-func (m *meter) FilterFailed(h *hook.Hook, index int) {
+func (m *meter) FilterFailed(h *hook.Hook, index int, _ error) {
 	if b := m.binding(h, index); b != nil {
 		b.FilterFailed()
 	}
 }
 
 // KeyFailed counts a failure of a jq key.
-func (m *meter) KeyFailed(h *hook.Hook, index int) {
+func (m *meter) KeyFailed(h *hook.Hook, index int, _ error) {
 	if b := m.binding(h, index); b != nil {
 		b.KeyFailed()
 	}

@@ -408,7 +408,8 @@ func (s *scenario) play(t *testing.T) []string {
 		Store: hookset.NewStore(hookset.StoreOptions{Log: log}), Clock: schedule.New(schedule.Options{}), Leading: leading,
 		Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 		Runner: run.New(run.Options{
-			Executor: b, Snapshots: w.watcher, Objects: w.watcher, Effects: noEffects{}, Workspace: files, Log: log, RetryMin: time.Second, RetryMax: 5 * time.Second,
+			Executor: b, Snapshots: w.watcher, Objects: w.watcher, Effects: noEffects{}, Workspace: files, Log: log,
+			RetryMin: time.Second, RetryMax: 5 * time.Second,
 			Finalizers: w.watcher, Pending: pending.New(s.parked, b.dropped),
 		}),
 	}}

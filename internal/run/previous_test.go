@@ -72,7 +72,8 @@ func TestPrevious(t *testing.T) {
 		k.IncludePrevious, k.JQFilter, k.Deleted = true, ".", i == 0
 	}
 	world := &reading{there: map[string]bool{"web": true, "db": true}, list: many{{Name: "web", Filtered: event.Memory("1")}}}
-	r := New(Options{Executor: world, Snapshots: world, Objects: world, Effects: world, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler)})
+	r := New(Options{Executor: world, Snapshots: world, Objects: world, Effects: world, Workspace: openWorkspace(t),
+		Log: slog.New(slog.DiscardHandler)})
 	r.Add([]*hook.Hook{h})
 	of := func(index int, watch event.Watch, name, result string) event.Event {
 		return event.Event{Type: event.Change, Hook: h, Index: index, Watch: watch,

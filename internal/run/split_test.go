@@ -119,7 +119,8 @@ func splitting(t testing.TB, dir string, most int) (*Runner, *reader) {
 	}
 	t.Cleanup(func() { _ = files.Close() })
 	got := &reader{t: t}
-	return New(Options{Executor: got, Workspace: files, Log: slog.New(slog.DiscardHandler), Snapshots: fewObjects{}, Objects: fewObjects{}, Effects: noEffects{},
+	return New(Options{Executor: got, Workspace: files, Log: slog.New(slog.DiscardHandler), Snapshots: fewObjects{},
+		Objects: fewObjects{}, Effects: noEffects{},
 		MaxContextBytes: most}), got
 }
 

@@ -212,7 +212,8 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	if err != nil {
 		return nil, err
 	}
-	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: simulatedSink{s}, Resolve: s.resolve, Excluded: s.exclude,
+	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: simulatedSink{s}, Failures: simulatedSink{s},
+		Resolve: s.resolve, Excluded: s.exclude,
 		Changes: changes})
 	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: o.ReadyTimeout, Log: silent()})
 	defer pool.Close()

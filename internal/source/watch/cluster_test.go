@@ -108,7 +108,7 @@ func observe(t *testing.T, kubeconfig string, edits ...func(*rest.Config)) *obse
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &recorder{next, o.requests} })
 	var err error
 	o.Watcher, err = New(Options{
-		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: o, KeepManagedFields: true,
+		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: o, Failures: o, KeepManagedFields: true,
 		Log: slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

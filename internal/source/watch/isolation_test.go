@@ -36,7 +36,8 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 	for i, filter := range filters {
 		m := &monitor{
 			address: address{hook: &hook.Hook{}},
-			binding: &hook.Kubernetes{Added: true, KeepFullObjects: true}, meter: noMeter{}, sink: sinks[i], log: slog.New(slog.DiscardHandler),
+			binding: &hook.Kubernetes{Added: true, KeepFullObjects: true}, meter: noMeter{}, sink: sinks[i], reports: noFailures{},
+			log:    slog.New(slog.DiscardHandler),
 			filled: make(chan struct{}),
 		}
 		if filter != "" {
@@ -110,8 +111,8 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 		}
 		m := &monitor{
 			address: address{hook: &hook.Hook{}}, binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{},
-			sink: silence{},
-			log:  slog.New(slog.DiscardHandler), filled: make(chan struct{}),
+			sink: silence{}, reports: noFailures{},
+			log: slog.New(slog.DiscardHandler), filled: make(chan struct{}),
 		}
 		sub := &subscription{consumer: m, stream: s}
 		m.expect(sub, 0)
@@ -184,7 +185,8 @@ func TestUndeliveredEventsAreLogged(t *testing.T) {
 			return true
 		})
 	}})
-	m := &monitor{binding: &hook.Kubernetes{Modified: true}, meter: noMeter{}, sink: silence{}, log: log, program: &jq.Filter{},
+	m := &monitor{binding: &hook.Kubernetes{Modified: true}, meter: noMeter{}, sink: silence{}, reports: noFailures{},
+		log: log, program: &jq.Filter{},
 		filled: make(chan struct{}), hold: holdStandby}
 	sub := &subscription{consumer: m}
 	m.expect(sub, 0)

@@ -62,6 +62,7 @@ type monitor struct {
 	filters    []*jq.Filter
 	keyErrors  logonce.Dedup
 	sink       Sink
+	reports    Failures
 	meter      Meter
 	log        *slog.Logger
 	// filled is closed when the initial list is complete.
@@ -174,7 +175,7 @@ func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) (r 
 }
 
 func (m *monitor) keyFailed(o *object, err error) {
-	m.sink.KeyFailed(m.hook, m.index, err)
+	m.reports.KeyFailed(m.hook, m.index, err)
 	if _, due := m.keyErrors.Due(err.Error(), ""); due {
 		m.log.Error("The key of the queue failed, the key of the object is used; later failures are only counted",
 			"queue", m.binding.Queue, "namespace", o.namespace, "name", o.name, "kind", o.kind, "error", err.Error(),
@@ -191,7 +192,7 @@ func (m *monitor) applyFilter(ctx context.Context, o *object, content *jq.Object
 		if ctx.Err() != nil {
 			return nil
 		}
-		m.sink.FilterFailed(m.hook, m.index, err)
+		m.reports.FilterFailed(m.hook, m.index, err)
 		m.failures.failed(m.log, o, err)
 		return null
 	}

@@ -54,7 +54,7 @@ func TestOwnChanges(t *testing.T) {
 			}}}
 			res := kube.Resource{Kind: "ConfigMap", Namespaced: true}
 			sink := &seenSink{}
-			s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: sink,
+			s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: sink, Failures: sink,
 				Resolve: func(string, string) (kube.Resource, error) { return res, nil }})
 			object := func(version string) []byte {
 				return fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"%s"}}`, version)
@@ -103,7 +103,7 @@ func TestOwnChanges(t *testing.T) {
 func TestFollowKnows(t *testing.T) {
 	h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: "ConfigMap", KeepFullObjects: true}}}
 	res := kube.Resource{Kind: "ConfigMap", Namespaced: true}
-	s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: &seenSink{},
+	s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: &seenSink{}, Failures: &seenSink{},
 		Resolve: func(string, string) (kube.Resource, error) { return res, nil }})
 	set := func(version string) {
 		if err := s.Set(t.Context(), res,

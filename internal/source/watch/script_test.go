@@ -344,7 +344,7 @@ func (w *stage) binding(name string, options []string) *staged {
 		sent: map[string]*change{}}
 	b.monitor = &monitor{
 		address: address{hook: &hook.Hook{Name: name}}, meter: noMeter{},
-		binding: &k, sink: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
+		binding: &k, sink: b, reports: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
 		filled: make(chan struct{}),
 	}
 	for _, option := range options {

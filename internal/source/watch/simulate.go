@@ -37,8 +37,9 @@ type Simulation struct {
 
 // SimulationOptions of a Simulation. All but Excluded and KeepManagedFields are required.
 type SimulationOptions struct {
-	JQ   *jq.Compiler
-	Sink Sink
+	JQ       *jq.Compiler
+	Sink     Sink
+	Failures Failures
 	// Resolve finds the resource of a binding's kind.
 	Resolve func(apiVersion, kind string) (kube.Resource, error)
 	// Excluded receives why a change is no event of a binding of its kind.
@@ -203,7 +204,7 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 		keep = *k.KeepManagedFields
 	}
 	b := &simulatedBinding{indexer: newIndexer(keep), monitor: &monitor{
-		address: address{h, index}, stuck: func(error) {}, binding: k, sink: s.opts.Sink, meter: noMeter{},
+		address: address{h, index}, stuck: func(error) {}, binding: k, sink: s.opts.Sink, reports: s.opts.Failures, meter: noMeter{},
 		log:    slog.New(&exclusions{report: func(reason string) { s.opts.Excluded(h, index, reason) }}),
 		filled: make(chan struct{}),
 	}}

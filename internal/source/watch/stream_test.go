@@ -91,7 +91,8 @@ func benchmarkStream(b *testing.B) *feed {
 		b.Fatal(err)
 	}
 	m := &monitor{
-		binding: &hook.Kubernetes{Modified: true}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{},
+		binding: &hook.Kubernetes{Modified: true}, program: program, filters: []*jq.Filter{program}, meter: noMeter{},
+		sink: silence{}, reports: noFailures{},
 		log: slog.New(slog.DiscardHandler), phase: open,
 		filled: make(chan struct{}),
 	}
@@ -128,7 +129,8 @@ func BenchmarkTenFilters(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m := &monitor{binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{}, sink: silence{},
+		m := &monitor{binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{},
+			sink: silence{}, reports: noFailures{},
 			log: slog.New(slog.DiscardHandler), phase: open, filled: make(chan struct{})}
 		s.join(&subscription{consumer: m, stream: s})
 	}

@@ -48,6 +48,10 @@ type Sink interface {
 	Objects(h *hook.Hook, index, n int)
 	// Gone receives an object that a binding has no more, before the event about it.
 	Gone(h *hook.Hook, index int, o event.Object)
+}
+
+// Failures receives those of jq programs. Its methods must not block.
+type Failures interface {
 	// FilterFailed counts a failure of a binding's filter.
 	FilterFailed(h *hook.Hook, index int, err error)
 	// KeyFailed counts a failure of a jq key.
@@ -64,6 +68,11 @@ type Meter interface {
 	WatchFailed(reason string)
 }
 
+type noFailures struct{}
+
+func (noFailures) FilterFailed(*hook.Hook, int, error) {}
+func (noFailures) KeyFailed(*hook.Hook, int, error)    {}
+
 type noMeter struct{}
 
 func (noMeter) Filtered(*hook.Hook, int, time.Duration) {}
@@ -76,7 +85,9 @@ type Options struct {
 	JQ     *jq.Compiler
 	Sink   Sink
 	Log    *slog.Logger
-	Meter  Meter
+	// Failures and Meter may be nil.
+	Failures Failures
+	Meter    Meter
 	// Requests observes the requests; nil for none.
 	Requests *kube.Requests
 	// KeepManagedFields is the default of bindings.
@@ -125,6 +136,9 @@ func New(opts Options) (*Watcher, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	if opts.Failures == nil {
+		opts.Failures = noFailures{}
+	}
 	if opts.Meter == nil {
 		opts.Meter = noMeter{}
 	}
@@ -167,7 +181,7 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
 	b := &h.Kubernetes[index]
 	m := &monitor{
-		address: address{h, index}, stuck: stuck, binding: b, sink: w.opts.Sink, meter: w.opts.Meter,
+		address: address{h, index}, stuck: stuck, binding: b, sink: w.opts.Sink, reports: w.opts.Failures, meter: w.opts.Meter,
 		log:    w.opts.Log.With("hook", h.Name, "binding", b.Name),
 		filled: make(chan struct{}),
 	}
