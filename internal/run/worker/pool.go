@@ -242,7 +242,7 @@ func (p *Pool) tick(now time.Time) (due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.groups {
-		p.do(c, c.tick(now))
+		p.carryOut(c, c.tick(now)) // do would make Run look again, and again
 		if next := c.next(); !next.IsZero() && (due.IsZero() || next.Before(due)) {
 			due = next
 		}
@@ -266,8 +266,13 @@ func (p *Pool) Close() {
 	p.running.Wait()
 }
 
-// do carries out what a group has decided. The caller holds mu.
+// do carries out what a group has decided, and makes Run look when the next step of the group is due. The caller holds mu.
 func (p *Pool) do(c *crew, todo []action) {
+	p.carryOut(c, todo)
+	p.nudge()
+}
+
+func (p *Pool) carryOut(c *crew, todo []action) {
 	for _, a := range todo {
 		switch a.kind {
 		case start:
@@ -289,7 +294,6 @@ func (p *Pool) do(c *crew, todo []action) {
 	if c.retired && len(c.members)+len(c.waiting) == 0 && p.groups[c.key] == c {
 		delete(p.groups, c.key)
 	}
-	p.nudge()
 }
 
 // run starts the process of a member, and follows it until its end.

@@ -541,6 +541,18 @@ func TestPrepare(t *testing.T) {
 	libraries(4) // its successor
 }
 
+// A pool whose workers are idle waits: a look at its groups is no reason for the next one.
+func TestIdlePoolWaits(t *testing.T) {
+	b := newBench(t, prepared(""), nil)
+	if got := b.run("true"); got.err != nil {
+		t.Fatal(got)
+	}
+	<-b.pool.wake // for the idle worker
+	if due := b.pool.tick(time.Now()); !due.IsZero() || len(b.pool.wake) != 0 {
+		t.Errorf("the next look is at %s, %d are requested", due, len(b.pool.wake))
+	}
+}
+
 // Section 3: fencing is checked before each start and each message.
 func TestFence(t *testing.T) {
 	lost := errors.New("another replica leads")
