@@ -66,6 +66,9 @@ func TestScaffolds(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			need(t, atWork(""), l.needs)
+			if testing.Short() && l.name != languages[0].name {
+				t.Skip("starts many processes, which -short leaves out")
+			}
 			for _, extension := range l.extensions {
 				all(t, bindingTypes, func(dir, binding string) InitOptions {
 					return InitOptions{File: filepath.Join(dir, "a-hook-"+binding+extension), Binding: binding}
@@ -88,6 +91,9 @@ func TestScaffoldsWithWorkers(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			need(t, atWork(""), l.needs)
+			if testing.Short() {
+				t.Skip("starts many processes, which -short leaves out")
+			}
 			all(t, bindingTypes, func(dir, binding string) InitOptions {
 				return InitOptions{File: filepath.Join(dir, binding+"-"+file), Binding: binding, Worker: true}
 			})
