@@ -169,6 +169,11 @@ func help(cmd *cobra.Command, args []string) error {
 
 // noSuchFlag adds the nearest flag to the error about one that does not exist.
 func noSuchFlag(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
+		return &hinted{fmt.Errorf("--%s=%s is not a duration", invalid.GetFlag().Name, invalid.GetValue()),
+			`use a number with a unit, such as "300ms", "3s" or "1m30s"`}
+	}
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
 		return err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
@@ -341,7 +342,46 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 				Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
 		}
 	}
+	for _, f := range append(resources(answer.Hook), intervals(answer.Hook)...) {
+		f.Line, f.Column = l.place(s, answer, f.Path, "")
+		f.Path = s.Path
+		result.findings = append(result.findings, f)
+	}
 	return result
+}
+
+// resources finds kinds in the rules of webhooks, where resources belong: the API server accepts them, and they match nothing. Paths are
+// those of the configuration.
+func resources(h *hook.Hook) (found []lint.Finding) {
+	for _, list := range []struct {
+		key      string
+		bindings []hook.Admission
+	}{{"kubernetesMutating", h.Mutating}, {"kubernetesValidating", h.Validating}} {
+		for i, b := range list.bindings {
+			for j, rule := range b.Rules {
+				for k, resource := range rule.Resources {
+					if plural := rbac.Plural(rule.APIGroups, resource); plural != "" {
+						found = append(found, lint.Finding{Path: fmt.Sprintf("%s[%d].rules[%d].resources[%d]", list.key, i, j, k), Level: lint.Warning,
+							Message: fmt.Sprintf("binding %q: %q is a kind, not a resource, and matches nothing", b.Name, resource), Hint: "write " + plural})
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// intervals finds intervals that are shorter than a second, or no whole seconds.
+func intervals(h *hook.Hook) (found []lint.Finding) {
+	for i, b := range h.Schedules {
+		text, is := strings.CutPrefix(b.Crontab, "@every ")
+		d, err := time.ParseDuration(strings.TrimSpace(text))
+		if whole := max(time.Second, d.Truncate(time.Second)); is && err == nil && whole != d {
+			found = append(found, lint.Finding{Path: fmt.Sprintf("schedule[%d].crontab", i), Level: lint.Warning,
+				Message: fmt.Sprintf("%q means every %s: intervals are whole seconds", b.Crontab, whole), Hint: "write @every " + whole.String()})
+		}
+	}
+	return found
 }
 
 func (l *linter) warnings(s script.Source, answer hookset.Answer) (found []lint.Finding) {

@@ -42,6 +42,8 @@ type UnknownKindError struct {
 	APIVersion, Kind string
 	// Served is the version in which the kind is served instead, Similar a kind with nearly the same name; both may be empty.
 	Served, Similar string
+	// Simulated: the API server knows built-in kinds, and CRDs among the objects of a simulation.
+	Simulated bool
 }
 
 func (e *UnknownKindError) Error() string {
@@ -54,6 +56,12 @@ func (e *UnknownKindError) Error() string {
 		why = "it is served as " + e.Served
 	case e.Similar != "":
 		why = "did you mean " + e.Similar + ", or is its CRD missing?"
+	}
+	if e.Simulated {
+		if e.Served == "" && e.Similar == "" {
+			why = "add its CRD to the objects"
+		}
+		return fmt.Sprintf("the simulated cluster knows no kind, plural or short name %q in %s: %s", e.Kind, where, why)
 	}
 	return fmt.Sprintf("the API server knows no kind, plural or short name %q in %s: %s", e.Kind, where, why)
 }
@@ -70,6 +78,8 @@ func IsUnserved(err error) bool {
 // small operator needs for everything else.
 type Resolver struct {
 	client rest.Interface
+	// Simulated is for the errors: there is no API server.
+	Simulated bool
 
 	mu     sync.Mutex
 	groups []string // group versions, core first, of each group the preferred one first; nil if not read
@@ -172,7 +182,7 @@ func (r *Resolver) searchGroup(ctx context.Context, kind schema.GroupKind) (Reso
 			return res, err
 		}
 	}
-	return Resource{}, &UnknownKindError{APIVersion: kind.Group, Kind: kind.Kind}
+	return Resource{}, &UnknownKindError{APIVersion: kind.Group, Kind: kind.Kind, Simulated: r.Simulated}
 }
 
 // ResolveAgain is Resolve without what is cached.
@@ -245,7 +255,7 @@ func (r *Resolver) search(ctx context.Context, apiVersion, kind string, verbs []
 	if broken != nil {
 		return Resource{}, fmt.Errorf("cannot resolve kind %q: %w", kind, broken)
 	}
-	return Resource{}, &UnknownKindError{APIVersion: apiVersion, Kind: kind}
+	return Resource{}, &UnknownKindError{APIVersion: apiVersion, Kind: kind, Simulated: r.Simulated}
 }
 
 // called reports whether text names res. It never names a subresource.

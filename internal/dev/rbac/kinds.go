@@ -3,6 +3,7 @@ package rbac
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -122,6 +123,17 @@ func BuiltIns() []BuiltIn {
 		}
 	}
 	return all
+}
+
+// Plural returns the resource of a built-in kind of one of the groups, if text is the kind and not its resource, in any case.
+func Plural(groups []string, text string) string {
+	for _, b := range BuiltIns() {
+		in := slices.Contains(groups, b.Group) || slices.Contains(groups, "*")
+		if in && strings.EqualFold(text, b.Name) && !strings.EqualFold(text, b.Resource) {
+			return b.Resource
+		}
+	}
+	return ""
 }
 
 // match reports whether a binding means the kind of a row.

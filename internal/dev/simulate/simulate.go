@@ -253,7 +253,7 @@ func (s *simulation) connect() (err error) {
 	// No controller removes finalizers here, so there is nothing to wait for.
 	o := apply.Options{
 		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: cmp.Or(s.Namespace, "default"),
-		Filters: s.Filters, Log: silent(), Now: memory.Now,
+		Filters: s.Filters, Log: silent(), Now: memory.Now, Simulated: s.Cluster == nil,
 	}
 	if s.Cluster != nil {
 		c, err := NewCluster(s.Cluster)

@@ -67,9 +67,10 @@ type Options struct {
 	Restores Restores
 	// Now is the clock of conditions; nil means time.Now.
 	Now func() time.Time
-	// Client is that of Settings, possibly with more around it.
-	Client  *rest.Config
-	Filters *jq.Compiler
+	// Client is that of Settings, possibly with more around it. Simulated: it reaches no API server.
+	Client    *rest.Config
+	Simulated bool
+	Filters   *jq.Compiler
 	// RestartCounters resets counters and histograms with each run that names their group.
 	RestartCounters bool
 	// MaxSeries is the maximum number of series of a hook; 0 means no limit.
@@ -123,6 +124,7 @@ func New(o Options) (*Effects, error) {
 		o.Warned = func(string) {}
 	}
 	resolver := kube.NewResolver(client)
+	resolver.Simulated = o.Simulated
 	of := applyset.Options{
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
 		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Known: o.Restores.Known, Differs: o.Restores.Differs,

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -469,7 +470,7 @@ func (s *session) plan(ctx context.Context) error {
 		}
 		s.objects = append(s.objects, o)
 	}
-	return errors.Join(errs...)
+	return joined(errs)
 }
 
 // memberNamespace is that of members without a namespace.
@@ -507,7 +508,23 @@ func joined(errs []error) error {
 	if more := len(errs) - most; more > 0 {
 		errs = append(errs[:most], fmt.Errorf("and %d more objects", more))
 	}
-	return errors.Join(errs...)
+	if len(errs) == 0 {
+		return nil
+	}
+	return several(errs)
+}
+
+// several are errors beside each other, in one line: some views show no line ends.
+type several []error
+
+func (s several) Unwrap() []error { return s }
+
+func (s several) Error() string {
+	texts := make([]string, len(s))
+	for i, err := range s {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
 }
 
 // answered reports whether the API server has rejected a request, rather than left its outcome open.
