@@ -185,16 +185,16 @@ func (s noSnapshots) Unlock(h *hook.Hook, index int) {
 
 type noEffects struct{}
 
-func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
+func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Identify) ([]run.Change, error) {
 	return nil, nil
 }
-func (noEffects) SetConditions(context.Context, *slog.Logger, *hook.Hook, []run.Outcome, run.Seen) error {
+func (noEffects) SetConditions(context.Context, *slog.Logger, *hook.Hook, []run.Outcome, run.Identify) error {
 	return nil
 }
 
 func (noEffects) Check(*hook.Hook, run.Outputs) error { return nil }
 
-func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
+func (noEffects) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Identify) ([]run.Change, error) {
 	return nil, nil
 }
 

@@ -90,7 +90,7 @@ type world struct {
 }
 
 // Apply fails if the script says so.
-func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
+func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Identify) ([]run.Change, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer func() { w.operationFails = false }()
@@ -102,11 +102,11 @@ func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *r
 
 func (w *world) Check(*hook.Hook, run.Outputs) error { return nil }
 
-func (w *world) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Seen) ([]run.Change, error) {
+func (w *world) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Identify) ([]run.Change, error) {
 	return nil, nil
 }
 
-func (w *world) SetConditions(context.Context, *slog.Logger, *hook.Hook, []run.Outcome, run.Seen) error {
+func (w *world) SetConditions(context.Context, *slog.Logger, *hook.Hook, []run.Outcome, run.Identify) error {
 	return nil
 }
 

@@ -28,7 +28,7 @@ func (r *Runner) report(ctx context.Context, a *attempt, err error) error {
 	if len(list) == 0 || ctx.Err() != nil {
 		return err
 	}
-	failed := r.opts.Effects.SetConditions(ctx, a.log, a.task.Hook(), list, a.task.seen(a.lists))
+	failed := r.opts.Effects.SetConditions(ctx, a.log, a.task.Hook(), list, a.task.identify(a.lists))
 	var decided *decidedError
 	switch {
 	case failed == nil:

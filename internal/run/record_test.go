@@ -170,7 +170,7 @@ func (p panics) Execute(context.Context, process.Invocation) (process.Result, er
 func (p panics) Snapshot(*hook.Hook, int) event.Snapshot  { p.at("snapshot"); return event.NoObjects{} }
 func (panics) Synchronize(*hook.Hook, int) event.Snapshot { return event.NoObjects{} }
 func (panics) Unlock(*hook.Hook, int)                     {}
-func (p panics) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs, *Turn, Seen) ([]Change, error) {
+func (p panics) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs, *Turn, Identify) ([]Change, error) {
 	p.at("effect")
 	return nil, nil
 }

@@ -88,13 +88,13 @@ func (noFinalizers) Keep(event.Event) (kept, again bool)            { return tru
 type Effects interface {
 	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields. It
 	// waits for the turn before the first change.
-	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, seen Seen) ([]Change, error)
+	Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, identify Identify) ([]Change, error)
 	// Check checks out as Apply does, and applies nothing.
 	Check(h *hook.Hook, out Outputs) error
 	// ApplyFailed applies the patches with ignoreHookError of a failed hook.
-	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, seen Seen) ([]Change, error)
+	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, identify Identify) ([]Change, error)
 	// SetConditions reports the outcome of a run in objects that exist and are not being deleted.
-	SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []Outcome, seen Seen) error
+	SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []Outcome, identify Identify) error
 }
 
 // Options of a Runner. Executor, Snapshots, Objects, Effects, Workspace and Log are required.
@@ -328,7 +328,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 		}
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil && !t.withoutEffects() {
 			var failed error
-			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.seen(a.lists))
+			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
 			err = errors.Join(err, failed)
 		}
 		if a.result.GiveUp != "" || a.result.RetryAfter != nil {
@@ -353,7 +353,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 			return r.check(a, out)
 		}
 	}
-	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.seen(a.lists))
+	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
 	return err
 }
 

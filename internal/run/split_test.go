@@ -107,7 +107,7 @@ func (fewObjects) Unlock(*hook.Hook, int)                               {}
 
 type noEffects struct{ Effects }
 
-func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs, *Turn, Seen) ([]Change, error) {
+func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs, *Turn, Identify) ([]Change, error) {
 	return nil, nil
 }
 

@@ -67,7 +67,7 @@ func (f simulatedFinalizers) Keep(ev event.Event) (kept, again bool) { return f.
 type simulatedEffects struct{ *simulation }
 
 func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
-	seen run.Seen) ([]run.Change, error) {
+	identify run.Identify) ([]run.Change, error) {
 	requests, err := apply.Check(h, out, e.Filters)
 	if err != nil {
 		return nil, err
@@ -77,13 +77,13 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 		e.warn("the metrics: %s", w)
 	}
 	if e.dry != nil {
-		changes, err := e.dry.Apply(ctx, log, h, out, turn, seen)
+		changes, err := e.dry.Apply(ctx, log, h, out, turn, identify)
 		e.result.Diffs = append(e.result.Diffs, e.dryRuns.take()...)
 		if err != nil {
 			return changes, err
 		}
 	}
-	changes, err := e.effects.Apply(ctx, log, h, out, turn, seen)
+	changes, err := e.effects.Apply(ctx, log, h, out, turn, identify)
 	e.effects.Flush(ctx)
 	if err == nil {
 		e.result.Patches = append(e.result.Patches, requests.Patches...)
@@ -95,16 +95,17 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 func (e simulatedEffects) Check(h *hook.Hook, out run.Outputs) error { return e.effects.Check(h, out) }
 
 func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
-	seen run.Seen) ([]run.Change, error) {
+	identify run.Identify) ([]run.Change, error) {
 	if patches, err := wire.ParsePatches(out.Patch, e.Filters); err == nil {
 		e.learnPatches(ctx, patches)
 		e.result.Despite = slices.DeleteFunc(patches, func(p effect.Patch) bool { return !p.IgnoreHookError })
 	}
-	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, seen)
+	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, identify)
 	return changes, errors.Join(err, e.readBack(ctx))
 }
 
-func (e simulatedEffects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome, seen run.Seen) error {
-	err := e.effects.SetConditions(ctx, log, h, outcomes, seen)
+func (e simulatedEffects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome,
+	identify run.Identify) error {
+	err := e.effects.SetConditions(ctx, log, h, outcomes, identify)
 	return errors.Join(err, e.refresh(ctx))
 }

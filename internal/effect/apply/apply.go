@@ -183,7 +183,7 @@ func (e *Effects) Check(h *hook.Hook, out run.Outputs) error {
 
 // Apply applies what a successful run returns.
 func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
-	seen run.Seen) ([]run.Change, error) {
+	identify run.Identify) ([]run.Change, error) {
 	requests, err := Check(h, out, e.filters)
 	for _, w := range requests.Warnings {
 		log.Warn("A metric operation is ignored", "warning", w.String())
@@ -203,7 +203,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 		runtime.GC() // otherwise a file of YAML, 100 of 234 MiB, stays in memory while the requests are sent
 	}
 	var heard warnings
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen}, requests.Patches, turn, &heard); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, requests.Patches, turn, &heard); err != nil {
 		return changes(requests.Patches, &heard), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.Metrics.Apply(h.Name, requests.Metrics)
@@ -212,7 +212,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
 func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
-	seen run.Seen) ([]run.Change, error) {
+	identify run.Identify) ([]run.Change, error) {
 	patches, err := wire.ParsePatches(out.Patch, e.filters)
 	if err != nil {
 		log.Warn("The patches of a failed hook are ignored", "error", err.Error())
@@ -225,14 +225,14 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 		}
 	}
 	var heard warnings
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen}, kept, turn, &heard); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, kept, turn, &heard); err != nil {
 		return changes(kept, &heard), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	return changes(kept, &heard), nil
 }
 
 // SetConditions reports the outcome of a run.
-func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome, seen run.Seen) error {
+func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome, identify run.Identify) error {
 	patches := make([]effect.Patch, len(outcomes))
 	of := make(map[*effect.Patch]*run.Outcome, len(outcomes))
 	for i := range outcomes {
@@ -244,7 +244,7 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 		of[&patches[i]] = o
 	}
 	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
-	return e.change(ctx, log, patch.Run{Hook: h.Name, Seen: seen, Follow: follow}, patches, nil, &warnings{})
+	return e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify, Follow: follow}, patches, nil, &warnings{})
 }
 
 // largeFile is a file of operations that few hooks write.

@@ -19,9 +19,9 @@ import (
 func (r *request) condition(ctx context.Context) error {
 	want := *r.patch.Condition
 	var uid string
-	if r.run.Seen != nil {
+	if r.run.Identify != nil {
 		var generation int64
-		if uid, generation = r.run.Seen(r.resource.Group, r.resource.Kind, r.patch.Namespace, r.patch.Name); want.ObservedGeneration == 0 {
+		if uid, generation = r.run.Identify(r.resource.Group, r.resource.Kind, r.patch.Namespace, r.patch.Name); want.ObservedGeneration == 0 {
 			want.ObservedGeneration = generation
 		}
 	}

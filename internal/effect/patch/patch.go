@@ -65,8 +65,8 @@ type Events interface {
 // Run is what the patches belong to.
 type Run struct {
 	Hook string
-	// Seen returns uid and generation of an object as the contexts of the run have it, nothing if they do not. It may be nil.
-	Seen func(group, kind, namespace, name string) (uid string, generation int64)
+	// Identify returns uid and generation of an object as the contexts of the run have it, nothing if they do not. It may be nil.
+	Identify func(group, kind, namespace, name string) (uid string, generation int64)
 	// Follow is set for conditions that are not those of the hook. It is called before the object is read; known is the object, or nil.
 	// Written is called with the resource versions before and after the change, or empty ones without a change. Objects that are being deleted
 	// are left alone.
@@ -147,8 +147,8 @@ func (a *Applier) publish(ctx context.Context, log *slog.Logger, run Run, patche
 		if a.opts.DryRun || a.opts.Events == nil {
 			continue
 		}
-		if gv, err := schema.ParseGroupVersion(p.APIVersion); err == nil && p.Event.UID == "" && run.Seen != nil {
-			p.Event.UID, _ = run.Seen(gv.Group, p.Kind, p.Namespace, p.Name)
+		if gv, err := schema.ParseGroupVersion(p.APIVersion); err == nil && p.Event.UID == "" && run.Identify != nil {
+			p.Event.UID, _ = run.Identify(gv.Group, p.Kind, p.Namespace, p.Name)
 		}
 		a.opts.Events.Record(run.Hook, p)
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// Seen returns uid and generation of an object as the contexts of a run have it; nothing if they have it not, or not in full. A nil Seen is
-// that of a run without such contexts.
-type Seen func(group, kind, namespace, name string) (uid string, generation int64)
+// Identify returns uid and generation of an object as the contexts of a run have it; nothing if they have it not, or not in full. A nil one
+// is that of a run without such contexts.
+type Identify func(group, kind, namespace, name string) (uid string, generation int64)
 
-// seen finds objects in the contexts of the task: in its events, the last one first, and in initial lists. It looks only when it is called:
-// few runs set conditions. The result is safe for concurrent use.
-func (t *Task) seen(lists []event.Snapshot) Seen {
+// identify finds objects in the contexts of the task: in its events, the last one first, and in initial lists. It searches only when it is
+// called: few runs set conditions. The result is safe for concurrent use.
+func (t *Task) identify(lists []event.Snapshot) Identify {
 	found := sync.OnceValue(func() map[objectName][]event.Payload { return t.fullObjects(lists) })
 	return func(group, kind, namespace, name string) (uid string, generation int64) {
 		for _, payload := range found()[objectName{namespace, name}] {
