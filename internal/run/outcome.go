@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -116,7 +117,7 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	}
 	p, m := t.runner.opts.Pending, t.readExtra()
 	displaced := p.Parked.Park(pending.ParkedTask{
-		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(),
+		ID: cmp.Or(m.parked, t.ID()), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(),
 		GaveUp: GaveUp(err) != "", Since: time.Now(),
 	}, m.run, t.Events())
 	for _, ev := range displaced {
@@ -160,7 +161,7 @@ func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
 			next.ensureExtra().unlocks = nil
 		}
 		m := next.ensureExtra()
-		m.queue, m.keyValue, m.revived = p.Queue, p.KeyValue, true
+		m.queue, m.keyValue, m.parked = p.Queue, p.KeyValue, p.ID
 		if last := len(tasks) - 1; last < 0 || !tasks[last].Absorb(next) {
 			tasks = append(tasks, next)
 		}
@@ -172,13 +173,13 @@ func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
 // after its Deleting, because they were parked: the hook would make again what it has cleaned up.
 func (t *Task) refresh() {
 	m := t.readExtra()
-	if !m.requeued && !m.revived {
+	if !m.requeued && m.parked == "" {
 		return
 	}
 	var events event.Log
 	for ev := range t.Events() {
 		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" &&
-			(requeue || m.revived && precedesDeleting(&ev)) {
+			(requeue || m.parked != "" && precedesDeleting(&ev)) {
 			now, ok := t.runner.opts.Objects.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
 			if !ok {
 				t.runner.opts.Pending.Lanes.Leave(&ev)

@@ -89,7 +89,7 @@ func (t *Task) split(n int) {
 	}
 	ids := append([]int64{t.id}, m.ids...)
 	rest.extra = &extra{
-		retried: m.retried, requeued: m.requeued, revived: m.revived, queue: m.queue, keyValue: m.keyValue,
+		retried: m.retried, requeued: m.requeued, parked: m.parked, queue: m.queue, keyValue: m.keyValue,
 		origins: slices.Clone(m.origins), ids: ids[:min(len(ids), maxIDs)],
 	}
 	m.most, m.rest = n, rest

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strconv"
@@ -50,8 +51,10 @@ type extra struct {
 	unlocks []int
 	// retried is true if a merged task must not lose its events when the run fails.
 	retried bool
-	// requeued is true if a requeue is among the events: its object is read at the start of each attempt. revived is true if one was parked.
-	requeued, revived bool
+	// requeued is true if a requeue is among the events: its object is read at the start of each attempt.
+	requeued bool
+	// parked is the id of the parked task that events come from; empty if none was parked. It is that of the task when it is parked again.
+	parked string
 	// most is the number of events up to which the task absorbs others, if it is not 0. Rest is what its run has left.
 	most int
 	rest *Task
@@ -212,7 +215,7 @@ func (t *Task) Absorb(next *Task) bool {
 	m, behind := t.ensureExtra(), next.readExtra()
 	m.unlocks = append(m.unlocks, behind.unlocks...)
 	m.retried = m.retried || !next.mayFail()
-	m.requeued, m.revived = m.requeued || behind.requeued, m.revived || behind.revived
+	m.requeued, m.parked = m.requeued || behind.requeued, cmp.Or(m.parked, behind.parked)
 	t.first.initial = t.first.initial && next.first.initial
 	if len(m.origins) <= maxLinks {
 		m.origins = append(m.origins, behind.origins...)

@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"cmp"
 	"container/list"
 	"iter"
 	"math"
@@ -87,8 +88,8 @@ func NewParked(limit int, dropped func(ev event.Event, why Reason)) *Parked {
 	}
 }
 
-// Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, which keep their ID. It
-// returns what the limit has displaced although nothing else removes a finalizer.
+// Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, under the earlier ID of both.
+// It returns what the limit has displaced although nothing else removes a finalizer.
 func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,8 +98,11 @@ func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 	if task == nil {
 		task = &parked{lane: at, contexts: list.New()}
 		p.tasks[at], p.ids[t.ID] = task, task
+	} else if at := task.task.ID; precedes(t.ID, at) { // it was parked before, and is again
+		delete(p.ids, at)
+		p.ids[t.ID] = task
 	} else {
-		t.ID = task.task.ID
+		t.ID = at
 	}
 	task.task = t
 	for ev := range events {
@@ -117,6 +121,11 @@ func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 		}
 	}
 	return displaced
+}
+
+// precedes compares ids: those of tasks are ascending numbers.
+func precedes(id, other string) bool {
+	return cmp.Or(cmp.Compare(len(id), len(other)), cmp.Compare(id, other)) < 0
 }
 
 // Room is how many contexts more can be parked before one is dropped.

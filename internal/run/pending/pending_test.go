@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -59,9 +60,15 @@ func TestParkedAgainstModel(t *testing.T) {
 		run      uint64
 		event    event.Event
 	}
+	// parkedLane is the lane of a task that was taken, to be parked again.
+	type parkedLane struct {
+		number int
+		lane   string
+	}
 	hooks := testHooks()
 	rapid.Check(t, func(t *rapid.T) {
 		dropped := 0
+		var retried []parkedLane
 		limit := rapid.IntRange(1, 6).Draw(t, "limit")
 		p := NewParked(limit, func(event.Event, Reason) { dropped++ })
 		var want []parkedContext
@@ -73,17 +80,33 @@ func TestParkedAgainstModel(t *testing.T) {
 		}
 		for step := range rapid.IntRange(1, 30).Draw(t, "steps") {
 			run := uint64(step)
-			switch rapid.SampledFrom([]string{"park", "park", "park", "succeed", "succeed", "drop", "take", "remove"}).Draw(t, "step") {
-			case "park":
+			kind := rapid.SampledFrom([]string{"park", "park", "park", "again", "succeed", "succeed", "drop", "take", "take", "remove"}).
+				Draw(t, "step")
+			switch kind {
+			case "park", "again":
 				events := rapid.SliceOfN(anyEvent(hooks[:1]), 1, 3).Draw(t, "events")
 				key := rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")
-				id := fmt.Sprint(step)
+				number := step
+				if kind == "again" && len(retried) > 0 {
+					of := rapid.SampledFrom(retried).Draw(t, "retried")
+					number, key = of.number, of.lane
+				}
+				p.Park(ParkedTask{ID: fmt.Sprint(number), Hook: hooks[0], Queue: "q", Key: key}, run, slices.Values(events))
 				for _, c := range want {
 					if c.lane == key {
-						id = c.id
+						earlier, err := strconv.Atoi(c.id)
+						if err != nil {
+							t.Fatal(err)
+						}
+						number = min(number, earlier)
 					}
 				}
-				p.Park(ParkedTask{ID: fmt.Sprint(step), Hook: hooks[0], Queue: "q", Key: key}, run, slices.Values(events))
+				id := fmt.Sprint(number)
+				for i := range want {
+					if want[i].lane == key {
+						want[i].id = id
+					}
+				}
 				for _, ev := range events {
 					want = append(want, parkedContext{id, key, run, ev})
 				}
@@ -99,8 +122,9 @@ func TestParkedAgainstModel(t *testing.T) {
 				p.Drop(id, 0)
 				drop(func(c parkedContext) bool { return c.id == id })
 			case "take":
-				id := fmt.Sprint(rapid.IntRange(0, step).Draw(t, "id"))
-				taken, _ := p.Take(id)
+				number := rapid.IntRange(0, step).Draw(t, "id")
+				id := fmt.Sprint(number)
+				taken, found := p.Take(id)
 				var events []event.Event
 				want = slices.DeleteFunc(want, func(c parkedContext) bool {
 					if c.id == id {
@@ -108,6 +132,9 @@ func TestParkedAgainstModel(t *testing.T) {
 					}
 					return c.id == id
 				})
+				if found {
+					retried = append(retried, parkedLane{number, taken.Key})
+				}
 				if !slices.Equal(taken.Events, events) {
 					t.Fatalf("took %v, want %v", taken.Events, events)
 				}
