@@ -17,11 +17,13 @@ import (
 func newExplainCommand(stdout io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain KEY",
-		Short: "Explain a key of configurations and test files",
-		Long: `Explain a key of the configuration of a hook (hook…) or of a test file (test…): its type, default, meaning and children. Lists
-have no place in KEY.`,
-		Example: `  shell-operator explain hook
-  shell-operator explain hook.kubernetes.queue
+		Short: "Explain a key of the files that hooks read and write",
+		Long: `Explain a key of the configuration of a hook (hook…), of an operation (operation…), of a binding context (context…), of the
+result file of a run (result…) or of a test file (test…): its type, default, meaning and children. Lists have no place in KEY.`,
+		Example: `  shell-operator explain hook.kubernetes.queue
+  shell-operator explain operation.Sync
+  shell-operator explain context.Event.object
+  shell-operator explain result
   shell-operator explain test.cases.expect`,
 		Args: exactlyOne("one key, such as hook.kubernetes"),
 		ValidArgsFunction: func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -43,11 +45,18 @@ type schema struct {
 	root, node map[string]any
 }
 
+// schemas are the files that can be explained, by the first word of a key.
+var schemas = map[string][]byte{
+	"hook": docs.HookSchema, "operation": docs.OperationSchema, "context": docs.ContextSchema, "result": docs.ResultSchema, "test": docs.TestSchema,
+}
+
+// schemaWords are these words.
+func schemaWords() []string { return slices.Sorted(maps.Keys(schemas)) }
+
 // rootSchema returns the schema that the first word of a key names.
 func rootSchema(word string) (schema, bool) {
-	text, ok := map[string][]byte{"hook": docs.HookSchema, "test": docs.TestSchema}[word]
 	s := schema{}
-	if !ok || json.Unmarshal(text, &s.root) != nil {
+	if json.Unmarshal(schemas[word], &s.root) != nil {
 		return s, false
 	}
 	s.node = s.root
@@ -62,7 +71,8 @@ func findSchema(key string) (schema, error) {
 	words := strings.Split(key, ".")
 	s, ok := rootSchema(words[0])
 	if !ok {
-		return s, &hinted{fmt.Errorf("there is no key %q", key), "keys begin with hook or test, for instance hook.kubernetes.queue"}
+		return s, &hinted{fmt.Errorf("there is no key %q%s", key, didYouMean(words[0], schemaWords())),
+			"keys begin with " + strings.Join(schemaWords(), ", ") + ": for instance hook.kubernetes.queue"}
 	}
 	for i, word := range words[1:] {
 		children := s.children()
@@ -83,7 +93,7 @@ func findSchema(key string) (schema, error) {
 func completeKey(begun string) (keys []string) {
 	parent, _, below := cutLast(begun)
 	if !below {
-		return []string{"hook", "test"}
+		return schemaWords()
 	}
 	s, err := findSchema(parent)
 	if err != nil {
@@ -139,8 +149,37 @@ func (s schema) alternatives() (all []schema) {
 	return all
 }
 
-// children are the keys of a mapping, or of the mappings in a list.
+// variants are the forms of a whole file, by name; none if there is only one.
+func (s schema) variants() map[string]schema {
+	if s.node["$schema"] == nil {
+		return nil
+	}
+	all := map[string]schema{}
+	for _, key := range []string{"oneOf", "anyOf"} {
+		list, _ := s.node[key].([]any)
+		for _, one := range list {
+			node, _ := one.(map[string]any)
+			ref, _ := node["$ref"].(string)
+			all[ref[strings.LastIndexByte(ref, '/')+1:]] = s.at(one)
+		}
+	}
+	return all
+}
+
+// required are the keys that a mapping must have.
+func (s schema) required() (all []any) {
+	all, _ = s.node["required"].([]any)
+	if items, ok := s.node["items"]; ok {
+		all = append(slices.Clone(all), s.at(items).required()...)
+	}
+	return all
+}
+
+// children are the keys of a mapping, or of the mappings in a list, or the forms of a file.
 func (s schema) children() map[string]schema {
+	if forms := s.variants(); len(forms) > 0 {
+		return forms
+	}
 	all := map[string]schema{}
 	properties, _ := s.node["properties"].(map[string]any)
 	for name, p := range properties {
@@ -180,7 +219,11 @@ func (s schema) kind() string {
 		case "array":
 			kind := "list"
 			if items, ok := s.node["items"]; ok {
-				kind += " of " + s.at(items).kind()
+				of := s.at(items).kind()
+				if strings.Contains(of, " or ") {
+					of = "(" + of + ")"
+				}
+				kind += " of " + of
 			}
 			add(kind)
 		case "object":
@@ -244,7 +287,14 @@ func (s schema) explanation(key string) string {
 	children := s.children()
 	for _, name := range slices.Sorted(maps.Keys(children)) {
 		text, value := children[name].meaning()
-		fmt.Fprintf(&b, "\n%s: %s%s\n  %s\n", name, children[name].kind(), suffix(", default: ", value), text)
+		if values := children[name].values(); len(values) > 1 {
+			text += " Values: " + strings.Join(values, ", ") + "."
+		}
+		need := ""
+		if slices.Contains(s.required(), any(name)) {
+			need = ", required"
+		}
+		fmt.Fprintf(&b, "\n%s: %s%s%s\n  %s\n", name, children[name].kind(), need, suffix(", default: ", value), text)
 	}
 	return b.String()
 }
